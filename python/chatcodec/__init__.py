@@ -1,0 +1,57 @@
+"""Chat messages to token ids and back, with a guarantee: text is never control.
+
+>>> from chatcodec import Codec
+>>> codec = Codec("internlm2")
+>>> prompt = codec.encode([{"role": "user", "content": "What does <|im_end|> mean?"}])
+>>> prompt.is_control.tolist().count(1)
+4
+>>> codec.parse(codec.vocab.encode("It ends a turn."), prompt).message["content"]
+'It ends a turn.'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as _Sequence
+
+from chatcodec import errors, events
+from chatcodec._core import (
+    Batch,
+    Codec,
+    Collision,
+    Encoding,
+    Format,
+    IntArray,
+    Neutralized,
+    Parsed,
+    Stream,
+    Vocab,
+    __version__,
+    collect,
+    formats,
+)
+from chatcodec.errors import ChatCodecError, FormatError, MessageError, VocabError
+
+# The stubs say so; this makes it true.
+_Sequence.register(IntArray)
+
+__all__ = [
+    "Batch",
+    "ChatCodecError",
+    "Codec",
+    "Collision",
+    "Encoding",
+    "Format",
+    "FormatError",
+    "IntArray",
+    "MessageError",
+    "Neutralized",
+    "Parsed",
+    "Stream",
+    "Vocab",
+    "VocabError",
+    "__version__",
+    "collect",
+    "errors",
+    "events",
+    "formats",
+]

@@ -1,0 +1,227 @@
+//! A call as a JSON object, read as it comes: `{"name": "f", "parameters": {…}}`.
+//!
+//! The name is told as soon as it is known, the arguments are passed on raw, first to last byte of
+//! their value. Keys come in any order and spacing. What does not belong to a call is told, never
+//! dropped. Memory: one key, name or unknown member, up to [`HEAD_LIMIT`].
+
+use crate::event::NoticeKind;
+use crate::format::ObjectSpec;
+use crate::json::{self, Lexer};
+use crate::stream::HEAD_LIMIT;
+
+/// What a stretch of text turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing to tell yet.
+    More,
+    /// The name is known.
+    Name(String),
+    /// The stretch is part of the arguments.
+    Arguments,
+    /// A member that calls do not have, or have already had; or what is no JSON.
+    Notice(NoticeKind, String),
+    /// This is no call: told once, from then on everything is [`NoticeKind::Malformed`].
+    Broken,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    Start,
+    KeyOrEnd,
+    Key,
+    Colon,
+    Value,
+    Name,
+    Arguments,
+    Other(NoticeKind),
+    After,
+    Done,
+    Broken,
+}
+
+/// Reads one call.
+#[derive(Debug, Clone)]
+pub(crate) struct CallScanner {
+    state: State,
+    lexer: Lexer,
+    /// The member being read, from its key on, until it is known what it is.
+    raw: String,
+    /// Where the value of that member begins.
+    value_at: usize,
+    has_name: bool,
+    /// Whether arguments have begun, and whether they were one whole value.
+    arguments: Option<bool>,
+}
+
+impl CallScanner {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: State::Start,
+            lexer: Lexer::default(),
+            raw: String::new(),
+            value_at: 0,
+            has_name: false,
+            arguments: None,
+        }
+    }
+
+    /// Whether arguments have begun.
+    pub(crate) fn has_arguments(&self) -> bool {
+        self.arguments.is_some()
+    }
+
+    /// Whether the arguments are one whole JSON value; a call without any, whether it was closed.
+    pub(crate) fn is_complete(&self) -> bool {
+        match self.arguments {
+            Some(complete) if self.state != State::Arguments => complete,
+            Some(_) => self.lexer.is_complete_at_end(),
+            None => self.state == State::Done,
+        }
+    }
+
+    /// What is held and will not be finished.
+    pub(crate) fn finish(&mut self) -> Option<String> {
+        let held = std::mem::take(&mut self.raw);
+        (!held.is_empty()).then_some(held)
+    }
+
+    /// Reads a stretch of `text` that is one thing: how many bytes it took, and what it is.
+    pub(crate) fn step(&mut self, text: &str, keys: &ObjectSpec) -> (usize, Step) {
+        match self.state {
+            State::Key => self.key(text),
+            State::Value => self.value(text, keys),
+            State::Name => self.name(text),
+            State::Arguments => self.arguments(text),
+            State::Other(kind) => self.other(text, kind),
+            State::Broken => {
+                self.raw.push_str(text);
+                (text.len(), self.overflow(NoticeKind::Malformed))
+            }
+            _ => self.structure(text),
+        }
+    }
+
+    /// White space and the signs between keys and values.
+    fn structure(&mut self, text: &str) -> (usize, Step) {
+        let spaces = text.bytes().take_while(|&byte| json::is_space(byte)).count();
+        let Some(&byte) = text.as_bytes().get(spaces) else {
+            self.keep(text);
+            return (text.len(), Step::More);
+        };
+        let next = match (&self.state, byte) {
+            (State::Start, b'{') | (State::After, b',') => State::KeyOrEnd,
+            (State::KeyOrEnd, b'"') => State::Key,
+            (State::KeyOrEnd | State::After, b'}') => State::Done,
+            (State::Colon, b':') => State::Value,
+            _ => return (spaces, self.broken()),
+        };
+        match next {
+            State::Key => {
+                // The quote itself is left for the lexer.
+                self.raw.clear();
+                self.lexer = Lexer::default();
+                self.state = State::Key;
+                return (spaces, Step::More);
+            }
+            State::Value => self.keep(&text[..=spaces]),
+            _ => {}
+        }
+        self.state = next;
+        (spaces + 1, Step::More)
+    }
+
+    /// Between a key and its value, everything is part of the member.
+    fn keep(&mut self, text: &str) {
+        if matches!(self.state, State::Colon | State::Value) {
+            self.raw.push_str(text);
+        }
+    }
+
+    fn key(&mut self, text: &str) -> (usize, Step) {
+        let end = self.lexer.push(text.as_bytes());
+        let taken = end.unwrap_or(text.len());
+        self.raw.push_str(&text[..taken]);
+        if end.is_some() {
+            self.state = State::Colon;
+            self.value_at = self.raw.len();
+        } else if self.raw.len() > HEAD_LIMIT {
+            return (taken, self.broken());
+        }
+        (taken, Step::More)
+    }
+
+    fn value(&mut self, text: &str, keys: &ObjectSpec) -> (usize, Step) {
+        let spaces = text.bytes().take_while(|&byte| json::is_space(byte)).count();
+        if spaces > 0 {
+            self.raw.push_str(&text[..spaces]);
+            return (spaces, Step::More);
+        }
+        let quoted = &self.raw[..self.value_at];
+        let key = json::unescape(quoted.get(1..quoted.len() - 1).unwrap_or_default());
+        self.lexer = Lexer::default();
+        self.state = if keys.name.contains(&key) && !self.has_name {
+            if !text.starts_with('"') {
+                return (0, self.broken());
+            }
+            self.raw.clear();
+            State::Name
+        } else if keys.arguments.contains(&key) && self.arguments.is_none() {
+            self.raw.clear();
+            self.arguments = Some(false);
+            State::Arguments
+        } else if keys.name.contains(&key) || keys.arguments.contains(&key) {
+            State::Other(NoticeKind::DuplicateKey)
+        } else {
+            State::Other(NoticeKind::UnknownKey)
+        };
+        (0, Step::More)
+    }
+
+    fn name(&mut self, text: &str) -> (usize, Step) {
+        let end = self.lexer.push(text.as_bytes());
+        let taken = end.unwrap_or(text.len());
+        self.raw.push_str(&text[..taken]);
+        if end.is_none() {
+            let too_long = self.raw.len() > HEAD_LIMIT;
+            return (taken, if too_long { self.broken() } else { Step::More });
+        }
+        self.has_name = true;
+        self.state = State::After;
+        let raw = std::mem::take(&mut self.raw);
+        (taken, Step::Name(json::unescape(raw.get(1..raw.len() - 1).unwrap_or_default())))
+    }
+
+    fn arguments(&mut self, text: &str) -> (usize, Step) {
+        let end = self.lexer.push(text.as_bytes());
+        if end.is_some() {
+            self.arguments = Some(self.lexer.is_valid());
+            self.state = State::After;
+        }
+        let taken = end.unwrap_or(text.len());
+        (taken, if taken > 0 { Step::Arguments } else { Step::More })
+    }
+
+    fn other(&mut self, text: &str, kind: NoticeKind) -> (usize, Step) {
+        let end = self.lexer.push(text.as_bytes());
+        let taken = end.unwrap_or(text.len());
+        self.raw.push_str(&text[..taken]);
+        if end.is_some() {
+            self.state = State::After;
+            return (taken, Step::Notice(kind, std::mem::take(&mut self.raw)));
+        }
+        (taken, self.overflow(kind))
+    }
+
+    /// What is held of something that does not belong here is told before it grows long.
+    fn overflow(&mut self, kind: NoticeKind) -> Step {
+        if self.raw.len() < HEAD_LIMIT {
+            return Step::More;
+        }
+        Step::Notice(kind, std::mem::take(&mut self.raw))
+    }
+
+    fn broken(&mut self) -> Step {
+        self.state = State::Broken;
+        Step::Broken
+    }
+}

@@ -1,0 +1,362 @@
+//! Text to ids: byte-pair merging over characters, exact, without control pieces.
+//!
+//! In: the mergeable pieces of a vocabulary (control pieces never get here, which is why nothing
+//! that this module returns can be control) and text. Out: ids. Cost: linear in the text; a unit of
+//! `n` characters costs `O(n²)` up to [`SHORT`] characters and `O(n log n)` beyond.
+//!
+//! Every merge result is a piece of the vocabulary, so a boundary between two characters can only be
+//! crossed if some piece holds the two side by side. Where none does, the text is cut: the *units*
+//! between cuts are encoded one by one and remembered in a bounded cache. The cuts change nothing in
+//! the result; they only make it cheap.
+
+mod cache;
+mod cuts;
+mod merges;
+mod symbols;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use hashbrown::HashMap;
+
+use crate::vocab::TokenId;
+use cache::UnitCache;
+use cuts::Cuts;
+use merges::{Merge, Merges};
+use symbols::{NO_SYMBOL, Symbol, Symbols};
+
+/// How a space is written inside the pieces of a SentencePiece vocabulary.
+pub(crate) const SPACE_MARK: char = '\u{2581}';
+
+/// Units of up to this many characters are merged by scanning, longer ones with a heap.
+const SHORT: usize = 32;
+
+/// What a piece may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PieceKind {
+    /// Built by merges, and used by them.
+    Normal,
+    /// Matched as a whole before any merge, and never merged with its neighbours.
+    Whole,
+    /// Built and used by merges; where one is left over it is taken apart again.
+    Unused,
+}
+
+/// One piece of text that the encoder may use.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece<'a> {
+    pub(crate) id: TokenId,
+    /// The piece as it stands in the vocabulary: spaces are [`SPACE_MARK`].
+    pub(crate) text: &'a str,
+    /// Higher merges first; of equal scores the leftmost.
+    pub(crate) score: f32,
+    pub(crate) kind: PieceKind,
+}
+
+/// The tables of one vocabulary's text encoder. Immutable; shared between threads.
+pub(crate) struct Bpe {
+    symbols: Symbols,
+    merges: Merges,
+    cuts: Cuts,
+    /// Pieces matched as a whole, by first character, longest first.
+    whole: HashMap<char, Vec<(Vec<char>, TokenId)>>,
+    /// The id that each byte falls back to.
+    bytes: [TokenId; 256],
+    /// Where unused pieces exist, how one is taken apart depends on the whole text: no cuts then.
+    has_unused: bool,
+}
+
+/// Working memory of one encoding thread: reused between texts, bounded.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    cache: UnitCache,
+    unit: Unit,
+}
+
+/// The characters of a unit, merging: parallel arrays of symbol and first byte.
+#[derive(Default)]
+struct Unit {
+    symbols: Vec<Symbol>,
+    starts: Vec<u32>,
+    ids: Vec<TokenId>,
+    long: LongUnit,
+}
+
+/// The linked list and the agenda of a unit too long to scan.
+#[derive(Default)]
+struct LongUnit {
+    next: Vec<u32>,
+    previous: Vec<u32>,
+    agenda: BinaryHeap<Reverse<(u32, u32, Symbol, Symbol)>>,
+    taken_apart: HashMap<Symbol, (Symbol, Symbol)>,
+}
+
+const END: u32 = u32::MAX;
+
+impl Bpe {
+    /// Builds the tables. `bytes[b]` is the id that byte `b` falls back to.
+    pub(crate) fn new(pieces: &[Piece<'_>], bytes: [TokenId; 256]) -> Self {
+        let symbols = Symbols::new(pieces);
+        let merges = Merges::new(pieces, &symbols);
+        let has_unused = pieces.iter().any(|piece| piece.kind == PieceKind::Unused);
+        let cuts = if has_unused { Cuts::none() } else { Cuts::new(pieces) };
+        let mut whole: HashMap<char, Vec<(Vec<char>, TokenId)>> = HashMap::new();
+        for piece in pieces.iter().filter(|piece| piece.kind == PieceKind::Whole) {
+            let chars: Vec<char> = piece.text.chars().map(unmark).collect();
+            if let Some(&first) = chars.first() {
+                whole.entry(first).or_default().push((chars, piece.id));
+            }
+        }
+        for candidates in whole.values_mut() {
+            candidates.sort_by_key(|(chars, _)| Reverse(chars.len()));
+        }
+        Self { symbols, merges, cuts, whole, bytes, has_unused }
+    }
+
+    /// Appends the ids of `text` to `out`; with `dummy_prefix`, of a space and `text`.
+    ///
+    /// Empty text has no ids, with the prefix or without.
+    pub(crate) fn encode(
+        &self,
+        text: &str,
+        dummy_prefix: bool,
+        scratch: &mut Scratch,
+        out: &mut Vec<TokenId>,
+    ) {
+        if !dummy_prefix || text.is_empty() {
+            return self.encode_units(text, scratch, out);
+        }
+        // The space can only merge into the first unit, so only that unit is copied; pieces matched
+        // as a whole may start at the space and reach further.
+        let first = if self.whole.is_empty() { self.first_cut(text) } else { text.len() };
+        let mut prefixed = String::with_capacity(first + 1);
+        prefixed.push(' ');
+        prefixed.push_str(&text[..first]);
+        self.encode_units(&prefixed, scratch, out);
+        self.encode_units(&text[first..], scratch, out);
+    }
+
+    /// Every merge as the ids of left, right and product; `None` where a symbol has no id.
+    pub(crate) fn merge_ids(&self) -> impl Iterator<Item = [Option<TokenId>; 3]> + '_ {
+        self.merges.iter().map(|symbols| symbols.map(|symbol| self.symbols.id(symbol)))
+    }
+
+    /// The end of the first unit of a text that is not empty.
+    fn first_cut(&self, text: &str) -> usize {
+        let mut chars = text.char_indices();
+        let mut previous = chars.next().map_or(' ', |(_, c)| unmark(c));
+        for (at, c) in chars {
+            let c = unmark(c);
+            if self.cuts.between(previous, c) {
+                return at;
+            }
+            previous = c;
+        }
+        text.len()
+    }
+
+    fn encode_units(&self, text: &str, scratch: &mut Scratch, out: &mut Vec<TokenId>) {
+        let mut start = 0;
+        let mut at = 0;
+        let mut previous = None;
+        while let Some(c) = text[at..].chars().next() {
+            if let Some((end, id)) = self.match_whole(text, at, c) {
+                self.encode_unit(&text[start..at], scratch, out);
+                out.push(id);
+                (start, at, previous) = (end, end, None);
+                continue;
+            }
+            let mapped = unmark(c);
+            if previous.is_some_and(|previous| self.cuts.between(previous, mapped)) {
+                self.encode_unit(&text[start..at], scratch, out);
+                start = at;
+            }
+            previous = Some(mapped);
+            at += c.len_utf8();
+        }
+        self.encode_unit(&text[start..], scratch, out);
+    }
+
+    /// The longest piece matched as a whole at `at`, where `first` stands: its end and id.
+    fn match_whole(&self, text: &str, at: usize, first: char) -> Option<(usize, TokenId)> {
+        if self.whole.is_empty() {
+            return None;
+        }
+        let candidates = self.whole.get(&unmark(first))?;
+        candidates.iter().find_map(|(chars, id)| {
+            let mut rest = text[at..].chars();
+            let fits = chars.iter().all(|&want| rest.next().map(unmark) == Some(want));
+            fits.then(|| (text.len() - rest.as_str().len(), *id))
+        })
+    }
+
+    fn encode_unit(&self, unit: &str, scratch: &mut Scratch, out: &mut Vec<TokenId>) {
+        if unit.is_empty() {
+            return;
+        }
+        let Scratch { cache, unit: work } = scratch;
+        let Some(key) = UnitCache::key(unit) else {
+            work.ids.clear();
+            self.merge(unit, work);
+            out.extend_from_slice(&work.ids);
+            return;
+        };
+        if let Some(ids) = cache.get(key) {
+            out.extend_from_slice(ids);
+            return;
+        }
+        work.ids.clear();
+        self.merge(unit, work);
+        out.extend_from_slice(&work.ids);
+        cache.insert(key, &work.ids);
+    }
+
+    /// Merges one unit and appends its ids to `work.ids`.
+    fn merge(&self, unit: &str, work: &mut Unit) {
+        work.symbols.clear();
+        work.starts.clear();
+        for (at, c) in unit.char_indices() {
+            work.symbols.push(self.symbols.of_char(unmark(c)));
+            work.starts.push(at as u32);
+        }
+        if work.symbols.len() <= SHORT && !self.has_unused {
+            self.merge_short(&mut work.symbols, &mut work.starts);
+        } else {
+            self.merge_long(work);
+        }
+        for (at, &symbol) in work.symbols.iter().enumerate() {
+            let end = work.starts.get(at + 1).map_or(unit.len(), |&end| end as usize);
+            let text = &unit[work.starts[at] as usize..end];
+            match self.symbols.id(symbol) {
+                Some(id) => work.ids.push(id),
+                None => self.take_apart(symbol, text, &work.long.taken_apart, &mut work.ids),
+            }
+        }
+    }
+
+    /// Appends the ids of a symbol without one: of its parts if it is unused, of its bytes otherwise.
+    fn take_apart(
+        &self,
+        symbol: Symbol,
+        text: &str,
+        taken_apart: &HashMap<Symbol, (Symbol, Symbol)>,
+        ids: &mut Vec<TokenId>,
+    ) {
+        // An unused piece is taken apart into what it was last seen made of, each part again.
+        let mut parts = vec![(symbol, text)];
+        while let Some((symbol, text)) = parts.pop() {
+            if let Some(id) = self.symbols.id(symbol) {
+                ids.push(id);
+            } else if let Some(&(left, right)) = taken_apart.get(&symbol) {
+                let split = self.symbols.split_at(text, left);
+                parts.push((right, &text[split..]));
+                parts.push((left, &text[..split]));
+            } else {
+                ids.extend(text.bytes().map(|byte| self.bytes[usize::from(byte)]));
+            }
+        }
+    }
+
+    /// Merges by scanning for the best pair: quadratic, and the fastest for a few characters.
+    fn merge_short(&self, symbols: &mut Vec<Symbol>, starts: &mut Vec<u32>) {
+        const NEVER: u32 = u32::MAX;
+        let mut count = symbols.len();
+        let mut ranks = [NEVER; SHORT];
+        let rank = |left, right| self.merges.get(left, right).map_or(NEVER, |merge| merge.rank);
+        for at in 1..count {
+            ranks[at - 1] = rank(symbols[at - 1], symbols[at]);
+        }
+        while count > 1 {
+            let pairs = &ranks[..count - 1];
+            let mut best = 0;
+            for (at, &rank) in pairs.iter().enumerate() {
+                if rank < pairs[best] {
+                    best = at;
+                }
+            }
+            if pairs[best] == NEVER {
+                break;
+            }
+            let Some(merge) = self.merges.get(symbols[best], symbols[best + 1]) else { break };
+            symbols[best] = merge.product;
+            symbols.copy_within(best + 2..count, best + 1);
+            starts.copy_within(best + 2..count, best + 1);
+            ranks.copy_within(best + 1..count - 1, best);
+            count -= 1;
+            ranks[count - 1] = NEVER;
+            if best > 0 {
+                ranks[best - 1] = rank(symbols[best - 1], symbols[best]);
+            }
+            if best + 1 < count {
+                ranks[best] = rank(symbols[best], symbols[best + 1]);
+            }
+        }
+        symbols.truncate(count);
+        starts.truncate(count);
+    }
+
+    /// Merges with a heap of candidate pairs over a linked list: `O(n log n)`.
+    fn merge_long(&self, work: &mut Unit) {
+        let Unit { symbols, starts, long, .. } = work;
+        let count = symbols.len();
+        long.taken_apart.clear();
+        long.agenda.clear();
+        long.next.clear();
+        long.previous.clear();
+        long.next.extend((1..count as u32).chain([END]));
+        long.previous.extend([END].into_iter().chain(0..count as u32 - 1));
+        for at in 1..count {
+            self.propose(symbols, at as u32 - 1, at as u32, long);
+        }
+        while let Some(Reverse((_, left_at, left, right))) = long.agenda.pop() {
+            let right_at = long.next[left_at as usize];
+            let stale = symbols[left_at as usize] != left
+                || right_at == END
+                || symbols[right_at as usize] != right;
+            if stale {
+                continue;
+            }
+            let Some(Merge { product, .. }) = self.merges.get(left, right) else { continue };
+            symbols[left_at as usize] = product;
+            symbols[right_at as usize] = NO_SYMBOL;
+            let after = long.next[right_at as usize];
+            long.next[left_at as usize] = after;
+            if after != END {
+                long.previous[after as usize] = left_at;
+            }
+            let before = long.previous[left_at as usize];
+            if before != END {
+                self.propose(symbols, before, left_at, long);
+            }
+            if after != END {
+                self.propose(symbols, left_at, after, long);
+            }
+        }
+        // Keep what the list still holds, in order.
+        let mut kept = 0;
+        let mut at = 0;
+        while at != END {
+            symbols[kept] = symbols[at as usize];
+            starts[kept] = starts[at as usize];
+            kept += 1;
+            at = long.next[at as usize];
+        }
+        symbols.truncate(kept);
+        starts.truncate(kept);
+    }
+
+    fn propose(&self, symbols: &[Symbol], left_at: u32, right_at: u32, long: &mut LongUnit) {
+        let (left, right) = (symbols[left_at as usize], symbols[right_at as usize]);
+        if let Some(merge) = self.merges.get(left, right) {
+            long.agenda.push(Reverse((merge.rank, left_at, left, right)));
+            if self.has_unused && self.symbols.is_unused(merge.product) {
+                long.taken_apart.insert(merge.product, (left, right));
+            }
+        }
+    }
+}
+
+/// The character that stands for `c` in the tables: a space and its mark are one.
+fn unmark(c: char) -> char {
+    if c == SPACE_MARK { ' ' } else { c }
+}

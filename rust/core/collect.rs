@@ -1,0 +1,83 @@
+//! Events to messages: what a stream said, as the messages it said.
+
+use crate::event::{ActionKind, EventKind};
+use crate::message::{Call, CallBody, Message, Role};
+
+/// Builds messages from events, in order.
+#[derive(Debug, Clone, Default)]
+pub struct Collector {
+    messages: Vec<Message>,
+    /// Whether the last message is still being told.
+    open: bool,
+}
+
+impl Collector {
+    /// Takes the next event.
+    pub fn push(&mut self, event: &EventKind) {
+        match event {
+            EventKind::TurnStart { role, name } => {
+                let mut message = Message::new(*role, "");
+                message.name.clone_from(name);
+                self.messages.push(message);
+                self.open = true;
+            }
+            EventKind::TurnEnd(_) => {
+                self.message();
+                self.open = false;
+            }
+            EventKind::Text(text) => self.message().content.push_str(text),
+            EventKind::Reasoning(text) => {
+                self.message().reasoning.get_or_insert_default().push_str(text);
+            }
+            EventKind::ActionStart { kind, name, id, .. } => {
+                let body = match kind {
+                    ActionKind::Function => CallBody::Function {
+                        name: name.clone().unwrap_or_default(),
+                        arguments: String::new(),
+                    },
+                    ActionKind::Code => {
+                        CallBody::Code { language: name.clone(), source: String::new() }
+                    }
+                };
+                self.message().calls.push(Call { id: id.clone(), body });
+            }
+            EventKind::ActionDelta { text, .. } => {
+                if let Some(call) = self.message().calls.last_mut() {
+                    match &mut call.body {
+                        CallBody::Function { arguments, .. } => arguments.push_str(text),
+                        CallBody::Code { source, .. } => source.push_str(text),
+                    }
+                }
+            }
+            EventKind::ActionEnd { complete, name, .. } => {
+                if let Some(call) = self.message().calls.last_mut()
+                    && let CallBody::Function { name: known, arguments } = &mut call.body
+                {
+                    if let Some(name) = name {
+                        known.clone_from(name);
+                    }
+                    // A whole call that has no arguments has none to give: an empty object.
+                    if *complete && arguments.is_empty() {
+                        arguments.push_str("{}");
+                    }
+                }
+            }
+            EventKind::Notice { .. } => {}
+        }
+    }
+
+    /// The messages told so far.
+    pub fn into_messages(self) -> Vec<Message> {
+        self.messages
+    }
+
+    /// The message being told; a completion's begins without a turn start.
+    fn message(&mut self) -> &mut Message {
+        if !self.open {
+            self.messages.push(Message::new(Role::Assistant, ""));
+            self.open = true;
+        }
+        let last = self.messages.len() - 1;
+        &mut self.messages[last]
+    }
+}

@@ -1,0 +1,145 @@
+//! Ids to bytes to text, with unfinished UTF-8 held back.
+//!
+//! A character may be spread over several ids; it comes out when its last byte has come. Bytes that
+//! are no UTF-8 come out as U+FFFD, one for each maximal part, as Python's `errors="replace"` does:
+//! what comes out does not depend on how the ids were split.
+
+use crate::error::Result;
+use crate::vocab::{DummyPrefix, TokenId, TokenKind, Vocab, begins_with_space};
+
+/// What decoding writes for a control token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spelling {
+    /// Its spelling, for people to read. Encoding that again does not give the token back.
+    Spell,
+    /// Nothing.
+    Skip,
+}
+
+/// Ids to bytes; one dummy prefix is taken off each text between control tokens.
+pub(crate) fn decode_bytes(vocab: &Vocab, ids: &[TokenId], control: Spelling) -> Result<Vec<u8>> {
+    let prefixed = vocab.dummy_prefix() == DummyPrefix::EveryRun;
+    let mut bytes = Vec::with_capacity(ids.len() * 4);
+    let mut at_start = prefixed;
+    for &id in ids {
+        let (kind, token) = vocab.token(id).ok_or_else(|| vocab.unknown_id(id))?;
+        match kind {
+            TokenKind::Text | TokenKind::Byte => {
+                let skip = usize::from(at_start && kind == TokenKind::Text && begins_with_space(token));
+                bytes.extend_from_slice(&token[skip..]);
+                at_start = false;
+            }
+            TokenKind::Control => {
+                if control == Spelling::Spell {
+                    bytes.extend_from_slice(token);
+                }
+                at_start = prefixed;
+            }
+            TokenKind::Unused => {}
+        }
+    }
+    Ok(bytes)
+}
+
+/// Token bytes in, whole characters out.
+#[derive(Debug, Clone)]
+pub(crate) struct TextDecoder {
+    /// Bytes that began a character and do not finish it: at most three.
+    pending: [u8; 3],
+    pending_len: u8,
+    /// Whether the vocabulary puts a space before every text, and whether one may come now.
+    prefixed: bool,
+    at_start: bool,
+    text: String,
+}
+
+impl TextDecoder {
+    pub(crate) fn new(prefixed: bool) -> Self {
+        Self { pending: [0; 3], pending_len: 0, prefixed, at_start: prefixed, text: String::new() }
+    }
+
+    /// Reads on in a text that has begun: no dummy prefix comes.
+    pub(crate) fn skip_prefix(&mut self) {
+        self.at_start = false;
+    }
+
+    /// Whether bytes of an unfinished character are held.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending_len > 0
+    }
+
+    /// The characters that `token` finishes.
+    pub(crate) fn push(&mut self, mut token: &[u8]) -> &str {
+        if self.at_start {
+            self.at_start = false;
+            token = token.strip_prefix(b" ").unwrap_or(token);
+        }
+        self.text.clear();
+        if self.pending_len == 0
+            && let Ok(text) = std::str::from_utf8(token)
+        {
+            self.text.push_str(text);
+            return &self.text;
+        }
+        let mut bytes = Vec::with_capacity(3 + token.len());
+        bytes.extend_from_slice(&self.pending[..usize::from(self.pending_len)]);
+        bytes.extend_from_slice(token);
+        self.pending_len = 0;
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            self.text.push_str(chunk.valid());
+            let invalid = chunk.invalid();
+            if invalid.is_empty() {
+                continue;
+            }
+            if chunks.peek().is_none() && is_unfinished(invalid) {
+                self.pending[..invalid.len()].copy_from_slice(invalid);
+                self.pending_len = invalid.len() as u8;
+            } else {
+                self.text.push('\u{FFFD}');
+            }
+        }
+        &self.text
+    }
+
+    /// Ends a text: what is left of an unfinished character comes out replaced.
+    pub(crate) fn flush(&mut self) -> Option<&'static str> {
+        self.at_start = self.prefixed;
+        (std::mem::take(&mut self.pending_len) > 0).then_some("\u{FFFD}")
+    }
+}
+
+/// Whether bytes that are not UTF-8 could become so with more bytes after them.
+fn is_unfinished(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|e| e.error_len().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TextDecoder;
+    use proptest::prelude::*;
+
+    fn decode(bytes: &[u8], cuts: &[usize]) -> String {
+        let mut decoder = TextDecoder::new(false);
+        let mut text = String::new();
+        let mut start = 0;
+        for &cut in cuts.iter().chain([&bytes.len()]) {
+            text.push_str(decoder.push(&bytes[start..cut]));
+            start = cut;
+        }
+        text.push_str(decoder.flush().unwrap_or_default());
+        text
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same_text(
+            bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0x80u8..0xC0, 0xE0u8..0xF5], 0..24),
+            mut cuts in prop::collection::vec(0usize..24, 0..6),
+        ) {
+            cuts.retain(|&cut| cut <= bytes.len());
+            cuts.sort_unstable();
+            prop_assert_eq!(decode(&bytes, &cuts), String::from_utf8_lossy(&bytes));
+        }
+    }
+}

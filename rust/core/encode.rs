@@ -1,0 +1,246 @@
+//! Spans to ids, with the provenance of every id worked out when it is asked for.
+//!
+//! Text between two control tokens is one run and encoded as one text. What is kept is the rendered
+//! text, its spans, and which ids each run or control token became; offsets, masks and sources are
+//! derived from these.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::render::Rendered;
+use crate::span::{Source, Span, SpanKind};
+use crate::vocab::{DummyPrefix, TokenId, Vocab};
+
+/// A conversation as ids.
+#[derive(Debug, Clone)]
+pub struct Encoding {
+    ids: Vec<TokenId>,
+    text: String,
+    spans: Vec<Span>,
+    generated: Vec<Range<usize>>,
+    pieces: Vec<IdPiece>,
+    vocab: Vocab,
+}
+
+/// Consecutive ids: one control token, or one run of text.
+#[derive(Debug, Clone)]
+struct IdPiece {
+    ids: Range<usize>,
+    text: Range<usize>,
+    is_control: bool,
+}
+
+/// A spelling of a control token in a caller's text, which is text here and control elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Neutralized {
+    /// Where: `messages[1].content`.
+    pub path: Source,
+    /// First code point, in the caller's string.
+    pub start: usize,
+    /// One past the last code point.
+    pub end: usize,
+    /// What is spelled.
+    pub spelling: String,
+    /// The control id it is a spelling of.
+    pub id: TokenId,
+}
+
+/// Encodes what was rendered, and checks that no text became control.
+pub(crate) fn encode(rendered: Rendered, vocab: &Vocab) -> Result<Encoding> {
+    let Rendered { text, spans, generated } = rendered;
+    let mut ids = Vec::with_capacity(text.len() / 3);
+    let mut pieces = Vec::with_capacity(spans.len());
+    vocab.with_scratch(|scratch| -> Result<()> {
+        let mut run: Option<Range<usize>> = None;
+        let mut first = true;
+        let mut flush = |run: &mut Option<Range<usize>>, first: bool, ids: &mut Vec<TokenId>| {
+            let Some(range) = run.take().filter(|range| !range.is_empty()) else { return Ok(None) };
+            let prefix = first && vocab.dummy_prefix() == DummyPrefix::EveryRun;
+            let from = ids.len();
+            vocab.encode_run(&text[range.clone()], prefix, scratch, ids);
+            // By construction this cannot be; were it ever, nothing leaves.
+            if let Some(&id) = ids[from..].iter().find(|&&id| vocab.is_control(id)) {
+                return Err(Error::vocab("control", format!("text became control id {id}")));
+            }
+            Ok(Some(IdPiece { ids: from..ids.len(), text: range, is_control: false }))
+        };
+        for span in &spans {
+            match span.kind {
+                SpanKind::Literal | SpanKind::Slot { .. } => match &mut run {
+                    Some(run) => run.end = span.text.end,
+                    None => run = Some(span.text.clone()),
+                },
+                SpanKind::Control(id) => {
+                    pieces.extend(flush(&mut run, first, &mut ids)?);
+                    let at = ids.len();
+                    ids.push(id.get());
+                    let text = span.text.clone();
+                    pieces.push(IdPiece { ids: at..at + 1, text, is_control: true });
+                    first = true;
+                }
+                SpanKind::Cut => {
+                    if let Some(piece) = flush(&mut run, first, &mut ids)? {
+                        pieces.push(piece);
+                        first = false;
+                    }
+                }
+            }
+        }
+        pieces.extend(flush(&mut run, first, &mut ids)?);
+        Ok(())
+    })?;
+    Ok(Encoding { ids, text, spans, generated, pieces, vocab: vocab.clone() })
+}
+
+impl Encoding {
+    /// The ids.
+    pub fn ids(&self) -> &[TokenId] {
+        &self.ids
+    }
+
+    /// What a template would have produced, control tokens spelled, for people to read.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Per id its bytes of [`Encoding::text`], `start..end`. A dummy prefix covers none.
+    pub fn offsets(&self) -> Vec<(usize, usize)> {
+        let mut offsets = Vec::with_capacity(self.ids.len());
+        for piece in &self.pieces {
+            if piece.is_control {
+                offsets.push((piece.text.start, piece.text.end));
+                continue;
+            }
+            let text = &self.text[piece.text.clone()];
+            let ids = &self.ids[piece.ids.clone()];
+            let surplus = self.prefix_bytes(ids);
+            let mut at = 0;
+            for (nth, &id) in ids.iter().enumerate() {
+                // Byte tokens may part a character; what follows it begins at its end again.
+                let covered = match (nth, surplus) {
+                    (0, Some(rest)) => self.vocab.covered_by(rest, &text[at..]),
+                    _ if text.is_char_boundary(at) => self.vocab.covered(id, &text[at..]),
+                    _ => 1,
+                };
+                offsets.push((piece.text.start + at, piece.text.start + at + covered));
+                at += covered;
+            }
+        }
+        offsets
+    }
+
+    /// The first token's bytes without the dummy prefix, where the run has one.
+    fn prefix_bytes(&self, ids: &[TokenId]) -> Option<&[u8]> {
+        if self.vocab.dummy_prefix() != DummyPrefix::EveryRun {
+            return None;
+        }
+        self.vocab.token_bytes(*ids.first()?).ok()?.strip_prefix(b" ")
+    }
+
+    /// Per id its code points of [`Encoding::text`], `start..end`. Of a character that is spread over
+    /// several ids, all have it.
+    pub fn char_offsets(&self) -> Vec<(usize, usize)> {
+        let mut chars = Vec::with_capacity(self.text.len() + 1);
+        let mut count = 0;
+        for at in 0..self.text.len() {
+            count += usize::from(self.text.is_char_boundary(at));
+            // The code points up to and including the one that byte `at` is part of.
+            chars.push(count);
+        }
+        let start = |at: usize| chars.get(at).map_or(count, |&n| n - 1);
+        let end = |at: usize| if at == 0 { 0 } else { chars[at - 1] };
+        let points = |(s, e)| if s == e { (start(s), start(s)) } else { (start(s), end(e)) };
+        self.offsets().into_iter().map(points).collect()
+    }
+
+    /// Per id where it comes from. An id that holds a caller's text and the format's counts as the
+    /// caller's.
+    pub fn sources(&self) -> Vec<Source> {
+        let mut spans = &self.spans[..];
+        let mut sources = Vec::with_capacity(self.ids.len());
+        for (start, end) in self.offsets() {
+            while let [span, rest @ ..] = spans
+                && span.text.end <= start
+                && !rest.is_empty()
+            {
+                spans = rest;
+            }
+            let within = spans.iter().take_while(|span| span.text.start < end.max(start + 1));
+            let slot = within.clone().find(|span| {
+                matches!(span.kind, SpanKind::Slot { .. }) && start < end && span.text.end > start
+            });
+            let span = slot.or_else(|| within.clone().find(|span| !span.text.is_empty()));
+            sources.push(match span {
+                Some(span) if slot.is_some() => span.source,
+                Some(span) => span.source.scaffold(),
+                None => Source::NONE,
+            });
+        }
+        sources
+    }
+
+    /// Per id 1 for a control token, 0 for text.
+    pub fn is_control(&self) -> Vec<u8> {
+        let mut mask = vec![0; self.ids.len()];
+        for piece in self.pieces.iter().filter(|piece| piece.is_control) {
+            mask[piece.ids.start] = 1;
+        }
+        mask
+    }
+
+    /// Per id 1 if it holds a caller's text.
+    pub fn is_content(&self) -> Vec<u8> {
+        self.sources().into_iter().map(|source| u8::from(source.is_content())).collect()
+    }
+
+    /// Per id the index of its message; -1 for ids of none: what begins the conversation, `tools`,
+    /// the generation prompt.
+    pub fn message_indices(&self) -> Vec<i32> {
+        self.sources().into_iter().map(|source| source.message).collect()
+    }
+
+    /// Per id 1 if a model generates it: an assistant's turn from the first id that ends after its
+    /// generation prompt, up to and including the id that stops it.
+    pub fn assistant_mask(&self) -> Vec<u8> {
+        let mut turns = self.generated.iter().peekable();
+        let mut mask = Vec::with_capacity(self.ids.len());
+        for (_, end) in self.offsets() {
+            while turns.next_if(|turn| turn.end < end).is_some() {}
+            mask.push(u8::from(turns.peek().is_some_and(|turn| turn.start < end)));
+        }
+        mask
+    }
+
+    /// Spellings of control tokens in the caller's text: leftmost-longest, in every slot.
+    pub fn neutralized(&self) -> Vec<Neutralized> {
+        let mut found = Vec::new();
+        for span in &self.spans {
+            let SpanKind::Slot { escaped } = span.kind else { continue };
+            let text = &self.text[span.text.clone()];
+            let mut counted = (0, span.skipped as usize);
+            for spelled in self.vocab.find_control(text) {
+                let mut points = |to: usize| {
+                    counted = (to, counted.1 + code_points(&text[counted.0..to], escaped));
+                    counted.1
+                };
+                let (start, end) = (points(spelled.start), points(spelled.end));
+                let (spelling, id) = (spelled.spelling.to_owned(), spelled.id);
+                found.push(Neutralized { path: span.source, start, end, spelling, id });
+            }
+        }
+        found
+    }
+}
+
+/// The code points of the caller's string that a stretch of a slot stands for.
+fn code_points(text: &str, escaped: bool) -> usize {
+    let mut chars = text.chars();
+    let mut count = 0;
+    while let Some(c) = chars.next() {
+        count += 1;
+        if escaped && c == '\\' && chars.next() == Some('u') {
+            chars.by_ref().take(4).for_each(drop);
+        }
+    }
+    count
+}

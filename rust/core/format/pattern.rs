@@ -1,0 +1,242 @@
+//! Patterns: text with named holes, `"{START}{role}\n{content}{STOP}\n"`, into pieces.
+//!
+//! Upper case names a control token of the file, lower case a field. Nothing needs escaping: a brace
+//! that begins none of the forms is an ordinary character, but a word in braces that is no field is
+//! an error, so that a typing error in a hole cannot silently become text.
+
+/// A hole for a part of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Field {
+    /// The message's text.
+    Content,
+    /// The message's name, a header word.
+    Name,
+    /// All calls of the message.
+    Calls,
+    /// The tools of the conversation.
+    Tools,
+    /// One call as a JSON object.
+    Call,
+    /// The language of a code call, a header word.
+    Language,
+    /// The source of a code call.
+    Source,
+}
+
+/// What a field may hold, and so how its end is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grammar {
+    /// Any text: ends where what follows it ends the stretch.
+    Text,
+    /// One or more of `[A-Za-z0-9_.:-]`.
+    Word,
+    /// A JSON object.
+    Object,
+    /// A list of call items.
+    Items,
+}
+
+impl Field {
+    const ALL: [(&'static str, Self, Grammar); 7] = [
+        ("content", Self::Content, Grammar::Text),
+        ("name", Self::Name, Grammar::Word),
+        ("calls", Self::Calls, Grammar::Items),
+        ("tools", Self::Tools, Grammar::Text),
+        ("call", Self::Call, Grammar::Object),
+        ("language", Self::Language, Grammar::Word),
+        ("source", Self::Source, Grammar::Text),
+    ];
+
+    fn parse(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(name, ..)| *name == word).map(|&(_, field, _)| field)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL[self as usize].0
+    }
+
+    pub(crate) fn grammar(self) -> Grammar {
+        Self::ALL[self as usize].2
+    }
+
+    pub(crate) fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+/// Whether a byte may stand in a header word.
+pub(crate) fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-')
+}
+
+/// One piece of a pattern, in order of writing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// `{A|B}`: the first is written, any of them read.
+    Control(Vec<String>),
+    /// Ordinary text.
+    Literal(String),
+    /// `{field}`
+    Field(Field),
+    /// `{?field:…?}`: the next `len` pieces, if the field is present.
+    Guard {
+        /// The field asked about.
+        field: Field,
+        /// How many pieces stand inside.
+        len: usize,
+    },
+    /// `{~}`: nothing is written, white space is read.
+    Space,
+    /// `{/}`: text before and after is encoded apart.
+    Cut,
+}
+
+/// Reads a pattern. The error reads on from the key that holds it.
+pub(crate) fn parse(pattern: &str) -> Result<Vec<Piece>, String> {
+    let mut pieces = Vec::new();
+    let rest = parse_into(pattern, &mut pieces, false)?;
+    if rest.is_empty() { Ok(pieces) } else { Err("has `?}` without a guard before it".into()) }
+}
+
+/// Reads up to the end, or inside a guard up to its `?}`; returns what is left after that.
+fn parse_into<'a>(
+    mut rest: &'a str,
+    pieces: &mut Vec<Piece>,
+    in_guard: bool,
+) -> Result<&'a str, String> {
+    let mut literal = String::new();
+    loop {
+        let piece = if rest.is_empty() || rest.starts_with("?}") {
+            None
+        } else if let Some((piece, after)) = hole(rest)? {
+            rest = after;
+            Some(piece)
+        } else if let Some(after) = rest.strip_prefix("{?") {
+            if in_guard {
+                return Err("has a guard inside a guard".into());
+            }
+            let (word, inside) = after.split_once(':').ok_or("has `{?` without `:`")?;
+            rest = inside;
+            Some(Piece::Guard { field: field(word)?, len: 0 })
+        } else {
+            let mut chars = rest.chars();
+            literal.extend(chars.next());
+            rest = chars.as_str();
+            continue;
+        };
+        if !literal.is_empty() {
+            pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+        }
+        match piece {
+            None => break,
+            Some(Piece::Guard { field, .. }) => {
+                let guard = pieces.len();
+                pieces.push(Piece::Guard { field, len: 0 });
+                rest = parse_into(rest, pieces, true)?;
+                let len = pieces.len() - guard - 1;
+                pieces[guard] = Piece::Guard { field, len };
+            }
+            Some(piece) => pieces.push(piece),
+        }
+    }
+    match (in_guard, rest.strip_prefix("?}")) {
+        (true, Some(after)) => Ok(after),
+        (true, None) => Err("has a guard `{?…:` without its `?}`".into()),
+        (false, _) => Ok(rest),
+    }
+}
+
+/// The hole that `rest` begins with, if it begins with one, and what follows it.
+fn hole(rest: &str) -> Result<Option<(Piece, &str)>, String> {
+    let Some((inside, after)) = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) else {
+        return Ok(None);
+    };
+    let piece = match inside {
+        "~" => Piece::Space,
+        "/" => Piece::Cut,
+        _ if is_name(inside, |b| b.is_ascii_lowercase()) => Piece::Field(field(inside)?),
+        _ if inside.split('|').all(|word| is_name(word, |b| b.is_ascii_uppercase())) => {
+            Piece::Control(inside.split('|').map(str::to_owned).collect())
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some((piece, after)))
+}
+
+/// Whether `word` can name a control token in a pattern.
+pub(crate) fn is_control_name(word: &str) -> bool {
+    is_name(word, |b| b.is_ascii_uppercase())
+}
+
+fn is_name(word: &str, letter: impl Fn(u8) -> bool) -> bool {
+    let rest = |b: u8| letter(b) || b.is_ascii_digit() || b == b'_';
+    word.bytes().next().is_some_and(&letter) && word.bytes().all(rest)
+}
+
+fn field(word: &str) -> Result<Field, String> {
+    Field::parse(word).ok_or_else(|| {
+        let known: Vec<&str> = Field::ALL.iter().map(|(name, ..)| *name).collect();
+        format!("has an unknown field `{{{word}}}`, expected one of `{}`", known.join("`, `"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn literal(text: &str) -> Piece {
+        Piece::Literal(text.into())
+    }
+
+    #[test]
+    fn a_pattern_with_every_form() {
+        let pieces = parse("{A|B}x{?name: n={name}?}{~}\n{/}{content}").unwrap();
+        let expected = [
+            Piece::Control(vec!["A".into(), "B".into()]),
+            literal("x"),
+            Piece::Guard { field: Field::Name, len: 2 },
+            literal(" n="),
+            Piece::Field(Field::Name),
+            Piece::Space,
+            literal("\n"),
+            Piece::Cut,
+            Piece::Field(Field::Content),
+        ];
+        assert_eq!(pieces, expected);
+    }
+
+    #[test]
+    fn a_brace_that_begins_no_form_is_text() {
+        for text in ["{", "}", "{}", "{\"a\": 1}", "{ content }", "{Mixed}", "{a-b}"] {
+            assert_eq!(parse(text).unwrap(), [literal(text)], "{text}");
+        }
+    }
+
+    #[test]
+    fn text_on_both_sides_of_a_guard_stays_apart() {
+        let pieces = parse("a{?name:b?}c").unwrap();
+        let guard = Piece::Guard { field: Field::Name, len: 1 };
+        assert_eq!(pieces, [literal("a"), guard, literal("b"), literal("c")]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (pattern, problem) in [
+            ("{contnet}", "unknown field `{contnet}`"),
+            ("{?nmae:x?}", "unknown field `{nmae}`"),
+            ("{?name:x", "without its `?}`"),
+            ("x?}", "without a guard"),
+            ("{?name:{?name:x?}?}", "guard inside a guard"),
+        ] {
+            let error = parse(pattern).unwrap_err();
+            assert!(error.contains(problem), "{pattern}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_table_of_fields_stands_in_the_order_of_the_enum() {
+        for (at, (name, field, _)) in Field::ALL.iter().enumerate() {
+            assert_eq!((*field as usize, field.name()), (at, *name));
+        }
+    }
+}

@@ -1,0 +1,545 @@
+//! JSON as this crate needs it: where a value ends, in a stream and kept byte for byte; and values
+//! written as Python's `json.dumps(…, ensure_ascii=False)` writes them.
+//!
+//! No numbers are parsed and no objects built: `1e400`, duplicate keys and deep nesting pass through.
+
+use crate::error::{Error, Result};
+use crate::message::{Node, View};
+
+/// Nesting up to here is checked; a deeper value is passed on but not called valid.
+const MAX_DEPTH: usize = 32_768;
+
+/// Values given as objects are written up to this depth.
+const MAX_WRITE_DEPTH: usize = 256;
+
+pub(crate) fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// `text` without JSON white space at its ends.
+pub(crate) fn trim(text: &str) -> &str {
+    text.trim_matches([' ', '\t', '\n', '\r'])
+}
+
+/// Whether `text` is exactly one JSON value, with nothing around it.
+pub(crate) fn is_value(text: &str) -> bool {
+    let mut lexer = Lexer::default();
+    match lexer.push(text.as_bytes()) {
+        Some(end) => end == text.len() && lexer.is_valid(),
+        None => lexer.is_complete_at_end(),
+    }
+}
+
+/// What the lexer expects or is inside of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Value,
+    /// After `[`: a value or `]`.
+    FirstElement,
+    /// After `{`: a key or `}`.
+    FirstKey,
+    Key,
+    Colon,
+    /// After a value inside a container: `,` or its end.
+    After,
+    Text,
+    Escape,
+    /// So many hexadecimal digits of `\u` are missing.
+    Hex(u8),
+    Number(Number),
+    /// Inside `true`, `false` or `null`: which, and how much of it has come.
+    Word(&'static [u8], usize),
+    /// Not JSON any more; only strings and brackets are followed, to find the end.
+    Loose,
+    LooseText,
+    LooseEscape,
+    Ended,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Number {
+    Minus,
+    Zero,
+    Integer,
+    Point,
+    Fraction,
+    Exponent,
+    Sign,
+    Power,
+}
+
+impl Number {
+    fn is_whole(self) -> bool {
+        matches!(self, Self::Zero | Self::Integer | Self::Fraction | Self::Power)
+    }
+
+    fn next(self, byte: u8) -> Option<Self> {
+        Some(match (self, byte) {
+            (Self::Minus, b'0') => Self::Zero,
+            (Self::Minus, b'1'..=b'9') | (Self::Integer, b'0'..=b'9') => Self::Integer,
+            (Self::Zero | Self::Integer, b'.') => Self::Point,
+            (Self::Zero | Self::Integer | Self::Fraction, b'e' | b'E') => Self::Exponent,
+            (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
+            (Self::Exponent, b'+' | b'-') => Self::Sign,
+            (Self::Exponent | Self::Sign | Self::Power, b'0'..=b'9') => Self::Power,
+            _ => return None,
+        })
+    }
+}
+
+/// Finds the end of one JSON value, fed in pieces of any size, and tells whether it is one.
+#[derive(Debug, Clone)]
+pub(crate) struct Lexer {
+    state: State,
+    depth: usize,
+    /// One bit per open container, set for objects.
+    objects: Vec<u64>,
+    /// Whether the string being read is a key.
+    in_key: bool,
+    valid: bool,
+}
+
+impl Default for Lexer {
+    fn default() -> Self {
+        Self { state: State::Value, depth: 0, objects: Vec::new(), in_key: false, valid: true }
+    }
+}
+
+impl Lexer {
+    /// Reads on. `Some(n)` when the value has ended: its last byte is the one before `bytes[n]`.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        while at < bytes.len() {
+            if self.state == State::Ended {
+                return Some(at);
+            }
+            if self.state == State::Text {
+                let plain = |&byte: &u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
+                at += bytes[at..].iter().take_while(|byte| plain(byte)).count();
+                if at == bytes.len() {
+                    break;
+                }
+            }
+            // A number or a malformed scalar ends before the byte that does not belong to it.
+            if self.step(bytes[at]) {
+                at += 1;
+            } else {
+                self.state = State::Ended;
+                return Some(at);
+            }
+        }
+        (self.state == State::Ended).then_some(at)
+    }
+
+    /// Whether what has come so far is well formed.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.valid
+    }
+
+    /// Whether the value is whole if nothing more comes.
+    pub(crate) fn is_complete_at_end(&self) -> bool {
+        let whole = match self.state {
+            State::Ended => true,
+            State::Number(number) => self.depth == 0 && number.is_whole(),
+            _ => false,
+        };
+        whole && self.valid
+    }
+
+    /// Takes one byte; `false` if the value ended before it.
+    fn step(&mut self, byte: u8) -> bool {
+        match self.state {
+            State::Number(number) => match number.next(byte) {
+                Some(number) => self.state = State::Number(number),
+                None if !number.is_whole() => return self.loosen(byte),
+                None if self.depth == 0 => return false,
+                None => {
+                    self.state = State::After;
+                    return self.step(byte);
+                }
+            },
+            State::Word(word, at) if word[at] == byte => {
+                self.state = State::Word(word, at + 1);
+                if at + 1 == word.len() {
+                    self.end_value();
+                }
+            }
+            State::Text => match byte {
+                b'"' if self.in_key => {
+                    self.in_key = false;
+                    self.state = State::Colon;
+                }
+                b'"' => self.end_value(),
+                b'\\' => self.state = State::Escape,
+                0x20.. => {}
+                _ => return self.loosen(byte),
+            },
+            State::Escape => match byte {
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.state = State::Text,
+                b'u' => self.state = State::Hex(4),
+                _ => return self.loosen(byte),
+            },
+            State::Hex(missing) if byte.is_ascii_hexdigit() => {
+                self.state = if missing == 1 { State::Text } else { State::Hex(missing - 1) };
+            }
+            State::Loose | State::LooseText | State::LooseEscape => return self.step_loose(byte),
+            _ if is_space(byte) && self.depth > 0 => {}
+            _ => return self.step_structure(byte),
+        }
+        true
+    }
+
+    fn step_structure(&mut self, byte: u8) -> bool {
+        let in_object = self.in_object();
+        match (self.state, byte) {
+            (State::Value | State::FirstElement, _) if self.begin_value(byte) => {}
+            (State::FirstElement, b']') | (State::FirstKey, b'}') => self.close(),
+            (State::FirstKey | State::Key, b'"') => {
+                self.in_key = true;
+                self.state = State::Text;
+            }
+            (State::Colon, b':') => self.state = State::Value,
+            (State::After, b',') => self.state = if in_object { State::Key } else { State::Value },
+            (State::After, b'}') if in_object => self.close(),
+            (State::After, b']') if !in_object => self.close(),
+            _ => return self.loosen(byte),
+        }
+        true
+    }
+
+    fn begin_value(&mut self, byte: u8) -> bool {
+        self.state = match byte {
+            b'{' => return self.open(true),
+            b'[' => return self.open(false),
+            b'"' => State::Text,
+            b'-' => State::Number(Number::Minus),
+            b'0' => State::Number(Number::Zero),
+            b'1'..=b'9' => State::Number(Number::Integer),
+            b't' => State::Word(b"true", 1),
+            b'f' => State::Word(b"false", 1),
+            b'n' => State::Word(b"null", 1),
+            _ => return false,
+        };
+        true
+    }
+
+    fn open(&mut self, object: bool) -> bool {
+        if self.depth == MAX_DEPTH {
+            return false;
+        }
+        let (word, bit) = (self.depth / 64, self.depth % 64);
+        if word == self.objects.len() {
+            self.objects.push(0);
+        }
+        self.objects[word] = self.objects[word] & !(1 << bit) | u64::from(object) << bit;
+        self.depth += 1;
+        self.state = if object { State::FirstKey } else { State::FirstElement };
+        true
+    }
+
+    fn in_object(&self) -> bool {
+        self.depth > 0 && self.objects[(self.depth - 1) / 64] >> ((self.depth - 1) % 64) & 1 == 1
+    }
+
+    fn close(&mut self) {
+        self.depth -= 1;
+        self.end_value();
+    }
+
+    fn end_value(&mut self) {
+        self.state = if self.depth == 0 { State::Ended } else { State::After };
+    }
+
+    /// From here on it is not JSON: follow strings and brackets only.
+    fn loosen(&mut self, byte: u8) -> bool {
+        self.valid = false;
+        self.state = match self.state {
+            State::Text | State::Hex(_) => State::LooseText,
+            State::Escape => State::LooseEscape,
+            _ => State::Loose,
+        };
+        self.step_loose(byte)
+    }
+
+    fn step_loose(&mut self, byte: u8) -> bool {
+        match (self.state, byte) {
+            (State::LooseEscape, _) | (State::Loose, b'"') => self.state = State::LooseText,
+            (State::LooseText, b'\\') => self.state = State::LooseEscape,
+            (State::LooseText, b'"') => {
+                self.state = if self.depth == 0 { State::Ended } else { State::Loose };
+            }
+            (State::LooseText, _) => {}
+            (_, b'{' | b'[') => self.depth += 1,
+            (_, b'}' | b']' | b',') if self.depth == 0 => return false,
+            (_, b'}' | b']') => {
+                self.depth -= 1;
+                if self.depth == 0 {
+                    self.state = State::Ended;
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+}
+
+/// Appends `text` as it stands inside a JSON string: the escapes of `ensure_ascii=False`.
+pub(crate) fn escape_into(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\0'..='\u{1f}' => out.push_str(&format!("\\u{:04x}", c as u32)),
+            _ => out.push(c),
+        }
+    }
+}
+
+/// How many bytes [`escape_into`] writes for a character.
+pub(crate) fn escaped_len(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        _ => c.len_utf8(),
+    }
+}
+
+/// The text that the inside of a JSON string stands for. Escapes that are none stay as they are, half
+/// of a surrogate pair becomes U+FFFD.
+pub(crate) fn unescape(raw: &str) -> String {
+    let mut text = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = rest.find('\\') {
+        text.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        let Some(c) = rest.chars().next() else {
+            text.push('\\');
+            break;
+        };
+        let simple = match c {
+            '"' | '\\' | '/' => c,
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'b' => '\u{8}',
+            'f' => '\u{c}',
+            'u' if hex4(&rest[1..]).is_some() => {
+                let (c, length) = code_point(&rest[1..]);
+                text.push(c);
+                rest = &rest[1 + length..];
+                continue;
+            }
+            _ => {
+                text.push('\\');
+                continue;
+            }
+        };
+        text.push(simple);
+        rest = &rest[1..];
+    }
+    text.push_str(rest);
+    text
+}
+
+fn hex4(text: &str) -> Option<u32> {
+    let digits = text.get(..4).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()))?;
+    u32::from_str_radix(digits, 16).ok()
+}
+
+/// The character of `XXXX` or of a pair `XXXX\uXXXX`, and the bytes it took.
+fn code_point(text: &str) -> (char, usize) {
+    let high = hex4(text).unwrap_or(0);
+    let low = text.get(4..6).filter(|u| *u == "\\u").and_then(|_| hex4(&text[6..]));
+    match (high, low) {
+        (0xD800..=0xDBFF, Some(low @ 0xDC00..=0xDFFF)) => {
+            let c = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+            (char::from_u32(c).unwrap_or('\u{FFFD}'), 10)
+        }
+        _ => (char::from_u32(high).unwrap_or('\u{FFFD}'), 4),
+    }
+}
+
+/// Spacing of a written value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// `{"a": 1, "b": [2]}`
+    Line,
+    /// As `indent=4`.
+    Indent,
+}
+
+/// Appends `node` as `json.dumps(node, ensure_ascii=False)` would write it.
+pub(crate) fn write<N: Node>(node: &N, layout: Layout, path: &str, out: &mut String) -> Result<()> {
+    Writer { layout, path, out }.value(node, 0)
+}
+
+/// Appends `nodes` as one list.
+pub(crate) fn write_list<N: Node>(
+    nodes: &[N],
+    layout: Layout,
+    path: &str,
+    out: &mut String,
+) -> Result<()> {
+    let mut writer = Writer { layout, path, out };
+    writer.group(b"[]", nodes, 0, |writer, node| writer.value(node, 1))
+}
+
+struct Writer<'a> {
+    layout: Layout,
+    path: &'a str,
+    out: &'a mut String,
+}
+
+impl Writer<'_> {
+    fn value<N: Node>(&mut self, node: &N, depth: usize) -> Result<()> {
+        if depth > MAX_WRITE_DEPTH {
+            let problem = format!("is nested deeper than {MAX_WRITE_DEPTH}");
+            return Err(Error::message(self.path, problem));
+        }
+        match node.view() {
+            View::Null => self.out.push_str("null"),
+            View::Bool(value) => self.out.push_str(if value { "true" } else { "false" }),
+            View::Number(text) if is_value(&text) => self.out.push_str(&text),
+            View::Number(text) => {
+                return Err(Error::message(self.path, format!("holds {text}, which JSON has not")));
+            }
+            View::Text(text) => self.text(&text),
+            View::Surrogate => return Err(self.surrogate()),
+            View::List(items) => {
+                self.group(b"[]", &items, depth, |this, item| this.value(item, depth + 1))?;
+            }
+            View::Map(members) => {
+                self.group(b"{}", &members, depth, |this, (key, value)| {
+                    match key.view() {
+                        View::Text(key) => this.text(&key),
+                        View::Surrogate => return Err(this.surrogate()),
+                        _ => return Err(Error::message(this.path, "has a key that is no string")),
+                    }
+                    this.out.push_str(": ");
+                    this.value(value, depth + 1)
+                })?;
+            }
+            View::Other(kind) => {
+                return Err(Error::message(self.path, format!("holds a `{kind}`, expected JSON")));
+            }
+        }
+        Ok(())
+    }
+
+    fn surrogate(&self) -> Error {
+        Error::message(self.path, crate::message::SURROGATE)
+    }
+
+    fn text(&mut self, text: &str) {
+        self.out.push('"');
+        escape_into(text, self.out);
+        self.out.push('"');
+    }
+
+    fn group<T>(
+        &mut self,
+        brackets: &[u8; 2],
+        items: &[T],
+        depth: usize,
+        mut each: impl FnMut(&mut Self, &T) -> Result<()>,
+    ) -> Result<()> {
+        self.out.push(char::from(brackets[0]));
+        for (at, item) in items.iter().enumerate() {
+            match (at, self.layout) {
+                (0, Layout::Line) => {}
+                (_, Layout::Line) => self.out.push_str(", "),
+                (0, Layout::Indent) => self.new_line(depth + 1),
+                (_, Layout::Indent) => {
+                    self.out.push(',');
+                    self.new_line(depth + 1);
+                }
+            }
+            each(self, item)?;
+        }
+        if !items.is_empty() && self.layout == Layout::Indent {
+            self.new_line(depth);
+        }
+        self.out.push(char::from(brackets[1]));
+        Ok(())
+    }
+
+    fn new_line(&mut self, depth: usize) {
+        self.out.push('\n');
+        self.out.extend(std::iter::repeat_n("    ", depth));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn values_and_others() {
+        for text in ["{}", "[]", "0", "-1.5e+7", "1e400", "\"\\u00e9\\n\"", "null", "[1, {\"a\": []}]",
+            "{\"a\": 1, \"a\": 2}", "{\"a\":\n\t[true,false]}"] {
+            assert!(is_value(text), "{text}");
+        }
+        for text in ["", " {}", "{} ", "{}, \"name\": \"g\"", "01", "1.", "-", "tru", "nul", "'a'", "[1,]",
+            "{\"a\"}", "{,}", "{\"a\": 1,}", "[}", "\"\n\"", "\"\\x\"", "NaN", "{\"a\": 1]"] {
+            assert!(!is_value(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_end_is_found_in_what_is_not_json_too() {
+        for (text, end) in [
+            ("{\"a\": tru}}", 10),
+            ("{\"a\": \"x}\"}}", 11),
+            ("{\"a\": \"\\x}\"}}", 13),
+            ("tru, \"b\"", 3),
+            ("12}", 2),
+            ("{'a': 1}}", 8),
+        ] {
+            assert_eq!(Lexer::default().push(text.as_bytes()), Some(end), "{text}");
+        }
+    }
+
+    #[test]
+    fn depth_is_bounded_but_the_end_is_found() {
+        let deep = |n: usize| "[".repeat(n) + &"]".repeat(n);
+        assert!(is_value(&deep(MAX_DEPTH)));
+        let mut lexer = Lexer::default();
+        let text = deep(MAX_DEPTH + 1);
+        assert_eq!(lexer.push(text.as_bytes()), Some(text.len()));
+        assert!(!lexer.is_valid());
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_serde(text in r#"[\[\]{}",:0-9eE.+\-tfn\\u a-c]{0,12}|\[("[a\\n]*",? ?|-?[0-9.e]+,? ?){0,4}\]"#) {
+            let expected = text.trim_matches([' ', '\t', '\n', '\r']) == text
+                && serde_json::from_str::<Box<serde_json::value::RawValue>>(&text).is_ok();
+            prop_assert_eq!(is_value(&text), expected);
+        }
+
+        #[test]
+        fn any_split_finds_the_same_end(text in r#"[\[\]{}",:0-9e.tfn\\u a-c]{0,16}"#, cut in 0usize..16) {
+            let whole = Lexer::default().push(text.as_bytes());
+            let cut = cut.min(text.len());
+            let mut lexer = Lexer::default();
+            let split = lexer.push(&text.as_bytes()[..cut]).or_else(|| {
+                lexer.push(&text.as_bytes()[cut..]).map(|end| end + cut)
+            });
+            prop_assert_eq!(split, whole);
+        }
+
+        #[test]
+        fn unescape_reverses_escape(text in any::<String>()) {
+            let mut escaped = String::new();
+            escape_into(&text, &mut escaped);
+            prop_assert_eq!(escaped.len(), text.chars().map(escaped_len).sum::<usize>());
+            prop_assert_eq!(unescape(&escaped), text);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Chat messages to token ids and back, with a guarantee: text is never control.
+//!
+//! ```text
+//! messages ──render──▶ spans ──encode──▶ ids                 ids ──stream──▶ events ──collect──▶ messages
+//!                 ▲                                                 ▲
+//!                 └──────────────── Format (one TOML file) ─────────┘
+//! ```
+//!
+//! ```
+//! use chatcodec::{Codec, EncodeOptions, Format, Message, Role, Vocab};
+//!
+//! let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+//! let messages = vec![Message::new(Role::User, "What does <|im_end|> mean?")];
+//! let prompt = codec.encode(messages, None, &EncodeOptions::default())?;
+//! assert_eq!(prompt.text(), "<s><|im_start|>user\nWhat does <|im_end|> mean?<|im_end|>\n<|im_start|>assistant\n");
+//!
+//! let mut completion = codec.vocab().encode("It ends a turn.");
+//! completion.extend(codec.stop_ids().first());
+//! assert_eq!(codec.parse(&completion, Some(prompt.ids())).message.content, "It ends a turn.");
+//! # Ok::<(), chatcodec::Error>(())
+//! ```
+//!
+//! The core knows bytes, ids and messages: no files, no network, no Python. Files come in as bytes.
+
+mod action;
+mod bpe;
+mod codec;
+mod collect;
+mod decode;
+mod encode;
+mod error;
+mod event;
+mod format;
+mod json;
+mod message;
+mod render;
+mod span;
+mod stream;
+mod vocab;
+
+pub use codec::{Codec, EncodeOptions, Parsed, collect};
+pub use collect::Collector;
+pub use decode::Spelling;
+pub use encode::{Encoding, Neutralized};
+pub use error::{Error, Result};
+pub use event::{ActionKind, Event, EventKind, NoticeKind, TurnReason};
+pub use format::{Format, Guarantee};
+pub use message::{Call, CallBody, Message, Node, OnArguments, Role, Shape, View};
+pub use render::Boundary;
+pub use span::{Source, SourceField};
+pub use stream::{HEAD_LIMIT, Stream};
+pub use vocab::{ControlId, DummyPrefix, TokenId, Vocab};

@@ -1,0 +1,557 @@
+//! Messages: where both arrows begin and end.
+//!
+//! [`read`] takes a conversation in the shape that OpenAI's clients use and checks it, with the path
+//! of whatever is wrong. [`link`] gives calls their ids and results their kinds. [`shape`] is what
+//! may decide which control ids a conversation gets; everything else is text.
+
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::json::{self, Layout};
+use crate::vocab::Vocab;
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// Instructions; `developer` is the same.
+    System,
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+    /// The result of a call.
+    Tool,
+}
+
+impl Role {
+    /// OpenAI's word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+        }
+    }
+
+    /// The role that OpenAI's word names.
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "system" | "developer" => Some(Self::System),
+            "user" => Some(Self::User),
+            "assistant" => Some(Self::Assistant),
+            "tool" => Some(Self::Tool),
+            _ => None,
+        }
+    }
+}
+
+/// One message of a conversation. Absent and empty content are the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// A header word: a user's name, or one of a closed set that the format gives (`plugin`).
+    pub name: Option<String>,
+    /// The text.
+    pub content: String,
+    /// What the model thought before it spoke.
+    pub reasoning: Option<String>,
+    /// What the model called, in order.
+    pub calls: Vec<Call>,
+    /// Which call a result answers.
+    pub call_id: Option<String>,
+}
+
+impl Message {
+    /// Gives calls without an id the ids `call_0…`.
+    pub fn number_calls(&mut self) {
+        for (number, call) in self.calls.iter_mut().enumerate() {
+            call.id.get_or_insert_with(|| format!("call_{number}"));
+        }
+    }
+
+    /// A message of text only.
+    pub fn new(role: Role, content: impl Into<String>) -> Self {
+        Self {
+            role,
+            name: None,
+            content: content.into(),
+            reasoning: None,
+            calls: Vec::new(),
+            call_id: None,
+        }
+    }
+}
+
+/// One call of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// What a result refers to it by.
+    pub id: Option<String>,
+    /// What is called.
+    pub body: CallBody,
+}
+
+/// What is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallBody {
+    /// A function, with raw JSON text as its arguments.
+    Function {
+        /// The function's name: any text.
+        name: String,
+        /// One JSON value, kept byte for byte; white space around it is not written.
+        arguments: String,
+    },
+    /// Code to run.
+    Code {
+        /// A header word such as `python`.
+        language: Option<String>,
+        /// The code.
+        source: String,
+    },
+}
+
+/// Everything about a conversation that may decide its control ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    messages: Vec<MessageShape>,
+    tools: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct MessageShape {
+    role: Role,
+    /// A name of the format's closed set; other names are text.
+    named: Option<String>,
+    has_name: bool,
+    has_content: bool,
+    has_reasoning: bool,
+    /// Per call whether it is code, and whether a language is given.
+    calls: Vec<(bool, bool)>,
+}
+
+/// The shape of a conversation after [`link`].
+pub(crate) fn shape(messages: &[Message], tools: bool, format: &Format) -> Shape {
+    let messages = messages.iter().map(|message| MessageShape {
+        role: message.role,
+        named: message.name.clone().filter(|name| format.is_named(name, message.role)),
+        has_name: message.name.is_some(),
+        has_content: !message.content.is_empty(),
+        has_reasoning: message.reasoning.is_some(),
+        calls: message
+            .calls
+            .iter()
+            .map(|call| match &call.body {
+                CallBody::Function { .. } => (false, false),
+                CallBody::Code { language, .. } => (true, language.is_some()),
+            })
+            .collect(),
+    });
+    Shape { messages: messages.collect(), tools }
+}
+
+/// What to do with `arguments` that are not one JSON value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnArguments {
+    /// Refuse the message.
+    #[default]
+    Error,
+    /// Write them as a JSON string: for output of a model that was cut short.
+    String,
+}
+
+/// A value as a caller has it: a Python object or parsed JSON.
+pub trait Node: Sized {
+    /// What it is.
+    fn view(&self) -> View<Self>;
+}
+
+/// What a [`Node`] is.
+pub enum View<N> {
+    /// `None`, `null`
+    Null,
+    /// A truth value.
+    Bool(bool),
+    /// A number as JSON writes it; also what JSON cannot write, such as `nan`.
+    Number(String),
+    /// Text.
+    Text(String),
+    /// A string with half of a surrogate pair in it, which is no text.
+    Surrogate,
+    /// A list.
+    List(Vec<N>),
+    /// A mapping, in order.
+    Map(Vec<(N, N)>),
+    /// Anything else: the name of its type.
+    Other(String),
+}
+
+impl Node for serde_json::Value {
+    fn view(&self) -> View<Self> {
+        match self {
+            Self::Null => View::Null,
+            Self::Bool(value) => View::Bool(*value),
+            Self::Number(number) => View::Number(number.to_string()),
+            Self::String(text) => View::Text(text.clone()),
+            Self::Array(items) => View::List(items.clone()),
+            Self::Object(members) => View::Map(
+                members.iter().map(|(key, value)| (key.clone().into(), value.clone())).collect(),
+            ),
+        }
+    }
+}
+
+pub(crate) const SURROGATE: &str = "holds half of a surrogate pair, expected text";
+
+impl<N> View<N> {
+    fn kind(&self) -> String {
+        match self {
+            Self::Null => "none".into(),
+            Self::Bool(_) => "a truth value".into(),
+            Self::Number(_) => "a number".into(),
+            Self::Text(_) | Self::Surrogate => "a string".into(),
+            Self::List(_) => "a list".into(),
+            Self::Map(_) => "a dict".into(),
+            Self::Other(kind) => format!("`{kind}`"),
+        }
+    }
+
+    fn text(self, path: &str) -> Result<String> {
+        match self {
+            Self::Text(text) => Ok(text),
+            Self::Surrogate => Err(Error::message(path, SURROGATE)),
+            other => {
+                Err(Error::message(path, format!("is {}, expected a string", other.kind())))
+            }
+        }
+    }
+
+    fn list(self, path: &str) -> Result<Vec<N>> {
+        match self {
+            Self::List(items) => Ok(items),
+            other => Err(Error::message(path, format!("is {}, expected a list", other.kind()))),
+        }
+    }
+
+    /// Absent: none, or a list with nothing in it.
+    fn is_absent(&self) -> bool {
+        matches!(self, Self::Null) || matches!(self, Self::List(items) if items.is_empty())
+    }
+}
+
+/// Reads and checks a conversation.
+pub(crate) fn read<N: Node>(
+    messages: &N,
+    format: &Format,
+    on_arguments: OnArguments,
+) -> Result<Vec<Message>> {
+    let nodes = messages.view().list("messages")?;
+    let reader = Reader { format, on_arguments };
+    nodes.iter().enumerate().map(|(i, node)| reader.message(node, &format!("messages[{i}]"))).collect()
+}
+
+/// Reads `tools`: text as it is, or a list of functions written as the format writes them.
+pub(crate) fn read_tools<N: Node>(tools: &N, format: &Format) -> Result<Option<String>> {
+    let functions = match tools.view() {
+        view if view.is_absent() => return Ok(None),
+        View::Text(text) if text.is_empty() => return Ok(None),
+        View::List(functions) => functions,
+        view => return view.text("tools").map(Some),
+    };
+    let unwrapped: Vec<N> = functions
+        .into_iter()
+        .enumerate()
+        .map(|(i, tool)| unwrap_tool(tool, &format!("tools[{i}]"), format))
+        .collect::<Result<_>>()?;
+    format.write_tools(&unwrapped).map(Some)
+}
+
+fn unwrap_tool<N: Node>(tool: N, path: &str, format: &Format) -> Result<N> {
+    let View::Map(members) = tool.view() else {
+        let problem = format!("is {}, expected a dict", tool.view().kind());
+        return Err(Error::message(path, problem));
+    };
+    if !format.unwraps_tools() {
+        return Ok(tool);
+    }
+    let is_key = |key: &N, word: &str| matches!(key.view(), View::Text(text) if text == word);
+    let function = members.into_iter().find(|(key, _)| is_key(key, "function"));
+    match function {
+        Some((_, function)) if matches!(function.view(), View::Map(_)) => Ok(function),
+        Some(_) => Err(Error::message(format!("{path}.function"), "is expected to be a dict")),
+        None => Ok(tool),
+    }
+}
+
+struct Reader<'a> {
+    format: &'a Format,
+    on_arguments: OnArguments,
+}
+
+impl Reader<'_> {
+    fn message<N: Node>(&self, node: &N, path: &str) -> Result<Message> {
+        const KEYS: &str = "`role`, `content`, `name`, `tool_calls`, `tool_call_id`, `reasoning`, \
+                            `reasoning_content`";
+        let mut role = None;
+        let mut message = Message::new(Role::User, "");
+        for_each_key(node, path, |key, _, value| {
+            let path = format!("{path}.{key}");
+            match key {
+                "role" => role = Some(self.role(value, &path)?),
+                "content" => message.content = content(value, &path)?,
+                "name" => message.name = non_empty(value.text(&path)?),
+                "tool_calls" => {
+                    let calls = value.list(&path)?;
+                    let calls = calls.iter().enumerate();
+                    let calls = calls.map(|(i, call)| self.call(call, &format!("{path}[{i}]")));
+                    message.calls = calls.collect::<Result<_>>()?;
+                }
+                "tool_call_id" => message.call_id = non_empty(value.text(&path)?),
+                "reasoning" | "reasoning_content" => {
+                    let text = non_empty(value.text(&path)?);
+                    if text.is_some() && message.reasoning.is_some() && text != message.reasoning {
+                        let problem = "differs from the message's other key for reasoning";
+                        return Err(Error::message(path, problem));
+                    }
+                    message.reasoning = text.or(message.reasoning.take());
+                }
+                _ => return Err(unknown_key(&path, "a message", KEYS)),
+            }
+            Ok(())
+        })?;
+        message.role = role.ok_or_else(|| Error::message(format!("{path}.role"), "is missing"))?;
+        Ok(message)
+    }
+
+    fn role<N>(&self, value: View<N>, path: &str) -> Result<Role> {
+        let word = value.text(path)?;
+        self.format.role(&word).ok_or_else(|| {
+            let known = self.format.role_names().join("`, `");
+            Error::message(path, format!("is {word:?}, expected one of `{known}`"))
+        })
+    }
+
+    fn call<N: Node>(&self, node: &N, path: &str) -> Result<Call> {
+        let mut call = Call { id: None, body: CallBody::Code { language: None, source: String::new() } };
+        let mut body = None;
+        let mut kind = None;
+        for_each_key(node, path, |key, node, value| {
+            let path = format!("{path}.{key}");
+            match key {
+                "id" => call.id = non_empty(value.text(&path)?),
+                "type" => kind = Some(value.text(&path)?),
+                "function" | "code" if body.is_some() => {
+                    return Err(Error::message(path, "stands beside another body of the call"));
+                }
+                "function" => body = Some(("function", self.function(node, &path)?)),
+                "code" => body = Some(("code", code(node, &path)?)),
+                _ => return Err(unknown_key(&path, "a call", "`id`, `type`, `function`, `code`")),
+            }
+            Ok(())
+        })?;
+        let (found, body) = body.ok_or_else(|| {
+            Error::message(path, "has no body, expected `function` or `code`")
+        })?;
+        if let Some(kind) = kind
+            && kind != found
+        {
+            let problem = format!("is {kind:?}, expected \"{found}\" beside `{found}`");
+            return Err(Error::message(format!("{path}.type"), problem));
+        }
+        call.body = body;
+        Ok(call)
+    }
+
+    fn function<N: Node>(&self, node: &N, path: &str) -> Result<CallBody> {
+        let (mut name, mut arguments) = (None, None);
+        for_each_key(node, path, |key, node, value| {
+            let path = format!("{path}.{key}");
+            match key {
+                "name" => name = Some(value.text(&path)?),
+                "arguments" => arguments = Some(self.arguments(node, value, &path)?),
+                _ => return Err(unknown_key(&path, "a function call", "`name`, `arguments`")),
+            }
+            Ok(())
+        })?;
+        let missing = |key| Error::message(format!("{path}.{key}"), "is missing");
+        let name = name.ok_or_else(|| missing("name"))?;
+        let arguments = arguments.ok_or_else(|| missing("arguments"))?;
+        Ok(CallBody::Function { name, arguments })
+    }
+
+    fn arguments<N: Node>(&self, node: &N, value: View<N>, path: &str) -> Result<String> {
+        if matches!(value, View::Map(_)) {
+            let mut text = String::new();
+            json::write(node, Layout::Line, path, &mut text)?;
+            return Ok(text);
+        }
+        let text = value.text(path)?;
+        if json::is_value(json::trim(&text)) {
+            return Ok(text);
+        }
+        match self.on_arguments {
+            OnArguments::Error => Err(Error::message(path, "is not exactly one JSON value")),
+            OnArguments::String => {
+                let mut quoted = String::with_capacity(text.len() + 2);
+                quoted.push('"');
+                json::escape_into(&text, &mut quoted);
+                quoted.push('"');
+                Ok(quoted)
+            }
+        }
+    }
+}
+
+fn code<N: Node>(node: &N, path: &str) -> Result<CallBody> {
+    let (mut language, mut source) = (None, None);
+    for_each_key(node, path, |key, _, value| {
+        let path = format!("{path}.{key}");
+        match key {
+            "language" => language = non_empty(value.text(&path)?),
+            "source" => source = Some(value.text(&path)?),
+            _ => return Err(unknown_key(&path, "a code call", "`language`, `source`")),
+        }
+        Ok(())
+    })?;
+    let source = source.ok_or_else(|| Error::message(format!("{path}.source"), "is missing"))?;
+    Ok(CallBody::Code { language, source })
+}
+
+/// Text, or text parts joined: joined first, so that nothing can hide between two of them.
+fn content<N: Node>(value: View<N>, path: &str) -> Result<String> {
+    let View::List(parts) = value else { return value.text(path) };
+    let mut joined = String::new();
+    for (i, part) in parts.iter().enumerate() {
+        let path = format!("{path}[{i}]");
+        let mut kind = None;
+        let mut text = None;
+        for_each_key(part, &path, |key, _, value| {
+            let path = format!("{path}.{key}");
+            match key {
+                "type" => kind = Some(value.text(&path)?),
+                "text" => text = Some(value.text(&path)?),
+                _ if kind.as_deref().is_some_and(|kind| kind != "text") => {}
+                _ => return Err(unknown_key(&path, "a text part", "`type`, `text`")),
+            }
+            Ok(())
+        })?;
+        if let Some(kind) = kind.filter(|kind| kind != "text") {
+            let problem = format!("is {kind:?}, expected \"text\"");
+            return Err(Error::message(format!("{path}.type"), problem));
+        }
+        let text = text.ok_or_else(|| Error::message(format!("{path}.text"), "is missing"))?;
+        joined.push_str(&text);
+    }
+    Ok(joined)
+}
+
+/// Calls `each` for every member that is not absent.
+fn for_each_key<N: Node>(
+    node: &N,
+    path: &str,
+    mut each: impl FnMut(&str, &N, View<N>) -> Result<()>,
+) -> Result<()> {
+    let members = match node.view() {
+        View::Map(members) => members,
+        other => {
+            return Err(Error::message(path, format!("is {}, expected a dict", other.kind())));
+        }
+    };
+    for (key, value) in &members {
+        let View::Text(key) = key.view() else {
+            return Err(Error::message(path, "has a key that is no string"));
+        };
+        let view = value.view();
+        if !view.is_absent() {
+            each(&key, value, view)?;
+        }
+    }
+    Ok(())
+}
+
+fn unknown_key(path: &str, of: &str, known: &str) -> Error {
+    Error::message(path, format!("is not a key of {of}, expected one of {known}"))
+}
+
+fn non_empty(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// Gives calls their ids, and results the kind and id of the call they answer.
+///
+/// Ids are not written by these formats, so calls are numbered through the conversation, and a result
+/// answers by its order the calls of the last message that made some. A result that names no kind of
+/// the format's takes that of the call its own id refers to, or else of the one it answers by order.
+pub(crate) fn link(messages: &mut [Message], format: &Format) {
+    struct Made {
+        given: Option<String>,
+        id: String,
+        kind: Option<String>,
+    }
+    let mut made: Vec<Made> = Vec::new();
+    let mut answered = 0;
+    let mut number = 0;
+    for message in messages {
+        if !message.calls.is_empty() {
+            made.clear();
+            answered = 0;
+            for call in &mut message.calls {
+                let id = format!("call_{number}");
+                number += 1;
+                let given = call.id.replace(id.clone());
+                let kind = format.call_kind(&call.body).map(str::to_owned);
+                made.push(Made { given, id, kind });
+            }
+        } else if message.role == Role::Tool {
+            let refers = |made: &&Made| made.given.is_some() && made.given == message.call_id;
+            let by_order = made.get(answered);
+            let kind = made.iter().find(refers).or(by_order).and_then(|made| made.kind.clone());
+            if !message.name.as_ref().is_some_and(|name| format.is_named(name, Role::Tool)) {
+                message.name = kind.or_else(|| format.default_kind().map(str::to_owned));
+            }
+            message.call_id = by_order.map(|made| made.id.clone());
+            answered += 1;
+        }
+    }
+}
+
+/// What a conversation reads as after a round trip through `format` and `vocab`.
+pub(crate) fn canonical(
+    mut messages: Vec<Message>,
+    tools: Option<String>,
+    format: &Format,
+    vocab: &Vocab,
+) -> Vec<Message> {
+    if let Some(text) = tools {
+        let mut turn = Message::new(Role::System, text);
+        turn.name = format.tools_name().map(str::to_owned);
+        messages.insert(leading_systems(&messages), turn);
+    }
+    link(&mut messages, format);
+    let canonical = |text: &mut String| {
+        if let std::borrow::Cow::Owned(changed) = vocab.canonical_text(text) {
+            *text = changed;
+        }
+    };
+    for message in &mut messages {
+        canonical(&mut message.content);
+        for call in &mut message.calls {
+            match &mut call.body {
+                CallBody::Function { name, arguments } => {
+                    canonical(name);
+                    if json::trim(arguments).len() < arguments.len() {
+                        *arguments = json::trim(arguments).to_owned();
+                    }
+                    canonical(arguments);
+                }
+                CallBody::Code { source, .. } => canonical(source),
+            }
+        }
+    }
+    messages
+}
+
+/// How many system messages a conversation begins with.
+pub(crate) fn leading_systems(messages: &[Message]) -> usize {
+    messages.iter().take_while(|message| message.role == Role::System).count()
+}

@@ -1,0 +1,99 @@
+//! Text that is held: it may be the pattern's own, or scaffolding.
+
+use super::{HEAD_LIMIT, Piece};
+use crate::format::grammar::Suffix;
+
+/// A stretch of text with the first and last position of the ids it came from.
+pub(super) type Stretch = (String, u32, u32);
+
+/// Held text with the positions that its pieces came from.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pending {
+    text: String,
+    marks: Vec<Mark>,
+}
+
+/// From byte `start` on, text is of the id at `at`; its first character began at `first`.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    start: usize,
+    first: u32,
+    at: u32,
+}
+
+impl Pending {
+    pub(super) fn push(&mut self, piece: Piece<'_>) {
+        if !piece.text.is_empty() {
+            let Piece { text, first, at } = piece;
+            self.marks.push(Mark { start: self.text.len(), first, at });
+            self.text.push_str(text);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.marks.clear();
+    }
+
+    /// Everything that is held.
+    pub(super) fn take_all(&mut self) -> Stretch {
+        self.take(self.text.len())
+    }
+
+    /// Adds white space; anything else makes everything come out.
+    pub(super) fn push_space(&mut self, piece: Piece<'_>) -> Option<Stretch> {
+        let is_space = piece.text.bytes().all(|byte| byte.is_ascii_whitespace());
+        self.push(piece);
+        (!is_space || self.text.len() > HEAD_LIMIT).then(|| self.take_all())
+    }
+
+    /// Adds text; what cannot be part of `suffix` at its end comes out.
+    pub(super) fn push_until(&mut self, piece: Piece<'_>, suffix: &Suffix) -> Option<Stretch> {
+        self.push(piece);
+        let held = held_from(&self.text, suffix);
+        let held = if self.text.len() - held > HEAD_LIMIT { self.text.len() } else { held };
+        (held > 0).then(|| self.take(held))
+    }
+
+    /// Whether what is held is just `suffix`.
+    pub(super) fn is(&self, suffix: &Suffix) -> bool {
+        let text = if suffix.space { trim_end(&self.text) } else { &self.text };
+        text == suffix.literal
+    }
+
+    fn take(&mut self, bytes: usize) -> Stretch {
+        let of = |byte: usize, marks: &[Mark]| {
+            marks.iter().rev().find(|mark| mark.start <= byte).copied()
+        };
+        let first = self.marks.first().map_or(0, |mark| mark.first);
+        let last = of(bytes.saturating_sub(1), &self.marks).map_or(0, |mark| mark.at);
+        let rest = self.text.split_off(bytes);
+        let taken = std::mem::replace(&mut self.text, rest);
+        if let Some(mark) = of(bytes, &self.marks) {
+            // A piece that is cut goes on with characters of its own id.
+            let first = if mark.start == bytes { mark.first } else { mark.at };
+            self.marks.retain(|mark| mark.start > bytes);
+            self.marks.insert(0, Mark { start: bytes, first, at: mark.at });
+        }
+        self.marks.iter_mut().for_each(|mark| mark.start -= bytes);
+        if self.text.is_empty() {
+            self.marks.clear();
+        }
+        (taken, first, last)
+    }
+}
+
+/// Where the end of `text` begins that may be `suffix` or the beginning of it.
+fn held_from(text: &str, suffix: &Suffix) -> usize {
+    let literal = suffix.literal.as_str();
+    let whole = if suffix.space { trim_end(text) } else { text };
+    if whole.ends_with(literal) {
+        return whole.len() - literal.len();
+    }
+    let begun = literal.char_indices().rev().find(|&(at, _)| at > 0 && text.ends_with(&literal[..at]));
+    text.len() - begun.map_or(0, |(at, _)| at)
+}
+
+fn trim_end(text: &str) -> &str {
+    text.trim_end_matches(|c: char| c.is_ascii_whitespace())
+}

@@ -1,0 +1,499 @@
+//! Bytes to ids and back, with control kept apart.
+//!
+//! In: the bytes of a vocabulary file. Out: a frozen [`Vocab`], cheap to clone and shared between
+//! threads. Its text encoder is built without the control tokens: the pieces that spell one, and
+//! every merge that makes or uses one, are not in its tables, so no text reaches them.
+
+mod proto;
+mod sentencepiece;
+mod text_pieces;
+mod tokens;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use hashbrown::HashSet;
+
+use crate::bpe::{Bpe, SPACE_MARK, Scratch};
+use crate::decode::{Spelling, TextDecoder};
+use crate::error::{Error, Result};
+pub(crate) use tokens::{TokenKind, Tokens};
+
+/// A token id. Signed, because that is what arrays of ids are in every framework.
+pub type TokenId = i32;
+
+/// As many working memories are kept as threads are likely to encode at once.
+const MAX_SCRATCHES: usize = 64;
+
+/// The id of a control token of some vocabulary. Only a [`Vocab`] makes one, from the table of its
+/// control tokens: there is no way from text to this type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ControlId(TokenId);
+
+impl ControlId {
+    /// The id itself.
+    pub fn get(self) -> TokenId {
+        self.0
+    }
+}
+
+/// Whether a space is put before text, as SentencePiece's `add_dummy_prefix` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DummyPrefix {
+    /// Before every run of text between two control tokens.
+    EveryRun,
+    /// Nowhere.
+    Never,
+}
+
+/// What a vocabulary file says, in tables.
+pub(crate) struct Model {
+    bpe: Bpe,
+    tokens: Arc<Tokens>,
+    /// Every control token of the file with its spelling.
+    spellings: Vec<(String, TokenId)>,
+    dummy_prefix: DummyPrefix,
+    /// SentencePiece's `remove_extra_whitespaces`.
+    collapse_spaces: bool,
+}
+
+/// Where a vocabulary came from: what is needed to make it again.
+#[derive(Clone)]
+enum Source {
+    Embedded,
+    File(Arc<[u8]>),
+}
+
+/// A vocabulary: text to ids and ids to text, never control from text.
+///
+/// ```
+/// use chatcodec::Vocab;
+///
+/// let vocab = Vocab::embedded();
+/// let ids = vocab.encode("Hello, <|im_end|> world");
+/// assert!(ids.iter().all(|&id| !vocab.is_control(id)));
+/// assert_eq!(vocab.decode_bytes(&ids).unwrap(), b"Hello, <|im_end|> world");
+/// ```
+#[derive(Clone)]
+pub struct Vocab {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    source: Source,
+    model: Arc<Model>,
+    /// The model's tokens and those that were appended.
+    tokens: Arc<Tokens>,
+    control: BTreeMap<String, TokenId>,
+    /// Groups of spellings that were made aliases of each other.
+    aliases: Vec<Vec<String>>,
+    /// The first spelling of each such group, which is the one that is shown.
+    shown: BTreeMap<TokenId, String>,
+    finder: OnceLock<Option<ControlFinder>>,
+    scratches: Mutex<Vec<Scratch>>,
+}
+
+/// Finds spellings of control tokens in text.
+struct ControlFinder {
+    automaton: AhoCorasick,
+    spellings: Vec<(String, TokenId)>,
+}
+
+/// A spelling of a control token in a text: byte range, spelling and id.
+pub(crate) struct Spelled<'a> {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) spelling: &'a str,
+    pub(crate) id: TokenId,
+}
+
+impl Vocab {
+    /// The largest vocabulary file that is read.
+    pub const MAX_FILE_BYTES: usize = 64 << 20;
+
+    /// Reads a vocabulary file; its kind is detected from its content.
+    ///
+    /// So far: SentencePiece `.model` files of type BPE with byte fallback. Added pieces
+    /// (`USER_DEFINED`) are control unless they are listed as text.
+    ///
+    /// # Errors
+    /// [`Error::Vocab`] for a file that is cut, of another kind, or uses what is not implemented.
+    pub fn load(bytes: &[u8]) -> Result<Self> {
+        let model = load_model(bytes, &HashSet::new())?;
+        Ok(Self::from_model(Arc::new(model), Source::File(bytes.into())))
+    }
+
+    /// The vocabulary that comes with this crate: `InternLM2`'s layout of ids, its own merges.
+    ///
+    /// Ids 0..2 are specials, 3..258 bytes, text from 259, control at 92538..92543; the ids between
+    /// are unused. Good for development and tests; a model needs its own vocabulary.
+    #[must_use]
+    #[allow(clippy::expect_used, reason = "the file is part of this crate, and a test reads it")]
+    pub fn embedded() -> Self {
+        static EMBEDDED: LazyLock<Vocab> = LazyLock::new(|| {
+            embedded().expect("the embedded vocabulary is a valid vocabulary file")
+        });
+        EMBEDDED.clone()
+    }
+
+    fn from_model(model: Arc<Model>, source: Source) -> Self {
+        let tokens = model.tokens.clone();
+        let control = model.spellings.iter().cloned().collect();
+        Self::assemble(source, model, tokens, control, Vec::new())
+    }
+
+    fn assemble(
+        source: Source,
+        model: Arc<Model>,
+        tokens: Arc<Tokens>,
+        control: BTreeMap<String, TokenId>,
+        aliases: Vec<Vec<String>>,
+    ) -> Self {
+        let first = |group: &Vec<String>| {
+            let spelling = group.first()?;
+            Some((*control.get(spelling)?, spelling.clone()))
+        };
+        let shown = aliases.iter().filter_map(first).collect();
+        let (finder, scratches) = (OnceLock::new(), Mutex::default());
+        let inner = Inner { source, model, tokens, control, aliases, shown, finder, scratches };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The file this vocabulary was read from; `None` for the embedded one.
+    pub fn source(&self) -> Option<&[u8]> {
+        match &self.inner.source {
+            Source::Embedded => None,
+            Source::File(bytes) => Some(bytes),
+        }
+    }
+
+    /// Groups of spellings that a format made aliases of each other: with [`Vocab::source`] what is
+    /// needed to make this vocabulary again.
+    #[doc(hidden)]
+    pub fn aliases(&self) -> &[Vec<String>] {
+        &self.inner.aliases
+    }
+
+    /// This vocabulary with the aliases of another.
+    #[doc(hidden)]
+    pub fn restore_aliases(&self, aliases: &[Vec<String>]) -> Result<Self> {
+        match self.with_aliases(aliases)? {
+            Ok((vocab, _)) => Ok(vocab),
+            Err(_) => Err(Error::vocab("control", "lacks a token that it had when it was saved")),
+        }
+    }
+
+    /// The number of ids, unused ones included.
+    pub fn size(&self) -> usize {
+        self.inner.tokens.len()
+    }
+
+    /// Every spelling of every control token, with its id.
+    pub fn control(&self) -> &BTreeMap<String, TokenId> {
+        &self.inner.control
+    }
+
+    /// Whether an id is never the encoding of text: control, unused, or outside the vocabulary.
+    pub fn is_control(&self, id: TokenId) -> bool {
+        !matches!(self.inner.tokens.get(id), Some((TokenKind::Text | TokenKind::Byte, _)))
+    }
+
+    /// Whether a space is put before text.
+    pub fn dummy_prefix(&self) -> DummyPrefix {
+        self.inner.model.dummy_prefix
+    }
+
+    /// Whether white space is collapsed before encoding, which loses text.
+    pub fn collapses_spaces(&self) -> bool {
+        self.inner.model.collapse_spaces
+    }
+
+    /// Text to ids, never control. Total and linear; the ids of sentencepiece's plain `encode` for
+    /// every text that spells no control token.
+    pub fn encode(&self, text: &str) -> Vec<TokenId> {
+        let mut ids = Vec::with_capacity(text.len() / 3);
+        self.with_scratch(|scratch| {
+            let prefix = self.dummy_prefix() == DummyPrefix::EveryRun;
+            self.inner.model.bpe.encode(&self.normalise(text), prefix, scratch, &mut ids);
+        });
+        ids
+    }
+
+    /// Ids to the bytes they stand for, control tokens as their spelling.
+    ///
+    /// # Errors
+    /// [`Error::Vocab`] for an id outside the vocabulary.
+    pub fn decode_bytes(&self, ids: &[TokenId]) -> Result<Vec<u8>> {
+        crate::decode::decode_bytes(self, ids, Spelling::Spell)
+    }
+
+    /// Ids to text; bytes that are not UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    /// [`Error::Vocab`] for an id outside the vocabulary.
+    pub fn decode(&self, ids: &[TokenId], control: Spelling) -> Result<String> {
+        let bytes = crate::decode::decode_bytes(self, ids, control)?;
+        Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into()))
+    }
+
+    /// The bytes of one token: its text, a control token's spelling, nothing for an unused id.
+    ///
+    /// # Errors
+    /// [`Error::Vocab`] for an id outside the vocabulary.
+    pub fn token_bytes(&self, id: TokenId) -> Result<&[u8]> {
+        self.token(id).map(|(_, bytes)| bytes).ok_or_else(|| self.unknown_id(id))
+    }
+
+    /// The control tokens that `groups` of spellings name, and the vocabulary in which all spellings
+    /// of a group are aliases of its id.
+    ///
+    /// # Errors
+    /// For each group none of whose spellings is in the vocabulary, its index; for a group whose
+    /// spellings name several ids, an [`Error::Vocab`].
+    pub(crate) fn with_aliases(
+        &self,
+        groups: &[Vec<String>],
+    ) -> Result<std::result::Result<(Self, Vec<ControlId>), Vec<usize>>> {
+        let mut ids = Vec::with_capacity(groups.len());
+        let mut missing = Vec::new();
+        for (index, group) in groups.iter().enumerate() {
+            let mut known: Vec<TokenId> = group.iter().filter_map(|s| self.id_of(s)).collect();
+            known.dedup();
+            match known[..] {
+                [] => missing.push(index),
+                [id] => ids.push(id),
+                _ => {
+                    let problem = format!("`{}` name different ids: {known:?}", group.join("`, `"));
+                    return Err(Error::vocab("control", problem));
+                }
+            }
+        }
+        if !missing.is_empty() {
+            return Ok(Err(missing));
+        }
+        let base = self.without_text(&ids)?;
+        let mut control = base.inner.control.clone();
+        for (group, &id) in groups.iter().zip(&ids) {
+            control.extend(group.iter().map(|spelling| (spelling.clone(), id)));
+        }
+        let Inner { source, model, tokens, .. } = &*base.inner;
+        let vocab = Self::assemble(
+            source.clone(),
+            model.clone(),
+            tokens.clone(),
+            control,
+            groups.to_vec(),
+        );
+        Ok(Ok((vocab, ids.into_iter().map(ControlId).collect())))
+    }
+
+    /// The id of a token with this spelling: a control token's, or an ordinary piece's.
+    fn id_of(&self, spelling: &str) -> Option<TokenId> {
+        let tokens = &self.inner.tokens;
+        self.inner.control.get(spelling).copied().or_else(|| {
+            (0..tokens.len() as TokenId)
+                .find(|&id| tokens.get(id) == Some((TokenKind::Text, spelling.as_bytes())))
+        })
+    }
+
+    /// This vocabulary with `ids` out of reach for text, which most are already.
+    fn without_text(&self, ids: &[TokenId]) -> Result<Self> {
+        let text: HashSet<TokenId> =
+            ids.iter().copied().filter(|&id| !self.is_control(id)).collect();
+        match &self.inner.source {
+            Source::File(bytes) if !text.is_empty() => {
+                let model = load_model(bytes, &text)?;
+                Ok(Self::from_model(Arc::new(model), self.inner.source.clone()))
+            }
+            _ => Ok(self.clone()),
+        }
+    }
+
+    /// The text that is encoded for `text`; borrowed unless the vocabulary collapses white space.
+    pub(crate) fn normalise<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.inner.model.collapse_spaces { collapse_spaces(text) } else { Cow::Borrowed(text) }
+    }
+
+    /// What `text` reads as after a round trip: the mark that stands for a space is one.
+    pub(crate) fn canonical_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if text.contains(SPACE_MARK) {
+            Cow::Owned(text.replace(SPACE_MARK, " "))
+        } else {
+            Cow::Borrowed(text)
+        }
+    }
+
+    /// Runs `work` with a working memory of this vocabulary that no other thread uses meanwhile.
+    pub(crate) fn with_scratch<T>(&self, work: impl FnOnce(&mut Scratch) -> T) -> T {
+        let pool = || self.inner.scratches.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = pool().pop();
+        let mut scratch = kept.unwrap_or_default();
+        let result = work(&mut scratch);
+        let mut pool = pool();
+        if pool.len() < MAX_SCRATCHES {
+            pool.push(scratch);
+        }
+        result
+    }
+
+    /// Appends the ids of one run of text between two control tokens.
+    pub(crate) fn encode_run(
+        &self,
+        text: &str,
+        dummy_prefix: bool,
+        scratch: &mut Scratch,
+        ids: &mut Vec<TokenId>,
+    ) {
+        self.inner.model.bpe.encode(text, dummy_prefix, scratch, ids);
+    }
+
+    /// How many bytes of `rest`, the text from where a token begins, the token covers.
+    pub(crate) fn covered(&self, id: TokenId, rest: &str) -> usize {
+        match self.token(id) {
+            Some((TokenKind::Byte, _)) => rest.len().min(1),
+            Some((TokenKind::Text, bytes)) => self.covered_by(bytes, rest),
+            _ => 0,
+        }
+    }
+
+    /// How many bytes of `rest` a token covers that stands for `bytes`: as many characters, because
+    /// a space in a token may be its mark in the text.
+    #[allow(clippy::unused_self, reason = "how text is normalised is the vocabulary's affair")]
+    pub(crate) fn covered_by(&self, bytes: &[u8], rest: &str) -> usize {
+        let chars = bytes.iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
+        rest.char_indices().nth(chars).map_or(rest.len(), |(at, _)| at)
+    }
+
+    /// What an id is, and its bytes: a control token's are its spelling.
+    pub(crate) fn token(&self, id: TokenId) -> Option<(TokenKind, &[u8])> {
+        match self.inner.tokens.get(id)? {
+            (TokenKind::Control, bytes) => {
+                let shown = self.inner.shown.get(&id).map(String::as_bytes);
+                Some((TokenKind::Control, shown.unwrap_or(bytes)))
+            }
+            token => Some(token),
+        }
+    }
+
+    /// The spelling that is shown for a control token.
+    pub(crate) fn spelling(&self, id: TokenId) -> &str {
+        let bytes = self.token(id).map_or(&b""[..], |(_, bytes)| bytes);
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    pub(crate) fn unknown_id(&self, id: TokenId) -> Error {
+        let size = self.size();
+        Error::vocab("id", format!("{id} is outside the vocabulary of {size} ids"))
+    }
+
+    /// Spellings of control tokens in `text`: leftmost-longest, not overlapping.
+    pub(crate) fn find_control<'a>(
+        &'a self,
+        text: &'a str,
+    ) -> impl Iterator<Item = Spelled<'a>> + 'a {
+        let finder = self.inner.finder.get_or_init(|| self.build_finder()).as_ref();
+        finder.into_iter().flat_map(move |finder| {
+            finder.automaton.find_iter(text).map(move |found| {
+                let (spelling, id) = &finder.spellings[found.pattern().as_usize()];
+                Spelled { start: found.start(), end: found.end(), spelling, id: *id }
+            })
+        })
+    }
+
+    fn build_finder(&self) -> Option<ControlFinder> {
+        let spellings: Vec<(String, TokenId)> =
+            self.inner.control.iter().map(|(spelling, &id)| (spelling.clone(), id)).collect();
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(spellings.iter().map(|(spelling, _)| spelling))
+            .ok()?;
+        Some(ControlFinder { automaton, spellings })
+    }
+
+    /// Every merge of the text encoder as the ids of left, right and product, `None` for characters
+    /// that are no token: what a check that control is out of reach looks at.
+    #[doc(hidden)]
+    pub fn merge_ids(&self) -> impl Iterator<Item = [Option<TokenId>; 3]> + '_ {
+        self.inner.model.bpe.merge_ids()
+    }
+}
+
+impl fmt::Debug for Vocab {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vocab")
+            .field("size", &self.size())
+            .field("control", &self.inner.control.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn load_model(bytes: &[u8], control: &HashSet<TokenId>) -> Result<Model> {
+    if bytes.len() > Vocab::MAX_FILE_BYTES {
+        let limit = Vocab::MAX_FILE_BYTES;
+        let problem = format!("is longer than {limit} bytes, the most that is read");
+        return Err(Error::vocab("file", problem));
+    }
+    if !sentencepiece::is_model(bytes) {
+        let found = match bytes {
+            [] => "an empty file",
+            [b'{', ..] => "a JSON file",
+            [b'G', b'G', b'U', b'F', ..] => "a GGUF file",
+            _ => "a file of unknown kind",
+        };
+        let problem = format!("{found}; expected a SentencePiece `.model`");
+        return Err(Error::vocab("file", problem));
+    }
+    sentencepiece::load(bytes, control)
+}
+
+fn embedded() -> Result<Vocab> {
+    const FIRST_CONTROL: usize = 92_538;
+    const CONTROL: [&str; 6] = [
+        "<|plugin|>",
+        "<|interpreter|>",
+        "<|action_end|>",
+        "<|action_start|>",
+        "<|im_end|>",
+        "<|im_start|>",
+    ];
+    let model = load_model(include_bytes!("embedded.model"), &HashSet::new())?;
+    let mut tokens = Tokens::clone(&model.tokens);
+    let mut control: BTreeMap<_, _> = model.spellings.iter().cloned().collect();
+    for _ in tokens.len()..FIRST_CONTROL {
+        tokens.push(b"", TokenKind::Unused);
+    }
+    for spelling in CONTROL {
+        control.insert(spelling.to_owned(), tokens.len() as TokenId);
+        tokens.push(spelling.as_bytes(), TokenKind::Control);
+    }
+    Ok(Vocab::assemble(Source::Embedded, Arc::new(model), Arc::new(tokens), control, Vec::new()))
+}
+
+/// SentencePiece's `remove_extra_whitespaces`: no space at either end, one at a time between.
+fn collapse_spaces(text: &str) -> Cow<'_, str> {
+    let is_space = |c: char| c == ' ' || c == SPACE_MARK;
+    let trimmed = text.trim_start_matches(' ').trim_end_matches(is_space);
+    if !trimmed.contains("  ") {
+        return Cow::Borrowed(trimmed);
+    }
+    let mut collapsed = String::with_capacity(trimmed.len());
+    for c in trimmed.chars() {
+        if c != ' ' || !collapsed.ends_with(' ') {
+            collapsed.push(c);
+        }
+    }
+    Cow::Owned(collapsed)
+}
+
+/// Whether a token's bytes begin with the space that a dummy prefix would be.
+pub(crate) fn begins_with_space(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&b' ')
+}
+
+/// A decoder of this vocabulary's ids to text, at the start of a text.
+pub(crate) fn text_decoder(vocab: &Vocab) -> TextDecoder {
+    TextDecoder::new(vocab.dummy_prefix() == DummyPrefix::EveryRun)
+}

@@ -1,0 +1,295 @@
+//! `IntArray`: a read-only array of ints that speaks the buffer protocol.
+//!
+//! The one place of the bindings with `unsafe`: the protocol hands out a pointer. It points into a
+//! frozen object that never moves its items and that the view keeps alive.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+
+use pyo3::exceptions::{PyBufferError, PyIndexError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyAny, PyByteArray, PyBytes, PyList, PySlice, PyString, PyTuple, PyType};
+
+use crate::typed::{IntIter, IntList};
+
+/// The items, by their C type.
+enum Items {
+    I32(Box<[i32]>),
+    I64(Box<[i64]>),
+    U8(Box<[u8]>),
+}
+
+/// A read-only array of ints: a `Sequence[int]`, and a buffer that NumPy and others read without a
+/// copy (`np.asarray(ids)`). Ids are int32, offsets int64, masks uint8.
+#[pyclass(module = "chatcodec._core", frozen)]
+pub(crate) struct IntArray {
+    items: Items,
+    /// Part of every exported view; they live as long as the object, so exporting allocates nothing.
+    shape: [ffi::Py_ssize_t; 1],
+    strides: [ffi::Py_ssize_t; 1],
+}
+
+impl Items {
+    fn len(&self) -> usize {
+        match self {
+            Self::I32(items) => items.len(),
+            Self::I64(items) => items.len(),
+            Self::U8(items) => items.len(),
+        }
+    }
+
+    fn get(&self, at: usize) -> Option<i64> {
+        match self {
+            Self::I32(items) => items.get(at).map(|&item| item.into()),
+            Self::I64(items) => items.get(at).copied(),
+            Self::U8(items) => items.get(at).map(|&item| item.into()),
+        }
+    }
+
+    fn layout(&self) -> (*const c_void, usize, &'static CStr) {
+        match self {
+            Self::I32(items) => (items.as_ptr().cast(), size_of::<i32>(), c"i"),
+            Self::I64(items) => (items.as_ptr().cast(), size_of::<i64>(), c"q"),
+            Self::U8(items) => (items.as_ptr().cast(), size_of::<u8>(), c"B"),
+        }
+    }
+
+    fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        match self {
+            Self::I32(items) => PyList::new(py, items),
+            Self::I64(items) => PyList::new(py, items),
+            Self::U8(items) => PyList::new(py, items.iter().copied()),
+        }
+    }
+
+    fn pick(&self, at: impl Iterator<Item = usize>) -> Self {
+        match self {
+            Self::I32(items) => Self::I32(at.map(|at| items[at]).collect()),
+            Self::I64(items) => Self::I64(at.map(|at| items[at]).collect()),
+            Self::U8(items) => Self::U8(at.map(|at| items[at]).collect()),
+        }
+    }
+}
+
+impl IntArray {
+    fn new(items: Items) -> Self {
+        let shape = [items.len().cast_signed()];
+        let strides = [items.layout().1.cast_signed()];
+        Self { items, shape, strides }
+    }
+
+    pub(crate) fn int32(items: impl Into<Box<[i32]>>) -> Self {
+        Self::new(Items::I32(items.into()))
+    }
+
+    pub(crate) fn int64(items: impl Into<Box<[i64]>>) -> Self {
+        Self::new(Items::I64(items.into()))
+    }
+
+    pub(crate) fn uint8(items: impl Into<Box<[u8]>>) -> Self {
+        Self::new(Items::U8(items.into()))
+    }
+
+    /// The items, where they are ids.
+    pub(crate) fn as_ids(&self) -> Option<&[i32]> {
+        match &self.items {
+            Items::I32(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    fn iter(&self) -> impl DoubleEndedIterator<Item = i64> + '_ {
+        (0..self.items.len()).filter_map(|at| self.items.get(at))
+    }
+}
+
+#[pymethods]
+impl IntArray {
+    fn __len__(&self) -> usize {
+        self.items.len()
+    }
+
+    fn __getitem__<'py>(
+        slf: &Bound<'py, Self>,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let items = &slf.get().items;
+        if let Ok(slice) = index.cast::<PySlice>() {
+            let span = slice.indices(items.len().cast_signed())?;
+            // The step after the last one may leave the range; it is not used.
+            let nth = |n: usize| span.start.wrapping_add(span.step.wrapping_mul(n.cast_signed()));
+            let picked = items.pick((0..span.slicelength).map(|n| nth(n).cast_unsigned()));
+            return Ok(Bound::new(py, Self::new(picked))?.into_any());
+        }
+        let index: isize = index
+            .extract()
+            .map_err(|_| PyTypeError::new_err("IntArray indices must be integers or slices"))?;
+        let at = if index < 0 { index + items.len().cast_signed() } else { index };
+        let item = usize::try_from(at)
+            .ok()
+            .and_then(|at| items.get(at))
+            .ok_or_else(|| PyIndexError::new_err("IntArray index out of range"))?;
+        Ok(item.into_pyobject(py)?.into_any())
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<IntIter<'py>> {
+        Ok(IntIter(self.items.list(py)?.try_iter()?))
+    }
+
+    fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<IntIter<'py>> {
+        let reversed: Vec<i64> = self.iter().rev().collect();
+        Ok(IntIter(PyList::new(py, reversed)?.try_iter()?))
+    }
+
+    fn __contains__(&self, value: &Bound<'_, PyAny>) -> bool {
+        value.extract::<i64>().is_ok_and(|value| self.iter().any(|item| item == value))
+    }
+
+    fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = other.py();
+        let answer = |equal: bool| pyo3::types::PyBool::new(py, equal).to_owned().into_any();
+        if let Ok(other) = other.cast::<Self>() {
+            return Ok(answer(self.iter().eq(other.get().iter())));
+        }
+        let is_text = other.is_instance_of::<PyString>()
+            || other.is_instance_of::<PyBytes>()
+            || other.is_instance_of::<PyByteArray>();
+        // SAFETY: a valid object; the check cannot fail.
+        if is_text || unsafe { ffi::PySequence_Check(other.as_ptr()) } == 0 {
+            return Ok(py.NotImplemented().into_bound(py));
+        }
+        if other.len()? != self.items.len() {
+            return Ok(answer(false));
+        }
+        // Items that are no ints make the sequences differ; they are no error.
+        for (mine, theirs) in self.iter().zip(other.try_iter()?) {
+            if !theirs?.extract::<i64>().is_ok_and(|theirs| mine == theirs) {
+                return Ok(answer(false));
+            }
+        }
+        Ok(answer(true))
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        PyTuple::new(py, self.items.list(py)?.iter())?.hash()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("IntArray({})", self.items.list(py)?.repr()?))
+    }
+
+    /// The items as a list of Python ints.
+    fn tolist<'py>(&self, py: Python<'py>) -> PyResult<IntList<'py>> {
+        Ok(IntList(self.items.list(py)?))
+    }
+
+    /// How often a value occurs.
+    #[pyo3(signature = (value: "object"))]
+    fn count(&self, value: &Bound<'_, PyAny>) -> usize {
+        let value = value.extract::<i64>().ok();
+        self.iter().filter(|&item| Some(item) == value).count()
+    }
+
+    /// The first index of a value; `ValueError` if there is none.
+    #[pyo3(signature = (value: "object", start = 0, stop = isize::MAX))]
+    fn index(&self, value: &Bound<'_, PyAny>, start: isize, stop: isize) -> PyResult<usize> {
+        let len = self.items.len();
+        let clamp = |at: isize| {
+            if at < 0 { len.saturating_sub(at.unsigned_abs()) } else { at.unsigned_abs().min(len) }
+        };
+        let value = value.extract::<i64>().ok();
+        (clamp(start)..clamp(stop))
+            .find(|&at| value.is_some() && self.items.get(at) == value)
+            .ok_or_else(|| PyValueError::new_err("value is not in the array"))
+    }
+
+    #[pyo3(signature = () -> "tuple[object, tuple[bytes, str]]")]
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>, &'static str))> {
+        let py = slf.py();
+        let class: Bound<'py, PyType> = slf.get_type();
+        let mut bytes = Vec::new();
+        let code = match &slf.get().items {
+            Items::I32(items) => {
+                bytes.extend(items.iter().flat_map(|item| item.to_le_bytes()));
+                "i"
+            }
+            Items::I64(items) => {
+                bytes.extend(items.iter().flat_map(|item| item.to_le_bytes()));
+                "q"
+            }
+            Items::U8(items) => {
+                bytes.extend_from_slice(items);
+                "B"
+            }
+        };
+        Ok((class.getattr("_restore")?, (PyBytes::new(py, &bytes), code)))
+    }
+
+    #[staticmethod]
+    fn _restore(bytes: &[u8], code: &str) -> PyResult<Self> {
+        Ok(match code {
+            "i" => Self::int32(
+                bytes.as_chunks().0.iter().map(|&b| i32::from_le_bytes(b)).collect::<Vec<_>>(),
+            ),
+            "q" => Self::int64(
+                bytes.as_chunks().0.iter().map(|&b| i64::from_le_bytes(b)).collect::<Vec<_>>(),
+            ),
+            "B" => Self::uint8(bytes),
+            _ => return Err(PyValueError::new_err("unknown item type")),
+        })
+    }
+
+    /// Exports the items, read-only, without a copy.
+    ///
+    /// # Safety
+    /// Python calls this with a view that it owns.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("view is null"));
+        }
+        // SAFETY: `view` is valid for writes; `obj` must be null when an error is returned.
+        unsafe { (*view).obj = ptr::null_mut() };
+        if flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
+            return Err(PyBufferError::new_err("IntArray is read-only"));
+        }
+        let this = slf.get();
+        let (items, size, format) = this.items.layout();
+        let asked = |flag: c_int| flags & flag == flag;
+        let if_asked = |flag, field: &[ffi::Py_ssize_t; 1]| {
+            if asked(flag) { field.as_ptr().cast_mut() } else { ptr::null_mut() }
+        };
+        // SAFETY: the pointers point into the object, which is frozen and which `obj` keeps alive
+        // until the view is released, or to static data.
+        unsafe {
+            (*view).buf = items.cast_mut();
+            (*view).len = (this.items.len() * size).cast_signed();
+            (*view).itemsize = size.cast_signed();
+            (*view).readonly = 1;
+            (*view).ndim = 1;
+            (*view).format =
+                if asked(ffi::PyBUF_FORMAT) { format.as_ptr().cast_mut() } else { ptr::null_mut() };
+            (*view).shape = if_asked(ffi::PyBUF_ND, &this.shape);
+            (*view).strides = if_asked(ffi::PyBUF_STRIDES, &this.strides);
+            (*view).suboffsets = ptr::null_mut();
+            (*view).internal = ptr::null_mut();
+            (*view).obj = slf.into_any().into_ptr();
+        }
+        Ok(())
+    }
+
+    /// Nothing to free: shape, strides and format belong to the object or are static.
+    ///
+    /// # Safety
+    /// Python calls this with a view of [`Self::__getbuffer__`].
+    #[expect(clippy::unused_self, reason = "the protocol's signature")]
+    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {}
+}

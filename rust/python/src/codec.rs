@@ -1,0 +1,426 @@
+//! `Codec`: the interpreter's side of both arrows.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use chatcodec::{Boundary, Codec as CoreCodec, EncodeOptions, Message, OnArguments, Vocab as CoreVocab};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyAny, PyDict, PyTuple};
+
+use crate::encoding::{Batch, Encoding};
+use crate::errors::{FormatError, raise};
+use crate::format::Format;
+use crate::input::Ids;
+use crate::node::{Value, message_list};
+use crate::stream::{Parsed, Stream};
+use crate::typed::{IntList, MessageList};
+use crate::vocab::Vocab;
+
+/// Messages to token ids and back, for one chat format and one vocabulary. Frozen, shared freely
+/// between threads, pickled as the contents of its files.
+#[pyclass(module = "chatcodec._core", frozen)]
+pub(crate) struct Codec {
+    inner: CoreCodec,
+    format: Py<Format>,
+    vocab: Py<Vocab>,
+    /// The vocabulary as it was given, for pickling.
+    given: CoreVocab,
+}
+
+/// A conversation that was read: its messages and tools.
+type Conversation = (Vec<Message>, Option<String>);
+
+/// `encode`'s options, read and checked.
+struct Options {
+    encode: EncodeOptions,
+    on_arguments: OnArguments,
+}
+
+impl Options {
+    fn new(
+        codec: &Codec,
+        add_generation_prompt: Option<bool>,
+        continue_final: bool,
+        words: [(&str, &str); 3],
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        if let Some(option) = options.and_then(|options| options.keys().iter().next()) {
+            let name = codec.inner.format().name();
+            let message = format!("unexpected option `{option}`: format `{name}` declares no options");
+            return Err(PyTypeError::new_err(message));
+        }
+        let choose = |(name, word): (&str, &str), known: &[&str]| {
+            known.iter().position(|known| *known == word).ok_or_else(|| {
+                let known = known.join("\", \"");
+                PyValueError::new_err(format!("{name}={word:?}, expected one of \"{known}\""))
+            })
+        };
+        let [on_marker, boundary, on_arguments] = words;
+        // Formats whose turns are told apart by ids have no markers to collide with.
+        choose(on_marker, &["report", "error", "break"])?;
+        let boundaries = [Boundary::Reference, Boundary::Isolated];
+        let policies = [OnArguments::Error, OnArguments::String];
+        Ok(Self {
+            encode: EncodeOptions {
+                add_generation_prompt,
+                continue_final,
+                boundary: boundaries[choose(boundary, &["reference", "isolated"])?],
+            },
+            on_arguments: policies[choose(on_arguments, &["error", "string"])?],
+        })
+    }
+}
+
+impl Codec {
+    fn read(
+        &self,
+        messages: &Bound<'_, PyAny>,
+        tools: Option<&Bound<'_, PyAny>>,
+        on_arguments: OnArguments,
+    ) -> chatcodec::Result<Conversation> {
+        let tools = match tools {
+            Some(tools) => self.inner.read_tools(&Value(tools.clone()))?,
+            None => None,
+        };
+        Ok((self.inner.read(&Value(messages.clone()), on_arguments)?, tools))
+    }
+
+    /// One item of a batch: messages, or a dict of messages and tools.
+    fn read_item(
+        &self,
+        item: &Bound<'_, PyAny>,
+        tools: Option<&Bound<'_, PyAny>>,
+        on_arguments: OnArguments,
+    ) -> chatcodec::Result<Conversation> {
+        let Ok(dict) = item.cast::<PyDict>() else {
+            return self.read(item, tools, on_arguments);
+        };
+        let get = |key| dict.get_item(key).ok().flatten();
+        let own = get("tools").filter(|tools| !tools.is_none());
+        let none = || item.py().None().into_bound(item.py());
+        let messages = get("messages").unwrap_or_else(none);
+        self.read(&messages, own.as_ref().or(tools), on_arguments)
+    }
+}
+
+#[pymethods]
+impl Codec {
+    /// A codec of a format (a built-in one's name, or a `Format`) and a vocabulary (a path, or a
+    /// `Vocab`). Without `vocab`, the embedded one, which is laid out for `internlm2`.
+    ///
+    /// Raises `FormatError` for a name that there is no format of, `VocabError` for a vocabulary that
+    /// cannot be read or lacks the format's control tokens.
+    #[new]
+    #[pyo3(signature = (format: "str | Format", vocab: "str | PathLike[str] | Vocab | None" = None))]
+    fn new(format: &Bound<'_, PyAny>, vocab: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let py = format.py();
+        let format = Format::from_argument(format)?;
+        let given = match vocab {
+            Some(vocab) => Vocab::from_argument(vocab)?,
+            None if format.name() == "internlm2" => CoreVocab::embedded(),
+            None => {
+                let name = format.name();
+                let message = format!(
+                    "format `{name}`: needs a vocabulary, expected `vocab=`; \
+                     the embedded one is laid out for `internlm2`"
+                );
+                return Err(FormatError::new_err((message, name.to_owned(), String::new())));
+            }
+        };
+        let inner = CoreCodec::new(&format, &given).map_err(raise)?;
+        Ok(Self {
+            format: Py::new(py, Format::new(format))?,
+            vocab: Py::new(py, Vocab::new(inner.vocab().clone()))?,
+            inner,
+            given,
+        })
+    }
+
+    /// The format.
+    #[getter]
+    fn format<'py>(&self, py: Python<'py>) -> Bound<'py, Format> {
+        self.format.bind(py).clone()
+    }
+
+    /// The vocabulary, in which all spellings of the format's control tokens are known.
+    #[getter]
+    fn vocab<'py>(&self, py: Python<'py>) -> Bound<'py, Vocab> {
+        self.vocab.bind(py).clone()
+    }
+
+    /// The ids that end an assistant's turn.
+    #[getter]
+    fn stop_ids<'py>(&self, py: Python<'py>) -> PyResult<IntList<'py>> {
+        Ok(IntList(pyo3::types::PyList::new(py, self.inner.stop_ids())?))
+    }
+
+    /// The ids that open an assistant's turn.
+    #[getter]
+    fn generation_prompt_ids<'py>(&self, py: Python<'py>) -> PyResult<IntList<'py>> {
+        let ids = self.inner.generation_prompt_ids().map_err(raise)?;
+        Ok(IntList(pyo3::types::PyList::new(py, ids)?))
+    }
+
+    /// Messages to ids.
+    ///
+    /// `messages` are dicts as OpenAI's clients use them, or with the format's own roles. `tools` is a
+    /// list of function dicts, or text that is written as it is. `add_generation_prompt=None` means
+    /// yes, unless the last message is the assistant's; `continue_final=True` leaves that message
+    /// open. `boundary="isolated"` encodes what a model generates by itself, as generation does.
+    /// `on_arguments="string"` writes arguments that are no JSON as a JSON string.
+    ///
+    /// Raises `MessageError` with the path of what the format has no place for.
+    #[pyo3(signature = (
+        messages: "Iterable[Mapping[str, Any]]",
+        *,
+        tools: "Iterable[Mapping[str, Any]] | str | None" = None,
+        add_generation_prompt: "bool | None" = None,
+        continue_final: "bool" = false,
+        on_marker: "str" = "report",
+        boundary: "str" = "reference",
+        on_arguments: "str" = "error",
+        **options: "object"
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
+    fn encode(
+        &self,
+        py: Python<'_>,
+        messages: &Bound<'_, PyAny>,
+        tools: Option<&Bound<'_, PyAny>>,
+        add_generation_prompt: Option<bool>,
+        continue_final: bool,
+        on_marker: &str,
+        boundary: &str,
+        on_arguments: &str,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Encoding> {
+        let words =
+            [("on_marker", on_marker), ("boundary", boundary), ("on_arguments", on_arguments)];
+        let options = Options::new(self, add_generation_prompt, continue_final, words, options)?;
+        let (messages, tools) =
+            self.read(messages, tools, options.on_arguments).map_err(raise)?;
+        let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
+        let encode = || self.inner.encode(messages, tools.as_deref(), &options.encode);
+        let encoding = if bytes < DETACH_BYTES { encode() } else { py.detach(encode) };
+        encoding.map(Encoding::new).map_err(raise)
+    }
+
+    /// Many conversations to ids, on all cores (or `threads`), the interpreter released.
+    ///
+    /// A conversation is a list of messages, or a dict of `messages` and `tools`; the other options
+    /// are `encode`'s. `errors="return"` leaves conversations that cannot be encoded without ids and
+    /// puts their errors into `batch.errors`; `"raise"` raises the first.
+    #[pyo3(signature = (
+        conversations: "Iterable[object]",
+        *,
+        tools: "Iterable[Mapping[str, Any]] | str | None" = None,
+        add_generation_prompt: "bool | None" = None,
+        continue_final: "bool" = false,
+        on_marker: "str" = "report",
+        boundary: "str" = "reference",
+        on_arguments: "str" = "error",
+        errors: "str" = "raise",
+        threads: "int | None" = None,
+        **options: "object"
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
+    fn encode_batch(
+        &self,
+        py: Python<'_>,
+        conversations: &Bound<'_, PyAny>,
+        tools: Option<&Bound<'_, PyAny>>,
+        add_generation_prompt: Option<bool>,
+        continue_final: bool,
+        on_marker: &str,
+        boundary: &str,
+        on_arguments: &str,
+        errors: &str,
+        threads: Option<usize>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Batch> {
+        let words =
+            [("on_marker", on_marker), ("boundary", boundary), ("on_arguments", on_arguments)];
+        let options = Options::new(self, add_generation_prompt, continue_final, words, options)?;
+        let raises = match errors {
+            "raise" => true,
+            "return" => false,
+            _ => {
+                let message = format!("errors={errors:?}, expected \"raise\" or \"return\"");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        let mut read = Vec::new();
+        for (index, item) in conversations.try_iter()?.enumerate() {
+            let conversation = self.read_item(&item?, tools, options.on_arguments);
+            match conversation {
+                Err(error) if raises => return Err(raise(in_conversation(index, error))),
+                conversation => read.push(conversation),
+            }
+        }
+        let encoded = py.detach(|| self.encode_all(read, &options.encode, threads));
+        let mut encodings = Vec::with_capacity(encoded.len());
+        for (index, encoding) in encoded.into_iter().enumerate() {
+            encodings.push(match encoding {
+                Ok(encoding) => Ok(encoding),
+                Err(error) if raises => return Err(raise(in_conversation(index, error))),
+                Err(error) => Err(raise(error).into_value(py).into_any()),
+            });
+        }
+        Batch::new(py, encodings)
+    }
+
+    /// How many ids a conversation has; takes what `encode` takes.
+    #[pyo3(signature = (
+        messages: "Iterable[Mapping[str, Any]]",
+        *,
+        tools: "Iterable[Mapping[str, Any]] | str | None" = None,
+        add_generation_prompt: "bool | None" = None,
+        continue_final: "bool" = false,
+        on_marker: "str" = "report",
+        boundary: "str" = "reference",
+        on_arguments: "str" = "error",
+        **options: "object"
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
+    fn count(
+        &self,
+        py: Python<'_>,
+        messages: &Bound<'_, PyAny>,
+        tools: Option<&Bound<'_, PyAny>>,
+        add_generation_prompt: Option<bool>,
+        continue_final: bool,
+        on_marker: &str,
+        boundary: &str,
+        on_arguments: &str,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<usize> {
+        let encoding = self.encode(
+            py,
+            messages,
+            tools,
+            add_generation_prompt,
+            continue_final,
+            on_marker,
+            boundary,
+            on_arguments,
+            options,
+        )?;
+        Ok(encoding.inner().ids().len())
+    }
+
+    /// What a conversation reads as after a round trip: `decode(encode(messages).ids)`, worked out
+    /// without encoding. With `tools`, the message that declares them is part of it.
+    #[pyo3(signature = (
+        messages: "Iterable[Mapping[str, Any]]",
+        *,
+        tools: "Iterable[Mapping[str, Any]] | str | None" = None,
+        on_arguments: "str" = "error"
+    ))]
+    fn canonical<'py>(
+        &self,
+        messages: &Bound<'py, PyAny>,
+        tools: Option<&Bound<'py, PyAny>>,
+        on_arguments: &str,
+    ) -> PyResult<MessageList<'py>> {
+        let words =
+            [("on_marker", "report"), ("boundary", "reference"), ("on_arguments", on_arguments)];
+        let options = Options::new(self, None, false, words, None)?;
+        let (read, tools) = self.read(messages, tools, options.on_arguments).map_err(raise)?;
+        message_list(messages.py(), &self.inner.canonical(read, tools)).map(MessageList)
+    }
+
+    /// The ids of a conversation to its messages. Of ids that are no conversation it makes the best
+    /// it can; it never raises for ints.
+    fn decode<'py>(&self, py: Python<'py>, ids: Ids) -> PyResult<MessageList<'py>> {
+        message_list(py, &self.inner.decode(ids.all())).map(MessageList)
+    }
+
+    /// Reads a completion up to the end of the assistant's turn. `prompt` is the ids it continues; by
+    /// default any prompt that ends with the generation prompt.
+    #[pyo3(signature = (completion_ids, prompt = None))]
+    fn parse(&self, py: Python<'_>, completion_ids: Ids, prompt: Option<Ids>) -> PyResult<Parsed> {
+        let ids = completion_ids.all();
+        let parsed = self.inner.parse(ids, prompt.as_ref().map(Ids::all));
+        Parsed::new(py, &parsed, &ids[parsed.rest..])
+    }
+
+    /// A stream of a completion. `prompt` is the ids it continues; by default any prompt that ends
+    /// with the generation prompt. `keep=True` also collects the message, for `Stream.message`.
+    #[pyo3(signature = (prompt = None, keep = false))]
+    fn stream(&self, prompt: Option<Ids>, keep: bool) -> Stream {
+        let stream = self.inner.stream(prompt.as_ref().map(Ids::all));
+        Stream::new(if keep { stream.keeping() } else { stream })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Codec({:?}, size={})", self.inner.format().name(), self.inner.vocab().size())
+    }
+
+    #[pyo3(signature = () -> "tuple[object, ...]")]
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        let (py, this) = (slf.py(), slf.get());
+        let vocab = Py::new(py, Vocab::new(this.given.clone()))?;
+        let arguments = PyTuple::new(py, [this.format.as_any(), vocab.as_any()])?;
+        PyTuple::new(py, [slf.get_type().into_any(), arguments.into_any()])
+    }
+}
+
+/// Conversations with less text are encoded without releasing the interpreter: it costs more.
+const DETACH_BYTES: usize = 4096;
+
+impl Codec {
+    /// Encodes conversations on several threads, in order.
+    fn encode_all(
+        &self,
+        conversations: Vec<chatcodec::Result<Conversation>>,
+        options: &EncodeOptions,
+        threads: Option<usize>,
+    ) -> Vec<chatcodec::Result<chatcodec::Encoding>> {
+        let available = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = threads.unwrap_or_else(available).clamp(1, conversations.len().max(1));
+        let encode = |conversation: chatcodec::Result<Conversation>| {
+            let (messages, tools) = conversation?;
+            self.inner.encode(messages, tools.as_deref(), options)
+        };
+        if threads == 1 {
+            return conversations.into_iter().map(encode).collect();
+        }
+        // Threads take the next conversation that nobody has: long ones do not hold up the rest.
+        let jobs: Vec<_> =
+            conversations.into_iter().map(|job| Mutex::new(Some(job))).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut done = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(job) = jobs.get(at) else { break done };
+                let job = job.lock().unwrap_or_else(PoisonError::into_inner).take();
+                done.extend(job.map(|job| (at, encode(job))));
+            }
+        };
+        let mut done = std::thread::scope(|scope| {
+            let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut done = work();
+            for worker in workers {
+                match worker.join() {
+                    Ok(part) => done.extend(part),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            done
+        });
+        done.sort_by_key(|(at, _)| *at);
+        done.into_iter().map(|(_, encoding)| encoding).collect()
+    }
+}
+
+/// The error of one conversation of a batch, with its index in the path.
+fn in_conversation(index: usize, error: chatcodec::Error) -> chatcodec::Error {
+    match error {
+        chatcodec::Error::Message { path, problem } => {
+            chatcodec::Error::Message { path: format!("conversations[{index}].{path}"), problem }
+        }
+        error => error,
+    }
+}

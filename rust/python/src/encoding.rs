@@ -1,0 +1,309 @@
+//! `Encoding`, `Batch`, and what they say of a caller's text.
+
+use chatcodec::Encoding as CoreEncoding;
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::array::IntArray;
+use crate::typed::{ErrorDict, Paths, Ranges};
+
+/// A conversation as ids. Everything but `ids` and `text` is worked out when it is first asked for.
+#[pyclass(module = "chatcodec._core", frozen)]
+pub(crate) struct Encoding {
+    inner: CoreEncoding,
+    ids: PyOnceLock<Py<IntArray>>,
+    sources: PyOnceLock<Py<PyTuple>>,
+    message_indices: PyOnceLock<Py<IntArray>>,
+    is_control: PyOnceLock<Py<IntArray>>,
+    is_content: PyOnceLock<Py<IntArray>>,
+    assistant_mask: PyOnceLock<Py<IntArray>>,
+    offsets: PyOnceLock<Py<PyTuple>>,
+    char_offsets: PyOnceLock<Py<PyTuple>>,
+}
+
+impl Encoding {
+    pub(crate) fn new(inner: CoreEncoding) -> Self {
+        Self {
+            inner,
+            ids: PyOnceLock::new(),
+            sources: PyOnceLock::new(),
+            message_indices: PyOnceLock::new(),
+            is_control: PyOnceLock::new(),
+            is_content: PyOnceLock::new(),
+            assistant_mask: PyOnceLock::new(),
+            offsets: PyOnceLock::new(),
+            char_offsets: PyOnceLock::new(),
+        }
+    }
+
+    pub(crate) fn inner(&self) -> &CoreEncoding {
+        &self.inner
+    }
+}
+
+/// An array that is made once.
+fn array<'a, 'py>(
+    py: Python<'py>,
+    slot: &'a PyOnceLock<Py<IntArray>>,
+    make: impl FnOnce() -> IntArray,
+) -> PyResult<&'a Bound<'py, IntArray>> {
+    Ok(slot.get_or_try_init(py, || Py::new(py, make()))?.bind(py))
+}
+
+fn ranges<'py>(
+    py: Python<'py>,
+    slot: &PyOnceLock<Py<PyTuple>>,
+    make: impl FnOnce() -> Vec<(usize, usize)>,
+) -> PyResult<Ranges<'py>> {
+    let tuple = slot.get_or_try_init(py, || PyTuple::new(py, make()).map(Bound::unbind))?;
+    Ok(Ranges(tuple.bind(py).clone()))
+}
+
+#[pymethods]
+impl Encoding {
+    /// The ids: int32, read by NumPy without a copy.
+    #[getter]
+    fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, IntArray>> {
+        array(py, &self.ids, || IntArray::int32(self.inner.ids())).cloned()
+    }
+
+    /// What a template would have produced, control tokens spelled, for people to read. Encoding it
+    /// again does not give the same ids: that is the point.
+    #[getter]
+    fn text(&self) -> &str {
+        self.inner.text()
+    }
+
+    /// Per id the path of the caller's text that it holds, such as `messages[0].content`; `None` for
+    /// the format's own.
+    #[getter]
+    fn sources<'py>(&self, py: Python<'py>) -> PyResult<Paths<'py>> {
+        let tuple = self.sources.get_or_try_init(py, || {
+            // Neighbours mostly share their path: one string for all of them.
+            let mut known = None;
+            let mut paths = Vec::new();
+            for source in self.inner.sources() {
+                if known.as_ref().is_none_or(|(last, _)| *last != source) {
+                    let path = source.is_content().then(|| source.to_string());
+                    known = Some((source, path.into_pyobject(py)?));
+                }
+                paths.extend(known.as_ref().map(|(_, path)| path.clone()));
+            }
+            PyTuple::new(py, paths).map(Bound::unbind)
+        })?;
+        Ok(Paths(tuple.bind(py).clone()))
+    }
+
+    /// Per id the index of its message, int32; -1 for ids of none: what begins the conversation,
+    /// `tools`, the generation prompt.
+    #[getter]
+    fn message_indices<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, IntArray>> {
+        array(py, &self.message_indices, || IntArray::int32(self.inner.message_indices())).cloned()
+    }
+
+    /// Per id 1 for a control token, 0 for text; uint8.
+    #[getter]
+    fn is_control<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, IntArray>> {
+        array(py, &self.is_control, || IntArray::uint8(self.inner.is_control())).cloned()
+    }
+
+    /// Per id 1 if it holds text of the caller's, also where it holds some of the format's; uint8.
+    #[getter]
+    fn is_content<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, IntArray>> {
+        array(py, &self.is_content, || IntArray::uint8(self.inner.is_content())).cloned()
+    }
+
+    /// Per id 1 if a model generates it: an assistant's turn after its generation prompt, up to and
+    /// including the id that stops it; uint8.
+    #[getter]
+    fn assistant_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, IntArray>> {
+        array(py, &self.assistant_mask, || IntArray::uint8(self.inner.assistant_mask())).cloned()
+    }
+
+    /// Per id `(start, end)` in `text`, as bytes of its UTF-8.
+    #[getter]
+    fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Ranges<'py>> {
+        ranges(py, &self.offsets, || self.inner.offsets())
+    }
+
+    /// Per id `(start, end)` in `text`, as code points: `text[start:end]`. All ids of one character
+    /// have it.
+    #[getter]
+    fn char_offsets<'py>(&self, py: Python<'py>) -> PyResult<Ranges<'py>> {
+        ranges(py, &self.char_offsets, || self.inner.char_offsets())
+    }
+
+    /// Spellings of control tokens in the caller's text, which a reference would have taken for
+    /// control.
+    #[getter]
+    fn neutralized(&self) -> Vec<Neutralized> {
+        let found = self.inner.neutralized().into_iter();
+        found
+            .map(|n| Neutralized {
+                path: n.path.to_string(),
+                start: n.start,
+                end: n.end,
+                spelling: n.spelling,
+                id: n.id,
+            })
+            .collect()
+    }
+
+    /// Markers of the format in the caller's text; formats whose turns are told apart by ids have
+    /// none.
+    #[getter]
+    #[expect(clippy::unused_self, reason = "formats with text markers are refused so far")]
+    fn collisions(&self) -> Vec<Collision> {
+        Vec::new()
+    }
+
+    fn __len__(&self) -> usize {
+        self.inner.ids().len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Encoding({} ids)", self.inner.ids().len())
+    }
+}
+
+/// A spelling of a control token in a caller's text.
+#[pyclass(module = "chatcodec._core", frozen, eq, hash, get_all)]
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Neutralized {
+    /// Where: `messages[1].content`.
+    path: String,
+    /// First code point, in the caller's string.
+    start: usize,
+    /// One past the last code point.
+    end: usize,
+    /// What is spelled.
+    spelling: String,
+    /// The control id that it is a spelling of.
+    id: i32,
+}
+
+#[pymethods]
+impl Neutralized {
+    #[classattr]
+    fn __match_args__() -> (&'static str, &'static str, &'static str, &'static str, &'static str) {
+        ("path", "start", "end", "spelling", "id")
+    }
+
+    fn __repr__(&self) -> String {
+        let Self { path, start, end, spelling, id } = self;
+        format!("Neutralized(path={path:?}, start={start}, end={end}, spelling={spelling:?}, id={id})")
+    }
+}
+
+/// A marker of the format in a caller's text.
+#[pyclass(module = "chatcodec._core", frozen, eq, hash, get_all)]
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Collision {
+    /// Where: `messages[1].content`.
+    path: String,
+    /// First code point, in the caller's string.
+    start: usize,
+    /// One past the last code point.
+    end: usize,
+    /// The marker.
+    marker: String,
+}
+
+#[pymethods]
+impl Collision {
+    #[classattr]
+    fn __match_args__() -> (&'static str, &'static str, &'static str, &'static str) {
+        ("path", "start", "end", "marker")
+    }
+
+    fn __repr__(&self) -> String {
+        let Self { path, start, end, marker } = self;
+        format!("Collision(path={path:?}, start={start}, end={end}, marker={marker:?})")
+    }
+}
+
+/// Many conversations as ids, one after another: those of conversation `i` are
+/// `ids[offsets[i]:offsets[i + 1]]`.
+#[pyclass(module = "chatcodec._core", frozen)]
+pub(crate) struct Batch {
+    ids: Py<IntArray>,
+    offsets: Py<IntArray>,
+    encodings: Vec<Result<Py<Encoding>, Py<PyAny>>>,
+}
+
+impl Batch {
+    /// Takes encodings, or the exceptions of those that could not be.
+    pub(crate) fn new(
+        py: Python<'_>,
+        encodings: Vec<Result<CoreEncoding, Py<PyAny>>>,
+    ) -> PyResult<Self> {
+        let total = encodings.iter().flatten().map(|encoding| encoding.ids().len()).sum();
+        let mut ids = Vec::with_capacity(total);
+        let mut offsets = Vec::with_capacity(encodings.len() + 1);
+        offsets.push(0);
+        let mut objects = Vec::with_capacity(encodings.len());
+        for encoding in encodings {
+            objects.push(match encoding {
+                Ok(encoding) => {
+                    ids.extend_from_slice(encoding.ids());
+                    Ok(Py::new(py, Encoding::new(encoding))?)
+                }
+                Err(error) => Err(error),
+            });
+            offsets.push(ids.len() as i64);
+        }
+        Ok(Self {
+            ids: Py::new(py, IntArray::int32(ids))?,
+            offsets: Py::new(py, IntArray::int64(offsets))?,
+            encodings: objects,
+        })
+    }
+}
+
+#[pymethods]
+impl Batch {
+    /// The ids of all conversations, int32.
+    #[getter]
+    fn ids<'py>(&self, py: Python<'py>) -> Bound<'py, IntArray> {
+        self.ids.bind(py).clone()
+    }
+
+    /// Where each conversation begins, and the end of the last; int64.
+    #[getter]
+    fn offsets<'py>(&self, py: Python<'py>) -> Bound<'py, IntArray> {
+        self.offsets.bind(py).clone()
+    }
+
+    /// With `errors="return"`, the conversations that could not be encoded and why; they have no ids.
+    #[getter]
+    fn errors<'py>(&self, py: Python<'py>) -> PyResult<ErrorDict<'py>> {
+        let errors = PyDict::new(py);
+        for (index, encoding) in self.encodings.iter().enumerate() {
+            if let Err(error) = encoding {
+                errors.set_item(index, error)?;
+            }
+        }
+        Ok(ErrorDict(errors))
+    }
+
+    fn __len__(&self) -> usize {
+        self.encodings.len()
+    }
+
+    /// The encoding of one conversation; raises its error if it has none.
+    fn __getitem__<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Bound<'py, Encoding>> {
+        let at = if index < 0 { index + self.encodings.len().cast_signed() } else { index };
+        let encoding = usize::try_from(at).ok().and_then(|at| self.encodings.get(at));
+        match encoding {
+            Some(Ok(encoding)) => Ok(encoding.bind(py).clone()),
+            Some(Err(error)) => Err(PyErr::from_value(error.bind(py).clone())),
+            None => Err(PyIndexError::new_err("Batch index out of range")),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Batch({} conversations)", self.encodings.len())
+    }
+}

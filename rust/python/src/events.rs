@@ -1,0 +1,235 @@
+//! Events as frozen Python classes, made for `match`.
+
+use chatcodec::{ActionKind, Event, EventKind, Message, NoticeKind, Role, TurnReason};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyAny, PyList, PyTuple};
+
+use crate::node::message_dict;
+use crate::typed::MessageDict;
+
+/// Declares an event class: its fields, `tokens`, equality, hash, `repr`, `match` and pickling.
+macro_rules! event_class {
+    ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty = $hint:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[pyclass(module = "chatcodec._core", frozen, eq, hash, get_all)]
+        #[derive(Clone, PartialEq, Eq, Hash)]
+        pub(crate) struct $name {
+            $($(#[$field_meta])* $field: $type,)+
+            /// Positions of the ids it was read from: first, and one past the last.
+            tokens: (u32, u32),
+        }
+
+        #[pymethods]
+        impl $name {
+            #[classattr]
+            fn __match_args__(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
+                PyTuple::new(py, [$(stringify!($field)),+])
+            }
+
+            #[new]
+            #[pyo3(signature = ($($field: $hint,)+ tokens = (0, 0)))]
+            fn new($($field: $type,)+ tokens: (u32, u32)) -> Self {
+                Self { $($field,)+ tokens }
+            }
+
+            fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+                let fields = [$(
+                    format!("{}={}", stringify!($field), self.$field.clone().into_py_any(py)?.bind(py).repr()?)
+                ),+];
+                let (start, end) = self.tokens;
+                Ok(format!("{}({}, tokens=({start}, {end}))", stringify!($name), fields.join(", ")))
+            }
+
+            #[pyo3(signature = () -> "tuple[object, ...]")]
+            fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+                let (py, this) = (slf.py(), slf.get());
+                let fields = PyTuple::new(py, [
+                    $(this.$field.clone().into_py_any(py)?,)+
+                    this.tokens.into_py_any(py)?,
+                ])?;
+                PyTuple::new(py, [slf.get_type().into_any(), fields.into_any()])
+            }
+        }
+    };
+}
+
+event_class! {
+    /// A turn begins: its role, and its name if the header has one.
+    TurnStart {
+        /// `"system"`, `"user"`, `"assistant"` or `"tool"`.
+        role: String = "str",
+        /// The name in the header.
+        name: Option<String> = "str | None",
+        /// The channel, in formats that have them.
+        channel: Option<String> = "str | None",
+        /// Whom it is for, in formats that say so.
+        recipient: Option<String> = "str | None",
+    }
+}
+event_class! {
+    /// Text of the turn.
+    Text {
+        /// The text.
+        text: String = "str",
+    }
+}
+event_class! {
+    /// Reasoning of the turn.
+    Reasoning {
+        /// The text.
+        text: String = "str",
+    }
+}
+event_class! {
+    /// An action begins; sent as soon as its name is known.
+    ActionStart {
+        /// Its number in the turn, from 0.
+        index: u32 = "int",
+        /// `"function"` or `"code"`.
+        kind: String = "str",
+        /// The function's name, or the code's language.
+        name: Option<String> = "str | None",
+        /// The id that the model gave it, in formats that have them.
+        id: Option<String> = "str | None",
+    }
+}
+event_class! {
+    /// More of an action: raw JSON text of its arguments, as generated, or code without its fence.
+    ActionDelta {
+        /// The action's number.
+        index: u32 = "int",
+        /// The text.
+        text: String = "str",
+    }
+}
+event_class! {
+    /// An action ends.
+    ActionEnd {
+        /// Its number.
+        index: u32 = "int",
+        /// Whether its arguments are one whole JSON value, or its code's fence was closed.
+        complete: bool = "bool",
+        /// The name, which may have come after the arguments.
+        name: Option<String> = "str | None",
+        /// The id that the model gave it.
+        id: Option<String> = "str | None",
+    }
+}
+event_class! {
+    /// A turn ends.
+    TurnEnd {
+        /// `"stop"`, `"action"`, `"length"`, `"implicit"` or `"cancelled"`.
+        reason: String = "str",
+    }
+}
+event_class! {
+    /// Something odd, all of it accounted for.
+    Notice {
+        /// `"malformed"`, `"unexpected_control"`, `"unknown_id"`, `"text_after_action"`,
+        /// `"duplicate_key"`, `"unknown_key"` or `"trailing"`.
+        kind: String = "str",
+        /// The text in question, or the spelling of the token.
+        text: String = "str",
+    }
+}
+
+/// An event of the core as a Python object.
+fn event_object<'py>(py: Python<'py>, event: Event) -> PyResult<Bound<'py, PyAny>> {
+    let tokens = (event.tokens.start, event.tokens.end);
+    Ok(match event.kind {
+        EventKind::TurnStart { role, name } => {
+            let role = role.name().into();
+            let event = TurnStart { role, name, channel: None, recipient: None, tokens };
+            Bound::new(py, event)?.into_any()
+        }
+        EventKind::Text(text) => Bound::new(py, Text { text, tokens })?.into_any(),
+        EventKind::Reasoning(text) => Bound::new(py, Reasoning { text, tokens })?.into_any(),
+        EventKind::ActionStart { index, kind, name, id } => {
+            let kind = kind.name().into();
+            Bound::new(py, ActionStart { index, kind, name, id, tokens })?.into_any()
+        }
+        EventKind::ActionDelta { index, text } => {
+            Bound::new(py, ActionDelta { index, text, tokens })?.into_any()
+        }
+        EventKind::ActionEnd { index, complete, name, id } => {
+            Bound::new(py, ActionEnd { index, complete, name, id, tokens })?.into_any()
+        }
+        EventKind::TurnEnd(reason) => {
+            Bound::new(py, TurnEnd { reason: reason.name().into(), tokens })?.into_any()
+        }
+        EventKind::Notice { kind, text } => {
+            Bound::new(py, Notice { kind: kind.name().into(), text, tokens })?.into_any()
+        }
+    })
+}
+
+/// Events as a Python list.
+pub(crate) fn event_list(py: Python<'_>, events: Vec<Event>) -> PyResult<Bound<'_, PyList>> {
+    let list = PyList::empty(py);
+    for event in events {
+        list.append(event_object(py, event)?)?;
+    }
+    Ok(list)
+}
+
+/// A Python event as the core has it.
+fn event_kind(event: &Bound<'_, PyAny>) -> PyResult<EventKind> {
+    let unknown = |what: &str, word: &str| PyValueError::new_err(format!("no {what} `{word}`"));
+    let action = |word: &str| match word {
+        "function" => Ok(ActionKind::Function),
+        "code" => Ok(ActionKind::Code),
+        _ => Err(unknown("kind of action", word)),
+    };
+    if let Ok(event) = event.cast::<Text>() {
+        return Ok(EventKind::Text(event.get().text.clone()));
+    }
+    if let Ok(event) = event.cast::<ActionDelta>() {
+        let ActionDelta { index, text, .. } = event.get();
+        return Ok(EventKind::ActionDelta { index: *index, text: text.clone() });
+    }
+    if let Ok(event) = event.cast::<Reasoning>() {
+        return Ok(EventKind::Reasoning(event.get().text.clone()));
+    }
+    if let Ok(event) = event.cast::<TurnStart>() {
+        let TurnStart { role, name, .. } = event.get();
+        let role = Role::parse(role).ok_or_else(|| unknown("role", role))?;
+        return Ok(EventKind::TurnStart { role, name: name.clone() });
+    }
+    if let Ok(event) = event.cast::<ActionStart>() {
+        let ActionStart { index, kind, name, id, .. } = event.get();
+        let (name, id) = (name.clone(), id.clone());
+        return Ok(EventKind::ActionStart { index: *index, kind: action(kind)?, name, id });
+    }
+    if let Ok(event) = event.cast::<ActionEnd>() {
+        let ActionEnd { index, complete, name, id, .. } = event.get();
+        let (name, id) = (name.clone(), id.clone());
+        return Ok(EventKind::ActionEnd { index: *index, complete: *complete, name, id });
+    }
+    if let Ok(event) = event.cast::<TurnEnd>() {
+        let reason = &event.get().reason;
+        let reason = TurnReason::parse(reason).ok_or_else(|| unknown("reason", reason))?;
+        return Ok(EventKind::TurnEnd(reason));
+    }
+    if event.cast::<Notice>().is_ok() {
+        return Ok(EventKind::Notice { kind: NoticeKind::Malformed, text: String::new() });
+    }
+    Err(PyTypeError::new_err("expected an event of chatcodec.events"))
+}
+
+/// The message that events tell: the first one, where they tell several.
+///
+/// Takes what `Stream.push` and `Stream.finish` returned, in order. Calls get the ids `call_0…`.
+#[pyfunction]
+#[pyo3(signature = (events))]
+pub(crate) fn collect<'py>(events: &Bound<'py, PyAny>) -> PyResult<MessageDict<'py>> {
+    let mut collector = chatcodec::Collector::default();
+    for event in events.try_iter()? {
+        collector.push(&event_kind(&event?)?);
+    }
+    let message = collector.into_messages().into_iter().next();
+    let mut message = message.unwrap_or_else(|| Message::new(Role::Assistant, ""));
+    message.number_calls();
+    message_dict(events.py(), &message).map(MessageDict)
+}

@@ -1,0 +1,113 @@
+//! `Format`.
+
+use std::path::PathBuf;
+
+use chatcodec::Format as CoreFormat;
+use pyo3::prelude::*;
+use pyo3::types::{PyAny, PyString, PyTuple};
+
+use crate::errors::{FormatError, raise};
+use crate::input::read_file;
+
+/// A chat format: one TOML file, read and checked. Frozen.
+#[pyclass(module = "chatcodec._core", frozen)]
+pub(crate) struct Format {
+    inner: CoreFormat,
+}
+
+impl Format {
+    pub(crate) fn new(inner: CoreFormat) -> Self {
+        Self { inner }
+    }
+
+    /// What `Codec` takes: a built-in format's name or a `Format`.
+    pub(crate) fn from_argument(format: &Bound<'_, PyAny>) -> PyResult<CoreFormat> {
+        match format.cast::<Self>() {
+            Ok(format) => Ok(format.get().inner.clone()),
+            Err(_) => {
+                let name = format.cast::<PyString>()?;
+                CoreFormat::built_in(&name.to_string_lossy()).map_err(raise)
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Format {
+    /// Reads a format file. Raises `FormatError` with the key that is wrong, and `OSError` where
+    /// there is no file.
+    #[staticmethod]
+    #[pyo3(signature = (path: "str | PathLike[str]"))]
+    fn load(path: PathBuf) -> PyResult<Self> {
+        let name = path.display().to_string();
+        let text = String::from_utf8(read_file(&path, CoreFormat::MAX_FILE_BYTES as u64)?)
+            .map_err(|_| {
+                let message = format!("format `{name}`: is not UTF-8");
+                FormatError::new_err((message, name.clone(), String::new()))
+            })?;
+        CoreFormat::parse(&name, &text).map(Self::new).map_err(raise)
+    }
+
+    /// A built-in format by name. Raises `FormatError` with the nearest names.
+    #[staticmethod]
+    fn built_in(name: &str) -> PyResult<Self> {
+        CoreFormat::built_in(name).map(Self::new).map_err(raise)
+    }
+
+    /// The format's name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// `"ids"`: turns are told apart by ids; `"text"`: by markers that are ordinary text.
+    #[getter]
+    fn guarantee(&self) -> &'static str {
+        self.inner.guarantee().name()
+    }
+
+    /// The reference that the format follows.
+    #[getter]
+    fn source(&self) -> &str {
+        self.inner.source()
+    }
+
+    /// What a conversation loses on a round trip, worked out from the file.
+    #[getter]
+    fn losses(&self) -> Words {
+        self.inner.losses()
+    }
+
+    /// The file's text.
+    #[getter]
+    fn text(&self) -> &str {
+        self.inner.text()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Format({:?})", self.inner.name())
+    }
+
+    #[pyo3(signature = () -> "tuple[object, ...]")]
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        let py = slf.py();
+        let inner = &slf.get().inner;
+        let arguments = (inner.name(), inner.text()).into_pyobject(py)?;
+        PyTuple::new(py, [py.get_type::<Self>().getattr("_restore")?, arguments.into_any()])
+    }
+
+    /// Makes a pickled format again.
+    #[staticmethod]
+    fn _restore(name: &str, text: &str) -> PyResult<Self> {
+        CoreFormat::parse(name, text).map(Self::new).map_err(raise)
+    }
+}
+
+/// Sentences or names.
+type Words = Vec<&'static str>;
+
+/// The names of the built-in formats.
+#[pyfunction]
+pub(crate) fn formats() -> Words {
+    CoreFormat::names().collect()
+}

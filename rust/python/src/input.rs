@@ -1,0 +1,200 @@
+//! The argument "ids": one int, ints, or a buffer of ints; and text.
+
+use std::path::PathBuf;
+
+use chatcodec::TokenId;
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyAny, PyInt, PyList, PyString, PyTuple};
+
+use crate::array::IntArray;
+use crate::encoding::Encoding;
+use crate::errors::{MessageError, VocabError};
+
+/// Ids as a caller gave them. Ints that no id can be are kept apart, by position.
+pub(crate) enum Ids {
+    One(TokenId),
+    Many(Vec<TokenId>),
+    Shared(Py<IntArray>),
+    /// With the position and the value of every int that is no int32.
+    Odd(Vec<TokenId>, Vec<(usize, String)>),
+}
+
+impl Ids {
+    /// The ids, all of which must be int32.
+    pub(crate) fn plain(&self) -> PyResult<&[TokenId]> {
+        match self {
+            Self::Odd(_, odd) => {
+                let id = odd.first().map_or("", |(_, id)| id);
+                let message = format!("vocabulary `id`: {id} is no token id, expected an int32");
+                Err(VocabError::new_err((message, None::<String>, None::<usize>, "id")))
+            }
+            ids => Ok(ids.all()),
+        }
+    }
+
+    /// The ids, odd ones as -1.
+    pub(crate) fn all(&self) -> &[TokenId] {
+        match self {
+            Self::One(id) => std::slice::from_ref(id),
+            Self::Many(ids) | Self::Odd(ids, _) => ids,
+            Self::Shared(array) => array.get().as_ids().unwrap_or_default(),
+        }
+    }
+
+    /// The odd ones, by position.
+    pub(crate) fn odd(&self) -> &[(usize, String)] {
+        match self {
+            Self::Odd(_, odd) => odd,
+            _ => &[],
+        }
+    }
+}
+
+#[derive(Default)]
+struct Builder {
+    ids: Vec<TokenId>,
+    odd: Vec<(usize, String)>,
+}
+
+impl Builder {
+    fn push(&mut self, item: &Bound<'_, PyAny>) -> PyResult<()> {
+        match item.extract::<TokenId>() {
+            Ok(id) => self.ids.push(id),
+            Err(error) if error.is_instance_of::<PyOverflowError>(item.py()) => {
+                // Python refuses to write out very long ints.
+                let text = item.str().map_or_else(|_| "an int too long to write".into(), |s| s.to_string());
+                self.odd(text);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn odd(&mut self, text: String) {
+        self.odd.push((self.ids.len(), text));
+        self.ids.push(-1);
+    }
+
+    fn build(self) -> Ids {
+        if self.odd.is_empty() { Ids::Many(self.ids) } else { Ids::Odd(self.ids, self.odd) }
+    }
+}
+
+fn from_tuple(items: &Bound<'_, PyTuple>) -> PyResult<Ids> {
+    let mut builder = Builder { ids: Vec::with_capacity(items.len()), ..Builder::default() };
+    for item in items.iter_borrowed() {
+        builder.push(&item)?;
+    }
+    Ok(builder.build())
+}
+
+fn from_buffer(obj: &Bound<'_, PyAny>) -> Option<PyResult<Ids>> {
+    let buffer = PyUntypedBuffer::get(obj).ok()?;
+    match buffer.dimensions() {
+        // A NumPy scalar: it is an int, too.
+        0 => return None,
+        1 => {}
+        _ => return Some(Err(PyValueError::new_err("ids must have one dimension"))),
+    }
+    if let Ok(typed) = buffer.as_typed::<i32>() {
+        return Some(typed.to_vec(obj.py()).map(Ids::Many));
+    }
+    let typed = buffer.as_typed::<i64>().ok()?;
+    Some(typed.to_vec(obj.py()).map(|items| {
+        let mut builder = Builder::default();
+        for item in items {
+            match TokenId::try_from(item) {
+                Ok(id) => builder.ids.push(id),
+                Err(_) => builder.odd(item.to_string()),
+            }
+        }
+        builder.build()
+    }))
+}
+
+impl<'py> FromPyObject<'_, 'py> for Ids {
+    type Error = PyErr;
+
+    #[cfg(feature = "stubs")]
+    const INPUT_TYPE: pyo3::inspect::PyStaticExpr = {
+        use pyo3::{type_hint_identifier, type_hint_subscript, type_hint_union};
+        type_hint_union!(
+            type_hint_identifier!("typing", "SupportsIndex"),
+            type_hint_subscript!(
+                type_hint_identifier!("collections.abc", "Iterable"),
+                type_hint_identifier!("typing", "SupportsIndex")
+            ),
+            type_hint_identifier!("typing_extensions", "Buffer"),
+            <Encoding as pyo3::type_object::PyTypeInfo>::TYPE_HINT
+        )
+    };
+
+    fn extract(obj: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let expected = || PyTypeError::new_err("ids must be an int, ints, or a buffer of ints");
+        if obj.is_instance_of::<PyInt>() {
+            return Ok(match obj.extract::<TokenId>() {
+                Ok(id) => Self::One(id),
+                Err(_) => {
+                    let mut builder = Builder::default();
+                    builder.push(&obj)?;
+                    builder.build()
+                }
+            });
+        }
+        if let Ok(list) = obj.cast::<PyList>() {
+            // A tuple is a snapshot: its items can be borrowed, whatever happens to the list.
+            return from_tuple(&list.to_tuple());
+        }
+        if let Ok(tuple) = obj.cast::<PyTuple>() {
+            return from_tuple(&tuple);
+        }
+        if let Ok(array) = obj.cast::<IntArray>()
+            && array.get().as_ids().is_some()
+        {
+            return Ok(Self::Shared(array.to_owned().unbind()));
+        }
+        if let Ok(encoding) = obj.cast::<Encoding>() {
+            return Ok(Self::Many(encoding.get().inner().ids().to_vec()));
+        }
+        if obj.is_instance_of::<PyString>() {
+            return Err(expected());
+        }
+        if let Some(ids) = from_buffer(&obj) {
+            return ids;
+        }
+        let mut builder = Builder::default();
+        let Ok(items) = obj.try_iter() else {
+            builder.push(&obj).map_err(|_| expected())?;
+            return Ok(builder.build());
+        };
+        for item in items {
+            builder.push(&item?)?;
+        }
+        Ok(builder.build())
+    }
+}
+
+/// The text of a Python string; half of a surrogate pair is a `MessageError` at `path`.
+pub(crate) fn text<'a>(text: &'a Bound<'_, PyString>, path: &str) -> PyResult<&'a str> {
+    text.to_str().map_err(|cause| {
+        let message = format!("`{path}` holds half of a surrogate pair, expected text");
+        let error = MessageError::new_err((message, path.to_owned()));
+        error.set_cause(text.py(), Some(cause));
+        error
+    })
+}
+
+/// A file's bytes, at most `limit` of them and one more; an `OSError` names the file.
+pub(crate) fn read_file(path: &PathBuf, limit: u64) -> PyResult<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
+    read.map_err(|error| {
+        let reason = error.to_string();
+        let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();
+        pyo3::exceptions::PyOSError::new_err((error.raw_os_error(), reason, path.clone()))
+    })?;
+    Ok(bytes)
+}

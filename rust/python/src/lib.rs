@@ -1,0 +1,44 @@
+//! Python bindings: the module `chatcodec._core`. Each class converts, calls the core, and returns.
+
+// PyO3 hands over owned values in many places.
+#![allow(clippy::needless_pass_by_value)]
+
+mod array;
+mod codec;
+mod encoding;
+mod errors;
+mod events;
+mod format;
+mod input;
+mod node;
+mod stream;
+mod typed;
+mod vocab;
+
+use pyo3::prelude::*;
+
+/// The compiled half of `chatcodec`.
+#[pymodule(gil_used = false)]
+mod _core {
+    #[pymodule_export]
+    use super::array::IntArray;
+    #[pymodule_export]
+    use super::codec::Codec;
+    #[pymodule_export]
+    use super::encoding::{Batch, Collision, Encoding, Neutralized};
+    #[pymodule_export]
+    use super::events::{
+        ActionDelta, ActionEnd, ActionStart, Notice, Reasoning, Text, TurnEnd, TurnStart, collect,
+    };
+    #[pymodule_export]
+    use super::format::{Format, formats};
+    #[pymodule_export]
+    use super::stream::{Parsed, Stream};
+    #[pymodule_export]
+    use super::vocab::Vocab;
+
+    /// The version of the package.
+    #[pymodule_export]
+    #[expect(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

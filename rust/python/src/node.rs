@@ -1,0 +1,105 @@
+//! Python values as the core reads them, and messages as Python dicts.
+
+use chatcodec::{CallBody, Message, Node, View};
+use pyo3::prelude::*;
+use pyo3::types::{PyAny, PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+
+/// A Python value.
+pub(crate) struct Value<'py>(pub(crate) Bound<'py, PyAny>);
+
+impl Node for Value<'_> {
+    fn view(&self) -> View<Self> {
+        let value = &self.0;
+        if let Ok(text) = value.cast::<PyString>() {
+            return text.to_str().map_or(View::Surrogate, |text| View::Text(text.to_owned()));
+        }
+        if value.is_none() {
+            return View::Null;
+        }
+        if let Ok(dict) = value.cast::<PyDict>() {
+            return View::Map(dict.iter().map(|(key, value)| (Self(key), Self(value))).collect());
+        }
+        if let Ok(list) = value.cast::<PyList>() {
+            return View::List(list.iter().map(Self).collect());
+        }
+        if let Ok(tuple) = value.cast::<PyTuple>() {
+            return View::List(tuple.iter().map(Self).collect());
+        }
+        if let Ok(truth) = value.cast::<PyBool>() {
+            return View::Bool(truth.is_true());
+        }
+        // As `json.dumps` does: subclasses are written as the numbers they are.
+        let number = if value.is_instance_of::<PyInt>() {
+            value.py().get_type::<PyInt>().call_method1("__repr__", (value,))
+        } else if value.is_instance_of::<PyFloat>() {
+            value.py().get_type::<PyFloat>().call_method1("__repr__", (value,))
+        } else {
+            return View::Other(type_name(value));
+        };
+        match number {
+            Ok(number) => View::Number(number.to_string()),
+            Err(_) => View::Other(type_name(value)),
+        }
+    }
+}
+
+fn type_name(value: &Bound<'_, PyAny>) -> String {
+    value.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string())
+}
+
+/// A message as the dict that `encode` takes.
+pub(crate) fn message_dict<'py>(py: Python<'py>, message: &Message) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("role", message.role.name())?;
+    if let Some(name) = &message.name {
+        dict.set_item("name", name)?;
+    }
+    if let Some(reasoning) = &message.reasoning {
+        dict.set_item("reasoning", reasoning)?;
+    }
+    dict.set_item("content", &message.content)?;
+    if !message.calls.is_empty() {
+        let calls = PyList::empty(py);
+        for call in &message.calls {
+            let item = PyDict::new(py);
+            if let Some(id) = &call.id {
+                item.set_item("id", id)?;
+            }
+            let body = PyDict::new(py);
+            let kind = match &call.body {
+                CallBody::Function { name, arguments } => {
+                    body.set_item("name", name)?;
+                    body.set_item("arguments", arguments)?;
+                    "function"
+                }
+                CallBody::Code { language, source } => {
+                    if let Some(language) = language {
+                        body.set_item("language", language)?;
+                    }
+                    body.set_item("source", source)?;
+                    "code"
+                }
+            };
+            item.set_item("type", kind)?;
+            item.set_item(kind, body)?;
+            calls.append(item)?;
+        }
+        dict.set_item("tool_calls", calls)?;
+    }
+    if let Some(id) = &message.call_id {
+        dict.set_item("tool_call_id", id)?;
+    }
+    Ok(dict)
+}
+
+/// Messages as a list of dicts.
+pub(crate) fn message_list<'py>(
+    py: Python<'py>,
+    messages: &[Message],
+) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for message in messages {
+        list.append(message_dict(py, message)?)?;
+    }
+    Ok(list)
+}

@@ -1,0 +1,124 @@
+//! `Stream` and `Parsed`.
+
+use chatcodec::{Stream as CoreStream, TurnReason};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::array::IntArray;
+use crate::events::event_list;
+use crate::input::Ids;
+use crate::node::message_dict;
+use crate::typed::{EventList, MessageDict};
+
+/// A stream of ids being read, from `Codec.stream`.
+#[pyclass(module = "chatcodec._core")]
+pub(crate) struct Stream {
+    inner: CoreStream,
+}
+
+impl Stream {
+    pub(crate) fn new(inner: CoreStream) -> Self {
+        Self { inner }
+    }
+}
+
+#[pymethods]
+impl Stream {
+    /// Reads an id, or ids, and gives the events they make. However ids are split into pushes, the
+    /// events are the same, but for texts that follow each other. Never raises for any int.
+    fn push<'py>(&mut self, py: Python<'py>, ids: Ids) -> PyResult<EventList<'py>> {
+        let mut events = Vec::new();
+        let mut from = 0;
+        for (at, id) in ids.odd() {
+            self.inner.push_all(&ids.all()[from..*at], &mut events);
+            self.inner.push_unknown(id.clone(), &mut events);
+            from = at + 1;
+        }
+        self.inner.push_all(&ids.all()[from..], &mut events);
+        event_list(py, events).map(EventList)
+    }
+
+    /// Ends the stream: closes what is open, gives what is held. `reason` is the engine's: `"stop"`,
+    /// `"length"` or `"cancelled"`; `"stop"` after an action becomes `"action"`.
+    #[pyo3(signature = (reason = "stop"))]
+    fn finish<'py>(&mut self, py: Python<'py>, reason: &str) -> PyResult<EventList<'py>> {
+        let expected = || {
+            let message = format!("reason={reason:?}, expected \"stop\", \"length\" or \"cancelled\"");
+            PyValueError::new_err(message)
+        };
+        let reason = TurnReason::parse(reason).filter(|&reason| reason != TurnReason::Implicit);
+        let mut events = Vec::new();
+        self.inner.finish(reason.ok_or_else(expected)?, &mut events);
+        event_list(py, events).map(EventList)
+    }
+
+    /// A second stream that goes on from here by itself.
+    fn copy(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+
+    /// The message so far; only with `keep=True`.
+    fn message<'py>(&self, py: Python<'py>) -> PyResult<MessageDict<'py>> {
+        if !self.inner.keeps() {
+            let message = "the stream keeps no message, expected `stream(keep=True)`; \
+                           or use `chatcodec.collect(events)`";
+            return Err(PyRuntimeError::new_err(message));
+        }
+        message_dict(py, &self.inner.message()).map(MessageDict)
+    }
+
+    fn __repr__(&self) -> &'static str {
+        "Stream()"
+    }
+}
+
+/// A completion that was read, from `Codec.parse`.
+#[pyclass(module = "chatcodec._core", frozen)]
+pub(crate) struct Parsed {
+    message: Py<PyDict>,
+    finish: &'static str,
+    rest: Py<IntArray>,
+}
+
+impl Parsed {
+    pub(crate) fn new(py: Python<'_>, parsed: &chatcodec::Parsed, rest: &[i32]) -> PyResult<Self> {
+        Ok(Self {
+            message: message_dict(py, &parsed.message)?.unbind(),
+            finish: parsed.finish.name(),
+            rest: Py::new(py, IntArray::int32(rest))?,
+        })
+    }
+}
+
+#[pymethods]
+impl Parsed {
+    #[classattr]
+    fn __match_args__() -> (&'static str, &'static str, &'static str) {
+        ("message", "finish", "rest")
+    }
+
+    /// The assistant's message, as `encode` takes it.
+    #[getter]
+    fn message<'py>(&self, py: Python<'py>) -> MessageDict<'py> {
+        MessageDict(self.message.bind(py).clone())
+    }
+
+    /// Why the turn ended: `"stop"`, `"action"` or `"implicit"`.
+    #[getter]
+    fn finish(&self) -> &'static str {
+        self.finish
+    }
+
+    /// The ids after the turn.
+    #[getter]
+    fn rest<'py>(&self, py: Python<'py>) -> Bound<'py, IntArray> {
+        self.rest.bind(py).clone()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let message = self.message.bind(py).repr()?;
+        let rest = self.rest.get().as_ids().map_or(0, <[i32]>::len);
+        Ok(format!("Parsed(message={message}, finish={:?}, rest=<{rest} ids>)", self.finish))
+    }
+}

@@ -1,0 +1,130 @@
+//! Return types that carry their annotation into the stubs.
+
+use std::convert::Infallible;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyIterator, PyList, PyTuple};
+#[cfg(feature = "stubs")]
+use pyo3::{type_hint_identifier, type_hint_subscript, type_hint_union};
+
+/// Declares a wrapper of a `Bound` whose annotation in the stubs is `$hint`.
+macro_rules! typed_return {
+    ($(#[$meta:meta])* $name:ident, $target:ty, $hint:expr) => {
+        $(#[$meta])*
+        pub(crate) struct $name<'py>(pub(crate) Bound<'py, $target>);
+
+        impl<'py> IntoPyObject<'py> for $name<'py> {
+            type Target = $target;
+            type Output = Bound<'py, $target>;
+            type Error = Infallible;
+
+            #[cfg(feature = "stubs")]
+            const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr = $hint;
+
+            fn into_pyobject(self, _py: Python<'py>) -> Result<Self::Output, Self::Error> {
+                Ok(self.0)
+            }
+        }
+    };
+}
+
+#[cfg(feature = "stubs")]
+const ELLIPSIS: pyo3::inspect::PyStaticExpr =
+    pyo3::inspect::PyStaticExpr::Constant { value: pyo3::inspect::PyStaticConstant::Ellipsis };
+
+typed_return!(
+    /// `list[int]`
+    IntList, PyList,
+    type_hint_subscript!(
+        type_hint_identifier!("builtins", "list"),
+        type_hint_identifier!("builtins", "int")
+    )
+);
+
+typed_return!(
+    /// `Iterator[int]`
+    IntIter, PyIterator,
+    type_hint_subscript!(
+        type_hint_identifier!("collections.abc", "Iterator"),
+        type_hint_identifier!("builtins", "int")
+    )
+);
+
+typed_return!(
+    /// `tuple[str | None, ...]`
+    Paths, PyTuple,
+    type_hint_subscript!(
+        type_hint_identifier!("builtins", "tuple"),
+        type_hint_union!(
+            type_hint_identifier!("builtins", "str"),
+            type_hint_identifier!("builtins", "None")
+        ),
+        ELLIPSIS
+    )
+);
+
+typed_return!(
+    /// `tuple[tuple[int, int], ...]`
+    Ranges, PyTuple,
+    type_hint_subscript!(
+        type_hint_identifier!("builtins", "tuple"),
+        type_hint_subscript!(
+            type_hint_identifier!("builtins", "tuple"),
+            type_hint_identifier!("builtins", "int"),
+            type_hint_identifier!("builtins", "int")
+        ),
+        ELLIPSIS
+    )
+);
+
+typed_return!(
+    /// `dict[str, int]`
+    StrIntDict, PyDict,
+    type_hint_subscript!(
+        type_hint_identifier!("builtins", "dict"),
+        type_hint_identifier!("builtins", "str"),
+        type_hint_identifier!("builtins", "int")
+    )
+);
+
+typed_return!(
+    /// `dict[str, Any]`
+    MessageDict, PyDict,
+    type_hint_subscript!(
+        type_hint_identifier!("builtins", "dict"),
+        type_hint_identifier!("builtins", "str"),
+        type_hint_identifier!("typing", "Any")
+    )
+);
+
+typed_return!(
+    /// `list[dict[str, Any]]`
+    MessageList, PyList,
+    type_hint_subscript!(
+        type_hint_identifier!("builtins", "list"),
+        type_hint_subscript!(
+            type_hint_identifier!("builtins", "dict"),
+            type_hint_identifier!("builtins", "str"),
+            type_hint_identifier!("typing", "Any")
+        )
+    )
+);
+
+typed_return!(
+    /// `dict[int, ValueError]`
+    ErrorDict, PyDict,
+    type_hint_subscript!(
+        type_hint_identifier!("builtins", "dict"),
+        type_hint_identifier!("builtins", "int"),
+        type_hint_identifier!("builtins", "ValueError")
+    )
+);
+
+typed_return!(
+    /// `list[Event]`
+    EventList, PyList,
+    type_hint_subscript!(
+        type_hint_identifier!("builtins", "list"),
+        type_hint_identifier!("chatcodec.events", "Event")
+    )
+);
