@@ -140,15 +140,16 @@ impl Codec {
         message::link(&mut messages, &self.inner.format);
         let ends_with_assistant = messages.last().is_some_and(|m| m.role == Role::Assistant);
         if options.continue_final && !ends_with_assistant {
-            let problem = "do not end with an assistant's message, which `continue_final` continues";
+            let problem =
+                "do not end with an assistant's message, which `continue_final` continues";
             return Err(Error::message("messages", problem));
         }
         if options.continue_final && options.add_generation_prompt == Some(true) {
             let problem = "is on beside `continue_final`; expected one of them";
             return Err(Error::message("add_generation_prompt", problem));
         }
-        let generation_prompt =
-            options.add_generation_prompt.unwrap_or(!ends_with_assistant) && !options.continue_final;
+        let generation_prompt = options.add_generation_prompt.unwrap_or(!ends_with_assistant)
+            && !options.continue_final;
         let options = RenderOptions {
             tools,
             generation_prompt,

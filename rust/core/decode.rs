@@ -25,7 +25,8 @@ pub(crate) fn decode_bytes(vocab: &Vocab, ids: &[TokenId], control: Spelling) ->
         let (kind, token) = vocab.token(id).ok_or_else(|| vocab.unknown_id(id))?;
         match kind {
             TokenKind::Text | TokenKind::Byte => {
-                let skip = usize::from(at_start && kind == TokenKind::Text && begins_with_space(token));
+                let skip =
+                    usize::from(at_start && kind == TokenKind::Text && begins_with_space(token));
                 bytes.extend_from_slice(&token[skip..]);
                 at_start = false;
             }

@@ -294,7 +294,11 @@ pub(crate) fn escape_into(text: &str, out: &mut String) {
             '\t' => out.push_str("\\t"),
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
-            '\0'..='\u{1f}' => out.push_str(&format!("\\u{:04x}", c as u32)),
+            '\0'..='\u{1f}' => {
+                // Two digits are zero, the third 0 or 1.
+                out.push_str(if c < '\u{10}' { "\\u000" } else { "\\u001" });
+                out.extend(char::from_digit(c as u32 % 16, 16));
+            }
             _ => out.push(c),
         }
     }
@@ -386,7 +390,7 @@ pub(crate) fn write_list<N: Node>(
     out: &mut String,
 ) -> Result<()> {
     let mut writer = Writer { layout, path, out };
-    writer.group(b"[]", nodes, 0, |writer, node| writer.value(node, 1))
+    writer.group(['[', ']'], nodes, 0, |writer, node| writer.value(node, 1))
 }
 
 struct Writer<'a> {
@@ -411,10 +415,10 @@ impl Writer<'_> {
             View::Text(text) => self.text(&text),
             View::Surrogate => return Err(self.surrogate()),
             View::List(items) => {
-                self.group(b"[]", &items, depth, |this, item| this.value(item, depth + 1))?;
+                self.group(['[', ']'], &items, depth, |this, item| this.value(item, depth + 1))?;
             }
             View::Map(members) => {
-                self.group(b"{}", &members, depth, |this, (key, value)| {
+                self.group(['{', '}'], &members, depth, |this, (key, value)| {
                     match key.view() {
                         View::Text(key) => this.text(&key),
                         View::Surrogate => return Err(this.surrogate()),
@@ -443,12 +447,12 @@ impl Writer<'_> {
 
     fn group<T>(
         &mut self,
-        brackets: &[u8; 2],
+        brackets: [char; 2],
         items: &[T],
         depth: usize,
         mut each: impl FnMut(&mut Self, &T) -> Result<()>,
     ) -> Result<()> {
-        self.out.push(char::from(brackets[0]));
+        self.out.push(brackets[0]);
         for (at, item) in items.iter().enumerate() {
             match (at, self.layout) {
                 (0, Layout::Line) => {}
@@ -464,7 +468,7 @@ impl Writer<'_> {
         if !items.is_empty() && self.layout == Layout::Indent {
             self.new_line(depth);
         }
-        self.out.push(char::from(brackets[1]));
+        self.out.push(brackets[1]);
         Ok(())
     }
 
@@ -481,12 +485,41 @@ mod tests {
 
     #[test]
     fn values_and_others() {
-        for text in ["{}", "[]", "0", "-1.5e+7", "1e400", "\"\\u00e9\\n\"", "null", "[1, {\"a\": []}]",
-            "{\"a\": 1, \"a\": 2}", "{\"a\":\n\t[true,false]}"] {
+        for text in [
+            "{}",
+            "[]",
+            "0",
+            "-1.5e+7",
+            "1e400",
+            "\"\\u00e9\\n\"",
+            "null",
+            "[1, {\"a\": []}]",
+            "{\"a\": 1, \"a\": 2}",
+            "{\"a\":\n\t[true,false]}",
+        ] {
             assert!(is_value(text), "{text}");
         }
-        for text in ["", " {}", "{} ", "{}, \"name\": \"g\"", "01", "1.", "-", "tru", "nul", "'a'", "[1,]",
-            "{\"a\"}", "{,}", "{\"a\": 1,}", "[}", "\"\n\"", "\"\\x\"", "NaN", "{\"a\": 1]"] {
+        for text in [
+            "",
+            " {}",
+            "{} ",
+            "{}, \"name\": \"g\"",
+            "01",
+            "1.",
+            "-",
+            "tru",
+            "nul",
+            "'a'",
+            "[1,]",
+            "{\"a\"}",
+            "{,}",
+            "{\"a\": 1,}",
+            "[}",
+            "\"\n\"",
+            "\"\\x\"",
+            "NaN",
+            "{\"a\": 1]",
+        ] {
             assert!(!is_value(text), "{text}");
         }
     }

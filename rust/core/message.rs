@@ -220,9 +220,7 @@ impl<N> View<N> {
         match self {
             Self::Text(text) => Ok(text),
             Self::Surrogate => Err(Error::message(path, SURROGATE)),
-            other => {
-                Err(Error::message(path, format!("is {}, expected a string", other.kind())))
-            }
+            other => Err(Error::message(path, format!("is {}, expected a string", other.kind()))),
         }
     }
 
@@ -247,7 +245,11 @@ pub(crate) fn read<N: Node>(
 ) -> Result<Vec<Message>> {
     let nodes = messages.view().list("messages")?;
     let reader = Reader { format, on_arguments };
-    nodes.iter().enumerate().map(|(i, node)| reader.message(node, &format!("messages[{i}]"))).collect()
+    nodes
+        .iter()
+        .enumerate()
+        .map(|(i, node)| reader.message(node, &format!("messages[{i}]")))
+        .collect()
 }
 
 /// Reads `tools`: text as it is, or a list of functions written as the format writes them.
@@ -332,7 +334,8 @@ impl Reader<'_> {
     }
 
     fn call<N: Node>(&self, node: &N, path: &str) -> Result<Call> {
-        let mut call = Call { id: None, body: CallBody::Code { language: None, source: String::new() } };
+        let mut call =
+            Call { id: None, body: CallBody::Code { language: None, source: String::new() } };
         let mut body = None;
         let mut kind = None;
         for_each_key(node, path, |key, node, value| {
@@ -349,9 +352,8 @@ impl Reader<'_> {
             }
             Ok(())
         })?;
-        let (found, body) = body.ok_or_else(|| {
-            Error::message(path, "has no body, expected `function` or `code`")
-        })?;
+        let (found, body) =
+            body.ok_or_else(|| Error::message(path, "has no body, expected `function` or `code`"))?;
         if let Some(kind) = kind
             && kind != found
         {

@@ -92,7 +92,6 @@ struct Renderer<'a> {
 struct Turn<'a> {
     message: &'a Message,
     index: i32,
-    row: &'a Row,
     /// For an assistant's turn, the end of what the generation prompt writes.
     generated_from: Option<usize>,
 }
@@ -158,7 +157,6 @@ impl<'a> Renderer<'a> {
         let turn = Turn {
             message,
             index: index as i32,
-            row,
             generated_from: is_assistant.then_some(start + prompt_bytes),
         };
         let Rule { ops, close_at, .. } = &row.rule;
@@ -167,7 +165,7 @@ impl<'a> Renderer<'a> {
         while let Some(op) = ops.get(at) {
             at += 1;
             if let &Op::Guard { field, len } = op
-                && !self.is_present(field, &turn)
+                && present(message, row) & field.bit() == 0
             {
                 at += len;
             }
@@ -192,17 +190,15 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    fn is_present(&self, field: Field, turn: &Turn<'_>) -> bool {
-        present(turn.message, turn.row) & field.bit() != 0
-    }
-
     fn op(&mut self, op: &Op, turn: &Turn<'_>) -> Result<()> {
         let scaffold = Source { message: turn.index, field: SourceField::Scaffold };
         let source = |field| Source { message: turn.index, field };
         match op {
             Op::Control(_) => self.control(op, scaffold),
             Op::Literal(text) => self.literal(text, turn, scaffold),
-            Op::Field(Field::Content) => self.slot(&turn.message.content, source(SourceField::Content)),
+            Op::Field(Field::Content) => {
+                self.slot(&turn.message.content, source(SourceField::Content));
+            }
             Op::Field(Field::Name) => {
                 let name = turn.message.name.as_deref().unwrap_or_default();
                 check_word(name, &format!("messages[{}].name", turn.index))?;
@@ -239,7 +235,8 @@ impl<'a> Renderer<'a> {
         let at = spec.and_then(|spec| self.format.calls().iter().position(|c| c.kind == spec.kind));
         let item = at.and_then(|at| self.grammar.items.iter().find(|item| item.call == at));
         let (Some(spec), Some(item)) = (spec, item) else {
-            let problem = format!("is of a kind that format `{}` has no place for", self.format.name());
+            let problem =
+                format!("is of a kind that format `{}` has no place for", self.format.name());
             return Err(Error::message(path(), problem));
         };
         let scaffold = Source { message: turn.index, field: SourceField::Scaffold };
@@ -262,7 +259,7 @@ impl<'a> Renderer<'a> {
                 }
                 (Op::Field(Field::Call), CallBody::Function { name, arguments }) => {
                     let Some(object) = &spec.object else { continue };
-                    check_name(name, &path)?;
+                    check_name(name, path)?;
                     let members = [
                         (&object.name, SourceField::FunctionName(number), true),
                         (&object.arguments, SourceField::Arguments(number), false),
@@ -272,7 +269,11 @@ impl<'a> Renderer<'a> {
                         let (keys, field, is_name) = &members[at];
                         let (open, quote) = (["{", ", "][nth], if *is_name { "\"" } else { "" });
                         let key = keys.first().map_or("", |key| key);
-                        self.push(SpanKind::Literal, &format!("{open}\"{key}\": {quote}"), scaffold);
+                        self.push(
+                            SpanKind::Literal,
+                            &format!("{open}\"{key}\": {quote}"),
+                            scaffold,
+                        );
                         if *is_name {
                             self.escaped_slot(name, source(*field));
                         } else {
@@ -321,13 +322,14 @@ impl<'a> Renderer<'a> {
         };
         let exact = candidates().find(|row| fits(row, present(message, row)));
         // Only when none fits does a missing content count as empty text.
-        let empty = || candidates().find(|row| fits(row, present(message, row) | Field::Content.bit()));
+        let empty =
+            || candidates().find(|row| fits(row, present(message, row) | Field::Content.bit()));
         if message.reasoning.is_none()
             && let Some(row) = exact.or_else(empty)
         {
             return Ok(row);
         }
-        let placed: u32 = candidates().map(|row| fields(row)).fold(0, |all, (a, b)| all | a | b);
+        let placed: u32 = candidates().map(fields).fold(0, |all, (a, b)| all | a | b);
         let has = |field: Field| placed & field.bit() != 0;
         let culprit = if message.reasoning.is_some() {
             "reasoning"
@@ -338,11 +340,13 @@ impl<'a> Renderer<'a> {
         } else {
             "content"
         };
-        let mut problem =
-            format!("has no place in a {} message of format `{}`", role.name(), self.format.name());
-        let names = self.format.names_of(role);
-        if culprit == "name" && !names.is_empty() {
-            problem += &format!(", expected none or one of `{}`", names.join("`, `"));
+        let (role_name, format) = (role.name(), self.format.name());
+        let mut problem = format!("has no place in a {role_name} message of format `{format}`");
+        let closed = self.format.names_of(role);
+        if culprit == "name" && !closed.is_empty() {
+            problem.push_str(", expected none or one of `");
+            problem.push_str(&closed.join("`, `"));
+            problem.push('`');
         }
         Err(Error::message(format!("messages[{index}].{culprit}"), problem))
     }

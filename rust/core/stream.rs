@@ -35,7 +35,7 @@ struct Piece<'a> {
     at: u32,
 }
 
-impl<'a> Piece<'a> {
+impl Piece<'_> {
     fn from(self, byte: usize) -> Self {
         let first = if byte == 0 { self.first } else { self.at };
         Self { text: &self.text[byte..], first, at: self.at }
@@ -177,11 +177,15 @@ impl Stream {
     pub fn push_all(&mut self, ids: &[TokenId], out: &mut Vec<Event>) {
         if self.kept.is_some() {
             let mut events = Vec::new();
-            ids.iter().for_each(|&id| self.step(id, &mut events));
+            for &id in ids {
+                self.step(id, &mut events);
+            }
             self.keep(&events);
             out.append(&mut events);
         } else {
-            ids.iter().for_each(|&id| self.step(id, out));
+            for &id in ids {
+                self.step(id, out);
+            }
         }
     }
 
@@ -190,7 +194,8 @@ impl Stream {
     /// [`TurnReason::Stop`] after an action becomes [`TurnReason::Action`].
     pub fn finish(&mut self, reason: TurnReason, out: &mut Vec<Event>) {
         let mut events = Vec::new();
-        let mut reader = Reader { codec: &self.codec, machine: &mut self.machine, out: &mut events };
+        let mut reader =
+            Reader { codec: &self.codec, machine: &mut self.machine, out: &mut events };
         if let Some(text) = self.decoder.flush() {
             reader.text(Piece { text, first: self.char_start, at: self.index.saturating_sub(1) });
         }
@@ -208,6 +213,11 @@ impl Stream {
         message
     }
 
+    /// How many ids have been read.
+    pub fn position(&self) -> usize {
+        self.index as usize
+    }
+
     /// Whether the stream keeps its message.
     pub fn keeps(&self) -> bool {
         self.kept.is_some()
@@ -215,7 +225,9 @@ impl Stream {
 
     fn keep(&mut self, events: &[Event]) {
         if let Some(kept) = &mut self.kept {
-            events.iter().for_each(|event| kept.push(&event.kind));
+            for event in events {
+                kept.push(&event.kind);
+            }
         }
     }
 
@@ -593,7 +605,9 @@ impl Reader<'_> {
                         self.machine.place = Place::Source { item, language };
                     }
                 }
-                rest.into_iter().for_each(|item| self.input(item));
+                for item in rest {
+                    self.input(item);
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The ids of units seen lately: fixed size, full keys, a newer unit takes an older one's place.
 
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 use hashbrown::DefaultHashBuilder;
 
@@ -10,14 +11,15 @@ use crate::vocab::TokenId;
 pub(super) type Key = u128;
 
 const KEY_BYTES: usize = 15;
-const INLINE_IDS: usize = 4;
+/// So many that a place is half a cache line.
+const INLINE_IDS: usize = 3;
 const SLOTS_LOG2: u32 = 15;
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
     key: Key,
     ids: [TokenId; INLINE_IDS],
-    count: u8,
+    count: u32,
 }
 
 /// A direct-mapped cache of [`SLOTS_LOG2`] bits of places, empty until first used.
@@ -28,21 +30,29 @@ pub(super) struct UnitCache {
 }
 
 impl UnitCache {
-    /// The key of a unit short enough to be remembered.
-    pub(super) fn key(unit: &str) -> Option<Key> {
-        let bytes = unit.as_bytes();
-        if bytes.len() > KEY_BYTES {
+    /// The key of a unit of `text` that is short enough to be remembered.
+    #[inline]
+    pub(super) fn key(text: &[u8], unit: &Range<usize>) -> Option<Key> {
+        let length = unit.len();
+        if length > KEY_BYTES {
             return None;
         }
-        let mut key = [0; KEY_BYTES + 1];
-        key[..bytes.len()].copy_from_slice(bytes);
-        key[KEY_BYTES] = bytes.len() as u8;
-        Some(Key::from_le_bytes(key))
+        let mut all = [0; KEY_BYTES + 1];
+        let bytes = if let Some(bytes) = text.get(unit.start..=unit.start + KEY_BYTES) {
+            all.copy_from_slice(bytes);
+            // What comes after the unit is masked away.
+            Key::from_le_bytes(all) & ((1 << (8 * length)) - 1)
+        } else {
+            all[..length].copy_from_slice(&text[unit.clone()]);
+            Key::from_le_bytes(all)
+        };
+        Some(bytes | (length as Key) << (8 * KEY_BYTES))
     }
 
+    #[inline]
     pub(super) fn get(&self, key: Key) -> Option<&[TokenId]> {
         let slot = self.slots.get(self.place(key))?;
-        (slot.key == key).then(|| &slot.ids[..usize::from(slot.count)])
+        (slot.key == key).then(|| &slot.ids[..slot.count as usize])
     }
 
     pub(super) fn insert(&mut self, key: Key, ids: &[TokenId]) {
@@ -56,7 +66,7 @@ impl UnitCache {
         let place = self.place(key);
         let slot = &mut self.slots[place];
         slot.key = key;
-        slot.count = ids.len() as u8;
+        slot.count = ids.len() as u32;
         slot.ids[..ids.len()].copy_from_slice(ids);
     }
 

@@ -16,11 +16,12 @@ mod symbols;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use hashbrown::HashMap;
 
 use crate::vocab::TokenId;
-use cache::UnitCache;
+use cache::{Key, UnitCache};
 use cuts::Cuts;
 use merges::{Merge, Merges};
 use symbols::{NO_SYMBOL, Symbol, Symbols};
@@ -95,7 +96,7 @@ const END: u32 = u32::MAX;
 
 impl Bpe {
     /// Builds the tables. `bytes[b]` is the id that byte `b` falls back to.
-    pub(crate) fn new(pieces: &[Piece<'_>], bytes: [TokenId; 256]) -> Self {
+    pub(crate) fn new(pieces: &[Piece<'_>], bytes: &[TokenId; 256]) -> Self {
         let symbols = Symbols::new(pieces);
         let merges = Merges::new(pieces, &symbols);
         let has_unused = pieces.iter().any(|piece| piece.kind == PieceKind::Unused);
@@ -110,7 +111,7 @@ impl Bpe {
         for candidates in whole.values_mut() {
             candidates.sort_by_key(|(chars, _)| Reverse(chars.len()));
         }
-        Self { symbols, merges, cuts, whole, bytes, has_unused }
+        Self { symbols, merges, cuts, whole, bytes: *bytes, has_unused }
     }
 
     /// Appends the ids of `text` to `out`; with `dummy_prefix`, of a space and `text`.
@@ -157,58 +158,76 @@ impl Bpe {
 
     fn encode_units(&self, text: &str, scratch: &mut Scratch, out: &mut Vec<TokenId>) {
         let mut start = 0;
-        let mut at = 0;
-        let mut previous = None;
-        while let Some(c) = text[at..].chars().next() {
-            if let Some((end, id)) = self.match_whole(text, at, c) {
-                self.encode_unit(&text[start..at], scratch, out);
+        // NUL is in no piece: there is a cut after it, as there is at the beginning.
+        let mut previous = '\0';
+        let mut chars = text.chars();
+        loop {
+            let rest = chars.as_str();
+            let at = text.len() - rest.len();
+            let Some(c) = chars.next().map(unmark) else { break };
+            if self.symbols.begins_whole(c)
+                && let Some((length, id)) = self.match_whole(rest, c)
+            {
+                self.encode_unit(text, start..at, scratch, out);
                 out.push(id);
-                (start, at, previous) = (end, end, None);
+                start = at + length;
+                previous = '\0';
+                chars = text[start..].chars();
                 continue;
             }
-            let mapped = unmark(c);
-            if previous.is_some_and(|previous| self.cuts.between(previous, mapped)) {
-                self.encode_unit(&text[start..at], scratch, out);
+            if self.cuts.between(previous, c) {
+                self.encode_unit(text, start..at, scratch, out);
                 start = at;
             }
-            previous = Some(mapped);
-            at += c.len_utf8();
+            previous = c;
         }
-        self.encode_unit(&text[start..], scratch, out);
+        self.encode_unit(text, start..text.len(), scratch, out);
     }
 
-    /// The longest piece matched as a whole at `at`, where `first` stands: its end and id.
-    fn match_whole(&self, text: &str, at: usize, first: char) -> Option<(usize, TokenId)> {
-        if self.whole.is_empty() {
-            return None;
-        }
-        let candidates = self.whole.get(&unmark(first))?;
-        candidates.iter().find_map(|(chars, id)| {
-            let mut rest = text[at..].chars();
+    /// The longest piece matched as a whole that `text` begins with: its bytes and id.
+    fn match_whole(&self, text: &str, first: char) -> Option<(usize, TokenId)> {
+        self.whole.get(&first)?.iter().find_map(|(chars, id)| {
+            let mut rest = text.chars();
             let fits = chars.iter().all(|&want| rest.next().map(unmark) == Some(want));
             fits.then(|| (text.len() - rest.as_str().len(), *id))
         })
     }
 
-    fn encode_unit(&self, unit: &str, scratch: &mut Scratch, out: &mut Vec<TokenId>) {
+    #[inline]
+    fn encode_unit(
+        &self,
+        text: &str,
+        unit: Range<usize>,
+        scratch: &mut Scratch,
+        out: &mut Vec<TokenId>,
+    ) {
         if unit.is_empty() {
             return;
         }
-        let Scratch { cache, unit: work } = scratch;
-        let Some(key) = UnitCache::key(unit) else {
-            work.ids.clear();
-            self.merge(unit, work);
-            out.extend_from_slice(&work.ids);
-            return;
-        };
-        if let Some(ids) = cache.get(key) {
-            out.extend_from_slice(ids);
-            return;
+        let key = UnitCache::key(text.as_bytes(), &unit);
+        if let Some(key) = key
+            && let Some(ids) = scratch.cache.get(key)
+        {
+            return out.extend_from_slice(ids);
         }
+        self.encode_new_unit(&text[unit], key, scratch, out);
+    }
+
+    #[cold]
+    fn encode_new_unit(
+        &self,
+        unit: &str,
+        key: Option<Key>,
+        scratch: &mut Scratch,
+        out: &mut Vec<TokenId>,
+    ) {
+        let Scratch { cache, unit: work } = scratch;
         work.ids.clear();
         self.merge(unit, work);
         out.extend_from_slice(&work.ids);
-        cache.insert(key, &work.ids);
+        if let Some(key) = key {
+            cache.insert(key, &work.ids);
+        }
     }
 
     /// Merges one unit and appends its ids to `work.ids`.

@@ -12,7 +12,10 @@ use crate::vocab::TokenId;
 pub(super) type Symbol = u32;
 
 /// The symbol of a character that occurs in no piece: it never merges.
-pub(super) const NO_SYMBOL: Symbol = u32::MAX;
+pub(super) const NO_SYMBOL: Symbol = u32::MAX >> 1;
+
+/// Set in the table of characters where one begins a piece that is matched as a whole.
+const BEGINS_WHOLE: u32 = 1 << 31;
 
 const NO_ID: TokenId = -1;
 const UNUSED: TokenId = -2;
@@ -65,6 +68,11 @@ impl Symbols {
                 }
             }
         }
+        for piece in pieces.iter().filter(|piece| piece.kind == PieceKind::Whole) {
+            if let Some(c) = piece.text.chars().next() {
+                *symbols.slot(unmark(c)) |= BEGINS_WHOLE;
+            }
+        }
         symbols
     }
 
@@ -83,8 +91,17 @@ impl Symbols {
         &mut self.pages[usize::from(*page)][c as usize % PAGE]
     }
 
-    pub(super) fn of_char(&self, c: char) -> Symbol {
+    fn entry(&self, c: char) -> u32 {
         self.pages[usize::from(self.page_of[c as usize / PAGE])][c as usize % PAGE]
+    }
+
+    pub(super) fn of_char(&self, c: char) -> Symbol {
+        self.entry(c) & !BEGINS_WHOLE
+    }
+
+    /// Whether a piece that is matched as a whole begins with this character.
+    pub(super) fn begins_whole(&self, c: char) -> bool {
+        self.entry(c) & BEGINS_WHOLE != 0
     }
 
     /// The id of a symbol, unless it is a mere character or an unused piece.
@@ -121,5 +138,7 @@ impl Symbols {
 
 /// The pieces that merges make: of two characters or more, and not matched as a whole.
 pub(super) fn mergeable<'a>(pieces: &'a [Piece<'a>]) -> impl Iterator<Item = &'a Piece<'a>> {
-    pieces.iter().filter(|piece| piece.kind != PieceKind::Whole && piece.text.chars().nth(1).is_some())
+    pieces
+        .iter()
+        .filter(|piece| piece.kind != PieceKind::Whole && piece.text.chars().nth(1).is_some())
 }

@@ -92,12 +92,15 @@ impl Grammar {
         }
         let control = format.control();
         let groups: Vec<Vec<String>> = control.iter().map(|(_, group)| group.clone()).collect();
-        let (vocab, ids) = vocab.with_aliases(&groups)?.map_err(|missing| {
+        let missing = vocab.missing(&groups);
+        if !missing.is_empty() {
             let spellings = |at: &usize| format!("`{}`", groups[*at].join("` or `"));
             let lacking: Vec<String> = missing.iter().map(spellings).collect();
             let (name, lacking) = (format.name(), lacking.join("; "));
-            Error::vocab("control", format!("lacks control tokens of format `{name}`: {lacking}"))
-        })?;
+            let problem = format!("lacks control tokens of format `{name}`: {lacking}");
+            return Err(Error::vocab("control", problem));
+        }
+        let (vocab, ids) = vocab.with_aliases(&groups)?;
         let binder = Binder { control, ids: &ids };
         let rows: Vec<Row> = format
             .rows()
@@ -151,7 +154,12 @@ impl Grammar {
         let mut ids: Vec<TokenId> =
             assistants.flat_map(|row| row.rule.closer.ids.iter().copied()).collect();
         let mut seen = Vec::new();
-        ids.retain(|id| !seen.contains(id) && { seen.push(*id); true });
+        ids.retain(|id| {
+            !seen.contains(id) && {
+                seen.push(*id);
+                true
+            }
+        });
         ids
     }
 }

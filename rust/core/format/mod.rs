@@ -24,9 +24,6 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("internlm2", include_str!("../formats/internlm2.toml")),
 ];
 
-
-
-
 /// What tells turns apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -236,8 +233,10 @@ impl Format {
             let mut known: Vec<&str> = Self::names().collect();
             known.sort_by_key(|known| distance(known, name));
             known.truncate(3);
-            let problem =
-                format!("there is no built-in format of this name; near it: `{}`", known.join("`, `"));
+            let problem = format!(
+                "there is no built-in format of this name; near it: `{}`",
+                known.join("`, `")
+            );
             return Err(Error::Format { file: name.into(), key: String::new(), problem });
         };
         Self::parse(name, text)
@@ -265,7 +264,8 @@ impl Format {
         }
         let parsed: File = toml::from_str(text)
             .map_err(|e| error("", e.to_string().trim_end().replace('\n', "\n  ")))?;
-        let spec = Spec::new(text, parsed).map_err(|Wrong { key, problem }| error(&key, problem))?;
+        let spec =
+            Spec::new(text, parsed).map_err(|Wrong { key, problem }| error(&key, problem))?;
         Ok(Self { spec: Arc::new(spec) })
     }
 
@@ -589,9 +589,7 @@ impl Patterns {
 /// Checks that what a row writes can be read: one text field, closed by a control token, with no
 /// hole for white space beside it and only white space after that token.
 fn check_stretches(key: &str, pieces: &[Piece]) -> Checked<()> {
-    let is_text = |piece: &Piece| {
-        matches!(piece, Piece::Field(field) if matches!(field.grammar(), Grammar::Text | Grammar::Object))
-    };
+    let is_text = |piece: &Piece| matches!(piece, Piece::Field(field) if matches!(field.grammar(), Grammar::Text | Grammar::Object));
     let mut texts = pieces.iter().enumerate().filter(|(_, piece)| is_text(piece));
     let Some((at, _)) = texts.next() else {
         return wrong(key, "has no field for text");
@@ -605,7 +603,8 @@ fn check_stretches(key: &str, pieces: &[Piece]) -> Checked<()> {
     {
         return wrong(key, "has `{~}` beside a field for text: where that ends would be unclear");
     }
-    let Some(close) = pieces[at..].iter().position(|piece| matches!(piece, Piece::Control(_))) else {
+    let Some(close) = pieces[at..].iter().position(|piece| matches!(piece, Piece::Control(_)))
+    else {
         return wrong(key, "has no control token after its text");
     };
     let is_white = |piece: &Piece| match piece {
@@ -621,7 +620,9 @@ fn check_stretches(key: &str, pieces: &[Piece]) -> Checked<()> {
 /// Two rows that read the same up to their text could not be told apart.
 fn refuse_undecidable(rows: &[RowSpec]) -> Checked<()> {
     for (at, row) in rows.iter().enumerate() {
-        if let Some(other) = rows[..at].iter().find(|other| head(&other.pieces) == head(&row.pieces)) {
+        if let Some(other) =
+            rows[..at].iter().find(|other| head(&other.pieces) == head(&row.pieces))
+        {
             let problem = format!("begins as `{}` does: they could not be told apart", other.key);
             return wrong(&row.key, problem);
         }
@@ -631,7 +632,8 @@ fn refuse_undecidable(rows: &[RowSpec]) -> Checked<()> {
 
 /// What stands before the text of a row.
 fn head(pieces: &[Piece]) -> &[Piece] {
-    let is_field = |piece: &Piece| matches!(piece, Piece::Field(field) if field.grammar() == Grammar::Text);
+    let is_field =
+        |piece: &Piece| matches!(piece, Piece::Field(field) if field.grammar() == Grammar::Text);
     &pieces[..pieces.iter().position(is_field).unwrap_or(pieces.len())]
 }
 
@@ -667,7 +669,8 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         return wrong("turn.tools", "has no place, expected `place.tools`");
     }
     let pieces = patterns.row("turn.tools", text, &[Field::Tools])?;
-    let Some(row) = rows.iter().find(|row| row.role == Role::System && same_text(&row.pieces, &pieces))
+    let Some(row) =
+        rows.iter().find(|row| row.role == Role::System && same_text(&row.pieces, &pieces))
     else {
         let problem = "is read back by no system row, expected one that differs in the field only";
         return wrong("turn.tools", problem);
@@ -675,7 +678,10 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     let layout = match (file.tools.style, &file.tools.between) {
         (Some(ToolsStyle::Indent), None) => ToolsLayout::Indent,
         (Some(ToolsStyle::Indent), Some(_)) => {
-            return wrong("tools.between", "stands beside `style = \"indent\"`, which writes a list");
+            return wrong(
+                "tools.between",
+                "stands beside `style = \"indent\"`, which writes a list",
+            );
         }
         (None | Some(ToolsStyle::Line), between) => {
             ToolsLayout::Line(between.clone().unwrap_or_default())
@@ -708,7 +714,8 @@ fn calls(file: &BTreeMap<String, CallFile>, patterns: &Patterns) -> Checked<Vec<
         if texts.is_empty() {
             return wrong(item, "has no pattern, expected one or more");
         }
-        let items: Checked<_> = texts.iter().map(|text| patterns.row(&item, text, allowed)).collect();
+        let items: Checked<_> =
+            texts.iter().map(|text| patterns.row(&item, text, allowed)).collect();
         calls.push(CallSpec { kind: kind.clone(), items: items?, object });
     }
     for (what, has_object) in [("a function", true), ("code", false)] {

@@ -11,10 +11,20 @@ use crate::vocab::TokenId;
 /// One thing that a stream is made of, with its position.
 #[derive(Debug, Clone)]
 pub(super) enum HeldItem {
-    Text { text: String, first: u32, at: u32 },
-    Control { id: TokenId, at: u32 },
+    Text {
+        text: String,
+        first: u32,
+        at: u32,
+    },
+    Control {
+        id: TokenId,
+        at: u32,
+    },
     /// An id outside the vocabulary, written out.
-    Unknown { text: String, at: u32 },
+    Unknown {
+        text: String,
+        at: u32,
+    },
 }
 
 /// What was read since a marker, the marker included.
@@ -49,7 +59,9 @@ impl Held {
     /// The positions of the first and the last id.
     pub(super) fn bounds(&self) -> (u32, u32) {
         let at = |item: &HeldItem| match *item {
-            HeldItem::Text { at, .. } | HeldItem::Control { at, .. } | HeldItem::Unknown { at, .. } => at,
+            HeldItem::Text { at, .. }
+            | HeldItem::Control { at, .. }
+            | HeldItem::Unknown { at, .. } => at,
         };
         (self.items.first().map_or(0, at), self.items.last().map_or(0, at))
     }
@@ -69,10 +81,14 @@ impl Held {
                 rest.remove(0);
             }
         }
-        self.bytes = self.items.iter().map(|item| match item {
-            HeldItem::Text { text, .. } => text.len(),
-            _ => 0,
-        }).sum();
+        self.bytes = self
+            .items
+            .iter()
+            .map(|item| match item {
+                HeldItem::Text { text, .. } => text.len(),
+                _ => 0,
+            })
+            .sum();
         rest
     }
 
@@ -170,7 +186,7 @@ impl Header {
             }
             &HeldItem::Control { id, .. } => {
                 let after = Position { item: position.item + 1, byte: 0 };
-                self.advance(grammar, after, |cursor, op| cursor.take_control(op, id));
+                self.advance(grammar, after, |_, op| take_control(op, id));
             }
             HeldItem::Unknown { .. } => self.advance(grammar, position, |_, _| Taken::No),
         }
@@ -267,13 +283,6 @@ impl Cursor {
         }
     }
 
-    fn take_control(&self, op: &Op, id: TokenId) -> Taken {
-        match op {
-            Op::Control(ids) if ids.iter().any(|known| known.get() == id) => Taken::Ended,
-            _ => Taken::No,
-        }
-    }
-
     /// Moves to the next step, and past every step that may be empty.
     fn go_on(mut self, ops: &[Op], after: Position, next: &mut Vec<Self>) {
         self.op += 1;
@@ -296,5 +305,12 @@ impl Cursor {
             Some(_) => next.push(self),
             None => {}
         }
+    }
+}
+
+fn take_control(op: &Op, id: TokenId) -> Taken {
+    match op {
+        Op::Control(ids) if ids.iter().any(|known| known.get() == id) => Taken::Ended,
+        _ => Taken::No,
     }
 }

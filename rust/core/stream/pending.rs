@@ -90,7 +90,8 @@ fn held_from(text: &str, suffix: &Suffix) -> usize {
     if whole.ends_with(literal) {
         return whole.len() - literal.len();
     }
-    let begun = literal.char_indices().rev().find(|&(at, _)| at > 0 && text.ends_with(&literal[..at]));
+    let begun =
+        literal.char_indices().rev().find(|&(at, _)| at > 0 && text.ends_with(&literal[..at]));
     text.len() - begun.map_or(0, |(at, _)| at)
 }
 

@@ -180,10 +180,7 @@ impl Vocab {
     /// This vocabulary with the aliases of another.
     #[doc(hidden)]
     pub fn restore_aliases(&self, aliases: &[Vec<String>]) -> Result<Self> {
-        match self.with_aliases(aliases)? {
-            Ok((vocab, _)) => Ok(vocab),
-            Err(_) => Err(Error::vocab("control", "lacks a token that it had when it was saved")),
-        }
+        self.with_aliases(aliases).map(|(vocab, _)| vocab)
     }
 
     /// The number of ids, unused ones included.
@@ -236,7 +233,8 @@ impl Vocab {
     /// [`Error::Vocab`] for an id outside the vocabulary.
     pub fn decode(&self, ids: &[TokenId], control: Spelling) -> Result<String> {
         let bytes = crate::decode::decode_bytes(self, ids, control)?;
-        Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into()))
+        Ok(String::from_utf8(bytes)
+            .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into()))
     }
 
     /// The bytes of one token: its text, a control token's spelling, nothing for an unused id.
@@ -247,32 +245,25 @@ impl Vocab {
         self.token(id).map(|(_, bytes)| bytes).ok_or_else(|| self.unknown_id(id))
     }
 
+    /// Which of `groups` of spellings name no token of this vocabulary.
+    pub(crate) fn missing(&self, groups: &[Vec<String>]) -> Vec<usize> {
+        let is_missing = |&at: &usize| groups[at].iter().all(|s| self.id_of(s).is_none());
+        (0..groups.len()).filter(is_missing).collect()
+    }
+
     /// The control tokens that `groups` of spellings name, and the vocabulary in which all spellings
     /// of a group are aliases of its id.
-    ///
-    /// # Errors
-    /// For each group none of whose spellings is in the vocabulary, its index; for a group whose
-    /// spellings name several ids, an [`Error::Vocab`].
-    pub(crate) fn with_aliases(
-        &self,
-        groups: &[Vec<String>],
-    ) -> Result<std::result::Result<(Self, Vec<ControlId>), Vec<usize>>> {
+    pub(crate) fn with_aliases(&self, groups: &[Vec<String>]) -> Result<(Self, Vec<ControlId>)> {
         let mut ids = Vec::with_capacity(groups.len());
-        let mut missing = Vec::new();
-        for (index, group) in groups.iter().enumerate() {
+        for group in groups {
             let mut known: Vec<TokenId> = group.iter().filter_map(|s| self.id_of(s)).collect();
             known.dedup();
-            match known[..] {
-                [] => missing.push(index),
-                [id] => ids.push(id),
-                _ => {
-                    let problem = format!("`{}` name different ids: {known:?}", group.join("`, `"));
-                    return Err(Error::vocab("control", problem));
-                }
-            }
-        }
-        if !missing.is_empty() {
-            return Ok(Err(missing));
+            let [id] = known[..] else {
+                let spellings = group.join("`, `");
+                let problem = format!("`{spellings}` name ids {known:?}, expected one");
+                return Err(Error::vocab("control", problem));
+            };
+            ids.push(id);
         }
         let base = self.without_text(&ids)?;
         let mut control = base.inner.control.clone();
@@ -280,14 +271,9 @@ impl Vocab {
             control.extend(group.iter().map(|spelling| (spelling.clone(), id)));
         }
         let Inner { source, model, tokens, .. } = &*base.inner;
-        let vocab = Self::assemble(
-            source.clone(),
-            model.clone(),
-            tokens.clone(),
-            control,
-            groups.to_vec(),
-        );
-        Ok(Ok((vocab, ids.into_iter().map(ControlId).collect())))
+        let vocab =
+            Self::assemble(source.clone(), model.clone(), tokens.clone(), control, groups.to_vec());
+        Ok((vocab, ids.into_iter().map(ControlId).collect()))
     }
 
     /// The id of a token with this spelling: a control token's, or an ordinary piece's.
@@ -318,6 +304,7 @@ impl Vocab {
     }
 
     /// What `text` reads as after a round trip: the mark that stands for a space is one.
+    #[expect(clippy::unused_self, reason = "how text is normalised is the vocabulary's affair")]
     pub(crate) fn canonical_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if text.contains(SPACE_MARK) {
             Cow::Owned(text.replace(SPACE_MARK, " "))
@@ -361,7 +348,7 @@ impl Vocab {
 
     /// How many bytes of `rest` a token covers that stands for `bytes`: as many characters, because
     /// a space in a token may be its mark in the text.
-    #[allow(clippy::unused_self, reason = "how text is normalised is the vocabulary's affair")]
+    #[expect(clippy::unused_self, reason = "how text is normalised is the vocabulary's affair")]
     pub(crate) fn covered_by(&self, bytes: &[u8], rest: &str) -> usize {
         let chars = bytes.iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
         rest.char_indices().nth(chars).map_or(rest.len(), |(at, _)| at)

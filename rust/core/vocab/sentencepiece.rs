@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 /// Longer pieces are refused: real ones end at 384 bytes, and tables grow with their square.
 const MAX_PIECE_BYTES: usize = 1024;
 
-/// `SentencePiece.Type` of sentencepiece_model.proto.
+/// `SentencePiece.Type` of its model file's schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Type {
     Normal,
@@ -42,6 +42,7 @@ struct Trainer {
     byte_fallback: bool,
 }
 
+#[allow(clippy::struct_excessive_bools, reason = "the file's own flags")]
 struct Normalizer {
     charsmap: bool,
     add_dummy_prefix: bool,
@@ -117,12 +118,13 @@ pub(super) fn load(bytes: &[u8], control: &HashSet<TokenId>) -> Result<Model> {
         return Err(Error::vocab("pieces", "no piece for the space, U+2581"));
     }
     Ok(Model {
-        bpe: Bpe::new(&text, byte_ids),
+        bpe: Bpe::new(&text, &byte_ids),
         tokens: Arc::new(tokens),
         spellings,
-        dummy_prefix: match normalizer.add_dummy_prefix {
-            true => DummyPrefix::EveryRun,
-            false => DummyPrefix::Never,
+        dummy_prefix: if normalizer.add_dummy_prefix {
+            DummyPrefix::EveryRun
+        } else {
+            DummyPrefix::Never
         },
         collapse_spaces: normalizer.remove_extra_whitespaces,
     })
@@ -147,7 +149,8 @@ fn parse(bytes: &[u8]) -> Result<(Vec<RawPiece<'_>>, Trainer, Normalizer)> {
             _ => {}
         }
     }
-    let missing = |what| Error::vocab("file", format!("no `{what}`: cut short, or of another kind"));
+    let missing =
+        |what| Error::vocab("file", format!("no `{what}`: cut short, or of another kind"));
     if pieces.is_empty() {
         return Err(missing("pieces"));
     }

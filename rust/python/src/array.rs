@@ -206,10 +206,8 @@ impl IntArray {
             .ok_or_else(|| PyValueError::new_err("value is not in the array"))
     }
 
-    #[pyo3(signature = () -> "tuple[object, tuple[bytes, str]]")]
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>, &'static str))> {
+    #[pyo3(signature = () -> "tuple[object, ...]")]
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
         let py = slf.py();
         let class: Bound<'py, PyType> = slf.get_type();
         let mut bytes = Vec::new();
@@ -227,7 +225,8 @@ impl IntArray {
                 "B"
             }
         };
-        Ok((class.getattr("_restore")?, (PyBytes::new(py, &bytes), code)))
+        let arguments = (PyBytes::new(py, &bytes), code).into_pyobject(py)?;
+        PyTuple::new(py, [class.getattr("_restore")?, arguments.into_any()])
     }
 
     #[staticmethod]

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use chatcodec::{Boundary, Codec as CoreCodec, EncodeOptions, Message, OnArguments, Vocab as CoreVocab};
+use chatcodec::{
+    Boundary, Codec as CoreCodec, EncodeOptions, Message, OnArguments, Vocab as CoreVocab,
+};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyTuple};
@@ -47,7 +49,8 @@ impl Options {
     ) -> PyResult<Self> {
         if let Some(option) = options.and_then(|options| options.keys().iter().next()) {
             let name = codec.inner.format().name();
-            let message = format!("unexpected option `{option}`: format `{name}` declares no options");
+            let message =
+                format!("unexpected option `{option}`: format `{name}` declares no options");
             return Err(PyTypeError::new_err(message));
         }
         let choose = |(name, word): (&str, &str), known: &[&str]| {
@@ -198,8 +201,7 @@ impl Codec {
         let words =
             [("on_marker", on_marker), ("boundary", boundary), ("on_arguments", on_arguments)];
         let options = Options::new(self, add_generation_prompt, continue_final, words, options)?;
-        let (messages, tools) =
-            self.read(messages, tools, options.on_arguments).map_err(raise)?;
+        let (messages, tools) = self.read(messages, tools, options.on_arguments).map_err(raise)?;
         let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
         let encode = || self.inner.encode(messages, tools.as_deref(), &options.encode);
         let encoding = if bytes < DETACH_BYTES { encode() } else { py.detach(encode) };
@@ -387,8 +389,7 @@ impl Codec {
             return conversations.into_iter().map(encode).collect();
         }
         // Threads take the next conversation that nobody has: long ones do not hold up the rest.
-        let jobs: Vec<_> =
-            conversations.into_iter().map(|job| Mutex::new(Some(job))).collect();
+        let jobs: Vec<_> = conversations.into_iter().map(|job| Mutex::new(Some(job))).collect();
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();

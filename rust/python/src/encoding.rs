@@ -193,7 +193,9 @@ impl Neutralized {
 
     fn __repr__(&self) -> String {
         let Self { path, start, end, spelling, id } = self;
-        format!("Neutralized(path={path:?}, start={start}, end={end}, spelling={spelling:?}, id={id})")
+        format!(
+            "Neutralized(path={path:?}, start={start}, end={end}, spelling={spelling:?}, id={id})"
+        )
     }
 }
 

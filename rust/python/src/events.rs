@@ -1,8 +1,8 @@
 //! Events as frozen Python classes, made for `match`.
 
 use chatcodec::{ActionKind, Event, EventKind, Message, NoticeKind, Role, TurnReason};
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyList, PyTuple};
 
@@ -136,7 +136,7 @@ event_class! {
 }
 
 /// An event of the core as a Python object.
-fn event_object<'py>(py: Python<'py>, event: Event) -> PyResult<Bound<'py, PyAny>> {
+fn event_object(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyAny>> {
     let tokens = (event.tokens.start, event.tokens.end);
     Ok(match event.kind {
         EventKind::TurnStart { role, name } => {

@@ -22,13 +22,11 @@ impl Format {
 
     /// What `Codec` takes: a built-in format's name or a `Format`.
     pub(crate) fn from_argument(format: &Bound<'_, PyAny>) -> PyResult<CoreFormat> {
-        match format.cast::<Self>() {
-            Ok(format) => Ok(format.get().inner.clone()),
-            Err(_) => {
-                let name = format.cast::<PyString>()?;
-                CoreFormat::built_in(&name.to_string_lossy()).map_err(raise)
-            }
+        if let Ok(format) = format.cast::<Self>() {
+            return Ok(format.get().inner.clone());
         }
+        let name = format.cast::<PyString>()?;
+        CoreFormat::built_in(&name.to_string_lossy()).map_err(raise)
     }
 }
 

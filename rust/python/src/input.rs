@@ -64,7 +64,9 @@ impl Builder {
             Ok(id) => self.ids.push(id),
             Err(error) if error.is_instance_of::<PyOverflowError>(item.py()) => {
                 // Python refuses to write out very long ints.
-                let text = item.str().map_or_else(|_| "an int too long to write".into(), |s| s.to_string());
+                let text = item
+                    .str()
+                    .map_or_else(|_| "an int too long to write".into(), |s| s.to_string());
                 self.odd(text);
             }
             Err(error) => return Err(error),
@@ -134,14 +136,12 @@ impl<'py> FromPyObject<'_, 'py> for Ids {
     fn extract(obj: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let expected = || PyTypeError::new_err("ids must be an int, ints, or a buffer of ints");
         if obj.is_instance_of::<PyInt>() {
-            return Ok(match obj.extract::<TokenId>() {
-                Ok(id) => Self::One(id),
-                Err(_) => {
-                    let mut builder = Builder::default();
-                    builder.push(&obj)?;
-                    builder.build()
-                }
-            });
+            if let Ok(id) = obj.extract::<TokenId>() {
+                return Ok(Self::One(id));
+            }
+            let mut builder = Builder::default();
+            builder.push(&obj)?;
+            return Ok(builder.build());
         }
         if let Ok(list) = obj.cast::<PyList>() {
             // A tuple is a snapshot: its items can be borrowed, whatever happens to the list.
@@ -190,7 +190,8 @@ pub(crate) fn text<'a>(text: &'a Bound<'_, PyString>, path: &str) -> PyResult<&'
 pub(crate) fn read_file(path: &PathBuf, limit: u64) -> PyResult<Vec<u8>> {
     use std::io::Read;
     let mut bytes = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
+    let read =
+        std::fs::File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
     read.map_err(|error| {
         let reason = error.to_string();
         let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();

@@ -48,7 +48,10 @@ fn type_name(value: &Bound<'_, PyAny>) -> String {
 }
 
 /// A message as the dict that `encode` takes.
-pub(crate) fn message_dict<'py>(py: Python<'py>, message: &Message) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn message_dict<'py>(
+    py: Python<'py>,
+    message: &Message,
+) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("role", message.role.name())?;
     if let Some(name) = &message.name {

@@ -44,7 +44,8 @@ impl Stream {
     #[pyo3(signature = (reason = "stop"))]
     fn finish<'py>(&mut self, py: Python<'py>, reason: &str) -> PyResult<EventList<'py>> {
         let expected = || {
-            let message = format!("reason={reason:?}, expected \"stop\", \"length\" or \"cancelled\"");
+            let message =
+                format!("reason={reason:?}, expected \"stop\", \"length\" or \"cancelled\"");
             PyValueError::new_err(message)
         };
         let reason = TurnReason::parse(reason).filter(|&reason| reason != TurnReason::Implicit);
@@ -68,8 +69,8 @@ impl Stream {
         message_dict(py, &self.inner.message()).map(MessageDict)
     }
 
-    fn __repr__(&self) -> &'static str {
-        "Stream()"
+    fn __repr__(&self) -> String {
+        format!("Stream({} ids read)", self.inner.position())
     }
 }
 

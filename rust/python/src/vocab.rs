@@ -40,7 +40,9 @@ fn spelling(word: &str) -> PyResult<Spelling> {
     match word {
         "spell" => Ok(Spelling::Spell),
         "skip" => Ok(Spelling::Skip),
-        _ => Err(PyValueError::new_err(format!("control={word:?}, expected \"spell\" or \"skip\""))),
+        _ => {
+            Err(PyValueError::new_err(format!("control={word:?}, expected \"spell\" or \"skip\"")))
+        }
     }
 }
 

@@ -1,0 +1,114 @@
+"""Where test data is: real vocabularies, corpora and documents, which are no part of the project.
+
+They are looked for in `../shared`, seen from the project's root, or where `CHATCODEC_TEST_DATA`
+points. What is not there is skipped, by name; what is there must be right.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chatcodec import Codec, Vocab
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("CHATCODEC_TEST_DATA", ROOT.parent / "shared"))
+EMBEDDED_MODEL = ROOT / "rust" / "core" / "vocab" / "embedded.model"
+
+LONG = os.environ.get("CHATCODEC_LONG") == "1"
+"""Whether runs are long: whole corpora, every file of the standard library, many examples."""
+
+MODELS = {
+    "internlm2": "vocab/internlm2/tokenizer.model",
+    "llama2": "vocab/llama2/tokenizer.model",
+    "mixtral-8x7b": "vocab/mixtral-8x7b/tokenizer.model.v1",
+    "yi": "vocab/yi/tokenizer.model",
+    "chatglm3": "vocab/chatglm3/tokenizer.model",
+}
+"""The real SentencePiece vocabularies."""
+
+CODECS = ("embedded", "internlm2", "yi")
+"""The codecs that every law is checked on: `internlm2` twice, and `chatml`."""
+
+
+def find(relative: str) -> Path:
+    """The path of a piece of test data; skips the test where it is absent."""
+    path = DATA / relative
+    if not path.exists():
+        pytest.skip(f"no test data `{relative}` in {DATA}")
+    return path
+
+
+def model_path(name: str) -> Path:
+    """The SentencePiece model of a vocabulary of `MODELS`, or the embedded one."""
+    return EMBEDDED_MODEL if name == "embedded" else find(MODELS[name])
+
+
+@functools.cache
+def load_vocab(name: str) -> Vocab:
+    """A vocabulary of `MODELS`, or the embedded one."""
+    return Vocab.embedded() if name == "embedded" else Vocab.load(model_path(name))
+
+
+@functools.cache
+def load_codec(name: str) -> Codec:
+    """A codec of `CODECS`."""
+    if name == "embedded":
+        return Codec("internlm2")
+    return Codec({"internlm2": "internlm2", "yi": "chatml"}[name], load_vocab(name))
+
+
+@functools.cache
+def reference(name: str) -> Callable[[str], list[int]]:
+    """Plain `encode` of the sentencepiece library, on the same file."""
+    return sentencepiece_encoder(model_path(name).read_bytes())
+
+
+def sentencepiece_encoder(model: bytes) -> Callable[[str], list[int]]:
+    """Plain `encode` of the sentencepiece library."""
+    with warnings.catch_warnings():
+        # Its generated module warns about itself when it is imported.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import sentencepiece  # noqa: PLC0415
+    encode: Callable[[str], list[int]]
+    encode = sentencepiece.SentencePieceProcessor(model_proto=model).encode
+    return encode
+
+
+def corpus() -> Iterator[tuple[str, str]]:
+    """The names and texts of the corpus."""
+    for path in sorted(find("corpus").iterdir()):
+        if path.name != "README.md":
+            yield path.name, path.read_text(encoding="utf-8")
+
+
+def jinja_template(heading: str) -> str:
+    """The chat template that stands under a heading of the list of conversation templates."""
+    seeds = find("seeds")
+    for path in sorted(seeds.iterdir()):
+        text = path.read_text(encoding="utf-8")
+        pattern = rf"^## {re.escape(heading)}\n(?:(?!^## ).*\n)*?\*\*jinja template\*\*.*\n.*\n```\n(.*)\n```"
+        if text.startswith("# Supported Conversation Template") and (
+            found := re.search(pattern, text, re.MULTILINE)
+        ):
+            return found[1]
+    pytest.skip(f"no document in {seeds} has a template for {heading}")
+
+
+def golden(name: str) -> dict[str, Any]:
+    """The golden cases of a format; skips the test where there are none yet."""
+    path = ROOT / "tests" / "golden" / f"{name}.json"
+    if not path.exists():
+        pytest.skip(f"no golden cases `{path.name}`")
+    cases: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return cases
