@@ -42,6 +42,7 @@ impl Cuts {
     }
 
     /// Whether text may be cut between two neighbouring characters.
+    #[inline]
     pub(super) fn between(&self, left: char, right: char) -> bool {
         if left.is_ascii() && right.is_ascii() {
             self.ascii[left as usize] >> (right as u32) & 1 == 0

@@ -24,7 +24,7 @@ use crate::vocab::TokenId;
 use cache::{Key, UnitCache};
 use cuts::Cuts;
 use merges::{Merge, Merges};
-use symbols::{NO_SYMBOL, Symbol, Symbols};
+use symbols::{Entry, NO_SYMBOL, Symbol, Symbols};
 
 /// How a space is written inside the pieces of a SentencePiece vocabulary.
 pub(crate) const SPACE_MARK: char = '\u{2581}';
@@ -159,27 +159,35 @@ impl Bpe {
     fn encode_units(&self, text: &str, scratch: &mut Scratch, out: &mut Vec<TokenId>) {
         let mut start = 0;
         // NUL is in no piece: there is a cut after it, as there is at the beginning.
-        let mut previous = '\0';
+        let (mut previous, mut previous_entry) = ('\0', Entry::default());
+        // Whether the unit that begins at `start` is `previous` alone.
+        let mut is_single = false;
         let mut chars = text.chars();
         loop {
             let rest = chars.as_str();
             let at = text.len() - rest.len();
             let Some(c) = chars.next().map(unmark) else { break };
-            if self.symbols.begins_whole(c)
+            let entry = self.symbols.entry(c);
+            if entry.begins_whole()
                 && let Some((length, id)) = self.match_whole(rest, c)
             {
                 self.encode_unit(text, start..at, scratch, out);
                 out.push(id);
                 start = at + length;
-                previous = '\0';
+                (previous, is_single) = ('\0', false);
                 chars = text[start..].chars();
                 continue;
             }
             if self.cuts.between(previous, c) {
-                self.encode_unit(text, start..at, scratch, out);
-                start = at;
+                match self.symbols.id(previous_entry.symbol()) {
+                    Some(id) if is_single => out.push(id),
+                    _ => self.encode_unit(text, start..at, scratch, out),
+                }
+                (start, is_single) = (at, true);
+            } else {
+                is_single = false;
             }
-            previous = c;
+            (previous, previous_entry) = (c, entry);
         }
         self.encode_unit(text, start..text.len(), scratch, out);
     }

@@ -21,6 +21,23 @@ const NO_ID: TokenId = -1;
 const UNUSED: TokenId = -2;
 const PAGE: usize = 256;
 
+/// What the table of characters says of one: its symbol, and whether a piece that is matched as a
+/// whole begins with it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Entry(u32);
+
+impl Entry {
+    #[inline]
+    pub(super) fn symbol(self) -> Symbol {
+        self.0 & !BEGINS_WHOLE
+    }
+
+    #[inline]
+    pub(super) fn begins_whole(self) -> bool {
+        self.0 & BEGINS_WHOLE != 0
+    }
+}
+
 pub(super) struct Symbols {
     /// Per symbol its id, or why it has none.
     ids: Vec<TokenId>,
@@ -91,20 +108,18 @@ impl Symbols {
         &mut self.pages[usize::from(*page)][c as usize % PAGE]
     }
 
-    fn entry(&self, c: char) -> u32 {
-        self.pages[usize::from(self.page_of[c as usize / PAGE])][c as usize % PAGE]
+    #[inline]
+    pub(super) fn entry(&self, c: char) -> Entry {
+        Entry(self.pages[usize::from(self.page_of[c as usize / PAGE])][c as usize % PAGE])
     }
 
+    #[inline]
     pub(super) fn of_char(&self, c: char) -> Symbol {
-        self.entry(c) & !BEGINS_WHOLE
-    }
-
-    /// Whether a piece that is matched as a whole begins with this character.
-    pub(super) fn begins_whole(&self, c: char) -> bool {
-        self.entry(c) & BEGINS_WHOLE != 0
+        self.entry(c).symbol()
     }
 
     /// The id of a symbol, unless it is a mere character or an unused piece.
+    #[inline]
     pub(super) fn id(&self, symbol: Symbol) -> Option<TokenId> {
         self.ids.get(symbol as usize).copied().filter(|&id| id >= 0)
     }
