@@ -184,10 +184,11 @@ def english_books(data: bytes) -> Texts:
 def austen(data: bytes) -> Texts:
     """The six novels of Jane Austen, read from R's serialisation of character vectors."""
     for _, content in deb_files(data, r"/janeaustenr/data/Rdata\.rdb$"):
-        while content:
+        rest = content
+        while rest:
             inflater = zlib.decompressobj()  # each vector: its size in four bytes, then zlib
-            stream = inflater.decompress(content[4:])
-            content = inflater.unused_data
+            stream = inflater.decompress(rest[4:])
+            rest = inflater.unused_data
             encoding_size = struct.unpack_from(">i", stream, 14)[0]
             position = 18 + encoding_size
             count = struct.unpack_from(">i", stream, position + 4)[0]

@@ -13,7 +13,8 @@ pub(super) type Key = u128;
 const KEY_BYTES: usize = 15;
 /// So many that a place is half a cache line.
 const INLINE_IDS: usize = 3;
-const SLOTS_LOG2: u32 = 15;
+/// 1 MiB a thread.
+const LINES_LOG2: u32 = 14;
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
@@ -22,10 +23,16 @@ struct Slot {
     count: u32,
 }
 
-/// A direct-mapped cache of [`SLOTS_LOG2`] bits of places, empty until first used.
+/// The two places that a unit may have, newer first: one cache line.
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+struct Line([Slot; 2]);
+
+/// A cache of [`LINES_LOG2`] bits of lines, empty until first used.
 #[derive(Default)]
 pub(super) struct UnitCache {
-    slots: Vec<Slot>,
+    lines: Vec<Line>,
+    /// Drawn per cache, so that no text can be made whose units all fall into one line.
     factor: u64,
 }
 
@@ -51,20 +58,23 @@ impl UnitCache {
 
     #[inline]
     pub(super) fn get(&self, key: Key) -> Option<&[TokenId]> {
-        let slot = self.slots.get(self.place(key))?;
-        (slot.key == key).then(|| &slot.ids[..slot.count as usize])
+        let line = self.lines.get(self.place(key))?;
+        let slot = line.0.iter().find(|slot| slot.key == key)?;
+        Some(&slot.ids[..slot.count as usize])
     }
 
     pub(super) fn insert(&mut self, key: Key, ids: &[TokenId]) {
         if ids.len() > INLINE_IDS {
             return;
         }
-        if self.slots.is_empty() {
-            self.slots = vec![Slot::default(); 1 << SLOTS_LOG2];
+        if self.lines.is_empty() {
+            self.lines = vec![Line::default(); 1 << LINES_LOG2];
             self.factor = DefaultHashBuilder::default().hash_one(0u8) | 1;
         }
         let place = self.place(key);
-        let slot = &mut self.slots[place];
+        let Line(slots) = &mut self.lines[place];
+        slots[1] = slots[0];
+        let slot = &mut slots[0];
         slot.key = key;
         slot.count = ids.len() as u32;
         slot.ids[..ids.len()].copy_from_slice(ids);
@@ -74,6 +84,6 @@ impl UnitCache {
         let (low, high) = (key as u64, (key >> 64) as u64);
         let mixed = u128::from(low ^ self.factor) * u128::from(high.rotate_left(23) ^ self.factor);
         let folded = (mixed as u64) ^ ((mixed >> 64) as u64);
-        (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS_LOG2)) as usize
+        (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - LINES_LOG2)) as usize
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Merges {
     slots: Vec<Slot>,
     /// `64 - log2(slots)`: the hash's top bits are the place.
     shift: u32,
-    /// A multiplier drawn per table, so that no file can be made whose pairs all collide.
+    /// Drawn per table, so that no file can be made whose pairs all collide.
     factor: u64,
 }
 
@@ -74,12 +74,14 @@ impl Merges {
         merges
     }
 
+    #[inline]
     fn place(&self, pair: u64) -> usize {
         let mixed = u128::from(pair ^ (pair >> 29)) * u128::from(self.factor);
         let folded = (mixed as u64) ^ ((mixed >> 64) as u64);
         (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
     }
 
+    #[inline]
     pub(super) fn get(&self, left: Symbol, right: Symbol) -> Option<Merge> {
         let pair = pair(left, right);
         if pair == EMPTY {

@@ -286,36 +286,35 @@ impl Bpe {
 
     /// Merges by scanning for the best pair: quadratic, and the fastest for a few characters.
     fn merge_short(&self, symbols: &mut Vec<Symbol>, starts: &mut Vec<u32>) {
-        const NEVER: u32 = u32::MAX;
+        const NEVER: Merge = Merge { rank: u32::MAX, product: NO_SYMBOL };
         let mut count = symbols.len();
-        let mut ranks = [NEVER; SHORT];
-        let rank = |left, right| self.merges.get(left, right).map_or(NEVER, |merge| merge.rank);
+        let mut merges = [NEVER; SHORT];
+        let merge = |left, right| self.merges.get(left, right).unwrap_or(NEVER);
         for at in 1..count {
-            ranks[at - 1] = rank(symbols[at - 1], symbols[at]);
+            merges[at - 1] = merge(symbols[at - 1], symbols[at]);
         }
         while count > 1 {
-            let pairs = &ranks[..count - 1];
+            let pairs = &merges[..count - 1];
             let mut best = 0;
-            for (at, &rank) in pairs.iter().enumerate() {
-                if rank < pairs[best] {
+            for (at, merge) in pairs.iter().enumerate() {
+                if merge.rank < pairs[best].rank {
                     best = at;
                 }
             }
-            if pairs[best] == NEVER {
+            if pairs[best].rank == NEVER.rank {
                 break;
             }
-            let Some(merge) = self.merges.get(symbols[best], symbols[best + 1]) else { break };
-            symbols[best] = merge.product;
+            symbols[best] = pairs[best].product;
             symbols.copy_within(best + 2..count, best + 1);
             starts.copy_within(best + 2..count, best + 1);
-            ranks.copy_within(best + 1..count - 1, best);
+            merges.copy_within(best + 1..count - 1, best);
             count -= 1;
-            ranks[count - 1] = NEVER;
+            merges[count - 1] = NEVER;
             if best > 0 {
-                ranks[best - 1] = rank(symbols[best - 1], symbols[best]);
+                merges[best - 1] = merge(symbols[best - 1], symbols[best]);
             }
             if best + 1 < count {
-                ranks[best] = rank(symbols[best], symbols[best + 1]);
+                merges[best] = merge(symbols[best], symbols[best + 1]);
             }
         }
         symbols.truncate(count);

@@ -1,0 +1,73 @@
+# `make run` shows what chatcodec does, `make test` passes the tests. Both set everything up in .venv
+# and need only Rust, Python 3.11 or newer, and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help run test test-rust test-python lint format stubs bench fuzz build clean
+
+help:
+	@echo "make run      encode, inspect, decode and stream a sample conversation"
+	@echo "make test     all tests, Rust and Python"
+	@echo "make lint     formatters, linters, type checkers, and whether the stubs are up to date"
+	@echo "make format   write what the formatters and stub generator say"
+	@echo "make bench    benchmarks side by side with other libraries, about four minutes"
+	@echo "make fuzz     fuzz targets, TIME=60 seconds each; needs cargo-fuzz"
+
+run: build
+	@$(BIN)/python examples/tour.py
+
+test: test-rust test-python
+
+test-rust: | tools
+	cargo test
+
+test-python: build
+	$(BIN)/python -m pytest
+
+lint: build
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/python scripts/stubs.py --check
+	$(BIN)/python -m mypy.stubtest chatcodec --allowlist scripts/stubtest-allowlist.txt --ignore-unused-allowlist
+
+format: build
+	cargo fmt --all
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+stubs: build
+	$(BIN)/python scripts/stubs.py
+
+bench: build
+	$(BIN)/pip install --quiet --group bench
+	$(BIN)/python -m pytest benches
+
+TIME ?= 60
+fuzz: | tools
+	cd rust/fuzz && for target in $$(cargo fuzz list); do \
+	  RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none $$target -- -max_total_time=$(TIME) || exit 1; done
+
+build: $(VENV)/ready
+	@$(BIN)/maturin develop --release --quiet
+
+$(VENV)/ready: pyproject.toml | tools
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --group dev
+	@touch $@
+
+# What is missing is named, with what it is needed for.
+.PHONY: tools
+tools:
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.88 or newer (rustup.rs)" >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: install Python 3.11 or newer, or set PYTHON=" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11: install a newer one, or set PYTHON=" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) has no ensurepip: install its venv package (python3-venv on Debian)" >&2; exit 1; }
+
+clean:
+	rm -rf target $(VENV) python/chatcodec/_core.*.so rust/fuzz/target

@@ -1,0 +1,708 @@
+# Written by scripts/stubs.py from the binary; not edited by hand.
+"""
+The compiled half of `chatcodec`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import Any, Final, Literal, SupportsIndex, final, overload
+
+from typing_extensions import Buffer
+
+from chatcodec.events import Event
+
+__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Encoding", "Format", "IntArray", "Neutralized", "Notice", "Parsed", "Reasoning", "Stream", "Text", "TurnEnd", "TurnStart", "Vocab", "collect", "formats"]
+
+__version__: Final[str]
+"""
+The version of the package.
+"""
+
+@final
+class ActionDelta:
+    """
+    More of an action: raw JSON text of its arguments, as generated, or code without its fence.
+    """
+    __match_args__: Final[tuple[Literal["index"], Literal["text"]]]
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __new__(cls, /, index: "int", text: "str", tokens: tuple[SupportsIndex, SupportsIndex] = ...) -> ActionDelta: ...
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def index(self, /) -> int:
+        """
+        The action's number.
+        """
+    @property
+    def text(self, /) -> str:
+        """
+        The text.
+        """
+    @property
+    def tokens(self, /) -> tuple[int, int]:
+        """
+        Positions of the ids it was read from: first, and one past the last.
+        """
+
+@final
+class ActionEnd:
+    """
+    An action ends.
+    """
+    __match_args__: Final[tuple[Literal["index"], Literal["complete"], Literal["name"], Literal["id"]]]
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __new__(cls, /, index: "int", complete: "bool", name: "str | None", id: "str | None", tokens: tuple[SupportsIndex, SupportsIndex] = ...) -> ActionEnd: ...
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def complete(self, /) -> bool:
+        """
+        Whether its arguments are one whole JSON value, or its code's fence was closed.
+        """
+    @property
+    def id(self, /) -> str | None:
+        """
+        The id that the model gave it.
+        """
+    @property
+    def index(self, /) -> int:
+        """
+        Its number.
+        """
+    @property
+    def name(self, /) -> str | None:
+        """
+        The name, which may have come after the arguments.
+        """
+    @property
+    def tokens(self, /) -> tuple[int, int]:
+        """
+        Positions of the ids it was read from: first, and one past the last.
+        """
+
+@final
+class ActionStart:
+    """
+    An action begins; sent as soon as its name is known.
+    """
+    __match_args__: Final[tuple[Literal["index"], Literal["kind"], Literal["name"], Literal["id"]]]
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __new__(cls, /, index: "int", kind: "str", name: "str | None", id: "str | None", tokens: tuple[SupportsIndex, SupportsIndex] = ...) -> ActionStart: ...
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def id(self, /) -> str | None:
+        """
+        The id that the model gave it, in formats that have them.
+        """
+    @property
+    def index(self, /) -> int:
+        """
+        Its number in the turn, from 0.
+        """
+    @property
+    def kind(self, /) -> str:
+        """
+        `"function"` or `"code"`.
+        """
+    @property
+    def name(self, /) -> str | None:
+        """
+        The function's name, or the code's language.
+        """
+    @property
+    def tokens(self, /) -> tuple[int, int]:
+        """
+        Positions of the ids it was read from: first, and one past the last.
+        """
+
+@final
+class Batch:
+    """
+    Many conversations as ids, one after another: those of conversation `i` are
+    `ids[offsets[i]:offsets[i + 1]]`.
+    """
+    def __getitem__(self, index: SupportsIndex, /) -> Encoding:
+        """
+        The encoding of one conversation; raises its error if it has none.
+        """
+    def __len__(self, /) -> int: ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def errors(self, /) -> dict[int, ValueError]:
+        """
+        With `errors="return"`, the conversations that could not be encoded and why; they have no ids.
+        """
+    @property
+    def ids(self, /) -> IntArray:
+        """
+        The ids of all conversations, int32.
+        """
+    @property
+    def offsets(self, /) -> IntArray:
+        """
+        Where each conversation begins, and the end of the last; int64.
+        """
+
+@final
+class Codec:
+    """
+    Messages to token ids and back, for one chat format and one vocabulary. Frozen, shared freely
+    between threads, pickled as the contents of its files.
+    """
+    def __new__(cls, /, format: "str | Format", vocab: "str | PathLike[str] | Vocab | None" = None) -> Codec:
+        """
+        A codec of a format (a built-in one's name, or a `Format`) and a vocabulary (a path, or a
+        `Vocab`). Without `vocab`, the embedded one, which is laid out for `internlm2`.
+
+        Raises `FormatError` for a name that there is no format of, `VocabError` for a vocabulary that
+        cannot be read or lacks the format's control tokens.
+        """
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    def canonical(self, /, messages: "Iterable[Mapping[str, Any]]", *, tools: "Iterable[Mapping[str, Any]] | str | None" = None, on_arguments: "str" = "error") -> list[dict[str, Any]]:
+        """
+        What a conversation reads as after a round trip: `decode(encode(messages).ids)`, worked out
+        without encoding. With `tools`, the message that declares them is part of it.
+        """
+    def count(self, /, messages: "Iterable[Mapping[str, Any]]", *, tools: "Iterable[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, on_marker: "str" = "report", boundary: "str" = "reference", on_arguments: "str" = "error", **options: "object") -> int:
+        """
+        How many ids a conversation has; takes what `encode` takes.
+        """
+    def decode(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> list[dict[str, Any]]:
+        """
+        The ids of a conversation to its messages. Of ids that are no conversation it makes the best
+        it can; it never raises for ints.
+        """
+    def encode(self, /, messages: "Iterable[Mapping[str, Any]]", *, tools: "Iterable[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, on_marker: "str" = "report", boundary: "str" = "reference", on_arguments: "str" = "error", **options: "object") -> Encoding:
+        """
+        Messages to ids.
+
+        `messages` are dicts as OpenAI's clients use them, or with the format's own roles. `tools` is a
+        list of function dicts, or text that is written as it is. `add_generation_prompt=None` means
+        yes, unless the last message is the assistant's; `continue_final=True` leaves that message
+        open. `boundary="isolated"` encodes what a model generates by itself, as generation does.
+        `on_arguments="string"` writes arguments that are no JSON as a JSON string.
+
+        Raises `MessageError` with the path of what the format has no place for.
+        """
+    def encode_batch(self, /, conversations: "Iterable[object]", *, tools: "Iterable[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, on_marker: "str" = "report", boundary: "str" = "reference", on_arguments: "str" = "error", errors: "str" = "raise", threads: "int | None" = None, **options: "object") -> Batch:
+        """
+        Many conversations to ids, on all cores (or `threads`), the interpreter released.
+
+        A conversation is a list of messages, or a dict of `messages` and `tools`; the other options
+        are `encode`'s. `errors="return"` leaves conversations that cannot be encoded without ids and
+        puts their errors into `batch.errors`; `"raise"` raises the first.
+        """
+    @property
+    def format(self, /) -> Format:
+        """
+        The format.
+        """
+    @property
+    def generation_prompt_ids(self, /) -> list[int]:
+        """
+        The ids that open an assistant's turn.
+        """
+    def parse(self, /, completion_ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None) -> Parsed:
+        """
+        Reads a completion up to the end of the assistant's turn. `prompt` is the ids it continues; by
+        default any prompt that ends with the generation prompt.
+        """
+    @property
+    def stop_ids(self, /) -> list[int]:
+        """
+        The ids that end an assistant's turn.
+        """
+    def stream(self, /, prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, keep: bool = False) -> Stream:
+        """
+        A stream of a completion. `prompt` is the ids it continues; by default any prompt that ends
+        with the generation prompt. `keep=True` also collects the message, for `Stream.message`.
+        """
+    @property
+    def vocab(self, /) -> Vocab:
+        """
+        The vocabulary, in which all spellings of the format's control tokens are known.
+        """
+
+@final
+class Collision:
+    """
+    A marker of the format in a caller's text.
+    """
+    __match_args__: Final[tuple[Literal["path"], Literal["start"], Literal["end"], Literal["marker"]]]
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def end(self, /) -> int:
+        """
+        One past the last code point.
+        """
+    @property
+    def marker(self, /) -> str:
+        """
+        The marker.
+        """
+    @property
+    def path(self, /) -> str:
+        """
+        Where: `messages[1].content`.
+        """
+    @property
+    def start(self, /) -> int:
+        """
+        First code point, in the caller's string.
+        """
+
+@final
+class Encoding:
+    """
+    A conversation as ids. Everything but `ids` and `text` is worked out when it is first asked for.
+    """
+    def __len__(self, /) -> int: ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def assistant_mask(self, /) -> IntArray:
+        """
+        Per id 1 if a model generates it: an assistant's turn after its generation prompt, up to and
+        including the id that stops it; uint8.
+        """
+    @property
+    def char_offsets(self, /) -> tuple[tuple[int, int], ...]:
+        """
+        Per id `(start, end)` in `text`, as code points: `text[start:end]`. All ids of one character
+        have it.
+        """
+    @property
+    def collisions(self, /) -> list[Collision]:
+        """
+        Markers of the format in the caller's text; formats whose turns are told apart by ids have
+        none.
+        """
+    @property
+    def ids(self, /) -> IntArray:
+        """
+        The ids: int32, read by NumPy without a copy.
+        """
+    @property
+    def is_content(self, /) -> IntArray:
+        """
+        Per id 1 if it holds text of the caller's, also where it holds some of the format's; uint8.
+        """
+    @property
+    def is_control(self, /) -> IntArray:
+        """
+        Per id 1 for a control token, 0 for text; uint8.
+        """
+    @property
+    def message_indices(self, /) -> IntArray:
+        """
+        Per id the index of its message, int32; -1 for ids of none: what begins the conversation,
+        `tools`, the generation prompt.
+        """
+    @property
+    def neutralized(self, /) -> list[Neutralized]:
+        """
+        Spellings of control tokens in the caller's text, which a reference would have taken for
+        control.
+        """
+    @property
+    def offsets(self, /) -> tuple[tuple[int, int], ...]:
+        """
+        Per id `(start, end)` in `text`, as bytes of its UTF-8.
+        """
+    @property
+    def sources(self, /) -> tuple[str | None, ...]:
+        """
+        Per id the path of the caller's text that it holds, such as `messages[0].content`; `None` for
+        the format's own.
+        """
+    @property
+    def text(self, /) -> str:
+        """
+        What a template would have produced, control tokens spelled, for people to read. Encoding it
+        again does not give the same ids: that is the point.
+        """
+
+@final
+class Format:
+    """
+    A chat format: one TOML file, read and checked. Frozen.
+    """
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    @staticmethod
+    def _restore(name: str, text: str) -> Format:
+        """
+        Makes a pickled format again.
+        """
+    @staticmethod
+    def built_in(name: str) -> Format:
+        """
+        A built-in format by name. Raises `FormatError` with the nearest names.
+        """
+    @property
+    def guarantee(self, /) -> str:
+        """
+        `"ids"`: turns are told apart by ids; `"text"`: by markers that are ordinary text.
+        """
+    @staticmethod
+    def load(path: "str | PathLike[str]") -> Format:
+        """
+        Reads a format file. Raises `FormatError` with the key that is wrong, and `OSError` where
+        there is no file.
+        """
+    @property
+    def losses(self, /) -> list[str]:
+        """
+        What a conversation loses on a round trip, worked out from the file.
+        """
+    @property
+    def name(self, /) -> str:
+        """
+        The format's name.
+        """
+    @property
+    def source(self, /) -> str:
+        """
+        The reference that the format follows.
+        """
+    @property
+    def text(self, /) -> str:
+        """
+        The file's text.
+        """
+
+@final
+class IntArray(Sequence[int]):
+    """
+    A read-only array of ints: a `Sequence[int]`, and a buffer that NumPy and others read without a
+    copy (`np.asarray(ids)`). Ids are int32, offsets int64, masks uint8.
+    """
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __contains__(self, value: object, /) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    @overload
+    def __getitem__(self, index: int, /) -> int: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> IntArray: ...
+    def __hash__(self, /) -> int: ...
+    def __iter__(self, /) -> Iterator[int]: ...
+    def __len__(self, /) -> int: ...
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    def __reversed__(self, /) -> Iterator[int]: ...
+    @staticmethod
+    def _restore(bytes: bytes, code: str) -> IntArray: ...
+    def count(self, /, value: "object") -> int:
+        """
+        How often a value occurs.
+        """
+    def index(self, /, value: "object", start: SupportsIndex = 0, stop: SupportsIndex = ...) -> int:
+        """
+        The first index of a value; `ValueError` if there is none.
+        """
+    def tolist(self, /) -> list[int]:
+        """
+        The items as a list of Python ints.
+        """
+
+@final
+class Neutralized:
+    """
+    A spelling of a control token in a caller's text.
+    """
+    __match_args__: Final[tuple[Literal["path"], Literal["start"], Literal["end"], Literal["spelling"], Literal["id"]]]
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def end(self, /) -> int:
+        """
+        One past the last code point.
+        """
+    @property
+    def id(self, /) -> int:
+        """
+        The control id that it is a spelling of.
+        """
+    @property
+    def path(self, /) -> str:
+        """
+        Where: `messages[1].content`.
+        """
+    @property
+    def spelling(self, /) -> str:
+        """
+        What is spelled.
+        """
+    @property
+    def start(self, /) -> int:
+        """
+        First code point, in the caller's string.
+        """
+
+@final
+class Notice:
+    """
+    Something odd, all of it accounted for.
+    """
+    __match_args__: Final[tuple[Literal["kind"], Literal["text"]]]
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __new__(cls, /, kind: "str", text: "str", tokens: tuple[SupportsIndex, SupportsIndex] = ...) -> Notice: ...
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def kind(self, /) -> str:
+        """
+        `"malformed"`, `"unexpected_control"`, `"unknown_id"`, `"text_after_action"`,
+        `"duplicate_key"`, `"unknown_key"` or `"trailing"`.
+        """
+    @property
+    def text(self, /) -> str:
+        """
+        The text in question, or the spelling of the token.
+        """
+    @property
+    def tokens(self, /) -> tuple[int, int]:
+        """
+        Positions of the ids it was read from: first, and one past the last.
+        """
+
+@final
+class Parsed:
+    """
+    A completion that was read, from `Codec.parse`.
+    """
+    __match_args__: Final[tuple[Literal["message"], Literal["finish"], Literal["rest"]]]
+    def __repr__(self, /) -> str: ...
+    @property
+    def finish(self, /) -> str:
+        """
+        Why the turn ended: `"stop"`, `"action"` or `"implicit"`.
+        """
+    @property
+    def message(self, /) -> dict[str, Any]:
+        """
+        The assistant's message, as `encode` takes it.
+        """
+    @property
+    def rest(self, /) -> IntArray:
+        """
+        The ids after the turn.
+        """
+
+@final
+class Reasoning:
+    """
+    Reasoning of the turn.
+    """
+    __match_args__: Final[tuple[Literal["text"]]]
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __new__(cls, /, text: "str", tokens: tuple[SupportsIndex, SupportsIndex] = ...) -> Reasoning: ...
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def text(self, /) -> str:
+        """
+        The text.
+        """
+    @property
+    def tokens(self, /) -> tuple[int, int]:
+        """
+        Positions of the ids it was read from: first, and one past the last.
+        """
+
+@final
+class Stream:
+    """
+    A stream of ids being read, from `Codec.stream`.
+    """
+    def __repr__(self, /) -> str: ...
+    def copy(self, /) -> Stream:
+        """
+        A second stream that goes on from here by itself.
+        """
+    def finish(self, /, reason: str = "stop") -> list[Event]:
+        """
+        Ends the stream: closes what is open, gives what is held. `reason` is the engine's: `"stop"`,
+        `"length"` or `"cancelled"`; `"stop"` after an action becomes `"action"`.
+        """
+    def message(self, /) -> dict[str, Any]:
+        """
+        The message so far; only with `keep=True`.
+        """
+    def push(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> list[Event]:
+        """
+        Reads an id, or ids, and gives the events they make. However ids are split into pushes, the
+        events are the same, but for texts that follow each other. Never raises for any int.
+        """
+
+@final
+class Text:
+    """
+    Text of the turn.
+    """
+    __match_args__: Final[tuple[Literal["text"]]]
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __new__(cls, /, text: "str", tokens: tuple[SupportsIndex, SupportsIndex] = ...) -> Text: ...
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def text(self, /) -> str:
+        """
+        The text.
+        """
+    @property
+    def tokens(self, /) -> tuple[int, int]:
+        """
+        Positions of the ids it was read from: first, and one past the last.
+        """
+
+@final
+class TurnEnd:
+    """
+    A turn ends.
+    """
+    __match_args__: Final[tuple[Literal["reason"]]]
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __new__(cls, /, reason: "str", tokens: tuple[SupportsIndex, SupportsIndex] = ...) -> TurnEnd: ...
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def reason(self, /) -> str:
+        """
+        `"stop"`, `"action"`, `"length"`, `"implicit"` or `"cancelled"`.
+        """
+    @property
+    def tokens(self, /) -> tuple[int, int]:
+        """
+        Positions of the ids it was read from: first, and one past the last.
+        """
+
+@final
+class TurnStart:
+    """
+    A turn begins: its role, and its name if the header has one.
+    """
+    __match_args__: Final[tuple[Literal["role"], Literal["name"], Literal["channel"], Literal["recipient"]]]
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __new__(cls, /, role: "str", name: "str | None", channel: "str | None", recipient: "str | None", tokens: tuple[SupportsIndex, SupportsIndex] = ...) -> TurnStart: ...
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def channel(self, /) -> str | None:
+        """
+        The channel, in formats that have them.
+        """
+    @property
+    def name(self, /) -> str | None:
+        """
+        The name in the header.
+        """
+    @property
+    def recipient(self, /) -> str | None:
+        """
+        Whom it is for, in formats that say so.
+        """
+    @property
+    def role(self, /) -> str:
+        """
+        `"system"`, `"user"`, `"assistant"` or `"tool"`.
+        """
+    @property
+    def tokens(self, /) -> tuple[int, int]:
+        """
+        Positions of the ids it was read from: first, and one past the last.
+        """
+
+@final
+class Vocab:
+    """
+    A vocabulary: text to ids and ids to text, never control from text. Frozen, shared between
+    threads, pickled as the content of its file.
+    """
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    @staticmethod
+    def _restore(source: "bytes | None", digest: "str | None", aliases: "list[list[str]]") -> Vocab:
+        """
+        Makes a pickled vocabulary again.
+        """
+    @property
+    def control(self, /) -> dict[str, int]:
+        """
+        Every spelling of every control token, with its id.
+        """
+    def decode(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, control: str = "spell") -> str:
+        """
+        Ids to text: control tokens as their spelling (`control="spell"`) or left out (`"skip"`).
+        Bytes that are not UTF-8 become U+FFFD. Raises `VocabError` for an id outside the vocabulary.
+        """
+    def decode_bytes(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> bytes:
+        """
+        Ids to the bytes they stand for, control tokens as their spelling.
+        """
+    @staticmethod
+    def embedded() -> Vocab:
+        """
+        The vocabulary that comes with the package: InternLM2's layout of ids, its own merges.
+        """
+    def encode(self, /, text: str) -> IntArray:
+        """
+        Text to ids, never control. Raises `MessageError` for half of a surrogate pair.
+        """
+    @staticmethod
+    def load(path: "str | PathLike[str]") -> Vocab:
+        """
+        Reads a vocabulary file; its kind is detected from its content. So far: SentencePiece
+        `.model` files of type BPE with byte fallback.
+
+        Raises `VocabError` for a file that is cut, of another kind, or uses what is not implemented,
+        and `OSError` where there is none.
+        """
+    @property
+    def lossless(self, /) -> bool:
+        """
+        Whether decoding gives back every text, up to what the vocabulary normalises.
+        """
+    @property
+    def size(self, /) -> int:
+        """
+        The number of ids, unused ones included.
+        """
+    def token_bytes(self, /, id: SupportsIndex) -> bytes:
+        """
+        The bytes of one token: its text, or a control token's spelling.
+        """
+
+def collect(events: Iterable[Event]) -> dict[str, Any]:
+    """
+    The message that events tell: the first one, where they tell several.
+
+    Takes what `Stream.push` and `Stream.finish` returned, in order. Calls get the ids `call_0…`.
+    """
+
+def formats() -> list[str]:
+    """
+    The names of the built-in formats.
+    """

@@ -1,0 +1,134 @@
+"""Writes `python/chatcodec/_core.pyi` from the binary; `--check` says whether it is up to date.
+
+`maturin generate-stubs` does nearly all of it. The patches below add what it cannot express, and
+each must apply, so that none outlives its reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+STUB = ROOT / "python" / "chatcodec" / "_core.pyi"
+HEADER = "# Written by scripts/stubs.py from the binary; not edited by hand.\n"
+
+# What stands in the generated stub once, and what stands there instead.
+PATCHES = [
+    # A base class at run time by `Sequence.register`.
+    ("class IntArray:\n", "class IntArray(Sequence[int]):\n"),
+    # Type checkers know the buffer protocol by this method; CPython 3.11 has no such attribute.
+    (
+        "    def __contains__(self, value: Any, /) -> bool: ...\n",
+        """\
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __contains__(self, value: object, /) -> bool: ...
+""",
+    ),
+    # It returns `NotImplemented` for what is no sequence.
+    (
+        "    def __eq__(self, other: object, /) -> Any: ...\n",
+        "    def __eq__(self, other: object, /) -> bool: ...\n",
+    ),
+    (
+        "    def __getitem__(self, index: Any, /) -> Any: ...\n",
+        """\
+    @overload
+    def __getitem__(self, index: int, /) -> int: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> IntArray: ...
+""",
+    ),
+    (
+        "def collect(events: Any) -> dict[str, Any]:",
+        "def collect(events: Iterable[Event]) -> dict[str, Any]:",
+    ),
+]
+
+# Names that annotations in quotes use, which introspection does not see.
+IMPORTS = """\
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import Any, Final, Literal, SupportsIndex, final, overload
+
+from typing_extensions import Buffer
+
+from chatcodec.events import Event
+"""
+
+
+def generate() -> str:
+    """Build the extension for introspection and give its stub, patched."""
+    maturin = Path(sys.executable).with_name("maturin")
+    with tempfile.TemporaryDirectory() as out:
+        command: list[str | Path] = [maturin, "generate-stubs", "--features", "stubs", "--out", out]
+        # The release profile strips what introspection reads.
+        command += ["--profile", "dev"]
+        environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target" / "stubs")}
+        subprocess.run(command, cwd=ROOT, check=True, env=environment)
+        text = (Path(out) / "chatcodec" / "_core.pyi").read_text(encoding="utf-8")
+    return HEADER + patch(text)
+
+
+def patch(text: str) -> str:
+    """Apply every patch once, and say which does not apply."""
+    for old, new in PATCHES:
+        if text.count(old) != 1:
+            sys.exit(f"a patch of the stub applies {text.count(old)} times, not once: {old!r}")
+        text = text.replace(old, new)
+    text = re.sub(r"(?m)^from [\w.]+ import .*\n", "", text)
+    first = text.index("__all__")
+    text = text[:first].rstrip() + "\n\n" + IMPORTS + "\n" + text[first:]
+    # `match` needs to know the names of the positions, not only that they are strings.
+    return re.sub(r"(?s)@final\nclass \w+.*?(?=\n@final|\n\ndef |\Z)", literal_match_args, text)
+
+
+def literal_match_args(match: re.Match[str]) -> str:
+    """Give `__match_args__` of one class as literals: its public fields in order."""
+    body = match.group()
+    constructor = re.search(r"def __new__\(cls, /, (.*)\) ->", body)
+    if "__match_args__: Final[tuple" not in body:
+        return body
+    if constructor:
+        names = re.findall(r"(\w+): ", constructor.group(1))
+        names.remove("tokens")
+    else:
+        names = MATCH_ARGS[re.findall(r"class (\w+)", body)[0]]
+    literals = ", ".join(f'Literal["{name}"]' for name in names)
+    return re.sub(r"__match_args__: .*", f"__match_args__: Final[tuple[{literals}]]", body)
+
+
+# Classes that Python code does not construct.
+MATCH_ARGS = {
+    "Neutralized": ["path", "start", "end", "spelling", "id"],
+    "Collision": ["path", "start", "end", "marker"],
+    "Parsed": ["message", "finish", "rest"],
+}
+
+
+def main() -> None:
+    """Write the stub, or compare it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare, and fail if it differs")
+    arguments = parser.parse_args()
+    text = generate()
+    if not arguments.check:
+        STUB.write_text(text, encoding="utf-8")
+        return
+    known = STUB.read_text(encoding="utf-8")
+    if known != text:
+        difference = difflib.unified_diff(
+            known.splitlines(), text.splitlines(), "committed", "generated", lineterm=""
+        )
+        advice = f"{STUB.relative_to(ROOT)} is out of date: run `make stubs`"
+        sys.exit("\n".join([*difference, advice]))
+
+
+if __name__ == "__main__":
+    main()
