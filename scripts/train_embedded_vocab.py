@@ -39,6 +39,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 MODEL = Path(__file__).resolve().parent.parent / "rust" / "core" / "vocab" / "embedded.model"
 
@@ -150,7 +151,7 @@ def describe_function(node: ast.FunctionDef) -> dict[str, object]:
 
 def python_json(data: bytes) -> Texts:
     """JSON made of the standard library: functions as tools, calls of them, four layouts."""
-    layouts: tuple[dict[str, object], ...] = (
+    layouts: tuple[dict[str, Any], ...] = (
         {},
         {"indent": 2},
         {"indent": 4},

@@ -324,7 +324,9 @@ impl<'a> Renderer<'a> {
         // Only when none fits does a missing content count as empty text.
         let empty =
             || candidates().find(|row| fits(row, present(message, row) | Field::Content.bit()));
+        let answers = message.call_id.is_some() && role != Role::Tool;
         if message.reasoning.is_none()
+            && !answers
             && let Some(row) = exact.or_else(empty)
         {
             return Ok(row);
@@ -333,6 +335,8 @@ impl<'a> Renderer<'a> {
         let has = |field: Field| placed & field.bit() != 0;
         let culprit = if message.reasoning.is_some() {
             "reasoning"
+        } else if answers {
+            "tool_call_id"
         } else if !message.calls.is_empty() && !has(Field::Calls) {
             "tool_calls"
         } else if message.name.is_some() && named.is_none() && !has(Field::Name) {

@@ -26,6 +26,12 @@ use pending::Pending;
 /// The longest header that is waited for, in bytes.
 pub const HEAD_LIMIT: usize = 4096;
 
+/// The position of every id of a prompt: before the stream's first.
+const PROMPT: u32 = 0;
+
+/// The position of a stream's first id.
+const FIRST: u32 = 1;
+
 /// A piece of text with the positions of the ids it came from: `first` is where its first character
 /// began, all others began at `at`.
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +99,7 @@ pub struct Stream {
     /// Where the character that `decoder` holds began.
     char_start: u32,
     machine: Machine,
-    /// The position of the next id.
+    /// The position of the next id, from [`FIRST`] on.
     index: u32,
     kept: Option<Collector>,
 }
@@ -126,15 +132,12 @@ impl Stream {
         };
         let mut told = Vec::new();
         for &id in prompt {
-            // Positions count from the end of the prompt.
-            stream.index = 0;
-            stream.machine.covered = 0;
+            stream.index = PROMPT;
             stream.step(id, &mut told);
             told.clear();
         }
-        stream.index = 0;
-        stream.char_start = 0;
-        stream.machine.covered = 0;
+        stream.index = FIRST;
+        stream.machine.covered = FIRST;
         stream.machine.resume();
         stream
     }
@@ -144,17 +147,17 @@ impl Stream {
         Self {
             decoder: text_decoder(codec.vocab()),
             codec: codec.clone(),
-            char_start: 0,
+            char_start: FIRST,
             machine: Machine {
                 place: Place::Outside,
                 turn: None,
                 tentative: None,
                 pending: Pending::default(),
                 begun: false,
-                covered: 0,
+                covered: FIRST,
                 resumed: None,
             },
-            index: 0,
+            index: FIRST,
             kept: None,
         }
     }
@@ -168,40 +171,36 @@ impl Stream {
 
     /// Reads one id and appends its events to `out`; texts that follow each other there are joined.
     pub fn push(&mut self, id: TokenId, out: &mut Vec<Event>) {
-        let before = out.len();
-        self.step(id, out);
-        self.keep(&out[before..]);
+        self.telling(out, |stream, out| stream.step(id, out));
     }
 
     /// Reads ids and appends their events to `out`.
     pub fn push_all(&mut self, ids: &[TokenId], out: &mut Vec<Event>) {
-        if self.kept.is_some() {
-            let mut events = Vec::new();
+        self.telling(out, |stream, out| {
             for &id in ids {
-                self.step(id, &mut events);
+                stream.step(id, out);
             }
-            self.keep(&events);
-            out.append(&mut events);
-        } else {
-            for &id in ids {
-                self.step(id, out);
-            }
-        }
+        });
+    }
+
+    /// Reads an id that is too large or too small to be one.
+    pub fn push_unknown(&mut self, id: String, out: &mut Vec<Event>) {
+        self.telling(out, |stream, out| {
+            let at = stream.next_position();
+            stream.end_text(at, out);
+            stream.reader(out).input(HeldItem::Unknown { text: id, at });
+        });
     }
 
     /// Ends the stream: what is open is closed, what is held comes out.
     ///
     /// [`TurnReason::Stop`] after an action becomes [`TurnReason::Action`].
     pub fn finish(&mut self, reason: TurnReason, out: &mut Vec<Event>) {
-        let mut events = Vec::new();
-        let mut reader =
-            Reader { codec: &self.codec, machine: &mut self.machine, out: &mut events };
-        if let Some(text) = self.decoder.flush() {
-            reader.text(Piece { text, first: self.char_start, at: self.index.saturating_sub(1) });
-        }
-        reader.finish(reason, self.index);
-        self.keep(&events);
-        out.append(&mut events);
+        self.telling(out, |stream, out| {
+            let index = stream.index;
+            stream.end_text(index, out);
+            stream.reader(out).finish(reason, index);
+        });
     }
 
     /// The message of the first turn so far; an empty one where the stream does not keep it.
@@ -215,7 +214,7 @@ impl Stream {
 
     /// How many ids have been read.
     pub fn position(&self) -> usize {
-        self.index as usize
+        (self.index - FIRST) as usize
     }
 
     /// Whether the stream keeps its message.
@@ -223,55 +222,64 @@ impl Stream {
         self.kept.is_some()
     }
 
-    fn keep(&mut self, events: &[Event]) {
+    /// Does `work`, and keeps the events it makes where the stream keeps its message.
+    fn telling(&mut self, out: &mut Vec<Event>, work: impl FnOnce(&mut Self, &mut Vec<Event>)) {
+        if self.kept.is_none() {
+            return work(self, out);
+        }
+        let mut events = Vec::new();
+        work(self, &mut events);
         if let Some(kept) = &mut self.kept {
-            for event in events {
+            for event in &events {
                 kept.push(&event.kind);
             }
+        }
+        out.append(&mut events);
+    }
+
+    fn reader<'a>(&'a mut self, out: &'a mut Vec<Event>) -> Reader<'a> {
+        Reader { codec: &self.codec, machine: &mut self.machine, out }
+    }
+
+    fn next_position(&mut self) -> u32 {
+        let at = self.index;
+        self.index = at.saturating_add(1);
+        at
+    }
+
+    /// Ends the text before position `at`: what is left of an unfinished character comes out.
+    fn end_text(&mut self, at: u32, out: &mut Vec<Event>) {
+        if let Some(text) = self.decoder.flush() {
+            let (first, at) = (self.char_start, at.saturating_sub(1));
+            self.reader(out).text(Piece { text, first, at });
         }
     }
 
     fn step(&mut self, id: TokenId, out: &mut Vec<Event>) {
-        let at = self.index;
-        self.index = at.saturating_add(1);
-        let mut reader = Reader { codec: &self.codec, machine: &mut self.machine, out };
-        if let Some(resumed) = reader.machine.resumed.take() {
-            reader.out.push(Event { kind: resumed, tokens: 0..0 });
+        let at = self.next_position();
+        if let Some(resumed) = self.machine.resumed.take() {
+            out.push(Event { kind: resumed, tokens: 0..0 });
         }
-        let token = self.codec.vocab().token(id);
-        if let Some((TokenKind::Text | TokenKind::Byte, bytes)) = token {
-            let was_pending = self.decoder.is_pending();
-            let first = if was_pending { self.char_start } else { at };
-            let text = self.decoder.push(bytes);
-            let finished = !text.is_empty();
-            if finished {
-                reader.text(Piece { text, first, at });
+        let item = match self.codec.vocab().token(id) {
+            Some((TokenKind::Text | TokenKind::Byte, bytes)) => {
+                let was_pending = self.decoder.is_pending();
+                let first = if was_pending { self.char_start } else { at };
+                let text = self.decoder.push(bytes);
+                let finished = !text.is_empty();
+                if finished {
+                    let (codec, machine) = (&self.codec, &mut self.machine);
+                    Reader { codec, machine, out }.text(Piece { text, first, at });
+                }
+                if finished || !was_pending {
+                    self.char_start = at;
+                }
+                return;
             }
-            if finished || !was_pending {
-                self.char_start = at;
-            }
-            return;
-        }
-        if let Some(text) = self.decoder.flush() {
-            reader.text(Piece { text, first: self.char_start, at: at.saturating_sub(1) });
-        }
-        match token {
-            Some((TokenKind::Control, _)) => reader.input(HeldItem::Control { id, at }),
-            _ => reader.input(HeldItem::Unknown { text: id.to_string(), at }),
-        }
-    }
-
-    /// Reads an id that is too large or too small to be one.
-    pub fn push_unknown(&mut self, id: String, out: &mut Vec<Event>) {
-        let at = self.index;
-        self.index = at.saturating_add(1);
-        let before = out.len();
-        let mut reader = Reader { codec: &self.codec, machine: &mut self.machine, out };
-        if let Some(text) = self.decoder.flush() {
-            reader.text(Piece { text, first: self.char_start, at: at.saturating_sub(1) });
-        }
-        reader.input(HeldItem::Unknown { text: id, at });
-        self.keep(&out[before..]);
+            Some((TokenKind::Control, _)) => HeldItem::Control { id, at },
+            _ => HeldItem::Unknown { text: id.to_string(), at },
+        };
+        self.end_text(at, out);
+        self.reader(out).input(item);
     }
 }
 
@@ -307,7 +315,8 @@ impl Reader<'_> {
 
     fn tell_until(&mut self, kind: EventKind, start: u32, end: u32) {
         self.machine.covered = end;
-        let event = Event { kind, tokens: start..end };
+        // What began in the prompt begins at the stream's first id.
+        let event = Event { kind, tokens: start.max(FIRST) - FIRST..end - FIRST };
         let rest = match self.out.last_mut() {
             Some(last) => last.join(event),
             None => Err(event),
@@ -643,7 +652,7 @@ impl Reader<'_> {
     fn end_action_before(&mut self, opener: u32) {
         match opener.checked_sub(1) {
             Some(last) => self.end_action(last.max(self.machine.covered.saturating_sub(1))),
-            None => self.end_action(0),
+            None => self.end_action(PROMPT),
         }
     }
 

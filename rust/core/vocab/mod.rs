@@ -67,6 +67,16 @@ enum Source {
     File(Arc<[u8]>),
 }
 
+/// What a vocabulary is put together from.
+struct Parts {
+    source: Source,
+    withheld: HashSet<TokenId>,
+    model: Arc<Model>,
+    tokens: Arc<Tokens>,
+    control: BTreeMap<String, TokenId>,
+    aliases: Vec<Vec<String>>,
+}
+
 /// A vocabulary: text to ids and ids to text, never control from text.
 ///
 /// ```
@@ -84,6 +94,8 @@ pub struct Vocab {
 
 struct Inner {
     source: Source,
+    /// Ordinary pieces that a format made control.
+    withheld: HashSet<TokenId>,
     model: Arc<Model>,
     /// The model's tokens and those that were appended.
     tokens: Arc<Tokens>,
@@ -122,8 +134,7 @@ impl Vocab {
     /// # Errors
     /// [`Error::Vocab`] for a file that is cut, of another kind, or uses what is not implemented.
     pub fn load(bytes: &[u8]) -> Result<Self> {
-        let model = load_model(bytes, &HashSet::new())?;
-        Ok(Self::from_model(Arc::new(model), Source::File(bytes.into())))
+        Source::File(bytes.into()).load(HashSet::new()).map(Self::assemble)
     }
 
     /// The vocabulary that comes with this crate: `InternLM2`'s layout of ids, its own merges.
@@ -134,31 +145,22 @@ impl Vocab {
     #[allow(clippy::expect_used, reason = "the file is part of this crate, and a test reads it")]
     pub fn embedded() -> Self {
         static EMBEDDED: LazyLock<Vocab> = LazyLock::new(|| {
-            embedded().expect("the embedded vocabulary is a valid vocabulary file")
+            let parts = Source::Embedded.load(HashSet::new());
+            Vocab::assemble(parts.expect("the embedded vocabulary is a valid vocabulary file"))
         });
         EMBEDDED.clone()
     }
 
-    fn from_model(model: Arc<Model>, source: Source) -> Self {
-        let tokens = model.tokens.clone();
-        let control = model.spellings.iter().cloned().collect();
-        Self::assemble(source, model, tokens, control, Vec::new())
-    }
-
-    fn assemble(
-        source: Source,
-        model: Arc<Model>,
-        tokens: Arc<Tokens>,
-        control: BTreeMap<String, TokenId>,
-        aliases: Vec<Vec<String>>,
-    ) -> Self {
+    fn assemble(parts: Parts) -> Self {
+        let Parts { source, withheld, model, tokens, control, aliases } = parts;
         let first = |group: &Vec<String>| {
             let spelling = group.first()?;
             Some((*control.get(spelling)?, spelling.clone()))
         };
         let shown = aliases.iter().filter_map(first).collect();
         let (finder, scratches) = (OnceLock::new(), Mutex::default());
-        let inner = Inner { source, model, tokens, control, aliases, shown, finder, scratches };
+        let inner =
+            Inner { source, withheld, model, tokens, control, aliases, shown, finder, scratches };
         Self { inner: Arc::new(inner) }
     }
 
@@ -265,15 +267,27 @@ impl Vocab {
             };
             ids.push(id);
         }
-        let base = self.without_text(&ids)?;
-        let mut control = base.inner.control.clone();
-        for (group, &id) in groups.iter().zip(&ids) {
+        let vocab = self.without_text(&ids)?.with_groups(groups, &ids);
+        Ok((vocab, ids.into_iter().map(ControlId).collect()))
+    }
+
+    /// This vocabulary with more aliases; `ids` are control in it.
+    fn with_groups(&self, groups: &[Vec<String>], ids: &[TokenId]) -> Self {
+        let inner = &*self.inner;
+        let mut control = inner.control.clone();
+        for (group, &id) in groups.iter().zip(ids) {
             control.extend(group.iter().map(|spelling| (spelling.clone(), id)));
         }
-        let Inner { source, model, tokens, .. } = &*base.inner;
-        let vocab =
-            Self::assemble(source.clone(), model.clone(), tokens.clone(), control, groups.to_vec());
-        Ok((vocab, ids.into_iter().map(ControlId).collect()))
+        let mut aliases = inner.aliases.clone();
+        aliases.extend(groups.iter().filter(|group| !inner.aliases.contains(group)).cloned());
+        Self::assemble(Parts {
+            source: inner.source.clone(),
+            withheld: inner.withheld.clone(),
+            model: inner.model.clone(),
+            tokens: inner.tokens.clone(),
+            control,
+            aliases,
+        })
     }
 
     /// The id of a token with this spelling: a control token's, or an ordinary piece's.
@@ -287,15 +301,20 @@ impl Vocab {
 
     /// This vocabulary with `ids` out of reach for text, which most are already.
     fn without_text(&self, ids: &[TokenId]) -> Result<Self> {
-        let text: HashSet<TokenId> =
-            ids.iter().copied().filter(|&id| !self.is_control(id)).collect();
-        match &self.inner.source {
-            Source::File(bytes) if !text.is_empty() => {
-                let model = load_model(bytes, &text)?;
-                Ok(Self::from_model(Arc::new(model), self.inner.source.clone()))
-            }
-            _ => Ok(self.clone()),
+        let inner = &*self.inner;
+        let mut withheld = inner.withheld.clone();
+        withheld.extend(ids.iter().filter(|&&id| !self.is_control(id)));
+        if withheld.len() == inner.withheld.len() {
+            return Ok(self.clone());
         }
+        let base = Self::assemble(inner.source.clone().load(withheld)?);
+        let known: Vec<TokenId> = inner
+            .aliases
+            .iter()
+            .filter_map(|group| inner.control.get(group.first()?))
+            .copied()
+            .collect();
+        Ok(base.with_groups(&inner.aliases, &known))
     }
 
     /// The text that is encoded for `text`; borrowed unless the vocabulary collapses white space.
@@ -436,9 +455,28 @@ fn load_model(bytes: &[u8], control: &HashSet<TokenId>) -> Result<Model> {
     sentencepiece::load(bytes, control)
 }
 
-fn embedded() -> Result<Vocab> {
-    const FIRST_CONTROL: usize = 92_538;
-    const CONTROL: [&str; 6] = [
+impl Source {
+    /// Reads the vocabulary, with the ids in `withheld` out of reach for text.
+    fn load(self, withheld: HashSet<TokenId>) -> Result<Parts> {
+        let bytes = match &self {
+            Self::Embedded => include_bytes!("embedded.model"),
+            Self::File(bytes) => &bytes[..],
+        };
+        let model = load_model(bytes, &withheld)?;
+        let mut control: BTreeMap<_, _> = model.spellings.iter().cloned().collect();
+        let tokens = match &self {
+            Self::Embedded => Arc::new(append_control(&model.tokens, &mut control)),
+            Self::File(_) => model.tokens.clone(),
+        };
+        let (source, model, aliases) = (self, Arc::new(model), Vec::new());
+        Ok(Parts { source, withheld, model, tokens, control, aliases })
+    }
+}
+
+/// The tokens of the embedded vocabulary's file, and the control tokens that `InternLM2` has.
+fn append_control(tokens: &Tokens, control: &mut BTreeMap<String, TokenId>) -> Tokens {
+    const FIRST: usize = 92_538;
+    const SPELLINGS: [&str; 6] = [
         "<|plugin|>",
         "<|interpreter|>",
         "<|action_end|>",
@@ -446,17 +484,15 @@ fn embedded() -> Result<Vocab> {
         "<|im_end|>",
         "<|im_start|>",
     ];
-    let model = load_model(include_bytes!("embedded.model"), &HashSet::new())?;
-    let mut tokens = Tokens::clone(&model.tokens);
-    let mut control: BTreeMap<_, _> = model.spellings.iter().cloned().collect();
-    for _ in tokens.len()..FIRST_CONTROL {
+    let mut tokens = tokens.clone();
+    for _ in tokens.len()..FIRST {
         tokens.push(b"", TokenKind::Unused);
     }
-    for spelling in CONTROL {
+    for spelling in SPELLINGS {
         control.insert(spelling.to_owned(), tokens.len() as TokenId);
         tokens.push(spelling.as_bytes(), TokenKind::Control);
     }
-    Ok(Vocab::assemble(Source::Embedded, Arc::new(model), Arc::new(tokens), control, Vec::new()))
+    tokens
 }
 
 /// SentencePiece's `remove_extra_whitespaces`: no space at either end, one at a time between.
