@@ -28,6 +28,8 @@ struct IdPiece {
     ids: Range<usize>,
     text: Range<usize>,
     is_control: bool,
+    /// Whether the first id begins with a dummy prefix, which no text stands for.
+    prefixed: bool,
 }
 
 /// A spelling of a control token in a caller's text, which is text here and control elsewhere.
@@ -55,14 +57,15 @@ pub(crate) fn encode(rendered: Rendered, vocab: &Vocab) -> Result<Encoding> {
         let mut first = true;
         let mut flush = |run: &mut Option<Range<usize>>, first: bool, ids: &mut Vec<TokenId>| {
             let Some(range) = run.take().filter(|range| !range.is_empty()) else { return Ok(None) };
-            let prefix = first && vocab.dummy_prefix() == DummyPrefix::EveryRun;
+            let prefixed = first && vocab.dummy_prefix() == DummyPrefix::EveryRun;
             let from = ids.len();
-            vocab.encode_run(&text[range.clone()], prefix, scratch, ids);
+            vocab.encode_run(&text[range.clone()], prefixed, scratch, ids);
             // By construction this cannot be; were it ever, nothing leaves.
             if let Some(&id) = ids[from..].iter().find(|&&id| vocab.is_control(id)) {
                 return Err(Error::vocab("control", format!("text became control id {id}")));
             }
-            Ok(Some(IdPiece { ids: from..ids.len(), text: range, is_control: false }))
+            let ids = from..ids.len();
+            Ok(Some(IdPiece { ids, text: range, is_control: false, prefixed }))
         };
         for span in &spans {
             match span.kind {
@@ -75,7 +78,8 @@ pub(crate) fn encode(rendered: Rendered, vocab: &Vocab) -> Result<Encoding> {
                     let at = ids.len();
                     ids.push(id.get());
                     let text = span.text.clone();
-                    pieces.push(IdPiece { ids: at..at + 1, text, is_control: true });
+                    let ids = at..at + 1;
+                    pieces.push(IdPiece { ids, text, is_control: true, prefixed: false });
                     first = true;
                 }
                 SpanKind::Cut => {
@@ -113,7 +117,7 @@ impl Encoding {
             }
             let text = &self.text[piece.text.clone()];
             let ids = &self.ids[piece.ids.clone()];
-            let surplus = self.prefix_bytes(ids);
+            let surplus = if piece.prefixed { self.prefix_bytes(ids) } else { None };
             let mut at = 0;
             for (nth, &id) in ids.iter().enumerate() {
                 // Byte tokens may part a character; what follows it begins at its end again.
@@ -129,11 +133,8 @@ impl Encoding {
         offsets
     }
 
-    /// The first token's bytes without the dummy prefix, where the run has one.
+    /// The first token's bytes without the dummy prefix.
     fn prefix_bytes(&self, ids: &[TokenId]) -> Option<&[u8]> {
-        if self.vocab.dummy_prefix() != DummyPrefix::EveryRun {
-            return None;
-        }
         self.vocab.token_bytes(*ids.first()?).ok()?.strip_prefix(b" ")
     }
 
@@ -204,8 +205,8 @@ impl Encoding {
     pub fn assistant_mask(&self) -> Vec<u8> {
         let mut turns = self.generated.iter().peekable();
         let mut mask = Vec::with_capacity(self.ids.len());
-        for (_, end) in self.offsets() {
-            while turns.next_if(|turn| turn.end < end).is_some() {}
+        for (start, end) in self.offsets() {
+            while turns.next_if(|turn| turn.end < end || turn.end <= start).is_some() {}
             mask.push(u8::from(turns.peek().is_some_and(|turn| turn.start < end)));
         }
         mask

@@ -12,6 +12,9 @@ const MAX_DEPTH: usize = 32_768;
 /// Values given as objects are written up to this depth.
 const MAX_WRITE_DEPTH: usize = 256;
 
+/// What is wrong with arguments that could do more than be arguments.
+pub(crate) const NOT_ONE_VALUE: &str = "is not exactly one JSON value";
+
 pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }

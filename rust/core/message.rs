@@ -392,7 +392,7 @@ impl Reader<'_> {
             return Ok(text);
         }
         match self.on_arguments {
-            OnArguments::Error => Err(Error::message(path, "is not exactly one JSON value")),
+            OnArguments::Error => Err(Error::message(path, json::NOT_ONE_VALUE)),
             OnArguments::String => {
                 let mut quoted = String::with_capacity(text.len() + 2);
                 quoted.push('"');

@@ -260,6 +260,7 @@ impl<'a> Renderer<'a> {
                 (Op::Field(Field::Call), CallBody::Function { name, arguments }) => {
                     let Some(object) = &spec.object else { continue };
                     check_name(name, path)?;
+                    check_arguments(arguments, path)?;
                     let members = [
                         (&object.name, SourceField::FunctionName(number), true),
                         (&object.arguments, SourceField::Arguments(number), false),
@@ -398,6 +399,15 @@ fn check_word(word: &str, path: &str) -> Result<()> {
         return Err(Error::message(path, problem));
     }
     Ok(())
+}
+
+/// Arguments that are one value cannot close the call's object or add to it.
+fn check_arguments(arguments: &str, path: impl Fn() -> String) -> Result<()> {
+    if json::is_value(json::trim(arguments)) {
+        return Ok(());
+    }
+    let path = format!("{}.function.arguments", path());
+    Err(Error::message(path, json::NOT_ONE_VALUE))
 }
 
 fn check_name(name: &str, path: impl Fn() -> String) -> Result<()> {

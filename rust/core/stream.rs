@@ -87,9 +87,12 @@ struct Tentative {
 enum Phase {
     /// Which pattern it is.
     Header(Header),
-    /// A call whose name has not come.
-    Call { item: usize, scanner: CallScanner, arguments: Pending },
+    /// A call whose name has not come; its arguments, and members that calls do not have.
+    Call { item: usize, scanner: CallScanner, arguments: Pending, odd: Vec<Odd> },
 }
+
+/// A notice that waits for its action, and the position of its last id.
+type Odd = (NoticeKind, String, u32);
 
 /// A stream of ids being read. Cheap to copy.
 #[derive(Debug, Clone)]
@@ -605,7 +608,7 @@ impl Reader<'_> {
                     }
                     RuleOf::Item(item) if self.codec.object_of(item).is_some() => {
                         let (scanner, arguments) = (CallScanner::new(), Pending::default());
-                        tentative.phase = Phase::Call { item, scanner, arguments };
+                        tentative.phase = Phase::Call { item, scanner, arguments, odd: Vec::new() };
                         self.machine.tentative = Some(tentative);
                     }
                     RuleOf::Item(item) => {
@@ -690,7 +693,7 @@ impl Reader<'_> {
         }
         while !piece.text.is_empty() {
             let codec = self.codec;
-            let Some(Tentative { phase: Phase::Call { scanner, arguments, .. }, .. }) =
+            let Some(Tentative { phase: Phase::Call { scanner, arguments, odd, .. }, .. }) =
                 &mut self.machine.tentative
             else {
                 return self.text(piece);
@@ -703,7 +706,8 @@ impl Reader<'_> {
                 Step::More => {}
                 Step::Name(name) => self.confirm_call(Some((name, stretch.at))),
                 Step::Arguments => arguments.push(stretch),
-                Step::Notice(..) | Step::Broken => return self.reject(),
+                Step::Notice(kind, text) => odd.push((kind, text, stretch.at)),
+                Step::Broken => return self.reject(),
             }
             if let Some(Tentative { held, .. }) = &self.machine.tentative
                 && held.is_full()
@@ -723,7 +727,7 @@ impl Reader<'_> {
 
     /// The call is one: with its name and where that ended, or without as its arguments grow long.
     fn confirm_call(&mut self, name: Option<(String, u32)>) {
-        let Some(Tentative { held, phase: Phase::Call { item, scanner, mut arguments } }) =
+        let Some(Tentative { held, phase: Phase::Call { item, scanner, mut arguments, odd } }) =
             self.machine.tentative.take()
         else {
             return;
@@ -732,6 +736,9 @@ impl Reader<'_> {
         let (name, last) = name.map_or((None, opener), |(name, at)| (Some(name), at.min(last)));
         self.open_action(opener, ActionKind::Function, name.clone(), last);
         self.machine.place = Place::Call { item, scanner, name };
+        for (kind, text, at) in odd {
+            self.notice(kind, text, None, at);
+        }
         let (text, first, at) = arguments.take_all();
         if !text.is_empty() {
             self.delta(text, first, at);

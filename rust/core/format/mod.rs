@@ -262,8 +262,15 @@ impl Format {
             let problem = format!("is longer than {limit} bytes, the most that is read");
             return Err(error("", problem));
         }
-        let parsed: File = toml::from_str(text)
-            .map_err(|e| error("", e.to_string().trim_end().replace('\n', "\n  ")))?;
+        let parsed: File = toml::from_str(text).map_err(|e| {
+            let at = e.span().unwrap_or_default().start.min(text.len());
+            let line = text[..at].matches('\n').count() + 1;
+            // The key of the line, or of what begins there.
+            let begin = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+            let word = text[begin..].split(['=', ']', '\n']).next().unwrap_or_default();
+            let key = word.trim_matches(|c: char| c == '[' || c.is_whitespace());
+            error(key, format!("on line {line}: {}", e.message()))
+        })?;
         let spec =
             Spec::new(text, parsed).map_err(|Wrong { key, problem }| error(&key, problem))?;
         Ok(Self { spec: Arc::new(spec) })

@@ -175,9 +175,9 @@ impl Codec {
     ///
     /// Raises `MessageError` with the path of what the format has no place for.
     #[pyo3(signature = (
-        messages: "Iterable[Mapping[str, Any]]",
+        messages: "Sequence[Mapping[str, Any]]",
         *,
-        tools: "Iterable[Mapping[str, Any]] | str | None" = None,
+        tools: "Sequence[Mapping[str, Any]] | str | None" = None,
         add_generation_prompt: "bool | None" = None,
         continue_final: "bool" = false,
         on_marker: "str" = "report",
@@ -216,7 +216,7 @@ impl Codec {
     #[pyo3(signature = (
         conversations: "Iterable[object]",
         *,
-        tools: "Iterable[Mapping[str, Any]] | str | None" = None,
+        tools: "Sequence[Mapping[str, Any]] | str | None" = None,
         add_generation_prompt: "bool | None" = None,
         continue_final: "bool" = false,
         on_marker: "str" = "report",
@@ -274,9 +274,9 @@ impl Codec {
 
     /// How many ids a conversation has; takes what `encode` takes.
     #[pyo3(signature = (
-        messages: "Iterable[Mapping[str, Any]]",
+        messages: "Sequence[Mapping[str, Any]]",
         *,
-        tools: "Iterable[Mapping[str, Any]] | str | None" = None,
+        tools: "Sequence[Mapping[str, Any]] | str | None" = None,
         add_generation_prompt: "bool | None" = None,
         continue_final: "bool" = false,
         on_marker: "str" = "report",
@@ -314,9 +314,9 @@ impl Codec {
     /// What a conversation reads as after a round trip: `decode(encode(messages).ids)`, worked out
     /// without encoding. With `tools`, the message that declares them is part of it.
     #[pyo3(signature = (
-        messages: "Iterable[Mapping[str, Any]]",
+        messages: "Sequence[Mapping[str, Any]]",
         *,
-        tools: "Iterable[Mapping[str, Any]] | str | None" = None,
+        tools: "Sequence[Mapping[str, Any]] | str | None" = None,
         on_arguments: "str" = "error"
     ))]
     fn canonical<'py>(

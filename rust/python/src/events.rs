@@ -11,7 +11,7 @@ use crate::typed::MessageDict;
 
 /// Declares an event class: its fields, `tokens`, equality, hash, `repr`, `match` and pickling.
 macro_rules! event_class {
-    ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty = $hint:literal),+ $(,)? }) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty = $hint:literal $(or $default:ident)?),+ $(,)? }) => {
         $(#[$meta])*
         #[pyclass(module = "chatcodec._core", frozen, eq, hash, get_all)]
         #[derive(Clone, PartialEq, Eq, Hash)]
@@ -29,7 +29,7 @@ macro_rules! event_class {
             }
 
             #[new]
-            #[pyo3(signature = ($($field: $hint,)+ tokens = (0, 0)))]
+            #[pyo3(signature = ($($field: $hint $(= $default)?,)+ tokens: "tuple[int, int]" = (0, 0)))]
             fn new($($field: $type,)+ tokens: (u32, u32)) -> Self {
                 Self { $($field,)+ tokens }
             }
@@ -61,11 +61,11 @@ event_class! {
         /// `"system"`, `"user"`, `"assistant"` or `"tool"`.
         role: String = "str",
         /// The name in the header.
-        name: Option<String> = "str | None",
+        name: Option<String> = "str | None" or None,
         /// The channel, in formats that have them.
-        channel: Option<String> = "str | None",
+        channel: Option<String> = "str | None" or None,
         /// Whom it is for, in formats that say so.
-        recipient: Option<String> = "str | None",
+        recipient: Option<String> = "str | None" or None,
     }
 }
 event_class! {
@@ -90,9 +90,9 @@ event_class! {
         /// `"function"` or `"code"`.
         kind: String = "str",
         /// The function's name, or the code's language.
-        name: Option<String> = "str | None",
+        name: Option<String> = "str | None" or None,
         /// The id that the model gave it, in formats that have them.
-        id: Option<String> = "str | None",
+        id: Option<String> = "str | None" or None,
     }
 }
 event_class! {
@@ -112,9 +112,9 @@ event_class! {
         /// Whether its arguments are one whole JSON value, or its code's fence was closed.
         complete: bool = "bool",
         /// The name, which may have come after the arguments.
-        name: Option<String> = "str | None",
+        name: Option<String> = "str | None" or None,
         /// The id that the model gave it.
-        id: Option<String> = "str | None",
+        id: Option<String> = "str | None" or None,
     }
 }
 event_class! {
