@@ -9,19 +9,17 @@
 //! Held besides: the end of a text that may be the pattern's own, and white space after an action.
 
 mod header;
+mod machine;
 mod pending;
 
-use crate::action::{CallScanner, Step};
 use crate::codec::Codec;
 use crate::collect::Collector;
 use crate::decode::TextDecoder;
-use crate::event::{ActionKind, Event, EventKind, NoticeKind, TurnReason};
-use crate::format::grammar::{Row, Suffix};
-use crate::format::pattern::Field;
+use crate::event::{Event, TurnReason};
 use crate::message::{Message, Role};
 use crate::vocab::{TokenId, TokenKind, text_decoder};
-use header::{Decision, Header, Held, HeldItem, RuleOf};
-use pending::Pending;
+use header::HeldItem;
+use machine::{Machine, Piece, Reader};
 
 /// The longest header that is waited for, in bytes.
 pub const HEAD_LIMIT: usize = 4096;
@@ -31,68 +29,6 @@ const PROMPT: u32 = 0;
 
 /// The position of a stream's first id.
 const FIRST: u32 = 1;
-
-/// A piece of text with the positions of the ids it came from: `first` is where its first character
-/// began, all others began at `at`.
-#[derive(Debug, Clone, Copy)]
-struct Piece<'a> {
-    text: &'a str,
-    first: u32,
-    at: u32,
-}
-
-impl Piece<'_> {
-    fn from(self, byte: usize) -> Self {
-        let first = if byte == 0 { self.first } else { self.at };
-        Self { text: &self.text[byte..], first, at: self.at }
-    }
-
-    fn to(self, byte: usize) -> Self {
-        Self { text: &self.text[..byte], ..self }
-    }
-}
-
-/// Where the reader stands, of what is certain.
-#[derive(Debug, Clone)]
-enum Place {
-    /// Between turns.
-    Outside,
-    /// In the text of a turn.
-    Text,
-    /// In the code of an action: which way of writing it, and the language.
-    Source { item: usize, language: Option<String> },
-    /// In the JSON object of an action.
-    Call { item: usize, scanner: CallScanner, name: Option<String> },
-    /// After an action, in its turn.
-    AfterAction,
-}
-
-/// A turn that is open.
-#[derive(Debug, Clone, Copy)]
-struct Turn {
-    row: usize,
-    actions: u32,
-    /// Whether text after an action has been told.
-    told: bool,
-}
-
-/// A marker that is not certain yet.
-#[derive(Debug, Clone)]
-struct Tentative {
-    held: Held,
-    phase: Phase,
-}
-
-#[derive(Debug, Clone)]
-enum Phase {
-    /// Which pattern it is.
-    Header(Header),
-    /// A call whose name has not come; its arguments, and members that calls do not have.
-    Call { item: usize, scanner: CallScanner, arguments: Pending, odd: Vec<Odd> },
-}
-
-/// A notice that waits for its action, and the position of its last id.
-type Odd = (NoticeKind, String, u32);
 
 /// A stream of ids being read. Cheap to copy.
 #[derive(Debug, Clone)]
@@ -107,29 +43,12 @@ pub struct Stream {
     kept: Option<Collector>,
 }
 
-#[derive(Debug, Clone)]
-struct Machine {
-    place: Place,
-    turn: Option<Turn>,
-    tentative: Option<Tentative>,
-    pending: Pending,
-    /// Whether a turn has been seen: what begins a conversation comes before.
-    begun: bool,
-    /// Ids before this position are in the range of some event.
-    covered: u32,
-    /// An action that the prompt left open, told again when the stream begins.
-    resumed: Option<EventKind>,
-}
-
 impl Stream {
     /// A stream that begins where a prompt ends: with none, directly after the generation prompt.
     pub(crate) fn after_prompt(codec: &Codec, prompt: Option<&[TokenId]>) -> Self {
         let mut stream = Self::at_start(codec);
         let Some(prompt) = prompt else {
-            let row = codec.grammar().assistant();
-            stream.machine.begun = true;
-            stream.machine.place = Place::Text;
-            stream.machine.turn = Some(Turn { row, actions: 0, told: false });
+            stream.machine = Machine::in_turn(codec.grammar().assistant());
             stream.decoder.skip_prefix();
             return stream;
         };
@@ -140,8 +59,7 @@ impl Stream {
             told.clear();
         }
         stream.index = FIRST;
-        stream.machine.covered = FIRST;
-        stream.machine.resume();
+        stream.machine.after_prompt();
         stream
     }
 
@@ -151,15 +69,7 @@ impl Stream {
             decoder: text_decoder(codec.vocab()),
             codec: codec.clone(),
             char_start: FIRST,
-            machine: Machine {
-                place: Place::Outside,
-                turn: None,
-                tentative: None,
-                pending: Pending::default(),
-                begun: false,
-                covered: FIRST,
-                resumed: None,
-            },
+            machine: Machine::at_start(),
             index: FIRST,
             kept: None,
         }
@@ -260,9 +170,7 @@ impl Stream {
 
     fn step(&mut self, id: TokenId, out: &mut Vec<Event>) {
         let at = self.next_position();
-        if let Some(resumed) = self.machine.resumed.take() {
-            out.push(Event { kind: resumed, tokens: 0..0 });
-        }
+        out.extend(self.machine.take_resumed());
         let item = match self.codec.vocab().token(id) {
             Some((TokenKind::Text | TokenKind::Byte, bytes)) => {
                 let was_pending = self.decoder.is_pending();
@@ -283,498 +191,5 @@ impl Stream {
         };
         self.end_text(at, out);
         self.reader(out).input(item);
-    }
-}
-
-/// The machine at work: what it reads with and what it tells.
-struct Reader<'a> {
-    codec: &'a Codec,
-    machine: &'a mut Machine,
-    out: &'a mut Vec<Event>,
-}
-
-impl Machine {
-    /// After a prompt: tells an action that the prompt left open once more.
-    fn resume(&mut self) {
-        let index = self.turn.map_or(0, |turn| turn.actions.saturating_sub(1));
-        let (kind, name) = match &self.place {
-            Place::Source { language, .. } => (ActionKind::Code, language.clone()),
-            Place::Call { name, .. } => (ActionKind::Function, name.clone()),
-            _ => return,
-        };
-        self.resumed = Some(EventKind::ActionStart { index, kind, name, id: None });
-    }
-}
-
-impl Reader<'_> {
-    /// Tells an event that ends at position `last`; `first` is where its text begins, if it has one.
-    /// Ids that no event has told yet go with it.
-    fn tell(&mut self, kind: EventKind, first: Option<u32>, last: u32) {
-        let covered = self.machine.covered;
-        let start = first.map_or(covered, |first| first.min(covered));
-        let end = covered.max(last.saturating_add(1));
-        self.tell_until(kind, start, end);
-    }
-
-    fn tell_until(&mut self, kind: EventKind, start: u32, end: u32) {
-        self.machine.covered = end;
-        // What began in the prompt begins at the stream's first id.
-        let event = Event { kind, tokens: start.max(FIRST) - FIRST..end - FIRST };
-        let rest = match self.out.last_mut() {
-            Some(last) => last.join(event),
-            None => Err(event),
-        };
-        if let Err(event) = rest {
-            self.out.push(event);
-        }
-    }
-
-    /// Tells an event that has no ids of its own: it is there because of what comes next.
-    fn tell_between(&mut self, kind: EventKind, before: u32) {
-        let covered = self.machine.covered;
-        self.tell_until(kind, covered, covered.max(before));
-    }
-
-    fn notice(&mut self, kind: NoticeKind, text: String, first: Option<u32>, at: u32) {
-        self.tell(EventKind::Notice { kind, text }, first, at);
-    }
-
-    fn row(&self) -> Option<&'_ Row> {
-        self.machine.turn.map(|turn| &self.codec.grammar().rows[turn.row])
-    }
-
-    fn spelling(&self, id: TokenId) -> String {
-        self.codec.vocab().spelling(id).to_owned()
-    }
-
-    // Input: first what is tentative, then the place.
-
-    fn input(&mut self, item: HeldItem) {
-        match item {
-            HeldItem::Text { text, first, at } => self.text(Piece { text: &text, first, at }),
-            item if self.machine.tentative.is_some() => self.tentative(item),
-            HeldItem::Control { id, at } => self.control(id, at),
-            HeldItem::Unknown { text, at } => self.unknown(text, at),
-        }
-    }
-
-    fn text(&mut self, piece: Piece<'_>) {
-        if self.machine.tentative.is_some() {
-            let Piece { text, first, at } = piece;
-            return self.tentative(HeldItem::Text { text: text.to_owned(), first, at });
-        }
-        match self.machine.place {
-            Place::Outside => self.text_outside(piece),
-            Place::Text => self.text_of_turn(piece),
-            Place::Source { item, .. } => {
-                let codec = self.codec;
-                let suffix = &codec.grammar().items[item].rule.closer.suffix;
-                if let Some((text, first, at)) = self.machine.pending.push_until(piece, suffix) {
-                    self.delta(text, first, at);
-                }
-            }
-            Place::Call { .. } => self.text_of_call(piece),
-            Place::AfterAction => self.text_after_action(piece),
-        }
-    }
-
-    // Outside of turns, and after actions: white space is scaffolding, anything else is text.
-
-    fn text_outside(&mut self, piece: Piece<'_>) {
-        if let Some((text, first, at)) = self.machine.pending.push_space(piece) {
-            self.open_implicit(first);
-            self.text_of_turn(Piece { text: &text, first, at });
-        }
-    }
-
-    fn text_after_action(&mut self, piece: Piece<'_>) {
-        if let Some((text, first, at)) = self.machine.pending.push_space(piece) {
-            self.machine.place = Place::Text;
-            if let Some(turn) = &mut self.machine.turn
-                && !std::mem::replace(&mut turn.told, true)
-            {
-                self.notice_between(NoticeKind::TextAfterAction, first);
-            }
-            self.text_of_turn(Piece { text: &text, first, at });
-        }
-    }
-
-    fn notice_between(&mut self, kind: NoticeKind, before: u32) {
-        self.tell_between(EventKind::Notice { kind, text: String::new() }, before);
-    }
-
-    /// Something outside a turn opens an assistant's.
-    fn open_implicit(&mut self, before: u32) {
-        let row = self.codec.grammar().assistant();
-        let Row { role, name, .. } = &self.codec.grammar().rows[row];
-        self.tell_between(EventKind::TurnStart { role: *role, name: name.clone() }, before);
-        self.machine.turn = Some(Turn { row, actions: 0, told: false });
-        self.machine.place = Place::Text;
-        self.machine.begun = true;
-    }
-
-    fn text_of_turn(&mut self, piece: Piece<'_>) {
-        let codec = self.codec;
-        let row = self.machine.turn.map(|turn| &codec.grammar().rows[turn.row]);
-        let suffix = row.map(|row| &row.rule.closer.suffix);
-        match suffix {
-            Some(suffix) if !suffix.literal.is_empty() => {
-                if let Some((text, first, at)) = self.machine.pending.push_until(piece, suffix) {
-                    self.tell(EventKind::Text(text), Some(first), at);
-                }
-            }
-            _ => self.tell(EventKind::Text(piece.text.to_owned()), Some(piece.first), piece.at),
-        }
-    }
-
-    // In a call.
-
-    fn text_of_call(&mut self, mut piece: Piece<'_>) {
-        while !piece.text.is_empty() {
-            let codec = self.codec;
-            let Place::Call { item, scanner, name } = &mut self.machine.place else { return };
-            let Some(keys) = codec.object_of(*item) else { return };
-            let (taken, step) = scanner.step(piece.text, keys);
-            let stretch = piece.to(taken);
-            piece = piece.from(taken);
-            match step {
-                Step::More | Step::Broken => {}
-                Step::Name(found) => *name = Some(found),
-                Step::Arguments => self.delta(stretch.text.to_owned(), stretch.first, stretch.at),
-                Step::Notice(kind, text) => self.notice(kind, text, None, stretch.at),
-            }
-        }
-    }
-
-    fn delta(&mut self, text: String, first: u32, at: u32) {
-        let index = self.action_index();
-        self.tell(EventKind::ActionDelta { index, text }, Some(first), at);
-    }
-
-    fn action_index(&self) -> u32 {
-        self.machine.turn.map_or(0, |turn| turn.actions.saturating_sub(1))
-    }
-
-    /// Ends the action that is open, if one is; `last` is the position of what ends it.
-    fn end_action(&mut self, last: u32) {
-        let codec = self.codec;
-        let (complete, name) = match &mut self.machine.place {
-            Place::Source { item, language } => {
-                let suffix = &codec.grammar().items[*item].rule.closer.suffix;
-                let language = language.clone();
-                let whole = self.machine.pending.is(suffix);
-                let (text, first, at) = self.machine.pending.take_all();
-                if !whole && !text.is_empty() {
-                    self.delta(text, first, at);
-                }
-                (whole, language)
-            }
-            Place::Call { scanner, name, .. } => {
-                let complete = scanner.is_complete();
-                let name = name.clone();
-                if let Some(held) = scanner.finish() {
-                    self.notice(NoticeKind::Malformed, held, None, last.saturating_sub(1));
-                }
-                (complete, name)
-            }
-            _ => return,
-        };
-        let index = self.action_index();
-        self.tell(EventKind::ActionEnd { index, complete, name, id: None }, None, last);
-        self.machine.place = Place::AfterAction;
-    }
-
-    // Control tokens.
-
-    fn control(&mut self, id: TokenId, at: u32) {
-        let grammar = self.codec.grammar();
-        let calls_fit = self.row().is_none_or(|row| row.calls);
-        if grammar.opens_turn(id) || (grammar.opens_item(id) && calls_fit) {
-            let header = if grammar.opens_turn(id) {
-                Header::of_turns(grammar)
-            } else {
-                Header::of_items(grammar)
-            };
-            let held = Held::default();
-            self.machine.tentative = Some(Tentative { held, phase: Phase::Header(header) });
-            return self.tentative(HeldItem::Control { id, at });
-        }
-        match &self.machine.place {
-            Place::Source { item, .. } | Place::Call { item, .. }
-                if grammar.items[*item].rule.closer.ids.contains(&id) =>
-            {
-                return self.end_action(at);
-            }
-            Place::Outside => {
-                self.machine.pending.clear();
-                if grammar.begins(id) && !self.machine.begun {
-                    return;
-                }
-            }
-            _ => {}
-        }
-        if self.row().is_some_and(|row| row.rule.closer.ids.contains(&id)) {
-            return self.close_turn(at);
-        }
-        self.flush_text();
-        let spelling = self.spelling(id);
-        self.notice(NoticeKind::UnexpectedControl, spelling, None, at);
-    }
-
-    fn unknown(&mut self, text: String, at: u32) {
-        self.flush_text();
-        self.notice(NoticeKind::UnknownId, text, None, at);
-    }
-
-    /// Tells text that was held because it might have been the pattern's own. White space that was
-    /// held between turns or after an action is scaffolding.
-    fn flush_text(&mut self) {
-        let (text, first, at) = self.machine.pending.take_all();
-        if text.is_empty() {
-            return;
-        }
-        match self.machine.place {
-            Place::Text => self.tell(EventKind::Text(text), Some(first), at),
-            Place::Source { .. } => self.delta(text, first, at),
-            _ => {}
-        }
-    }
-
-    /// Closes the open turn at its closing token.
-    fn close_turn(&mut self, at: u32) {
-        self.end_action(at.saturating_sub(1));
-        self.end_text();
-        let acted = matches!(self.machine.place, Place::AfterAction);
-        let reason = if acted { TurnReason::Action } else { TurnReason::Stop };
-        self.tell(EventKind::TurnEnd(reason), None, at);
-        self.leave();
-    }
-
-    /// What is held at the end of a turn's text is the pattern's if it is all of it, text if not.
-    fn end_text(&mut self) {
-        let whole = |suffix: &Suffix, pending: &Pending| pending.is(suffix);
-        let is_own = match (&self.machine.place, self.row()) {
-            (Place::Text, Some(row)) => whole(&row.rule.closer.suffix, &self.machine.pending),
-            _ => true,
-        };
-        if is_own {
-            self.machine.pending.clear();
-        }
-        self.flush_text();
-    }
-
-    fn leave(&mut self) {
-        self.machine.turn = None;
-        self.machine.place = Place::Outside;
-        self.machine.pending.clear();
-    }
-
-    // Markers that are not certain yet.
-
-    fn tentative(&mut self, item: HeldItem) {
-        let Some(tentative) = &mut self.machine.tentative else { return };
-        match &mut tentative.phase {
-            Phase::Header(header) => {
-                let position = tentative.held.push(item);
-                let decision = header.step(self.codec.grammar(), &tentative.held, position);
-                self.decide(decision);
-            }
-            Phase::Call { item: kind, .. } => {
-                let kind = *kind;
-                self.tentative_call(kind, item);
-            }
-        }
-    }
-
-    fn decide(&mut self, decision: Decision) {
-        match decision {
-            Decision::Open => {}
-            Decision::None => self.reject(),
-            Decision::Fits(fit) => {
-                let Some(mut tentative) = self.machine.tentative.take() else { return };
-                let (opener, last) = tentative.held.bounds();
-                let rest = tentative.held.split_off(fit.end);
-                let head_last = tentative.held.bounds().1.min(last);
-                let grammar = self.codec.grammar();
-                match fit.rule {
-                    RuleOf::Row(row) => {
-                        self.close_implicitly(opener);
-                        let Row { role, name, .. } = &grammar.rows[row];
-                        let name = fit.word(Field::Name).or_else(|| name.clone());
-                        self.tell(EventKind::TurnStart { role: *role, name }, None, head_last);
-                        self.machine.turn = Some(Turn { row, actions: 0, told: false });
-                        self.machine.place = Place::Text;
-                        self.machine.begun = true;
-                    }
-                    RuleOf::Item(item) if self.codec.object_of(item).is_some() => {
-                        let (scanner, arguments) = (CallScanner::new(), Pending::default());
-                        tentative.phase = Phase::Call { item, scanner, arguments, odd: Vec::new() };
-                        self.machine.tentative = Some(tentative);
-                    }
-                    RuleOf::Item(item) => {
-                        let language = fit.word(Field::Language);
-                        self.open_action(opener, ActionKind::Code, language.clone(), head_last);
-                        self.machine.place = Place::Source { item, language };
-                    }
-                }
-                for item in rest {
-                    self.input(item);
-                }
-            }
-        }
-    }
-
-    /// No header fits: the marker is told as such, what came after it is read without it.
-    fn reject(&mut self) {
-        let Some(tentative) = self.machine.tentative.take() else { return };
-        self.flush_text();
-        for (nth, item) in tentative.held.into_items().into_iter().enumerate() {
-            match item {
-                HeldItem::Control { id, at } if nth == 0 => {
-                    let spelling = self.spelling(id);
-                    self.notice(NoticeKind::Malformed, spelling, None, at);
-                }
-                item => self.input(item),
-            }
-        }
-    }
-
-    /// A turn begins while one is open: it ends before `opener`.
-    fn close_implicitly(&mut self, opener: u32) {
-        if self.machine.turn.is_none() {
-            return self.machine.pending.clear();
-        }
-        if matches!(self.machine.place, Place::Source { .. } | Place::Call { .. }) {
-            self.end_action_before(opener);
-        }
-        self.end_text();
-        self.tell_between(EventKind::TurnEnd(TurnReason::Implicit), opener);
-        self.leave();
-    }
-
-    fn end_action_before(&mut self, opener: u32) {
-        match opener.checked_sub(1) {
-            Some(last) => self.end_action(last.max(self.machine.covered.saturating_sub(1))),
-            None => self.end_action(PROMPT),
-        }
-    }
-
-    fn open_action(&mut self, opener: u32, kind: ActionKind, name: Option<String>, last: u32) {
-        if self.machine.turn.is_none() {
-            self.machine.pending.clear();
-            self.open_implicit(opener);
-        }
-        self.end_action_before(opener);
-        self.end_text();
-        if let Some(turn) = &mut self.machine.turn {
-            turn.actions += 1;
-        }
-        let index = self.action_index();
-        self.tell(EventKind::ActionStart { index, kind, name, id: None }, None, last);
-    }
-
-    /// The object of a call before its name is known.
-    fn tentative_call(&mut self, item: usize, input: HeldItem) {
-        let HeldItem::Text { text, first, at } = input else {
-            let closes = matches!(&input, HeldItem::Control { id, .. }
-                if self.codec.grammar().items[item].rule.closer.ids.contains(id));
-            if closes && self.has_tentative_arguments() {
-                self.confirm_call(None);
-                return self.input(input);
-            }
-            if let Some(tentative) = &mut self.machine.tentative {
-                tentative.held.push(input);
-            }
-            return self.reject();
-        };
-        let mut piece = Piece { text: &text, first, at };
-        if let Some(tentative) = &mut self.machine.tentative {
-            tentative.held.push(HeldItem::Text { text: text.clone(), first, at });
-        }
-        while !piece.text.is_empty() {
-            let codec = self.codec;
-            let Some(Tentative { phase: Phase::Call { scanner, arguments, odd, .. }, .. }) =
-                &mut self.machine.tentative
-            else {
-                return self.text(piece);
-            };
-            let Some(keys) = codec.object_of(item) else { return };
-            let (taken, step) = scanner.step(piece.text, keys);
-            let stretch = piece.to(taken);
-            piece = piece.from(taken);
-            match step {
-                Step::More => {}
-                Step::Name(name) => self.confirm_call(Some((name, stretch.at))),
-                Step::Arguments => arguments.push(stretch),
-                Step::Notice(kind, text) => odd.push((kind, text, stretch.at)),
-                Step::Broken => return self.reject(),
-            }
-            if let Some(Tentative { held, .. }) = &self.machine.tentative
-                && held.is_full()
-            {
-                if !self.has_tentative_arguments() {
-                    return self.reject();
-                }
-                self.confirm_call(None);
-            }
-        }
-    }
-
-    fn has_tentative_arguments(&self) -> bool {
-        matches!(&self.machine.tentative, Some(Tentative { phase: Phase::Call { scanner, .. }, .. })
-            if scanner.has_arguments())
-    }
-
-    /// The call is one: with its name and where that ended, or without as its arguments grow long.
-    fn confirm_call(&mut self, name: Option<(String, u32)>) {
-        let Some(Tentative { held, phase: Phase::Call { item, scanner, mut arguments, odd } }) =
-            self.machine.tentative.take()
-        else {
-            return;
-        };
-        let (opener, last) = held.bounds();
-        let (name, last) = name.map_or((None, opener), |(name, at)| (Some(name), at.min(last)));
-        self.open_action(opener, ActionKind::Function, name.clone(), last);
-        self.machine.place = Place::Call { item, scanner, name };
-        for (kind, text, at) in odd {
-            self.notice(kind, text, None, at);
-        }
-        let (text, first, at) = arguments.take_all();
-        if !text.is_empty() {
-            self.delta(text, first, at);
-        }
-    }
-
-    // The end.
-
-    fn finish(&mut self, reason: TurnReason, index: u32) {
-        while let Some(tentative) = &mut self.machine.tentative {
-            match &mut tentative.phase {
-                Phase::Header(header) => {
-                    let decision = header.finish();
-                    self.decide(decision);
-                }
-                Phase::Call { scanner, .. } if scanner.has_arguments() => self.confirm_call(None),
-                Phase::Call { .. } => self.reject(),
-            }
-        }
-        let last = index.saturating_sub(1);
-        if let Some(resumed) = self.machine.resumed.take() {
-            self.out.push(Event { kind: resumed, tokens: 0..0 });
-        }
-        if self.machine.turn.is_some() {
-            self.end_action(self.machine.covered.saturating_sub(1));
-            self.end_text();
-            let acted = matches!(self.machine.place, Place::AfterAction);
-            let reason = match reason {
-                TurnReason::Stop if acted => TurnReason::Action,
-                reason => reason,
-            };
-            self.tell_between(EventKind::TurnEnd(reason), index);
-            self.leave();
-        } else if self.machine.covered < index {
-            let (text, ..) = self.machine.pending.take_all();
-            self.notice(NoticeKind::Trailing, text, None, last);
-        }
     }
 }

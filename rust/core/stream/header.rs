@@ -3,9 +3,9 @@
 //! A candidate that has come to its text waits; it wins when all candidates before it in the table
 //! have failed. What it waits for is the position where its text begins.
 
+use super::HEAD_LIMIT;
 use crate::format::grammar::{Grammar, Op, Rule};
 use crate::format::pattern::{Field, Grammar as FieldGrammar, is_word_byte};
-use crate::stream::HEAD_LIMIT;
 use crate::vocab::TokenId;
 
 /// One thing that a stream is made of, with its position.

@@ -1,6 +1,7 @@
 //! Text that is held: it may be the pattern's own, or scaffolding.
 
-use super::{HEAD_LIMIT, Piece};
+use super::HEAD_LIMIT;
+use super::machine::Piece;
 use crate::format::grammar::Suffix;
 
 /// A stretch of text with the first and last position of the ids it came from.
