@@ -12,9 +12,6 @@ const MAX_DEPTH: usize = 32_768;
 /// Values given as objects are written up to this depth.
 const MAX_WRITE_DEPTH: usize = 256;
 
-/// What is wrong with arguments that could do more than be arguments.
-pub(crate) const NOT_ONE_VALUE: &str = "is not exactly one JSON value";
-
 pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
@@ -26,10 +23,20 @@ pub(crate) fn trim(text: &str) -> &str {
 
 /// Whether `text` is exactly one JSON value, with nothing around it.
 pub(crate) fn is_value(text: &str) -> bool {
+    check_value(text).is_ok()
+}
+
+/// What is wrong with `text` if it is not exactly one JSON value, with nothing around it.
+pub(crate) fn check_value(text: &str) -> std::result::Result<(), String> {
     let mut lexer = Lexer::default();
-    match lexer.push(text.as_bytes()) {
+    let is_value = match lexer.push(text.as_bytes()) {
         Some(end) => end == text.len() && lexer.is_valid(),
         None => lexer.is_complete_at_end(),
+    };
+    match is_value {
+        true => Ok(()),
+        false if lexer.too_deep => Err(format!("is nested deeper than {MAX_DEPTH}")),
+        false => Err("is not exactly one JSON value".into()),
     }
 }
 
@@ -100,11 +107,13 @@ pub(crate) struct Lexer {
     /// Whether the string being read is a key.
     in_key: bool,
     valid: bool,
+    too_deep: bool,
 }
 
 impl Default for Lexer {
     fn default() -> Self {
-        Self { state: State::Value, depth: 0, objects: Vec::new(), in_key: false, valid: true }
+        let state = State::Value;
+        Self { state, depth: 0, objects: Vec::new(), in_key: false, valid: true, too_deep: false }
     }
 }
 
@@ -228,6 +237,7 @@ impl Lexer {
 
     fn open(&mut self, object: bool) -> bool {
         if self.depth == MAX_DEPTH {
+            self.too_deep = true;
             return false;
         }
         let (word, bit) = (self.depth / 64, self.depth % 64);

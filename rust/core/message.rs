@@ -388,11 +388,9 @@ impl Reader<'_> {
             return Ok(text);
         }
         let text = value.text(path)?;
-        if json::is_value(json::trim(&text)) {
-            return Ok(text);
-        }
+        let Err(problem) = json::check_value(json::trim(&text)) else { return Ok(text) };
         match self.on_arguments {
-            OnArguments::Error => Err(Error::message(path, json::NOT_ONE_VALUE)),
+            OnArguments::Error => Err(Error::message(path, problem)),
             OnArguments::String => {
                 let mut quoted = String::with_capacity(text.len() + 2);
                 quoted.push('"');
@@ -472,7 +470,11 @@ fn for_each_key<N: Node>(
 }
 
 fn unknown_key(path: &str, of: &str, known: &str) -> Error {
-    Error::message(path, format!("is not a key of {of}, expected one of {known}"))
+    // The key is the caller's: it may hold anything.
+    Error::message(
+        path.escape_debug().to_string(),
+        format!("is not a key of {of}, expected one of {known}"),
+    )
 }
 
 fn non_empty(text: String) -> Option<String> {

@@ -403,11 +403,8 @@ fn check_word(word: &str, path: &str) -> Result<()> {
 
 /// Arguments that are one value cannot close the call's object or add to it.
 fn check_arguments(arguments: &str, path: impl Fn() -> String) -> Result<()> {
-    if json::is_value(json::trim(arguments)) {
-        return Ok(());
-    }
-    let path = format!("{}.function.arguments", path());
-    Err(Error::message(path, json::NOT_ONE_VALUE))
+    json::check_value(json::trim(arguments))
+        .map_err(|problem| Error::message(format!("{}.function.arguments", path()), problem))
 }
 
 fn check_name(name: &str, path: impl Fn() -> String) -> Result<()> {

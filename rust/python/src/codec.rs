@@ -99,6 +99,14 @@ impl Codec {
         let Ok(dict) = item.cast::<PyDict>() else {
             return self.read(item, tools, on_arguments);
         };
+        for key in dict.keys() {
+            let key = key.to_string();
+            if key != "messages" && key != "tools" {
+                let path = key.escape_debug().to_string();
+                let problem = "is not a key of a conversation, expected `messages` or `tools`";
+                return Err(chatcodec::Error::Message { path, problem: problem.into() });
+            }
+        }
         let get = |key| dict.get_item(key).ok().flatten();
         let own = get("tools").filter(|tools| !tools.is_none());
         let none = || item.py().None().into_bound(item.py());

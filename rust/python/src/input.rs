@@ -195,7 +195,8 @@ pub(crate) fn read_file(path: &PathBuf, limit: u64) -> PyResult<Vec<u8>> {
     read.map_err(|error| {
         let reason = error.to_string();
         let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();
-        pyo3::exceptions::PyOSError::new_err((error.raw_os_error(), reason, path.clone()))
+        let name = path.clone().into_os_string();
+        pyo3::exceptions::PyOSError::new_err((error.raw_os_error(), reason, name))
     })?;
     Ok(bytes)
 }
