@@ -114,7 +114,7 @@ impl RuleOf {
 }
 
 /// A candidate: a pattern and how far it has been read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 struct Cursor {
     rule: RuleOf,
     op: usize,
@@ -239,7 +239,7 @@ impl Header {
         }
         let mut seen: Vec<Cursor> = Vec::with_capacity(next.len());
         next.retain(|cursor| {
-            let new = !seen.contains(cursor);
+            let new = !seen.iter().any(|other| other.is_at(cursor));
             if new {
                 seen.push(cursor.clone());
             }
@@ -281,6 +281,13 @@ impl Cursor {
             }
             _ => Taken::No,
         }
+    }
+
+    /// Whether both have read as much of the same pattern. One of them is enough, the first: that a
+    /// text begins later can only be because white space before it means nothing.
+    fn is_at(&self, other: &Self) -> bool {
+        let at = |cursor: &Self| (cursor.rule, cursor.op, cursor.byte);
+        at(self) == at(other) && self.words == other.words
     }
 
     /// Moves to the next step, and past every step that may be empty.
