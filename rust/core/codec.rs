@@ -39,6 +39,7 @@ struct Inner {
     format: Format,
     vocab: Vocab,
     grammar: Grammar,
+    generation_prompt: Vec<TokenId>,
 }
 
 /// How a conversation is encoded.
@@ -71,7 +72,10 @@ impl Codec {
     /// [`Error::Vocab`] if the vocabulary lacks control tokens of the format.
     pub fn new(format: &Format, vocab: &Vocab) -> Result<Self> {
         let (grammar, vocab) = Grammar::bind(format, vocab)?;
-        Ok(Self { inner: Arc::new(Inner { format: format.clone(), vocab, grammar }) })
+        let prompt = render::render_scaffold(&grammar.generation_prompt, format, &grammar, &vocab);
+        let generation_prompt = encode::encode(prompt, &vocab)?.ids().to_vec();
+        let format = format.clone();
+        Ok(Self { inner: Arc::new(Inner { format, vocab, grammar, generation_prompt }) })
     }
 
     /// The format.
@@ -100,14 +104,8 @@ impl Codec {
     }
 
     /// The ids that open an assistant's turn.
-    ///
-    /// # Errors
-    /// As [`Codec::encode`]; none for a format that loaded.
-    pub fn generation_prompt_ids(&self) -> Result<Vec<TokenId>> {
-        let grammar = &self.inner.grammar;
-        let (format, vocab) = (self.format(), self.vocab());
-        let rendered = render::render_scaffold(&grammar.generation_prompt, format, grammar, vocab);
-        Ok(encode::encode(rendered, vocab)?.ids().to_vec())
+    pub fn generation_prompt(&self) -> &[TokenId] {
+        &self.inner.generation_prompt
     }
 
     /// Reads a conversation from a caller's value, checked against the format.
@@ -156,7 +154,7 @@ impl Codec {
             continue_final: options.continue_final,
             boundary: options.boundary,
         };
-        let Inner { format, vocab, grammar } = &*self.inner;
+        let Inner { format, vocab, grammar, .. } = &*self.inner;
         encode::encode(render::render(&messages, format, grammar, vocab, &options)?, vocab)
     }
 

@@ -59,11 +59,6 @@ impl TextDecoder {
         Self { pending: [0; 3], pending_len: 0, prefixed, at_start: prefixed, text: String::new() }
     }
 
-    /// Reads on in a text that has begun: no dummy prefix comes.
-    pub(crate) fn skip_prefix(&mut self) {
-        self.at_start = false;
-    }
-
     /// Whether bytes of an unfinished character are held.
     pub(crate) fn is_pending(&self) -> bool {
         self.pending_len > 0

@@ -511,7 +511,8 @@ pub(crate) fn link(messages: &mut [Message], format: &Format) {
             let by_order = made.get(answered);
             let kind = made.iter().find(refers).or(by_order).and_then(|made| made.kind.clone());
             if !message.name.as_ref().is_some_and(|name| format.is_named(name, Role::Tool)) {
-                message.name = kind.or_else(|| format.default_kind().map(str::to_owned));
+                let kind = kind.or_else(|| format.default_kind().map(str::to_owned));
+                message.name = kind.or(message.name.take());
             }
             message.call_id = by_order.map(|made| made.id.clone());
             answered += 1;

@@ -16,7 +16,7 @@ use crate::span::{Source, SourceField, Span, SpanKind};
 use crate::vocab::Vocab;
 
 /// Names and languages are at most this long: a reader holds a header until it has it all.
-const MAX_WORD_BYTES: usize = 1024;
+pub(crate) const MAX_WORD_BYTES: usize = 1024;
 
 /// How runs of text are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -159,8 +159,8 @@ impl<'a> Renderer<'a> {
             index: index as i32,
             generated_from: is_assistant.then_some(start + prompt_bytes),
         };
-        let Rule { ops, close_at, .. } = &row.rule;
-        let ops = if open { &ops[..*close_at] } else { &ops[..] };
+        let Rule { ops, open_at, close_at, .. } = &row.rule;
+        let ops = if open { &ops[..*open_at] } else { &ops[..] };
         let mut at = 0;
         while let Some(op) = ops.get(at) {
             at += 1;

@@ -47,13 +47,8 @@ impl Stream {
     /// A stream that begins where a prompt ends: with none, directly after the generation prompt.
     pub(crate) fn after_prompt(codec: &Codec, prompt: Option<&[TokenId]>) -> Self {
         let mut stream = Self::at_start(codec);
-        let Some(prompt) = prompt else {
-            stream.machine = Machine::in_turn(codec.grammar().assistant());
-            stream.decoder.skip_prefix();
-            return stream;
-        };
         let mut told = Vec::new();
-        for &id in prompt {
+        for &id in prompt.unwrap_or(codec.generation_prompt()) {
             stream.index = PROMPT;
             stream.step(id, &mut told);
             told.clear();
@@ -151,7 +146,7 @@ impl Stream {
     }
 
     fn reader<'a>(&'a mut self, out: &'a mut Vec<Event>) -> Reader<'a> {
-        Reader { codec: &self.codec, machine: &mut self.machine, out }
+        Reader::new(&self.codec, &mut self.machine, out)
     }
 
     fn next_position(&mut self) -> u32 {
@@ -179,7 +174,7 @@ impl Stream {
                 let finished = !text.is_empty();
                 if finished {
                     let (codec, machine) = (&self.codec, &mut self.machine);
-                    Reader { codec, machine, out }.text(Piece { text, first, at });
+                    Reader::new(codec, machine, out).text(Piece { text, first, at });
                 }
                 if finished || !was_pending {
                     self.char_start = at;

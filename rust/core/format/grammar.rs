@@ -2,7 +2,7 @@
 //! `stream` to read.
 
 use super::Format;
-use super::pattern::{Field, Grammar as FieldGrammar, Piece};
+use super::pattern::{Field, Grammar as FieldGrammar, Piece, is_white};
 use crate::error::{Error, Result};
 use crate::message::Role;
 use crate::vocab::{ControlId, TokenId, Vocab};
@@ -46,6 +46,8 @@ pub(crate) struct Rule {
     /// As read: without cuts; white space before an object is free.
     pub(crate) read: Vec<Op>,
     pub(crate) closer: Closer,
+    /// Where in `ops` the text has been written, and its calls: what is left open ends here.
+    pub(crate) open_at: usize,
     /// Where in `ops` the control token is that ends the text.
     pub(crate) close_at: usize,
 }
@@ -81,6 +83,7 @@ pub(crate) struct Grammar {
     turn_openers: Vec<TokenId>,
     item_openers: Vec<TokenId>,
     begin_ids: Vec<TokenId>,
+    end_ids: Vec<TokenId>,
 }
 
 impl Grammar {
@@ -92,10 +95,11 @@ impl Grammar {
         }
         let control = format.control();
         let groups: Vec<Vec<String>> = control.iter().map(|(_, group)| group.clone()).collect();
-        let missing = vocab.missing(&groups);
-        if !missing.is_empty() {
-            let spellings = |at: &usize| format!("`{}`", groups[*at].join("` or `"));
-            let lacking: Vec<String> = missing.iter().map(spellings).collect();
+        let ids = vocab.ids_of(&groups);
+        let missing = groups.iter().zip(&ids).filter(|(_, ids)| ids.is_empty());
+        let lacking: Vec<String> =
+            missing.map(|(group, _)| format!("`{}`", group.join("` or `"))).collect();
+        if !lacking.is_empty() {
             let (name, lacking) = (format.name(), lacking.join("; "));
             let problem = format!("lacks control tokens of format `{name}`: {lacking}");
             return Err(Error::vocab("control", problem));
@@ -116,16 +120,17 @@ impl Grammar {
         for (call, spec) in format.calls().iter().enumerate() {
             items.extend(spec.items.iter().map(|pieces| Item { call, rule: binder.rule(pieces) }));
         }
-        let begin = binder.ops(format.begin());
+        let (begin, end) = (binder.ops(format.begin()), binder.ops(format.end()));
         let grammar = Self {
             turn_openers: openers(rows.iter().map(|row| &row.rule)),
             item_openers: openers(items.iter().map(|item| &item.rule)),
             begin_ids: begin.iter().flat_map(control_ids).collect(),
+            end_ids: end.iter().flat_map(control_ids).collect(),
             rows,
             items,
             tools: format.tools_pieces().map(|pieces| binder.rule(pieces)),
             begin,
-            end: binder.ops(format.end()),
+            end,
             generation_prompt: binder.ops(format.generation_prompt()),
         };
         Ok((grammar, vocab))
@@ -139,8 +144,14 @@ impl Grammar {
         self.item_openers.contains(&id)
     }
 
+    /// Whether an id may stand before the first turn.
     pub(crate) fn begins(&self, id: TokenId) -> bool {
         self.begin_ids.contains(&id)
+    }
+
+    /// Whether an id may stand after the last turn.
+    pub(crate) fn ends(&self, id: TokenId) -> bool {
+        self.end_ids.contains(&id)
     }
 
     /// The row that text outside a turn is read by: the assistant's first.
@@ -220,7 +231,10 @@ impl Binder<'_> {
             }
         }
         let ids = ops.get(close_at).map(control_ids).unwrap_or_default();
-        Rule { read: read(&ops), closer: Closer { suffix, ids }, close_at, ops }
+        // A guard of calls and the calls follow the text directly.
+        let has_calls = matches!(ops.get(text_at + 1), Some(Op::Guard { .. }));
+        let open_at = text_at + if has_calls { 3 } else { 1 };
+        Rule { read: read(&ops), closer: Closer { suffix, ids }, open_at, close_at, ops }
     }
 }
 
@@ -235,7 +249,7 @@ fn read(ops: &[Op]) -> Vec<Op> {
     for at in 1..read.len() {
         if read[at] == Op::Field(Field::Call)
             && let Op::Literal(text) = &read[at - 1]
-            && text.chars().all(char::is_whitespace)
+            && is_white(text)
         {
             read[at - 1] = Op::Space;
         }

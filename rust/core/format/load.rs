@@ -6,9 +6,14 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::file::{CallFile, File, OneOrMany, ToolsShape, ToolsStyle};
-use super::pattern::{self, Field, Grammar, Piece};
-use super::{CallSpec, Guarantee, ObjectSpec, RowSpec, Spec, ToolsLayout, ToolsSpec};
+use super::pattern::{self, Field, Piece};
+use super::{CallSpec, Guarantee, ObjectSpec, RowSpec, Spec, ToolsLayout, ToolsSpec, rules};
 use crate::message::Role;
+
+/// More rows, control tokens or ways to write a call are refused.
+const MAX_ROWS: usize = 64;
+const MAX_CONTROL: usize = 256;
+const MAX_ITEMS: usize = 16;
 
 /// A key and what is wrong with it.
 pub(super) struct Wrong {
@@ -18,7 +23,7 @@ pub(super) struct Wrong {
 
 pub(super) type Checked<T> = std::result::Result<T, Wrong>;
 
-fn wrong<T>(key: impl Into<String>, problem: impl Into<String>) -> Checked<T> {
+pub(super) fn wrong<T>(key: impl Into<String>, problem: impl Into<String>) -> Checked<T> {
     Err(Wrong { key: key.into(), problem: problem.into() })
 }
 
@@ -44,7 +49,13 @@ impl Spec {
             row(&format!("named.{name}.system"), Role::System, Some(name), named.system.as_ref())?;
             row(&format!("named.{name}.tool"), Role::Tool, Some(name), named.tool.as_ref())?;
         }
-        refuse_undecidable(&rows)?;
+        if rows.len() > MAX_ROWS {
+            let count = rows.len();
+            return wrong("named", format!("makes {count} rows, expected at most {MAX_ROWS}"));
+        }
+        let heads: Vec<(&str, &[Piece])> =
+            rows.iter().map(|row| (&*row.key, &row.pieces[..])).collect();
+        rules::check_decidable(&heads)?;
         let calls = calls(&file.call, &patterns)?;
         let tools = tools(&file, &patterns, &rows)?;
         let prompt = patterns.pieces("generation.prompt", &file.generation.prompt, &[])?;
@@ -52,8 +63,13 @@ impl Spec {
         if !rows.iter().any(opens) {
             return wrong("generation.prompt", "is not how an assistant row begins");
         }
+        let items = calls.iter().flat_map(|call| call.items.iter());
+        let openers: Vec<&Piece> =
+            rows.iter().map(|row| &row.pieces).chain(items).filter_map(|row| row.first()).collect();
         let begin = patterns.pieces("begin", &file.begin, &[])?;
+        rules::check_frame("begin", &begin, &openers)?;
         let end = patterns.pieces("end", &file.end, &[])?;
+        rules::check_frame("end", &end, &openers)?;
         patterns.refuse_unused()?;
         Ok(Self {
             text: text.into(),
@@ -90,6 +106,10 @@ struct Patterns {
 impl Patterns {
     fn new(file: &BTreeMap<String, OneOrMany>) -> Checked<Self> {
         let mut control: Vec<(String, Vec<String>)> = Vec::new();
+        if file.len() > MAX_CONTROL {
+            let count = file.len();
+            return wrong("control", format!("has {count} tokens, expected at most {MAX_CONTROL}"));
+        }
         for (name, spellings) in file {
             let key = || format!("control.{name}");
             if !pattern::is_control_name(name) {
@@ -166,66 +186,12 @@ impl Patterns {
         }
     }
 
-    /// A row: begins with a control token, and every stretch between two holds one text field.
+    /// A pattern that can be read back.
     fn row(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
         let pieces = self.pieces(key, text, allowed)?;
-        if !matches!(pieces.first(), Some(Piece::Control(_))) {
-            return wrong(key, "does not begin with a control token");
-        }
-        check_stretches(key, &pieces)?;
+        rules::check_row(key, &pieces)?;
         Ok(pieces)
     }
-}
-
-/// Checks that what a row writes can be read: one text field, closed by a control token, with no
-/// hole for white space beside it and only white space after that token.
-fn check_stretches(key: &str, pieces: &[Piece]) -> Checked<()> {
-    let is_text = |piece: &Piece| matches!(piece, Piece::Field(field) if matches!(field.grammar(), Grammar::Text | Grammar::Object));
-    let mut texts = pieces.iter().enumerate().filter(|(_, piece)| is_text(piece));
-    let Some((at, _)) = texts.next() else {
-        return wrong(key, "has no field for text");
-    };
-    if texts.next().is_some() {
-        return wrong(key, "has two fields for text, which is not implemented; expected one");
-    }
-    let beside = [at.checked_sub(1), Some(at + 1)].into_iter().flatten();
-    if matches!(&pieces[at], Piece::Field(field) if field.grammar() == Grammar::Text)
-        && beside.filter_map(|at| pieces.get(at)).any(|piece| *piece == Piece::Space)
-    {
-        return wrong(key, "has `{~}` beside a field for text: where that ends would be unclear");
-    }
-    let Some(close) = pieces[at..].iter().position(|piece| matches!(piece, Piece::Control(_)))
-    else {
-        return wrong(key, "has no control token after its text");
-    };
-    let is_white = |piece: &Piece| match piece {
-        Piece::Literal(text) => text.chars().all(char::is_whitespace),
-        piece => *piece == Piece::Space,
-    };
-    if !pieces[at + close + 1..].iter().all(is_white) {
-        return wrong(key, "goes on after the end of its text, which is not implemented");
-    }
-    Ok(())
-}
-
-/// Two rows that read the same up to their text could not be told apart.
-fn refuse_undecidable(rows: &[RowSpec]) -> Checked<()> {
-    for (at, row) in rows.iter().enumerate() {
-        if let Some(other) =
-            rows[..at].iter().find(|other| head(&other.pieces) == head(&row.pieces))
-        {
-            let problem = format!("begins as `{}` does: they could not be told apart", other.key);
-            return wrong(&row.key, problem);
-        }
-    }
-    Ok(())
-}
-
-/// What stands before the text of a row.
-fn head(pieces: &[Piece]) -> &[Piece] {
-    let is_field =
-        |piece: &Piece| matches!(piece, Piece::Field(field) if field.grammar() == Grammar::Text);
-    &pieces[..pieces.iter().position(is_field).unwrap_or(pieces.len())]
 }
 
 fn is_prefix(prefix: &[Piece], pieces: &[Piece]) -> bool {
@@ -302,8 +268,9 @@ fn calls(file: &BTreeMap<String, CallFile>, patterns: &Patterns) -> Checked<Vec<
         };
         let item = format!("{key}.item");
         let texts = call.item.clone().into_vec();
-        if texts.is_empty() {
-            return wrong(item, "has no pattern, expected one or more");
+        if texts.is_empty() || texts.len() > MAX_ITEMS {
+            let count = texts.len();
+            return wrong(item, format!("has {count} patterns, expected 1 to {MAX_ITEMS}"));
         }
         let items: Checked<_> =
             texts.iter().map(|text| patterns.row(&item, text, allowed)).collect();
@@ -315,6 +282,13 @@ fn calls(file: &BTreeMap<String, CallFile>, patterns: &Patterns) -> Checked<Vec<
             let problem = format!("is a second way beside `call.{}` to call {what}", first.kind);
             return wrong(format!("call.{}", second.kind), problem);
         }
+    }
+    // What is written must not be read by a way that is tried before it.
+    let keys: Vec<String> = calls.iter().map(|call| format!("call.{}.item", call.kind)).collect();
+    let mut before: Vec<(&str, &[Piece])> = Vec::new();
+    for (call, key) in calls.iter().zip(&keys) {
+        rules::check_against(key, &call.items[0], &before)?;
+        before.extend(call.items.iter().map(|item| (key.as_str(), &item[..])));
     }
     Ok(calls)
 }

@@ -8,6 +8,7 @@ mod file;
 pub(crate) mod grammar;
 mod load;
 pub(crate) mod pattern;
+mod rules;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -197,6 +198,9 @@ impl Format {
         if !self.spec.calls.is_empty() {
             losses.push("call ids: numbered `call_0…` in order, results answer calls in order");
             losses.push("a result's name: it takes the kind of the call that it answers");
+        }
+        if self.spec.calls.is_empty() && self.has_role(Role::Tool) {
+            losses.push("the call that a result answers: its `tool_call_id`");
         }
         if self.spec.tools.is_some() {
             losses.push("`tools`: come back as the system message that declares them");

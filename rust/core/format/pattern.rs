@@ -69,6 +69,11 @@ pub(crate) fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-')
 }
 
+/// Whether a text is white space only, as `{~}` reads it.
+pub(crate) fn is_white(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_whitespace())
+}
+
 /// One piece of a pattern, in order of writing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
@@ -146,11 +151,17 @@ fn parse_into<'a>(
     }
 }
 
+/// The longest name, or names, in braces.
+const MAX_HOLE_BYTES: usize = 256;
+
 /// The hole that `rest` begins with, if it begins with one, and what follows it.
 fn hole(rest: &str) -> Result<Option<(Piece, &str)>, String> {
-    let Some((inside, after)) = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) else {
+    let Some(rest) = rest.strip_prefix('{') else { return Ok(None) };
+    // Names are short: a brace far away closes something else.
+    let Some(end) = rest.bytes().take(MAX_HOLE_BYTES).position(|byte| byte == b'}') else {
         return Ok(None);
     };
+    let (inside, after) = (&rest[..end], &rest[end + 1..]);
     let piece = match inside {
         "~" => Piece::Space,
         "/" => Piece::Cut,

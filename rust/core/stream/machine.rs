@@ -1,5 +1,7 @@
 //! The machine itself: what is certain, what is tentative, and what each id does to it.
 
+use std::collections::VecDeque;
+
 use super::header::{Decision, Header, Held, HeldItem, RuleOf};
 use super::pending::Pending;
 use super::{FIRST, PROMPT};
@@ -91,6 +93,14 @@ pub(super) struct Reader<'a> {
     pub(super) codec: &'a Codec,
     pub(super) machine: &'a mut Machine,
     pub(super) out: &'a mut Vec<Event>,
+    /// What is to be read next: held items whose marker was none come here again.
+    queue: VecDeque<HeldItem>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(codec: &'a Codec, machine: &'a mut Machine, out: &'a mut Vec<Event>) -> Self {
+        Self { codec, machine, out, queue: VecDeque::new() }
+    }
 }
 
 impl Machine {
@@ -105,12 +115,6 @@ impl Machine {
             covered: FIRST,
             resumed: None,
         }
-    }
-
-    /// In the text of an assistant's turn, which is row `row` of the table.
-    pub(super) fn in_turn(row: usize) -> Self {
-        let turn = Some(Turn { row, actions: 0, told: false });
-        Self { place: Place::Text, turn, begun: true, ..Self::at_start() }
     }
 
     /// The prompt has been read: positions count from here.
@@ -180,19 +184,42 @@ impl Reader<'_> {
     // Input: first what is tentative, then the place.
 
     pub(super) fn input(&mut self, item: HeldItem) {
-        match item {
-            HeldItem::Text { text, first, at } => self.text(Piece { text: &text, first, at }),
-            item if self.machine.tentative.is_some() => self.tentative(item),
-            HeldItem::Control { id, at } => self.control(id, at),
-            HeldItem::Unknown { text, at } => self.unknown(text, at),
-        }
+        self.queue.push_back(item);
+        self.drain();
     }
 
     pub(super) fn text(&mut self, piece: Piece<'_>) {
-        if self.machine.tentative.is_some() {
-            let Piece { text, first, at } = piece;
-            return self.tentative(HeldItem::Text { text: text.to_owned(), first, at });
+        if self.machine.tentative.is_none() {
+            return self.text_of_place(piece);
         }
+        let Piece { text, first, at } = piece;
+        self.input(HeldItem::Text { text: text.to_owned(), first, at });
+    }
+
+    fn drain(&mut self) {
+        while let Some(item) = self.queue.pop_front() {
+            if self.machine.tentative.is_some() {
+                self.tentative(item);
+                continue;
+            }
+            match item {
+                HeldItem::Text { text, first, at } => {
+                    self.text_of_place(Piece { text: &text, first, at });
+                }
+                HeldItem::Control { id, at } => self.control(id, at),
+                HeldItem::Unknown { text, at } => self.unknown(text, at),
+            }
+        }
+    }
+
+    /// Reads items before what is queued already.
+    fn again(&mut self, items: Vec<HeldItem>) {
+        for item in items.into_iter().rev() {
+            self.queue.push_front(item);
+        }
+    }
+
+    fn text_of_place(&mut self, piece: Piece<'_>) {
         match self.machine.place {
             Place::Outside => self.text_outside(piece),
             Place::Text => self.text_of_turn(piece),
@@ -327,7 +354,7 @@ impl Reader<'_> {
             };
             let held = Held::default();
             self.machine.tentative = Some(Tentative { held, phase: Phase::Header(header) });
-            return self.tentative(HeldItem::Control { id, at });
+            return self.again(vec![HeldItem::Control { id, at }]);
         }
         match &self.machine.place {
             Place::Source { item, .. } | Place::Call { item, .. }
@@ -337,7 +364,7 @@ impl Reader<'_> {
             }
             Place::Outside => {
                 self.machine.pending.clear();
-                if grammar.begins(id) && !self.machine.begun {
+                if (grammar.begins(id) && !self.machine.begun) || grammar.ends(id) {
                     return;
                 }
             }
@@ -447,9 +474,7 @@ impl Reader<'_> {
                         self.machine.place = Place::Source { item, language };
                     }
                 }
-                for item in rest {
-                    self.input(item);
-                }
+                self.again(rest);
             }
         }
     }
@@ -458,15 +483,13 @@ impl Reader<'_> {
     fn reject(&mut self) {
         let Some(tentative) = self.machine.tentative.take() else { return };
         self.flush_text();
-        for (nth, item) in tentative.held.into_items().into_iter().enumerate() {
-            match item {
-                HeldItem::Control { id, at } if nth == 0 => {
-                    let spelling = self.spelling(id);
-                    self.notice(NoticeKind::Malformed, spelling, None, at);
-                }
-                item => self.input(item),
-            }
+        let mut held = tentative.held.into_items();
+        if let Some(HeldItem::Control { id, at }) = held.first() {
+            let spelling = self.spelling(*id);
+            self.notice(NoticeKind::Malformed, spelling, None, *at);
+            held.remove(0);
         }
+        self.again(held);
     }
 
     /// A turn begins while one is open: it ends before `opener`.
@@ -510,7 +533,7 @@ impl Reader<'_> {
                 if self.codec.grammar().items[item].rule.closer.ids.contains(id));
             if closes && self.has_tentative_arguments() {
                 self.confirm_call(None);
-                return self.input(input);
+                return self.again(vec![input]);
             }
             if let Some(tentative) = &mut self.machine.tentative {
                 tentative.held.push(input);
@@ -526,7 +549,7 @@ impl Reader<'_> {
             let Some(Tentative { phase: Phase::Call { scanner, arguments, odd, .. }, .. }) =
                 &mut self.machine.tentative
             else {
-                return self.text(piece);
+                return self.text_of_place(piece);
             };
             let Some(keys) = codec.object_of(item) else { return };
             let (taken, step) = scanner.step(piece.text, keys);
@@ -587,6 +610,7 @@ impl Reader<'_> {
                 Phase::Call { scanner, .. } if scanner.has_arguments() => self.confirm_call(None),
                 Phase::Call { .. } => self.reject(),
             }
+            self.drain();
         }
         let last = index.saturating_sub(1);
         self.out.extend(self.machine.take_resumed());

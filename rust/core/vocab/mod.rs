@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use aho_corasick::{AhoCorasick, MatchKind};
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use crate::bpe::{Bpe, SPACE_MARK, Scratch};
 use crate::decode::{Spelling, TextDecoder};
@@ -247,24 +247,49 @@ impl Vocab {
         self.token(id).map(|(_, bytes)| bytes).ok_or_else(|| self.unknown_id(id))
     }
 
-    /// Which of `groups` of spellings name no token of this vocabulary.
-    pub(crate) fn missing(&self, groups: &[Vec<String>]) -> Vec<usize> {
-        let is_missing = |&at: &usize| groups[at].iter().all(|s| self.id_of(s).is_none());
-        (0..groups.len()).filter(is_missing).collect()
+    /// Per group of spellings the ids that they name.
+    pub(crate) fn ids_of(&self, groups: &[Vec<String>]) -> Vec<Vec<TokenId>> {
+        let tokens = &self.inner.tokens;
+        let known = |spelling: &String| self.inner.control.contains_key(spelling);
+        // What is no control token yet may be an ordinary piece: one pass finds all of them.
+        let mut ordinary: HashMap<&[u8], Option<TokenId>> =
+            groups.iter().flatten().filter(|s| !known(s)).map(|s| (s.as_bytes(), None)).collect();
+        if !ordinary.is_empty() {
+            for id in 0..tokens.len() as TokenId {
+                if let Some((TokenKind::Text, bytes)) = tokens.get(id)
+                    && let Some(found) = ordinary.get_mut(bytes)
+                {
+                    found.get_or_insert(id);
+                }
+            }
+        }
+        let id_of = |spelling: &String| {
+            let ordinary = || ordinary.get(spelling.as_bytes()).copied().flatten();
+            self.inner.control.get(spelling).copied().or_else(ordinary)
+        };
+        let ids = |group: &Vec<String>| {
+            let mut ids: Vec<TokenId> = group.iter().filter_map(id_of).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            ids
+        };
+        groups.iter().map(ids).collect()
     }
 
     /// The control tokens that `groups` of spellings name, and the vocabulary in which all spellings
     /// of a group are aliases of its id.
     pub(crate) fn with_aliases(&self, groups: &[Vec<String>]) -> Result<(Self, Vec<ControlId>)> {
         let mut ids = Vec::with_capacity(groups.len());
-        for group in groups {
-            let mut known: Vec<TokenId> = group.iter().filter_map(|s| self.id_of(s)).collect();
-            known.dedup();
+        for (group, known) in groups.iter().zip(self.ids_of(groups)) {
+            let spellings = || group.join("`, `");
             let [id] = known[..] else {
-                let spellings = group.join("`, `");
-                let problem = format!("`{spellings}` name ids {known:?}, expected one");
+                let problem = format!("`{}` name ids {known:?}, expected one", spellings());
                 return Err(Error::vocab("control", problem));
             };
+            if ids.contains(&id) {
+                let problem = format!("`{}` name id {id}, which has another name", spellings());
+                return Err(Error::vocab("control", problem));
+            }
             ids.push(id);
         }
         let vocab = self.without_text(&ids)?.with_groups(groups, &ids);
@@ -287,15 +312,6 @@ impl Vocab {
             tokens: inner.tokens.clone(),
             control,
             aliases,
-        })
-    }
-
-    /// The id of a token with this spelling: a control token's, or an ordinary piece's.
-    fn id_of(&self, spelling: &str) -> Option<TokenId> {
-        let tokens = &self.inner.tokens;
-        self.inner.control.get(spelling).copied().or_else(|| {
-            (0..tokens.len() as TokenId)
-                .find(|&id| tokens.get(id) == Some((TokenKind::Text, spelling.as_bytes())))
         })
     }
 

@@ -169,8 +169,7 @@ impl Codec {
     /// The ids that open an assistant's turn.
     #[getter]
     fn generation_prompt_ids<'py>(&self, py: Python<'py>) -> PyResult<IntList<'py>> {
-        let ids = self.inner.generation_prompt_ids().map_err(raise)?;
-        Ok(IntList(pyo3::types::PyList::new(py, ids)?))
+        Ok(IntList(pyo3::types::PyList::new(py, self.inner.generation_prompt())?))
     }
 
     /// Messages to ids.
