@@ -64,10 +64,14 @@ impl TextDecoder {
         self.pending_len > 0
     }
 
-    /// The characters that `token` finishes.
-    pub(crate) fn push(&mut self, mut token: &[u8]) -> &str {
-        if self.at_start {
-            self.at_start = false;
+    /// A control token came: a new text begins.
+    pub(crate) fn begin_text(&mut self) {
+        self.at_start = self.prefixed;
+    }
+
+    /// The characters that a token finishes.
+    pub(crate) fn push(&mut self, kind: TokenKind, mut token: &[u8]) -> &str {
+        if std::mem::take(&mut self.at_start) && kind == TokenKind::Text {
             token = token.strip_prefix(b" ").unwrap_or(token);
         }
         self.text.clear();
@@ -98,9 +102,8 @@ impl TextDecoder {
         &self.text
     }
 
-    /// Ends a text: what is left of an unfinished character comes out replaced.
+    /// What is left of an unfinished character comes out replaced.
     pub(crate) fn flush(&mut self) -> Option<&'static str> {
-        self.at_start = self.prefixed;
         (std::mem::take(&mut self.pending_len) > 0).then_some("\u{FFFD}")
     }
 }
@@ -112,7 +115,7 @@ fn is_unfinished(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::TextDecoder;
+    use super::{TextDecoder, TokenKind};
     use proptest::prelude::*;
 
     fn decode(bytes: &[u8], cuts: &[usize]) -> String {
@@ -120,7 +123,7 @@ mod tests {
         let mut text = String::new();
         let mut start = 0;
         for &cut in cuts.iter().chain([&bytes.len()]) {
-            text.push_str(decoder.push(&bytes[start..cut]));
+            text.push_str(decoder.push(TokenKind::Text, &bytes[start..cut]));
             start = cut;
         }
         text.push_str(decoder.flush().unwrap_or_default());

@@ -207,7 +207,10 @@ impl Encoding {
         let mut mask = Vec::with_capacity(self.ids.len());
         for (start, end) in self.offsets() {
             while turns.next_if(|turn| turn.end < end || turn.end <= start).is_some() {}
-            mask.push(u8::from(turns.peek().is_some_and(|turn| turn.start < end)));
+            // A dummy prefix covers nothing: it belongs to the text that it begins.
+            let begins =
+                |turn: &&Range<usize>| turn.start < end || (start == end && turn.start == end);
+            mask.push(u8::from(turns.peek().is_some_and(begins)));
         }
         mask
     }

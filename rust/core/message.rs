@@ -258,7 +258,12 @@ pub(crate) fn read_tools<N: Node>(tools: &N, format: &Format) -> Result<Option<S
         view if view.is_absent() => return Ok(None),
         View::Text(text) if text.is_empty() => return Ok(None),
         View::List(functions) => functions,
-        view => return view.text("tools").map(Some),
+        View::Text(text) => return Ok(Some(text)),
+        View::Surrogate => return Err(Error::message("tools", SURROGATE)),
+        view => {
+            let problem = format!("is {}, expected a list of dicts, or a string", view.kind());
+            return Err(Error::message("tools", problem));
+        }
     };
     let unwrapped: Vec<N> = functions
         .into_iter()
@@ -276,12 +281,25 @@ fn unwrap_tool<N: Node>(tool: N, path: &str, format: &Format) -> Result<N> {
     if !format.unwraps_tools() {
         return Ok(tool);
     }
-    let is_key = |key: &N, word: &str| matches!(key.view(), View::Text(text) if text == word);
-    let function = members.into_iter().find(|(key, _)| is_key(key, "function"));
-    match function {
-        Some((_, function)) if matches!(function.view(), View::Map(_)) => Ok(function),
-        Some(_) => Err(Error::message(format!("{path}.function"), "is expected to be a dict")),
-        None => Ok(tool),
+    let mut function = None;
+    let mut odd = None;
+    for (key, value) in members {
+        match key.view() {
+            View::Text(key) if key == "function" => function = Some(value),
+            View::Text(key) if key != "type" && !value.view().is_absent() => odd = Some(key),
+            _ => {}
+        }
+    }
+    match (function, odd) {
+        (None, _) => Ok(tool),
+        (Some(_), Some(key)) => {
+            Err(unknown_key(&format!("{path}.{key}"), "a tool beside `function`", "`type`"))
+        }
+        (Some(function), None) if matches!(function.view(), View::Map(_)) => Ok(function),
+        (Some(function), None) => {
+            let problem = format!("is {}, expected a dict", function.view().kind());
+            Err(Error::message(format!("{path}.function"), problem))
+        }
     }
 }
 

@@ -132,10 +132,12 @@ impl Stream {
 
     /// Does `work`, and keeps the events it makes where the stream keeps its message.
     fn telling(&mut self, out: &mut Vec<Event>, work: impl FnOnce(&mut Self, &mut Vec<Event>)) {
+        let resumed = self.machine.take_resumed();
         if self.kept.is_none() {
+            out.extend(resumed);
             return work(self, out);
         }
-        let mut events = Vec::new();
+        let mut events: Vec<Event> = resumed.into_iter().collect();
         work(self, &mut events);
         if let Some(kept) = &mut self.kept {
             for event in &events {
@@ -165,12 +167,11 @@ impl Stream {
 
     fn step(&mut self, id: TokenId, out: &mut Vec<Event>) {
         let at = self.next_position();
-        out.extend(self.machine.take_resumed());
         let item = match self.codec.vocab().token(id) {
-            Some((TokenKind::Text | TokenKind::Byte, bytes)) => {
+            Some((kind @ (TokenKind::Text | TokenKind::Byte), bytes)) => {
                 let was_pending = self.decoder.is_pending();
                 let first = if was_pending { self.char_start } else { at };
-                let text = self.decoder.push(bytes);
+                let text = self.decoder.push(kind, bytes);
                 let finished = !text.is_empty();
                 if finished {
                     let (codec, machine) = (&self.codec, &mut self.machine);
@@ -185,6 +186,9 @@ impl Stream {
             _ => HeldItem::Unknown { text: id.to_string(), at },
         };
         self.end_text(at, out);
+        if matches!(item, HeldItem::Control { .. }) {
+            self.decoder.begin_text();
+        }
         self.reader(out).input(item);
     }
 }

@@ -18,8 +18,8 @@ pub(crate) enum Step {
     Name(String),
     /// The stretch is part of the arguments.
     Arguments,
-    /// A member that calls do not have, or have already had; or what is no JSON.
-    Notice(NoticeKind, String),
+    /// A member that calls do not have, or have already had; or what is no JSON; and where it began.
+    Notice(NoticeKind, String, u32),
     /// This is no call: told once, from then on everything is [`NoticeKind::Malformed`].
     Broken,
 }
@@ -44,8 +44,9 @@ enum State {
 pub(crate) struct CallScanner {
     state: State,
     lexer: Lexer,
-    /// The member being read, from its key on, until it is known what it is.
+    /// The member being read, from its key on, until it is known what it is; and where it began.
     raw: String,
+    raw_first: u32,
     /// Where the value of that member begins.
     value_at: usize,
     has_name: bool,
@@ -59,6 +60,7 @@ impl CallScanner {
             state: State::Start,
             lexer: Lexer::default(),
             raw: String::new(),
+            raw_first: 0,
             value_at: 0,
             has_name: false,
             arguments: None,
@@ -79,14 +81,18 @@ impl CallScanner {
         }
     }
 
-    /// What is held and will not be finished.
-    pub(crate) fn finish(&mut self) -> Option<String> {
+    /// What is held and will not be finished, and where it began.
+    pub(crate) fn finish(&mut self) -> Option<(String, u32)> {
         let held = std::mem::take(&mut self.raw);
-        (!held.is_empty()).then_some(held)
+        (!held.is_empty()).then_some((held, self.raw_first))
     }
 
-    /// Reads a stretch of `text` that is one thing: how many bytes it took, and what it is.
-    pub(crate) fn step(&mut self, text: &str, keys: &ObjectSpec) -> (usize, Step) {
+    /// Reads a stretch of `text` that is one thing: how many bytes it took, and what it is. `first` is
+    /// the position of its first character.
+    pub(crate) fn step(&mut self, text: &str, first: u32, keys: &ObjectSpec) -> (usize, Step) {
+        if self.raw.is_empty() {
+            self.raw_first = first;
+        }
         match self.state {
             State::Key => self.key(text),
             State::Value => self.value(text, keys),
@@ -105,8 +111,7 @@ impl CallScanner {
     fn structure(&mut self, text: &str) -> (usize, Step) {
         let spaces = text.bytes().take_while(|&byte| json::is_space(byte)).count();
         let Some(&byte) = text.as_bytes().get(spaces) else {
-            self.keep(text);
-            return (text.len(), Step::More);
+            return (text.len(), self.keep(text));
         };
         let next = match (&self.state, byte) {
             (State::Start, b'{') | (State::After, b',') => State::KeyOrEnd,
@@ -123,7 +128,10 @@ impl CallScanner {
                 self.state = State::Key;
                 return (spaces, Step::More);
             }
-            State::Value => self.keep(&text[..=spaces]),
+            State::Value => {
+                self.state = next;
+                return (spaces + 1, self.keep(&text[..=spaces]));
+            }
             _ => {}
         }
         self.state = next;
@@ -131,10 +139,11 @@ impl CallScanner {
     }
 
     /// Between a key and its value, everything is part of the member.
-    fn keep(&mut self, text: &str) {
+    fn keep(&mut self, text: &str) -> Step {
         if matches!(self.state, State::Colon | State::Value) {
             self.raw.push_str(text);
         }
+        if self.raw.len() > HEAD_LIMIT { self.broken() } else { Step::More }
     }
 
     fn key(&mut self, text: &str) -> (usize, Step) {
@@ -153,8 +162,7 @@ impl CallScanner {
     fn value(&mut self, text: &str, keys: &ObjectSpec) -> (usize, Step) {
         let spaces = text.bytes().take_while(|&byte| json::is_space(byte)).count();
         if spaces > 0 {
-            self.raw.push_str(&text[..spaces]);
-            return (spaces, Step::More);
+            return (spaces, self.keep(&text[..spaces]));
         }
         let quoted = &self.raw[..self.value_at];
         let key = json::unescape(quoted.get(1..quoted.len() - 1).unwrap_or_default());
@@ -207,7 +215,7 @@ impl CallScanner {
         self.raw.push_str(&text[..taken]);
         if end.is_some() {
             self.state = State::After;
-            return (taken, Step::Notice(kind, std::mem::take(&mut self.raw)));
+            return (taken, Step::Notice(kind, std::mem::take(&mut self.raw), self.raw_first));
         }
         (taken, self.overflow(kind))
     }
@@ -217,7 +225,7 @@ impl CallScanner {
         if self.raw.len() < HEAD_LIMIT {
             return Step::More;
         }
-        Step::Notice(kind, std::mem::take(&mut self.raw))
+        Step::Notice(kind, std::mem::take(&mut self.raw), self.raw_first)
     }
 
     fn broken(&mut self) -> Step {

@@ -66,6 +66,14 @@ impl Spec {
         let items = calls.iter().flat_map(|call| call.items.iter());
         let openers: Vec<&Piece> =
             rows.iter().map(|row| &row.pieces).chain(items).filter_map(|row| row.first()).collect();
+        for row in &rows {
+            rules::check_closers(&row.key, &row.pieces, &openers)?;
+        }
+        for call in &calls {
+            for item in &call.items {
+                rules::check_closers(&format!("call.{}.item", call.kind), item, &openers)?;
+            }
+        }
         let begin = patterns.pieces("begin", &file.begin, &[])?;
         rules::check_frame("begin", &begin, &openers)?;
         let end = patterns.pieces("end", &file.end, &[])?;

@@ -129,10 +129,12 @@ impl Format {
             let mut known: Vec<&str> = Self::names().collect();
             known.sort_by_key(|known| distance(known, name));
             known.truncate(3);
-            let problem = format!(
-                "there is no built-in format of this name; near it: `{}`",
-                known.join("`, `")
-            );
+            let known = known.join("`, `");
+            let mut problem =
+                format!("there is no built-in format of this name; near it: `{known}`");
+            if name.contains(['/', '\\', '.']) {
+                problem.push_str("; a file is read by `Format.load`");
+            }
             return Err(Error::Format { file: name.into(), key: String::new(), problem });
         };
         Self::parse(name, text)
@@ -194,8 +196,11 @@ impl Format {
 
     /// What a conversation loses on a round trip, computed from the table: a sentence each.
     pub fn losses(&self) -> Vec<&'static str> {
-        let mut losses = Vec::new();
+        let mut losses = vec!["content given as parts: comes back joined"];
         if !self.spec.calls.is_empty() {
+            losses.push(
+                "arguments: without the white space around them, as JSON text if given as a dict",
+            );
             losses.push("call ids: numbered `call_0…` in order, results answer calls in order");
             losses.push("a result's name: it takes the kind of the call that it answers");
         }

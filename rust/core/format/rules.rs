@@ -147,16 +147,30 @@ fn check_tail(key: &str, text: &Piece, tail: &[Piece]) -> Checked<()> {
     Ok(())
 }
 
+/// Whether one of `names` opens a turn or a call.
+fn opens(names: &[String], openers: &[&Piece]) -> bool {
+    openers.iter().any(|opener| {
+        matches!(opener, Piece::Control(open) if open.iter().any(|name| names.contains(name)))
+    })
+}
+
+/// Checks that what closes the text of a row opens nothing.
+pub(super) fn check_closers(key: &str, pieces: &[Piece], openers: &[&Piece]) -> Checked<()> {
+    for piece in &pieces[head_len(pieces)..] {
+        if let Piece::Control(names) = piece
+            && opens(names, openers)
+        {
+            return wrong(key, "is closed by a token that opens a turn or a call");
+        }
+    }
+    Ok(())
+}
+
 /// Checks what stands around a conversation: control tokens that open nothing, and white space.
 pub(super) fn check_frame(key: &str, pieces: &[Piece], openers: &[&Piece]) -> Checked<()> {
-    let opens = |names: &Vec<String>| {
-        openers.iter().any(|opener| {
-            matches!(opener, Piece::Control(open) if open.iter().any(|name| names.contains(name)))
-        })
-    };
     for piece in pieces {
         match piece {
-            Piece::Control(names) if opens(names) => {
+            Piece::Control(names) if opens(names, openers) => {
                 return wrong(key, "has a token that opens a turn or a call");
             }
             Piece::Literal(text) if !is_white(text) => {

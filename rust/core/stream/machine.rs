@@ -67,12 +67,26 @@ struct Tentative {
 enum Phase {
     /// Which pattern it is.
     Header(Header),
-    /// A call whose name has not come; its arguments, and members that calls do not have.
-    Call { item: usize, scanner: CallScanner, arguments: Pending, odd: Vec<Odd> },
+    /// A call whose name has not come.
+    Call { item: usize, scanner: CallScanner, waiting: Vec<Waiting> },
 }
 
-/// A notice that waits for its action, and the position of its last id.
-type Odd = (NoticeKind, String, u32);
+/// What waits for its action to begin, in order.
+#[derive(Debug, Clone)]
+enum Waiting {
+    Arguments(Pending),
+    Notice { kind: NoticeKind, text: String, first: u32, at: u32 },
+}
+
+impl Waiting {
+    /// The position where it began.
+    fn first(&self) -> u32 {
+        match self {
+            Self::Arguments(pending) => pending.first(),
+            Self::Notice { first, .. } => *first,
+        }
+    }
+}
 
 #[derive(Debug, Clone)]
 pub(super) struct Machine {
@@ -84,6 +98,8 @@ pub(super) struct Machine {
     begun: bool,
     /// Ids before this position are in the range of some event.
     covered: u32,
+    /// Where the last event began: none begins before it, nor in the prompt.
+    started: u32,
     /// An action that the prompt left open, told again when the stream begins.
     resumed: Option<EventKind>,
 }
@@ -113,13 +129,14 @@ impl Machine {
             pending: Pending::default(),
             begun: false,
             covered: FIRST,
+            started: FIRST,
             resumed: None,
         }
     }
 
     /// The prompt has been read: positions count from here.
     pub(super) fn after_prompt(&mut self) {
-        self.covered = FIRST;
+        (self.started, self.covered) = (FIRST, FIRST);
         self.resume();
     }
 
@@ -151,9 +168,9 @@ impl Reader<'_> {
     }
 
     fn tell_until(&mut self, kind: EventKind, start: u32, end: u32) {
-        self.machine.covered = end;
-        // What began in the prompt begins at the stream's first id.
-        let event = Event { kind, tokens: start.max(FIRST) - FIRST..end - FIRST };
+        let start = start.max(self.machine.started);
+        (self.machine.started, self.machine.covered) = (start, end);
+        let event = Event { kind, tokens: start - FIRST..end - FIRST };
         let rest = match self.out.last_mut() {
             Some(last) => last.join(event),
             None => Err(event),
@@ -291,14 +308,16 @@ impl Reader<'_> {
             let codec = self.codec;
             let Place::Call { item, scanner, name } = &mut self.machine.place else { return };
             let Some(keys) = codec.object_of(*item) else { return };
-            let (taken, step) = scanner.step(piece.text, keys);
+            let (taken, step) = scanner.step(piece.text, piece.first, keys);
             let stretch = piece.to(taken);
             piece = piece.from(taken);
             match step {
                 Step::More | Step::Broken => {}
                 Step::Name(found) => *name = Some(found),
                 Step::Arguments => self.delta(stretch.text.to_owned(), stretch.first, stretch.at),
-                Step::Notice(kind, text) => self.notice(kind, text, None, stretch.at),
+                Step::Notice(kind, text, first) => {
+                    self.notice(kind, text, Some(first), stretch.at);
+                }
             }
         }
     }
@@ -329,8 +348,9 @@ impl Reader<'_> {
             Place::Call { scanner, name, .. } => {
                 let complete = scanner.is_complete();
                 let name = name.clone();
-                if let Some(held) = scanner.finish() {
-                    self.notice(NoticeKind::Malformed, held, None, last.saturating_sub(1));
+                if let Some((held, first)) = scanner.finish() {
+                    let last = last.saturating_sub(1).max(first);
+                    self.notice(NoticeKind::Malformed, held, Some(first), last);
                 }
                 (complete, name)
             }
@@ -464,8 +484,8 @@ impl Reader<'_> {
                         self.machine.begun = true;
                     }
                     RuleOf::Item(item) if self.codec.object_of(item).is_some() => {
-                        let (scanner, arguments) = (CallScanner::new(), Pending::default());
-                        tentative.phase = Phase::Call { item, scanner, arguments, odd: Vec::new() };
+                        let (scanner, waiting) = (CallScanner::new(), Vec::new());
+                        tentative.phase = Phase::Call { item, scanner, waiting };
                         self.machine.tentative = Some(tentative);
                     }
                     RuleOf::Item(item) => {
@@ -546,20 +566,31 @@ impl Reader<'_> {
         }
         while !piece.text.is_empty() {
             let codec = self.codec;
-            let Some(Tentative { phase: Phase::Call { scanner, arguments, odd, .. }, .. }) =
+            let Some(Tentative { phase: Phase::Call { scanner, waiting, .. }, .. }) =
                 &mut self.machine.tentative
             else {
                 return self.text_of_place(piece);
             };
             let Some(keys) = codec.object_of(item) else { return };
-            let (taken, step) = scanner.step(piece.text, keys);
+            let (taken, step) = scanner.step(piece.text, piece.first, keys);
             let stretch = piece.to(taken);
             piece = piece.from(taken);
             match step {
                 Step::More => {}
                 Step::Name(name) => self.confirm_call(Some((name, stretch.at))),
-                Step::Arguments => arguments.push(stretch),
-                Step::Notice(kind, text) => odd.push((kind, text, stretch.at)),
+                Step::Arguments => {
+                    if !matches!(waiting.last(), Some(Waiting::Arguments(_))) {
+                        waiting.push(Waiting::Arguments(Pending::default()));
+                    }
+                    if let Some(Waiting::Arguments(arguments)) = waiting.last_mut() {
+                        arguments.push(stretch);
+                    }
+                }
+                Step::Notice(kind, text, first) => {
+                    waiting.push(Waiting::Notice { kind, text, first, at: stretch.at });
+                }
+                // With its arguments begun it is a call all the same, if one without a name.
+                Step::Broken if scanner.has_arguments() => self.confirm_call(None),
                 Step::Broken => return self.reject(),
             }
             if let Some(Tentative { held, .. }) = &self.machine.tentative
@@ -580,21 +611,28 @@ impl Reader<'_> {
 
     /// The call is one: with its name and where that ended, or without as its arguments grow long.
     fn confirm_call(&mut self, name: Option<(String, u32)>) {
-        let Some(Tentative { held, phase: Phase::Call { item, scanner, mut arguments, odd } }) =
+        let Some(Tentative { held, phase: Phase::Call { item, scanner, waiting } }) =
             self.machine.tentative.take()
         else {
             return;
         };
-        let (opener, last) = held.bounds();
-        let (name, last) = name.map_or((None, opener), |(name, at)| (Some(name), at.min(last)));
+        let (opener, _) = held.bounds();
+        let (name, name_at) = name.map_or((None, opener), |(name, at)| (Some(name), at));
+        // What waited comes after the start, so the start ends where that begins.
+        let before = waiting.first().map(|first| first.first().saturating_sub(1).max(opener));
+        let last = before.map_or(name_at, |before| before.min(name_at));
         self.open_action(opener, ActionKind::Function, name.clone(), last);
         self.machine.place = Place::Call { item, scanner, name };
-        for (kind, text, at) in odd {
-            self.notice(kind, text, None, at);
-        }
-        let (text, first, at) = arguments.take_all();
-        if !text.is_empty() {
-            self.delta(text, first, at);
+        for waited in waiting {
+            match waited {
+                Waiting::Arguments(mut arguments) => {
+                    let (text, first, at) = arguments.take_all();
+                    self.delta(text, first, at);
+                }
+                Waiting::Notice { kind, text, first, at } => {
+                    self.notice(kind, text, Some(first), at);
+                }
+            }
         }
     }
 
@@ -613,7 +651,6 @@ impl Reader<'_> {
             self.drain();
         }
         let last = index.saturating_sub(1);
-        self.out.extend(self.machine.take_resumed());
         if self.machine.turn.is_some() {
             self.end_action(self.machine.covered.saturating_sub(1));
             self.end_text();

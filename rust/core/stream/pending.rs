@@ -31,6 +31,11 @@ impl Pending {
         }
     }
 
+    /// The position where it began.
+    pub(super) fn first(&self) -> u32 {
+        self.marks.first().map_or(0, |mark| mark.first)
+    }
+
     pub(super) fn clear(&mut self) {
         self.text.clear();
         self.marks.clear();
@@ -51,8 +56,12 @@ impl Pending {
     /// Adds text; what cannot be part of `suffix` at its end comes out.
     pub(super) fn push_until(&mut self, piece: Piece<'_>, suffix: &Suffix) -> Option<Stretch> {
         self.push(piece);
-        let held = held_from(&self.text, suffix);
-        let held = if self.text.len() - held > HEAD_LIMIT { self.text.len() } else { held };
+        let mut held = held_from(&self.text, suffix);
+        if self.text.len() - held > HEAD_LIMIT {
+            // Too much white space to be the pattern's; the end of it may begin the pattern's.
+            let literal = Suffix { literal: suffix.literal.clone(), space: false };
+            held = held_from(&self.text, &literal);
+        }
         (held > 0).then(|| self.take(held))
     }
 
@@ -66,7 +75,7 @@ impl Pending {
         let of = |byte: usize, marks: &[Mark]| {
             marks.iter().rev().find(|mark| mark.start <= byte).copied()
         };
-        let first = self.marks.first().map_or(0, |mark| mark.first);
+        let first = self.first();
         let last = of(bytes.saturating_sub(1), &self.marks).map_or(0, |mark| mark.at);
         let rest = self.text.split_off(bytes);
         let taken = std::mem::replace(&mut self.text, rest);

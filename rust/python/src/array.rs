@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
-use pyo3::exceptions::{PyBufferError, PyIndexError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyByteArray, PyBytes, PyList, PySlice, PyString, PyTuple, PyType};
@@ -124,14 +124,16 @@ impl IntArray {
             let picked = items.pick((0..span.slicelength).map(|n| nth(n).cast_unsigned()));
             return Ok(Bound::new(py, Self::new(picked))?.into_any());
         }
-        let index: isize = index
-            .extract()
-            .map_err(|_| PyTypeError::new_err("IntArray indices must be integers or slices"))?;
+        let out_of_range = || PyIndexError::new_err("IntArray index out of range");
+        let index: isize = index.extract().map_err(|error: PyErr| {
+            if error.is_instance_of::<PyOverflowError>(py) {
+                return out_of_range();
+            }
+            PyTypeError::new_err("IntArray indices must be integers or slices")
+        })?;
         let at = if index < 0 { index + items.len().cast_signed() } else { index };
-        let item = usize::try_from(at)
-            .ok()
-            .and_then(|at| items.get(at))
-            .ok_or_else(|| PyIndexError::new_err("IntArray index out of range"))?;
+        let item =
+            usize::try_from(at).ok().and_then(|at| items.get(at)).ok_or_else(out_of_range)?;
         Ok(item.into_pyobject(py)?.into_any())
     }
 
@@ -161,11 +163,14 @@ impl IntArray {
         if is_text || unsafe { ffi::PySequence_Check(other.as_ptr()) } == 0 {
             return Ok(py.NotImplemented().into_bound(py));
         }
-        if other.len()? != self.items.len() {
+        // What only looks like a sequence is none; items that are no ints make sequences differ.
+        let (Ok(len), Ok(items)) = (other.len(), other.try_iter()) else {
+            return Ok(py.NotImplemented().into_bound(py));
+        };
+        if len != self.items.len() {
             return Ok(answer(false));
         }
-        // Items that are no ints make the sequences differ; they are no error.
-        for (mine, theirs) in self.iter().zip(other.try_iter()?) {
+        for (mine, theirs) in self.iter().zip(items) {
             if !theirs?.extract::<i64>().is_ok_and(|theirs| mine == theirs) {
                 return Ok(answer(false));
             }

@@ -375,6 +375,9 @@ impl Codec {
     }
 }
 
+/// No batch is worth more threads than this.
+const MAX_THREADS: usize = 256;
+
 /// Conversations with less text are encoded without releasing the interpreter: it costs more.
 const DETACH_BYTES: usize = 4096;
 
@@ -387,7 +390,8 @@ impl Codec {
         threads: Option<usize>,
     ) -> Vec<chatcodec::Result<chatcodec::Encoding>> {
         let available = || std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = threads.unwrap_or_else(available).clamp(1, conversations.len().max(1));
+        let threads =
+            threads.unwrap_or_else(available).clamp(1, conversations.len().clamp(1, MAX_THREADS));
         let encode = |conversation: chatcodec::Result<Conversation>| {
             let (messages, tools) = conversation?;
             self.inner.encode(messages, tools.as_deref(), options)
@@ -408,7 +412,9 @@ impl Codec {
             }
         };
         let mut done = std::thread::scope(|scope| {
-            let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            // Where the system gives no more threads, fewer do the work.
+            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+            let workers: Vec<_> = (1..threads).map_while(spawn).collect();
             let mut done = work();
             for worker in workers {
                 match worker.join() {

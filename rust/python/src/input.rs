@@ -6,7 +6,9 @@ use chatcodec::TokenId;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{
+    PyAny, PyByteArray, PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple,
+};
 
 use crate::array::IntArray;
 use crate::encoding::Encoding;
@@ -100,6 +102,10 @@ fn from_buffer(obj: &Bound<'_, PyAny>) -> Option<PyResult<Ids>> {
         1 => {}
         _ => return Some(Err(PyValueError::new_err("ids must have one dimension"))),
     }
+    if matches!(buffer.format().to_bytes().first(), Some(b'>' | b'!')) {
+        // Of foreign byte order: its items know their values.
+        return None;
+    }
     if let Ok(typed) = buffer.as_typed::<i32>() {
         return Some(typed.to_vec(obj.py()).map(Ids::Many));
     }
@@ -158,7 +164,7 @@ impl<'py> FromPyObject<'_, 'py> for Ids {
         if let Ok(encoding) = obj.cast::<Encoding>() {
             return Ok(Self::Many(encoding.get().inner().ids().to_vec()));
         }
-        if obj.is_instance_of::<PyString>() {
+        if is_no_ids(&obj) {
             return Err(expected());
         }
         if let Some(ids) = from_buffer(&obj) {
@@ -174,6 +180,16 @@ impl<'py> FromPyObject<'_, 'py> for Ids {
         }
         Ok(builder.build())
     }
+}
+
+/// Text, bytes, and collections without order: iterable, but never ids.
+fn is_no_ids(obj: &Bound<'_, PyAny>) -> bool {
+    obj.is_instance_of::<PyString>()
+        || obj.is_instance_of::<PyBytes>()
+        || obj.is_instance_of::<PyByteArray>()
+        || obj.is_instance_of::<PyDict>()
+        || obj.is_instance_of::<PySet>()
+        || obj.is_instance_of::<PyFrozenSet>()
 }
 
 /// The text of a Python string; half of a surrogate pair is a `MessageError` at `path`.

@@ -2,7 +2,10 @@
 
 use chatcodec::{CallBody, Message, Node, View};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{
+    PyAny, PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PySequence,
+    PyString, PyTuple,
+};
 
 /// A Python value.
 pub(crate) struct Value<'py>(pub(crate) Bound<'py, PyAny>);
@@ -25,6 +28,9 @@ impl Node for Value<'_> {
         if let Ok(tuple) = value.cast::<PyTuple>() {
             return View::List(tuple.iter().map(Self).collect());
         }
+        if let Some(view) = abstract_view(value) {
+            return view;
+        }
         if let Ok(truth) = value.cast::<PyBool>() {
             return View::Bool(truth.is_true());
         }
@@ -41,6 +47,22 @@ impl Node for Value<'_> {
             Err(_) => View::Other(type_name(value)),
         }
     }
+}
+
+/// A mapping or a sequence that is neither of Python's own.
+fn abstract_view<'py>(value: &Bound<'py, PyAny>) -> Option<View<Value<'py>>> {
+    if value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>() {
+        return None;
+    }
+    if let Ok(mapping) = value.cast::<PyMapping>() {
+        let items = mapping.items().ok()?;
+        let members =
+            items.iter().map(|item| item.extract::<(Bound<'py, PyAny>, Bound<'py, PyAny>)>());
+        let members: Vec<_> = members.collect::<PyResult<_>>().ok()?;
+        return Some(View::Map(members.into_iter().map(|(k, v)| (Value(k), Value(v))).collect()));
+    }
+    let sequence = value.cast::<PySequence>().ok()?;
+    Some(View::List(sequence.to_list().ok()?.iter().map(Value).collect()))
 }
 
 fn type_name(value: &Bound<'_, PyAny>) -> String {

@@ -3,7 +3,7 @@
 use chatcodec::{Stream as CoreStream, TurnReason};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyAny, PyDict};
 
 use crate::array::IntArray;
 use crate::events::event_list;
@@ -48,7 +48,10 @@ impl Stream {
                 format!("reason={reason:?}, expected \"stop\", \"length\" or \"cancelled\"");
             PyValueError::new_err(message)
         };
-        let reason = TurnReason::parse(reason).filter(|&reason| reason != TurnReason::Implicit);
+        let is_engines = |reason: &TurnReason| {
+            matches!(reason, TurnReason::Stop | TurnReason::Length | TurnReason::Cancelled)
+        };
+        let reason = TurnReason::parse(reason).filter(is_engines);
         let mut events = Vec::new();
         self.inner.finish(reason.ok_or_else(expected)?, &mut events);
         event_list(py, events).map(EventList)
@@ -59,7 +62,17 @@ impl Stream {
         Self { inner: self.inner.clone() }
     }
 
-    /// The message so far; only with `keep=True`.
+    fn __copy__(&self) -> Self {
+        self.copy()
+    }
+
+    #[pyo3(signature = (_memo: "object"))]
+    fn __deepcopy__(&self, _memo: &Bound<'_, PyAny>) -> Self {
+        self.copy()
+    }
+
+    /// The message so far; only with `keep=True`. Of an action that the prompt began, it has what the
+    /// stream added.
     fn message<'py>(&self, py: Python<'py>) -> PyResult<MessageDict<'py>> {
         if !self.inner.keeps() {
             let message = "the stream keeps no message, expected `stream(keep=True)`; \

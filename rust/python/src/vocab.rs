@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use chatcodec::{Spelling, Vocab as CoreVocab};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBytes, PyDict, PyString, PyTuple};
 
@@ -123,7 +123,11 @@ impl Vocab {
     }
 
     /// The bytes of one token: its text, or a control token's spelling.
-    fn token_bytes<'py>(&self, py: Python<'py>, id: i32) -> PyResult<Bound<'py, PyBytes>> {
+    #[pyo3(signature = (id: "SupportsIndex"))]
+    fn token_bytes<'py>(&self, py: Python<'py>, id: Ids) -> PyResult<Bound<'py, PyBytes>> {
+        let [id] = *id.plain()? else {
+            return Err(PyTypeError::new_err("expected one id"));
+        };
         Ok(PyBytes::new(py, self.inner.token_bytes(id).map_err(raise)?))
     }
 
