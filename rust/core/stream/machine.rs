@@ -331,8 +331,9 @@ impl Reader<'_> {
         self.machine.turn.map_or(0, |turn| turn.actions.saturating_sub(1))
     }
 
-    /// Ends the action that is open, if one is; `last` is the position of what ends it.
-    fn end_action(&mut self, last: u32) {
+    /// Ends the action that is open, if one is; `last` is the position of what ends it, `closed` whether
+    /// that is a token that closes.
+    fn end_action(&mut self, last: u32, closed: bool) {
         let codec = self.codec;
         let (complete, name) = match &mut self.machine.place {
             Place::Source { item, language } => {
@@ -343,7 +344,9 @@ impl Reader<'_> {
                 if !whole && !text.is_empty() {
                     self.delta(text, first, at);
                 }
-                (whole, language)
+                // Without a fence, only a token can tell that the code is whole.
+                let complete = if suffix.literal.is_empty() { closed } else { whole };
+                (complete, language)
             }
             Place::Call { scanner, name, .. } => {
                 let complete = scanner.is_complete();
@@ -380,7 +383,7 @@ impl Reader<'_> {
             Place::Source { item, .. } | Place::Call { item, .. }
                 if grammar.items[*item].rule.closer.ids.contains(&id) =>
             {
-                return self.end_action(at);
+                return self.end_action(at, true);
             }
             Place::Outside => {
                 self.machine.pending.clear();
@@ -419,7 +422,7 @@ impl Reader<'_> {
 
     /// Closes the open turn at its closing token.
     fn close_turn(&mut self, at: u32) {
-        self.end_action(at.saturating_sub(1));
+        self.end_action(at.saturating_sub(1), true);
         self.end_text();
         let acted = matches!(self.machine.place, Place::AfterAction);
         let reason = if acted { TurnReason::Action } else { TurnReason::Stop };
@@ -527,8 +530,8 @@ impl Reader<'_> {
 
     fn end_action_before(&mut self, opener: u32) {
         match opener.checked_sub(1) {
-            Some(last) => self.end_action(last.max(self.machine.covered.saturating_sub(1))),
-            None => self.end_action(PROMPT),
+            Some(last) => self.end_action(last.max(self.machine.covered.saturating_sub(1)), false),
+            None => self.end_action(PROMPT, false),
         }
     }
 
@@ -652,7 +655,7 @@ impl Reader<'_> {
         }
         let last = index.saturating_sub(1);
         if self.machine.turn.is_some() {
-            self.end_action(self.machine.covered.saturating_sub(1));
+            self.end_action(self.machine.covered.saturating_sub(1), false);
             self.end_text();
             let acted = matches!(self.machine.place, Place::AfterAction);
             let reason = match reason {

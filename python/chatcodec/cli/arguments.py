@@ -1,0 +1,191 @@
+"""The arguments: what the commands share, and the parser made of the table of commands."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, NoReturn
+
+from chatcodec import __version__
+from chatcodec.cli.loading import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chatcodec.cli.commands import Command
+
+__all__ = [
+    "add_codec",
+    "add_completion",
+    "add_encode",
+    "add_files",
+    "add_inspect",
+    "add_results",
+    "add_table",
+    "build_parser",
+]
+
+_EPILOG = """\
+exit status: 0 all lines fine, 1 some line failed, 2 wrong arguments or files
+
+A line that fails is named on standard error with the reason, and {"error": …, "line": n} stands in
+its place. Lines that are empty stay empty: output line n answers input line n."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, for `main` to print."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the arguments."""
+        raise UsageError(f"{message} (see `{self.prog} --help`)")
+
+
+def build_parser(commands: Sequence[Command]) -> Parser:
+    """Build the parser of `chatcodec` and of each command."""
+    parser = Parser(
+        prog="chatcodec",
+        description="Chat messages to token ids and back, a JSON value a line.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"chatcodec {__version__}")
+    group = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in commands:
+        examples = "\n".join(f"  {example}" for example in command.examples)
+        child = group.add_parser(
+            command.name,
+            help=command.summary,
+            description=f"{command.summary}\n\n{command.details}".rstrip(),
+            epilog=f"examples:\n{examples}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        for add in command.arguments:
+            add(child)
+        child.set_defaults(run=command.run)
+    return parser
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Add the files that lines are read from."""
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="files to read; `-`, or none, is standard input"
+    )
+    parser.add_argument(
+        "--document",
+        action="store_true",
+        help="a file is one JSON value over several lines, not a value a line",
+    )
+
+
+def add_codec(parser: argparse.ArgumentParser) -> None:
+    """Add what names a codec."""
+    parser.add_argument(
+        "--format",
+        default="internlm2",
+        metavar="NAME|FILE.toml",
+        help="a built-in chat format (see `chatcodec formats`), or a file (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--vocab",
+        metavar="FILE",
+        help="a vocabulary, such as tokenizer.model (default: the embedded one, for internlm2)",
+    )
+
+
+def add_encode(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `Codec.encode`. A line's own win over them."""
+    parser.add_argument(
+        "--tools", metavar="FILE", help="JSON: the tools of every line that has none of its own"
+    )
+    parser.add_argument(
+        "--generation-prompt",
+        dest="add_generation_prompt",
+        action=argparse.BooleanOptionalAction,
+        help="open an assistant's turn at the end (default: unless the last message is one)",
+    )
+    parser.add_argument(
+        "--continue-final", action="store_true", help="leave the last assistant's turn open"
+    )
+    parser.add_argument(
+        "--boundary",
+        choices=("reference", "isolated"),
+        default="reference",
+        help="isolated: encode what a model generates by itself (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--on-marker",
+        choices=("report", "error", "break"),
+        default="report",
+        help="markers in text, of formats whose markers are text (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--on-arguments",
+        choices=("error", "string"),
+        default="error",
+        help="arguments that are no JSON: refuse, or write as a string (default: %(default)s)",
+    )
+
+
+def add_results(parser: argparse.ArgumentParser) -> None:
+    """Add what `encode` writes beside the ids."""
+    parser.add_argument("--text", action="store_true", help='add "text", as a template writes it')
+    parser.add_argument(
+        "--masks",
+        action="store_true",
+        help='add "is_control", "is_content", "assistant_mask", "message_indices", one item per id',
+    )
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help='add "neutralized" and "collisions": control spellings and markers found in the text',
+    )
+    parser.add_argument(
+        "--threads", type=_positive, metavar="N", help="threads to encode on (default: all cores)"
+    )
+
+
+def add_completion(parser: argparse.ArgumentParser) -> None:
+    """Add how `stream` reads a completion."""
+    parser.add_argument(
+        "--push",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="push N ids at a time (default: %(default)s, as a model gives them)",
+    )
+    parser.add_argument(
+        "--reason",
+        choices=("stop", "length", "cancelled"),
+        default="stop",
+        help="why the completion ends (default: %(default)s)",
+    )
+
+
+def add_inspect(parser: argparse.ArgumentParser) -> None:
+    """Add how `inspect` shows tokens."""
+    parser.add_argument("--ids", action="store_true", help="show the ids under their text")
+    parser.add_argument(
+        "--plain", action="store_true", help="a line is a user's message as raw text, not JSON"
+    )
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="auto: on terminals; NO_COLOR and FORCE_COLOR are respected (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--width", type=_positive, metavar="N", help="columns to wrap at (default: the terminal's)"
+    )
+
+
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """Add how `formats` lists them."""
+    parser.add_argument("--json", action="store_true", help="a JSON object a line")
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a number from 1")
+    return number

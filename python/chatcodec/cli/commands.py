@@ -1,0 +1,256 @@
+"""The commands: what each reads from a line, and what it writes for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chatcodec import Format, formats
+from chatcodec.cli import arguments
+from chatcodec.cli.lines import Line, attempt, dumps, each, process, read
+from chatcodec.cli.loading import check_files, load_codec, load_options, load_tools
+from chatcodec.cli.records import Conversation, read_completion, read_conversation, read_ids
+from chatcodec.cli.show import Look, legend, show, show_failure
+from chatcodec.cli.terminal import wants_color
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable, Iterator, Sequence
+
+    from chatcodec import Collision, Encoding, Neutralized
+    from chatcodec.cli.lines import Reply, Worker
+    from chatcodec.events import Event
+
+__all__ = ["COMMANDS", "Command"]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A row of the table: what a command is called, what it takes, and what it does."""
+
+    name: str
+    summary: str
+    details: str
+    examples: Sequence[str]
+    arguments: Sequence[Callable[[ArgumentParser], None]]
+    run: Callable[[Namespace], bool]
+    """Does it; says whether no line failed."""
+
+
+def _encode(args: Namespace) -> bool:
+    check_files(args.files)
+    codec = load_codec(args)
+    options, tools = load_options(args), load_tools(args.tools, codec)
+
+    def write(encoding: Encoding) -> str:
+        record: dict[str, object] = {"ids": encoding.ids.tolist()}
+        if args.text:
+            record["text"] = encoding.text
+        if args.masks:
+            names = ("is_control", "is_content", "assistant_mask", "message_indices")
+            record |= {name: getattr(encoding, name).tolist() for name in names}
+        if args.report:
+            record["neutralized"] = [_fields(found) for found in encoding.neutralized]
+            record["collisions"] = [_fields(found) for found in encoding.collisions]
+        return dumps(record)
+
+    def worker(lines: Sequence[Line]) -> Iterator[Reply]:
+        """Encode what has no options of its own in one batch, on all cores."""
+        given = [attempt(lambda line: read_conversation(line.value()), line) for line in lines]
+        batched = [item for item in given if isinstance(item, Conversation) and not item.options]
+        batch = codec.encode_batch(
+            [{"messages": item.messages, "tools": item.tools} for item in batched],
+            tools=tools,
+            errors="return",
+            threads=args.threads,
+            **options,
+        )
+        errors = batch.errors
+        numbers = iter(range(len(batched)))
+        for item in given:
+            if isinstance(item, Exception):
+                yield item
+            elif item.options:
+                yield attempt(lambda own: write(own.encode(codec, tools, options)), item)
+            else:
+                number = next(numbers)
+                yield errors[number] if number in errors else write(batch[number])
+
+    return _json_lines(args, worker)
+
+
+def _decode(args: Namespace) -> bool:
+    check_files(args.files)
+    codec = load_codec(args)
+    return _json_lines(
+        args, each(lambda line: dumps({"messages": codec.decode(read_ids(line.value()))}))
+    )
+
+
+def _parse(args: Namespace) -> bool:
+    check_files(args.files)
+    codec = load_codec(args)
+
+    def answer(line: Line) -> str:
+        parsed = codec.parse(*read_completion(line.value()))
+        rest = parsed.rest.tolist()
+        return dumps({"message": parsed.message, "finish": parsed.finish, "rest": rest})
+
+    return _json_lines(args, each(answer))
+
+
+def _stream(args: Namespace) -> bool:
+    check_files(args.files)
+    codec = load_codec(args)
+
+    def answer(line: Line) -> str:
+        ids, prompt = read_completion(line.value())
+        stream = codec.stream(prompt)
+        pushes = (ids[at : at + args.push] for at in range(0, len(ids), args.push))
+        events = [event for push in pushes for event in stream.push(push)]
+        events += stream.finish(args.reason)
+        return "".join(dumps(_place(line, args) | _event(event)) for event in events)
+
+    return _json_lines(args, each(answer))
+
+
+def _inspect(args: Namespace) -> bool:
+    check_files(args.files)
+    codec = load_codec(args)
+    options, tools = load_options(args), load_tools(args.tools, codec)
+    color = wants_color(args.color, sys.stdout, os.environ)
+    columns = args.width or shutil.get_terminal_size((100, 24)).columns
+    look = Look(color=color, ids=args.ids, columns=columns)
+
+    def answer(line: Line) -> str:
+        value = line.text().removesuffix("\r") if args.plain else line.value()
+        if isinstance(value, str):
+            value = [{"role": "user", "content": value}]
+        conversation = read_conversation(value)
+        encoding = conversation.encode(codec, tools, options)
+        roles = [message["role"] for message in conversation.messages]
+        return "".join(show(encoding, title=line.place, roles=roles, look=look))
+
+    def refuse(line: Line, why: str) -> str:
+        return show_failure(line.place, why, look)
+
+    sys.stdout.write(legend(look))
+    groups = read(args.files, document=args.document)
+    return process(groups, each(answer), refuse=refuse, skip_empty=not args.plain)
+
+
+def _formats(args: Namespace) -> bool:
+    known = [Format.built_in(name) for name in formats()]
+    if args.json:
+        names = ("name", "guarantee", "source", "losses")
+        for known_format in known:
+            sys.stdout.write(dumps({name: getattr(known_format, name) for name in names}))
+        return True
+    rows = [("name", "guarantee", "source"), *((f.name, f.guarantee, f.source) for f in known)]
+    name, guarantee, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+    for row in rows:
+        sys.stdout.write(f"{row[0]:<{name}}  {row[1]:<{guarantee}}  {row[2]}\n")
+    return True
+
+
+def _json_lines(args: Namespace, worker: Worker) -> bool:
+    groups = read(args.files, document=args.document)
+    return process(
+        groups, worker, refuse=lambda line, why: dumps({"error": why} | _place(line, args))
+    )
+
+
+def _place(line: Line, args: Namespace) -> dict[str, object]:
+    """Where a line stands; which file only needs saying where there are several."""
+    place: dict[str, object] = {"file": line.file} if len(args.files) > 1 else {}
+    return place | {"line": line.number}
+
+
+def _fields(value: Event | Neutralized | Collision) -> dict[str, object]:
+    return {name: getattr(value, name) for name in value.__match_args__}
+
+
+def _event(event: Event) -> dict[str, object]:
+    return {"event": type(event).__name__, **_fields(event), "tokens": event.tokens}
+
+
+_LINES = (arguments.add_files, arguments.add_codec)
+
+COMMANDS = (
+    Command(
+        "encode",
+        "conversations to ids",
+        "A line is a list of messages, or an object with `messages` and, for itself, `tools` and\n"
+        'options of `Codec.encode` ("continue_final": true). Out comes {"ids": […]}.',
+        (
+            """echo '[{"role": "user", "content": "Hi"}]' | chatcodec encode""",
+            "chatcodec encode --text --masks chats.jsonl > ids.jsonl",
+            "chatcodec encode --vocab tokenizer.model --tools tools.json - < chats.jsonl",
+            "chatcodec encode --document conversation.json",
+        ),
+        (*_LINES, arguments.add_encode, arguments.add_results),
+        _encode,
+    ),
+    Command(
+        "decode",
+        "ids of conversations to messages",
+        'A line is a list of ids, or an object with `ids`. Out comes {"messages": […]}.',
+        (
+            "chatcodec decode ids.jsonl",
+            "chatcodec encode chats.jsonl | chatcodec decode",
+        ),
+        _LINES,
+        _decode,
+    ),
+    Command(
+        "parse",
+        "ids of completions to messages",
+        "A line is a list of the ids that a model gave, or an object with them as `ids` and, if\n"
+        "they do not begin after the generation prompt, the ids before them as `prompt`.\n"
+        'Out comes {"message": {…}, "finish": "stop", "rest": […]}.',
+        (
+            "chatcodec parse completions.jsonl",
+            """echo '{"prompt": [1, 92543], "ids": [35971, 92542]}' | chatcodec parse""",
+        ),
+        _LINES,
+        _parse,
+    ),
+    Command(
+        "stream",
+        "ids of completions to events, as they would come",
+        "A line is what `parse` takes. Out comes an object per event: the `line` it is of, its\n"
+        "name as `event`, its fields, and as `tokens` the positions of the ids it was read from.",
+        (
+            "chatcodec stream completions.jsonl",
+            "chatcodec stream --push 1000 --reason length completions.jsonl",
+        ),
+        (*_LINES, arguments.add_completion),
+        _stream,
+    ),
+    Command(
+        "inspect",
+        "show a conversation as its tokens, and what in it only looks like control",
+        "A line is what `encode` takes, or a string: a user's message. Text of the caller stands\n"
+        "behind a bar, with where it comes from; what stands without one is the format's own.\n"
+        "`·` or underlining parts tokens. `↵` is a newline, `⇥` a tab, `␣` a space that could be\n"
+        "missed, `▁` one that the vocabulary puts before a text, `⟨200B⟩` what cannot be seen.",
+        (
+            "chatcodec inspect chats.jsonl | less -R",
+            "chatcodec inspect --ids --document conversation.json",
+            "echo 'What does <|im_end|> mean?' | chatcodec inspect --plain",
+        ),
+        (*_LINES, arguments.add_encode, arguments.add_inspect),
+        _inspect,
+    ),
+    Command(
+        "formats",
+        "list the built-in chat formats",
+        "`guarantee` is `ids` where turns are told apart by ids, `text` where by ordinary text.",
+        ("chatcodec formats", "chatcodec formats --json"),
+        (arguments.add_table,),
+        _formats,
+    ),
+)

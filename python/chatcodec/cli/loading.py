@@ -1,0 +1,79 @@
+"""What the arguments name, loaded and checked before the first line is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chatcodec import Codec, Format, formats
+from chatcodec.errors import ChatCodecError, MessageError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+__all__ = ["UsageError", "check_files", "load_codec", "load_options", "load_tools"]
+
+
+class UsageError(Exception):
+    """Arguments that nothing can be done with; the message says why."""
+
+
+def check_files(paths: Sequence[str]) -> None:
+    """Refuse to begin where a file is missing: not after half of the work."""
+    for path in paths or ["-"]:
+        if path == "-":
+            if sys.stdin is None:
+                raise UsageError("standard input is closed")
+        elif Path(path).is_dir():
+            raise UsageError(f"{path}: is a directory")
+        elif not Path(path).exists():
+            raise UsageError(f"{path}: no such file")
+        elif not os.access(path, os.R_OK):
+            raise UsageError(f"{path}: permission denied")
+
+
+def load_format(name: str) -> Format:
+    """Load a built-in format by name, or one from a TOML file."""
+    if name not in formats() and (name.endswith(".toml") or Path(name).is_file()):
+        return Format.load(name)
+    return Format.built_in(name)
+
+
+def load_codec(args: Namespace) -> Codec:
+    """Load the codec that `--format` and `--vocab` name."""
+    try:
+        return Codec(load_format(args.format), args.vocab)
+    except ChatCodecError as error:
+        # The Python argument's name is what the message would send the reader to.
+        raise UsageError(str(error).replace("`vocab=`", "`--vocab`")) from error
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {(error.strerror or str(error)).lower()}") from error
+
+
+def load_tools(path: str | None, codec: Codec) -> Any:  # noqa: ANN401 (a JSON value: the codec checks it)
+    """Load the tools of `--tools`, a JSON file, and check that the format can write them."""
+    if path is None:
+        return None
+    try:
+        tools = json.loads(Path(path).read_text("utf-8-sig"))
+        codec.encode([], tools=tools)
+    except OSError as error:
+        raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+    except MessageError as error:
+        if error.path.startswith("tools"):
+            raise UsageError(f"{path}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: is not JSON: {error}") from error
+    return tools
+
+
+def load_options(args: Namespace) -> dict[str, Any]:
+    """Gather the options of `Codec.encode` from the arguments."""
+    if args.continue_final and args.add_generation_prompt:
+        raise UsageError("--continue-final and --generation-prompt: expected one of them")
+    names = ("add_generation_prompt", "continue_final", "boundary", "on_marker", "on_arguments")
+    return {name: getattr(args, name) for name in names}
