@@ -312,7 +312,7 @@ class Encoding:
     def neutralized(self, /) -> list[Neutralized]:
         """
         Spellings of control tokens in the caller's text, which a reference would have taken for
-        control.
+        control. Of arguments given as a dict, or written as a string, positions are in the JSON text.
         """
     @property
     def offsets(self, /) -> tuple[tuple[int, int], ...]:
@@ -531,6 +531,8 @@ class Stream:
     """
     A stream of ids being read, from `Codec.stream`.
     """
+    def __copy__(self, /) -> Stream: ...
+    def __deepcopy__(self, /, _memo: "object") -> Stream: ...
     def __repr__(self, /) -> str: ...
     def copy(self, /) -> Stream:
         """
@@ -543,7 +545,8 @@ class Stream:
         """
     def message(self, /) -> dict[str, Any]:
         """
-        The message so far; only with `keep=True`.
+        The message so far; only with `keep=True`. Of an action that the prompt began, it has what the
+        stream added.
         """
     def push(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> list[Event]:
         """
@@ -690,7 +693,7 @@ class Vocab:
         """
         The number of ids, unused ones included.
         """
-    def token_bytes(self, /, id: SupportsIndex) -> bytes:
+    def token_bytes(self, /, id: "SupportsIndex") -> bytes:
         """
         The bytes of one token: its text, or a control token's spelling.
         """

@@ -4,6 +4,8 @@
 //! of whatever is wrong. [`link`] gives calls their ids and results their kinds. [`shape`] is what
 //! may decide which control ids a conversation gets; everything else is text.
 
+use hashbrown::HashMap;
+
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::json::{self, Layout};
@@ -506,28 +508,32 @@ fn non_empty(text: String) -> Option<String> {
 /// the format's takes that of the call its own id refers to, or else of the one it answers by order.
 pub(crate) fn link(messages: &mut [Message], format: &Format) {
     struct Made {
-        given: Option<String>,
         id: String,
         kind: Option<String>,
     }
     let mut made: Vec<Made> = Vec::new();
+    let mut by_given: HashMap<String, usize> = HashMap::new();
     let mut answered = 0;
     let mut number = 0;
     for message in messages {
         if !message.calls.is_empty() {
             made.clear();
+            by_given.clear();
             answered = 0;
             for call in &mut message.calls {
                 let id = format!("call_{number}");
                 number += 1;
-                let given = call.id.replace(id.clone());
+                if let Some(given) = call.id.replace(id.clone()) {
+                    by_given.entry(given).or_insert(made.len());
+                }
                 let kind = format.call_kind(&call.body).map(str::to_owned);
-                made.push(Made { given, id, kind });
+                made.push(Made { id, kind });
             }
         } else if message.role == Role::Tool {
-            let refers = |made: &&Made| made.given.is_some() && made.given == message.call_id;
+            let by_id = message.call_id.as_ref().and_then(|id| by_given.get(id));
             let by_order = made.get(answered);
-            let kind = made.iter().find(refers).or(by_order).and_then(|made| made.kind.clone());
+            let answers = by_id.map(|&at| &made[at]).or(by_order);
+            let kind = answers.and_then(|made| made.kind.clone());
             if !message.name.as_ref().is_some_and(|name| format.is_named(name, Role::Tool)) {
                 let kind = kind.or_else(|| format.default_kind().map(str::to_owned));
                 message.name = kind.or(message.name.take());

@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::format::grammar::{Grammar, Op, Row, Rule};
-use crate::format::pattern::{Field, is_word_byte};
+use crate::format::pattern::{Field, is_word};
 use crate::json;
 use crate::message::{Call, CallBody, Message, Role, leading_systems};
 use crate::span::{Source, SourceField, Span, SpanKind};
@@ -394,7 +394,7 @@ fn check_word(word: &str, path: &str) -> Result<()> {
         let problem = format!("is {length} bytes long, expected at most {MAX_WORD_BYTES}");
         return Err(Error::message(path, problem));
     }
-    if word.is_empty() || !word.bytes().all(is_word_byte) {
+    if !is_word(word) {
         let problem = format!("is {word:?}, expected letters, digits and `_.:-` only");
         return Err(Error::message(path, problem));
     }

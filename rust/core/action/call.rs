@@ -87,6 +87,17 @@ impl CallScanner {
         (!held.is_empty()).then_some((held, self.raw_first))
     }
 
+    /// What is held only to be told: it need not wait for its end.
+    pub(crate) fn take_odd(&mut self) -> Option<(NoticeKind, String, u32)> {
+        let kind = match self.state {
+            State::Broken => NoticeKind::Malformed,
+            State::Other(kind) => kind,
+            _ => return None,
+        };
+        let held = std::mem::take(&mut self.raw);
+        (!held.is_empty()).then_some((kind, held, self.raw_first))
+    }
+
     /// Reads a stretch of `text` that is one thing: how many bytes it took, and what it is. `first` is
     /// the position of its first character.
     pub(crate) fn step(&mut self, text: &str, first: u32, keys: &ObjectSpec) -> (usize, Step) {

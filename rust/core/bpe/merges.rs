@@ -6,6 +6,10 @@ use hashbrown::DefaultHashBuilder;
 
 use super::symbols::{Symbol, Symbols, mergeable};
 use super::{Piece, unmark};
+use crate::error::{Error, Result};
+
+/// Real vocabularies make some hundred thousand; a file can be made to make many more.
+const MAX_MERGES: usize = 4 << 20;
 
 /// One merge: lower ranks come first.
 #[derive(Debug, Clone, Copy)]
@@ -32,8 +36,8 @@ pub(super) struct Merges {
 }
 
 impl Merges {
-    pub(super) fn new(pieces: &[Piece<'_>], symbols: &Symbols) -> Self {
-        let merges = Self::list(pieces, symbols);
+    pub(super) fn new(pieces: &[Piece<'_>], symbols: &Symbols) -> Result<Self> {
+        let merges = Self::list(pieces, symbols)?;
         let capacity = (merges.len() * 2).next_power_of_two().max(2);
         let mut table = Self {
             slots: vec![Slot { pair: EMPTY, merge: Merge { rank: 0, product: 0 } }; capacity],
@@ -48,11 +52,11 @@ impl Merges {
             }
             table.slots[at] = Slot { pair, merge };
         }
-        table
+        Ok(table)
     }
 
     /// Every split of every piece into two symbols, with the rank of the piece's score.
-    fn list(pieces: &[Piece<'_>], symbols: &Symbols) -> Vec<(Symbol, Symbol, Merge)> {
+    fn list(pieces: &[Piece<'_>], symbols: &Symbols) -> Result<Vec<(Symbol, Symbol, Merge)>> {
         let by_text = symbols.by_text(pieces);
         let mut scores: Vec<f32> = mergeable(pieces).map(|piece| piece.score).collect();
         scores.sort_unstable_by(|a, b| b.total_cmp(a));
@@ -70,8 +74,12 @@ impl Merges {
                     merges.push((left, right, Merge { rank, product }));
                 }
             }
+            if merges.len() > MAX_MERGES {
+                let problem = format!("make over {MAX_MERGES} merges, more than is read");
+                return Err(Error::vocab("pieces", problem));
+            }
         }
-        merges
+        Ok(merges)
     }
 
     #[inline]

@@ -20,6 +20,7 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 
+use crate::error::Result;
 use crate::vocab::TokenId;
 use cache::{Key, UnitCache};
 use cuts::Cuts;
@@ -88,17 +89,29 @@ struct Unit {
 struct LongUnit {
     next: Vec<u32>,
     previous: Vec<u32>,
-    agenda: BinaryHeap<Reverse<(u32, u32, Symbol, Symbol)>>,
+    /// Per place the merge of the symbol there with the next one.
+    merges: Vec<Merge>,
+    /// Ranks and places, in one number: lower ranks first, then the leftmost.
+    agenda: BinaryHeap<Reverse<u64>>,
     taken_apart: HashMap<Symbol, (Symbol, Symbol)>,
 }
 
 const END: u32 = u32::MAX;
 
+/// No merge.
+const NEVER: Merge = Merge { rank: u32::MAX, product: NO_SYMBOL };
+
+/// Working memory for longer units is given back.
+const MAX_KEPT_SYMBOLS: usize = 1 << 16;
+
 impl Bpe {
     /// Builds the tables. `bytes[b]` is the id that byte `b` falls back to.
-    pub(crate) fn new(pieces: &[Piece<'_>], bytes: &[TokenId; 256]) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Vocab`](crate::Error::Vocab) for pieces that make more merges than any real vocabulary.
+    pub(crate) fn new(pieces: &[Piece<'_>], bytes: &[TokenId; 256]) -> Result<Self> {
         let symbols = Symbols::new(pieces);
-        let merges = Merges::new(pieces, &symbols);
+        let merges = Merges::new(pieces, &symbols)?;
         let has_unused = pieces.iter().any(|piece| piece.kind == PieceKind::Unused);
         let cuts = if has_unused { Cuts::none() } else { Cuts::new(pieces) };
         let mut whole: HashMap<char, Vec<(Vec<char>, TokenId)>> = HashMap::new();
@@ -111,7 +124,7 @@ impl Bpe {
         for candidates in whole.values_mut() {
             candidates.sort_by_key(|(chars, _)| Reverse(chars.len()));
         }
-        Self { symbols, merges, cuts, whole, bytes: *bytes, has_unused }
+        Ok(Self { symbols, merges, cuts, whole, bytes: *bytes, has_unused })
     }
 
     /// Appends the ids of `text` to `out`; with `dummy_prefix`, of a space and `text`.
@@ -286,7 +299,6 @@ impl Bpe {
 
     /// Merges by scanning for the best pair: quadratic, and the fastest for a few characters.
     fn merge_short(&self, symbols: &mut Vec<Symbol>, starts: &mut Vec<u32>) {
-        const NEVER: Merge = Merge { rank: u32::MAX, product: NO_SYMBOL };
         let mut count = symbols.len();
         let mut merges = [NEVER; SHORT];
         let merge = |left, right| self.merges.get(left, right).unwrap_or(NEVER);
@@ -324,38 +336,45 @@ impl Bpe {
     /// Merges with a heap of candidate pairs over a linked list: `O(n log n)`.
     fn merge_long(&self, work: &mut Unit) {
         let Unit { symbols, starts, long, .. } = work;
-        let count = symbols.len();
-        long.taken_apart.clear();
-        long.agenda.clear();
-        long.next.clear();
-        long.previous.clear();
-        long.next.extend((1..count as u32).chain([END]));
-        long.previous.extend([END].into_iter().chain(0..count as u32 - 1));
-        for at in 1..count {
-            self.propose(symbols, at as u32 - 1, at as u32, long);
-        }
-        while let Some(Reverse((_, left_at, left, right))) = long.agenda.pop() {
-            let right_at = long.next[left_at as usize];
-            let stale = symbols[left_at as usize] != left
-                || right_at == END
-                || symbols[right_at as usize] != right;
-            if stale {
-                continue;
+        let LongUnit { next, previous, merges, agenda, taken_apart } = long;
+        let count = symbols.len() as u32;
+        taken_apart.clear();
+        next.clear();
+        previous.clear();
+        next.extend((1..count).chain([END]));
+        previous.extend([END].into_iter().chain(0..count - 1));
+        merges.clear();
+        merges.extend((0..count as usize).map(|at| self.merge_at(symbols, at, next, taken_apart)));
+        let entry = |merge: Merge, at: u32| Reverse(u64::from(merge.rank) << 32 | u64::from(at));
+        let mut entries = std::mem::take(agenda).into_vec();
+        entries.clear();
+        let candidates =
+            (0..count).zip(merges.iter()).filter(|(_, merge)| merge.rank != NEVER.rank);
+        entries.extend(candidates.map(|(at, &merge)| entry(merge, at)));
+        // Built at once, which takes linear time.
+        *agenda = BinaryHeap::from(entries);
+        while let Some(Reverse(popped)) = agenda.pop() {
+            let left = popped as u32;
+            let merge = merges[left as usize];
+            if u64::from(merge.rank) != popped >> 32 || merge.rank == NEVER.rank {
+                continue; // One of the two has merged with another meanwhile.
             }
-            let Some(Merge { product, .. }) = self.merges.get(left, right) else { continue };
-            symbols[left_at as usize] = product;
-            symbols[right_at as usize] = NO_SYMBOL;
-            let after = long.next[right_at as usize];
-            long.next[left_at as usize] = after;
+            let right = next[left as usize];
+            let after = next[right as usize];
+            symbols[left as usize] = merge.product;
+            merges[right as usize] = NEVER;
+            next[left as usize] = after;
             if after != END {
-                long.previous[after as usize] = left_at;
+                previous[after as usize] = left;
             }
-            let before = long.previous[left_at as usize];
-            if before != END {
-                self.propose(symbols, before, left_at, long);
-            }
-            if after != END {
-                self.propose(symbols, left_at, after, long);
+            for at in [previous[left as usize], left] {
+                if at != END {
+                    let merge = self.merge_at(symbols, at as usize, next, taken_apart);
+                    merges[at as usize] = merge;
+                    if merge.rank != NEVER.rank {
+                        agenda.push(entry(merge, at));
+                    }
+                }
             }
         }
         // Keep what the list still holds, in order.
@@ -365,20 +384,33 @@ impl Bpe {
             symbols[kept] = symbols[at as usize];
             starts[kept] = starts[at as usize];
             kept += 1;
-            at = long.next[at as usize];
+            at = next[at as usize];
         }
         symbols.truncate(kept);
         starts.truncate(kept);
     }
 
-    fn propose(&self, symbols: &[Symbol], left_at: u32, right_at: u32, long: &mut LongUnit) {
-        let (left, right) = (symbols[left_at as usize], symbols[right_at as usize]);
-        if let Some(merge) = self.merges.get(left, right) {
-            long.agenda.push(Reverse((merge.rank, left_at, left, right)));
-            if self.has_unused && self.symbols.is_unused(merge.product) {
-                long.taken_apart.insert(merge.product, (left, right));
-            }
+    /// The merge of the symbol at a place with the next one.
+    fn merge_at(
+        &self,
+        symbols: &[Symbol],
+        at: usize,
+        next: &[u32],
+        taken_apart: &mut HashMap<Symbol, (Symbol, Symbol)>,
+    ) -> Merge {
+        let Some(&right) = symbols.get(next[at] as usize) else { return NEVER };
+        let Some(merge) = self.merges.get(symbols[at], right) else { return NEVER };
+        if self.has_unused && self.symbols.is_unused(merge.product) {
+            taken_apart.insert(merge.product, (symbols[at], right));
         }
+        merge
+    }
+}
+
+impl Scratch {
+    /// Whether a very long unit has left it large: then it is not kept.
+    pub(crate) fn is_large(&self) -> bool {
+        self.unit.symbols.capacity() > MAX_KEPT_SYMBOLS
     }
 }
 

@@ -59,13 +59,20 @@ impl Spec {
         let calls = calls(&file.call, &patterns)?;
         let tools = tools(&file, &patterns, &rows)?;
         let prompt = patterns.pieces("generation.prompt", &file.generation.prompt, &[])?;
-        let opens = |row: &RowSpec| row.role == Role::Assistant && is_prefix(&prompt, &row.pieces);
+        let opens =
+            |row: &RowSpec| row.role == Role::Assistant && prompt == rules::head(&row.pieces);
         if !rows.iter().any(opens) {
-            return wrong("generation.prompt", "is not how an assistant row begins");
+            let problem = "is not how an assistant row begins, up to its text";
+            return wrong("generation.prompt", problem);
+        }
+        let mut openers: Vec<&Piece> = rows.iter().filter_map(|row| row.pieces.first()).collect();
+        for call in &calls {
+            for item in &call.items {
+                rules::check_call_opener(&format!("call.{}.item", call.kind), item, &openers)?;
+            }
         }
         let items = calls.iter().flat_map(|call| call.items.iter());
-        let openers: Vec<&Piece> =
-            rows.iter().map(|row| &row.pieces).chain(items).filter_map(|row| row.first()).collect();
+        openers.extend(items.filter_map(|item| item.first()));
         for row in &rows {
             rules::check_closers(&row.key, &row.pieces, &openers)?;
         }
@@ -202,15 +209,6 @@ impl Patterns {
     }
 }
 
-fn is_prefix(prefix: &[Piece], pieces: &[Piece]) -> bool {
-    let Some((last, before)) = prefix.split_last() else { return true };
-    let last_fits = match (last, pieces.get(before.len())) {
-        (Piece::Literal(prefix), Some(Piece::Literal(text))) => text.starts_with(prefix),
-        (last, piece) => Some(last) == piece,
-    };
-    last_fits && pieces.starts_with(before)
-}
-
 fn roles(file: &BTreeMap<String, String>) -> Checked<BTreeMap<String, Role>> {
     file.iter()
         .map(|(word, role)| match Role::parse(role) {
@@ -310,6 +308,10 @@ fn object_spec(key: &str, table: &toml::Table) -> Checked<ObjectSpec> {
             return wrong(key, "is no key, expected a string or a list of strings");
         };
         let words = words.into_vec();
+        if let Some(word) = words.iter().find(|word| !pattern::is_word(word)) {
+            let problem = format!("has the key {word:?}, expected letters, digits and `_.:-` only");
+            return wrong(key, problem);
+        }
         match member.as_str() {
             "name" => spec.name = words,
             "arguments" => {

@@ -69,6 +69,11 @@ pub(crate) fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-')
 }
 
+/// Whether a text is a header word.
+pub(crate) fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(is_word_byte)
+}
+
 /// Whether a text is white space only, as `{~}` reads it.
 pub(crate) fn is_white(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_whitespace())

@@ -132,6 +132,13 @@ fn check_tail(key: &str, text: &Piece, tail: &[Piece]) -> Checked<()> {
         return wrong(key, "has `{~}` beside a field for text: where that ends would be unclear");
     }
     if let Some((Piece::Space, after)) = rest.split_first() {
+        let suffix = tail.len() - rest.len();
+        if let Some(Piece::Literal(suffix)) = suffix.checked_sub(1).and_then(|at| tail.get(at))
+            && suffix.ends_with(|c: char| c.is_ascii_whitespace())
+            && *text != Piece::Field(Field::Call)
+        {
+            return wrong(key, "has white space before `{~}`: where that begins would be unclear");
+        }
         rest = after;
     }
     let Some((Piece::Control(_), after)) = rest.split_first() else {
@@ -166,6 +173,21 @@ pub(super) fn check_closers(key: &str, pieces: &[Piece], openers: &[&Piece]) -> 
     Ok(())
 }
 
+/// Checks that no token opens both a turn and a call.
+pub(super) fn check_call_opener(key: &str, item: &[Piece], turns: &[&Piece]) -> Checked<()> {
+    match item.first() {
+        Some(Piece::Control(names)) if opens(names, turns) => {
+            wrong(key, "begins with a token that opens a turn")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What stands before the text of a row.
+pub(super) fn head(pieces: &[Piece]) -> &[Piece] {
+    &pieces[..head_len(pieces)]
+}
+
 /// Checks what stands around a conversation: control tokens that open nothing, and white space.
 pub(super) fn check_frame(key: &str, pieces: &[Piece], openers: &[&Piece]) -> Checked<()> {
     for piece in pieces {
@@ -197,6 +219,18 @@ pub(super) fn check_against(
     before: &[(&str, &[Piece])],
 ) -> Checked<()> {
     let own = ways(pieces);
+    let before_object = pieces.get(head_len(pieces)) == Some(&Piece::Field(Field::Call));
+    for way in &own {
+        for (at, step) in way.iter().enumerate().filter(|(_, step)| step.repeats) {
+            let ends = match way.get(at + 1) {
+                Some(next) => !next.class.meets(&step.class),
+                None => before_object && step.class == Class::Space,
+            };
+            if !ends {
+                return wrong(key, "has a word or `{~}` whose end could be read in two ways");
+            }
+        }
+    }
     for (at, way) in own.iter().enumerate() {
         if own[..at].iter().any(|other| both_fit(way, other)) {
             return wrong(key, "can be read in two ways, with a guard and without");
@@ -241,7 +275,7 @@ struct Step {
 
 /// A head as steps, once for every choice of its guards.
 fn ways(pieces: &[Piece]) -> Vec<Vec<Step>> {
-    let head = &pieces[..head_len(pieces)];
+    let head = head(pieces);
     let is_object = pieces.get(head.len()) == Some(&Piece::Field(Field::Call));
     let mut ways = vec![Vec::new()];
     let mut at = 0;

@@ -159,10 +159,10 @@ impl Machine {
 
 impl Reader<'_> {
     /// Tells an event that ends at position `last`; `first` is where its text begins, if it has one.
-    /// Ids that no event has told yet go with it.
+    /// Ids that no event has told yet go with it; of those told already, at most the last.
     fn tell(&mut self, kind: EventKind, first: Option<u32>, last: u32) {
         let covered = self.machine.covered;
-        let start = first.map_or(covered, |first| first.min(covered));
+        let start = first.map_or(covered, |first| first.clamp(covered - FIRST, covered));
         let end = covered.max(last.saturating_add(1));
         self.tell_until(kind, start, end);
     }
@@ -409,6 +409,13 @@ impl Reader<'_> {
     /// Tells text that was held because it might have been the pattern's own. White space that was
     /// held between turns or after an action is scaffolding.
     fn flush_text(&mut self) {
+        if let Place::Call { scanner, .. } = &mut self.machine.place {
+            if let Some((kind, text, first)) = scanner.take_odd() {
+                let last = self.machine.covered.max(first);
+                self.notice(kind, text, Some(first), last);
+            }
+            return;
+        }
         let (text, first, at) = self.machine.pending.take_all();
         if text.is_empty() {
             return;

@@ -355,7 +355,7 @@ impl Vocab {
         let mut scratch = kept.unwrap_or_default();
         let result = work(&mut scratch);
         let mut pool = pool();
-        if pool.len() < MAX_SCRATCHES {
+        if pool.len() < MAX_SCRATCHES && !scratch.is_large() {
             pool.push(scratch);
         }
         result

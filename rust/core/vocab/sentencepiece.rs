@@ -114,11 +114,13 @@ pub(super) fn load(bytes: &[u8], control: &HashSet<TokenId>) -> Result<Model> {
         let problem = format!("no byte piece `<0x{byte:02X}>`: text would be lost");
         return Err(Error::vocab("pieces", problem));
     }
-    if !text.iter().any(|piece| piece.text.chars().eq([SPACE_MARK])) {
+    let is_space =
+        |piece: &Piece<'_>| piece.kind != PieceKind::Unused && piece.text.chars().eq([SPACE_MARK]);
+    if !text.iter().any(is_space) {
         return Err(Error::vocab("pieces", "no piece for the space, U+2581"));
     }
     Ok(Model {
-        bpe: Bpe::new(&text, &byte_ids),
+        bpe: Bpe::new(&text, &byte_ids)?,
         tokens: Arc::new(tokens),
         spellings,
         dummy_prefix: if normalizer.add_dummy_prefix {

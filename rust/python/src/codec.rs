@@ -8,7 +8,7 @@ use chatcodec::{
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyDict, PyTuple};
+use pyo3::types::{PyAny, PyDict, PyMapping, PyTuple};
 
 use crate::encoding::{Batch, Encoding};
 use crate::errors::{FormatError, raise};
@@ -96,10 +96,10 @@ impl Codec {
         tools: Option<&Bound<'_, PyAny>>,
         on_arguments: OnArguments,
     ) -> chatcodec::Result<Conversation> {
-        let Ok(dict) = item.cast::<PyDict>() else {
+        let Ok(mapping) = item.cast::<PyMapping>() else {
             return self.read(item, tools, on_arguments);
         };
-        for key in dict.keys() {
+        for key in mapping.keys().into_iter().flatten() {
             let key = key.to_string();
             if key != "messages" && key != "tools" {
                 let path = key.escape_debug().to_string();
@@ -107,7 +107,7 @@ impl Codec {
                 return Err(chatcodec::Error::Message { path, problem: problem.into() });
             }
         }
-        let get = |key| dict.get_item(key).ok().flatten();
+        let get = |key| mapping.get_item(key).ok();
         let own = get("tools").filter(|tools| !tools.is_none());
         let none = || item.py().None().into_bound(item.py());
         let messages = get("messages").unwrap_or_else(none);

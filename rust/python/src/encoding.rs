@@ -136,7 +136,7 @@ impl Encoding {
     }
 
     /// Spellings of control tokens in the caller's text, which a reference would have taken for
-    /// control.
+    /// control. Of arguments given as a dict, or written as a string, positions are in the JSON text.
     #[getter]
     fn neutralized(&self) -> Vec<Neutralized> {
         let found = self.inner.neutralized().into_iter();
