@@ -39,8 +39,9 @@ enum Place {
     Outside,
     /// In the text of a turn.
     Text,
-    /// In the code of an action: which way of writing it, and the language.
-    Source { item: usize, language: Option<String> },
+    /// In the code of an action: which way of writing it, the language, and whether none of the code has
+    /// been told.
+    Source { item: usize, language: Option<String>, fresh: bool },
     /// In the JSON object of an action.
     Call { item: usize, scanner: CallScanner, name: Option<String> },
     /// After an action, in its turn.
@@ -240,11 +241,12 @@ impl Reader<'_> {
         match self.machine.place {
             Place::Outside => self.text_outside(piece),
             Place::Text => self.text_of_turn(piece),
-            Place::Source { item, .. } => {
+            Place::Source { item, fresh, .. } => {
                 let codec = self.codec;
                 let suffix = &codec.grammar().items[item].rule.closer.suffix;
-                if let Some((text, first, at)) = self.machine.pending.push_until(piece, suffix) {
-                    self.delta(text, first, at);
+                let told = self.machine.pending.push_until(piece, suffix, fresh);
+                if let Some((text, first, at)) = told {
+                    self.source(text, first, at);
                 }
             }
             Place::Call { .. } => self.text_of_call(piece),
@@ -293,7 +295,9 @@ impl Reader<'_> {
         let suffix = row.map(|row| &row.rule.closer.suffix);
         match suffix {
             Some(suffix) if !suffix.literal.is_empty() => {
-                if let Some((text, first, at)) = self.machine.pending.push_until(piece, suffix) {
+                if let Some((text, first, at)) =
+                    self.machine.pending.push_until(piece, suffix, false)
+                {
                     self.tell(EventKind::Text(text), Some(first), at);
                 }
             }
@@ -327,24 +331,32 @@ impl Reader<'_> {
         self.tell(EventKind::ActionDelta { index, text }, Some(first), at);
     }
 
+    /// Tells some of the code of an action.
+    fn source(&mut self, text: String, first: u32, at: u32) {
+        if let Place::Source { fresh, .. } = &mut self.machine.place {
+            *fresh = false;
+        }
+        self.delta(text, first, at);
+    }
+
     fn action_index(&self) -> u32 {
         self.machine.turn.map_or(0, |turn| turn.actions.saturating_sub(1))
     }
 
     /// Ends the action that is open, if one is; `last` is the position of what ends it, `closed` whether
-    /// that is a token that closes.
+    /// that is its closing token.
     fn end_action(&mut self, last: u32, closed: bool) {
         let codec = self.codec;
         let (complete, name) = match &mut self.machine.place {
-            Place::Source { item, language } => {
+            Place::Source { item, language, fresh } => {
                 let suffix = &codec.grammar().items[*item].rule.closer.suffix;
                 let language = language.clone();
-                let whole = self.machine.pending.is(suffix);
+                let whole = self.machine.pending.is(suffix, *fresh);
                 let (text, first, at) = self.machine.pending.take_all();
                 if !whole && !text.is_empty() {
                     self.delta(text, first, at);
                 }
-                // Without a fence, only a token can tell that the code is whole.
+                // Without a fence, only the closing token can tell that the code is whole.
                 let complete = if suffix.literal.is_empty() { closed } else { whole };
                 (complete, language)
             }
@@ -422,14 +434,14 @@ impl Reader<'_> {
         }
         match self.machine.place {
             Place::Text => self.tell(EventKind::Text(text), Some(first), at),
-            Place::Source { .. } => self.delta(text, first, at),
+            Place::Source { .. } => self.source(text, first, at),
             _ => {}
         }
     }
 
     /// Closes the open turn at its closing token.
     fn close_turn(&mut self, at: u32) {
-        self.end_action(at.saturating_sub(1), true);
+        self.end_action(at.saturating_sub(1), false);
         self.end_text();
         let acted = matches!(self.machine.place, Place::AfterAction);
         let reason = if acted { TurnReason::Action } else { TurnReason::Stop };
@@ -439,7 +451,7 @@ impl Reader<'_> {
 
     /// What is held at the end of a turn's text is the pattern's if it is all of it, text if not.
     fn end_text(&mut self) {
-        let whole = |suffix: &Suffix, pending: &Pending| pending.is(suffix);
+        let whole = |suffix: &Suffix, pending: &Pending| pending.is(suffix, false);
         let is_own = match (&self.machine.place, self.row()) {
             (Place::Text, Some(row)) => whole(&row.rule.closer.suffix, &self.machine.pending),
             _ => true,
@@ -501,7 +513,7 @@ impl Reader<'_> {
                     RuleOf::Item(item) => {
                         let language = fit.word(Field::Language);
                         self.open_action(opener, ActionKind::Code, language.clone(), head_last);
-                        self.machine.place = Place::Source { item, language };
+                        self.machine.place = Place::Source { item, language, fresh: true };
                     }
                 }
                 self.again(rest);

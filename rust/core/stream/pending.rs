@@ -53,9 +53,18 @@ impl Pending {
         (!is_space || self.text.len() > HEAD_LIMIT).then(|| self.take_all())
     }
 
-    /// Adds text; what cannot be part of `suffix` at its end comes out.
-    pub(super) fn push_until(&mut self, piece: Piece<'_>, suffix: &Suffix) -> Option<Stretch> {
+    /// Adds text; what cannot be part of `suffix` at its end comes out. With `fresh`, nothing has come
+    /// before what is held: then the suffix may stand without the newline it begins with.
+    pub(super) fn push_until(
+        &mut self,
+        piece: Piece<'_>,
+        suffix: &Suffix,
+        fresh: bool,
+    ) -> Option<Stretch> {
         self.push(piece);
+        if fresh && self.may_become(suffix) {
+            return None;
+        }
         let mut held = held_from(&self.text, suffix);
         if self.text.len() - held > HEAD_LIMIT {
             // Too much white space to be the pattern's; the end of it may begin the pattern's.
@@ -65,10 +74,17 @@ impl Pending {
         (held > 0).then(|| self.take(held))
     }
 
-    /// Whether what is held is just `suffix`.
-    pub(super) fn is(&self, suffix: &Suffix) -> bool {
+    /// Whether what is held is just `suffix`; with `fresh`, also without its first newline.
+    pub(super) fn is(&self, suffix: &Suffix, fresh: bool) -> bool {
         let text = if suffix.space { trim_end(&self.text) } else { &self.text };
-        text == suffix.literal
+        text == suffix.literal || (fresh && suffix.literal.strip_prefix('\n') == Some(text))
+    }
+
+    /// Whether what is held is, or begins, `suffix` without its first newline.
+    fn may_become(&self, suffix: &Suffix) -> bool {
+        let Some(literal) = suffix.literal.strip_prefix('\n') else { return false };
+        let is_whole = || suffix.space && trim_end(&self.text) == literal;
+        self.text.len() <= HEAD_LIMIT && (literal.starts_with(&self.text) || is_whole())
     }
 
     fn take(&mut self, bytes: usize) -> Stretch {
