@@ -10,10 +10,11 @@ import functools
 import json
 import os
 import re
-import warnings
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import models
 import pytest
 
 from chatcodec import Codec, Vocab
@@ -37,8 +38,11 @@ MODELS = {
 }
 """The real SentencePiece vocabularies."""
 
-CODECS = ("embedded", "internlm2", "yi")
-"""The codecs that every law is checked on: `internlm2` twice, and `chatml`."""
+INTERNLM2 = ("embedded", "internlm2", "prefixed")
+"""The codecs of the format `internlm2`; the last has a vocabulary that puts a space before text."""
+
+CODECS = (*INTERNLM2, "yi")
+"""The codecs that every law is checked on: those, and one of the format `chatml`."""
 
 
 def find(relative: str) -> Path:
@@ -54,10 +58,20 @@ def model_path(name: str) -> Path:
     return EMBEDDED_MODEL if name == "embedded" else find(MODELS[name])
 
 
+def model_bytes(name: str) -> bytes:
+    """The content of a vocabulary's file."""
+    return models.with_dummy_prefix() if name == "prefixed" else model_path(name).read_bytes()
+
+
 @functools.cache
 def load_vocab(name: str) -> Vocab:
-    """A vocabulary of `MODELS`, or the embedded one."""
-    return Vocab.embedded() if name == "embedded" else Vocab.load(model_path(name))
+    """A vocabulary of `MODELS` or of `CODECS`."""
+    if name == "embedded":
+        return Vocab.embedded()
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(model_bytes(name))
+        file.flush()
+        return Vocab.load(file.name)
 
 
 @functools.cache
@@ -65,24 +79,13 @@ def load_codec(name: str) -> Codec:
     """A codec of `CODECS`."""
     if name == "embedded":
         return Codec("internlm2")
-    return Codec({"internlm2": "internlm2", "yi": "chatml"}[name], load_vocab(name))
+    return Codec("chatml" if name == "yi" else "internlm2", load_vocab(name))
 
 
 @functools.cache
 def reference(name: str) -> Callable[[str], list[int]]:
     """Plain `encode` of the sentencepiece library, on the same file."""
-    return sentencepiece_encoder(model_path(name).read_bytes())
-
-
-def sentencepiece_encoder(model: bytes) -> Callable[[str], list[int]]:
-    """Plain `encode` of the sentencepiece library."""
-    with warnings.catch_warnings():
-        # Its generated module warns about itself when it is imported.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        import sentencepiece  # noqa: PLC0415
-    encode: Callable[[str], list[int]]
-    encode = sentencepiece.SentencePieceProcessor(model_proto=model).encode
-    return encode
+    return models.sentencepiece(model_bytes(name))[0]
 
 
 def corpus() -> Iterator[tuple[str, str]]:

@@ -1,0 +1,162 @@
+//! What the laws share: test data, vocabularies and codecs to try them on, and how many cases.
+//!
+//! Real vocabularies are not part of the project. They are found in `../shared`, or where
+//! `CHATCODEC_TEST_DATA` points; a law skips those that are not there and says so. The embedded
+//! vocabulary is always tried. `CHATCODEC_LONG=1` runs ten times as many cases.
+
+#![allow(dead_code, unreachable_pub, reason = "every test file uses a part of this module")]
+
+pub mod conversation;
+pub mod endless;
+pub mod events;
+pub mod model;
+pub mod naive;
+pub mod template;
+pub mod text;
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use chatcodec::{Codec, Format, TokenId, Vocab};
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+
+/// The folder with `vocab/` and `corpus/`, if there is one.
+pub fn test_data() -> Option<PathBuf> {
+    if let Some(given) = std::env::var_os("CHATCODEC_TEST_DATA") {
+        let folder = PathBuf::from(given);
+        assert!(folder.is_dir(), "`CHATCODEC_TEST_DATA` names no folder: {}", folder.display());
+        return Some(folder);
+    }
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared");
+    folder.is_dir().then_some(folder)
+}
+
+/// The bytes of a file of the test data; says what is skipped where it is not there.
+#[allow(clippy::print_stderr, reason = "a skipped test says why")]
+pub fn read_data(path: &str) -> Option<Vec<u8>> {
+    let file = test_data().map(|folder| folder.join(path)).filter(|file| file.exists());
+    let Some(file) = file else {
+        eprintln!("skipped: no `{path}` in `../shared` or `CHATCODEC_TEST_DATA`");
+        return None;
+    };
+    Some(std::fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display())))
+}
+
+/// A vocabulary with its file, which the naive reference reads by itself.
+pub struct TestVocab {
+    pub name: &'static str,
+    pub file: Vec<u8>,
+    pub vocab: Vocab,
+}
+
+/// The embedded vocabulary, the same with a dummy prefix, and the real ones that are there.
+pub fn vocabs() -> &'static [TestVocab] {
+    static VOCABS: LazyLock<Vec<TestVocab>> = LazyLock::new(|| {
+        let embedded = include_bytes!("../../rust/core/vocab/embedded.model").to_vec();
+        let prefixed = model::with_chat_tokens_and_dummy_prefix(&embedded);
+        let vocab = Vocab::load(&prefixed).unwrap_or_else(|e| panic!("prefixed: {e}"));
+        let mut vocabs = vec![
+            TestVocab { name: "embedded", file: embedded, vocab: Vocab::embedded() },
+            TestVocab { name: "prefixed", file: prefixed, vocab },
+        ];
+        for (name, path) in [
+            ("internlm2", "vocab/internlm2/tokenizer.model"),
+            ("yi", "vocab/yi/tokenizer.model"),
+            ("llama2", "vocab/llama2/tokenizer.model"),
+            ("chatglm3", "vocab/chatglm3/tokenizer.model"),
+            ("mixtral-8x7b", "vocab/mixtral-8x7b/tokenizer.model.v1"),
+        ] {
+            if let Some(file) = read_data(path) {
+                let vocab = Vocab::load(&file).unwrap_or_else(|e| panic!("{path}: {e}"));
+                vocabs.push(TestVocab { name, file, vocab });
+            }
+        }
+        vocabs
+    });
+    &VOCABS
+}
+
+/// A format for vocabularies that have no chat tokens but `<s>` and `</s>`.
+pub const PLAIN_FORMAT: &str = r#"
+name = "plain"
+guarantee = "ids"
+source = "the tests"
+generation = { prompt = "{START}assistant\n" }
+[control]
+START = "<s>"
+STOP = "</s>"
+[turn]
+system = "{START}system\n{content}{STOP}\n"
+user = "{START}user\n{content}{STOP}\n"
+assistant = "{START}assistant\n{content}{STOP}\n"
+"#;
+
+/// A codec, the vocabulary it is bound to, and the reference for its text.
+pub struct TestCodec {
+    pub name: String,
+    pub format: &'static str,
+    pub codec: Codec,
+    pub naive: naive::Naive,
+}
+
+impl TestCodec {
+    /// Whether the format has calls, results and names.
+    pub fn has_calls(&self) -> bool {
+        self.format == "internlm2"
+    }
+
+    pub fn control_id(&self, spelling: &str) -> TokenId {
+        self.codec.vocab().control()[spelling]
+    }
+}
+
+/// Every vocabulary with every format that fits it.
+pub fn codecs() -> &'static [TestCodec] {
+    static CODECS: LazyLock<Vec<TestCodec>> = LazyLock::new(|| {
+        let mut codecs = Vec::new();
+        for TestVocab { name, file, vocab } in vocabs() {
+            let formats: &[&str] = match *name {
+                "embedded" => &["internlm2", "chatml"],
+                "prefixed" | "internlm2" => &["internlm2"],
+                "yi" => &["chatml"],
+                _ => &["plain"],
+            };
+            for format in formats {
+                let name = format!("{format} on {name}");
+                let loaded = match *format {
+                    "plain" => Format::parse("plain", PLAIN_FORMAT),
+                    format => Format::built_in(format),
+                };
+                let codec = loaded.and_then(|format| Codec::new(&format, vocab));
+                let codec = codec.unwrap_or_else(|e| panic!("{name}: {e}"));
+                let naive = naive::Naive::read(file, |id| !codec.vocab().is_control(id));
+                codecs.push(TestCodec { name, format, codec, naive });
+            }
+        }
+        codecs
+    });
+    &CODECS
+}
+
+/// How many cases to run where a short run has `short`.
+pub fn cases(short: u32) -> u32 {
+    let long = std::env::var_os("CHATCODEC_LONG").is_some_and(|value| value == "1");
+    if long { short * 10 } else { short }
+}
+
+/// Runs `law` on values of `strategy`; a failure is told with its smallest value.
+pub fn check<S: Strategy<Value: Debug>>(
+    what: &str,
+    short: u32,
+    strategy: S,
+    law: impl Fn(S::Value) -> Result<(), TestCaseError>,
+) {
+    let config = Config { cases: cases(short), failure_persistence: None, ..Config::default() };
+    match TestRunner::new(config).run(&strategy, law) {
+        Ok(()) => {}
+        Err(TestError::Fail(reason, value)) => panic!("{what}: {reason}\nfor {value:#?}"),
+        Err(TestError::Abort(reason)) => panic!("{what}: {reason}"),
+    }
+}

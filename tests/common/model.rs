@@ -1,0 +1,84 @@
+//! Small SentencePiece models made up on the spot: few letters, many merges, ties, pieces of every
+//! type. What real vocabularies do seldom, these do in every word.
+
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+const UNKNOWN: u8 = 2;
+const CONTROL: u8 = 3;
+const USER_DEFINED: u8 = 4;
+const BYTE: u8 = 6;
+
+/// The bytes of a model file.
+pub fn model() -> impl Strategy<Value = Vec<u8>> {
+    // Normal, with some unused; only the listed pieces are text where a model's user defined them.
+    let kind = prop_oneof![8 => Just(1u8), 1 => Just(5u8)];
+    let score = prop_oneof![(0i8..4).prop_map(f32::from), Just(-1.5f32), Just(-0.0), Just(1e9)];
+    let pieces =
+        btree_map("[ab\u{2581}中]{1,2}|[abc\u{2581}中]{2,6}", (score.clone(), kind), 1..24);
+    let added = vec(select(vec!["——", "\u{2581}\u{2581}", "<b>", "0", "ab", "<|x|>"]), 0..4);
+    (pieces, added, score, any::<(bool, bool)>()).prop_map(
+        |(pieces, mut added, score, (prefix, collapse))| {
+            let mut model = Vec::new();
+            put_piece(&mut model, "<unk>", 0.0, UNKNOWN);
+            put_piece(&mut model, "<s>", 0.0, CONTROL);
+            put_piece(&mut model, "</s>", 0.0, CONTROL);
+            for byte in 0..=255u8 {
+                put_piece(&mut model, &format!("<0x{byte:02X}>"), 0.0, BYTE);
+            }
+            added.sort_unstable();
+            added.dedup();
+            for piece in &added {
+                put_piece(&mut model, piece, score, USER_DEFINED);
+            }
+            let known = |piece: &str| added.contains(&piece) || piece == "\u{2581}";
+            put_piece(&mut model, "\u{2581}", -9.0, 1);
+            for (piece, (score, kind)) in pieces.iter().filter(|(piece, _)| !known(piece)) {
+                put_piece(&mut model, piece, *score, *kind);
+            }
+            // model_type = BPE, byte_fallback
+            put(&mut model, 2, &[0x18, 2, 0x98, 0x02, 1]);
+            // add_dummy_prefix, remove_extra_whitespaces
+            put(&mut model, 3, &[0x18, u8::from(prefix), 0x20, u8::from(collapse)]);
+            model
+        },
+    )
+}
+
+/// Text that the pieces of such a model are about.
+pub fn model_text() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        8 => "[abc \u{2581}中]{1,6}",
+        1 => select(vec!["——", "—", "<b>", "<|x|>", "<s>", "0", "\0", "é", "\n", "\u{301}"])
+            .prop_map(str::to_owned),
+    ];
+    vec(piece, 0..10).prop_map(|pieces| pieces.concat())
+}
+
+/// A model with `InternLM2`'s chat tokens after its pieces, that puts a space before every text.
+pub fn with_chat_tokens_and_dummy_prefix(model: &[u8]) -> Vec<u8> {
+    let mut model = model.to_vec();
+    for number in 141..=146 {
+        put_piece(&mut model, &format!("[UNUSED_TOKEN_{number}]"), 0.0, USER_DEFINED);
+    }
+    // Of a field that comes twice, the last counts: add_dummy_prefix, no remove_extra_whitespaces.
+    put(&mut model, 3, &[0x18, 1, 0x20, 0]);
+    model
+}
+
+fn put_piece(model: &mut Vec<u8>, text: &str, score: f32, kind: u8) {
+    let mut piece = Vec::new();
+    put(&mut piece, 1, text.as_bytes());
+    piece.push(0x15);
+    piece.extend(score.to_le_bytes());
+    piece.extend([0x18, kind]);
+    put(model, 1, &piece);
+}
+
+/// A field of bytes; lengths here are below 128.
+fn put(message: &mut Vec<u8>, field: u8, bytes: &[u8]) {
+    message.push(field << 3 | 2);
+    message.push(u8::try_from(bytes.len()).expect("short"));
+    message.extend(bytes);
+}

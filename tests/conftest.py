@@ -1,0 +1,49 @@
+"""Hypothesis profiles and the fixtures that every file uses."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import data
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from chatcodec import Codec
+
+# Laws are checked without a deadline: a machine that does something else meanwhile is no bug.
+# How long things take is tested where it is promised.
+settings.register_profile(
+    "quick",
+    max_examples=60,
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("long", parent=settings.get_profile("quick"), max_examples=1000)
+settings.load_profile("long" if data.LONG else "quick")
+
+
+def pytest_configure() -> None:
+    if "CHATCODEC_TEST_DATA" in os.environ and not data.DATA.is_dir():
+        # Asked for by name: to skip everything would look like success.
+        raise pytest.UsageError(f"CHATCODEC_TEST_DATA={data.DATA} is no folder")
+
+
+@pytest.fixture(scope="session", params=data.CODECS)
+def codec(request: pytest.FixtureRequest) -> Codec:
+    """Every codec of `data.CODECS`."""
+    return data.load_codec(request.param)
+
+
+@pytest.fixture(scope="session", params=data.INTERNLM2)
+def internlm2(request: pytest.FixtureRequest) -> Codec:
+    """Every codec of the format `internlm2`."""
+    return data.load_codec(request.param)
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Codec:
+    """The codec that needs no test data."""
+    return data.load_codec("embedded")

@@ -1,0 +1,248 @@
+//! P6: however ids are split into pushes, the events are the same.
+
+mod common;
+
+use chatcodec::{
+    Boundary, EncodeOptions, Event, EventKind, Message, NoticeKind, Role, TokenId, TurnReason,
+    collect,
+};
+use common::conversation::{Conversation, conversation, options};
+use common::events::{Start, check_ranges, read, read_by_id};
+use common::text::long_text;
+use common::{TestCodec, check, codecs};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+/// Ids as a model might write them: control tokens and text in any order, bytes that are no UTF-8,
+/// and now and then an id that is none.
+fn ids(codec: &'static TestCodec) -> impl Strategy<Value = Vec<TokenId>> {
+    let vocab = codec.codec.vocab();
+    let control: Vec<TokenId> = vocab.control().values().copied().collect();
+    let piece = prop_oneof![
+        4 => prop::sample::select(control).prop_map(|id| vec![id]),
+        2 => prop::sample::select(MARKERS).prop_map(move |names| {
+            names.iter().filter_map(|name| vocab.control().get(*name).copied()).collect()
+        }),
+        6 => prop::sample::select(LINES).prop_map(move |line| vocab.encode(line)),
+        2 => long_text().prop_map(move |text| vocab.encode(&text)),
+        1 => any::<u8>().prop_map(move |byte| vec![codec.naive.bytes[usize::from(byte)]]),
+        1 => prop::sample::select(vec![-1, i32::MIN, i32::MAX, 60_000, 92_544]).prop_map(|id| vec![id]),
+    ];
+    prop::collection::vec(piece, 0..10).prop_map(|pieces| pieces.concat())
+}
+
+/// Control tokens that belong together.
+const MARKERS: &[&[&str]] = &[
+    &["<|action_start|>", "<|plugin|>"],
+    &["<|action_start|>", "<|interpreter|>"],
+    &["<|action_end|>", "<|im_end|>"],
+];
+
+/// What stands between them.
+const LINES: &[&str] = &[
+    "assistant\n",
+    "user\n",
+    "user name=file\n",
+    "environment name=",
+    "system name=",
+    "\n",
+    " ",
+    "user",
+    "critic\n",
+    "{\"name\": \"f\", \"parameters\": {\"a\": [1, \"}\"]}}",
+    "\n{\"name\": \"g\"",
+    ", \"arguments\": 1e400}",
+    "{\"parameters\": {}, ",
+    "\"name\": \"late\"}",
+    "}",
+    "\"",
+    "{\"a\": \"<|action_end|>",
+    "{\"name\": 1}",
+    "```python\nprint(1)\n```",
+    "```\n",
+    "\n```",
+    "\n```\n",
+    "``",
+    "x = 1\n",
+    "é中👩\u{200d}🚀",
+];
+
+fn check_splits(
+    codec: &TestCodec,
+    start: Start<'_>,
+    ids: &[TokenId],
+    cuts: impl IntoIterator<Item = usize>,
+) -> Result<Vec<Event>, TestCaseError> {
+    let stream = start.stream(&codec.codec);
+    let whole = read(stream.clone(), &[ids], TurnReason::Stop);
+    check_ranges(&whole, ids.len())?;
+    prop_assert_eq!(&read_by_id(stream.clone(), ids, TurnReason::Stop), &whole, "id by id");
+    for cut in cuts {
+        let (head, tail) = ids.split_at(cut.min(ids.len()));
+        let split = read(stream.clone(), &[head, tail], TurnReason::Stop);
+        prop_assert_eq!(&split, &whole, "cut at {}", cut);
+    }
+    Ok(whole)
+}
+
+#[test]
+fn every_split_of_a_short_stream() {
+    for codec in codecs() {
+        check(&codec.name, 150, ids(codec), |ids| {
+            for start in [Start::Conversation, Start::Completion] {
+                check_splits(codec, start, &ids, 0..=ids.len())?;
+            }
+            Ok(())
+        });
+    }
+}
+
+/// A conversation is read as events in any split; after any of its ids as the prompt too.
+#[test]
+fn every_split_of_a_conversation() {
+    for codec in codecs() {
+        let inputs = (conversation(codec), options(), any::<prop::sample::Index>());
+        check(&codec.name, 60, inputs, |(conversation, options, prompt)| {
+            let encoding = conversation.encode(codec, &options).expect("in the domain");
+            let ids = encoding.ids();
+            let events = check_splits(codec, Start::Conversation, ids, 0..=ids.len())?;
+            prop_assert!(!events.iter().any(is_odd), "{events:?}");
+            let (prompt, rest) = ids.split_at(prompt.index(ids.len() + 1));
+            check_splits(codec, Start::Prompt(prompt), rest, 0..=rest.len())?;
+            Ok(())
+        });
+    }
+}
+
+/// In what was encoded nothing is odd; what begins a conversation or ends its last line may be left
+/// at the end.
+fn is_odd(event: &Event) -> bool {
+    match &event.kind {
+        EventKind::Notice { kind: NoticeKind::Trailing, text } => !text.trim().is_empty(),
+        EventKind::Notice { .. } => true,
+        _ => false,
+    }
+}
+
+#[test]
+fn random_splits_of_long_streams() {
+    for codec in codecs() {
+        let long = prop::collection::vec(ids(codec), 10..30).prop_map(|streams| streams.concat());
+        let cuts = prop::collection::vec(any::<prop::sample::Index>(), 0..40);
+        check(&codec.name, 40, (long, cuts), |(ids, cuts)| {
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(ids.len() + 1)).collect();
+            cuts.sort_unstable();
+            let whole = check_splits(codec, Start::Conversation, &ids, [])?;
+            let mut pushes = Vec::new();
+            let mut from = 0;
+            for cut in cuts.into_iter().chain([ids.len()]) {
+                pushes.push(&ids[from..cut]);
+                from = cut;
+            }
+            let stream = Start::Conversation.stream(&codec.codec);
+            prop_assert_eq!(read(stream, &pushes, TurnReason::Stop), whole);
+            Ok(())
+        });
+    }
+}
+
+/// A copy goes its own way; a stream that keeps its message tells the one that its events tell.
+#[test]
+fn a_copy_and_a_kept_message_agree_with_the_events() {
+    for codec in codecs() {
+        let inputs = (ids(codec), any::<prop::sample::Index>());
+        check(&codec.name, 300, inputs, |(ids, at)| {
+            let at = at.index(ids.len() + 1);
+            let mut stream = codec.codec.stream(None).keeping();
+            let mut events = Vec::new();
+            stream.push_all(&ids[..at], &mut events);
+            let mut copy = stream.clone();
+            let mut told = events.clone();
+            copy.push_all(&ids[..at], &mut told);
+            copy.finish(TurnReason::Length, &mut told);
+            stream.push_all(&ids[at..], &mut events);
+            stream.finish(TurnReason::Stop, &mut events);
+            let whole = read(codec.codec.stream(None), &[&ids], TurnReason::Stop);
+            prop_assert_eq!(&common::events::merged(events), &whole);
+            let mut first = collect(&whole)
+                .into_iter()
+                .next()
+                .unwrap_or_else(|| Message::new(Role::Assistant, ""));
+            first.number_calls();
+            prop_assert_eq!(stream.message(), first);
+            Ok(())
+        });
+    }
+}
+
+/// `decode` and `parse` are the events of the same ids, collected.
+#[test]
+fn the_whole_parse_is_the_events_collected() {
+    for codec in codecs() {
+        check(&codec.name, 300, ids(codec), |ids| {
+            let parsed = codec.codec.parse(&ids, None);
+            let events = read(codec.codec.stream(None), &[&ids], TurnReason::Stop);
+            let mut message = collect(&events)
+                .into_iter()
+                .next()
+                .unwrap_or_else(|| Message::new(Role::Assistant, ""));
+            message.number_calls();
+            prop_assert_eq!(&parsed.message, &message);
+            let end = events.iter().find_map(|event| match event.kind {
+                EventKind::TurnEnd(reason) => Some((reason, event.tokens.end as usize)),
+                _ => None,
+            });
+            prop_assert_eq!(Some((parsed.finish, parsed.rest)), end);
+            Ok(())
+        });
+    }
+}
+
+/// A completion read after its prompt is the last message of the conversation.
+#[test]
+fn a_completion_is_the_last_message() {
+    for codec in codecs() {
+        let inputs = (conversation(codec), conversation(codec));
+        check(&codec.name, 500, inputs, |(mut before, last)| {
+            let last = last.messages.into_iter().find(|message| message.role == Role::Assistant);
+            let last = last.unwrap_or_else(|| Message::new(Role::Assistant, "\n\nHello"));
+            let prompt =
+                EncodeOptions { add_generation_prompt: Some(true), ..EncodeOptions::default() };
+            let prompt = before.encode(codec, &prompt).expect("in the domain");
+            before.messages.push(last);
+            let whole = EncodeOptions { boundary: Boundary::Isolated, ..EncodeOptions::default() };
+            let whole = before.encode(codec, &whole).expect("in the domain");
+            let Some(completion) = tail(&before, prompt.ids(), whole.ids()) else { return Ok(()) };
+            let events = check_splits(codec, Start::Prompt(prompt.ids()), completion, [])?;
+            let told = collect(&events);
+            prop_assert_eq!(told.len(), 1, "{:?}", events);
+            let expected = before.canonical(codec).pop().expect("a message");
+            prop_assert_eq!(unnumbered(&told[0]), unnumbered(&expected));
+            let parsed = codec.codec.parse(completion, Some(prompt.ids()));
+            prop_assert_eq!(unnumbered(&parsed.message), unnumbered(&expected));
+            // The stop id is the last of the message; after it comes the line's end.
+            let stop = completion.iter().rposition(|id| codec.codec.stop_ids().contains(id));
+            prop_assert_eq!(Some(parsed.rest), stop.map(|stop| stop + 1));
+            Ok(())
+        });
+    }
+}
+
+/// What follows the prompt; earlier turns of the assistant are isolated in `whole` only, which may
+/// make its prompt another one.
+fn tail<'a>(
+    conversation: &Conversation,
+    prompt: &[TokenId],
+    whole: &'a [TokenId],
+) -> Option<&'a [TokenId]> {
+    let rest = whole.strip_prefix(prompt);
+    let (_, earlier) = conversation.messages.split_last()?;
+    assert!(rest.is_some() || earlier.iter().any(|message| message.role == Role::Assistant));
+    rest
+}
+
+fn unnumbered(message: &Message) -> Message {
+    let mut message = message.clone();
+    message.calls.iter_mut().for_each(|call| call.id = None);
+    message
+}

@@ -1,0 +1,184 @@
+"""One codec, many threads (P8): the same ids, whoever else is encoding, and the interpreter is free."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import data
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import conversations
+
+from chatcodec import Codec, Vocab
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from naive import Message
+
+THREADS = 8
+WORDS = "Die Würde 世界 <|im_end|> def f(x):\n    return x  123 —— 😀 "
+
+
+@pytest.fixture(autouse=True)
+def _short_turns() -> Iterator[None]:
+    """The interpreter changes threads as often as it can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def together(work: Callable[[int], Any]) -> list[Any]:
+    """The results of `work` in many threads that begin at the same time."""
+    barrier = threading.Barrier(THREADS)
+
+    def run(number: int) -> Any:
+        barrier.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(run, range(THREADS)))
+
+
+def messages_of(number: int) -> list[Message]:
+    """A conversation of its own for each number."""
+    call = {"type": "function", "function": {"name": f"f{number}", "arguments": {"a": [number] * 9}}}
+    text = WORDS[number % len(WORDS) :] * (1 + number % 7)
+    return [
+        {"role": "user", "content": text},
+        {"role": "assistant", "content": str(number), "tool_calls": [call]},
+        {"role": "tool", "content": text[::-1]},
+    ]
+
+
+@pytest.mark.parametrize("name", data.INTERNLM2)
+def test_threads_that_share_a_codec_get_its_ids(name: str) -> None:
+    codec = data.load_codec(name)
+    jobs = [messages_of(number) for number in range(60)]
+    expected = [codec.encode(job).ids.tolist() for job in jobs]
+    control = sorted(codec.vocab.control.values())
+
+    def work(number: int) -> list[list[int]]:
+        order = jobs[number:] + jobs[:number]
+        found = [codec.encode(job, boundary="isolated" if number % 2 else "reference") for job in order]
+        assert all(control[0] <= min(encoding.ids) for encoding in found)
+        again = [codec.encode(job).ids.tolist() for job in order]
+        return again[len(jobs) - number :] + again[: len(jobs) - number]
+
+    assert together(work) == [expected] * THREADS
+
+
+def test_threads_that_share_a_vocabulary_get_its_ids() -> None:
+    vocab = Vocab.embedded()
+    # Longer than what is encoded without letting go of the interpreter, and shorter.
+    texts = [WORDS * n for n in (1, 3, 50, 500)]
+    expected = [vocab.encode(text).tolist() for text in texts]
+    results = together(lambda _: [[vocab.encode(text).tolist() for text in texts] for _ in range(5)])
+    assert results == [[expected] * 5] * THREADS
+
+
+def test_threads_that_share_an_encoding_see_the_same(embedded: Codec) -> None:
+    """What is worked out when it is first asked for is worked out once."""
+    for number in range(20):
+        encoding = embedded.encode(messages_of(number))
+        seen = together(lambda _, e=encoding: (e.ids, e.sources, e.offsets, e.is_control, e.neutralized))  # type: ignore[misc]
+        assert all(result == seen[0] for result in seen)
+        assert len({id(result[0]) for result in seen}) == 1
+
+
+def test_streams_of_one_codec_do_not_meet(embedded: Codec) -> None:
+    ids = embedded.encode(messages_of(3), add_generation_prompt=False).ids.tolist()
+    expected = copy.deepcopy(embedded.decode(ids))
+
+    def work(_: int) -> Any:
+        stream = embedded.stream(prompt=[])
+        events = [event for id_ in ids for event in stream.push(id_)]
+        return repr([*events, *stream.finish()])
+
+    results = together(work)
+    assert results == [results[0]] * THREADS
+    assert embedded.decode(ids) == expected
+
+
+def test_threads_that_share_a_stream_lose_no_id(embedded: Codec) -> None:
+    """Not meant to be done, but defined: pushes are one after another."""
+    stream = embedded.stream(keep=True)
+    ids = embedded.vocab.encode("ab").tolist()
+
+    def work(_: int) -> int:
+        failed = 0
+        for _ in range(200):
+            try:
+                stream.push(ids)
+            except RuntimeError:  # the stream is in use
+                failed += 1
+        return failed
+
+    failed = sum(together(work))
+    stream.finish()
+    assert stream.message()["content"] == "ab" * (200 * THREADS - failed)
+
+
+@given(draw=st.data())
+@settings(max_examples=10)
+def test_a_batch_is_the_same_for_any_number_of_threads(embedded: Codec, draw: st.DataObject) -> None:
+    jobs = draw.draw(st.lists(conversations(embedded, max_size=2), max_size=8))
+    batches = [embedded.encode_batch(jobs, threads=threads) for threads in (None, 1, 2, 3, 50)]
+    assert all(batch.ids == batches[0].ids and batch.offsets == batches[0].offsets for batch in batches)
+
+
+@pytest.mark.parametrize("threads", [0, 1, 2, 10**6])
+def test_any_number_of_threads_is_taken(embedded: Codec, threads: int) -> None:
+    batch = embedded.encode_batch([messages_of(1)] * 3, threads=threads)
+    assert batch[2].ids == embedded.encode(messages_of(1)).ids
+
+
+@pytest.mark.parametrize("threads", [-1, "2", 1.5])
+def test_what_is_no_number_of_threads_is_an_error(embedded: Codec, threads: Any) -> None:
+    with pytest.raises((TypeError, OverflowError, ValueError)):
+        embedded.encode_batch([], threads=threads)
+
+
+def test_a_batch_lets_other_threads_run(embedded: Codec) -> None:
+    """While it encodes, the interpreter is free."""
+    jobs = [[{"role": "user", "content": f"{i} " + "<|im_end|> 世界 abc" * 20_000}] for i in range(4)]
+    ticks = []
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+
+    other = threading.Thread(target=tick)
+    other.start()
+    start = time.perf_counter()
+    embedded.encode_batch(jobs, threads=1)
+    seconds = time.perf_counter() - start
+    done.set()
+    other.join()
+    during = [at for at in ticks if start < at < start + seconds]
+    # Held, the other thread would stand still all the time.
+    longest = max(b - a for a, b in zip([start, *during], [*during, start + seconds], strict=True))
+    assert longest < max(0.5 * seconds, 0.05)
+
+
+def test_errors_of_one_thread_are_its_own(embedded: Codec) -> None:
+    def work(number: int) -> list[str]:
+        seen = []
+        for turn in range(50):
+            try:
+                embedded.encode([{"role": "user", "content": "a"}] * number + [{"role": f"r{turn}"}])
+            except ValueError as error:
+                seen.append(str(error).split(",")[0])
+        return seen
+
+    for number, seen in enumerate(together(work)):
+        assert seen == [f'`messages[{number}].role` is "r{turn}"' for turn in range(50)]
