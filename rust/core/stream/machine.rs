@@ -8,7 +8,7 @@ use super::{FIRST, PROMPT};
 use crate::action::{CallScanner, Step};
 use crate::codec::Codec;
 use crate::event::{ActionKind, Event, EventKind, NoticeKind, TurnReason};
-use crate::format::grammar::{Row, Suffix};
+use crate::format::grammar::Row;
 use crate::format::pattern::Field;
 use crate::vocab::TokenId;
 
@@ -269,14 +269,11 @@ impl Reader<'_> {
             if let Some(turn) = &mut self.machine.turn
                 && !std::mem::replace(&mut turn.told, true)
             {
-                self.notice_between(NoticeKind::TextAfterAction, first);
+                let (kind, text) = (NoticeKind::TextAfterAction, String::new());
+                self.tell_between(EventKind::Notice { kind, text }, first);
             }
             self.text_of_turn(Piece { text: &text, first, at });
         }
-    }
-
-    fn notice_between(&mut self, kind: NoticeKind, before: u32) {
-        self.tell_between(EventKind::Notice { kind, text: String::new() }, before);
     }
 
     /// Something outside a turn opens an assistant's.
@@ -451,15 +448,14 @@ impl Reader<'_> {
 
     /// What is held at the end of a turn's text is the pattern's if it is all of it, text if not.
     fn end_text(&mut self) {
-        let whole = |suffix: &Suffix, pending: &Pending| pending.is(suffix, false);
-        let is_own = match (&self.machine.place, self.row()) {
-            (Place::Text, Some(row)) => whole(&row.rule.closer.suffix, &self.machine.pending),
-            _ => true,
+        let is_text = match (&self.machine.place, self.row()) {
+            (Place::Text, Some(row)) => !self.machine.pending.is(&row.rule.closer.suffix, false),
+            _ => false,
         };
-        if is_own {
-            self.machine.pending.clear();
+        if is_text {
+            self.flush_text();
         }
-        self.flush_text();
+        self.machine.pending.clear();
     }
 
     fn leave(&mut self) {
