@@ -219,10 +219,15 @@ impl<N> View<N> {
     }
 
     fn text(self, path: &str) -> Result<String> {
+        self.text_or(path, "a string")
+    }
+
+    /// Text, where `expected` may be given.
+    fn text_or(self, path: &str, expected: &str) -> Result<String> {
         match self {
             Self::Text(text) => Ok(text),
             Self::Surrogate => Err(Error::message(path, SURROGATE)),
-            other => Err(Error::message(path, format!("is {}, expected a string", other.kind()))),
+            other => Err(Error::message(path, format!("is {}, expected {expected}", other.kind()))),
         }
     }
 
@@ -407,7 +412,7 @@ impl Reader<'_> {
             json::write(node, Layout::Line, path, &mut text)?;
             return Ok(text);
         }
-        let text = value.text(path)?;
+        let text = value.text_or(path, "a string or a dict")?;
         let Err(problem) = json::check_value(json::trim(&text)) else { return Ok(text) };
         match self.on_arguments {
             OnArguments::Error => Err(Error::message(path, problem)),
@@ -439,7 +444,9 @@ fn code<N: Node>(node: &N, path: &str) -> Result<CallBody> {
 
 /// Text, or text parts joined: joined first, so that nothing can hide between two of them.
 fn content<N: Node>(value: View<N>, path: &str) -> Result<String> {
-    let View::List(parts) = value else { return value.text(path) };
+    let View::List(parts) = value else {
+        return value.text_or(path, "a string or a list of text parts");
+    };
     let mut joined = String::new();
     for (i, part) in parts.iter().enumerate() {
         let path = format!("{path}[{i}]");

@@ -346,7 +346,9 @@ impl<'a> Renderer<'a> {
             "content"
         };
         let (role_name, format) = (role.name(), self.format.name());
-        let mut problem = format!("has no place in a {role_name} message of format `{format}`");
+        let article = if role == Role::Assistant { "an" } else { "a" };
+        let mut problem =
+            format!("has no place in {article} {role_name} message of format `{format}`");
         let closed = self.format.names_of(role);
         if culprit == "name" && !closed.is_empty() {
             problem.push_str(", expected none or one of `");

@@ -160,14 +160,25 @@ impl Format {
             let problem = format!("is longer than {limit} bytes, the most that is read");
             return Err(error("", problem));
         }
-        let parsed: File = toml::from_str(text).map_err(|e| {
+        let on_line = |e: &toml::de::Error| {
             let at = e.span().unwrap_or_default().start.min(text.len());
             let line = text[..at].matches('\n').count() + 1;
-            // The key of the line, or of what begins there.
-            let begin = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
-            let word = text[begin..].split(['=', ']', '\n']).next().unwrap_or_default();
-            let key = word.trim_matches(|c: char| c == '[' || c.is_whitespace());
-            error(key, format!("on line {line}: {}", e.message()))
+            format!("on line {line}: {}", e.message())
+        };
+        let toml = toml::Deserializer::parse(text).map_err(|e| error("", on_line(&e)))?;
+        let parsed: File = serde_path_to_error::deserialize(toml).map_err(|e| {
+            // The path ends at the table where a key is unknown or missing.
+            let problem = e.inner().message();
+            let named = ["unknown field `", "missing field `"]
+                .iter()
+                .find_map(|start| problem.strip_prefix(start)?.split('`').next());
+            let path = e.path().to_string();
+            let key = match named {
+                Some(name) if path == "." => name.to_owned(),
+                Some(name) => format!("{path}.{name}"),
+                None => path,
+            };
+            error(&key, on_line(e.inner()))
         })?;
         let spec =
             Spec::new(text, parsed).map_err(|Wrong { key, problem }| error(&key, problem))?;

@@ -236,6 +236,15 @@ impl IntArray {
 
     #[staticmethod]
     fn _restore(bytes: &[u8], code: &str) -> PyResult<Self> {
+        let size = match code {
+            "i" => size_of::<i32>(),
+            "q" => size_of::<i64>(),
+            "B" => 1,
+            _ => return Err(PyValueError::new_err("unknown item type")),
+        };
+        if bytes.len() % size != 0 {
+            return Err(PyValueError::new_err("bytes that are no whole items"));
+        }
         Ok(match code {
             "i" => Self::int32(
                 bytes.as_chunks().0.iter().map(|&b| i32::from_le_bytes(b)).collect::<Vec<_>>(),
@@ -243,8 +252,7 @@ impl IntArray {
             "q" => Self::int64(
                 bytes.as_chunks().0.iter().map(|&b| i64::from_le_bytes(b)).collect::<Vec<_>>(),
             ),
-            "B" => Self::uint8(bytes),
-            _ => return Err(PyValueError::new_err("unknown item type")),
+            _ => Self::uint8(bytes),
         })
     }
 

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyMapping, PyTuple};
 
 use crate::encoding::{Batch, Encoding};
-use crate::errors::{FormatError, raise};
+use crate::errors::{FormatError, raise, raise_in};
 use crate::format::Format;
 use crate::input::Ids;
 use crate::node::{Value, message_list};
@@ -139,7 +139,9 @@ impl Codec {
                 return Err(FormatError::new_err((message, name.to_owned(), String::new())));
             }
         };
-        let inner = CoreCodec::new(&format, &given).map_err(raise)?;
+        let file = vocab.and_then(|vocab| vocab.extract::<std::path::PathBuf>().ok());
+        let file = file.map(|file| file.display().to_string());
+        let inner = CoreCodec::new(&format, &given).map_err(|e| raise_in(e, file.as_deref()))?;
         Ok(Self {
             format: Py::new(py, Format::new(format))?,
             vocab: Py::new(py, Vocab::new(inner.vocab().clone()))?,
