@@ -165,15 +165,13 @@ impl Format {
             let line = text[..at].matches('\n').count() + 1;
             format!("on line {line}: {}", e.message())
         };
-        let toml = toml::Deserializer::parse(text).map_err(|e| error("", on_line(&e)))?;
+        let toml = toml::Deserializer::parse(text)
+            .map_err(|e| error(key_of_line(text, e.span()), on_line(&e)))?;
         let parsed: File = serde_path_to_error::deserialize(toml).map_err(|e| {
-            // The path ends at the table where a key is unknown or missing.
-            let problem = e.inner().message();
-            let named = ["unknown field `", "missing field `"]
-                .iter()
-                .find_map(|start| problem.strip_prefix(start)?.split('`').next());
+            // The path ends at the table where a key is missing.
+            let missing = e.inner().message().strip_prefix("missing field `");
             let path = e.path().to_string();
-            let key = match named {
+            let key = match missing.and_then(|rest| rest.split('`').next()) {
                 Some(name) if path == "." => name.to_owned(),
                 Some(name) => format!("{path}.{name}"),
                 None => path,
@@ -339,6 +337,16 @@ impl fmt::Debug for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Format").field("name", &self.name()).finish_non_exhaustive()
     }
+}
+
+/// The key, or the table, of the line where TOML itself is wrong; empty where there is none.
+fn key_of_line(text: &str, span: Option<std::ops::Range<usize>>) -> &str {
+    let at = span.unwrap_or_default().start.min(text.len());
+    let begin = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let word = text[begin..].split(['=', ']', '\n']).next().unwrap_or_default();
+    let key = word.trim_start_matches('[').trim();
+    let is_key = key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
+    if is_key { key } else { "" }
 }
 
 /// The edit distance of two short words, for suggestions.

@@ -242,7 +242,7 @@ impl IntArray {
             "B" => 1,
             _ => return Err(PyValueError::new_err("unknown item type")),
         };
-        if bytes.len() % size != 0 {
+        if !bytes.len().is_multiple_of(size) {
             return Err(PyValueError::new_err("bytes that are no whole items"));
         }
         Ok(match code {
