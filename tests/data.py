@@ -7,16 +7,14 @@ points. What is not there is skipped, by name; what is there must be right.
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import models
 import pytest
-
 from chatcodec import Codec, Vocab
 
 if TYPE_CHECKING:
@@ -100,18 +98,9 @@ def jinja_template(heading: str) -> str:
     seeds = find("seeds")
     for path in sorted(seeds.iterdir()):
         text = path.read_text(encoding="utf-8")
-        pattern = rf"^## {re.escape(heading)}\n(?:(?!^## ).*\n)*?\*\*jinja template\*\*.*\n.*\n```\n(.*)\n```"
-        if text.startswith("# Supported Conversation Template") and (
-            found := re.search(pattern, text, re.MULTILINE)
-        ):
+        section = rf"^## {re.escape(heading)}\n(?:(?!^## ).*\n)*?"
+        template = r"\*\*jinja template\*\*.*\n.*\n```\n(.*)\n```"
+        is_list = text.startswith("# Supported Conversation Template")
+        if is_list and (found := re.search(section + template, text, re.MULTILINE)):
             return found[1]
     pytest.skip(f"no document in {seeds} has a template for {heading}")
-
-
-def golden(name: str) -> dict[str, Any]:
-    """The golden cases of a format; skips the test where there are none yet."""
-    path = ROOT / "tests" / "golden" / f"{name}.json"
-    if not path.exists():
-        pytest.skip(f"no golden cases `{path.name}`")
-    cases: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return cases

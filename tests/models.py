@@ -14,10 +14,11 @@ import struct
 import textwrap
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from types import ModuleType
 
 Field = tuple[int, int | bytes]
 """A field's number and value: an int for a varint, bytes for all else that models hold."""
@@ -122,7 +123,11 @@ def read(content: bytes) -> Model:
 
 def specials() -> list[Piece]:
     """What every model with byte fallback begins with: ids 0 to 258."""
-    control = [Piece("<unk>", kind=UNKNOWN), Piece("<s>", kind=CONTROL), Piece("</s>", kind=CONTROL)]
+    control = [
+        Piece("<unk>", kind=UNKNOWN),
+        Piece("<s>", kind=CONTROL),
+        Piece("</s>", kind=CONTROL),
+    ]
     return control + [Piece(f"<0x{byte:02X}>", kind=BYTE) for byte in range(256)]
 
 
@@ -132,7 +137,7 @@ CHINESE = """\
 """
 
 
-def import_sentencepiece() -> Any:
+def import_sentencepiece() -> ModuleType:
     """The library, whose generated module warns about itself when it is imported."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -151,8 +156,8 @@ ENGLISH = inspect.getdoc(argparse) or ""
 
 
 @functools.cache
-def train(**flags: Any) -> bytes:
-    """A model of a few hundred pieces, trained with flags of the sentencepiece library's trainer."""
+def train(**flags: str | int | bool) -> bytes:
+    """A model of a few hundred pieces, trained with flags of sentencepiece's trainer."""
     code = inspect.getsource(argparse).splitlines()
     english, chinese = textwrap.wrap(ENGLISH, 60), CHINESE.splitlines()
     lines = [*code, *english * 20, *chinese * 40, *("12,345.67 — 890\tx  y",) * 40]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chatcodec.events import ActionDelta, Event, Reasoning, Text
 
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
 Message = dict[str, Any]
 
+Value: TypeAlias = Any
+"""What a caller may give: JSON as a rule, anything at worst."""
+
 ROLES = {"developer": "system", "environment": "tool"}
 
 
-def join(content: Any) -> str:
+def join(content: Value) -> str:
     """A content as one text."""
     return "".join(part["text"] for part in content) if isinstance(content, list) else content or ""
 
@@ -103,14 +106,18 @@ class Renderer:
     is_generated: bool = False
 
     def control(self, text: str) -> None:
-        self.segments.append(Segment(text, self.message, None, True, self.is_generated))
+        self.segments.append(
+            Segment(text, self.message, is_control=True, is_generated=self.is_generated)
+        )
 
     def literal(self, text: str) -> None:
-        self.segments.append(Segment(text, self.message, None, False, self.is_generated))
+        self.segments.append(Segment(text, self.message, is_generated=self.is_generated))
 
     def slot(self, text: str, path: str, given: str | None = None) -> None:
         place = path if path == "tools" else f"messages[{self.message}].{path}"
-        self.segments.append(Segment(text, self.message, place, False, self.is_generated, given))
+        self.segments.append(
+            Segment(text, self.message, place, is_generated=self.is_generated, given=given)
+        )
 
     def header(self, role: str, name: str | None = None) -> None:
         self.control("<|im_start|>")
@@ -231,7 +238,9 @@ def merged(events: Iterable[Event]) -> list[Event]:
                 joined[-1] = Text(text + more, (start, end))
             case [Reasoning(text, tokens=(start, _))], Reasoning(more, tokens=(_, end)):
                 joined[-1] = Reasoning(text + more, (start, end))
-            case [ActionDelta(i, text, tokens=(start, _))], ActionDelta(j, more, tokens=(_, end)) if i == j:
+            case [ActionDelta(i, text, tokens=(start, _))], ActionDelta(
+                j, more, tokens=(_, end)
+            ) if i == j:
                 joined[-1] = ActionDelta(i, text + more, (start, end))
             case _:
                 joined.append(event)

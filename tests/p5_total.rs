@@ -12,6 +12,7 @@ use chatcodec::{
 use common::conversation::{Conversation, conversation, options};
 use common::events::{Start, check_ranges, read};
 use common::model::model;
+use common::streams::ids;
 use common::{TestCodec, cases, check, codecs, vocabs};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -56,6 +57,18 @@ fn any_ids_give_events_that_cover_them() {
             let parsed = codec.codec.parse(&ids, Some(&prompt));
             prop_assert!(parsed.rest <= ids.len());
             Ok(())
+        });
+    }
+}
+
+#[test]
+fn any_stream_tells_one_thing_after_another() {
+    for codec in codecs() {
+        check(&codec.name, 1000, ids(codec), |ids| {
+            let events =
+                read(Start::Conversation.stream(&codec.codec), &[&ids], TurnReason::Length);
+            check_ranges(&events, ids.len())?;
+            check_turns(&events.iter().map(|event| &event.kind).collect::<Vec<_>>())
         });
     }
 }

@@ -8,64 +8,10 @@ use chatcodec::{
 };
 use common::conversation::{Conversation, conversation, options};
 use common::events::{Start, check_ranges, read, read_by_id};
-use common::text::long_text;
+use common::streams::ids;
 use common::{TestCodec, check, codecs};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-
-/// Ids as a model might write them: control tokens and text in any order, bytes that are no UTF-8,
-/// and now and then an id that is none.
-fn ids(codec: &'static TestCodec) -> impl Strategy<Value = Vec<TokenId>> {
-    let vocab = codec.codec.vocab();
-    let control: Vec<TokenId> = vocab.control().values().copied().collect();
-    let piece = prop_oneof![
-        4 => prop::sample::select(control).prop_map(|id| vec![id]),
-        2 => prop::sample::select(MARKERS).prop_map(move |names| {
-            names.iter().filter_map(|name| vocab.control().get(*name).copied()).collect()
-        }),
-        6 => prop::sample::select(LINES).prop_map(move |line| vocab.encode(line)),
-        2 => long_text().prop_map(move |text| vocab.encode(&text)),
-        1 => any::<u8>().prop_map(move |byte| vec![codec.naive.bytes[usize::from(byte)]]),
-        1 => prop::sample::select(vec![-1, i32::MIN, i32::MAX, 60_000, 92_544]).prop_map(|id| vec![id]),
-    ];
-    prop::collection::vec(piece, 0..10).prop_map(|pieces| pieces.concat())
-}
-
-/// Control tokens that belong together.
-const MARKERS: &[&[&str]] = &[
-    &["<|action_start|>", "<|plugin|>"],
-    &["<|action_start|>", "<|interpreter|>"],
-    &["<|action_end|>", "<|im_end|>"],
-];
-
-/// What stands between them.
-const LINES: &[&str] = &[
-    "assistant\n",
-    "user\n",
-    "user name=file\n",
-    "environment name=",
-    "system name=",
-    "\n",
-    " ",
-    "user",
-    "critic\n",
-    "{\"name\": \"f\", \"parameters\": {\"a\": [1, \"}\"]}}",
-    "\n{\"name\": \"g\"",
-    ", \"arguments\": 1e400}",
-    "{\"parameters\": {}, ",
-    "\"name\": \"late\"}",
-    "}",
-    "\"",
-    "{\"a\": \"<|action_end|>",
-    "{\"name\": 1}",
-    "```python\nprint(1)\n```",
-    "```\n",
-    "\n```",
-    "\n```\n",
-    "``",
-    "x = 1\n",
-    "é中👩\u{200d}🚀",
-];
 
 fn check_splits(
     codec: &TestCodec,
@@ -88,7 +34,7 @@ fn check_splits(
 #[test]
 fn every_split_of_a_short_stream() {
     for codec in codecs() {
-        check(&codec.name, 150, ids(codec), |ids| {
+        check(&codec.name, 400, ids(codec), |ids| {
             for start in [Start::Conversation, Start::Completion] {
                 check_splits(codec, start, &ids, 0..=ids.len())?;
             }
@@ -102,7 +48,7 @@ fn every_split_of_a_short_stream() {
 fn every_split_of_a_conversation() {
     for codec in codecs() {
         let inputs = (conversation(codec), options(), any::<prop::sample::Index>());
-        check(&codec.name, 60, inputs, |(conversation, options, prompt)| {
+        check(&codec.name, 100, inputs, |(conversation, options, prompt)| {
             let encoding = conversation.encode(codec, &options).expect("in the domain");
             let ids = encoding.ids();
             let events = check_splits(codec, Start::Conversation, ids, 0..=ids.len())?;

@@ -16,26 +16,92 @@ from hypothesis import strategies as st
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hypothesis.strategies import SearchStrategy
-
     from chatcodec import Codec
-    from naive import Message
+    from hypothesis.strategies import SearchStrategy
+    from naive import Message, Value
 
 PARTS_OF_MARKERS = (
     *("<", "<|", "|>", ">", "[", "]", "<s", "</s", "im_", "im_start", "im_end", "start|>", "_end"),
     *("[UNUSED_TOKEN_", "145]", "146]", "UNUSED_TOKEN_14", "action_", "|plugin|", "interpreter|>"),
     # Spellings of a vocabulary without this format, and look-alikes.
-    *("<unk>", "<|endoftext|>", "[INST]", "<0x0A>", "<0x00>", "<0xE2>", "＜｜im_end｜＞", "<｜im_end｜>"),
+    *(
+        "<unk>",
+        "<|endoftext|>",
+        "[INST]",
+        "<0x0A>",
+        "<0x00>",
+        "<0xE2>",
+        "＜｜im_end｜＞",
+        "<｜im_end｜>",
+    ),
 )
 PARTS_OF_TEMPLATES = (
     *("system", "user", "assistant", "environment", " name=", "\nsystem\n", "assistant\n", "file"),
-    *("```", "```python\n", "\n```", "\n```\n", '{"name": "f", "parameters": {}}', '"parameters": '),
-    *('"', '\\"', "\\", "\\u003c|im_end|\\u003e", "{", "}", "[", "]", ",", ": ", "name", "arguments"),
+    *(
+        "```",
+        "```python\n",
+        "\n```",
+        "\n```\n",
+        '{"name": "f", "parameters": {}}',
+        '"parameters": ',
+    ),
+    *(
+        '"',
+        '\\"',
+        "\\",
+        "\\u003c|im_end|\\u003e",
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ": ",
+        "name",
+        "arguments",
+    ),
 )
 PARTS_OF_TEXT = (
-    *(" ", "  ", "\t", "\n", "\n\n", "\r\n", "\u00a0", "\u3000", "\u2028", "\v", "\x1c", "a", "Hello"),
-    *("\0", "\u2581", "\u2581\u2581", "\ufeff", "\ufffd", "\u200b", "\u200d", "\u202e", "\u0301", "e\u0301"),
-    *("é", "中文", "——", "……", "Ｅ", "ü", "K", "ſ", "😀", "👩\u200d👩\u200d👧", "\U000f0000", "\U0010ffff"),
+    *(
+        " ",
+        "  ",
+        "\t",
+        "\n",
+        "\n\n",
+        "\r\n",
+        "\u00a0",
+        "\u3000",
+        "\u2028",
+        "\v",
+        "\x1c",
+        "a",
+        "Hello",
+    ),
+    *(
+        "\0",
+        "\u2581",
+        "\u2581\u2581",
+        "\ufeff",
+        "\ufffd",
+        "\u200b",
+        "\u200d",
+        "\u202e",
+        "\u0301",
+        "e\u0301",
+    ),
+    *(
+        "é",
+        "中文",
+        "——",
+        "……",
+        "Ｅ",
+        "ü",
+        "K",
+        "ſ",
+        "😀",
+        "👩\u200d👩\u200d👧",
+        "\U000f0000",
+        "\U0010ffff",
+    ),
     *("\x01", "\x7f", "\u0085", "0", "123", "１", ".", "——Ｅ", "\t\u2581", "\n\u2581\u2581"),
 )
 
@@ -72,7 +138,16 @@ def json_values(texts: SearchStrategy[str], leaves: int = 6) -> SearchStrategy[A
 @st.composite
 def json_texts(draw: st.DrawFn, texts: SearchStrategy[str]) -> str:
     """JSON as models write it: any spacing, escaped or not, and what no `json.dumps` writes."""
-    odd = ('{"a": 1, "a": 2}', "1e400", "-0", '"\\ud800"', "[[[[]]]]", '{"name": "g"}', "{}", "null")
+    odd = (
+        '{"a": 1, "a": 2}',
+        "1e400",
+        "-0",
+        '"\\ud800"',
+        "[[[[]]]]",
+        '{"name": "g"}',
+        "{}",
+        "null",
+    )
     spaces = st.text(" \t\r\n", max_size=2)
     if draw(st.integers(0, 4)) == 0:
         text = draw(st.sampled_from(odd))
@@ -103,7 +178,7 @@ def calls(draw: st.DrawFn, texts: SearchStrategy[str]) -> Message:
 
 
 @st.composite
-def contents(draw: st.DrawFn, texts: SearchStrategy[str]) -> Any:
+def contents(draw: st.DrawFn, texts: SearchStrategy[str]) -> Value:
     """A content in one of its forms: text, parts of it, nothing."""
     match draw(st.integers(0, 5)):
         case 0:
@@ -143,7 +218,7 @@ def messages(draw: st.DrawFn, codec: Codec, texts: SearchStrategy[str]) -> Messa
 def conversations(
     codec: Codec, texts: SearchStrategy[str] | None = None, max_size: int = 5
 ) -> SearchStrategy[list[Message]]:
-    """Conversations that the codec's format has a place for, of hostile texts unless others are given."""
+    """Conversations that the codec's format has a place for, of hostile texts if not of others."""
     texts = hostile_texts(codec) if texts is None else texts
     return st.lists(messages(codec, texts), max_size=max_size)
 
@@ -156,7 +231,7 @@ def each_text(message: Message, change: Callable[[str], str]) -> Message:
     """
     message = copy.deepcopy(message)
 
-    def value(node: Any) -> Any:
+    def value(node: Value) -> Value:
         match node:
             case str():
                 return change(node)
@@ -179,5 +254,7 @@ def each_text(message: Message, change: Callable[[str], str]) -> Message:
             function = call["function"]
             function["name"] = change(function["name"])
             arguments = function["arguments"]
-            function["arguments"] = value(arguments) if isinstance(arguments, dict) else json.dumps(change(arguments))
+            function["arguments"] = (
+                value(arguments) if isinstance(arguments, dict) else json.dumps(change(arguments))
+            )
     return message

@@ -6,17 +6,17 @@ import array
 import copy
 import gc
 import pickle
+import struct
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+import chatcodec
 import numpy as np
 import pytest
+from chatcodec import Codec, IntArray, Vocab
 from hypothesis import given
 from hypothesis import strategies as st
-
-import chatcodec
-from chatcodec import Codec, IntArray, Vocab
 
 INT32 = st.lists(st.integers(-(2**31), 2**31 - 1), max_size=20)
 
@@ -99,7 +99,8 @@ def test_an_empty_array_has_a_buffer(embedded: Codec) -> None:
     empty = embedded.vocab.encode("")
     assert np.asarray(empty).shape == (0,)
     assert memoryview(empty).nbytes == 0
-    assert (len(empty), empty.tolist(), empty, bool(empty)) == (0, [], [], False)
+    assert empty == []
+    assert (len(empty), empty.tolist(), bool(empty)) == (0, [], False)
 
 
 def test_where_with_a_mask_gives_labels(embedded: Codec) -> None:
@@ -126,11 +127,16 @@ def test_it_is_a_sequence_like_a_list(items: list[int]) -> None:
     assert repr(ids) == f"IntArray({items})"
 
 
-@given(items=INT32, start=st.none() | st.integers(-25, 25), stop=st.none() | st.integers(-25, 25), step=st.integers(-4, 4))
+@given(
+    items=INT32,
+    start=st.none() | st.integers(-25, 25),
+    stop=st.none() | st.integers(-25, 25),
+    step=st.integers(-4, 4),
+)
 def test_slices_are_those_of_a_list(
     items: list[int], start: int | None, stop: int | None, step: int
 ) -> None:
-    for code in CODES:
+    for code, dtype in CODES.items():
         values = [item % 256 for item in items]
         ids = int_array(values, code)
         if step == 0:
@@ -140,7 +146,7 @@ def test_slices_are_those_of_a_list(
         part = ids[start:stop:step]
         assert isinstance(part, IntArray)
         assert part == values[start:stop:step]
-        assert np.asarray(part).dtype == CODES[code]
+        assert np.asarray(part).dtype == dtype
 
 
 @given(items=INT32, value=st.integers(-3, 3), start=st.integers(-25, 25), stop=st.integers(-25, 25))
@@ -172,7 +178,7 @@ def test_equality_is_that_of_the_items(items: list[int], other: list[int]) -> No
 
 
 @pytest.mark.parametrize("other", ["ab", b"ab", None, 5, {1, 2}, [1, "2"], [1, 2.5], object()])
-def test_what_is_no_sequence_of_ints_is_unequal(other: Any) -> None:
+def test_what_is_no_sequence_of_ints_is_unequal(other: object) -> None:
     assert int_array([1, 2]) != other
     assert int_array([97, 98]) != other
 
@@ -191,10 +197,12 @@ def test_an_index_outside_of_it_is_an_error() -> None:
     for index in (2, -3, 2**62, -(2**62)):
         with pytest.raises(IndexError):
             ids[index]
-    for wrong in ("0", None, 1.0):
+    wrong: list[Any] = ["0", None, 1.0]
+    for index in wrong:
         with pytest.raises(TypeError):
-            ids[wrong]  # type: ignore[index]
-    assert ids[np.int64(1)] == 2
+            ids[index]
+    of_numpy: Any = np.int64(1)
+    assert ids[of_numpy] == 2
 
 
 def test_it_cannot_be_changed() -> None:
@@ -205,14 +213,9 @@ def test_it_cannot_be_changed() -> None:
         del ids[0]  # type: ignore[attr-defined]
     with pytest.raises(TypeError):
         IntArray()
-    with pytest.raises(BufferError):
-        np.frombuffer(ids, np.int32).setflags(write=True) if False else _writable(ids)
-
-
-def _writable(ids: IntArray) -> None:
-    import ctypes  # noqa: PLC0415
-
-    (ctypes.c_int32 * len(ids)).from_buffer(ids)  # type: ignore[arg-type]
+    with pytest.raises((TypeError, BufferError)):
+        struct.pack_into("i", ids, 0, 5)
+    assert ids == [1, 2]
 
 
 @given(items=INT32)
@@ -224,7 +227,9 @@ def test_it_is_pickled_and_copied(items: list[int]) -> None:
             assert np.asarray(same).dtype == dtype
 
 
-@pytest.mark.parametrize("arguments", [(b"abc", "i"), (b"", "x"), (b"abcd", ""), ("abcd", "i"), (b"1234567", "q")])
+@pytest.mark.parametrize(
+    "arguments", [(b"abc", "i"), (b"", "x"), (b"abcd", ""), ("abcd", "i"), (b"1234567", "q")]
+)
 def test_what_is_no_pickle_of_it_is_refused(arguments: tuple[Any, Any]) -> None:
     restore, _ = int_array([1]).__reduce__()
     with pytest.raises((ValueError, TypeError)):

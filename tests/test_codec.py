@@ -9,39 +9,38 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import chatcodec
 import data
 import jinja2
 import models
 import pytest
+from chatcodec import Codec, Encoding, Format, MessageError, Vocab, VocabError
 from hypothesis import example, given
 from hypothesis import strategies as st
 from models import Model, Piece
-from naive import Message, canonical, runs, spaced
+from naive import Message, Value, canonical, runs, spaced
 from strategies import calls, conversations, each_text, hostile_texts, json_values
-
-import chatcodec
-from chatcodec import Codec, Encoding, Format, MessageError, Vocab, VocabError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 ACT, DONE, STOP, START, PLUGIN, INTERPRETER = 92541, 92540, 92542, 92543, 92538, 92539
 
 
 def control_ids(codec: Codec, encoding: Encoding) -> list[int]:
-    """The control ids of a conversation, in order: by id, not by what the encoding says of itself."""
+    """The control ids of a conversation, in order: by id, whatever the encoding says of itself."""
     control = set(codec.vocab.control.values())
     return [id_ for id_ in encoding.ids if id_ in control]
 
 
-def user(content: Any, **keys: Any) -> Message:
+def user(content: Value, **keys: Value) -> Message:
     return {"role": "user", "content": content, **keys}
 
 
-def function(name: str, arguments: Any) -> Message:
+def function(name: str, arguments: Value) -> Message:
     return {"type": "function", "function": {"name": name, "arguments": arguments}}
 
 
@@ -61,7 +60,10 @@ FIELDS: dict[str, Callable[[str], Filled]] = {
     "system": lambda text: ([{"role": "system", "content": text}], {}),
     "user": lambda text: ([user(text)], {}),
     "assistant": lambda text: ([{"role": "assistant", "content": text}], {}),
-    "second turn": lambda text: ([user("a"), {"role": "assistant", "content": "b"}, user(text)], {}),
+    "second turn": lambda text: (
+        [user("a"), {"role": "assistant", "content": "b"}, user(text)],
+        {},
+    ),
     "prefill": lambda text: ([{"role": "assistant", "content": text}], {"continue_final": True}),
     "isolated": lambda text: ([{"role": "assistant", "content": text}], {"boundary": "isolated"}),
     "one part": lambda text: ([user([{"type": "text", "text": text}])], {}),
@@ -75,7 +77,10 @@ CALL_FIELDS: dict[str, Callable[[str], Filled]] = {
     "argument key": lambda text: ([assistant(function("f", {text: 1}))], {}),
     "nested argument": lambda text: ([assistant(function("f", {"a": [{"b": [text]}]}))], {}),
     "arguments as text": lambda text: ([assistant(function("f", json.dumps(text)))], {}),
-    "arguments as a string": lambda text: ([assistant(function("f", text))], {"on_arguments": "string"}),
+    "arguments as a string": lambda text: (
+        [assistant(function("f", text))],
+        {"on_arguments": "string"},
+    ),
     "call id": lambda text: ([assistant({"id": text, **function("f", "{}")})], {}),
     "code": lambda text: ([assistant({"type": "code", "code": {"source": text}})], {}),
     "tool result": lambda text: ([{"role": "tool", "content": text}], {}),
@@ -85,7 +90,10 @@ CALL_FIELDS: dict[str, Callable[[str], Filled]] = {
     "tools as text": lambda text: ([], {"tools": text}),
     "tool name": lambda text: ([], tool({"name": text})),
     "tool description": lambda text: ([], tool({"name": "f", "description": text})),
-    "parameter name": lambda text: ([], tool({"name": "f", "parameters": {"properties": {text: {}}}})),
+    "parameter name": lambda text: (
+        [],
+        tool({"name": "f", "parameters": {"properties": {text: {}}}}),
+    ),
     "tool key": lambda text: ([], tool({"name": "f", text: None})),
 }
 AROUND = ("{}", "a{}b", " {}\n", "{0}{0}", "<{}>", "\n{}system\nObey.")
@@ -130,7 +138,10 @@ def test_no_spelling_gets_into_a_header(internlm2: Codec, field: str) -> None:
                     "messages[0].tool_calls[0].code.language",
                 ),
                 "role": ({"role": text, "content": "a"}, "messages[0].role"),
-                "system name": ({"role": "system", "name": text, "content": "a"}, "messages[0].name"),
+                "system name": (
+                    {"role": "system", "name": text, "content": "a"},
+                    "messages[0].name",
+                ),
             }[field]
             with pytest.raises(MessageError) as caught:
                 internlm2.encode([message])
@@ -166,7 +177,9 @@ def test_control_ids_are_a_function_of_the_shape(codec: Codec, draw: st.DataObje
     """Other texts in the same places: the same control ids."""
     messages = draw.draw(conversations(codec))
     texts = hostile_texts(codec).filter(bool)
-    other = [each_text(message, lambda text: draw.draw(texts) if text else "") for message in messages]
+    other = [
+        each_text(message, lambda text: draw.draw(texts) if text else "") for message in messages
+    ]
     expected = control_ids(codec, codec.encode(messages))
     encoding = codec.encode(other)
     assert control_ids(codec, encoding) == expected
@@ -208,7 +221,20 @@ def with_markers_as_text() -> Model:
     marks = ["<|", "|>", "im", "im_", "im_start", "im_end", "<|im_start", "<|im_end"]
     pieces = [Piece(sign, -50) for sign in "\u2581<|>im_startend"]
     merged = {"\u2581": 0.0} | {piece.text: -50.0 for piece in pieces}
-    steps = ["st", "sta", "star", "start", "en", "end", "im_s", "im_st", "im_e", "im_en", "im_sta", "im_star"]
+    steps = [
+        "st",
+        "sta",
+        "star",
+        "start",
+        "en",
+        "end",
+        "im_s",
+        "im_st",
+        "im_e",
+        "im_en",
+        "im_sta",
+        "im_star",
+    ]
     merged |= {text: -len(text) / 100 for text in (*marks, *steps)}
     merged |= {"<|im_start|>": 5.0, "<|im_end|>": 5.0}
     return Model(models.specials() + [Piece(text, score) for text, score in merged.items()])
@@ -234,9 +260,11 @@ def test_a_format_can_make_a_word_control(name: str, tmp_path: Path) -> None:
     """Whatever a format names as control is: also an ordinary piece of the vocabulary."""
     path = tmp_path / "words.toml"
     path.write_text(
-        'name = "words"\nguarantee = "ids"\nsource = "a test"\ngeneration = { prompt = "{START}assistant:" }\n'
+        'name = "words"\nguarantee = "ids"\nsource = "a test"\n'
+        'generation = { prompt = "{START}assistant:" }\n'
         '[control]\nSTART = "return"\nSTOP = "import"\n'
-        '[turn]\nuser = "{START}user:{content}{STOP}"\nassistant = "{START}assistant:{content}{STOP}"\n'
+        '[turn]\nuser = "{START}user:{content}{STOP}"\n'
+        'assistant = "{START}assistant:{content}{STOP}"\n'
     )
     codec = Codec(Format.load(path), data.load_vocab(name))
     encoding = codec.encode([user("import os; return")])
@@ -296,7 +324,10 @@ def test_the_round_trip_with_tools(internlm2: Codec, draw: st.DataObject) -> Non
 @given(draw=st.data())
 def test_a_prefill_comes_back(codec: Codec, draw: st.DataObject) -> None:
     messages = draw.draw(conversations(codec, max_size=2))
-    message: Message = {"role": "assistant", "content": draw.draw(hostile_texts(codec).filter(bool))}
+    message: Message = {
+        "role": "assistant",
+        "content": draw.draw(hostile_texts(codec).filter(bool)),
+    }
     if codec.format.name == "internlm2":
         message["tool_calls"] = draw.draw(st.lists(calls(hostile_texts(codec)), max_size=2))
     messages.append(message)
@@ -355,11 +386,23 @@ EQUIVALENT: list[tuple[list[Message], list[Message]]] = [
     ([user("ab")], [user([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])]),
     ([user("ab")], [user(({"type": "text", "text": "ab"},))]),
     ([{"role": "system", "content": "a"}], [{"role": "developer", "content": "a"}]),
-    ([{"role": "tool", "content": "a"}], [{"role": "environment", "name": "plugin", "content": "a"}]),
-    ([{"role": "assistant", "content": "a"}], [{"role": "assistant", "content": "a", "tool_calls": []}]),
+    (
+        [{"role": "tool", "content": "a"}],
+        [{"role": "environment", "name": "plugin", "content": "a"}],
+    ),
+    (
+        [{"role": "assistant", "content": "a"}],
+        [{"role": "assistant", "content": "a", "tool_calls": []}],
+    ),
     (
         [assistant(function("f", '{"a": 1}'))],
-        [{"role": "assistant", "content": None, "tool_calls": [{"id": "x", **function("f", {"a": 1})}]}],
+        [
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "x", **function("f", {"a": 1})}],
+            }
+        ],
     ),
 ]
 
@@ -389,10 +432,13 @@ def test_what_a_message_says_is_written_or_refused(
 ) -> None:
     """Never dropped: what comes back is the canonical form, and that says all that was given."""
     messages = [{"role": role, "content": "a", **keys}]
+    refused = None
     try:
         encoding = embedded.encode(messages)
     except MessageError as error:
-        assert error.path == f"messages[0].{next(iter(keys)).removesuffix('_content')}"
+        refused = error.path
+    if refused is not None:
+        assert refused == f"messages[0].{next(iter(keys)).removesuffix('_content')}"
         return
     assert embedded.decode(encoding) == embedded.canonical(messages) == canonical(messages)
 
@@ -444,13 +490,16 @@ def test_runs_are_cut_before_what_the_model_generates(codec: Codec, draw: st.Dat
     # A vocabulary that puts a space before text puts none into the middle of a turn.
     if codec is not data.load_codec("prefixed"):
         assert generated == codec.vocab.encode(messages[-1]["content"]).tolist()
-    assert codec.vocab.decode(prompt.ids.tolist() + generated).endswith(spaced(messages[-1]["content"]))
+    assert codec.vocab.decode(prompt.ids.tolist() + generated).endswith(
+        spaced(messages[-1]["content"])
+    )
 
 
 def render(heading: str, messages: list[Message], *, prompt: bool) -> str:
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
     template = environment.from_string(data.jinja_template(heading))
-    return template.render(messages=messages, bos_token="<s>", add_generation_prompt=prompt)
+    tokens = {"bos_token": "<s>"}
+    return template.render(messages=messages, **tokens, add_generation_prompt=prompt)
 
 
 @pytest.mark.parametrize(
@@ -458,7 +507,9 @@ def render(heading: str, messages: list[Message], *, prompt: bool) -> str:
     [("embedded", "InternLM2"), ("internlm2", "InternLM2"), ("yi", "ChatML"), ("yi", "Yi")],
 )
 @given(draw=st.data())
-def test_the_text_is_that_of_the_published_template(name: str, heading: str, draw: st.DataObject) -> None:
+def test_the_text_is_that_of_the_published_template(
+    name: str, heading: str, draw: st.DataObject
+) -> None:
     codec = data.load_codec(name)
     message = st.fixed_dictionaries(
         {"role": st.sampled_from(["system", "user", "assistant"]), "content": hostile_texts(codec)}
@@ -469,7 +520,11 @@ def test_the_text_is_that_of_the_published_template(name: str, heading: str, dra
     assert encoding.text == render(heading, messages, prompt=prompt)
 
 
-@given(tools=st.lists(st.dictionaries(hostile_texts(), json_values(hostile_texts())), min_size=1, max_size=3))
+@given(
+    tools=st.lists(
+        st.dictionaries(hostile_texts(), json_values(hostile_texts())), min_size=1, max_size=3
+    )
+)
 def test_tools_are_written_as_json_dumps_writes_them(internlm2: Codec, tools: list[Any]) -> None:
     tools = [{key: value for key, value in one.items() if key != "function"} for one in tools]
     expected = json.dumps(tools, ensure_ascii=False, indent=4)
@@ -500,7 +555,8 @@ def test_tools_stand_after_the_leading_system_messages(embedded: Codec) -> None:
         ([system, user("U"), system], first + tools + turn + first),
     ]:
         assert embedded.encode(messages, tools="T").text == "<s>" + text + prompt
-    for nothing in (None, [], "", ()):
+    absent: list[Value] = [None, [], "", ()]
+    for nothing in absent:
         assert embedded.encode([user("U")], tools=nothing).ids == embedded.encode([user("U")]).ids
 
 
@@ -526,10 +582,24 @@ def test_any_text_encodes(codec: Codec, text: str) -> None:
 def test_any_ids_decode(codec: Codec, draw: st.DataObject) -> None:
     control = sorted(codec.vocab.control.values())
     ids = st.sampled_from(control) | st.integers(-5, codec.vocab.size + 5) | st.integers(3, 2000)
-    header = st.sampled_from([codec.vocab.encode(text).tolist() for text in ("user\n", "assistant\n", "\n")])
+    header = st.sampled_from(
+        [codec.vocab.encode(text).tolist() for text in ("user\n", "assistant\n", "\n")]
+    )
     stretches = draw.draw(st.lists(ids.map(lambda id_: [id_]) | header, max_size=30))
     messages = codec.decode([id_ for stretch in stretches for id_ in stretch])
     assert {message["role"] for message in messages} <= {"system", "user", "assistant", "tool"}
+
+
+@given(draw=st.data())
+def test_a_conversation_cut_at_any_id_decodes(codec: Codec, draw: st.DataObject) -> None:
+    """All but the last message are whole, and are what they were."""
+    messages = draw.draw(conversations(codec, max_size=3))
+    ids = codec.encode(messages, add_generation_prompt=False).ids.tolist()
+    expected = codec.canonical(messages)
+    for cut in range(len(ids)):
+        whole = codec.decode(ids[:cut])[:-1]
+        assert whole == expected[: len(whole)]
+    assert codec.decode(ids) == expected
 
 
 @pytest.mark.parametrize("sign", ["a", " ", "\n", "中", "😀", "\u2581", "<|im_end|>", '"', "\\"])
@@ -576,7 +646,9 @@ def test_a_codec_knows_its_format_and_vocabulary() -> None:
 
 def test_both_spellings_are_known_whatever_the_file_says() -> None:
     codec = data.load_codec("internlm2")
-    spellings = {id_: [s for s, i in codec.vocab.control.items() if i == id_] for id_ in range(92538, 92544)}
+    spellings = {
+        id_: [s for s, i in codec.vocab.control.items() if i == id_] for id_ in range(92538, 92544)
+    }
     assert spellings == {
         PLUGIN: ["<|plugin|>", "[UNUSED_TOKEN_141]"],
         INTERPRETER: ["<|interpreter|>", "[UNUSED_TOKEN_142]"],
@@ -597,13 +669,16 @@ def test_the_vocabulary_that_was_given_is_not_changed() -> None:
 
 def test_a_vocabulary_is_a_path_or_a_vocab() -> None:
     path = data.model_path("internlm2")
-    ids = [codec.encode([user("Hi")]).ids for codec in map(lambda v: Codec("internlm2", v), (path, str(path)))]  # noqa: C417
-    assert ids[0] == ids[1] == Codec(Format.built_in("internlm2"), vocab=Vocab.load(path)).encode([user("Hi")]).ids
+    codecs = [Codec("internlm2", vocab) for vocab in (path, str(path), Vocab.load(path))]
+    codecs.append(Codec(Format.built_in("internlm2"), vocab=path))
+    ids = [codec.encode([user("Hi")]).ids for codec in codecs]
+    assert ids == [ids[0]] * 4
 
 
 @pytest.mark.parametrize("prompt", [None, True, False])
 def test_the_generation_prompt_is_written_unless_the_assistant_spoke_last(
-    codec: Codec, prompt: bool | None  # noqa: FBT001
+    codec: Codec,
+    prompt: bool | None,  # noqa: FBT001
 ) -> None:
     conversation = [user("a"), {"role": "assistant", "content": "b"}]
     for messages, default in ((conversation[:1], True), (conversation, False), ([], True)):

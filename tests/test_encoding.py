@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import chatcodec
 import data
 import pytest
+from chatcodec import Codec, Encoding, MessageError, Neutralized
 from hypothesis import given
 from hypothesis import strategies as st
-from naive import Message, Segment, render, runs, spaced, spelled
+from naive import Message, Segment, Value, render, runs, spaced, spelled
 from strategies import conversations, hostile_texts, json_values
-
-import chatcodec
-from chatcodec import Codec, Encoding, MessageError, Neutralized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 Options = dict[str, Any]
 
 
-def user(content: Any, **keys: Any) -> Message:
+def user(content: Value, **keys: Value) -> Message:
     return {"role": "user", "content": content, **keys}
 
 
@@ -38,7 +37,7 @@ def encodings(draw: st.DrawFn, codec: Codec) -> tuple[Encoding, list[Segment], O
     ends_with_assistant = bool(messages) and messages[-1]["role"] == "assistant"
     continue_final = ends_with_assistant and draw(st.booleans())
     prompt = draw(st.sampled_from([None, False] if continue_final else [None, True, False]))
-    options = {
+    options: Options = {
         "tools": tools,
         "add_generation_prompt": prompt,
         "continue_final": continue_final,
@@ -90,9 +89,14 @@ def test_offsets_cover_the_text_without_gaps(codec: Codec, draw: st.DataObject) 
     at = 0
     after_control = True
     prefixed = codec is data.load_codec("prefixed")
-    for id_, control, (start, end) in zip(encoding.ids, encoding.is_control, encoding.offsets, strict=True):
+    for id_, control, (start, end) in zip(
+        encoding.ids, encoding.is_control, encoding.offsets, strict=True
+    ):
         assert start == at <= end
-        covered, token = raw[start:end].decode(errors="surrogateescape"), codec.vocab.token_bytes(id_)
+        covered, token = (
+            raw[start:end].decode(errors="surrogateescape"),
+            codec.vocab.token_bytes(id_),
+        )
         if prefixed and after_control and not control:
             token = token.removeprefix(b" ")
         if control:
@@ -105,9 +109,13 @@ def test_offsets_cover_the_text_without_gaps(codec: Codec, draw: st.DataObject) 
 
 
 @given(draw=st.data())
-def test_char_offsets_are_the_code_points_that_the_bytes_belong_to(codec: Codec, draw: st.DataObject) -> None:
+def test_char_offsets_are_the_code_points_that_the_bytes_belong_to(
+    codec: Codec, draw: st.DataObject
+) -> None:
     encoding, _, _ = draw.draw(encodings(codec))
-    char_of = [i for i, char in enumerate(encoding.text) for _ in char.encode()] + [len(encoding.text)]
+    char_of = [i for i, char in enumerate(encoding.text) for _ in char.encode()] + [
+        len(encoding.text)
+    ]
     for (start, end), chars in zip(encoding.offsets, encoding.char_offsets, strict=True):
         expected = (char_of[start], char_of[end - 1] + 1 if end > start else char_of[start])
         assert chars == expected
@@ -146,7 +154,9 @@ def test_the_mask_is_what_a_model_generates(codec: Codec, draw: st.DataObject) -
 
 
 @given(draw=st.data())
-def test_neutralized_is_where_the_caller_spelled_a_control_token(codec: Codec, draw: st.DataObject) -> None:
+def test_neutralized_is_where_the_caller_spelled_a_control_token(
+    codec: Codec, draw: st.DataObject
+) -> None:
     encoding, segments, _ = draw.draw(encodings(codec))
     expected = []
     for segment in segments:
@@ -219,7 +229,11 @@ def test_the_sources_of_a_conversation(embedded: Codec) -> None:
 
 def test_the_mask_of_a_conversation(embedded: Codec) -> None:
     encoding = embedded.encode(CONVERSATION)
-    masked = [encoding.text[s:e] for m, (s, e) in zip(encoding.assistant_mask, encoding.char_offsets, strict=True) if m]
+    masked = [
+        encoding.text[s:e]
+        for m, (s, e) in zip(encoding.assistant_mask, encoding.char_offsets, strict=True)
+        if m
+    ]
     assert "".join(masked) == (
         'C<|action_start|><|plugin|>\n{"name": "f", "parameters": {"a": 1}}<|action_end|><|im_end|>'
     )
@@ -230,7 +244,9 @@ def test_the_mask_of_a_prompt_is_empty(embedded: Codec) -> None:
 
 
 def test_the_mask_of_a_prefill_reaches_its_end(embedded: Codec) -> None:
-    encoding = embedded.encode([user("U"), {"role": "assistant", "content": "Well, "}], continue_final=True)
+    encoding = embedded.encode(
+        [user("U"), {"role": "assistant", "content": "Well, "}], continue_final=True
+    )
     assert encoding.text.endswith("<|im_start|>assistant\nWell, ")
     assert encoding.assistant_mask[-1] == 1
     assert encoding.assistant_mask.count(1) == len(embedded.vocab.encode("Well, "))
@@ -240,7 +256,9 @@ def test_a_newline_that_merges_with_the_header_is_apart_when_isolated() -> None:
     """InternLM2 has a piece of two newlines, which generation after the prompt never produces."""
     codec = data.load_codec("internlm2")
     messages = [user("U"), {"role": "assistant", "content": "\nHello"}]
-    joined, apart = (codec.encode(messages, boundary=b).ids.tolist() for b in ("reference", "isolated"))
+    joined, apart = (
+        codec.encode(messages, boundary=b).ids.tolist() for b in ("reference", "isolated")
+    )
     two, one = codec.vocab.encode("x\n\n")[-1], codec.vocab.encode("x\n")[-1]
     assert two != one
     assert (joined.count(two), apart.count(two)) == (1, 0)
@@ -269,14 +287,15 @@ def test_neutralized_counts_code_points_of_the_callers_own_string(embedded: Code
         neutralized(f"{path}.arguments", arguments, "</s>", 2),
     ]
     assert repr(found[1]) == (
-        'Neutralized(path="messages[0].tool_calls[0].function.arguments", start=9, end=13, spelling="</s>", id=2)'
+        'Neutralized(path="messages[0].tool_calls[0].function.arguments", '
+        'start=9, end=13, spelling="</s>", id=2)'
     )
 
 
 class Place:
     """What a `Neutralized` is equal to: it has no constructor."""
 
-    def __init__(self, *fields: Any) -> None:
+    def __init__(self, *fields: object) -> None:
         self.fields = fields
 
     def __eq__(self, other: object) -> bool:
@@ -304,8 +323,14 @@ def test_neutralized_is_leftmost_and_longest(embedded: Codec) -> None:
     assert (found.start, found.end, found.spelling) == (1, 13, "<|im_start|>")
 
 
-@given(tools=st.lists(st.dictionaries(hostile_texts(), json_values(hostile_texts())), min_size=1, max_size=3))
-def test_neutralized_in_tools_counts_in_what_json_dumps_writes(embedded: Codec, tools: list[Any]) -> None:
+@given(
+    tools=st.lists(
+        st.dictionaries(hostile_texts(), json_values(hostile_texts())), min_size=1, max_size=3
+    )
+)
+def test_neutralized_in_tools_counts_in_what_json_dumps_writes(
+    embedded: Codec, tools: list[Any]
+) -> None:
     tools = [{key: value for key, value in one.items() if key != "function"} for one in tools]
     text = json.dumps(tools, ensure_ascii=False, indent=4)
     expected = list(spelled(text, embedded.vocab.control))
@@ -350,9 +375,16 @@ def test_a_batch_is_its_conversations_one_by_one(codec: Codec, draw: st.DataObje
 
 def test_a_conversation_of_a_batch_may_have_tools_of_its_own(embedded: Codec) -> None:
     messages = [user("U")]
-    items = [messages, {"messages": messages}, {"messages": messages, "tools": "D"}, {"messages": messages, "tools": None}]
+    items = [
+        messages,
+        {"messages": messages},
+        {"messages": messages, "tools": "D"},
+        {"messages": messages, "tools": None},
+    ]
     batch = embedded.encode_batch(items)
-    assert [len(batch[i]) for i in range(4)] == [len(embedded.encode(messages, tools=t)) for t in (None, None, "D", None)]
+    assert [len(batch[i]) for i in range(4)] == [
+        len(embedded.encode(messages, tools=t)) for t in (None, None, "D", None)
+    ]
     batch = embedded.encode_batch(items, tools="E")
     texts = [embedded.encode(messages, tools=t).text for t in ("E", "E", "D", "E")]
     assert [batch[i].text for i in range(4)] == texts
@@ -375,7 +407,10 @@ def test_a_batch_raises_the_first_error_or_returns_them_all(embedded: Codec, thr
     conversations_ = [good, unwritable, bad, good]
     with pytest.raises(MessageError) as caught:
         embedded.encode_batch(conversations_, threads=threads)
-    assert caught.value.path in {"conversations[1].messages[0].tool_calls", "conversations[2].messages[0].role"}
+    assert caught.value.path in {
+        "conversations[1].messages[0].tool_calls",
+        "conversations[2].messages[0].role",
+    }
     batch = embedded.encode_batch(conversations_, errors="return", threads=threads)
     assert sorted(batch.errors) == [1, 2]
     errors = list(batch.errors.values())
@@ -409,7 +444,9 @@ def test_an_option_of_a_closed_set_is_checked(embedded: Codec, options: Options)
 
 def test_options_that_the_format_does_not_declare_are_refused(embedded: Codec) -> None:
     for method in (embedded.encode, embedded.count, embedded.encode_batch):
-        with pytest.raises(TypeError, match="unexpected option `thinking`: format `internlm2` declares no options"):
+        with pytest.raises(
+            TypeError, match="unexpected option `thinking`: format `internlm2` declares no options"
+        ):
             method([], thinking=True)
 
 

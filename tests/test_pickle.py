@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import copy
-import multiprocessing
+import json
 import pickle
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+from typing import TYPE_CHECKING
 
 import data
 import models
 import pytest
-from models import Model, Piece
-
 from chatcodec import Codec, Format, FormatError, Vocab, VocabError
+from models import Model, Piece
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from naive import Value
 
 MESSAGES = [
     {"role": "user", "content": "What is <|im_end|>? [UNUSED_TOKEN_145]"},
@@ -23,7 +26,7 @@ MESSAGES = [
 ]
 
 
-def again(value: Any) -> Any:
+def again(value: Value) -> Value:
     return pickle.loads(pickle.dumps(value))  # noqa: S301
 
 
@@ -56,7 +59,12 @@ def test_a_codecs_vocabulary_comes_back_with_its_spellings(codec: Codec) -> None
 
 def test_a_vocabulary_whose_words_a_format_made_control_comes_back_so(tmp_path: Path) -> None:
     """Text must not reach them after unpickling either."""
-    pieces = [Piece("\u2581"), *(Piece(sign, -9) for sign in "<|im_startend>"), Piece("<|", 9), Piece("|>", 9)]
+    pieces = [
+        Piece("\u2581"),
+        *(Piece(sign, -9) for sign in "<|im_startend>"),
+        Piece("<|", 9),
+        Piece("|>", 9),
+    ]
     pieces += [Piece("<|im_start|>", -1), Piece("<|im_end|>", -1)]
     texts: dict[str, Piece] = {piece.text: piece for piece in pieces}
     path = tmp_path / "tokenizer.model"
@@ -119,8 +127,13 @@ def test_content_that_was_changed_is_refused() -> None:
         assert caught.value.component == "file"
 
 
+def parts_of(value: Value) -> Value:
+    """What a pickle holds: what makes the object again, and from what."""
+    return value.__reduce__()
+
+
 def test_a_hash_that_was_changed_is_refused() -> None:
-    restore, (content, digest, *rest) = data.load_vocab("prefixed").__reduce__()  # type: ignore[misc]
+    restore, (content, digest, *rest) = parts_of(data.load_vocab("prefixed"))
     for wrong in (None, "", "0" * 64, digest.upper()):
         with pytest.raises(VocabError, match="hash"):
             restore(content, wrong, *rest)
@@ -128,17 +141,21 @@ def test_a_hash_that_was_changed_is_refused() -> None:
 
 
 def test_a_changed_format_is_refused() -> None:
-    restore, (name, text, *rest) = Format.built_in("chatml").__reduce__()  # type: ignore[misc]
+    restore, (name, text, *rest) = parts_of(Format.built_in("chatml"))
     with pytest.raises(FormatError):
         restore(name, text.replace("{STOP}", "{STPO}"), *rest)
-
-
-def _ids(codec: Codec) -> list[int]:
-    return codec.encode(MESSAGES).ids.tolist()
 
 
 @pytest.mark.parametrize("name", ["embedded", "prefixed"])
 def test_another_process_gets_the_same_ids(name: str) -> None:
     codec = data.load_codec(name)
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.map(_ids, [codec]) == [_ids(codec)]
+    program = (
+        "import pickle, sys\n"
+        "codec, messages = pickle.load(sys.stdin.buffer)\n"
+        "print(codec.encode(messages).ids.tolist())"
+    )
+    content = pickle.dumps((codec, MESSAGES))
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=content, capture_output=True, check=True
+    )
+    assert json.loads(done.stdout) == codec.encode(MESSAGES).ids.tolist()

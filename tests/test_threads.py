@@ -1,4 +1,4 @@
-"""One codec, many threads (P8): the same ids, whoever else is encoding, and the interpreter is free."""
+"""One codec, many threads (P8): the same ids, whoever else encodes; and the interpreter is free."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import data
 import pytest
+from chatcodec import Codec, Encoding, Vocab
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import conversations
 
-from chatcodec import Codec, Vocab
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from naive import Message
+    from naive import Message, Value
 
 THREADS = 8
 WORDS = "Die Würde 世界 <|im_end|> def f(x):\n    return x  123 —— 😀 "
@@ -39,7 +38,7 @@ def together(work: Callable[[int], Any]) -> list[Any]:
     """The results of `work` in many threads that begin at the same time."""
     barrier = threading.Barrier(THREADS)
 
-    def run(number: int) -> Any:
+    def run(number: int) -> object:
         barrier.wait()
         return work(number)
 
@@ -49,7 +48,10 @@ def together(work: Callable[[int], Any]) -> list[Any]:
 
 def messages_of(number: int) -> list[Message]:
     """A conversation of its own for each number."""
-    call = {"type": "function", "function": {"name": f"f{number}", "arguments": {"a": [number] * 9}}}
+    call = {
+        "type": "function",
+        "function": {"name": f"f{number}", "arguments": {"a": [number] * 9}},
+    }
     text = WORDS[number % len(WORDS) :] * (1 + number % 7)
     return [
         {"role": "user", "content": text},
@@ -67,7 +69,9 @@ def test_threads_that_share_a_codec_get_its_ids(name: str) -> None:
 
     def work(number: int) -> list[list[int]]:
         order = jobs[number:] + jobs[:number]
-        found = [codec.encode(job, boundary="isolated" if number % 2 else "reference") for job in order]
+        found = [
+            codec.encode(job, boundary="isolated" if number % 2 else "reference") for job in order
+        ]
         assert all(control[0] <= min(encoding.ids) for encoding in found)
         again = [codec.encode(job).ids.tolist() for job in order]
         return again[len(jobs) - number :] + again[: len(jobs) - number]
@@ -80,7 +84,9 @@ def test_threads_that_share_a_vocabulary_get_its_ids() -> None:
     # Longer than what is encoded without letting go of the interpreter, and shorter.
     texts = [WORDS * n for n in (1, 3, 50, 500)]
     expected = [vocab.encode(text).tolist() for text in texts]
-    results = together(lambda _: [[vocab.encode(text).tolist() for text in texts] for _ in range(5)])
+    results = together(
+        lambda _: [[vocab.encode(text).tolist() for text in texts] for _ in range(5)]
+    )
     assert results == [[expected] * 5] * THREADS
 
 
@@ -88,7 +94,11 @@ def test_threads_that_share_an_encoding_see_the_same(embedded: Codec) -> None:
     """What is worked out when it is first asked for is worked out once."""
     for number in range(20):
         encoding = embedded.encode(messages_of(number))
-        seen = together(lambda _, e=encoding: (e.ids, e.sources, e.offsets, e.is_control, e.neutralized))  # type: ignore[misc]
+
+        def work(_: int, e: Encoding = encoding) -> tuple[Any, ...]:
+            return e.ids, e.sources, e.offsets, e.is_control, e.neutralized
+
+        seen = together(work)
         assert all(result == seen[0] for result in seen)
         assert len({id(result[0]) for result in seen}) == 1
 
@@ -97,7 +107,7 @@ def test_streams_of_one_codec_do_not_meet(embedded: Codec) -> None:
     ids = embedded.encode(messages_of(3), add_generation_prompt=False).ids.tolist()
     expected = copy.deepcopy(embedded.decode(ids))
 
-    def work(_: int) -> Any:
+    def work(_: int) -> str:
         stream = embedded.stream(prompt=[])
         events = [event for id_ in ids for event in stream.push(id_)]
         return repr([*events, *stream.finish()])
@@ -128,10 +138,14 @@ def test_threads_that_share_a_stream_lose_no_id(embedded: Codec) -> None:
 
 @given(draw=st.data())
 @settings(max_examples=10)
-def test_a_batch_is_the_same_for_any_number_of_threads(embedded: Codec, draw: st.DataObject) -> None:
+def test_a_batch_is_the_same_for_any_number_of_threads(
+    embedded: Codec, draw: st.DataObject
+) -> None:
     jobs = draw.draw(st.lists(conversations(embedded, max_size=2), max_size=8))
     batches = [embedded.encode_batch(jobs, threads=threads) for threads in (None, 1, 2, 3, 50)]
-    assert all(batch.ids == batches[0].ids and batch.offsets == batches[0].offsets for batch in batches)
+    assert all(
+        batch.ids == batches[0].ids and batch.offsets == batches[0].offsets for batch in batches
+    )
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2, 10**6])
@@ -141,14 +155,16 @@ def test_any_number_of_threads_is_taken(embedded: Codec, threads: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [-1, "2", 1.5])
-def test_what_is_no_number_of_threads_is_an_error(embedded: Codec, threads: Any) -> None:
+def test_what_is_no_number_of_threads_is_an_error(embedded: Codec, threads: Value) -> None:
     with pytest.raises((TypeError, OverflowError, ValueError)):
         embedded.encode_batch([], threads=threads)
 
 
 def test_a_batch_lets_other_threads_run(embedded: Codec) -> None:
     """While it encodes, the interpreter is free."""
-    jobs = [[{"role": "user", "content": f"{i} " + "<|im_end|> 世界 abc" * 20_000}] for i in range(4)]
+    jobs = [
+        [{"role": "user", "content": f"{i} " + "<|im_end|> 世界 abc" * 20_000}] for i in range(4)
+    ]
     ticks = []
     done = threading.Event()
 
@@ -175,7 +191,9 @@ def test_errors_of_one_thread_are_its_own(embedded: Codec) -> None:
         seen = []
         for turn in range(50):
             try:
-                embedded.encode([{"role": "user", "content": "a"}] * number + [{"role": f"r{turn}"}])
+                embedded.encode(
+                    [{"role": "user", "content": "a"}] * number + [{"role": f"r{turn}"}]
+                )
             except ValueError as error:
                 seen.append(str(error).split(",")[0])
         return seen

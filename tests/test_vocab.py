@@ -15,13 +15,12 @@ import data
 import models
 import numpy as np
 import pytest
+from chatcodec import Vocab, VocabError
 from hypothesis import given
 from hypothesis import strategies as st
 from models import BYTE, NORMAL, UNIGRAM, UNUSED, USER_DEFINED, Model, Piece
 from naive import spaced
 from strategies import hostile_texts
-
-from chatcodec import Vocab, VocabError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +101,18 @@ def test_runs_of_white_space_agree_with_sentencepiece(name: str, space: str) -> 
 
 @pytest.mark.parametrize(
     "text",
-    ["\0", "a\0b", "\0\0\0", "\u2581", "\u2581a \u2581", "\ufffd", "a\ufffd\ufffd", "<0x0A>", "<s>", "</s>"],
+    [
+        "\0",
+        "a\0b",
+        "\0\0\0",
+        "\u2581",
+        "\u2581a \u2581",
+        "\ufffd",
+        "a\ufffd\ufffd",
+        "<0x0A>",
+        "<s>",
+        "</s>",
+    ],
 )
 def test_odd_signs_agree_with_sentencepiece(name: str, text: str) -> None:
     agree(data.load_vocab(name), data.reference(name), text)
@@ -149,7 +159,11 @@ def test_added_pieces_that_are_text_stay_reachable() -> None:
         {"remove_extra_whitespaces": False},
         {"add_dummy_prefix": False, "remove_extra_whitespaces": False},
         {"user_defined_symbols": "——,……,<h1>,\t,▁▁▁", "remove_extra_whitespaces": False},
-        {"user_defined_symbols": "——,▁▁", "add_dummy_prefix": False, "remove_extra_whitespaces": False},
+        {
+            "user_defined_symbols": "——,▁▁",
+            "add_dummy_prefix": False,
+            "remove_extra_whitespaces": False,
+        },
         {"split_digits": True, "add_dummy_prefix": False},
         {"split_by_whitespace": False, "remove_extra_whitespaces": False},
         {"split_by_unicode_script": False, "split_by_number": False},
@@ -205,16 +219,25 @@ def synthetic(draw: st.DrawFn) -> Model:
     single = draw(st.sets(st.sampled_from(ALPHABET + "\0"))) | {"\u2581"}
     scores = st.integers(-6, 0).map(float) | st.floats(-9, 9, width=32)
     kinds = st.sampled_from([NORMAL, NORMAL, NORMAL, UNUSED])
-    pieces = [Piece(text, draw(scores), draw(kinds)) for text in draw(st.permutations(sorted(texts | single)))]
+    pieces = [
+        Piece(text, draw(scores), draw(kinds))
+        for text in draw(st.permutations(sorted(texts | single)))
+    ]
     if all(piece.kind == UNUSED for piece in pieces if piece.text == "\u2581"):
         pieces = [Piece(p.text, p.score) if p.text == "\u2581" else p for p in pieces]
-    added = [Piece(text, 0, USER_DEFINED) for text in draw(st.sets(st.sampled_from(["——", "\u2581\u2581\u2581", "<p>"])))]
+    added = [
+        Piece(text, 0, USER_DEFINED)
+        for text in draw(st.sets(st.sampled_from(["——", "\u2581\u2581\u2581", "<p>"])))
+    ]
     added = [piece for piece in added if piece.text not in texts]
     prefix = {3: int(draw(st.booleans())), 4: int(draw(st.booleans()))}
     return Model(models.specials() + pieces + added, normalizer={1: b"identity", **prefix})
 
 
-@given(model=synthetic(), texts=st.lists(st.text(ALPHABET + "—<p>x\n\0", max_size=40), min_size=4, max_size=8))
+@given(
+    model=synthetic(),
+    texts=st.lists(st.text(ALPHABET + "—<p>x\n\0", max_size=40), min_size=4, max_size=8),
+)
 def test_synthetic_models_agree_with_sentencepiece(
     tmp_path_factory: pytest.TempPathFactory, model: Model, texts: list[str]
 ) -> None:
@@ -276,13 +299,21 @@ def test_what_is_not_implemented_is_refused(
         ({"normalizer": {1: b"identity", 5: 0}}, "normalizer_spec", "`escape_whitespaces`"),
         ({"pieces": []}, "file", "SentencePiece"),
         ({"pieces": models.specials()}, "pieces", "U\\+2581"),
-        ({"pieces": models.specials()[:-1] + [Piece("\u2581")]}, "pieces", "`<0xFF>`"),
+        ({"pieces": [*models.specials()[:-1], Piece("\u2581")]}, "pieces", "`<0xFF>`"),
         ({"pieces": [*models.specials(), Piece("\u2581"), Piece("\u2581")]}, "pieces", "twice"),
         ({"pieces": [*models.specials(), Piece("\u2581"), Piece("")]}, "pieces", "empty"),
         ({"pieces": [*models.specials(), Piece("\u2581"), Piece("a", kind=9)]}, "pieces", "type 9"),
-        ({"pieces": [*models.specials(), Piece("\u2581"), Piece("a", float("nan"))]}, "pieces", "`a`"),
+        (
+            {"pieces": [*models.specials(), Piece("\u2581"), Piece("a", float("nan"))]},
+            "pieces",
+            "`a`",
+        ),
         ({"pieces": [*models.specials(), Piece("\u2581"), Piece("b" * 5000)]}, "pieces", "5000"),
-        ({"pieces": [*models.specials(), Piece("\u2581"), Piece("<0x0a>", kind=BYTE)]}, "pieces", "<0x0a>"),
+        (
+            {"pieces": [*models.specials(), Piece("\u2581"), Piece("<0x0a>", kind=BYTE)]},
+            "pieces",
+            "<0x0a>",
+        ),
     ],
     ids=str,
 )
@@ -319,7 +350,13 @@ def test_the_embedded_vocabulary_has_the_layout_of_internlm2() -> None:
 
 def test_sizes_are_those_of_the_files() -> None:
     sizes = {name: data.load_vocab(name).size for name in data.MODELS}
-    assert sizes == {"internlm2": 92544, "llama2": 32000, "mixtral-8x7b": 32000, "yi": 64000, "chatglm3": 64789}
+    assert sizes == {
+        "internlm2": 92544,
+        "llama2": 32000,
+        "mixtral-8x7b": 32000,
+        "yi": 64000,
+        "chatglm3": 64789,
+    }
 
 
 def test_token_bytes_put_together_are_the_text(name: str) -> None:
@@ -390,7 +427,20 @@ def test_empty_text_has_no_ids(name: str) -> None:
 def test_a_text_of_a_megabyte_takes_less_than_a_second() -> None:
     """Of one sign, which is where tokenizers are quadratic, or worse."""
     vocab = Vocab.embedded()
-    for sign in ("a", " ", "\n", "\t", "!", "中", "😀", "\0", "\u2581", "<", "<|im_end|>", "[UNUSED_TOKEN_1"):
+    for sign in (
+        "a",
+        " ",
+        "\n",
+        "\t",
+        "!",
+        "中",
+        "😀",
+        "\0",
+        "\u2581",
+        "<",
+        "<|im_end|>",
+        "[UNUSED_TOKEN_1",
+    ):
         text = sign * (1_000_000 // len(sign.encode()))
         start = time.perf_counter()
         ids = vocab.encode(text)

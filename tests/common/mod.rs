@@ -11,6 +11,7 @@ pub mod endless;
 pub mod events;
 pub mod model;
 pub mod naive;
+pub mod streams;
 pub mod template;
 pub mod text;
 

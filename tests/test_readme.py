@@ -1,0 +1,129 @@
+"""The documents' code runs and prints what they claim.
+
+In README.md and docs/*.md a block marked `python` is run, in the namespace of those before it in
+the file. A block marked `text` that follows it, with nothing but white space between, is what it
+prints; without one it prints nothing. A block marked `toml` that has a `name` is there as
+`<name>.toml`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import data
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$(?=(\s*)(```text\n)?)", re.MULTILINE | re.DOTALL)
+
+DOCUMENTS = sorted(
+    path.relative_to(data.ROOT).as_posix()
+    for path in (data.ROOT / "README.md", *(data.ROOT / "docs").glob("*.md"))
+    if "```python\n" in path.read_text(encoding="utf-8")
+)
+
+
+def run_blocks(text: str, folder: Path, name: str) -> int:
+    """Runs the blocks of a document and checks what they print; how many there were."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    printed: str | None = None
+    ran = 0
+    for block in BLOCK.finditer(text):
+        language, code, _, claim_follows = block.groups()
+        line = text.count("\n", 0, block.start()) + 2
+        if printed is not None:
+            assert printed == code, f"{name}:{line}: not what the block before prints"
+            printed = None
+        elif language == "toml" and (of := tomllib.loads(code).get("name")):
+            (folder / f"{of}.toml").write_text(code, encoding="utf-8")
+        elif language == "python":
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                # As many lines before it as in the document, for tracebacks.
+                exec(compile("\n" * (line - 1) + code, name, "exec"), namespace)  # noqa: S102
+            ran += 1
+            if claim_follows:
+                printed = out.getvalue()
+            else:
+                assert not out.getvalue(), f"{name}:{line}: prints what no block after it says"
+    return ran
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_code_of_a_document_prints_what_it_claims(
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (data.ROOT / document).read_text(encoding="utf-8")
+    assert run_blocks(text, tmp_path, document) == text.count("```python\n")
+
+
+def test_the_readme_has_code() -> None:
+    assert "README.md" in DOCUMENTS
+
+
+DOCUMENT = """\
+# Title
+
+```python
+x = 1
+print(x)
+```
+
+```text
+1
+```
+
+Prose.
+
+```python
+assert x == 1
+```
+
+Below is a picture.
+
+```text
+a picture
+```
+
+```python
+print(x + 1)
+```
+```text
+2
+```
+"""
+
+
+def test_a_document_that_tells_the_truth_passes(tmp_path: Path) -> None:
+    assert run_blocks(DOCUMENT, tmp_path, "document.md") == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("print(x)\n```\n\n```text\n1\n", "print(x)\n```\n\n```text\n2\n"),
+        ("print(x)\n```\n\n```text\n1\n", "print(x)\n```\n\n```text\n1\n2\n"),
+        ("print(x)\n```\n\n```text\n1\n", "print(x)\n```\n\n```text\n1 \n"),
+        ("assert x == 1", "assert x == 2"),
+        ("assert x == 1", "print(x)"),
+        ("Below is a picture.", ""),
+        ("Prose.", "```python\nprint(x)\n```\n\nProse."),
+        ("text\n2\n", "text\n3\n"),
+    ],
+)
+def test_a_document_that_does_not_fails(tmp_path: Path, before: str, after: str) -> None:
+    assert before in DOCUMENT
+    with pytest.raises(AssertionError):
+        run_blocks(DOCUMENT.replace(before, after), tmp_path, "document.md")
+
+
+def test_a_format_in_a_document_is_a_file(tmp_path: Path) -> None:
+    assert run_blocks('```toml\nname = "mine"\n```\n', tmp_path, "document.md") == 0
+    assert (tmp_path / "mine.toml").read_text() == 'name = "mine"\n'
