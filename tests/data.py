@@ -7,11 +7,12 @@ points. What is not there is skipped, by name; what is there must be right.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import models
 import pytest
@@ -91,6 +92,22 @@ def corpus() -> Iterator[tuple[str, str]]:
     for path in sorted(find("corpus").iterdir()):
         if path.name != "README.md":
             yield path.name, path.read_text(encoding="utf-8")
+
+
+def chats() -> Iterator[tuple[list[dict[str, Any]], str | None]]:
+    """Real conversations of the corpus, with calls and results, and their tools."""
+    roles = {"human": "user", "gpt": "assistant", "observation": "tool"}
+    for path in sorted(find("corpus").glob("chat_*.json")):
+        for chat in json.loads(path.read_text(encoding="utf-8")):
+            messages: list[dict[str, Any]] = []
+            for turn in chat["conversations"]:
+                if turn["from"] == "function_call":
+                    function = json.loads(turn["value"])
+                    call = {"type": "function", "function": function}
+                    messages.append({"role": "assistant", "tool_calls": [call]})
+                else:
+                    messages.append({"role": roles[turn["from"]], "content": turn["value"]})
+            yield messages, chat.get("tools") or None
 
 
 def jinja_template(heading: str) -> str:

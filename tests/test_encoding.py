@@ -400,6 +400,16 @@ def test_a_batch_may_be_any_iterable(embedded: Codec) -> None:
         batch[3]
 
 
+def test_what_the_callers_iterable_raises_comes_through(embedded: Codec) -> None:
+    def conversations_() -> Iterator[list[Message]]:
+        yield [user("a")]
+        raise RuntimeError("mine")
+
+    for policy in ("raise", "return"):
+        with pytest.raises(RuntimeError, match="mine"):
+            embedded.encode_batch(conversations_(), errors=policy)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_batch_raises_the_first_error_or_returns_them_all(embedded: Codec, threads: int) -> None:
     good, bad = [user("a")], [{"role": "critic", "content": "a"}]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -161,29 +160,27 @@ def test_what_is_no_number_of_threads_is_an_error(embedded: Codec, threads: Valu
 
 
 def test_a_batch_lets_other_threads_run(embedded: Codec) -> None:
-    """While it encodes, the interpreter is free."""
+    """While it encodes, the interpreter is free: a thread that only counts gets on."""
     jobs = [
-        [{"role": "user", "content": f"{i} " + "<|im_end|> 世界 abc" * 20_000}] for i in range(4)
+        [{"role": "user", "content": f"{i} " + "世界 <|im_end|> abc" * 3000}] for i in range(100)
     ]
-    ticks = []
+    ticks = 0
     done = threading.Event()
 
     def tick() -> None:
-        while not done.is_set():
-            ticks.append(time.perf_counter())
-            time.sleep(0.001)
+        nonlocal ticks
+        while not done.wait(0.001):
+            ticks += 1
 
     other = threading.Thread(target=tick)
     other.start()
-    start = time.perf_counter()
+    before = ticks
     embedded.encode_batch(jobs, threads=1)
-    seconds = time.perf_counter() - start
+    during = ticks - before
     done.set()
     other.join()
-    during = [at for at in ticks if start < at < start + seconds]
-    # Held, the other thread would stand still all the time.
-    longest = max(b - a for a, b in zip([start, *during], [*during, start + seconds], strict=True))
-    assert longest < max(0.5 * seconds, 0.05)
+    # Held, the interpreter would let it count once or twice.
+    assert during >= 5
 
 
 def test_errors_of_one_thread_are_its_own(embedded: Codec) -> None:

@@ -94,6 +94,26 @@ user = "{START}user\n{content}{STOP}\n"
 assistant = "{START}assistant\n{content}{STOP}\n"
 "#;
 
+/// A format whose turns are told apart by one token each, so that the caller's text begins its run:
+/// there a dummy prefix stands right before it.
+pub const TERSE_FORMAT: &str = r#"
+name = "terse"
+guarantee = "ids"
+source = "the tests"
+begin = "{BOS}"
+generation = { prompt = "{ASSISTANT}" }
+[control]
+BOS = "<s>"
+STOP = "</s>"
+SYSTEM = ["<|plugin|>", "[UNUSED_TOKEN_141]"]
+USER = ["<|im_start|>", "[UNUSED_TOKEN_146]"]
+ASSISTANT = ["<|action_start|>", "[UNUSED_TOKEN_144]"]
+[turn]
+system = "{SYSTEM}{content}{STOP}"
+user = "{USER}{content}{STOP}"
+assistant = "{ASSISTANT}{content}{STOP}"
+"#;
+
 /// A codec, the vocabulary it is bound to, and the reference for its text.
 pub struct TestCodec {
     pub name: String,
@@ -119,8 +139,9 @@ pub fn codecs() -> &'static [TestCodec] {
         let mut codecs = Vec::new();
         for TestVocab { name, file, vocab } in vocabs() {
             let formats: &[&str] = match *name {
-                "embedded" => &["internlm2", "chatml"],
-                "prefixed" | "internlm2" => &["internlm2"],
+                "embedded" => &["internlm2", "chatml", "terse"],
+                "prefixed" => &["internlm2", "terse"],
+                "internlm2" => &["internlm2"],
                 "yi" => &["chatml"],
                 _ => &["plain"],
             };
@@ -128,6 +149,7 @@ pub fn codecs() -> &'static [TestCodec] {
                 let name = format!("{format} on {name}");
                 let loaded = match *format {
                     "plain" => Format::parse("plain", PLAIN_FORMAT),
+                    "terse" => Format::parse("terse", TERSE_FORMAT),
                     format => Format::built_in(format),
                 };
                 let codec = loaded.and_then(|format| Codec::new(&format, vocab));

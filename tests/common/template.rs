@@ -33,7 +33,7 @@ impl Template {
     pub fn new(codec: &TestCodec, conversation: &Conversation, generation_prompt: bool) -> Self {
         let mut template = Self { message: -1, ..Self::default() };
         let Conversation { messages, tools } = conversation;
-        if codec.has_calls() {
+        if codec.has_calls() || codec.format == "terse" {
             template.control("<s>");
         }
         let systems = messages.iter().take_while(|message| message.role == Role::System).count();
@@ -50,7 +50,8 @@ impl Template {
             template.tools(tools.as_deref());
         }
         if generation_prompt {
-            template.open(codec, "assistant\n");
+            template.open(codec, Role::Assistant);
+            template.end_line(codec);
         }
         template
     }
@@ -66,7 +67,8 @@ impl Template {
         let mut first = true;
         let mut generated = false;
         for part in &self.parts {
-            let isolated = boundary == Boundary::Isolated && part.generated && !generated;
+            let begins = part.generated && !generated && !run.is_empty();
+            let isolated = boundary == Boundary::Isolated && begins;
             generated = part.generated;
             if part.is_control || isolated {
                 ids.extend(codec.naive.encode_run(&run, first));
@@ -102,15 +104,37 @@ impl Template {
         self.push(text, false, format!("messages[{}].{field}", self.message));
     }
 
-    fn open(&mut self, codec: &TestCodec, header: &str) {
-        self.control(if codec.format == "plain" { "<s>" } else { "<|im_start|>" });
-        self.scaffold(header);
+    /// Opens a turn, up to where a name or the line's end stands.
+    fn open(&mut self, codec: &TestCodec, role: Role) {
+        self.control(match (codec.format, role) {
+            ("terse", Role::System) => "<|plugin|>",
+            ("terse", Role::Assistant) => "<|action_start|>",
+            ("plain", _) => "<s>",
+            _ => "<|im_start|>",
+        });
+        if codec.format != "terse" {
+            self.scaffold(match role {
+                Role::System => "system",
+                Role::User => "user",
+                Role::Assistant => "assistant",
+                Role::Tool => "environment",
+            });
+        }
     }
 
     fn close(&mut self, codec: &TestCodec) {
-        self.control(if codec.format == "plain" { "</s>" } else { "<|im_end|>" });
+        self.control(match codec.format {
+            "plain" | "terse" => "</s>",
+            _ => "<|im_end|>",
+        });
         self.generated = false;
-        self.scaffold("\n");
+        self.end_line(codec);
+    }
+
+    fn end_line(&mut self, codec: &TestCodec) {
+        if codec.format != "terse" {
+            self.scaffold("\n");
+        }
     }
 
     fn tools(&mut self, tools: Option<&str>) {
@@ -126,15 +150,7 @@ impl Template {
     }
 
     fn turn(&mut self, codec: &TestCodec, message: &Message, kind: Option<&str>) {
-        self.open(
-            codec,
-            match message.role {
-                Role::System => "system",
-                Role::User => "user",
-                Role::Assistant => "assistant",
-                Role::Tool => "environment",
-            },
-        );
+        self.open(codec, message.role);
         match (message.role, message.name.as_deref()) {
             (Role::User, Some(name)) => {
                 self.scaffold(" name=");
@@ -144,7 +160,7 @@ impl Template {
             (Role::Tool, _) => self.kind(kind.expect("a result has a kind")),
             _ => {}
         }
-        self.scaffold("\n");
+        self.end_line(codec);
         self.generated = message.role == Role::Assistant;
         self.slot(&message.content, "content");
         for (at, call) in message.calls.iter().enumerate() {
