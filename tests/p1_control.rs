@@ -3,6 +3,9 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
 use chatcodec::{
     Boundary, Call, CallBody, EncodeOptions, Encoding, Error, Message, OnArguments, Role, TokenId,
 };
@@ -107,6 +110,61 @@ fn all_options() -> Vec<EncodeOptions> {
     }
     all
 }
+
+/// Ids, in order.
+type Ranges = &'static [RangeInclusive<TokenId>];
+
+/// Per vocabulary the ids of its control tokens, and of added pieces that are ordinary text: written
+/// down here, so that the laws do not take the vocabulary's own word for it.
+const KINDS: &[(&str, Ranges, Ranges)] = &[
+    ("embedded", &[0..=2, 92_538..=92_543], &[]),
+    ("prefixed", &[0..=2, 46_000..=46_005], &[]),
+    ("internlm2", &[0..=2, 92_397..=92_543], &[92_352..=92_396]),
+    ("yi", &[0..=31, 145..=304], &[32..=144]),
+    ("llama2", &[0..=2], &[]),
+    ("chatglm3", &[0..=2], &[]),
+    ("mixtral-8x7b", &[0..=2], &[]),
+];
+
+#[test]
+fn control_and_text_are_what_they_are_known_to_be() {
+    for known in vocabs() {
+        let vocab = &known.vocab;
+        let (_, control, text) =
+            KINDS.iter().find(|(name, ..)| *name == known.name).expect("known");
+        let spelled: BTreeSet<TokenId> = vocab.control().values().copied().collect();
+        assert!(spelled.iter().copied().eq(control.iter().cloned().flatten()), "{}", known.name);
+        for id in text.iter().cloned().flatten() {
+            let piece = String::from_utf8(vocab.token_bytes(id).expect("an id").to_vec());
+            let piece = piece.expect("a piece is text");
+            let dummy = vocab.encode("a").len();
+            assert!(!vocab.is_control(id));
+            assert_eq!(
+                vocab.encode(&format!("a{piece}"))[dummy..],
+                [id],
+                "{}: {piece:?}",
+                known.name
+            );
+        }
+    }
+    for codec in codecs().iter().filter(|codec| codec.format == "internlm2") {
+        let control = codec.codec.vocab().control();
+        for (number, spelling) in (141..).zip(CHAT_TOKENS) {
+            let other = format!("[UNUSED_TOKEN_{number}]");
+            assert_eq!(control[*spelling], control[&other], "{}", codec.name);
+        }
+    }
+}
+
+/// `InternLM2`'s, in the order of their ids.
+const CHAT_TOKENS: &[&str] = &[
+    "<|plugin|>",
+    "<|interpreter|>",
+    "<|action_end|>",
+    "<|action_start|>",
+    "<|im_end|>",
+    "<|im_start|>",
+];
 
 #[test]
 fn no_merge_makes_or_uses_a_control_token() {

@@ -71,8 +71,9 @@ def test_any_text_agrees_with_sentencepiece(name: str, text: str) -> None:
 
 def test_every_code_point_agrees_with_sentencepiece(name: str) -> None:
     """A string of every 256 code points in a row, which neighbours that merge stand in too."""
-    planes = range(0x11 if data.LONG else 4)
-    for block in range(0, 0x10000 * len(planes), 256):
+    # Quick: the planes in which characters are assigned, and one of private use.
+    planes = range(17) if data.LONG else (0, 1, 2, 3, 14, 16)
+    for block in (plane << 16 | row for plane in planes for row in range(0, 0x10000, 256)):
         text = "".join(chr(c) for c in range(block, block + 256) if not 0xD800 <= c < 0xE000)
         agree(data.load_vocab(name), data.reference(name), text)
 

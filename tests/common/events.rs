@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use chatcodec::{Codec, Event, Stream, TokenId, TurnReason};
+use chatcodec::{Codec, Event, EventKind, Stream, TokenId, TurnReason};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -82,5 +82,28 @@ pub fn check_ranges(events: &[Event], ids: usize) -> Result<(), TestCaseError> {
         last = start..end;
     }
     prop_assert_eq!(last.end as usize, ids, "the last ids are in no event");
+    Ok(())
+}
+
+/// The text of an event is from the ids of its range.
+pub fn check_texts(codec: &Codec, events: &[Event], ids: &[TokenId]) -> Result<(), TestCaseError> {
+    for event in events {
+        let (EventKind::Text(text) | EventKind::ActionDelta { text, .. }) = &event.kind else {
+            continue;
+        };
+        let range = event.tokens.start as usize..event.tokens.end as usize;
+        let bytes: Vec<u8> = ids[range]
+            .iter()
+            .filter(|&&id| !codec.vocab().is_control(id))
+            .flat_map(|&id| codec.vocab().token_bytes(id).unwrap_or_default().to_vec())
+            .collect();
+        // A character that is not whole may have begun before, or stand for several bytes.
+        let whole: Vec<&str> = text.split('\u{fffd}').collect();
+        let found = String::from_utf8_lossy(&bytes);
+        prop_assert!(
+            whole.iter().all(|part| found.contains(part)),
+            "{event:?} is not of {found:?}"
+        );
+    }
     Ok(())
 }
