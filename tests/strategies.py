@@ -161,12 +161,17 @@ def json_texts(draw: st.DrawFn, texts: SearchStrategy[str]) -> str:
     return draw(spaces) + text + draw(spaces)
 
 
+def call_ids(texts: SearchStrategy[str]) -> SearchStrategy[str]:
+    """Ids of calls, mostly of a few, so that results refer to calls, and calls share an id."""
+    return st.sampled_from(["a", "b", "a", "b", ""]) | texts
+
+
 @st.composite
 def calls(draw: st.DrawFn, texts: SearchStrategy[str]) -> Message:
     """A call of a function or of code."""
     call: Message = {}
     if draw(st.booleans()):
-        call["id"] = draw(texts)
+        call["id"] = draw(call_ids(texts))
     if draw(st.booleans()):
         arguments = draw(json_texts(texts) | st.dictionaries(texts, json_values(texts), max_size=3))
         call |= {"type": "function", "function": {"name": draw(texts), "arguments": arguments}}
@@ -209,7 +214,7 @@ def messages(draw: st.DrawFn, codec: Codec, texts: SearchStrategy[str]) -> Messa
         if draw(st.booleans()):
             message["name"] = draw(st.sampled_from(["plugin", "interpreter", "get_weather"]))
         if draw(st.booleans()):
-            message["tool_call_id"] = draw(texts)
+            message["tool_call_id"] = draw(call_ids(texts))
     if role == "assistant":
         message["tool_calls"] = draw(st.lists(calls(texts), max_size=3))
     return message
