@@ -20,7 +20,7 @@ pub enum Spelling {
 pub(crate) fn decode_bytes(vocab: &Vocab, ids: &[TokenId], control: Spelling) -> Result<Vec<u8>> {
     let prefixed = vocab.dummy_prefix() == DummyPrefix::EveryRun;
     let mut bytes = Vec::with_capacity(ids.len() * 4);
-    let mut at_start = prefixed;
+    let mut at_start = vocab.dummy_prefix() != DummyPrefix::Never;
     for &id in ids {
         let (kind, token) = vocab.token(id).ok_or_else(|| vocab.unknown_id(id))?;
         match kind {
@@ -55,8 +55,14 @@ pub(crate) struct TextDecoder {
 }
 
 impl TextDecoder {
-    pub(crate) fn new(prefixed: bool) -> Self {
-        Self { pending: [0; 3], pending_len: 0, prefixed, at_start: prefixed, text: String::new() }
+    pub(crate) fn new(prefix: DummyPrefix) -> Self {
+        Self {
+            pending: [0; 3],
+            pending_len: 0,
+            prefixed: prefix == DummyPrefix::EveryRun,
+            at_start: prefix != DummyPrefix::Never,
+            text: String::new(),
+        }
     }
 
     /// Whether bytes of an unfinished character are held.
@@ -115,11 +121,11 @@ fn is_unfinished(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{TextDecoder, TokenKind};
+    use super::{DummyPrefix, TextDecoder, TokenKind};
     use proptest::prelude::*;
 
     fn decode(bytes: &[u8], cuts: &[usize]) -> String {
-        let mut decoder = TextDecoder::new(false);
+        let mut decoder = TextDecoder::new(DummyPrefix::Never);
         let mut text = String::new();
         let mut start = 0;
         for &cut in cuts.iter().chain([&bytes.len()]) {

@@ -57,9 +57,14 @@ pub(crate) fn encode(rendered: Rendered, vocab: &Vocab) -> Result<Encoding> {
         let mut first = true;
         let mut flush = |run: &mut Option<Range<usize>>, first: bool, ids: &mut Vec<TokenId>| {
             let Some(range) = run.take().filter(|range| !range.is_empty()) else { return Ok(None) };
-            let prefixed = first && vocab.dummy_prefix() == DummyPrefix::EveryRun;
             let from = ids.len();
-            vocab.encode_run(&text[range.clone()], prefixed, scratch, ids);
+            let prefixed = first
+                && match vocab.dummy_prefix() {
+                    DummyPrefix::EveryRun => true,
+                    DummyPrefix::FirstRun => from == 0,
+                    DummyPrefix::Never => false,
+                };
+            vocab.encode_run(&text[range.clone()], prefixed, scratch, ids)?;
             // By construction this cannot be; were it ever, nothing leaves.
             if let Some(&id) = ids[from..].iter().find(|&&id| vocab.is_control(id)) {
                 return Err(Error::vocab("control", format!("text became control id {id}")));

@@ -35,6 +35,7 @@ mod json;
 mod message;
 mod render;
 mod span;
+mod split;
 mod stream;
 mod vocab;
 
@@ -49,4 +50,4 @@ pub use message::{Call, CallBody, Message, Node, OnArguments, Role, Shape, View}
 pub use render::Boundary;
 pub use span::{Source, SourceField};
 pub use stream::{HEAD_LIMIT, Stream};
-pub use vocab::{ControlId, DummyPrefix, TokenId, Vocab};
+pub use vocab::{ControlId, DummyPrefix, TokenId, Vocab, VocabFiles, VocabOptions};

@@ -9,6 +9,7 @@
 //! between cuts are encoded one by one and remembered in a bounded cache. The cuts change nothing in
 //! the result; they only make it cheap.
 
+mod bytes;
 mod cache;
 mod cuts;
 mod merges;
@@ -22,6 +23,7 @@ use hashbrown::HashMap;
 
 use crate::error::Result;
 use crate::vocab::TokenId;
+pub(crate) use bytes::{ByteBpe, ByteToken, MergeRules};
 use cache::{Key, UnitCache};
 use cuts::Cuts;
 use merges::{Merge, Merges};

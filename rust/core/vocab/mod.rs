@@ -4,8 +4,11 @@
 //! threads. Its text encoder is built without the control tokens: the pieces that spell one, and
 //! every merge that makes or uses one, are not in its tables, so no text reaches them.
 
+mod model;
+mod normalize;
 mod proto;
 mod sentencepiece;
+mod source;
 mod text_pieces;
 mod tokens;
 
@@ -17,9 +20,12 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use aho_corasick::{AhoCorasick, MatchKind};
 use hashbrown::{HashMap, HashSet};
 
-use crate::bpe::{Bpe, SPACE_MARK, Scratch};
+use crate::bpe::{SPACE_MARK, Scratch};
 use crate::decode::{Spelling, TextDecoder};
 use crate::error::{Error, Result};
+pub(crate) use model::Model;
+use source::Source;
+pub use source::{VocabFiles, VocabOptions};
 pub(crate) use tokens::{TokenKind, Tokens};
 
 /// A token id. Signed, because that is what arrays of ids are in every framework.
@@ -45,26 +51,10 @@ impl ControlId {
 pub enum DummyPrefix {
     /// Before every run of text between two control tokens.
     EveryRun,
+    /// Before text that no token stands before.
+    FirstRun,
     /// Nowhere.
     Never,
-}
-
-/// What a vocabulary file says, in tables.
-pub(crate) struct Model {
-    bpe: Bpe,
-    tokens: Arc<Tokens>,
-    /// Every control token of the file with its spelling.
-    spellings: Vec<(String, TokenId)>,
-    dummy_prefix: DummyPrefix,
-    /// SentencePiece's `remove_extra_whitespaces`.
-    collapse_spaces: bool,
-}
-
-/// Where a vocabulary came from: what is needed to make it again.
-#[derive(Clone)]
-enum Source {
-    Embedded,
-    File(Arc<[u8]>),
 }
 
 /// What a vocabulary is put together from.
@@ -134,7 +124,15 @@ impl Vocab {
     /// # Errors
     /// [`Error::Vocab`] for a file that is cut, of another kind, or uses what is not implemented.
     pub fn load(bytes: &[u8]) -> Result<Self> {
-        Source::File(bytes.into()).load(HashSet::new()).map(Self::assemble)
+        Self::load_files(VocabFiles::one(bytes))
+    }
+
+    /// Reads the files of a vocabulary, which may be several: ranks and their special tokens.
+    ///
+    /// # Errors
+    /// [`Error::Vocab`] as [`Vocab::load`] does, and for files that do not belong together.
+    pub fn load_files(files: VocabFiles) -> Result<Self> {
+        Source::Files(Arc::new(files)).load(HashSet::new()).map(Self::assemble)
     }
 
     /// The vocabulary that comes with this crate: `InternLM2`'s layout of ids, its own merges.
@@ -164,12 +162,22 @@ impl Vocab {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The file this vocabulary was read from; `None` for the embedded one.
-    pub fn source(&self) -> Option<&[u8]> {
+    /// The files this vocabulary was read from; `None` for the embedded one.
+    pub fn source(&self) -> Option<&VocabFiles> {
         match &self.inner.source {
             Source::Embedded => None,
-            Source::File(bytes) => Some(bytes),
+            Source::Files(files) => Some(files),
         }
+    }
+
+    /// The kind of its files: `sentencepiece`, `tokenizer.json`, `tiktoken` …
+    pub fn kind(&self) -> &'static str {
+        self.inner.model.kind
+    }
+
+    /// Whether decoding gives back every text, up to what [`Vocab::normalise`] changes.
+    pub fn lossless(&self) -> bool {
+        self.inner.model.lossless
     }
 
     /// Groups of spellings that a format made aliases of each other: with [`Vocab::source`] what is
@@ -207,18 +215,31 @@ impl Vocab {
 
     /// Whether white space is collapsed before encoding, which loses text.
     pub fn collapses_spaces(&self) -> bool {
-        self.inner.model.collapse_spaces
+        self.inner.model.normalizer.collapses_spaces()
     }
 
-    /// Text to ids, never control. Total and linear; the ids of sentencepiece's plain `encode` for
-    /// every text that spells no control token.
-    pub fn encode(&self, text: &str) -> Vec<TokenId> {
+    /// Text to ids, never control. Linear; the ids of the reference's plain `encode` for every text
+    /// that spells no control token.
+    ///
+    /// # Errors
+    /// [`Error::Vocab`] for a character that a vocabulary which is not [lossless](Self::lossless) has
+    /// no token for.
+    pub fn try_encode(&self, text: &str) -> Result<Vec<TokenId>> {
         let mut ids = Vec::with_capacity(text.len() / 3);
         self.with_scratch(|scratch| {
-            let prefix = self.dummy_prefix() == DummyPrefix::EveryRun;
-            self.inner.model.bpe.encode(&self.normalise(text), prefix, scratch, &mut ids);
-        });
-        ids
+            let prefix = self.dummy_prefix() != DummyPrefix::Never;
+            self.inner.model.engine.encode(&self.normalise(text), prefix, scratch, &mut ids)
+        })?;
+        Ok(ids)
+    }
+
+    /// Text to ids as [`Vocab::try_encode`], for vocabularies that are [lossless](Self::lossless).
+    ///
+    /// # Panics
+    /// Where `try_encode` gives an error; a lossless vocabulary never does.
+    #[allow(clippy::expect_used, reason = "says so")]
+    pub fn encode(&self, text: &str) -> Vec<TokenId> {
+        self.try_encode(text).expect("a vocabulary that is lossless encodes every text")
     }
 
     /// Ids to the bytes they stand for, control tokens as their spelling.
@@ -333,18 +354,18 @@ impl Vocab {
         Ok(base.with_groups(&inner.aliases, &known))
     }
 
-    /// The text that is encoded for `text`; borrowed unless the vocabulary collapses white space.
-    pub(crate) fn normalise<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.inner.model.collapse_spaces { collapse_spaces(text) } else { Cow::Borrowed(text) }
+    /// The text that is encoded for `text`: borrowed where normalisation changes nothing.
+    pub fn normalise<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.inner.model.normalizer.apply(text)
     }
 
-    /// What `text` reads as after a round trip: the mark that stands for a space is one.
-    #[expect(clippy::unused_self, reason = "how text is normalised is the vocabulary's affair")]
+    /// What `text` reads as after a round trip: normalised, and the mark that stands for a space is one.
     pub(crate) fn canonical_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if text.contains(SPACE_MARK) {
+        let text = self.normalise(text);
+        if self.inner.model.space_mark && text.contains(SPACE_MARK) {
             Cow::Owned(text.replace(SPACE_MARK, " "))
         } else {
-            Cow::Borrowed(text)
+            text
         }
     }
 
@@ -368,8 +389,13 @@ impl Vocab {
         dummy_prefix: bool,
         scratch: &mut Scratch,
         ids: &mut Vec<TokenId>,
-    ) {
-        self.inner.model.bpe.encode(text, dummy_prefix, scratch, ids);
+    ) -> Result<()> {
+        self.inner.model.engine.encode(text, dummy_prefix, scratch, ids)
+    }
+
+    /// What a control token does to the white space beside it in a template.
+    pub(crate) fn strips(&self, id: TokenId) -> model::Strips {
+        self.inner.model.strips.get(&id).copied().unwrap_or_default()
     }
 
     /// How many bytes of `rest`, the text from where a token begins, the token covers.
@@ -381,10 +407,12 @@ impl Vocab {
         }
     }
 
-    /// How many bytes of `rest` a token covers that stands for `bytes`: as many characters, because
-    /// a space in a token may be its mark in the text.
-    #[expect(clippy::unused_self, reason = "how text is normalised is the vocabulary's affair")]
+    /// How many bytes of `rest` a token covers that stands for `bytes`; where spaces have a mark as many
+    /// characters, because a space in a token may be its mark in the text.
     pub(crate) fn covered_by(&self, bytes: &[u8], rest: &str) -> usize {
+        if !self.inner.model.space_mark {
+            return rest.len().min(bytes.len());
+        }
         let chars = bytes.iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
         rest.char_indices().nth(chars).map_or(rest.len(), |(at, _)| at)
     }
@@ -439,7 +467,7 @@ impl Vocab {
     /// that are no token: what a check that control is out of reach looks at.
     #[doc(hidden)]
     pub fn merge_ids(&self) -> impl Iterator<Item = [Option<TokenId>; 3]> + '_ {
-        self.inner.model.bpe.merge_ids()
+        self.inner.model.engine.merge_ids()
     }
 }
 
@@ -452,81 +480,6 @@ impl fmt::Debug for Vocab {
     }
 }
 
-fn load_model(bytes: &[u8], control: &HashSet<TokenId>) -> Result<Model> {
-    if bytes.len() > Vocab::MAX_FILE_BYTES {
-        let limit = Vocab::MAX_FILE_BYTES;
-        let problem = format!("is longer than {limit} bytes, the most that is read");
-        return Err(Error::vocab("file", problem));
-    }
-    if !sentencepiece::is_model(bytes) {
-        let found = match bytes {
-            [] => "an empty file",
-            [b'{', ..] => "a JSON file",
-            [b'G', b'G', b'U', b'F', ..] => "a GGUF file",
-            _ => "a file of unknown kind",
-        };
-        let problem = format!("{found}; expected a SentencePiece `.model`");
-        return Err(Error::vocab("file", problem));
-    }
-    sentencepiece::load(bytes, control)
-}
-
-impl Source {
-    /// Reads the vocabulary, with the ids in `withheld` out of reach for text.
-    fn load(self, withheld: HashSet<TokenId>) -> Result<Parts> {
-        let bytes = match &self {
-            Self::Embedded => include_bytes!("embedded.model"),
-            Self::File(bytes) => &bytes[..],
-        };
-        let model = load_model(bytes, &withheld)?;
-        let mut control: BTreeMap<_, _> = model.spellings.iter().cloned().collect();
-        let tokens = match &self {
-            Self::Embedded => Arc::new(append_control(&model.tokens, &mut control)),
-            Self::File(_) => model.tokens.clone(),
-        };
-        let (source, model, aliases) = (self, Arc::new(model), Vec::new());
-        Ok(Parts { source, withheld, model, tokens, control, aliases })
-    }
-}
-
-/// The tokens of the embedded vocabulary's file, and the control tokens that `InternLM2` has.
-fn append_control(tokens: &Tokens, control: &mut BTreeMap<String, TokenId>) -> Tokens {
-    const FIRST: usize = 92_538;
-    const SPELLINGS: [&str; 6] = [
-        "<|plugin|>",
-        "<|interpreter|>",
-        "<|action_end|>",
-        "<|action_start|>",
-        "<|im_end|>",
-        "<|im_start|>",
-    ];
-    let mut tokens = tokens.clone();
-    for _ in tokens.len()..FIRST {
-        tokens.push(b"", TokenKind::Unused);
-    }
-    for spelling in SPELLINGS {
-        control.insert(spelling.to_owned(), tokens.len() as TokenId);
-        tokens.push(spelling.as_bytes(), TokenKind::Control);
-    }
-    tokens
-}
-
-/// SentencePiece's `remove_extra_whitespaces`: no space at either end, one at a time between.
-fn collapse_spaces(text: &str) -> Cow<'_, str> {
-    let is_space = |c: char| c == ' ' || c == SPACE_MARK;
-    let trimmed = text.trim_start_matches(' ').trim_end_matches(is_space);
-    if !trimmed.contains("  ") {
-        return Cow::Borrowed(trimmed);
-    }
-    let mut collapsed = String::with_capacity(trimmed.len());
-    for c in trimmed.chars() {
-        if c != ' ' || !collapsed.ends_with(' ') {
-            collapsed.push(c);
-        }
-    }
-    Cow::Owned(collapsed)
-}
-
 /// Whether a token's bytes begin with the space that a dummy prefix would be.
 pub(crate) fn begins_with_space(bytes: &[u8]) -> bool {
     bytes.first() == Some(&b' ')
@@ -534,5 +487,5 @@ pub(crate) fn begins_with_space(bytes: &[u8]) -> bool {
 
 /// A decoder of this vocabulary's ids to text, at the start of a text.
 pub(crate) fn text_decoder(vocab: &Vocab) -> TextDecoder {
-    TextDecoder::new(vocab.dummy_prefix() == DummyPrefix::EveryRun)
+    TextDecoder::new(vocab.dummy_prefix())
 }

@@ -6,11 +6,13 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
+use super::model::{Engine, Model, Policy};
+use super::normalize::Normalizer;
 use super::proto::{Fields, Value};
 use super::tokens::{TokenKind, Tokens};
-use super::{DummyPrefix, Model, TokenId, text_pieces};
+use super::{DummyPrefix, TokenId};
 use crate::bpe::{Bpe, Piece, PieceKind, SPACE_MARK};
 use crate::error::{Error, Result};
 
@@ -43,7 +45,7 @@ struct Trainer {
 }
 
 #[allow(clippy::struct_excessive_bools, reason = "the file's own flags")]
-struct Normalizer {
+struct NormalizerSpec {
     charsmap: bool,
     add_dummy_prefix: bool,
     remove_extra_whitespaces: bool,
@@ -56,8 +58,8 @@ pub(super) fn is_model(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0x0A)
 }
 
-/// Reads a model; ids in `control` are kept from text whatever the file says they are.
-pub(super) fn load(bytes: &[u8], control: &HashSet<TokenId>) -> Result<Model> {
+/// Reads a model.
+pub(super) fn load(bytes: &[u8], policy: &Policy<'_>) -> Result<Model> {
     let (pieces, trainer, normalizer) = parse(bytes)?;
     refuse_unimplemented(&trainer, &normalizer)?;
     let mut tokens = Tokens::default();
@@ -70,7 +72,7 @@ pub(super) fn load(bytes: &[u8], control: &HashSet<TokenId>) -> Result<Model> {
         if !seen.insert(piece.text) {
             return Err(piece.error(format!("`{}` stands twice", piece.text)));
         }
-        let kind = if control.contains(&id) { Type::Control } else { piece.kind };
+        let kind = if policy.is_withheld(id) { Type::Control } else { piece.kind };
         let entry = |kind| Piece { id, text: piece.text, score: piece.score, kind };
         match kind {
             Type::Byte => {
@@ -79,7 +81,7 @@ pub(super) fn load(bytes: &[u8], control: &HashSet<TokenId>) -> Result<Model> {
                 byte_ids[usize::from(byte)] = id;
                 tokens.push(&[byte], TokenKind::Byte);
             }
-            Type::UserDefined if text_pieces::is_text(piece.text) => {
+            Type::UserDefined if policy.is_text(piece.text) => {
                 if piece.text.contains(' ') {
                     let problem = format!("text piece `{}` holds a bare space", piece.text);
                     return Err(piece.error(problem));
@@ -120,15 +122,23 @@ pub(super) fn load(bytes: &[u8], control: &HashSet<TokenId>) -> Result<Model> {
         return Err(Error::vocab("pieces", "no piece for the space, U+2581"));
     }
     Ok(Model {
-        bpe: Bpe::new(&text, &byte_ids)?,
+        kind: "sentencepiece",
+        engine: Engine::Chars(Bpe::new(&text, &byte_ids)?),
         tokens: Arc::new(tokens),
         spellings,
+        strips: HashMap::new(),
         dummy_prefix: if normalizer.add_dummy_prefix {
             DummyPrefix::EveryRun
         } else {
             DummyPrefix::Never
         },
-        collapse_spaces: normalizer.remove_extra_whitespaces,
+        normalizer: if normalizer.remove_extra_whitespaces {
+            Normalizer::CollapseSpaces
+        } else {
+            Normalizer::Identity
+        },
+        space_mark: true,
+        lossless: true,
     })
 }
 
@@ -138,7 +148,7 @@ impl RawPiece<'_> {
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<(Vec<RawPiece<'_>>, Trainer, Normalizer)> {
+fn parse(bytes: &[u8]) -> Result<(Vec<RawPiece<'_>>, Trainer, NormalizerSpec)> {
     let mut pieces = Vec::new();
     let mut trainer = None;
     let mut normalizer = None;
@@ -211,8 +221,8 @@ fn parse_trainer(bytes: &[u8], offset: usize) -> Result<Trainer> {
     Ok(trainer)
 }
 
-fn parse_normalizer(bytes: &[u8], offset: usize) -> Result<Normalizer> {
-    let mut normalizer = Normalizer {
+fn parse_normalizer(bytes: &[u8], offset: usize) -> Result<NormalizerSpec> {
+    let mut normalizer = NormalizerSpec {
         charsmap: false,
         add_dummy_prefix: true,
         remove_extra_whitespaces: true,
@@ -239,7 +249,7 @@ fn refuse_denormalizer(bytes: &[u8], offset: usize) -> Result<()> {
     Ok(())
 }
 
-fn refuse_unimplemented(trainer: &Trainer, normalizer: &Normalizer) -> Result<()> {
+fn refuse_unimplemented(trainer: &Trainer, normalizer: &NormalizerSpec) -> Result<()> {
     const BPE: u64 = 2;
     if trainer.model_type != BPE {
         let found = match trainer.model_type {

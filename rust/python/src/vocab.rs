@@ -94,20 +94,25 @@ impl Vocab {
 
     /// Whether decoding gives back every text, up to what the vocabulary normalises.
     #[getter]
-    #[expect(clippy::unused_self, reason = "vocabularies that lose text are refused so far")]
     fn lossless(&self) -> bool {
-        true
+        self.inner.lossless()
+    }
+
+    /// The kind of file it was read from: `"sentencepiece"`, `"tokenizer.json"`, `"tiktoken"` …
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
     }
 
     /// Text to ids, never control. Raises `MessageError` for half of a surrogate pair.
     fn encode(&self, py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<IntArray> {
         let text = input::text(text, "text")?;
         let ids = if text.len() < DETACH_BYTES {
-            self.inner.encode(text)
+            self.inner.try_encode(text)
         } else {
-            py.detach(|| self.inner.encode(text))
+            py.detach(|| self.inner.try_encode(text))
         };
-        Ok(IntArray::int32(ids))
+        ids.map(IntArray::int32).map_err(raise)
     }
 
     /// Ids to text: control tokens as their spelling (`control="spell"`) or left out (`"skip"`).
@@ -139,7 +144,8 @@ impl Vocab {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
         let py = slf.py();
         let inner = &slf.get().inner;
-        let source = inner.source().map(|bytes| PyBytes::new(py, bytes));
+        let source = inner.source().and_then(|files| files.files.first());
+        let source = source.map(|(_, bytes)| PyBytes::new(py, bytes));
         let digest = source.as_ref().map(sha256).transpose()?;
         let arguments = (source, digest, inner.aliases()).into_pyobject(py)?;
         let restore = py.get_type::<Self>().getattr("_restore")?;

@@ -1,0 +1,92 @@
+//! What vocabulary files say, in tables: the same for every kind of file.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+
+use super::normalize::Normalizer;
+use super::tokens::Tokens;
+use super::{DummyPrefix, TokenId, text_pieces};
+use crate::bpe::{Bpe, ByteBpe, Scratch};
+use crate::error::Result;
+
+/// A vocabulary as a reader of one kind of file gives it.
+pub(crate) struct Model {
+    /// The kind of file it was read from.
+    pub(crate) kind: &'static str,
+    /// Text to ids, built without control.
+    pub(crate) engine: Engine,
+    pub(crate) tokens: Arc<Tokens>,
+    /// Every control token of the file, once per spelling.
+    pub(crate) spellings: Vec<(String, TokenId)>,
+    /// What control tokens do to white space beside them; those that do nothing are left out.
+    pub(crate) strips: HashMap<TokenId, Strips>,
+    pub(crate) dummy_prefix: DummyPrefix,
+    /// What is done to text before it is encoded.
+    pub(crate) normalizer: Normalizer,
+    /// Whether U+2581 stands for a space in tokens.
+    pub(crate) space_mark: bool,
+    /// Whether every text can be decoded again, up to `normalizer`.
+    pub(crate) lossless: bool,
+}
+
+/// Whether a control token takes the white space beside it in a template: `lstrip` and `rstrip` of
+/// Hugging Face's added tokens. It never acts on a caller's text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Strips {
+    pub(crate) left: bool,
+    pub(crate) right: bool,
+}
+
+/// Text to ids.
+pub(crate) enum Engine {
+    /// Merges characters, as SentencePiece does.
+    Chars(Bpe),
+    /// Merges bytes of pre-tokens, as GPT-2 does.
+    Bytes(ByteBpe),
+}
+
+impl Engine {
+    /// Appends the ids of `text`, which is normalised; with `dummy_prefix`, of a space and `text`.
+    pub(crate) fn encode(
+        &self,
+        text: &str,
+        dummy_prefix: bool,
+        scratch: &mut Scratch,
+        ids: &mut Vec<TokenId>,
+    ) -> Result<()> {
+        match self {
+            Self::Chars(bpe) => bpe.encode(text, dummy_prefix, scratch, ids),
+            Self::Bytes(bpe) => bpe.encode(text, dummy_prefix, scratch, ids),
+        }
+        Ok(())
+    }
+
+    /// Every merge as the ids of left, right and product, `None` for what is no token.
+    pub(crate) fn merge_ids(&self) -> Box<dyn Iterator<Item = [Option<TokenId>; 3]> + '_> {
+        match self {
+            Self::Chars(bpe) => Box::new(bpe.merge_ids()),
+            Self::Bytes(bpe) => Box::new(bpe.merge_ids()),
+        }
+    }
+}
+
+/// Which added tokens are text, and which ids are kept from it.
+pub(crate) struct Policy<'a> {
+    /// Ordinary tokens that a format made control.
+    pub(crate) withheld: &'a HashSet<TokenId>,
+    /// Spellings of added tokens that the caller says are text.
+    pub(crate) text_tokens: &'a [String],
+}
+
+impl Policy<'_> {
+    /// Whether an added token is ordinary text: listed with a reason, or by the caller.
+    pub(crate) fn is_text(&self, spelling: &str) -> bool {
+        text_pieces::is_text(spelling) || self.text_tokens.iter().any(|text| text == spelling)
+    }
+
+    /// Whether an id is kept from text whatever the file says it is.
+    pub(crate) fn is_withheld(&self, id: TokenId) -> bool {
+        self.withheld.contains(&id)
+    }
+}

@@ -1,0 +1,112 @@
+//! Which files a vocabulary is, and which reader reads them: decided by their content.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+
+use super::model::{Model, Policy};
+use super::tokens::{TokenKind, Tokens};
+use super::{Parts, TokenId, Vocab, sentencepiece};
+use crate::error::{Error, Result};
+
+/// The files of a vocabulary as they were read, and what a caller says about them.
+#[derive(Debug, Clone, Default)]
+pub struct VocabFiles {
+    /// Name without folder, and content. Names tell files of one vocabulary apart; what a file is, its
+    /// content says.
+    pub files: Vec<(String, Arc<[u8]>)>,
+    /// What the files do not say.
+    pub options: VocabOptions,
+}
+
+/// What a caller says about a vocabulary that its files do not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VocabOptions {
+    /// Spellings of added tokens that are ordinary text, beside those that are known to be.
+    pub text_tokens: Vec<String>,
+    /// Special tokens that the files lack: spelling and id.
+    pub special_tokens: Vec<(String, TokenId)>,
+    /// The regular expression that parts text before merging, for files of ranks.
+    pub pattern: Option<String>,
+}
+
+impl VocabFiles {
+    /// One file, of which the content is all that matters.
+    pub fn one(bytes: &[u8]) -> Self {
+        Self { files: vec![(String::new(), bytes.into())], options: VocabOptions::default() }
+    }
+}
+
+/// Where a vocabulary came from: what is needed to make it again.
+#[derive(Clone)]
+pub(super) enum Source {
+    Embedded,
+    Files(Arc<VocabFiles>),
+}
+
+impl Source {
+    /// Reads the vocabulary, with the ids in `withheld` out of reach for text.
+    pub(super) fn load(self, withheld: HashSet<TokenId>) -> Result<Parts> {
+        let embedded;
+        let files = match &self {
+            Self::Embedded => {
+                embedded = VocabFiles::one(include_bytes!("embedded.model"));
+                &embedded
+            }
+            Self::Files(files) => files,
+        };
+        let model = load_model(files, &withheld)?;
+        let mut control: BTreeMap<_, _> = model.spellings.iter().cloned().collect();
+        let tokens = match &self {
+            Self::Embedded => Arc::new(append_control(&model.tokens, &mut control)),
+            Self::Files(_) => model.tokens.clone(),
+        };
+        let (source, model, aliases) = (self, Arc::new(model), Vec::new());
+        Ok(Parts { source, withheld, model, tokens, control, aliases })
+    }
+}
+
+fn load_model(files: &VocabFiles, withheld: &HashSet<TokenId>) -> Result<Model> {
+    let policy = Policy { withheld, text_tokens: &files.options.text_tokens };
+    let total: usize = files.files.iter().map(|(_, bytes)| bytes.len()).sum();
+    if total > Vocab::MAX_FILE_BYTES {
+        let limit = Vocab::MAX_FILE_BYTES;
+        let problem = format!("is longer than {limit} bytes, the most that is read");
+        return Err(Error::vocab("file", problem));
+    }
+    let bytes = files.files.first().map_or(&[][..], |(_, bytes)| bytes);
+    if !sentencepiece::is_model(bytes) {
+        let found = match bytes {
+            [] => "an empty file",
+            [b'{', ..] => "a JSON file",
+            [b'G', b'G', b'U', b'F', ..] => "a GGUF file",
+            _ => "a file of unknown kind",
+        };
+        let problem = format!("{found}; expected a SentencePiece `.model`");
+        return Err(Error::vocab("file", problem));
+    }
+    sentencepiece::load(bytes, &policy)
+}
+
+/// The tokens of the embedded vocabulary's file, and the control tokens that `InternLM2` has.
+fn append_control(tokens: &Tokens, control: &mut BTreeMap<String, TokenId>) -> Tokens {
+    const FIRST: usize = 92_538;
+    const SPELLINGS: [&str; 6] = [
+        "<|plugin|>",
+        "<|interpreter|>",
+        "<|action_end|>",
+        "<|action_start|>",
+        "<|im_end|>",
+        "<|im_start|>",
+    ];
+    let mut tokens = tokens.clone();
+    for _ in tokens.len()..FIRST {
+        tokens.push(b"", TokenKind::Unused);
+    }
+    for spelling in SPELLINGS {
+        control.insert(spelling.to_owned(), tokens.len() as TokenId);
+        tokens.push(spelling.as_bytes(), TokenKind::Control);
+    }
+    tokens
+}
