@@ -115,7 +115,7 @@ fn transcripts_may_end_after_any_id() {
                 let started = of(|kind| matches!(kind, EventKind::TurnStart { .. }));
                 assert_eq!(
                     started,
-                    of(|kind| matches!(kind, EventKind::TurnEnd(_))),
+                    of(|kind| matches!(kind, EventKind::TurnEnd { .. })),
                     "{what} at {end}"
                 );
             }
@@ -242,7 +242,7 @@ fn json(event: &Event) -> Value {
         EventKind::ActionEnd { index, complete, name, id } => serde_json::json!({
             "event": "ActionEnd", "index": index, "complete": complete, "name": name, "id": id
         }),
-        EventKind::TurnEnd(reason) => {
+        EventKind::TurnEnd { reason, .. } => {
             serde_json::json!({ "event": "TurnEnd", "reason": reason.name() })
         }
         EventKind::Notice { kind, text } => {

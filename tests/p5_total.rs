@@ -86,7 +86,7 @@ fn check_turns(events: &[&EventKind]) -> Result<(), TestCaseError> {
                 turns += 1;
                 next_action = 0;
             }
-            EventKind::TurnEnd(_) => {
+            EventKind::TurnEnd { .. } => {
                 prop_assert_eq!(action, None, "a turn ends in an action: {:?}", events);
             }
             EventKind::ActionStart { index, .. } => {
@@ -131,7 +131,7 @@ fn a_stream_may_end_after_any_id() {
                     for event in &events {
                         match &event.kind {
                             EventKind::TurnStart { .. } => open = true,
-                            EventKind::TurnEnd(reason) => {
+                            EventKind::TurnEnd { reason, .. } => {
                                 open = false;
                                 ended = Some(*reason);
                             }
@@ -214,7 +214,7 @@ fn a_name_that_comes_late() {
             },
             EventKind::ActionDelta { index: 0, text: arguments.clone() },
             EventKind::ActionEnd { index: 0, complete: true, name: name.clone(), id: None },
-            EventKind::TurnEnd(TurnReason::Action),
+            EventKind::TurnEnd { reason: TurnReason::Action, id: None },
         ];
         assert_eq!(kinds, expected);
         let body = CallBody::Function { name: "f".into(), arguments };

@@ -139,7 +139,7 @@ fn the_whole_parse_is_the_events_collected() {
             message.number_calls();
             prop_assert_eq!(&parsed.message, &message);
             let end = events.iter().find_map(|event| match event.kind {
-                EventKind::TurnEnd(reason) => Some((reason, event.tokens.end as usize)),
+                EventKind::TurnEnd { reason, .. } => Some((reason, event.tokens.end as usize)),
                 _ => None,
             });
             prop_assert_eq!(Some((parsed.finish, parsed.rest)), end);

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::canonical;
 use crate::collect::Collector;
-use crate::encode::{self, Encoding};
+use crate::encode::{self, Encoding, OnMarker};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, TurnReason};
 use crate::format::grammar::Grammar;
-use crate::format::{Format, ObjectSpec};
+use crate::format::{CallBodySpec, Format, ObjectSpec};
 use crate::message::{self, Message, Node, OnArguments, Role, Shape};
 use crate::render::{self, Boundary, RenderOptions};
 use crate::stream::Stream;
@@ -38,8 +39,10 @@ pub struct Codec {
 struct Inner {
     format: Format,
     vocab: Vocab,
-    grammar: Grammar,
+    grammar: Arc<Grammar>,
     generation_prompt: Vec<TokenId>,
+    /// A prompt that a stream continues which is given none.
+    prompt: Vec<TokenId>,
 }
 
 /// How a conversation is encoded.
@@ -52,6 +55,8 @@ pub struct EncodeOptions {
     pub continue_final: bool,
     /// How runs of text are joined.
     pub boundary: Boundary,
+    /// What is done about a caller's text that spells a marker, where markers are text.
+    pub on_marker: OnMarker,
 }
 
 /// A completion that was read.
@@ -72,10 +77,18 @@ impl Codec {
     /// [`Error::Vocab`] if the vocabulary lacks control tokens of the format.
     pub fn new(format: &Format, vocab: &Vocab) -> Result<Self> {
         let (grammar, vocab) = Grammar::bind(format, vocab)?;
+        let grammar = Arc::new(grammar);
+        let encode = |rendered| encode::encode(rendered, &grammar, &vocab, OnMarker::Report);
         let prompt = render::render_scaffold(&grammar.generation_prompt, format, &grammar, &vocab);
-        let generation_prompt = encode::encode(prompt, &vocab)?.ids().to_vec();
+        let generation_prompt = encode(prompt)?.ids().to_vec();
+        // Where a stream begins that is given no prompt: after a user's turn.
+        let asked = [Message::new(Role::User, "")];
+        let options = RenderOptions { generation_prompt: true, ..RenderOptions::default() };
+        let asked = render::render(&asked, format, &grammar, &vocab, &options).and_then(encode);
+        let prompt = asked.map_or_else(|_| generation_prompt.clone(), |asked| asked.ids().to_vec());
         let format = format.clone();
-        Ok(Self { inner: Arc::new(Inner { format, vocab, grammar, generation_prompt }) })
+        let inner = Inner { format, vocab, grammar, generation_prompt, prompt };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The format.
@@ -88,14 +101,27 @@ impl Codec {
         &self.inner.vocab
     }
 
+    /// A prompt of this format that a stream continues which is given none.
+    pub(crate) fn any_prompt(&self) -> &[TokenId] {
+        &self.inner.prompt
+    }
+
     pub(crate) fn grammar(&self) -> &Grammar {
         &self.inner.grammar
     }
 
-    /// The keys of a call read by an item of the grammar; `None` for code.
-    pub(crate) fn object_of(&self, item: usize) -> Option<&ObjectSpec> {
+    /// How a call is written that an item of the grammar reads.
+    pub(crate) fn body_of(&self, item: usize) -> Option<&CallBodySpec> {
         let call = self.inner.grammar.items.get(item)?.call;
-        self.inner.format.calls().get(call)?.object.as_ref()
+        self.inner.format.calls().get(call).map(|call| &call.body)
+    }
+
+    /// The keys of a call that is a JSON object.
+    pub(crate) fn object_of(&self, item: usize) -> Option<&ObjectSpec> {
+        match self.body_of(item)? {
+            CallBodySpec::Object(object) => Some(object),
+            _ => None,
+        }
     }
 
     /// The ids that end an assistant's turn.
@@ -146,8 +172,10 @@ impl Codec {
             let problem = "is on beside `continue_final`; expected one of them";
             return Err(Error::message("add_generation_prompt", problem));
         }
-        let generation_prompt = options.add_generation_prompt.unwrap_or(!ends_with_assistant)
-            && !options.continue_final;
+        let by_default = !ends_with_assistant || self.inner.format.always_prompts();
+        let generation_prompt =
+            options.add_generation_prompt.unwrap_or(by_default) && !options.continue_final;
+        let on_marker = options.on_marker;
         let options = RenderOptions {
             tools,
             generation_prompt,
@@ -155,7 +183,8 @@ impl Codec {
             boundary: options.boundary,
         };
         let Inner { format, vocab, grammar, .. } = &*self.inner;
-        encode::encode(render::render(&messages, format, grammar, vocab, &options)?, vocab)
+        let rendered = render::render(&messages, format, grammar, vocab, &options)?;
+        encode::encode(rendered, grammar, vocab, on_marker)
     }
 
     /// What decides the control ids of a conversation: two of one shape have the same.
@@ -166,7 +195,8 @@ impl Codec {
 
     /// What a conversation reads as after a round trip: what [`Codec::decode`] gives for its ids.
     pub fn canonical(&self, messages: Vec<Message>, tools: Option<String>) -> Vec<Message> {
-        message::canonical(messages, tools, &self.inner.format, &self.inner.vocab)
+        let Inner { format, vocab, grammar, .. } = &*self.inner;
+        canonical::canonical(messages, tools, format, grammar, vocab)
     }
 
     /// The ids of a conversation to its messages. Total: of ids that are no conversation it makes
@@ -178,7 +208,7 @@ impl Codec {
         let closed = events.len();
         stream.finish(TurnReason::Stop, &mut events);
         let mut messages = collect(&events);
-        let is_end = |event: &Event| matches!(event.kind, EventKind::TurnEnd(_));
+        let is_end = |event: &Event| matches!(event.kind, EventKind::TurnEnd { .. });
         let left_open = events[closed..].iter().any(is_end);
         if left_open && messages.last() == Some(&Message::new(Role::Assistant, "")) {
             messages.pop();
@@ -204,10 +234,10 @@ impl Codec {
         let mut events = Vec::new();
         stream.push_all(ids, &mut events);
         stream.finish(TurnReason::Stop, &mut events);
-        let is_end = |event: &Event| matches!(event.kind, EventKind::TurnEnd(_));
+        let is_end = |event: &Event| matches!(event.kind, EventKind::TurnEnd { .. });
         let end = events.iter().position(is_end).unwrap_or(events.len());
         let (finish, rest) = match events.get(end) {
-            Some(Event { kind: EventKind::TurnEnd(reason), tokens }) => {
+            Some(Event { kind: EventKind::TurnEnd { reason, .. }, tokens }) => {
                 (*reason, (tokens.end as usize).min(ids.len()))
             }
             _ => (TurnReason::Stop, ids.len()),

@@ -21,8 +21,11 @@ impl Collector {
                 self.messages.push(message);
                 self.open = true;
             }
-            EventKind::TurnEnd(_) => {
-                self.message();
+            EventKind::TurnEnd { id, .. } => {
+                let message = self.message();
+                if id.is_some() {
+                    message.call_id.clone_from(id);
+                }
                 self.open = false;
             }
             EventKind::Text(text) => self.message().content.push_str(text),
@@ -49,10 +52,12 @@ impl Collector {
                     }
                 }
             }
-            EventKind::ActionEnd { complete, name, .. } => {
-                if let Some(call) = self.message().calls.last_mut()
-                    && let CallBody::Function { name: known, arguments } = &mut call.body
-                {
+            EventKind::ActionEnd { complete, name, id, .. } => {
+                let Some(call) = self.message().calls.last_mut() else { return };
+                if id.is_some() {
+                    call.id.clone_from(id);
+                }
+                if let CallBody::Function { name: known, arguments } = &mut call.body {
                     if let Some(name) = name {
                         known.clone_from(name);
                     }

@@ -5,8 +5,13 @@
 //! derived from these.
 
 use std::ops::Range;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use crate::error::{Error, Result};
+use crate::format::grammar::Grammar;
+use crate::marker::Found;
 use crate::render::Rendered;
 use crate::span::{Source, Span, SpanKind};
 use crate::vocab::{DummyPrefix, TokenId, Vocab};
@@ -19,6 +24,9 @@ pub struct Encoding {
     spans: Vec<Span>,
     generated: Vec<Range<usize>>,
     pieces: Vec<IdPiece>,
+    /// What the caller gave for spans whose text was normalised.
+    originals: HashMap<usize, String>,
+    grammar: Arc<Grammar>,
     vocab: Vocab,
 }
 
@@ -47,9 +55,51 @@ pub struct Neutralized {
     pub id: TokenId,
 }
 
+/// A marker in a caller's text, in a format whose markers are text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collision {
+    /// Where: `messages[1].content`.
+    pub path: Source,
+    /// First code point, in the caller's string.
+    pub start: usize,
+    /// One past the last code point.
+    pub end: usize,
+    /// The marker, of which the caller's string may hold a part only.
+    pub marker: String,
+}
+
+/// What is done about a caller's text that spells a marker, where markers are text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnMarker {
+    /// [`Encoding::collisions`] tells it.
+    #[default]
+    Report,
+    /// The message is refused.
+    Error,
+    /// It is written with other ids than the genuine marker has.
+    Break,
+}
+
 /// Encodes what was rendered, and checks that no text became control.
-pub(crate) fn encode(rendered: Rendered, vocab: &Vocab) -> Result<Encoding> {
-    let Rendered { text, spans, generated } = rendered;
+pub(crate) fn encode(
+    rendered: Rendered,
+    grammar: &Arc<Grammar>,
+    vocab: &Vocab,
+    on_marker: OnMarker,
+) -> Result<Encoding> {
+    let Rendered { text, spans, generated, originals } = rendered;
+    let breaks = match on_marker {
+        OnMarker::Report => Vec::new(),
+        OnMarker::Error => {
+            if let Some(found) = collisions(&text, &spans, grammar).next() {
+                let marker = &found.marker.marker.text;
+                let problem = format!("spells the marker {marker:?}, expected none");
+                return Err(Error::message(spans[found.span].source.to_string(), problem));
+            }
+            Vec::new()
+        }
+        OnMarker::Break => marker_breaks(&text, &spans, grammar)?,
+    };
     let mut ids = Vec::with_capacity(text.len() / 3);
     let mut pieces = Vec::with_capacity(spans.len());
     vocab.with_scratch(|scratch| -> Result<()> {
@@ -64,7 +114,13 @@ pub(crate) fn encode(rendered: Rendered, vocab: &Vocab) -> Result<Encoding> {
                     DummyPrefix::FirstRun => from == 0,
                     DummyPrefix::Never => false,
                 };
-            vocab.encode_run(&text[range.clone()], prefixed, scratch, ids)?;
+            let mut start = range.start;
+            let within = breaks.iter().filter(|at| range.contains(at) && **at > range.start);
+            for &end in within.chain([&range.end]) {
+                let is_prefixed = prefixed && start == range.start;
+                vocab.encode_run(&text[start..end], is_prefixed, scratch, ids)?;
+                start = end;
+            }
             // By construction this cannot be; were it ever, nothing leaves.
             if let Some(&id) = ids[from..].iter().find(|&&id| vocab.is_control(id)) {
                 return Err(Error::vocab("control", format!("text became control id {id}")));
@@ -87,6 +143,7 @@ pub(crate) fn encode(rendered: Rendered, vocab: &Vocab) -> Result<Encoding> {
                     pieces.push(IdPiece { ids, text, is_control: true, prefixed: false });
                     first = true;
                 }
+                SpanKind::Taken => {}
                 SpanKind::Cut => {
                     if let Some(piece) = flush(&mut run, first, &mut ids)? {
                         pieces.push(piece);
@@ -98,7 +155,76 @@ pub(crate) fn encode(rendered: Rendered, vocab: &Vocab) -> Result<Encoding> {
         pieces.extend(flush(&mut run, first, &mut ids)?);
         Ok(())
     })?;
-    Ok(Encoding { ids, text, spans, generated, pieces, vocab: vocab.clone() })
+    let (grammar, vocab) = (grammar.clone(), vocab.clone());
+    let encoding = Encoding { ids, text, spans, generated, pieces, originals, grammar, vocab };
+    if !breaks.is_empty() {
+        encoding.check_markers()?;
+    }
+    Ok(encoding)
+}
+
+/// A marker that overlaps a caller's text: the first span that it overlaps, and where it begins in the text.
+struct Collided<'a> {
+    marker: Found<'a>,
+    span: usize,
+}
+
+/// Every marker that a caller's text is part of, those within others included.
+fn collisions<'a>(
+    text: &'a str,
+    spans: &'a [Span],
+    grammar: &'a Grammar,
+) -> impl Iterator<Item = Collided<'a>> + 'a {
+    let markers = grammar.markers.as_ref();
+    let found = markers.into_iter().flat_map(move |markers| {
+        runs(spans).flat_map(move |run| {
+            markers
+                .find(&text[run.clone()])
+                .map(move |found| Found { start: run.start + found.start, marker: found.marker })
+        })
+    });
+    found.filter_map(move |marker| {
+        let first = spans.partition_point(|span| span.text.end <= marker.start);
+        let overlaps = |span: &&Span| span.text.start < marker.end();
+        let mut within = spans[first..].iter().take_while(overlaps).enumerate();
+        let is_slot =
+            |span: &Span| matches!(span.kind, SpanKind::Slot { .. }) && !span.text.is_empty();
+        let (nth, _) = within.find(|(_, span)| is_slot(span))?;
+        Some(Collided { marker, span: first + nth })
+    })
+}
+
+/// The stretches of text between two control tokens.
+fn runs(spans: &[Span]) -> impl Iterator<Item = Range<usize>> + '_ {
+    let is_control = |span: &Span| matches!(span.kind, SpanKind::Control(_));
+    spans.split(is_control).filter_map(|spans| {
+        let (first, last) = (spans.first()?, spans.last()?);
+        Some(first.text.start..last.text.end)
+    })
+}
+
+/// Where text is cut so that no marker in a caller's text has the ids of the genuine one.
+fn marker_breaks(text: &str, spans: &[Span], grammar: &Grammar) -> Result<Vec<usize>> {
+    let mut breaks = Vec::new();
+    for found in collisions(text, spans, grammar) {
+        let before = breaks.len();
+        for place in &found.marker.marker.breaks {
+            let at = found.marker.start + place;
+            let slot = spans.iter().find(|span| span.text.contains(&at) && span.text.start < at);
+            if slot.is_some_and(|span| matches!(span.kind, SpanKind::Slot { .. })) {
+                breaks.push(at);
+            }
+        }
+        if breaks.len() == before {
+            let marker = &found.marker.marker.text;
+            let problem =
+                format!("spells the marker {marker:?}, which this vocabulary cannot break");
+            return Err(Error::message(spans[found.span].source.to_string(), problem));
+        }
+    }
+    breaks.sort_unstable();
+    breaks.dedup();
+    Ok(breaks)
 }
 
 impl Encoding {
@@ -223,11 +349,17 @@ impl Encoding {
     /// Spellings of control tokens in the caller's text: leftmost-longest, in every slot.
     pub fn neutralized(&self) -> Vec<Neutralized> {
         let mut found = Vec::new();
-        for span in &self.spans {
+        for (at, span) in self.spans.iter().enumerate() {
             let SpanKind::Slot { escaped } = span.kind else { continue };
-            let text = &self.text[span.text.clone()];
+            let (text, escaped) = match self.originals.get(&at) {
+                Some(original) => (original.as_str(), false),
+                None => (&self.text[span.text.clone()], escaped),
+            };
             let mut counted = (0, span.skipped as usize);
             for spelled in self.vocab.find_control(text) {
+                if self.grammar.silent.iter().any(|silent| silent == spelled.spelling) {
+                    continue;
+                }
                 let mut points = |to: usize| {
                     counted = (to, counted.1 + code_points(&text[counted.0..to], escaped));
                     counted.1
@@ -238,6 +370,58 @@ impl Encoding {
             }
         }
         found
+    }
+
+    /// Markers that the caller's text is part of, in formats whose markers are text: leftmost-longest.
+    pub fn collisions(&self) -> Vec<Collision> {
+        let mut found: Vec<Collided<'_>> =
+            collisions(&self.text, &self.spans, &self.grammar).collect();
+        found.sort_by_key(|found| (found.marker.start, std::cmp::Reverse(found.marker.end())));
+        let mut collisions: Vec<Collision> = Vec::new();
+        let mut end = 0;
+        for Collided { marker, span } in found {
+            if marker.start < end {
+                continue;
+            }
+            end = marker.end();
+            let span = &self.spans[span];
+            let escaped = span.kind == SpanKind::Slot { escaped: true };
+            let slot = &self.text[span.text.clone()];
+            let points = |at: usize| {
+                let at = at.clamp(span.text.start, span.text.end) - span.text.start;
+                span.skipped as usize + code_points(&slot[..at], escaped)
+            };
+            collisions.push(Collision {
+                path: span.source,
+                start: points(marker.start),
+                end: points(end),
+                marker: marker.marker.text.clone(),
+            });
+        }
+        collisions
+    }
+
+    /// Checks that the genuine markers have the ids that a reader knows them by.
+    fn check_markers(&self) -> Result<()> {
+        let Some(markers) = &self.grammar.markers else { return Ok(()) };
+        let ends: hashbrown::HashSet<usize> =
+            self.offsets().into_iter().map(|(_, end)| end).collect();
+        let collided: hashbrown::HashSet<usize> =
+            collisions(&self.text, &self.spans, &self.grammar).map(|c| c.marker.start).collect();
+        for run in runs(&self.spans) {
+            for found in markers.find(&self.text[run.clone()]) {
+                let start = run.start + found.start;
+                let is_broken = found.marker.breaks.iter().any(|at| ends.contains(&(start + at)));
+                if is_broken && !collided.contains(&start) {
+                    let marker = &found.marker.text;
+                    let problem = format!(
+                        "is `break`, and the format's own {marker:?} has other ids beside this text"
+                    );
+                    return Err(Error::message("on_marker", problem));
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -136,7 +136,12 @@ pub enum EventKind {
         id: Option<String>,
     },
     /// A turn ends.
-    TurnEnd(TurnReason),
+    TurnEnd {
+        /// Why.
+        reason: TurnReason,
+        /// The id of the call that a result answers, where the format writes it.
+        id: Option<String>,
+    },
     /// Something odd.
     Notice {
         /// What is odd.

@@ -296,6 +296,11 @@ impl Lexer {
     }
 }
 
+/// Whether `text` is a JSON value that is not a string, with nothing around it.
+pub(crate) fn is_bare_value(text: &str) -> bool {
+    !text.starts_with('"') && is_value(text)
+}
+
 /// Appends `text` as it stands inside a JSON string: the escapes of `ensure_ascii=False`.
 pub(crate) fn escape_into(text: &str, out: &mut String) {
     for c in text.chars() {

@@ -24,6 +24,7 @@
 
 mod action;
 mod bpe;
+mod canonical;
 mod codec;
 mod collect;
 mod decode;
@@ -32,6 +33,7 @@ mod error;
 mod event;
 mod format;
 mod json;
+mod marker;
 mod message;
 mod render;
 mod span;
@@ -42,7 +44,7 @@ mod vocab;
 pub use codec::{Codec, EncodeOptions, Parsed, collect};
 pub use collect::Collector;
 pub use decode::Spelling;
-pub use encode::{Encoding, Neutralized};
+pub use encode::{Collision, Encoding, Neutralized, OnMarker};
 pub use error::{Error, Result};
 pub use event::{ActionKind, Event, EventKind, NoticeKind, TurnReason};
 pub use format::{Format, Guarantee};

@@ -9,7 +9,6 @@ use hashbrown::HashMap;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::json::{self, Layout};
-use crate::vocab::Vocab;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -510,14 +509,16 @@ fn non_empty(text: String) -> Option<String> {
 
 /// Gives calls their ids, and results the kind and id of the call they answer.
 ///
-/// Ids are not written by these formats, so calls are numbered through the conversation, and a result
-/// answers by its order the calls of the last message that made some. A result that names no kind of
-/// the format's takes that of the call its own id refers to, or else of the one it answers by order.
+/// Where ids are not written, calls are numbered through the conversation, and a result answers by its
+/// order the calls of the last message that made some. A result that names no kind of the format's takes
+/// that of the call its own id refers to, or else of the one it answers by order.
 pub(crate) fn link(messages: &mut [Message], format: &Format) {
     struct Made {
         id: String,
         kind: Option<String>,
     }
+    let writes_ids = format.writes_ids();
+    let has_kinds = !format.names_of(Role::Tool).is_empty();
     let mut made: Vec<Made> = Vec::new();
     let mut by_given: HashMap<String, usize> = HashMap::new();
     let mut answered = 0;
@@ -528,9 +529,14 @@ pub(crate) fn link(messages: &mut [Message], format: &Format) {
             by_given.clear();
             answered = 0;
             for call in &mut message.calls {
-                let id = format!("call_{number}");
+                // Nine letters and digits, as formats that write ids expect them.
+                let own =
+                    if writes_ids { format!("call{number:05}") } else { format!("call_{number}") };
                 number += 1;
-                if let Some(given) = call.id.replace(id.clone()) {
+                let given = call.id.take();
+                let id = given.clone().filter(|_| writes_ids).unwrap_or(own);
+                call.id = Some(id.clone());
+                if let Some(given) = given {
                     by_given.entry(given).or_insert(made.len());
                 }
                 let kind = format.call_kind(&call.body).map(str::to_owned);
@@ -541,50 +547,18 @@ pub(crate) fn link(messages: &mut [Message], format: &Format) {
             let by_order = made.get(answered);
             let answers = by_id.map(|&at| &made[at]).or(by_order);
             let kind = answers.and_then(|made| made.kind.clone());
-            if !message.name.as_ref().is_some_and(|name| format.is_named(name, Role::Tool)) {
+            if !has_kinds {
+                message.name = None;
+            } else if !message.name.as_ref().is_some_and(|name| format.is_named(name, Role::Tool)) {
                 let kind = kind.or_else(|| format.default_kind().map(str::to_owned));
                 message.name = kind.or(message.name.take());
             }
-            message.call_id = by_order.map(|made| made.id.clone());
+            if !writes_ids || message.call_id.is_none() {
+                message.call_id = by_order.map(|made| made.id.clone());
+            }
             answered += 1;
         }
     }
-}
-
-/// What a conversation reads as after a round trip through `format` and `vocab`.
-pub(crate) fn canonical(
-    mut messages: Vec<Message>,
-    tools: Option<String>,
-    format: &Format,
-    vocab: &Vocab,
-) -> Vec<Message> {
-    if let Some(text) = tools {
-        let mut turn = Message::new(Role::System, text);
-        turn.name = format.tools_name().map(str::to_owned);
-        messages.insert(leading_systems(&messages), turn);
-    }
-    link(&mut messages, format);
-    let canonical = |text: &mut String| {
-        if let std::borrow::Cow::Owned(changed) = vocab.canonical_text(text) {
-            *text = changed;
-        }
-    };
-    for message in &mut messages {
-        canonical(&mut message.content);
-        for call in &mut message.calls {
-            match &mut call.body {
-                CallBody::Function { name, arguments } => {
-                    canonical(name);
-                    if json::trim(arguments).len() < arguments.len() {
-                        *arguments = json::trim(arguments).to_owned();
-                    }
-                    canonical(arguments);
-                }
-                CallBody::Code { source, .. } => canonical(source),
-            }
-        }
-    }
-    messages
 }
 
 /// How many system messages a conversation begins with.

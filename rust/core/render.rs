@@ -4,16 +4,23 @@
 //! for every field that the message has. When none fits the message is refused: text is never
 //! dropped.
 
+mod calls;
+mod plan;
+
+use std::borrow::Cow;
 use std::ops::Range;
+
+use hashbrown::HashMap;
 
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::format::grammar::{Grammar, Op, Row, Rule};
-use crate::format::pattern::{Field, is_word};
+use crate::format::pattern::{Field, Filter, is_word};
 use crate::json;
-use crate::message::{Call, CallBody, Message, Role, leading_systems};
+use crate::message::{Message, Role};
 use crate::span::{Source, SourceField, Span, SpanKind};
-use crate::vocab::Vocab;
+use crate::vocab::{DummyPrefix, Vocab};
+use plan::{Plan, Step};
 
 /// Names and languages are at most this long: a reader holds a header until it has it all.
 pub(crate) const MAX_WORD_BYTES: usize = 1024;
@@ -45,6 +52,8 @@ pub(crate) struct Rendered {
     /// The stretches of `text` that a model generates: an assistant's turn after its generation
     /// prompt, up to and including the token that stops it.
     pub(crate) generated: Vec<Range<usize>>,
+    /// What the caller gave for spans whose text was normalised.
+    pub(crate) originals: HashMap<usize, String>,
 }
 
 /// Renders messages that have been read and linked.
@@ -55,22 +64,27 @@ pub(crate) fn render(
     vocab: &Vocab,
     options: &RenderOptions<'_>,
 ) -> Result<Rendered> {
-    if options.tools.is_some() && !format.has_tools() {
-        let problem = format!("have no place in format `{}`", format.name());
-        return Err(Error::message("tools", problem));
-    }
-    let mut renderer = Renderer { grammar, format, vocab, options, out: Rendered::default() };
+    let plan = Plan::new(messages, format, options.tools.is_some())?;
+    let mut renderer = Renderer::new(format, grammar, vocab, options);
     renderer.scaffold(&grammar.begin);
-    let tools_at = leading_systems(messages);
-    for (index, message) in messages.iter().enumerate() {
-        if index == tools_at {
-            renderer.tools();
+    let mut previous: Option<&Message> = None;
+    for step in plan.steps {
+        match step {
+            Step::Tools => renderer.tools(),
+            Step::DefaultSystem(text) => {
+                renderer.message(&Turn::new(&Message::new(Role::System, text), -1), false)?;
+            }
+            Step::Message { index, system } => {
+                let open = options.continue_final && index + 1 == messages.len();
+                let turn = Turn {
+                    system: system.map(|at| (&messages[at], at as i32)),
+                    after_assistant: previous.is_some_and(|m| m.role == Role::Assistant),
+                    ..Turn::new(&messages[index], index as i32)
+                };
+                renderer.message(&turn, open)?;
+                previous = Some(&messages[index]);
+            }
         }
-        let open = options.continue_final && index + 1 == messages.len();
-        renderer.message(message, index, open)?;
-    }
-    if tools_at == messages.len() {
-        renderer.tools();
     }
     if options.generation_prompt {
         renderer.scaffold(&grammar.generation_prompt);
@@ -80,57 +94,189 @@ pub(crate) fn render(
     Ok(renderer.out)
 }
 
+/// The filter that each message's content is written through; none for messages without a place.
+pub(crate) fn filters(
+    messages: &[Message],
+    format: &Format,
+    grammar: &Grammar,
+    vocab: &Vocab,
+) -> Vec<Filter> {
+    let mut filters = vec![Filter::None; messages.len()];
+    let Ok(plan) = Plan::new(messages, format, false) else { return filters };
+    let options = RenderOptions::default();
+    let renderer = Renderer::new(format, grammar, vocab, &options);
+    for step in plan.steps {
+        let Step::Message { index, system } = step else { continue };
+        let turn = Turn {
+            system: system.map(|at| (&messages[at], at as i32)),
+            ..Turn::new(&messages[index], index as i32)
+        };
+        let Ok(row) = renderer.row(&turn) else { continue };
+        for op in &row.rule.ops {
+            match (op, system) {
+                (Op::Field(Field::Content, filter), _) => filters[index] = *filter,
+                (Op::Field(Field::System, filter), Some(at)) => filters[at] = *filter,
+                _ => {}
+            }
+        }
+    }
+    filters
+}
+
 struct Renderer<'a> {
     grammar: &'a Grammar,
     format: &'a Format,
     vocab: &'a Vocab,
     options: &'a RenderOptions<'a>,
     out: Rendered,
+    /// Whether text has come since the last control token.
+    in_run: bool,
+    /// Whether the next text is encoded apart.
+    cut: bool,
+    /// Where what a model generates begins, if it is to be a run of its own.
+    isolate_at: Option<usize>,
+    /// Whether the turn that was written ends at the token that comes next, if that stops a model.
+    ends_at_next: bool,
 }
 
-/// A message being written: its index, and where its generated part begins.
+/// A message being written.
+#[derive(Clone, Copy)]
 struct Turn<'a> {
     message: &'a Message,
     index: i32,
-    /// For an assistant's turn, the end of what the generation prompt writes.
-    generated_from: Option<usize>,
+    /// A system message that stands in a user's turn.
+    system: Option<(&'a Message, i32)>,
+    after_assistant: bool,
+}
+
+impl<'a> Turn<'a> {
+    fn new(message: &'a Message, index: i32) -> Self {
+        Self { message, index, system: None, after_assistant: false }
+    }
+
+    fn source(&self, field: SourceField) -> Source {
+        if self.index < 0 {
+            return Source::NONE;
+        }
+        Source { message: self.index, field }
+    }
 }
 
 impl<'a> Renderer<'a> {
-    fn push(&mut self, kind: SpanKind, text: &str, source: Source) {
-        if text.is_empty() && kind == SpanKind::Literal {
-            return;
+    fn new(
+        format: &'a Format,
+        grammar: &'a Grammar,
+        vocab: &'a Vocab,
+        options: &'a RenderOptions<'a>,
+    ) -> Self {
+        Self {
+            grammar,
+            format,
+            vocab,
+            options,
+            out: Rendered::default(),
+            in_run: false,
+            cut: false,
+            isolate_at: None,
+            ends_at_next: false,
         }
+    }
+
+    fn push(&mut self, kind: SpanKind, text: &str, source: Source) {
         let start = self.out.text.len();
         self.out.text.push_str(text);
         let text = start..self.out.text.len();
         self.out.spans.push(Span { kind, text, source, skipped: 0 });
     }
 
+    /// Text of the format or of the caller, after the cut that stands before it.
+    fn push_text(&mut self, kind: SpanKind, text: &str, source: Source) {
+        if text.is_empty() {
+            return;
+        }
+        let start = self.out.text.len();
+        if let Some(at) = self.isolate_at.and_then(|at| at.checked_sub(start))
+            && at < text.len()
+        {
+            self.isolate_at = None;
+            self.push_text(kind, &text[..at], source);
+            self.push(SpanKind::Cut, "", source);
+            return self.push_text(kind, &text[at..], source);
+        }
+        if std::mem::take(&mut self.cut) && self.in_run {
+            self.push(SpanKind::Cut, "", source.scaffold());
+            if self.vocab.dummy_prefix() == DummyPrefix::EveryRun {
+                self.push(SpanKind::Literal, " ", source.scaffold());
+            }
+        }
+        self.in_run = true;
+        self.push(kind, text, source);
+    }
+
+    /// The caller's text, normalised as the vocabulary does.
     fn slot(&mut self, text: &str, source: Source) {
-        if !text.is_empty() {
-            self.push(SpanKind::Slot { escaped: false }, text, source);
+        self.slot_as(text, source, false);
+    }
+
+    fn slot_as(&mut self, text: &str, source: Source, escaped: bool) {
+        if text.is_empty() {
+            return;
+        }
+        let normalised = self.vocab.normalise(text);
+        let written = match &normalised {
+            normalised if escaped => {
+                let mut written = String::with_capacity(normalised.len());
+                json::escape_into(normalised, &mut written);
+                Cow::Owned(written)
+            }
+            normalised => Cow::Borrowed(&**normalised),
+        };
+        self.push_text(SpanKind::Slot { escaped }, &written, source);
+        if matches!(&normalised, Cow::Owned(changed) if changed != text) {
+            self.out.originals.insert(self.out.spans.len() - 1, text.to_owned());
+        }
+    }
+
+    /// A slot of what is left of `whole` when white space around it is not written.
+    fn part_slot(&mut self, whole: &str, part: &str, source: Source) {
+        self.slot(part, source);
+        if !part.is_empty()
+            && let Some(span) = self.out.spans.last_mut()
+        {
+            let before = part.as_ptr() as usize - whole.as_ptr() as usize;
+            span.skipped = whole[..before].chars().count() as u32;
         }
     }
 
     fn control(&mut self, op: &Op, source: Source) {
-        if let Op::Control(ids) = op
-            && let Some(&id) = ids.first()
+        let Op::Control(ids) = op else { return };
+        let Some(&id) = ids.first() else { return };
+        let vocab = self.vocab;
+        (self.in_run, self.cut) = (false, false);
+        self.push(SpanKind::Control(id), vocab.spelling(id.get()), source);
+        if std::mem::take(&mut self.ends_at_next)
+            && self.grammar.stops(id.get())
+            && let Some(last) = self.out.generated.last_mut()
         {
-            let vocab = self.vocab;
-            self.push(SpanKind::Control(id), vocab.spelling(id.get()), source);
+            last.end = self.out.text.len();
         }
     }
 
     /// Writes steps that hold no field.
     fn scaffold(&mut self, ops: &[Op]) {
         for op in ops {
-            match op {
-                Op::Control(_) => self.control(op, Source::NONE),
-                Op::Literal(text) => self.push(SpanKind::Literal, text, Source::NONE),
-                Op::Cut => self.push(SpanKind::Cut, "", Source::NONE),
-                Op::Field(_) | Op::Guard { .. } | Op::Space => {}
-            }
+            self.fixed(op, Source::NONE);
+        }
+    }
+
+    /// Writes a step that holds no field.
+    fn fixed(&mut self, op: &Op, source: Source) {
+        match op {
+            Op::Control(_) => self.control(op, source),
+            Op::Literal(text) => self.push_text(SpanKind::Literal, text, source),
+            Op::Taken(text) => self.push(SpanKind::Taken, text, source),
+            Op::Cut => self.cut = true,
+            Op::Field(..) | Op::Guard { .. } | Op::Space => {}
         }
     }
 
@@ -139,45 +285,48 @@ impl<'a> Renderer<'a> {
         if let (Some(text), Some(rule)) = (self.options.tools, &grammar.tools) {
             for op in &rule.ops {
                 match op {
-                    Op::Field(_) => {
+                    Op::Field(..) => {
                         self.slot(text, Source { message: -1, field: SourceField::Tools });
                     }
-                    op => self.scaffold(std::slice::from_ref(op)),
+                    op => self.fixed(op, Source::NONE),
                 }
             }
         }
     }
 
-    fn message(&mut self, message: &Message, index: usize, open: bool) -> Result<()> {
-        let row = self.row(message, index)?;
-        let is_assistant = message.role == Role::Assistant;
-        let start = self.out.text.len();
+    fn message(&mut self, turn: &Turn<'_>, open: bool) -> Result<()> {
+        let row = self.row(turn)?;
+        let is_assistant = turn.message.role == Role::Assistant;
         let prompt = self.grammar.generation_prompt.iter();
         let prompt_bytes: usize = prompt.map(|op| self.written_bytes(op)).sum();
-        let turn = Turn {
-            message,
-            index: index as i32,
-            generated_from: is_assistant.then_some(start + prompt_bytes),
-        };
+        let generated_from = self.out.text.len() + prompt_bytes;
+        if is_assistant && self.options.boundary == Boundary::Isolated {
+            self.isolate_at = Some(generated_from);
+        }
+        self.ends_at_next = false;
         let Rule { ops, open_at, close_at, .. } = &row.rule;
         let ops = if open { &ops[..*open_at] } else { &ops[..] };
+        let present = present(turn, row);
         let mut at = 0;
+        let mut end = None;
         while let Some(op) = ops.get(at) {
             at += 1;
             if let &Op::Guard { field, len } = op
-                && present(message, row) & field.bit() == 0
+                && present & field.bit() == 0
             {
                 at += len;
             }
-            self.op(op, &turn)?;
-            if at == close_at + 1
-                && let Some(from) = turn.generated_from
-            {
-                self.out.generated.push(from..self.out.text.len());
+            self.op(op, turn)?;
+            if at == close_at + 1 {
+                end = Some(self.out.text.len());
             }
         }
-        if open && let Some(from) = turn.generated_from {
-            self.out.generated.push(from..self.out.text.len());
+        self.isolate_at = None;
+        if is_assistant {
+            // A row that no token closes is closed by the next one.
+            self.ends_at_next = !open && end.is_none();
+            let end = end.unwrap_or(self.out.text.len());
+            self.out.generated.push(generated_from.min(end)..end);
         }
         Ok(())
     }
@@ -186,132 +335,55 @@ impl<'a> Renderer<'a> {
         match op {
             Op::Control(ids) => ids.first().map_or(0, |&id| self.vocab.spelling(id.get()).len()),
             Op::Literal(text) => text.len(),
+            Op::Taken(text) => text.len(),
             _ => 0,
         }
     }
 
     fn op(&mut self, op: &Op, turn: &Turn<'_>) -> Result<()> {
-        let scaffold = Source { message: turn.index, field: SourceField::Scaffold };
-        let source = |field| Source { message: turn.index, field };
+        let message = turn.message;
         match op {
-            Op::Control(_) => self.control(op, scaffold),
-            Op::Literal(text) => self.literal(text, turn, scaffold),
-            Op::Field(Field::Content) => {
-                self.slot(&turn.message.content, source(SourceField::Content));
+            &Op::Field(Field::Content, filter) => {
+                self.text(&message.content, filter, turn.source(SourceField::Content));
             }
-            Op::Field(Field::Name) => {
-                let name = turn.message.name.as_deref().unwrap_or_default();
+            &Op::Field(Field::System, filter) => {
+                if let Some((system, index)) = turn.system {
+                    let source = Source { message: index, field: SourceField::Content };
+                    self.text(&system.content, filter, source);
+                }
+            }
+            Op::Field(Field::Name, _) => {
+                let name = message.name.as_deref().unwrap_or_default();
                 check_word(name, &format!("messages[{}].name", turn.index))?;
-                self.slot(name, source(SourceField::Name));
+                self.slot(name, turn.source(SourceField::Name));
             }
-            Op::Field(Field::Calls) => {
-                for (i, call) in turn.message.calls.iter().enumerate() {
-                    self.call(call, i, turn)?;
-                }
+            Op::Field(Field::Id, _) => {
+                let id = message.call_id.as_deref().unwrap_or_default();
+                check_word(id, &format!("messages[{}].tool_call_id", turn.index))?;
+                self.slot(id, turn.source(SourceField::CallId));
             }
-            Op::Cut => self.push(SpanKind::Cut, "", scaffold),
-            Op::Field(_) | Op::Guard { .. } | Op::Space => {}
+            Op::Field(Field::Calls, _) => self.calls(&message.calls, turn)?,
+            op => self.fixed(op, turn.source(SourceField::Scaffold)),
         }
         Ok(())
     }
 
-    /// Writes ordinary text; what a model generates may be a run of its own.
-    fn literal(&mut self, text: &str, turn: &Turn<'_>, source: Source) {
-        let start = self.out.text.len();
-        let split = turn
-            .generated_from
-            .filter(|_| self.options.boundary == Boundary::Isolated)
-            .and_then(|from| from.checked_sub(start))
-            .filter(|&split| split <= text.len());
-        let Some(split) = split else { return self.push(SpanKind::Literal, text, source) };
-        self.push(SpanKind::Literal, &text[..split], source);
-        self.push(SpanKind::Cut, "", source);
-        self.push(SpanKind::Literal, &text[split..], source);
-    }
-
-    fn call(&mut self, call: &Call, i: usize, turn: &Turn<'_>) -> Result<()> {
-        let path = || format!("messages[{}].tool_calls[{i}]", turn.index);
-        let spec = self.format.call_spec(&call.body);
-        let at = spec.and_then(|spec| self.format.calls().iter().position(|c| c.kind == spec.kind));
-        let item = at.and_then(|at| self.grammar.items.iter().find(|item| item.call == at));
-        let (Some(spec), Some(item)) = (spec, item) else {
-            let problem =
-                format!("is of a kind that format `{}` has no place for", self.format.name());
-            return Err(Error::message(path(), problem));
-        };
-        let scaffold = Source { message: turn.index, field: SourceField::Scaffold };
-        let number = i as u32;
-        let source = |field| Source { message: turn.index, field };
-        let mut ops = item.rule.ops.iter();
-        while let Some(op) = ops.next() {
-            match (op, &call.body) {
-                (Op::Control(_), _) => self.control(op, scaffold),
-                (Op::Literal(text), _) => self.push(SpanKind::Literal, text, scaffold),
-                (Op::Guard { len, .. }, CallBody::Code { language: None, .. }) => {
-                    ops.by_ref().take(*len).for_each(drop);
-                }
-                (Op::Field(Field::Language), CallBody::Code { language: Some(language), .. }) => {
-                    check_word(language, &format!("{}.code.language", path()))?;
-                    self.slot(language, source(SourceField::Language(number)));
-                }
-                (Op::Field(Field::Source), CallBody::Code { source: code, .. }) => {
-                    self.slot(code, source(SourceField::Code(number)));
-                }
-                (Op::Field(Field::Call), CallBody::Function { name, arguments }) => {
-                    let Some(object) = &spec.object else { continue };
-                    check_name(name, path)?;
-                    check_arguments(arguments, path)?;
-                    let members = [
-                        (&object.name, SourceField::FunctionName(number), true),
-                        (&object.arguments, SourceField::Arguments(number), false),
-                    ];
-                    let order = if object.arguments_first { [1, 0] } else { [0, 1] };
-                    for (nth, at) in order.into_iter().enumerate() {
-                        let (keys, field, is_name) = &members[at];
-                        let (open, quote) = (["{", ", "][nth], if *is_name { "\"" } else { "" });
-                        let key = keys.first().map_or("", |key| key);
-                        self.push(
-                            SpanKind::Literal,
-                            &format!("{open}\"{key}\": {quote}"),
-                            scaffold,
-                        );
-                        if *is_name {
-                            self.escaped_slot(name, source(*field));
-                        } else {
-                            self.trimmed_slot(arguments, source(*field));
-                        }
-                        self.push(SpanKind::Literal, quote, scaffold);
-                    }
-                    self.push(SpanKind::Literal, "}", scaffold);
-                }
-                _ => {}
-            }
+    /// A field for any text, through its filter.
+    fn text(&mut self, text: &str, filter: Filter, source: Source) {
+        if filter != Filter::Value {
+            return self.part_slot(text, filter.trim(text), source);
         }
-        Ok(())
-    }
-
-    /// A slot without the JSON white space around it.
-    fn trimmed_slot(&mut self, text: &str, source: Source) {
-        let written = json::trim(text);
-        self.slot(written, source);
-        if let Some(span) = self.out.spans.last_mut() {
-            // JSON white space is ASCII: as many code points as bytes.
-            span.skipped = text.find(written).unwrap_or(0) as u32;
+        if json::is_bare_value(text) {
+            return self.slot(text, source);
         }
-    }
-
-    fn escaped_slot(&mut self, text: &str, source: Source) {
-        if !text.is_empty() {
-            let start = self.out.text.len();
-            json::escape_into(text, &mut self.out.text);
-            let text = start..self.out.text.len();
-            let kind = SpanKind::Slot { escaped: true };
-            self.out.spans.push(Span { kind, text, source, skipped: 0 });
-        }
+        self.push_text(SpanKind::Literal, "\"", source.scaffold());
+        self.slot_as(text, source, true);
+        self.push_text(SpanKind::Literal, "\"", source.scaffold());
     }
 
     /// The row that fits, or what has no place.
-    fn row(&self, message: &Message, index: usize) -> Result<&'a Row> {
+    fn row(&self, turn: &Turn<'_>) -> Result<&'a Row> {
+        let message = turn.message;
         let role = message.role;
         let named = message.name.as_ref().filter(|name| self.format.is_named(name, role));
         let candidates = || {
@@ -321,19 +393,37 @@ impl<'a> Renderer<'a> {
             let (required, optional) = fields(row);
             present & required == required && present & !(required | optional) == 0
         };
-        let exact = candidates().find(|row| fits(row, present(message, row)));
+        let exact = candidates().find(|row| fits(row, present(turn, row)));
         // Only when none fits does a missing content count as empty text.
         let empty =
-            || candidates().find(|row| fits(row, present(message, row) | Field::Content.bit()));
+            || candidates().find(|row| fits(row, present(turn, row) | Field::Content.bit()));
         let answers = message.call_id.is_some() && role != Role::Tool;
-        if message.reasoning.is_none()
-            && !answers
-            && let Some(row) = exact.or_else(empty)
-        {
-            return Ok(row);
+        let refused = message.reasoning.is_some() || answers;
+        let row = exact.or_else(empty).filter(|_| !refused);
+        let problem = |field: &str, problem: String| {
+            Err(Error::message(format!("messages[{}].{field}", turn.index), problem))
+        };
+        match row {
+            Some(row) if row.calls_only && turn.after_assistant => {
+                let text = "alone after an assistant's message would read as part of it";
+                return problem("tool_calls", text.to_owned());
+            }
+            Some(row) if writes_nothing(row) && message.content.is_empty() => {
+                return problem(
+                    "content",
+                    "is empty, and nothing else would be written".to_owned(),
+                );
+            }
+            Some(row) => return Ok(row),
+            None => {}
         }
         let placed: u32 = candidates().map(fields).fold(0, |all, (a, b)| all | a | b);
         let has = |field: Field| placed & field.bit() != 0;
+        let (role_name, format) = (role.name(), self.format.name());
+        if has(Field::Id) && message.call_id.is_none() {
+            let text = format!("is missing, and format `{format}` writes it");
+            return problem("tool_call_id", text);
+        }
         let culprit = if message.reasoning.is_some() {
             "reasoning"
         } else if answers {
@@ -342,34 +432,49 @@ impl<'a> Renderer<'a> {
             "tool_calls"
         } else if message.name.is_some() && named.is_none() && !has(Field::Name) {
             "name"
+        } else if !message.calls.is_empty() && !message.content.is_empty() {
+            let text = format!("stand beside content, which format `{format}` has no place for");
+            return problem("tool_calls", text);
         } else {
             "content"
         };
-        let (role_name, format) = (role.name(), self.format.name());
         let article = if role == Role::Assistant { "an" } else { "a" };
-        let mut problem =
+        let mut text =
             format!("has no place in {article} {role_name} message of format `{format}`");
         let closed = self.format.names_of(role);
         if culprit == "name" && !closed.is_empty() {
-            problem.push_str(", expected none or one of `");
-            problem.push_str(&closed.join("`, `"));
-            problem.push('`');
+            text.push_str(", expected none or one of `");
+            text.push_str(&closed.join("`, `"));
+            text.push('`');
         }
-        Err(Error::message(format!("messages[{index}].{culprit}"), problem))
+        problem(culprit, text)
     }
 }
 
 /// The fields that a message has for a row.
-fn present(message: &Message, row: &Row) -> u32 {
+fn present(turn: &Turn<'_>, row: &Row) -> u32 {
+    let message = turn.message;
+    let filter = row.rule.ops.iter().find_map(|op| match op {
+        &Op::Field(Field::Content, filter) => Some(filter),
+        _ => None,
+    });
     let mut present = 0;
-    if !message.content.is_empty() {
+    if !filter.unwrap_or_default().trim(&message.content).is_empty() {
         present |= Field::Content.bit();
+    }
+    if turn.system.is_some() {
+        present |= Field::System.bit();
     }
     if message.name.is_some() && message.name != row.name {
         present |= Field::Name.bit();
     }
     if !message.calls.is_empty() {
         present |= Field::Calls.bit();
+    }
+    // Formats that do not write ids tell results by their order.
+    let (required, optional) = fields(row);
+    if message.call_id.is_some() && (required | optional) & Field::Id.bit() != 0 {
+        present |= Field::Id.bit();
     }
     present
 }
@@ -381,13 +486,18 @@ fn fields(row: &Row) -> (u32, u32) {
     for op in &row.rule.ops {
         match op {
             Op::Guard { len, .. } => guarded = len + 1,
-            Op::Field(field) if guarded > 0 => optional |= field.bit(),
-            Op::Field(field) => required |= field.bit(),
+            Op::Field(field, _) if guarded > 0 => optional |= field.bit(),
+            Op::Field(field, _) => required |= field.bit(),
             _ => {}
         }
         guarded = guarded.saturating_sub(1);
     }
     (required, optional)
+}
+
+/// Whether a row is its content and nothing else, so that an empty one could not be read back.
+fn writes_nothing(row: &Row) -> bool {
+    row.rule.ops.iter().all(|op| matches!(op, Op::Field(Field::Content, _) | Op::Cut))
 }
 
 fn check_word(word: &str, path: &str) -> Result<()> {
@@ -403,21 +513,6 @@ fn check_word(word: &str, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Arguments that are one value cannot close the call's object or add to it.
-fn check_arguments(arguments: &str, path: impl Fn() -> String) -> Result<()> {
-    json::check_value(json::trim(arguments))
-        .map_err(|problem| Error::message(format!("{}.function.arguments", path()), problem))
-}
-
-fn check_name(name: &str, path: impl Fn() -> String) -> Result<()> {
-    let length: usize = name.chars().map(json::escaped_len).sum();
-    if length > MAX_WORD_BYTES {
-        let problem = format!("is {length} bytes long, expected at most {MAX_WORD_BYTES}");
-        return Err(Error::message(format!("{}.function.name", path()), problem));
-    }
-    Ok(())
-}
-
 /// Renders steps that hold no field, by themselves.
 pub(crate) fn render_scaffold(
     ops: &[Op],
@@ -426,7 +521,7 @@ pub(crate) fn render_scaffold(
     vocab: &Vocab,
 ) -> Rendered {
     let options = &RenderOptions::default();
-    let mut renderer = Renderer { grammar, format, vocab, options, out: Rendered::default() };
+    let mut renderer = Renderer::new(format, grammar, vocab, options);
     renderer.scaffold(ops);
     renderer.out
 }

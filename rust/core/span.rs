@@ -26,6 +26,10 @@ pub enum SourceField {
     Content,
     /// `name`
     Name,
+    /// `tool_call_id`
+    CallId,
+    /// `tool_calls[i].id`
+    Id(u32),
     /// `tool_calls[i].function.name`
     FunctionName(u32),
     /// `tool_calls[i].function.arguments`
@@ -63,6 +67,8 @@ impl fmt::Display for Source {
             SourceField::Scaffold => Ok(()),
             SourceField::Content => write!(f, "messages[{message}].content"),
             SourceField::Name => write!(f, "messages[{message}].name"),
+            SourceField::CallId => write!(f, "messages[{message}].tool_call_id"),
+            SourceField::Id(i) => call(f, i, "id"),
             SourceField::FunctionName(i) => call(f, i, "function.name"),
             SourceField::Arguments(i) => call(f, i, "function.arguments"),
             SourceField::Language(i) => call(f, i, "code.language"),
@@ -81,6 +87,8 @@ pub(crate) enum SpanKind {
     Literal,
     /// Text of the caller; `escaped` as the inside of a JSON string.
     Slot { escaped: bool },
+    /// White space of a template that a control token beside it takes: it has no ids.
+    Taken,
     /// No text: what stands before and after is encoded apart.
     Cut,
 }

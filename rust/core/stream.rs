@@ -11,6 +11,7 @@
 mod header;
 mod machine;
 mod pending;
+mod value;
 
 use crate::codec::Codec;
 use crate::collect::Collector;
@@ -48,13 +49,13 @@ impl Stream {
     pub(crate) fn after_prompt(codec: &Codec, prompt: Option<&[TokenId]>) -> Self {
         let mut stream = Self::at_start(codec);
         let mut told = Vec::new();
-        for &id in prompt.unwrap_or(codec.generation_prompt()) {
+        for &id in prompt.unwrap_or(codec.any_prompt()) {
             stream.index = PROMPT;
             stream.step(id, &mut told);
             told.clear();
         }
         stream.index = FIRST;
-        stream.machine.after_prompt();
+        stream.machine.after_prompt(codec);
         stream
     }
 

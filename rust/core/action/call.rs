@@ -5,7 +5,7 @@
 //! dropped. Memory: one key, name or unknown member, up to [`HEAD_LIMIT`].
 
 use crate::event::NoticeKind;
-use crate::format::ObjectSpec;
+use crate::format::{Member, ObjectSpec};
 use crate::json::{self, Lexer};
 use crate::stream::HEAD_LIMIT;
 
@@ -32,6 +32,7 @@ enum State {
     Colon,
     Value,
     Name,
+    Id,
     Arguments,
     Other(NoticeKind),
     After,
@@ -50,6 +51,8 @@ pub(crate) struct CallScanner {
     /// Where the value of that member begins.
     value_at: usize,
     has_name: bool,
+    /// The id that the model gave the call.
+    id: Option<String>,
     /// Whether arguments have begun, and whether they were one whole value.
     arguments: Option<bool>,
 }
@@ -63,6 +66,7 @@ impl CallScanner {
             raw_first: 0,
             value_at: 0,
             has_name: false,
+            id: None,
             arguments: None,
         }
     }
@@ -108,6 +112,7 @@ impl CallScanner {
             State::Key => self.key(text),
             State::Value => self.value(text, keys),
             State::Name => self.name(text),
+            State::Id => self.id_value(text),
             State::Arguments => self.arguments(text),
             State::Other(kind) => self.other(text, kind),
             State::Broken => {
@@ -178,22 +183,54 @@ impl CallScanner {
         let quoted = &self.raw[..self.value_at];
         let key = json::unescape(quoted.get(1..quoted.len() - 1).unwrap_or_default());
         self.lexer = Lexer::default();
-        self.state = if keys.name.contains(&key) && !self.has_name {
-            if !text.starts_with('"') {
-                return (0, self.broken());
+        self.state = match keys.member(&key) {
+            Some(Member::Name) if !self.has_name => {
+                if !text.starts_with('"') {
+                    return (0, self.broken());
+                }
+                self.raw.clear();
+                State::Name
             }
-            self.raw.clear();
-            State::Name
-        } else if keys.arguments.contains(&key) && self.arguments.is_none() {
-            self.raw.clear();
-            self.arguments = Some(false);
-            State::Arguments
-        } else if keys.name.contains(&key) || keys.arguments.contains(&key) {
-            State::Other(NoticeKind::DuplicateKey)
-        } else {
-            State::Other(NoticeKind::UnknownKey)
+            Some(Member::Arguments) if self.arguments.is_none() => {
+                self.raw.clear();
+                self.arguments = Some(false);
+                State::Arguments
+            }
+            Some(Member::Id) if self.id.is_none() && text.starts_with('"') => {
+                self.raw.clear();
+                State::Id
+            }
+            Some(Member::Name | Member::Arguments) => State::Other(NoticeKind::DuplicateKey),
+            Some(Member::Id) if self.id.is_some() => State::Other(NoticeKind::DuplicateKey),
+            _ => State::Other(NoticeKind::UnknownKey),
         };
         (0, Step::More)
+    }
+
+    /// The id that the model gave the call, once it is known.
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// Whether the object has been closed.
+    pub(crate) fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    fn id_value(&mut self, text: &str) -> (usize, Step) {
+        let end = self.lexer.push(text.as_bytes());
+        let taken = end.unwrap_or(text.len());
+        self.raw.push_str(&text[..taken]);
+        if end.is_none() {
+            if self.raw.len() >= HEAD_LIMIT {
+                self.state = State::Other(NoticeKind::UnknownKey);
+            }
+            return (taken, self.overflow(NoticeKind::UnknownKey));
+        }
+        self.state = State::After;
+        let raw = std::mem::take(&mut self.raw);
+        self.id = Some(json::unescape(raw.get(1..raw.len() - 1).unwrap_or_default()));
+        (taken, Step::More)
     }
 
     fn name(&mut self, text: &str) -> (usize, Step) {

@@ -13,9 +13,22 @@ pub(super) struct File {
     pub(super) guarantee: Guarantee,
     pub(super) source: String,
     #[serde(default)]
+    pub(super) vocabulary: String,
+    #[serde(default)]
     pub(super) begin: String,
     #[serde(default)]
     pub(super) end: String,
+    #[serde(default)]
+    pub(super) append: Vec<String>,
+    #[serde(default)]
+    pub(super) silent: Vec<String>,
+    #[serde(default)]
+    pub(super) markers: Vec<String>,
+    #[serde(default)]
+    pub(super) order: Order,
+    pub(super) default_system: Option<String>,
+    #[serde(default)]
+    pub(super) losses: Vec<Loss>,
     pub(super) control: BTreeMap<String, OneOrMany>,
     #[serde(default)]
     pub(super) roles: BTreeMap<String, String>,
@@ -24,11 +37,16 @@ pub(super) struct File {
     pub(super) place: PlaceFile,
     #[serde(default)]
     pub(super) tools: ToolsFile,
+    #[serde(default)]
+    pub(super) calls: ListFile,
     pub(super) turn: TurnFile,
     #[serde(default)]
     pub(super) named: BTreeMap<String, NamedFile>,
     #[serde(default)]
     pub(super) call: BTreeMap<String, CallFile>,
+    /// Taken out before this is read: see [`super::variant`].
+    #[serde(default, rename = "variant")]
+    pub(super) _variant: BTreeMap<String, toml::Table>,
 }
 
 #[derive(Deserialize, Clone)]
@@ -47,24 +65,81 @@ impl OneOrMany {
     }
 }
 
+/// Which roles may follow each other.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// Any.
+    #[default]
+    Free,
+    /// User, assistant, user …; calls and results count to the assistant's half.
+    Alternate,
+}
+
+/// What rendering may give up.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Loss {
+    /// That a text was the system's: it is read as the user's.
+    System,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GenerationFile {
     pub(super) prompt: String,
+    #[serde(default)]
+    pub(super) when: GenerationWhen,
+    #[serde(default)]
+    pub(super) stop: String,
+}
+
+/// When the generation prompt is written.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum GenerationWhen {
+    /// When asked for; by default unless the last message is the assistant's.
+    #[default]
+    Asked,
+    /// Unless it is refused.
+    Always,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlaceFile {
+    #[serde(default)]
+    pub(super) system: SystemPlace,
     pub(super) tools: Option<ToolsPlace>,
 }
 
-/// Where the turn that declares tools stands.
-#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+/// Where a system message stands.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum ToolsPlace {
+pub(crate) enum SystemPlace {
+    /// In a turn of its own, anywhere.
+    #[default]
+    Own,
+    /// In a turn of its own, before everything else.
+    First,
+    /// In the first user's turn.
+    FirstUser,
+    /// In the last user's turn.
+    LastUser,
+}
+
+/// Where the turn that declares tools stands.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ToolsPlace {
+    /// Before everything else.
+    First,
     /// After the system messages that the conversation begins with.
     AfterSystem,
+    /// Before the first user's turn.
+    FirstUser,
+    /// Before the last user's turn.
+    LastUser,
 }
 
 #[derive(Deserialize, Default)]
@@ -86,24 +161,37 @@ pub(super) enum ToolsShape {
 #[serde(rename_all = "lowercase")]
 pub(super) enum ToolsStyle {
     Line,
+    List,
     Indent,
+}
+
+/// What stands around a list of calls.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListFile {
+    #[serde(default)]
+    pub(super) open: String,
+    #[serde(default)]
+    pub(super) between: String,
+    #[serde(default)]
+    pub(super) close: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TurnFile {
-    pub(super) system: Option<String>,
-    pub(super) user: String,
-    pub(super) assistant: String,
-    pub(super) tool: Option<String>,
+    pub(super) system: Option<OneOrMany>,
+    pub(super) user: OneOrMany,
+    pub(super) assistant: OneOrMany,
+    pub(super) tool: Option<OneOrMany>,
     pub(super) tools: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NamedFile {
-    pub(super) system: Option<String>,
-    pub(super) tool: Option<String>,
+    pub(super) system: Option<OneOrMany>,
+    pub(super) tool: Option<OneOrMany>,
 }
 
 #[derive(Deserialize)]
@@ -111,4 +199,13 @@ pub(super) struct NamedFile {
 pub(super) struct CallFile {
     pub(super) item: OneOrMany,
     pub(super) object: Option<toml::Table>,
+    pub(super) pair: Option<PairStyle>,
+}
+
+/// How arguments are written that are pairs of key and value.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PairStyle {
+    /// Keyword arguments of a Python call: `a="x", b=True`.
+    Python,
 }

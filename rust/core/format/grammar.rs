@@ -1,19 +1,22 @@
 //! A format bound to a vocabulary: the same table with ids in it, walked by `render` to write and by
 //! `stream` to read.
 
-use super::Format;
-use super::pattern::{Field, Grammar as FieldGrammar, Piece, is_white};
+use std::ops::Deref;
+
+use super::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white, is_word_byte};
+use super::{Format, Guarantee, Order, SystemPlace, rules};
 use crate::error::{Error, Result};
+use crate::marker::{self, Markers};
 use crate::message::Role;
-use crate::vocab::{ControlId, TokenId, Vocab};
+use crate::vocab::{ControlId, DummyPrefix, TokenId, Vocab};
 
 /// One step of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Op {
     /// The first is written, any of them read.
     Control(Vec<ControlId>),
-    Literal(String),
-    Field(Field),
+    Literal(Literal),
+    Field(Field, Filter),
     /// The next `len` steps, if the field is present.
     Guard {
         field: Field,
@@ -21,14 +24,44 @@ pub(crate) enum Op {
     },
     Space,
     Cut,
+    /// White space of a template that a control token beside it takes: shown, not encoded.
+    Taken(String),
+}
+
+/// Text of a format. Where it is a marker, `breaks` are places in it where no id of the genuine marker
+/// ends: an id that ends there is of a text that was kept from being one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Literal {
+    pub(crate) text: String,
+    pub(crate) breaks: Vec<usize>,
+}
+
+impl Deref for Literal {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
 }
 
 /// What ends a stretch of text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Closer {
-    /// Ordinary text between the field and the control token.
+    /// Ordinary text between the field and what ends it.
     pub(crate) suffix: Suffix,
+    /// Control tokens that end it.
     pub(crate) ids: Vec<TokenId>,
+    /// Whether it ends where something else begins.
+    pub(crate) opener: bool,
+    /// Texts that end it.
+    pub(crate) stops: Vec<Stop>,
+}
+
+/// A text that ends a stretch: the first `taken` bytes belong to it, the rest to what comes next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stop {
+    pub(crate) literal: Literal,
+    pub(crate) taken: usize,
 }
 
 /// The end of a stretch that belongs to the pattern: a literal, and white space if allowed.
@@ -38,18 +71,49 @@ pub(crate) struct Suffix {
     pub(crate) space: bool,
 }
 
-/// One pattern with its text field and what ends that.
+/// A field for text as it is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Text {
+    /// Which of the steps as read it is.
+    pub(crate) at: usize,
+    pub(crate) field: Field,
+    /// Whether it is JSON, which ends by itself.
+    pub(crate) is_value: bool,
+    /// Whether it is encoded apart, and so may begin with the vocabulary's dummy prefix.
+    pub(crate) prefixed: bool,
+    pub(crate) closer: Closer,
+    /// The step that is read after a text, or the end of a value, has ended it.
+    pub(crate) next: usize,
+}
+
+/// One pattern with its texts.
 #[derive(Debug)]
 pub(crate) struct Rule {
     /// As written.
     pub(crate) ops: Vec<Op>,
     /// As read: without cuts; white space before an object is free.
     pub(crate) read: Vec<Op>,
-    pub(crate) closer: Closer,
+    pub(crate) texts: Vec<Text>,
     /// Where in `ops` the text has been written, and its calls: what is left open ends here.
     pub(crate) open_at: usize,
-    /// Where in `ops` the control token is that ends the text.
+    /// Where in `ops` the control token is that ends the text; behind the last one where there is none.
     pub(crate) close_at: usize,
+}
+
+impl Rule {
+    /// The text that begins at a step.
+    pub(crate) fn text_at(&self, op: usize) -> usize {
+        self.texts.iter().position(|text| text.at == op).unwrap_or(0)
+    }
+
+    /// What ends the last text.
+    pub(crate) fn closer(&self) -> Option<&Closer> {
+        self.texts.last().map(|text| &text.closer)
+    }
+
+    fn opener(&self) -> Vec<TokenId> {
+        self.read.first().map(control_ids).unwrap_or_default()
+    }
 }
 
 /// One row of the table.
@@ -57,9 +121,13 @@ pub(crate) struct Rule {
 pub(crate) struct Row {
     pub(crate) role: Role,
     pub(crate) name: Option<String>,
-    /// Whether calls may follow the text.
-    pub(crate) calls: bool,
     pub(crate) rule: Rule,
+    /// Whether it is written by its calls alone, and so never read as a row.
+    pub(crate) calls_only: bool,
+    /// Whether it begins with text.
+    pub(crate) text_first: bool,
+    /// Whether it may stand before all others only.
+    pub(crate) first_only: bool,
 }
 
 /// One way to write or read a call.
@@ -67,19 +135,37 @@ pub(crate) struct Row {
 pub(crate) struct Item {
     /// Which of the format's calls it is.
     pub(crate) call: usize,
+    /// With what opens a list of calls.
     pub(crate) rule: Rule,
+    /// Names that are another way's literal, and so no function's.
+    pub(crate) reserved: Vec<String>,
+}
+
+/// What stands around a list of calls.
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) open: Vec<Op>,
+    pub(crate) between: String,
+    pub(crate) close: String,
 }
 
 /// A format bound to a vocabulary.
 #[derive(Debug)]
 pub(crate) struct Grammar {
     pub(crate) rows: Vec<Row>,
-    /// Ways to read a call, tried in this order; the first of each kind is written.
+    /// Ways to read a call, tried in this order.
     pub(crate) items: Vec<Item>,
+    pub(crate) list: Option<List>,
     pub(crate) tools: Option<Rule>,
     pub(crate) begin: Vec<Op>,
     pub(crate) end: Vec<Op>,
     pub(crate) generation_prompt: Vec<Op>,
+    /// What a caller's text may spell, where markers are text.
+    pub(crate) markers: Option<Markers>,
+    /// Spellings of control tokens that are ordinary words.
+    pub(crate) silent: Vec<String>,
+    order: Order,
+    stop: Vec<TokenId>,
     turn_openers: Vec<TokenId>,
     item_openers: Vec<TokenId>,
     begin_ids: Vec<TokenId>,
@@ -93,6 +179,7 @@ impl Grammar {
             let problem = "`remove_extra_whitespaces` would lose text of messages; expected it off";
             return Err(Error::vocab("normalizer_spec", problem));
         }
+        let vocab = vocab.with_appended(format.append())?;
         let control = format.control();
         let groups: Vec<Vec<String>> = control.iter().map(|(_, group)| group.clone()).collect();
         let ids = vocab.ids_of(&groups);
@@ -105,35 +192,8 @@ impl Grammar {
             return Err(Error::vocab("control", problem));
         }
         let (vocab, ids) = vocab.with_aliases(&groups)?;
-        let binder = Binder { control, ids: &ids };
-        let rows: Vec<Row> = format
-            .rows()
-            .iter()
-            .map(|row| Row {
-                role: row.role,
-                name: row.name.clone(),
-                calls: row.pieces.contains(&Piece::Field(Field::Calls)),
-                rule: binder.rule(&row.pieces),
-            })
-            .collect();
-        let mut items = Vec::new();
-        for (call, spec) in format.calls().iter().enumerate() {
-            items.extend(spec.items.iter().map(|pieces| Item { call, rule: binder.rule(pieces) }));
-        }
-        let (begin, end) = (binder.ops(format.begin()), binder.ops(format.end()));
-        let grammar = Self {
-            turn_openers: openers(rows.iter().map(|row| &row.rule)),
-            item_openers: openers(items.iter().map(|item| &item.rule)),
-            begin_ids: begin.iter().flat_map(control_ids).collect(),
-            end_ids: end.iter().flat_map(control_ids).collect(),
-            rows,
-            items,
-            tools: format.tools_pieces().map(|pieces| binder.rule(pieces)),
-            begin,
-            end,
-            generation_prompt: binder.ops(format.generation_prompt()),
-        };
-        Ok((grammar, vocab))
+        let binder = Binder { format, control, ids: &ids, vocab: &vocab };
+        Ok((binder.grammar()?, vocab))
     }
 
     pub(crate) fn opens_turn(&self, id: TokenId) -> bool {
@@ -154,30 +214,56 @@ impl Grammar {
         self.end_ids.contains(&id)
     }
 
+    /// Whether an id stops the model, whatever else it does.
+    pub(crate) fn stops(&self, id: TokenId) -> bool {
+        self.stop.contains(&id)
+    }
+
     /// The row that text outside a turn is read by: the assistant's first.
     pub(crate) fn assistant(&self) -> usize {
-        self.rows.iter().position(|row| row.role == Role::Assistant).unwrap_or(0)
+        let is_plain = |row: &Row| row.role == Role::Assistant && !row.calls_only;
+        self.rows.iter().position(is_plain).unwrap_or(0)
+    }
+
+    /// The rows that may come after a turn of `last`, or first: what text there may begin.
+    pub(crate) fn rows_after(&self, last: Option<Role>) -> impl Iterator<Item = usize> + '_ {
+        let fits = move |row: &Row| {
+            !row.calls_only
+                && (!row.first_only || last.is_none())
+                && (row.role == Role::System || follows(self.order, last, row.role))
+        };
+        self.rows.iter().enumerate().filter(move |(_, row)| fits(row)).map(|(at, _)| at)
     }
 
     /// The ids that end an assistant's turn.
     pub(crate) fn stop_ids(&self) -> Vec<TokenId> {
         let assistants = self.rows.iter().filter(|row| row.role == Role::Assistant);
-        let mut ids: Vec<TokenId> =
-            assistants.flat_map(|row| row.rule.closer.ids.iter().copied()).collect();
-        let mut seen = Vec::new();
-        ids.retain(|id| {
-            !seen.contains(id) && {
-                seen.push(*id);
-                true
+        let closers = assistants.filter_map(|row| row.rule.closer());
+        let mut ids = Vec::new();
+        for &id in closers.flat_map(|closer| &closer.ids).chain(&self.stop) {
+            if !ids.contains(&id) {
+                ids.push(id);
             }
-        });
+        }
         ids
     }
 }
 
+/// Whether a turn of `next` may come after one of `last`.
+pub(crate) fn follows(order: Order, last: Option<Role>, next: Role) -> bool {
+    if order == Order::Free || next == Role::System {
+        return true;
+    }
+    match last {
+        None | Some(Role::System) => next == Role::User,
+        Some(Role::User) => next == Role::Assistant,
+        Some(Role::Assistant) => matches!(next, Role::User | Role::Tool),
+        Some(Role::Tool) => matches!(next, Role::Tool | Role::Assistant),
+    }
+}
+
 fn openers<'a>(rules: impl Iterator<Item = &'a Rule>) -> Vec<TokenId> {
-    let mut ids: Vec<TokenId> =
-        rules.filter_map(|rule| rule.read.first()).flat_map(control_ids).collect();
+    let mut ids: Vec<TokenId> = rules.flat_map(Rule::opener).collect();
     ids.sort_unstable();
     ids.dedup();
     ids
@@ -191,13 +277,150 @@ fn control_ids(op: &Op) -> Vec<TokenId> {
 }
 
 struct Binder<'a> {
+    format: &'a Format,
     control: &'a [(String, Vec<String>)],
     ids: &'a [ControlId],
+    vocab: &'a Vocab,
 }
 
 impl Binder<'_> {
+    fn grammar(&self) -> Result<Grammar> {
+        let format = self.format;
+        let rows: Vec<Row> = format
+            .rows()
+            .iter()
+            .map(|row| {
+                let is_first =
+                    row.role == Role::System && format.system_place() == SystemPlace::First;
+                Ok(Row {
+                    role: row.role,
+                    name: row.name.clone(),
+                    calls_only: rules::is_calls_only(&row.pieces),
+                    text_first: rules::begins_with_text(&row.pieces),
+                    first_only: is_first,
+                    rule: self.rule(&row.pieces, Some(row.role))?,
+                })
+            })
+            .collect::<Result<_>>()?;
+        let items = self.items()?;
+        let (begin, end) = (self.ops(format.begin()), self.ops(format.end()));
+        let list = format.list().map(|list| List {
+            open: self.ops(&list.open),
+            between: list.between.clone(),
+            close: list.close.clone(),
+        });
+        let stop: Vec<TokenId> = format.stop().iter().filter_map(|name| self.id(name)).collect();
+        let mut grammar = Grammar {
+            turn_openers: openers(rows.iter().map(|row| &row.rule)),
+            item_openers: openers(items.iter().map(|item| &item.rule)),
+            begin_ids: begin.iter().flat_map(control_ids).collect(),
+            end_ids: end.iter().flat_map(control_ids).collect(),
+            rows,
+            items,
+            list,
+            tools: format.tools_pieces().map(|pieces| self.rule(pieces, None)).transpose()?,
+            begin,
+            end,
+            generation_prompt: self.ops(format.generation_prompt()),
+            markers: None,
+            silent: format.silent().to_vec(),
+            order: format.order(),
+            stop,
+        };
+        grammar.markers = self.markers(&grammar)?;
+        Ok(grammar)
+    }
+
+    fn items(&self) -> Result<Vec<Item>> {
+        let mut items: Vec<Item> = Vec::new();
+        let mut patterns: Vec<(usize, Vec<Piece>)> = Vec::new();
+        for (call, spec) in self.format.calls().iter().enumerate() {
+            let open = self.format.list().map_or(&[][..], |list| &list.open);
+            let with_open = |item: &Vec<Piece>| open.iter().chain(item).cloned().collect();
+            patterns.extend(spec.items.iter().map(|item| (call, with_open(item))));
+        }
+        // A literal is tried before a name that it could be.
+        patterns.sort_by_key(|(_, pieces)| rules::has_field(rules::head(pieces), Field::Name));
+        for (call, pieces) in &patterns {
+            let rule = self.rule(pieces, None)?;
+            let named = rules::has_field(rules::head(pieces), Field::Name);
+            let reserved = items.iter().filter(|_| named).filter_map(|item| {
+                let literal = item.rule.read.iter().find_map(|op| match op {
+                    Op::Literal(literal) => Some(literal),
+                    _ => None,
+                })?;
+                let word = literal.bytes().take_while(|&byte| is_word_byte(byte)).count();
+                (word > 0).then(|| literal[..word].to_owned())
+            });
+            let reserved = reserved.collect();
+            items.push(Item { call: *call, rule, reserved });
+        }
+        Ok(items)
+    }
+
+    fn id(&self, name: &str) -> Option<TokenId> {
+        let mut known = self.control.iter().zip(self.ids);
+        known.find(|((known, _), _)| known == name).map(|(_, id)| id.get())
+    }
+
     fn ops(&self, pieces: &[Piece]) -> Vec<Op> {
-        pieces.iter().map(|piece| self.op(piece)).collect()
+        let mut ops = Vec::with_capacity(pieces.len());
+        let mut shifts = vec![0; pieces.len() + 1];
+        for (at, piece) in pieces.iter().enumerate() {
+            shifts[at] = ops.len();
+            match piece {
+                Piece::Literal(text) => self.push_literal(text, at, pieces, &mut ops),
+                piece => ops.push(self.op(piece)),
+            }
+        }
+        shifts[pieces.len()] = ops.len();
+        // A literal in a guard may have become two steps.
+        for (at, piece) in pieces.iter().enumerate() {
+            if let Piece::Guard { len, .. } = piece
+                && let Some(Op::Guard { len: written, .. }) = ops.get_mut(shifts[at])
+            {
+                *written = shifts[at + 1 + len] - shifts[at] - 1;
+            }
+        }
+        ops
+    }
+
+    /// A literal, without the white space that a control token beside it takes.
+    fn push_literal(&self, text: &str, at: usize, pieces: &[Piece], ops: &mut Vec<Op>) {
+        let strips = |piece: Option<&Piece>| match piece.map(|piece| self.op(piece)) {
+            Some(Op::Control(ids)) => {
+                ids.first().map(|id| self.vocab.strips(id.get())).unwrap_or_default()
+            }
+            _ => crate::vocab::Strips::default(),
+        };
+        let mut rest = text;
+        if strips(at.checked_sub(1).and_then(|at| pieces.get(at))).right {
+            rest = rest.trim_start();
+            let taken = &text[..text.len() - rest.len()];
+            if !taken.is_empty() {
+                ops.push(Op::Taken(taken.to_owned()));
+            }
+        }
+        let mut after = "";
+        if strips(pieces.get(at + 1)).left {
+            let kept = rest.trim_end();
+            after = &rest[kept.len()..];
+            rest = kept;
+        }
+        if !rest.is_empty() {
+            ops.push(Op::Literal(self.literal(rest)));
+        }
+        if !after.is_empty() {
+            ops.push(Op::Taken(after.to_owned()));
+        }
+    }
+
+    fn literal(&self, text: &str) -> Literal {
+        let breaks = match self.format.guarantee() {
+            Guarantee::Ids => Vec::new(),
+            Guarantee::Text => marker::breaks(text, self.vocab),
+        };
+        Literal { text: text.to_owned(), breaks }
     }
 
     fn op(&self, piece: &Piece) -> Op {
@@ -207,52 +430,194 @@ impl Binder<'_> {
                 let id = |name| known.clone().find(|((n, _), _)| n == name).map(|(_, &id)| id);
                 Op::Control(names.iter().filter_map(id).collect())
             }
-            Piece::Literal(text) => Op::Literal(text.clone()),
-            &Piece::Field(field) => Op::Field(field),
+            Piece::Literal(text) => Op::Literal(self.literal(text)),
+            &Piece::Field(field, filter) => Op::Field(field, filter),
             &Piece::Guard { field, len } => Op::Guard { field, len },
             Piece::Space => Op::Space,
             Piece::Cut => Op::Cut,
         }
     }
 
-    /// Loading the format has checked that there is one text field, closed by a control token.
-    fn rule(&self, pieces: &[Piece]) -> Rule {
+    /// Loading the format has checked the shape of the pattern.
+    fn rule(&self, pieces: &[Piece], role: Option<Role>) -> Result<Rule> {
         let ops = self.ops(pieces);
-        let text_at = ops.iter().position(is_text).unwrap_or(0);
         let is_control = |op: &Op| matches!(op, Op::Control(_));
-        let close_at =
-            ops[text_at..].iter().position(is_control).map_or(ops.len(), |at| text_at + at);
-        let mut suffix = Suffix::default();
-        for op in ops.get(text_at + 1..close_at).unwrap_or_default() {
+        let last_text = ops.iter().rposition(|op| is_text(op) || is_calls(op)).unwrap_or(0);
+        let close_at = ops[last_text..].iter().position(is_control);
+        let close_at = close_at.map_or(ops.len(), |at| last_text + at);
+        let read_pieces = rules::as_read(pieces, self.format.folds_system());
+        let (read, prefixed) = self.read(&self.ops(&read_pieces));
+        let texts = (0..read.len())
+            .filter(|&at| is_text(&read[at]))
+            .map(|at| self.text(&read, at, prefixed.contains(&at), role))
+            .collect();
+        Ok(Rule { ops, read, texts, open_at: last_text + 1, close_at })
+    }
+
+    /// The steps as they are read, and those texts that are encoded apart.
+    fn read(&self, ops: &[Op]) -> (Vec<Op>, Vec<usize>) {
+        let prefix = self.vocab.dummy_prefix() == DummyPrefix::EveryRun;
+        let mut read: Vec<Op> = Vec::with_capacity(ops.len());
+        let mut places = Vec::with_capacity(ops.len() + 1);
+        let mut prefixed = Vec::new();
+        for (at, op) in ops.iter().enumerate() {
+            places.push(read.len());
             match op {
-                Op::Literal(text) => suffix.literal.push_str(text),
-                Op::Space => suffix.space = true,
-                _ => {}
+                Op::Taken(_) => {}
+                Op::Cut => match ops.get(at + 1) {
+                    Some(next) if is_text(next) && prefix => prefixed.push(read.len()),
+                    // A space that text encoded apart begins with.
+                    Some(Op::Literal(_)) if prefix && at > 0 => read.push(Op::Space),
+                    _ => {}
+                },
+                op => read.push(op.clone()),
             }
         }
-        let ids = ops.get(close_at).map(control_ids).unwrap_or_default();
-        // A guard of calls and the calls follow the text directly.
-        let has_calls = matches!(ops.get(text_at + 1), Some(Op::Guard { .. }));
-        let open_at = text_at + if has_calls { 3 } else { 1 };
-        Rule { read: read(&ops), closer: Closer { suffix, ids }, open_at, close_at, ops }
+        places.push(read.len());
+        for (at, op) in ops.iter().enumerate() {
+            if let Op::Guard { len, .. } = op
+                && let Some(Op::Guard { len: read_len, .. }) = read.get_mut(places[at])
+            {
+                *read_len = places[at + 1 + len] - places[at] - 1;
+            }
+        }
+        for at in 1..read.len() {
+            if matches!(read[at], Op::Field(Field::Call, _))
+                && let Op::Literal(text) = &read[at - 1]
+                && is_white(text)
+            {
+                read[at - 1] = Op::Space;
+            }
+        }
+        (read, prefixed)
+    }
+
+    fn text(&self, read: &[Op], at: usize, prefixed: bool, role: Option<Role>) -> Text {
+        let Op::Field(field, filter) = read[at] else {
+            let closer = Closer::default();
+            return Text { at, field: Field::Content, is_value: false, prefixed, closer, next: at };
+        };
+        let is_value = filter == Filter::Value;
+        if is_value {
+            // The token that ends the row ends it too, if it comes too early.
+            let ids = read[at..].iter().find(|op| matches!(op, Op::Control(_)));
+            let ids = ids.map(control_ids).unwrap_or_default();
+            let closer = Closer { ids, ..Closer::default() };
+            return Text { at, field, is_value, prefixed, closer, next: at + 1 };
+        }
+        let mut suffix = Suffix::default();
+        let mut next = at + 1;
+        while let Some(op) = read.get(next) {
+            match op {
+                Op::Guard { field: Field::Calls, .. } | Op::Field(Field::Calls, _) => {}
+                Op::Literal(text) => suffix.literal.push_str(text),
+                Op::Space => suffix.space = true,
+                _ => break,
+            }
+            next += 1;
+        }
+        if field == Field::Arguments {
+            // Its own grammar ends at the bracket.
+            suffix.literal = suffix.literal.strip_prefix(')').unwrap_or_default().to_owned();
+        }
+        let mut closer = Closer { suffix, ..Closer::default() };
+        match read.get(next) {
+            Some(op @ Op::Control(_)) => closer.ids = control_ids(op),
+            Some(_) => {
+                let literal = self.literal(&closer.suffix.literal);
+                closer.stops.push(Stop { taken: literal.len(), literal });
+            }
+            None => self.close_openly(&mut closer, role),
+        }
+        Text { at, field, is_value, prefixed, closer, next }
+    }
+
+    /// A row that no control token closes ends where something else begins.
+    fn close_openly(&self, closer: &mut Closer, role: Option<Role>) {
+        let rows = self.format.rows().iter().filter(|row| {
+            let is_first =
+                row.role == Role::System && self.format.system_place() == SystemPlace::First;
+            rules::begins_with_text(&row.pieces)
+                && !rules::is_calls_only(&row.pieces)
+                && !is_first
+                && role.is_some_and(|role| follows(self.format.order(), Some(role), row.role))
+        });
+        let suffix = &closer.suffix.literal;
+        let mut heads: Vec<String> = rows
+            .filter_map(|row| {
+                let mut pieces = row.pieces.iter().filter(|piece| **piece != Piece::Cut);
+                match pieces.next() {
+                    Some(Piece::Literal(text)) => Some(text.clone()),
+                    _ => Some(String::new()),
+                }
+            })
+            .collect();
+        closer.opener = true;
+        if heads.is_empty() {
+            return;
+        }
+        if !is_white(suffix) {
+            let literal = self.literal(suffix);
+            closer.stops.push(Stop { taken: literal.len(), literal });
+            closer.opener = false;
+            return;
+        }
+        if let [Piece::Literal(prompt)] = self.format.generation_prompt() {
+            heads.push(prompt.clone());
+        }
+        heads.retain(|head| !head.is_empty());
+        heads.sort_by_key(String::len);
+        let mut kept: Vec<String> = Vec::new();
+        for head in heads {
+            if !kept.iter().any(|shorter| head.starts_with(&**shorter)) {
+                kept.push(head);
+            }
+        }
+        let stop = |head: &String| Stop {
+            literal: self.literal(&format!("{suffix}{head}")),
+            taken: suffix.len(),
+        };
+        closer.stops.extend(kept.iter().map(stop));
+    }
+
+    /// What counts as a marker in a caller's text, where turns or texts are told apart by text.
+    fn markers(&self, grammar: &Grammar) -> Result<Option<Markers>> {
+        if self.format.guarantee() == Guarantee::Ids {
+            return Ok(None);
+        }
+        let mut texts: Vec<String> = self.format.markers().to_vec();
+        let mut heads = Vec::new();
+        let first_literal = |row: &Row| match row.rule.read.first() {
+            Some(Op::Literal(literal)) => Some(literal.text.clone()),
+            _ => None,
+        };
+        for row in &grammar.rows {
+            let stops = row.rule.texts.iter().flat_map(|text| &text.closer.stops);
+            texts.extend(stops.map(|stop| stop.literal.text.clone()));
+            heads.extend(first_literal(row).filter(|_| row.text_first));
+        }
+        // A row whose head goes on where another's text begins.
+        let rows = self.format.rows();
+        for (at, row) in rows.iter().enumerate() {
+            for other in &rows[..at] {
+                let (long, short) = (rules::head(&other.pieces), rules::head(&row.pieces));
+                if let (Some(Piece::Literal(long)), Some(Piece::Literal(short))) =
+                    (long.last(), short.last())
+                    && long.starts_with(&**short)
+                {
+                    texts.push(long.trim_end().to_owned());
+                }
+            }
+        }
+        Markers::new(&texts, &heads, self.vocab).map(Some)
     }
 }
 
 fn is_text(op: &Op) -> bool {
-    matches!(op, Op::Field(field)
-        if matches!(field.grammar(), FieldGrammar::Text | FieldGrammar::Object))
+    matches!(op, Op::Field(field, _)
+        if matches!(field.grammar(), FieldGrammar::Text | FieldGrammar::Object | FieldGrammar::Pairs))
 }
 
-/// The steps as they are read: white space around an object means nothing.
-fn read(ops: &[Op]) -> Vec<Op> {
-    let mut read: Vec<Op> = ops.iter().filter(|op| **op != Op::Cut).cloned().collect();
-    for at in 1..read.len() {
-        if read[at] == Op::Field(Field::Call)
-            && let Op::Literal(text) = &read[at - 1]
-            && is_white(text)
-        {
-            read[at - 1] = Op::Space;
-        }
-    }
-    read
+fn is_calls(op: &Op) -> bool {
+    matches!(op, Op::Field(Field::Calls, _))
 }

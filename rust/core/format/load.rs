@@ -5,15 +5,22 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::file::{CallFile, File, OneOrMany, ToolsShape, ToolsStyle};
-use super::pattern::{self, Field, Piece};
-use super::{CallSpec, Guarantee, ObjectSpec, RowSpec, Spec, ToolsLayout, ToolsSpec, rules};
+use super::file::{
+    CallFile, File, GenerationWhen, Loss, OneOrMany, SystemPlace, ToolsPlace, ToolsShape,
+    ToolsStyle,
+};
+use super::pattern::{self, Field, Filter, Piece};
+use super::{
+    CallBodySpec, CallSpec, ListSpec, ObjectSpec, RowSpec, Spec, ToolsLayout, ToolsSpec, rules,
+};
 use crate::message::Role;
 
-/// More rows, control tokens or ways to write a call are refused.
+/// More rows, control tokens, ways to write a call, appended tokens or markers are refused.
 const MAX_ROWS: usize = 64;
 const MAX_CONTROL: usize = 256;
 const MAX_ITEMS: usize = 16;
+const MAX_APPENDED: usize = 4096;
+const MAX_MARKERS: usize = 256;
 
 /// A key and what is wrong with it.
 pub(super) struct Wrong {
@@ -29,87 +36,132 @@ pub(super) fn wrong<T>(key: impl Into<String>, problem: impl Into<String>) -> Ch
 
 impl Spec {
     pub(super) fn new(text: &str, file: File) -> Checked<Self> {
-        if file.guarantee == Guarantee::Text {
-            return wrong("guarantee", "is `text`, which is not implemented; expected `ids`");
-        }
         let patterns = Patterns::new(&file.control)?;
-        let mut rows = Vec::new();
-        let mut row = |key: &str, role, name: Option<&String>, text: Option<&String>| {
-            if let Some(text) = text {
-                let pieces = patterns.row(key, text, allowed(role))?;
-                rows.push(RowSpec { key: key.into(), role, name: name.cloned(), pieces });
-            }
-            Ok(())
-        };
-        row("turn.system", Role::System, None, file.turn.system.as_ref())?;
-        row("turn.user", Role::User, None, Some(&file.turn.user))?;
-        row("turn.assistant", Role::Assistant, None, Some(&file.turn.assistant))?;
-        row("turn.tool", Role::Tool, None, file.turn.tool.as_ref())?;
-        for (name, named) in &file.named {
-            row(&format!("named.{name}.system"), Role::System, Some(name), named.system.as_ref())?;
-            row(&format!("named.{name}.tool"), Role::Tool, Some(name), named.tool.as_ref())?;
-        }
-        if rows.len() > MAX_ROWS {
-            let count = rows.len();
-            return wrong("named", format!("makes {count} rows, expected at most {MAX_ROWS}"));
-        }
-        let heads: Vec<(&str, &[Piece])> =
-            rows.iter().map(|row| (&*row.key, &row.pieces[..])).collect();
-        rules::check_decidable(&heads)?;
-        let calls = calls(&file.call, &patterns)?;
+        check_words("append", &file.append, MAX_APPENDED)?;
+        check_words("silent", &file.silent, MAX_APPENDED)?;
+        check_words("markers", &file.markers, MAX_MARKERS)?;
+        let folds_system = file.losses.contains(&Loss::System);
+        let rows = rows(&file, &patterns)?;
+        let list = list(&file, &patterns)?;
+        let calls = calls(&file.call, &patterns, list.as_ref())?;
         let tools = tools(&file, &patterns, &rows)?;
         let prompt = patterns.pieces("generation.prompt", &file.generation.prompt, &[])?;
-        let opens =
-            |row: &RowSpec| row.role == Role::Assistant && prompt == rules::head(&row.pieces);
-        if !rows.iter().any(opens) {
-            let problem = "is not how an assistant row begins, up to its text";
-            return wrong("generation.prompt", problem);
-        }
-        let mut openers: Vec<&Piece> = rows.iter().filter_map(|row| row.pieces.first()).collect();
-        for call in &calls {
-            for item in &call.items {
-                rules::check_call_opener(&format!("call.{}.item", call.kind), item, &openers)?;
-            }
-        }
-        let items = calls.iter().flat_map(|call| call.items.iter());
-        openers.extend(items.filter_map(|item| item.first()));
-        for row in &rows {
-            rules::check_closers(&row.key, &row.pieces, &openers)?;
-        }
-        for call in &calls {
-            for item in &call.items {
-                rules::check_closers(&format!("call.{}.item", call.kind), item, &openers)?;
-            }
-        }
+        let stop = stop(&patterns, &file.generation.stop)?;
         let begin = patterns.pieces("begin", &file.begin, &[])?;
-        rules::check_frame("begin", &begin, &openers)?;
         let end = patterns.pieces("end", &file.end, &[])?;
-        rules::check_frame("end", &end, &openers)?;
         patterns.refuse_unused()?;
+        check_system(&file, &rows)?;
+        let table = rules::Table {
+            guarantee: file.guarantee,
+            order: file.order,
+            system: file.place.system,
+            folds_system,
+            rows: &rows,
+            calls: &calls,
+            list: list.as_ref(),
+            prompt: &prompt,
+        };
+        rules::check(&table)?;
+        rules::check_frame("begin", &begin, &table)?;
+        rules::check_frame("end", &end, &table)?;
         Ok(Self {
             text: text.into(),
+            variant: None,
             name: file.name,
             guarantee: file.guarantee,
             source: file.source,
+            vocabulary: file.vocabulary,
+            append: file.append,
+            silent: file.silent,
+            markers: file.markers,
+            order: file.order,
+            default_system: file.default_system,
+            folds_system,
+            system_place: file.place.system,
+            always_prompts: file.generation.when == GenerationWhen::Always,
             roles: roles(&file.roles)?,
             begin,
             end,
             generation_prompt: prompt,
+            stop,
             tools,
             rows,
             calls,
+            list,
             control: patterns.control,
         })
     }
 }
 
+fn check_words(key: &str, words: &[String], most: usize) -> Checked<()> {
+    if words.len() > most {
+        return wrong(key, format!("has {} words, expected at most {most}", words.len()));
+    }
+    if words.iter().any(String::is_empty) {
+        return wrong(key, "has an empty word, expected text");
+    }
+    Ok(())
+}
+
+/// A system message needs a place that the rows have.
+fn check_system(file: &File, rows: &[RowSpec]) -> Checked<()> {
+    let in_user = matches!(file.place.system, SystemPlace::FirstUser | SystemPlace::LastUser);
+    let has = |role, field| {
+        rows.iter().any(|row| row.role == role && rules::has_field(&row.pieces, field))
+    };
+    if in_user && !has(Role::User, Field::System) {
+        return wrong("place.system", "is in the user's turn, where no user row has `{system}`");
+    }
+    if !in_user && has(Role::User, Field::System) {
+        let problem = "has `{system}`, expected `place.system` to be `first_user` or `last_user`";
+        return wrong("turn.user", problem);
+    }
+    if in_user && rows.iter().any(|row| row.role == Role::System && row.name.is_none()) {
+        return wrong("turn.system", "stands beside `place.system` in the user's turn");
+    }
+    if file.default_system.is_some()
+        && !rows.iter().any(|row| row.role == Role::System && row.name.is_none())
+    {
+        return wrong("default_system", "has no row `turn.system` to be written by");
+    }
+    Ok(())
+}
+
 /// The fields that a message of a role may have a place for.
 fn allowed(role: Role) -> &'static [Field] {
     match role {
-        Role::User => &[Field::Content, Field::Name],
+        Role::User => &[Field::Content, Field::Name, Field::System],
         Role::Assistant => &[Field::Content, Field::Calls],
-        Role::System | Role::Tool => &[Field::Content],
+        Role::System => &[Field::Content],
+        Role::Tool => &[Field::Content, Field::Id],
     }
+}
+
+fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
+    let mut rows = Vec::new();
+    let mut row = |key: &str, role, name: Option<&String>, texts: Option<&OneOrMany>| {
+        let texts = texts.map(|texts| texts.clone().into_vec());
+        let many = texts.as_ref().is_some_and(|texts| texts.len() > 1);
+        for (nth, text) in texts.iter().flatten().enumerate() {
+            let key = if many { format!("{key}[{nth}]") } else { key.to_owned() };
+            let pieces = patterns.pieces(&key, text, allowed(role))?;
+            rules::check_row(&key, &pieces)?;
+            rows.push(RowSpec { key, role, name: name.cloned(), pieces });
+            if rows.len() > MAX_ROWS {
+                return wrong("turn", format!("makes more than {MAX_ROWS} rows"));
+            }
+        }
+        Ok(())
+    };
+    row("turn.system", Role::System, None, file.turn.system.as_ref())?;
+    row("turn.user", Role::User, None, Some(&file.turn.user))?;
+    row("turn.assistant", Role::Assistant, None, Some(&file.turn.assistant))?;
+    row("turn.tool", Role::Tool, None, file.turn.tool.as_ref())?;
+    for (name, named) in &file.named {
+        row(&format!("named.{name}.system"), Role::System, Some(name), named.system.as_ref())?;
+        row(&format!("named.{name}.tool"), Role::Tool, Some(name), named.tool.as_ref())?;
+    }
+    Ok(rows)
 }
 
 /// Reads patterns and keeps account of the control tokens that they use.
@@ -154,7 +206,7 @@ impl Patterns {
                     }
                 }
                 Piece::Literal(text) => self.refuse_spelling(key, text)?,
-                Piece::Field(field) | Piece::Guard { field, .. } if !allowed.contains(field) => {
+                Piece::Field(field, _) | Piece::Guard { field, .. } if !allowed.contains(field) => {
                     let names: Vec<&str> = allowed.iter().map(|field| field.name()).collect();
                     let problem = match &names[..] {
                         [] => format!("has `{{{}}}`, expected no field", field.name()),
@@ -164,6 +216,9 @@ impl Patterns {
                         }
                     };
                     return wrong(key, problem);
+                }
+                Piece::Field(field, filter) if *filter != Filter::None => {
+                    check_filter(key, *field, *filter)?;
                 }
                 _ => {}
             }
@@ -184,6 +239,7 @@ impl Patterns {
         Ok(())
     }
 
+    /// A word that text may spell is no marker: `sop` of ChatGLM3 stands in `sophisticated`.
     fn refuse_spelling(&self, key: &str, text: &str) -> Checked<()> {
         for (name, spellings) in &self.control {
             if let Some(spelling) = spellings.iter().find(|spelling| text.contains(*spelling)) {
@@ -200,12 +256,27 @@ impl Patterns {
             None => Ok(()),
         }
     }
+}
 
-    /// A pattern that can be read back.
-    fn row(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
-        let pieces = self.pieces(key, text, allowed)?;
-        rules::check_row(key, &pieces)?;
-        Ok(pieces)
+fn check_filter(key: &str, field: Field, filter: Filter) -> Checked<()> {
+    let fits = match filter {
+        Filter::None => true,
+        Filter::Trim | Filter::TrimEnd => matches!(field, Field::Content | Field::System),
+        Filter::Value => field == Field::Content,
+    };
+    if fits {
+        return Ok(());
+    }
+    wrong(key, format!("has a filter that `{{{}}}` cannot have", field.name()))
+}
+
+/// The control tokens that stop the model though no row writes them.
+fn stop(patterns: &Patterns, text: &str) -> Checked<Vec<String>> {
+    let pieces = patterns.pieces("generation.stop", text, &[])?;
+    match &pieces[..] {
+        [] => Ok(Vec::new()),
+        [Piece::Control(names)] => Ok(names.clone()),
+        _ => wrong("generation.stop", "is no control token, expected `{A}` or `{A|B}`"),
     }
 }
 
@@ -228,49 +299,90 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
             None => Ok(None),
         };
     };
-    if file.place.tools.is_none() {
+    let Some(place) = file.place.tools else {
         return wrong("turn.tools", "has no place, expected `place.tools`");
-    }
-    let pieces = patterns.row("turn.tools", text, &[Field::Tools])?;
-    let Some(row) =
-        rows.iter().find(|row| row.role == Role::System && same_text(&row.pieces, &pieces))
-    else {
+    };
+    let pieces = patterns.pieces("turn.tools", text, &[Field::Tools])?;
+    rules::check_row("turn.tools", &pieces)?;
+    let systems = rows.iter().filter(|row| row.role == Role::System);
+    let read_back = |row: &RowSpec| Some((row.name.clone(), read_as(&row.pieces, &pieces)?));
+    // A row of a name reads more narrowly than the one without.
+    let found = systems.filter_map(read_back).max_by_key(|(name, _)| name.is_some());
+    let Some((name, frame)) = found else {
         let problem = "is read back by no system row, expected one that differs in the field only";
         return wrong("turn.tools", problem);
     };
     let layout = match (file.tools.style, &file.tools.between) {
-        (Some(ToolsStyle::Indent), None) => ToolsLayout::Indent,
-        (Some(ToolsStyle::Indent), Some(_)) => {
-            return wrong(
-                "tools.between",
-                "stands beside `style = \"indent\"`, which writes a list",
-            );
+        (Some(ToolsStyle::Indent | ToolsStyle::List), Some(_)) => {
+            let problem = "stands beside a `style` that writes a list";
+            return wrong("tools.between", problem);
         }
+        (Some(ToolsStyle::Indent), None) => ToolsLayout::Indent,
+        (Some(ToolsStyle::List), None) => ToolsLayout::List,
         (None | Some(ToolsStyle::Line), between) => {
             ToolsLayout::Line(between.clone().unwrap_or_default())
         }
     };
     let unwrap = file.tools.shape == Some(ToolsShape::Function);
-    Ok(Some(ToolsSpec { pieces, unwrap, layout, name: row.name.clone() }))
+    let after_system = matches!(place, ToolsPlace::AfterSystem);
+    if !after_system && rules::begins_with_text(&pieces) {
+        return wrong("turn.tools", "begins with text, expected a control token");
+    }
+    Ok(Some(ToolsSpec { pieces, unwrap, layout, name, frame, place }))
 }
 
-/// Whether two rows differ in the field of their text only.
-fn same_text(row: &[Piece], tools: &[Piece]) -> bool {
-    let same = |(a, b): (&Piece, &Piece)| match (a, b) {
-        (Piece::Field(Field::Content), Piece::Field(Field::Tools)) => true,
-        (a, b) => a == b,
+/// The texts before and after the tools that a system row reads as its content with them, if it
+/// differs in the field only.
+fn read_as(row: &[Piece], tools: &[Piece]) -> Option<(String, String)> {
+    let at = row.iter().position(|piece| matches!(piece, Piece::Field(Field::Content, _)))?;
+    let (head, tail) = (&row[..at], &row[at + 1..]);
+    let rest = tools.strip_prefix(head)?.strip_suffix(tail)?;
+    let literal = |pieces: &[Piece]| match pieces {
+        [] => Some(String::new()),
+        [Piece::Literal(text)] => Some(text.clone()),
+        _ => None,
     };
-    row.len() == tools.len() && row.iter().zip(tools).all(same)
+    let at = rest.iter().position(|piece| matches!(piece, Piece::Field(Field::Tools, _)))?;
+    Some((literal(&rest[..at])?, literal(&rest[at + 1..])?))
 }
 
-fn calls(file: &BTreeMap<String, CallFile>, patterns: &Patterns) -> Checked<Vec<CallSpec>> {
+fn list(file: &File, patterns: &Patterns) -> Checked<Option<ListSpec>> {
+    let calls = &file.calls;
+    if calls.open.is_empty() && calls.between.is_empty() && calls.close.is_empty() {
+        return Ok(None);
+    }
+    let open = patterns.pieces("calls.open", &calls.open, &[])?;
+    for (key, text) in [("calls.between", &calls.between), ("calls.close", &calls.close)] {
+        let pieces = patterns.pieces(key, text, &[])?;
+        if !matches!(&pieces[..], [Piece::Literal(_)]) {
+            return wrong(key, "is no plain text, expected what stands in a list of calls");
+        }
+    }
+    if !matches!(&open[..], [Piece::Control(_)] | [Piece::Control(_), Piece::Literal(_)]) {
+        return wrong("calls.open", "is not a control token, and text after it at most");
+    }
+    Ok(Some(ListSpec { open, between: calls.between.clone(), close: calls.close.clone() }))
+}
+
+fn calls(
+    file: &BTreeMap<String, CallFile>,
+    patterns: &Patterns,
+    list: Option<&ListSpec>,
+) -> Checked<Vec<CallSpec>> {
     let mut calls = Vec::new();
     for (kind, call) in file {
         let key = format!("call.{kind}");
         let object = call.object.as_ref().map(|object| object_spec(&key, object)).transpose()?;
-        let allowed: &[Field] = match object {
-            Some(_) => &[Field::Call],
-            None => &[Field::Language, Field::Source],
+        let (body, allowed): (_, &[Field]) = match (object, call.pair) {
+            (Some(_), Some(_)) => {
+                return wrong(
+                    format!("{key}.pair"),
+                    "stands beside `object`, expected one of them",
+                );
+            }
+            (Some(object), None) => (CallBodySpec::Object(object), &[Field::Call]),
+            (None, Some(style)) => (CallBodySpec::Pairs(style), &[Field::Name, Field::Arguments]),
+            (None, None) => (CallBodySpec::Code, &[Field::Language, Field::Source]),
         };
         let item = format!("{key}.item");
         let texts = call.item.clone().into_vec();
@@ -278,30 +390,27 @@ fn calls(file: &BTreeMap<String, CallFile>, patterns: &Patterns) -> Checked<Vec<
             let count = texts.len();
             return wrong(item, format!("has {count} patterns, expected 1 to {MAX_ITEMS}"));
         }
-        let items: Checked<_> =
-            texts.iter().map(|text| patterns.row(&item, text, allowed)).collect();
-        calls.push(CallSpec { kind: kind.clone(), items: items?, object });
+        let mut items = Vec::new();
+        for text in &texts {
+            let pieces = patterns.pieces(&item, text, allowed)?;
+            rules::check_item(&item, &pieces, &body, list.is_some())?;
+            items.push(pieces);
+        }
+        calls.push(CallSpec { kind: kind.clone(), items, body });
     }
-    for (what, has_object) in [("a function", true), ("code", false)] {
-        let mut same = calls.iter().filter(|call| call.object.is_some() == has_object);
+    for (what, is_code) in [("a function", false), ("code", true)] {
+        let mut same = calls.iter().filter(|call| call.body.is_code() == is_code);
         if let (Some(first), Some(second)) = (same.next(), same.next()) {
             let problem = format!("is a second way beside `call.{}` to call {what}", first.kind);
             return wrong(format!("call.{}", second.kind), problem);
         }
-    }
-    // What is written must not be read by a way that is tried before it.
-    let keys: Vec<String> = calls.iter().map(|call| format!("call.{}.item", call.kind)).collect();
-    let mut before: Vec<(&str, &[Piece])> = Vec::new();
-    for (call, key) in calls.iter().zip(&keys) {
-        rules::check_against(key, &call.items[0], &before)?;
-        before.extend(call.items.iter().map(|item| (key.as_str(), &item[..])));
     }
     Ok(calls)
 }
 
 fn object_spec(key: &str, table: &toml::Table) -> Checked<ObjectSpec> {
     let key = format!("{key}.object");
-    let mut spec = ObjectSpec { name: vec![], arguments: vec![], arguments_first: false };
+    let mut spec = ObjectSpec { members: Vec::new() };
     for (member, value) in table {
         let key = format!("{key}.{member}");
         let Ok(words) = OneOrMany::deserialize(value.clone()) else {
@@ -312,20 +421,23 @@ fn object_spec(key: &str, table: &toml::Table) -> Checked<ObjectSpec> {
             let problem = format!("has the key {word:?}, expected letters, digits and `_.:-` only");
             return wrong(key, problem);
         }
-        match member.as_str() {
-            "name" => spec.name = words,
-            "arguments" => {
-                spec.arguments_first = spec.name.is_empty();
-                spec.arguments = words;
-            }
-            _ => return wrong(key, "is unknown, expected `name` or `arguments`"),
+        let field = match member.as_str() {
+            "name" => super::Member::Name,
+            "arguments" => super::Member::Arguments,
+            "id" => super::Member::Id,
+            _ => return wrong(key, "is unknown, expected `name`, `arguments` or `id`"),
+        };
+        if words.is_empty() {
+            return wrong(key, "has no key, expected one or more");
         }
+        let taken = |word| spec.members.iter().any(|(_, known)| known.contains(word));
+        if words.iter().any(taken) {
+            return wrong(key, "has a key of another member too");
+        }
+        spec.members.push((field, words));
     }
-    if spec.name.is_empty() || spec.arguments.is_empty() {
+    if !spec.has(super::Member::Name) || !spec.has(super::Member::Arguments) {
         return wrong(key, "lacks a key, expected `name` and `arguments`");
-    }
-    if spec.name.iter().any(|word| spec.arguments.contains(word)) {
-        return wrong(key, "has one key for both `name` and `arguments`");
     }
     Ok(spec)
 }

@@ -9,25 +9,44 @@ pub(crate) mod grammar;
 mod load;
 pub(crate) mod pattern;
 mod rules;
+mod variant;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::json::{self, Layout};
 use crate::message::{CallBody, Node, Role};
-use file::File;
+pub(crate) use file::{Order, PairStyle, SystemPlace, ToolsPlace};
 use load::Wrong;
-use pattern::Piece;
+use pattern::{Filter, Piece};
 
 /// The formats that come with this crate, by name.
 const BUILT_IN: &[(&str, &str)] = &[
+    ("chatglm3", include_str!("../formats/chatglm3.toml")),
     ("chatml", include_str!("../formats/chatml.toml")),
+    ("deepseek", include_str!("../formats/deepseek.toml")),
     ("internlm2", include_str!("../formats/internlm2.toml")),
+    ("llama2", include_str!("../formats/llama2.toml")),
+    ("llama3", include_str!("../formats/llama3.toml")),
+    ("mixtral-8x22b", include_str!("../formats/mixtral-8x22b.toml")),
+    ("mixtral-8x7b", include_str!("../formats/mixtral-8x7b.toml")),
+    ("phi3", include_str!("../formats/phi3.toml")),
+    ("qwen2", include_str!("../formats/qwen2.toml")),
+    ("yi", include_str!("../formats/yi.toml")),
 ];
+
+/// The names of the built-in formats and of their variants: `deepseek`, `deepseek:v3`.
+static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let variants = |(name, text): &(&str, &str)| {
+        let own = Format::variants(text).into_iter().map(|variant| format!("{name}:{variant}"));
+        [(*name).to_owned()].into_iter().chain(own).collect::<Vec<_>>()
+    };
+    BUILT_IN.iter().flat_map(variants).collect()
+});
 
 /// What tells turns apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -57,17 +76,34 @@ pub struct Format {
 
 struct Spec {
     text: Arc<str>,
+    variant: Option<String>,
     name: String,
     guarantee: Guarantee,
     source: String,
+    vocabulary: String,
     control: Vec<(String, Vec<String>)>,
+    /// Tokens that the vocabulary file lacks: they follow its last id.
+    append: Vec<String>,
+    /// Spellings of control tokens that are ordinary words.
+    silent: Vec<String>,
+    /// What counts as a marker beside what the reader looks for.
+    markers: Vec<String>,
     roles: BTreeMap<String, Role>,
     begin: Vec<Piece>,
     end: Vec<Piece>,
     generation_prompt: Vec<Piece>,
+    /// Control tokens that stop the model though no row writes them.
+    stop: Vec<String>,
+    always_prompts: bool,
+    order: Order,
+    system_place: SystemPlace,
+    default_system: Option<String>,
+    /// Whether a system text in a user's turn is read as the user's.
+    folds_system: bool,
     tools: Option<ToolsSpec>,
     rows: Vec<RowSpec>,
     calls: Vec<CallSpec>,
+    list: Option<ListSpec>,
 }
 
 /// One row of the table: how one shape of message is written and read.
@@ -87,14 +123,27 @@ struct ToolsSpec {
     layout: ToolsLayout,
     /// The name of the system row that reads it back.
     name: Option<String>,
+    /// The texts around the tools that this row reads as its content with them.
+    frame: (String, String),
+    place: ToolsPlace,
 }
 
 #[derive(Debug, Clone)]
 enum ToolsLayout {
     /// The list as `json.dumps(tools, indent=4)`.
     Indent,
+    /// The list as `json.dumps(tools)`.
+    List,
     /// One line per tool, and what stands between two.
     Line(String),
+}
+
+/// What stands around a list of calls.
+pub(crate) struct ListSpec {
+    /// A control token, and a literal after it.
+    pub(crate) open: Vec<Piece>,
+    pub(crate) between: String,
+    pub(crate) close: String,
 }
 
 /// One kind of call.
@@ -103,46 +152,86 @@ pub(crate) struct CallSpec {
     pub(crate) kind: String,
     /// The first is written, all are read.
     pub(crate) items: Vec<Vec<Piece>>,
-    /// How `{call}` is written; `None` for code.
-    pub(crate) object: Option<ObjectSpec>,
+    pub(crate) body: CallBodySpec,
 }
 
-/// The keys of a call's JSON object: the first of each is written, all are read.
-#[derive(Debug, Clone)]
+/// How what is called is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CallBodySpec {
+    /// `{call}` is a JSON object.
+    Object(ObjectSpec),
+    /// `{arguments}` are pairs of key and value, `{name}` stands before them.
+    Pairs(PairStyle),
+    /// `{source}` is code.
+    Code,
+}
+
+impl CallBodySpec {
+    pub(crate) fn is_code(&self) -> bool {
+        *self == Self::Code
+    }
+}
+
+/// A member of a call's JSON object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Member {
+    Name,
+    Arguments,
+    Id,
+}
+
+/// The members of a call's JSON object in the order of writing, with their keys: the first is written,
+/// all are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectSpec {
-    pub(crate) name: Vec<String>,
-    pub(crate) arguments: Vec<String>,
-    /// Whether the arguments are written before the name.
-    pub(crate) arguments_first: bool,
+    pub(crate) members: Vec<(Member, Vec<String>)>,
+}
+
+impl ObjectSpec {
+    /// The member that a key names.
+    pub(crate) fn member(&self, key: &str) -> Option<Member> {
+        let named = |(_, keys): &&(Member, Vec<String>)| keys.iter().any(|known| known == key);
+        self.members.iter().find(named).map(|&(member, _)| member)
+    }
+
+    pub(crate) fn has(&self, wanted: Member) -> bool {
+        self.members.iter().any(|&(member, _)| member == wanted)
+    }
 }
 
 impl Format {
     /// The longest format file that is read.
     pub const MAX_FILE_BYTES: usize = 1 << 20;
 
-    /// A built-in format by name.
+    /// A built-in format by name, or a variant of one: `deepseek`, `deepseek:v3`.
     ///
     /// # Errors
     /// [`Error::Format`] with the nearest names, where there is none of this name.
     pub fn built_in(name: &str) -> Result<Self> {
-        let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
-            let mut known: Vec<&str> = Self::names().collect();
-            known.sort_by_key(|known| distance(known, name));
-            known.truncate(3);
-            let known = known.join("`, `");
-            let mut problem =
-                format!("there is no built-in format of this name; near it: `{known}`");
-            if name.contains(['/', '\\', '.']) {
-                problem.push_str("; a file is read by `Format.load`");
-            }
-            return Err(Error::Format { file: name.into(), key: String::new(), problem });
+        let (base, variant) = match name.split_once(':') {
+            Some((base, variant)) => (base, Some(variant)),
+            None => (name, None),
         };
-        Self::parse(name, text)
+        let file = BUILT_IN.iter().find(|(known, _)| *known == base);
+        if let Some((_, text)) = file
+            && Self::names().any(|known| known == name)
+        {
+            return Self::parse_variant(name, text, variant);
+        }
+        let mut known: Vec<&str> = Self::names().collect();
+        known.sort_by_key(|known| distance(known, name));
+        known.truncate(3);
+        let known = known.join("`, `");
+        let mut problem = format!("there is no built-in format of this name; near it: `{known}`");
+        if name.contains(['/', '\\', '.']) {
+            problem.push_str("; a file is read by `Format.load`");
+        }
+        Err(Error::Format { file: name.into(), key: String::new(), problem })
     }
 
-    /// The names of the built-in formats.
+    /// The names of the built-in formats, and of their variants after a colon.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        BUILT_IN.iter().map(|(name, _)| *name)
+        NAMES.iter().map(String::as_str)
     }
 
     /// Reads a format file. `file` is what errors call it.
@@ -150,6 +239,15 @@ impl Format {
     /// # Errors
     /// [`Error::Format`] with the key and what was expected.
     pub fn parse(file: &str, text: &str) -> Result<Self> {
+        Self::parse_variant(file, text, None)
+    }
+
+    /// Reads one of the variants that a format file offers: the file with the keys of its table
+    /// `[variant.X]` in place of its own.
+    ///
+    /// # Errors
+    /// [`Error::Format`] with the key and what was expected.
+    pub fn parse_variant(file: &str, text: &str, variant: Option<&str>) -> Result<Self> {
         let error = |key: &str, problem: String| Error::Format {
             file: file.into(),
             key: key.into(),
@@ -160,27 +258,29 @@ impl Format {
             let problem = format!("is longer than {limit} bytes, the most that is read");
             return Err(error("", problem));
         }
-        let on_line = |e: &toml::de::Error| {
-            let at = e.span().unwrap_or_default().start.min(text.len());
-            let line = text[..at].matches('\n').count() + 1;
-            format!("on line {line}: {}", e.message())
-        };
-        let toml = toml::Deserializer::parse(text)
-            .map_err(|e| error(key_of_line(text, e.span()), on_line(&e)))?;
-        let parsed: File = serde_path_to_error::deserialize(toml).map_err(|e| {
-            // The path ends at the table where a key is missing.
-            let missing = e.inner().message().strip_prefix("missing field `");
-            let path = e.path().to_string();
-            let key = match missing.and_then(|rest| rest.split('`').next()) {
-                Some(name) if path == "." => name.to_owned(),
-                Some(name) => format!("{path}.{name}"),
-                None => path,
-            };
-            error(&key, on_line(e.inner()))
-        })?;
-        let spec =
+        let parsed = variant::read(text, variant).map_err(|e| error(&e.key, e.problem))?;
+        let mut spec =
             Spec::new(text, parsed).map_err(|Wrong { key, problem }| error(&key, problem))?;
+        if let Some(variant) = variant {
+            spec.name = format!("{}:{variant}", spec.name);
+            spec.variant = Some(variant.to_owned());
+        }
         Ok(Self { spec: Arc::new(spec) })
+    }
+
+    /// The names of the variants that a format file offers.
+    pub fn variants(text: &str) -> Vec<String> {
+        variant::names(text)
+    }
+
+    /// Which variant of its file it is.
+    pub fn variant(&self) -> Option<&str> {
+        self.spec.variant.as_deref()
+    }
+
+    /// The kinds of vocabulary that it is made for, in words.
+    pub fn vocabulary(&self) -> &str {
+        &self.spec.vocabulary
     }
 
     /// The format's name.
@@ -205,21 +305,100 @@ impl Format {
 
     /// What a conversation loses on a round trip, computed from the table: a sentence each.
     pub fn losses(&self) -> Vec<&'static str> {
+        let spec = &*self.spec;
         let mut losses = vec!["content given as parts: comes back joined"];
-        if !self.spec.calls.is_empty() {
+        let filters = |wanted: Filter| {
+            let of = |row: &RowSpec| {
+                row.pieces.iter().any(|p| matches!(p, Piece::Field(_, f) if *f == wanted))
+            };
+            spec.rows.iter().any(of)
+        };
+        if filters(Filter::Trim) || filters(Filter::TrimEnd) {
+            losses.push("white space around content, where the rows trim it");
+        }
+        if spec.default_system.is_some() {
+            losses.push("that there was no system message: the default one comes back");
+        }
+        if spec.folds_system {
+            losses.push("a system message: comes back as the beginning of the user's");
+        }
+        if spec.calls.iter().any(|call| matches!(call.body, CallBodySpec::Object(_))) {
             losses.push(
                 "arguments: without the white space around them, as JSON text if given as a dict",
             );
+        }
+        if spec.calls.iter().any(|call| matches!(call.body, CallBodySpec::Pairs(_))) {
+            losses.push("arguments: their spelling, they come back as `json.dumps` writes them");
+        }
+        if !spec.calls.is_empty() && !self.writes_ids() {
             losses.push("call ids: numbered `call_0…` in order, results answer calls in order");
+        }
+        if spec.calls.iter().any(|call| self.is_named(&call.kind, Role::Tool)) {
             losses.push("a result's name: it takes the kind of the call that it answers");
         }
-        if self.spec.calls.is_empty() && self.has_role(Role::Tool) {
+        if self.has_role(Role::Tool) && spec.calls.is_empty() {
             losses.push("the call that a result answers: its `tool_call_id`");
         }
-        if self.spec.tools.is_some() {
+        if spec.tools.is_some() {
             losses.push("`tools`: come back as the system message that declares them");
         }
         losses
+    }
+
+    /// Whether the ids of calls are written.
+    pub(crate) fn writes_ids(&self) -> bool {
+        let writes =
+            |call: &CallSpec| matches!(&call.body, CallBodySpec::Object(o) if o.has(Member::Id));
+        self.spec.calls.iter().any(writes)
+    }
+
+    pub(crate) fn append(&self) -> &[String] {
+        &self.spec.append
+    }
+
+    pub(crate) fn silent(&self) -> &[String] {
+        &self.spec.silent
+    }
+
+    pub(crate) fn markers(&self) -> &[String] {
+        &self.spec.markers
+    }
+
+    pub(crate) fn stop(&self) -> &[String] {
+        &self.spec.stop
+    }
+
+    pub(crate) fn order(&self) -> Order {
+        self.spec.order
+    }
+
+    pub(crate) fn always_prompts(&self) -> bool {
+        self.spec.always_prompts
+    }
+
+    pub(crate) fn system_place(&self) -> SystemPlace {
+        self.spec.system_place
+    }
+
+    pub(crate) fn default_system(&self) -> Option<&str> {
+        self.spec.default_system.as_deref()
+    }
+
+    pub(crate) fn folds_system(&self) -> bool {
+        self.spec.folds_system
+    }
+
+    pub(crate) fn list(&self) -> Option<&ListSpec> {
+        self.spec.list.as_ref()
+    }
+
+    pub(crate) fn tools_place(&self) -> Option<ToolsPlace> {
+        self.spec.tools.as_ref().map(|tools| tools.place)
+    }
+
+    /// The texts around the tools that are read as content with them.
+    pub(crate) fn tools_frame(&self) -> (&str, &str) {
+        self.spec.tools.as_ref().map_or(("", ""), |tools| (&*tools.frame.0, &*tools.frame.1))
     }
 
     pub(crate) fn control(&self) -> &[(String, Vec<String>)] {
@@ -257,7 +436,9 @@ impl Format {
     }
 
     fn has_role(&self, role: Role) -> bool {
-        self.spec.rows.iter().any(|row| row.role == role)
+        let in_user =
+            matches!(self.spec.system_place, SystemPlace::FirstUser | SystemPlace::LastUser);
+        self.spec.rows.iter().any(|row| row.role == role) || (in_user && role == Role::System)
     }
 
     pub(crate) fn role_names(&self) -> Vec<&str> {
@@ -291,14 +472,14 @@ impl Format {
     /// The kind of a result that answers no call.
     pub(crate) fn default_kind(&self) -> Option<&str> {
         self.names_of(Role::Tool).into_iter().find(|name| {
-            self.spec.calls.iter().any(|call| call.kind == *name && call.object.is_some())
+            self.spec.calls.iter().any(|call| call.kind == *name && !call.body.is_code())
         })
     }
 
     /// How a call of this body is written.
     pub(crate) fn call_spec(&self, body: &CallBody) -> Option<&CallSpec> {
-        let is_function = matches!(body, CallBody::Function { .. });
-        self.spec.calls.iter().find(|call| call.object.is_some() == is_function)
+        let is_code = matches!(body, CallBody::Code { .. });
+        self.spec.calls.iter().find(|call| call.body.is_code() == is_code)
     }
 
     pub(crate) fn has_tools(&self) -> bool {
@@ -320,6 +501,7 @@ impl Format {
         let mut out = String::new();
         match layout.unwrap_or(ToolsLayout::Indent) {
             ToolsLayout::Indent => json::write_list(tools, Layout::Indent, "tools", &mut out)?,
+            ToolsLayout::List => json::write_list(tools, Layout::Line, "tools", &mut out)?,
             ToolsLayout::Line(between) => {
                 for (i, tool) in tools.iter().enumerate() {
                     if i > 0 {
@@ -337,16 +519,6 @@ impl fmt::Debug for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Format").field("name", &self.name()).finish_non_exhaustive()
     }
-}
-
-/// The key, or the table, of the line where TOML itself is wrong; empty where there is none.
-fn key_of_line(text: &str, span: Option<std::ops::Range<usize>>) -> &str {
-    let at = span.unwrap_or_default().start.min(text.len());
-    let begin = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
-    let word = text[begin..].split(['=', ']', '\n']).next().unwrap_or_default();
-    let key = word.trim_start_matches('[').trim();
-    let is_key = key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
-    if is_key { key } else { "" }
 }
 
 /// The edit distance of two short words, for suggestions.

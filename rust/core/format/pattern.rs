@@ -21,6 +21,53 @@ pub(crate) enum Field {
     Language,
     /// The source of a code call.
     Source,
+    /// A system message that stands in a user's turn.
+    System,
+    /// The arguments of one call as pairs of key and value.
+    Arguments,
+    /// The id of the call that a result answers, a header word.
+    Id,
+}
+
+/// What is done to a field's text before it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) enum Filter {
+    /// It is written as it is.
+    #[default]
+    None,
+    /// Without white space at both ends.
+    Trim,
+    /// Without white space at its end.
+    TrimEnd,
+    /// As JSON: objects, lists, numbers and words of JSON as they are, other text as a JSON string.
+    Value,
+}
+
+impl Filter {
+    const ALL: [(&'static str, Self); 3] =
+        [("trim", Self::Trim), ("trim_end", Self::TrimEnd), ("value", Self::Value)];
+
+    fn parse(word: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|(name, _)| *name == word);
+        known.map(|&(_, filter)| filter).ok_or_else(|| {
+            let known: Vec<&str> = Self::ALL.iter().map(|(name, _)| *name).collect();
+            format!("has an unknown filter `{word}`, expected one of `{}`", known.join("`, `"))
+        })
+    }
+
+    /// The text without the white space that is not written.
+    pub(crate) fn trim(self, text: &str) -> &str {
+        match self {
+            Self::Trim => text.trim_matches(is_template_space),
+            Self::TrimEnd => text.trim_end_matches(is_template_space),
+            Self::None | Self::Value => text,
+        }
+    }
+}
+
+/// White space as templates strip it: Unicode's, and the four separators that Python counts to it.
+fn is_template_space(c: char) -> bool {
+    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
 /// What a field may hold, and so how its end is found.
@@ -32,12 +79,14 @@ pub(crate) enum Grammar {
     Word,
     /// A JSON object.
     Object,
+    /// Pairs of key and value.
+    Pairs,
     /// A list of call items.
     Items,
 }
 
 impl Field {
-    const ALL: [(&'static str, Self, Grammar); 7] = [
+    const ALL: [(&'static str, Self, Grammar); 10] = [
         ("content", Self::Content, Grammar::Text),
         ("name", Self::Name, Grammar::Word),
         ("calls", Self::Calls, Grammar::Items),
@@ -45,6 +94,9 @@ impl Field {
         ("call", Self::Call, Grammar::Object),
         ("language", Self::Language, Grammar::Word),
         ("source", Self::Source, Grammar::Text),
+        ("system", Self::System, Grammar::Text),
+        ("arguments", Self::Arguments, Grammar::Pairs),
+        ("id", Self::Id, Grammar::Word),
     ];
 
     fn parse(word: &str) -> Option<Self> {
@@ -86,8 +138,8 @@ pub(crate) enum Piece {
     Control(Vec<String>),
     /// Ordinary text.
     Literal(String),
-    /// `{field}`
-    Field(Field),
+    /// `{field}`, `{field:filter}`
+    Field(Field, Filter),
     /// `{?field:…?}`: the next `len` pieces, if the field is present.
     Guard {
         /// The field asked about.
@@ -170,11 +222,20 @@ fn hole(rest: &str) -> Result<Option<(Piece, &str)>, String> {
     let piece = match inside {
         "~" => Piece::Space,
         "/" => Piece::Cut,
-        _ if is_name(inside, |b| b.is_ascii_lowercase()) => Piece::Field(field(inside)?),
+        _ if is_name(inside, |b| b.is_ascii_lowercase()) => {
+            Piece::Field(field(inside)?, Filter::None)
+        }
         _ if inside.split('|').all(|word| is_name(word, |b| b.is_ascii_uppercase())) => {
             Piece::Control(inside.split('|').map(str::to_owned).collect())
         }
-        _ => return Ok(None),
+        _ => match inside.split_once(':') {
+            Some((word, filter))
+                if [word, filter].iter().all(|w| is_name(w, |b| b.is_ascii_lowercase())) =>
+            {
+                Piece::Field(field(word)?, Filter::parse(filter)?)
+            }
+            _ => return Ok(None),
+        },
     };
     Ok(Some((piece, after)))
 }
@@ -206,17 +267,17 @@ mod tests {
 
     #[test]
     fn a_pattern_with_every_form() {
-        let pieces = parse("{A|B}x{?name: n={name}?}{~}\n{/}{content}").unwrap();
+        let pieces = parse("{A|B}x{?name: n={name}?}{~}\n{/}{content:trim}").unwrap();
         let expected = [
             Piece::Control(vec!["A".into(), "B".into()]),
             literal("x"),
             Piece::Guard { field: Field::Name, len: 2 },
             literal(" n="),
-            Piece::Field(Field::Name),
+            Piece::Field(Field::Name, Filter::None),
             Piece::Space,
             literal("\n"),
             Piece::Cut,
-            Piece::Field(Field::Content),
+            Piece::Field(Field::Content, Filter::Trim),
         ];
         assert_eq!(pieces, expected);
     }
@@ -239,6 +300,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (pattern, problem) in [
             ("{contnet}", "unknown field `{contnet}`"),
+            ("{content:tirm}", "unknown filter `tirm`"),
             ("{?nmae:x?}", "unknown field `{nmae}`"),
             ("{?name:x", "without its `?}`"),
             ("x?}", "without a guard"),

@@ -1,12 +1,16 @@
 //! What patterns must be so that what they write can be read back, by one reader and in one way.
 //!
-//! A row is a *head*, one field for text, and a *tail*. The head is what tells rows apart, so two heads
-//! may never both fit: that is decided here by walking them side by side over everything both can read.
+//! A row is a *head*, a field for text, and what ends that; it may have a second text after it. The head
+//! is what tells rows apart, so two heads may never both fit: that is decided here by walking them side by
+//! side over everything both can read.
 
 use hashbrown::HashSet;
 
+use super::file::{Order, SystemPlace};
 use super::load::{Checked, wrong};
-use super::pattern::{Field, Grammar, Piece, is_white, is_word_byte};
+use super::pattern::{Field, Filter, Grammar, Piece, is_white, is_word_byte};
+use super::{CallBodySpec, CallSpec, Guarantee, ListSpec, RowSpec};
+use crate::message::Role;
 use crate::render::MAX_WORD_BYTES;
 use crate::stream::HEAD_LIMIT;
 
@@ -19,130 +23,250 @@ const MAX_GUARDS: usize = 3;
 /// The longest literal between a field and what closes it.
 const MAX_SUFFIX_BYTES: usize = 1024;
 
-/// Checks one row or one way to write a call.
+/// What the rules look at together.
+pub(super) struct Table<'a> {
+    pub(super) guarantee: Guarantee,
+    pub(super) order: Order,
+    pub(super) system: SystemPlace,
+    pub(super) folds_system: bool,
+    pub(super) rows: &'a [RowSpec],
+    pub(super) calls: &'a [CallSpec],
+    pub(super) list: Option<&'a ListSpec>,
+    pub(super) prompt: &'a [Piece],
+}
+
+/// Whether a piece is a field whose end is found by what follows it, or by its own grammar.
+pub(super) fn is_text(piece: &Piece) -> bool {
+    matches!(piece, Piece::Field(field, _)
+        if matches!(field.grammar(), Grammar::Text | Grammar::Object | Grammar::Pairs))
+}
+
+/// Whether a field ends by itself, as JSON does.
+fn ends_itself(piece: &Piece) -> bool {
+    matches!(piece, Piece::Field(field, filter)
+        if matches!(field.grammar(), Grammar::Object | Grammar::Pairs) || *filter == Filter::Value)
+}
+
+pub(super) fn has_field(pieces: &[Piece], wanted: Field) -> bool {
+    pieces.iter().any(|piece| matches!(piece, Piece::Field(field, _) if *field == wanted))
+}
+
+/// Whether a row is written by its calls alone.
+pub(super) fn is_calls_only(pieces: &[Piece]) -> bool {
+    matches!(pieces.first(), Some(Piece::Field(Field::Calls, _)))
+}
+
+/// Whether the first thing that is read of a row is text. White space before a control token is not.
+pub(super) fn begins_with_text(pieces: &[Piece]) -> bool {
+    let mut pieces = pieces.iter().filter(|piece| **piece != Piece::Cut);
+    match pieces.next() {
+        Some(Piece::Control(_)) => false,
+        Some(Piece::Literal(text)) if is_white(text) => {
+            !matches!(pieces.next(), Some(Piece::Control(_)))
+        }
+        _ => true,
+    }
+}
+
+/// What stands before the first text of a row.
+pub(super) fn head(pieces: &[Piece]) -> &[Piece] {
+    let at = pieces.iter().position(is_text).unwrap_or(pieces.len());
+    // A guard around the text is part of what tells how the text begins.
+    &pieces[..at]
+}
+
+/// The pieces of a row as they are read: a system text that is folded into the user's is content.
+pub(super) fn as_read(pieces: &[Piece], folds_system: bool) -> Vec<Piece> {
+    let mut read = Vec::with_capacity(pieces.len());
+    let mut at = 0;
+    if let [Piece::Literal(text), Piece::Control(_), ..] = pieces
+        && is_white(text)
+    {
+        // Between turns white space is scaffolding.
+        at = 1;
+    }
+    while let Some(piece) = pieces.get(at) {
+        at += 1;
+        match piece {
+            Piece::Guard { field: Field::System, len } if folds_system => at += len,
+            piece => read.push(piece.clone()),
+        }
+    }
+    read
+}
+
+/// Checks the shape of one row by itself.
 pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
+    check_pieces(key, pieces)?;
+    if is_calls_only(pieces) {
+        let rest = &pieces[1..];
+        return check_after_text(key, rest, false);
+    }
+    if !has_field(pieces, Field::Content) && !has_field(pieces, Field::Tools) {
+        return wrong(key, "has no field for text");
+    }
+    let texts: Vec<usize> = (0..pieces.len()).filter(|&at| is_text(&pieces[at])).collect();
+    if texts.len() > 2 {
+        return wrong(key, "has more than two fields for text, expected two at most");
+    }
+    check_head(key, head(pieces), texts.first().map(|&at| &pieces[at]))?;
+    if let [first, second] = texts[..] {
+        check_between(key, &pieces[first + 1..second])?;
+    }
+    let Some(&last) = texts.last() else { return Ok(()) };
+    let mut rest = &pieces[last + 1..];
+    if ends_itself(&pieces[last]) {
+        // What comes after a value is read like a head: literals and words up to a control token.
+        let words = rest.iter().position(|piece| matches!(piece, Piece::Control(_)));
+        let (before, after) = rest.split_at(words.unwrap_or(rest.len()));
+        check_words(key, before)?;
+        rest = after;
+    }
+    check_after_text(key, rest, true)
+}
+
+fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
     if pieces.len() > MAX_PIECES {
         return wrong(key, format!("has {} pieces, expected at most {MAX_PIECES}", pieces.len()));
     }
-    if !matches!(pieces.first(), Some(Piece::Control(_))) {
-        return wrong(key, "does not begin with a control token");
-    }
-    let texts = pieces.iter().filter(|piece| is_text(piece)).count();
-    match texts {
-        0 => return wrong(key, "has no field for text"),
-        1 => {}
-        _ => {
-            return wrong(key, "has two fields for text, which is not implemented; expected one");
-        }
-    }
     for (at, piece) in pieces.iter().enumerate() {
-        if let Piece::Field(field) = piece
-            && pieces[..at].contains(piece)
+        if let Piece::Field(field, _) = piece
+            && has_field(&pieces[..at], *field)
         {
             return wrong(key, format!("has `{{{}}}` twice", field.name()));
         }
+        if *piece == Piece::Space && pieces.get(at + 1) == Some(&Piece::Space) {
+            return wrong(key, "has `{~}` twice in a row");
+        }
+        if let Piece::Guard { field, len } = piece {
+            let inside = pieces.get(at + 1..=at + len).unwrap_or_default();
+            let is_plain = |piece: &Piece| match piece {
+                Piece::Literal(_) => true,
+                Piece::Field(inner, _) => inner == field,
+                _ => false,
+            };
+            if !has_field(inside, *field) || !inside.iter().all(is_plain) {
+                let name = field.name();
+                let problem = format!("has a guard of `{name}` that holds more or less than it");
+                return wrong(key, problem);
+            }
+        }
     }
-    let (head, rest) = pieces.split_at(head_len(pieces));
-    let Some((text, tail)) = rest.split_first() else { return Ok(()) };
-    check_head(key, head, text)?;
-    check_tail(key, text, tail)
+    let guards = pieces.iter().filter(|piece| matches!(piece, Piece::Guard { .. })).count();
+    if guards > MAX_GUARDS {
+        return wrong(key, format!("has {guards} guards, expected at most {MAX_GUARDS}"));
+    }
+    Ok(())
 }
 
-fn is_text(piece: &Piece) -> bool {
-    matches!(piece, Piece::Field(field)
-        if matches!(field.grammar(), Grammar::Text | Grammar::Object))
-}
-
-fn head_len(pieces: &[Piece]) -> usize {
-    pieces.iter().position(is_text).unwrap_or(pieces.len())
+fn check_words(key: &str, pieces: &[Piece]) -> Checked<()> {
+    for piece in pieces {
+        match piece {
+            Piece::Literal(_) | Piece::Space => {}
+            Piece::Field(field, _) if field.grammar() == Grammar::Word => {}
+            _ => return wrong(key, "has more than literals and words after its value"),
+        }
+    }
+    Ok(())
 }
 
 /// Before the text: literals, control tokens, header words; words may be guarded.
-fn check_head(key: &str, head: &[Piece], text: &Piece) -> Checked<()> {
-    if head[1..].contains(&head[0]) {
+fn check_head(key: &str, head: &[Piece], text: Option<&Piece>) -> Checked<()> {
+    if let Some(first @ Piece::Control(_)) = head.first()
+        && head[1..].contains(first)
+    {
         return wrong(key, "has the token that opens it a second time before its text");
     }
     let mut bytes = 0;
-    let mut guards = 0;
-    for (at, piece) in head.iter().enumerate() {
+    for piece in head {
         match piece {
             Piece::Literal(text) => bytes += text.len(),
-            Piece::Field(field) if field.grammar() == Grammar::Word => bytes += MAX_WORD_BYTES,
-            Piece::Field(field) => {
+            Piece::Field(field, _) if field.grammar() == Grammar::Word => bytes += MAX_WORD_BYTES,
+            Piece::Field(field, _) => {
                 return wrong(key, format!("has `{{{}}}` before its text", field.name()));
             }
-            Piece::Guard { field, len } => {
-                guards += 1;
-                let inside = head.get(at + 1..=at + len).unwrap_or_default();
-                let is_plain = |piece: &Piece| match piece {
-                    Piece::Literal(_) => true,
-                    piece => *piece == Piece::Field(*field),
-                };
-                if !inside.contains(&Piece::Field(*field)) || !inside.iter().all(is_plain) {
-                    let name = field.name();
-                    let problem =
-                        format!("has a guard of `{name}` that holds more or less than it");
-                    return wrong(key, problem);
-                }
+            Piece::Guard { field, .. } if field.grammar() != Grammar::Word => {
+                let name = field.name();
+                return wrong(key, format!("has a guard of `{name}` before its first text"));
             }
-            Piece::Space if head.get(at + 1) == Some(&Piece::Space) => {
-                return wrong(key, "has `{~}` twice in a row");
-            }
-            Piece::Control(_) | Piece::Space | Piece::Cut => {}
+            Piece::Guard { .. } | Piece::Control(_) | Piece::Space | Piece::Cut => {}
         }
     }
-    if guards > MAX_GUARDS {
-        return wrong(key, format!("has {guards} guards, expected at most {MAX_GUARDS}"));
+    let after_cut = head.windows(2).find_map(|pair| match pair {
+        [Piece::Cut, Piece::Literal(text)] => Some(text),
+        _ => None,
+    });
+    if after_cut.is_some_and(|text| text.starts_with(|c: char| c.is_ascii_whitespace())) {
+        return wrong(key, "has white space after `{/}`: where that begins would be unclear");
     }
     if bytes > HEAD_LIMIT {
         let problem = format!("needs {bytes} bytes before its text, expected at most {HEAD_LIMIT}");
         return wrong(key, problem);
     }
-    let is_free = matches!(text, Piece::Field(field) if field.grammar() == Grammar::Text);
+    let is_free = text.is_some_and(|text| !ends_itself(text));
     if is_free && head.last() == Some(&Piece::Space) {
         return wrong(key, "has `{~}` beside a field for text: where that begins would be unclear");
     }
     Ok(())
 }
 
-/// After the text: calls, a literal, white space, a control token, and white space.
-fn check_tail(key: &str, text: &Piece, tail: &[Piece]) -> Checked<()> {
+/// Between two texts: a literal that is no white space, and the guard of the second.
+fn check_between(key: &str, between: &[Piece]) -> Checked<()> {
+    let literal = match between {
+        [Piece::Literal(literal)]
+        | [Piece::Literal(literal), Piece::Guard { .. }]
+        | [Piece::Literal(literal), Piece::Guard { .. }, Piece::Literal(_)] => literal,
+        _ => {
+            return wrong(key, "has two fields for text without a literal between them");
+        }
+    };
+    if literal.len() > MAX_SUFFIX_BYTES {
+        let problem = format!("has over {MAX_SUFFIX_BYTES} bytes of literal after its text");
+        return wrong(key, problem);
+    }
+    Ok(())
+}
+
+/// After the last text: calls, a literal, white space, and a control token with white space after it, or
+/// the end of the row.
+fn check_after_text(key: &str, tail: &[Piece], free: bool) -> Checked<()> {
     let mut rest = tail;
-    let has_calls = rest.first() == Some(&Piece::Guard { field: Field::Calls, len: 1 });
+    let has_calls = matches!(rest.first(), Some(Piece::Guard { field: Field::Calls, .. }));
     if has_calls {
-        if rest.get(1) != Some(&Piece::Field(Field::Calls)) {
+        if !matches!(rest.get(1), Some(Piece::Field(Field::Calls, _)))
+            || !matches!(rest.first(), Some(Piece::Guard { len: 1, .. }))
+        {
             return wrong(key, "has a guard of `calls` that holds more or less than it");
         }
         rest = &rest[2..];
     }
+    let is_free = free && !has_calls;
+    let mut white = false;
     if let Some((Piece::Literal(suffix), after)) = rest.split_first() {
         if suffix.len() > MAX_SUFFIX_BYTES {
             let problem = format!("has over {MAX_SUFFIX_BYTES} bytes of literal after its text");
             return wrong(key, problem);
         }
-        let is_object = *text == Piece::Field(Field::Call);
-        if (has_calls || is_object) && !is_white(suffix) {
+        if !is_free && !is_white(suffix) {
             return wrong(key, "has a literal between its calls and its end, expected white space");
         }
+        white = suffix.ends_with(|c: char| c.is_ascii_whitespace());
         rest = after;
-    } else if rest.first() == Some(&Piece::Space)
-        && !has_calls
-        && *text != Piece::Field(Field::Call)
-    {
+    } else if rest.first() == Some(&Piece::Space) && is_free {
         return wrong(key, "has `{~}` beside a field for text: where that ends would be unclear");
     }
     if let Some((Piece::Space, after)) = rest.split_first() {
-        let suffix = tail.len() - rest.len();
-        if let Some(Piece::Literal(suffix)) = suffix.checked_sub(1).and_then(|at| tail.get(at))
-            && suffix.ends_with(|c: char| c.is_ascii_whitespace())
-            && *text != Piece::Field(Field::Call)
-        {
+        if white && is_free {
             return wrong(key, "has white space before `{~}`: where that begins would be unclear");
         }
         rest = after;
     }
-    let Some((Piece::Control(_), after)) = rest.split_first() else {
-        return wrong(key, "has no control token after its text, or something else before it");
+    let after = match rest.split_first() {
+        None => return Ok(()),
+        Some((Piece::Control(_), after)) => after,
+        Some(_) => {
+            return wrong(key, "has no control token after its text, or something else before it");
+        }
     };
     let is_scaffold = |piece: &Piece| match piece {
         Piece::Literal(text) => is_white(text),
@@ -154,45 +278,260 @@ fn check_tail(key: &str, text: &Piece, tail: &[Piece]) -> Checked<()> {
     Ok(())
 }
 
-/// Whether one of `names` opens a turn or a call.
-fn opens(names: &[String], openers: &[&Piece]) -> bool {
-    openers.iter().any(|opener| {
-        matches!(opener, Piece::Control(open) if open.iter().any(|name| names.contains(name)))
-    })
+/// Checks one way to write a call.
+pub(super) fn check_item(
+    key: &str,
+    pieces: &[Piece],
+    body: &CallBodySpec,
+    in_list: bool,
+) -> Checked<()> {
+    check_pieces(key, pieces)?;
+    let field = match body {
+        CallBodySpec::Object(_) => Field::Call,
+        CallBodySpec::Pairs(_) => Field::Arguments,
+        CallBodySpec::Code => Field::Source,
+    };
+    if !has_field(pieces, field) {
+        return wrong(key, format!("has no field `{{{}}}`", field.name()));
+    }
+    if matches!(body, CallBodySpec::Pairs(_)) && !has_field(head(pieces), Field::Name) {
+        return wrong(key, "has no `{name}` before its arguments");
+    }
+    if in_list {
+        let is_object = matches!(pieces, [Piece::Field(Field::Call, _)]);
+        if !is_object {
+            return wrong(key, "stands in a list, expected `{call}` alone");
+        }
+        return Ok(());
+    }
+    if !matches!(pieces.first(), Some(Piece::Control(_))) {
+        return wrong(key, "does not begin with a control token");
+    }
+    let head = head(pieces);
+    let Some((text, tail)) = pieces[head.len()..].split_first() else { return Ok(()) };
+    check_head(key, head, Some(text))?;
+    if matches!(body, CallBodySpec::Pairs(_)) {
+        let [Piece::Literal(close), rest @ ..] = tail else {
+            return wrong(key, "has no `)` after its arguments");
+        };
+        if !close.starts_with(')') {
+            return wrong(key, "has no `)` after its arguments");
+        }
+        return check_after_text(key, rest, true);
+    }
+    check_after_text(key, tail, *body == CallBodySpec::Code)
 }
 
-/// Checks that what closes the text of a row opens nothing.
-pub(super) fn check_closers(key: &str, pieces: &[Piece], openers: &[&Piece]) -> Checked<()> {
-    for piece in &pieces[head_len(pieces)..] {
-        if let Piece::Control(names) = piece
-            && opens(names, openers)
+/// Checks the rows and calls together.
+pub(super) fn check(table: &Table<'_>) -> Checked<()> {
+    check_decidable(table)?;
+    check_text_rows(table)?;
+    check_openers(table)?;
+    check_prompt(table)
+}
+
+/// What is read at a place, with its key: rows first, in their order, then the ways to write a call.
+fn heads<'a>(table: &'a Table<'_>) -> (Vec<(String, Vec<Piece>)>, Vec<(String, Vec<Piece>)>) {
+    let rows = table
+        .rows
+        .iter()
+        .filter(|row| !is_calls_only(&row.pieces))
+        .map(|row| (row.key.clone(), as_read(&row.pieces, table.folds_system)))
+        .collect();
+    let items = table.calls.iter().flat_map(|call| {
+        call.items
+            .iter()
+            .map(|item| (format!("call.{}.item", call.kind), item_as_read(item, table)))
+    });
+    (rows, items.collect())
+}
+
+fn item_as_read(item: &[Piece], table: &Table<'_>) -> Vec<Piece> {
+    let open = table.list.map_or(&[][..], |list| &list.open);
+    open.iter().chain(item).cloned().collect()
+}
+
+/// Checks that no two rows can be read as each other, and none in two ways.
+fn check_decidable(table: &Table<'_>) -> Checked<()> {
+    let (rows, items) = heads(table);
+    let is_text_format = table.guarantee == Guarantee::Text;
+    for (at, (key, pieces)) in rows.iter().enumerate() {
+        check_ways(key, pieces)?;
+        let field_first = head(pieces).iter().all(|piece| *piece == Piece::Cut);
+        for (other_key, other) in &rows[..at] {
+            if field_first || head(other).iter().all(|piece| *piece == Piece::Cut) {
+                // Tried when all others have failed; that there is one only is checked elsewhere.
+                continue;
+            }
+            if meets(pieces, other) && !(is_text_format && extends(other, pieces)) {
+                let problem = format!("can be read as `{other_key}`: they could not be told apart");
+                return wrong(key, problem);
+            }
+        }
+    }
+    for (at, (key, item)) in items.iter().enumerate() {
+        check_ways(key, item)?;
+        if let Some((other, _)) = rows.iter().find(|(_, row)| meets(item, row)) {
+            let problem = format!("can be read as `{other}`: they could not be told apart");
+            return wrong(key, problem);
+        }
+        // What is written must not be read by a way that is tried before it. Where a name stands, a
+        // literal of another way is a name that no function can have.
+        let is_written = items[..at].iter().all(|(before, _)| before != key);
+        let other = items[..at].iter().find(|(_, other)| {
+            meets(item, other) && !(has_field(item, Field::Name) && !has_field(other, Field::Name))
+        });
+        if let Some((other, _)) = other
+            && is_written
         {
-            return wrong(key, "is closed by a token that opens a turn or a call");
+            let problem = format!("can be read as `{other}`: they could not be told apart");
+            return wrong(key, problem);
         }
     }
     Ok(())
 }
 
-/// Checks that no token opens both a turn and a call.
-pub(super) fn check_call_opener(key: &str, item: &[Piece], turns: &[&Piece]) -> Checked<()> {
-    match item.first() {
-        Some(Piece::Control(names)) if opens(names, turns) => {
-            wrong(key, "begins with a token that opens a turn")
+/// Whether the head of `longer` begins with all of that of `shorter`, and goes on in plain text.
+fn extends(longer: &[Piece], shorter: &[Piece]) -> bool {
+    let (longer, shorter) = (head(longer), head(shorter));
+    let (Some((last, before)), Some((other, same))) = (shorter.split_last(), longer.split_last())
+    else {
+        return false;
+    };
+    before == same
+        && matches!((last, other), (Piece::Literal(a), Piece::Literal(b)) if b.starts_with(&**a))
+}
+
+/// Rows that begin with text: where they may stand, and that what comes before them ends.
+fn check_text_rows(table: &Table<'_>) -> Checked<()> {
+    let mut text_rows: Vec<&RowSpec> = Vec::new();
+    for row in table.rows {
+        if is_calls_only(&row.pieces) || !begins_with_text(&row.pieces) {
+            continue;
         }
-        _ => Ok(()),
+        let is_first = row.role == Role::System && table.system == SystemPlace::First;
+        let is_answer = row.role == Role::Assistant && table.order == Order::Alternate;
+        if is_first {
+            continue;
+        }
+        if table.guarantee == Guarantee::Ids && !is_answer {
+            return wrong(&row.key, "begins with text, expected a control token");
+        }
+        let same = text_rows.iter().find(|other| {
+            head(&other.pieces).is_empty() && head(&row.pieces).is_empty() && other.role == row.role
+        });
+        if let Some(other) = same {
+            let problem = format!("can be read as `{}`: they could not be told apart", other.key);
+            return wrong(&row.key, problem);
+        }
+        text_rows.push(row);
+    }
+    for row in table.rows.iter().filter(|row| !is_calls_only(&row.pieces)) {
+        let read = as_read(&row.pieces, table.folds_system);
+        let texts = read.iter().filter(|piece| is_text(piece)).count();
+        if texts > 1 && table.guarantee == Guarantee::Ids {
+            let problem = "has two fields for text, which `guarantee = \"ids\"` cannot tell apart";
+            return wrong(&row.key, problem);
+        }
+        let Some(suffix) = open_suffix(&read) else { continue };
+        let next: Vec<&&RowSpec> = text_rows
+            .iter()
+            .filter(|next| table.order == Order::Free || next.role != row.role)
+            .filter(|next| {
+                table.order == Order::Free || row.role != Role::System || next.role == Role::User
+            })
+            .collect();
+        if next.is_empty() {
+            continue;
+        }
+        if table.guarantee == Guarantee::Ids {
+            return wrong(&row.key, "is not closed by a token, and what follows begins with text");
+        }
+        if is_white(&suffix)
+            && next
+                .iter()
+                .any(|next| !matches!(head(&next.pieces).first(), Some(Piece::Literal(_))))
+        {
+            return wrong(&row.key, "is closed by nothing that text could not be");
+        }
+    }
+    Ok(())
+}
+
+/// The literal at the end of a row that no control token closes.
+fn open_suffix(pieces: &[Piece]) -> Option<String> {
+    let last = pieces.iter().rposition(is_text)?;
+    let rest = &pieces[last + 1..];
+    if rest.iter().any(|piece| matches!(piece, Piece::Control(_))) {
+        return None;
+    }
+    let literals = rest.iter().filter_map(|piece| match piece {
+        Piece::Literal(text) => Some(text.as_str()),
+        _ => None,
+    });
+    Some(literals.collect())
+}
+
+/// Control tokens that open a turn or a call close none of another kind.
+fn check_openers(table: &Table<'_>) -> Checked<()> {
+    let (rows, items) = heads(table);
+    let opener = |pieces: &[Piece]| pieces.iter().find_map(control_names);
+    let openers: Vec<Vec<String>> =
+        rows.iter().chain(&items).filter_map(|(_, pieces)| opener(head(pieces))).collect();
+    let opens =
+        |names: &[String]| openers.iter().any(|open| open.iter().any(|name| names.contains(name)));
+    for (key, pieces) in rows.iter().chain(&items) {
+        let from = pieces.iter().rposition(is_text).unwrap_or(0);
+        for names in pieces[from..].iter().filter_map(control_names) {
+            if opens(&names) {
+                return wrong(key, "is closed by a token that opens a turn or a call");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn control_names(piece: &Piece) -> Option<Vec<String>> {
+    match piece {
+        Piece::Control(names) => Some(names.clone()),
+        _ => None,
     }
 }
 
-/// What stands before the text of a row.
-pub(super) fn head(pieces: &[Piece]) -> &[Piece] {
-    &pieces[..head_len(pieces)]
+/// The generation prompt is how an assistant's turn begins: some or all of what stands before its text.
+fn check_prompt(table: &Table<'_>) -> Checked<()> {
+    let fits = |pieces: &[Piece]| {
+        let mut head = head(pieces).iter().filter(|piece| **piece != Piece::Cut);
+        let mut prompt = table.prompt.iter().filter(|piece| **piece != Piece::Cut).peekable();
+        while let Some(piece) = prompt.next() {
+            match (piece, head.next()) {
+                (piece, Some(other)) if piece == other => {}
+                (Piece::Literal(a), Some(Piece::Literal(b)))
+                    if prompt.peek().is_none() && b.starts_with(&**a) => {}
+                _ => return false,
+            }
+        }
+        true
+    };
+    let assistants = table.rows.iter().filter(|row| row.role == Role::Assistant);
+    if assistants.filter(|row| !is_calls_only(&row.pieces)).any(|row| fits(&row.pieces)) {
+        return Ok(());
+    }
+    wrong("generation.prompt", "is not how an assistant row begins, up to its text")
 }
 
 /// Checks what stands around a conversation: control tokens that open nothing, and white space.
-pub(super) fn check_frame(key: &str, pieces: &[Piece], openers: &[&Piece]) -> Checked<()> {
+pub(super) fn check_frame(key: &str, pieces: &[Piece], table: &Table<'_>) -> Checked<()> {
+    let (rows, items) = heads(table);
+    let opens = |names: &[String]| {
+        rows.iter().chain(&items).any(|(_, row)| {
+            matches!(row.first(), Some(Piece::Control(open))
+                if open.iter().any(|name| names.contains(name)))
+        })
+    };
     for piece in pieces {
         match piece {
-            Piece::Control(names) if opens(names, openers) => {
+            Piece::Control(names) if opens(names) => {
                 return wrong(key, "has a token that opens a turn or a call");
             }
             Piece::Literal(text) if !is_white(text) => {
@@ -204,27 +543,16 @@ pub(super) fn check_frame(key: &str, pieces: &[Piece], openers: &[&Piece]) -> Ch
     Ok(())
 }
 
-/// Checks that no two of the rows can be read as each other, and none in two ways.
-pub(super) fn check_decidable(rows: &[(&str, &[Piece])]) -> Checked<()> {
-    for (at, (key, pieces)) in rows.iter().enumerate() {
-        check_against(key, pieces, &rows[..at])?;
-    }
-    Ok(())
-}
-
-/// Checks that what one pattern writes cannot be read by another that is tried before it.
-pub(super) fn check_against(
-    key: &str,
-    pieces: &[Piece],
-    before: &[(&str, &[Piece])],
-) -> Checked<()> {
+/// Checks that a head is read in one way: words and white space end, guards can be told.
+fn check_ways(key: &str, pieces: &[Piece]) -> Checked<()> {
     let own = ways(pieces);
-    let before_object = pieces.get(head_len(pieces)) == Some(&Piece::Field(Field::Call));
+    let text = pieces.get(head(pieces).len());
+    let before_value = text.is_some_and(ends_itself);
     for way in &own {
         for (at, step) in way.iter().enumerate().filter(|(_, step)| step.repeats) {
             let ends = match way.get(at + 1) {
                 Some(next) => !next.class.meets(&step.class),
-                None => before_object && step.class == Class::Space,
+                None => before_value && step.class == Class::Space,
             };
             if !ends {
                 return wrong(key, "has a word or `{~}` whose end could be read in two ways");
@@ -235,12 +563,14 @@ pub(super) fn check_against(
         if own[..at].iter().any(|other| both_fit(way, other)) {
             return wrong(key, "can be read in two ways, with a guard and without");
         }
-        let other = before.iter().find(|(_, other)| ways(other).iter().any(|o| both_fit(way, o)));
-        if let Some((other, _)) = other {
-            return wrong(key, format!("can be read as `{other}`: they could not be told apart"));
-        }
     }
     Ok(())
+}
+
+/// Whether something brings one of two heads to its text while it also fits the other.
+fn meets(a: &[Piece], b: &[Piece]) -> bool {
+    let (a, b) = (ways(a), ways(b));
+    a.iter().any(|way| b.iter().any(|other| both_fit(way, other)))
 }
 
 /// What a step of a head reads.
@@ -276,7 +606,7 @@ struct Step {
 /// A head as steps, once for every choice of its guards.
 fn ways(pieces: &[Piece]) -> Vec<Vec<Step>> {
     let head = head(pieces);
-    let is_object = pieces.get(head.len()) == Some(&Piece::Field(Field::Call));
+    let is_object = matches!(pieces.get(head.len()), Some(Piece::Field(Field::Call, _)));
     let mut ways = vec![Vec::new()];
     let mut at = 0;
     while let Some(piece) = head.get(at) {
@@ -310,7 +640,7 @@ fn steps(piece: &Piece) -> Vec<Step> {
     match piece {
         Piece::Control(names) => vec![one(Class::Control(names.clone()))],
         Piece::Literal(text) => text.bytes().map(|byte| one(Class::Byte(byte))).collect(),
-        Piece::Field(_) => vec![one(Class::Word), many(Class::Word)],
+        Piece::Field(..) => vec![one(Class::Word), many(Class::Word)],
         Piece::Space => vec![many(Class::Space)],
         Piece::Guard { .. } | Piece::Cut => Vec::new(),
     }

@@ -5,7 +5,7 @@
 
 use super::HEAD_LIMIT;
 use crate::format::grammar::{Grammar, Op, Rule};
-use crate::format::pattern::{Field, Grammar as FieldGrammar, is_word_byte};
+use crate::format::pattern::{Field, Grammar as FieldGrammar, is_white, is_word_byte};
 use crate::vocab::TokenId;
 
 /// One thing that a stream is made of, with its position.
@@ -25,6 +25,15 @@ pub(super) enum HeldItem {
         text: String,
         at: u32,
     },
+}
+
+impl HeldItem {
+    /// The position of the id, or of the last of several.
+    pub(super) fn at(&self) -> u32 {
+        match *self {
+            Self::Text { at, .. } | Self::Control { at, .. } | Self::Unknown { at, .. } => at,
+        }
+    }
 }
 
 /// What was read since a marker, the marker included.
@@ -58,12 +67,44 @@ impl Held {
 
     /// The positions of the first and the last id.
     pub(super) fn bounds(&self) -> (u32, u32) {
-        let at = |item: &HeldItem| match *item {
-            HeldItem::Text { at, .. }
-            | HeldItem::Control { at, .. }
-            | HeldItem::Unknown { at, .. } => at,
-        };
-        (self.items.first().map_or(0, at), self.items.last().map_or(0, at))
+        (self.items.first().map_or(0, HeldItem::at), self.items.last().map_or(0, HeldItem::at))
+    }
+
+    /// Whether what is held is just what `ops`, which hold no field, write.
+    pub(super) fn is(&self, ops: &[Op]) -> bool {
+        let mut items = self.items.iter().peekable();
+        let mut text = String::new();
+        for op in ops {
+            match op {
+                Op::Control(ids) => {
+                    let is_same = |item: &HeldItem| {
+                        matches!(item, HeldItem::Control { id, .. }
+                            if ids.iter().any(|known| known.get() == *id))
+                    };
+                    if !text.is_empty() || !items.next().is_some_and(is_same) {
+                        return false;
+                    }
+                }
+                Op::Literal(literal) => {
+                    while let Some(HeldItem::Text { text: more, .. }) =
+                        items.next_if(|item| matches!(item, HeldItem::Text { .. }))
+                    {
+                        text.push_str(more);
+                    }
+                    match text.strip_prefix(&**literal) {
+                        Some(rest) => text = rest.to_owned(),
+                        None => return false,
+                    }
+                }
+                _ => {}
+            }
+        }
+        text.is_empty() && items.next().is_none()
+    }
+
+    /// Whether nothing is held.
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
     }
 
     /// What is held from a place on.
@@ -121,7 +162,7 @@ struct Cursor {
     /// Bytes of the literal, or of the word, that have come.
     byte: usize,
     words: Vec<(Field, String)>,
-    /// Where its text begins, once it has come to it.
+    /// Where its text begins, or where it ends, once it has come to that.
     text_from: Option<Position>,
 }
 
@@ -135,6 +176,8 @@ pub(super) struct Header {
 #[derive(Debug)]
 pub(super) struct Fit {
     pub(super) rule: RuleOf,
+    /// The step at which its text begins; past the last one where it has none any more.
+    pub(super) op: usize,
     /// Where its text begins.
     pub(super) end: Position,
     words: Vec<(Field, String)>,
@@ -157,17 +200,26 @@ pub(super) enum Decision {
 }
 
 impl Header {
-    pub(super) fn of_turns(grammar: &Grammar) -> Self {
-        Self::new((0..grammar.rows.len()).map(RuleOf::Row))
+    /// Patterns from their beginning, in the order in which they are tried.
+    pub(super) fn new(grammar: &Grammar, rules: impl IntoIterator<Item = RuleOf>) -> Self {
+        let mut cursors = Vec::new();
+        for rule in rules {
+            Self::enter(grammar, rule, 0, &mut cursors);
+        }
+        Self { cursors }
     }
 
-    pub(super) fn of_items(grammar: &Grammar) -> Self {
-        Self::new((0..grammar.items.len()).map(RuleOf::Item))
+    /// One pattern, from a step on.
+    pub(super) fn within(grammar: &Grammar, rule: RuleOf, op: usize) -> Self {
+        let mut cursors = Vec::new();
+        Self::enter(grammar, rule, op, &mut cursors);
+        Self { cursors }
     }
 
-    fn new(rules: impl Iterator<Item = RuleOf>) -> Self {
-        let cursor = |rule| Cursor { rule, op: 0, byte: 0, words: Vec::new(), text_from: None };
-        Self { cursors: rules.map(cursor).collect() }
+    fn enter(grammar: &Grammar, rule: RuleOf, op: usize, cursors: &mut Vec<Cursor>) {
+        let cursor = Cursor { rule, op, byte: 0, words: Vec::new(), text_from: None };
+        let start = Position { item: 0, byte: 0 };
+        cursor.settle(&rule.rule(grammar).read, start, cursors);
     }
 
     /// Reads the item that was just added to `held` at `position`.
@@ -175,9 +227,14 @@ impl Header {
         let Some(item) = held.items.get(position.item) else { return Decision::Open };
         match item {
             HeldItem::Text { text, .. } => {
+                let before = position.item.checked_sub(1).and_then(|item| held.items.get(item));
+                let is_new_id = before.is_some_and(|before| before.at() != item.at());
                 for (byte, value) in text.bytes().enumerate() {
                     let after = Position { byte: byte + 1, ..position };
-                    self.advance(grammar, after, |cursor, op| cursor.take_byte(op, value));
+                    let begins_id = is_new_id && byte == 0;
+                    self.advance(grammar, after, |cursor, op| {
+                        cursor.take_byte(op, value, begins_id)
+                    });
                     match self.decision() {
                         Decision::Open => {}
                         decided => return decided,
@@ -202,11 +259,11 @@ impl Header {
         self.decision()
     }
 
-    fn decision(&self) -> Decision {
+    pub(super) fn decision(&self) -> Decision {
         match self.cursors.first() {
             None => Decision::None,
-            Some(Cursor { text_from: Some(end), rule, words, .. }) => {
-                Decision::Fits(Fit { rule: *rule, end: *end, words: words.clone() })
+            Some(Cursor { text_from: Some(end), rule, op, words, .. }) => {
+                Decision::Fits(Fit { rule: *rule, op: *op, end: *end, words: words.clone() })
             }
             Some(_) => Decision::Open,
         }
@@ -262,14 +319,18 @@ enum Taken {
 }
 
 impl Cursor {
-    fn take_byte(&mut self, op: &Op, value: u8) -> Taken {
+    fn take_byte(&mut self, op: &Op, value: u8, begins_id: bool) -> Taken {
         match op {
+            // A marker that was cut where no id of it ends is not the genuine one.
+            Op::Literal(text) if begins_id && text.breaks.contains(&self.byte) => Taken::No,
             Op::Literal(text) if text.as_bytes().get(self.byte) == Some(&value) => {
                 self.byte += 1;
                 if self.byte == text.len() { Taken::Ended } else { Taken::Within }
             }
             Op::Space if value.is_ascii_whitespace() => Taken::MayEnd,
-            &Op::Field(field) if field.grammar() == FieldGrammar::Word && is_word_byte(value) => {
+            &Op::Field(field, _)
+                if field.grammar() == FieldGrammar::Word && is_word_byte(value) =>
+            {
                 if self.byte == 0 {
                     self.words.push((field, String::new()));
                 }
@@ -294,23 +355,40 @@ impl Cursor {
     fn go_on(mut self, ops: &[Op], after: Position, next: &mut Vec<Self>) {
         self.op += 1;
         self.byte = 0;
+        self.settle(ops, after, next);
+    }
+
+    /// Stands at its step, and past it where it may be empty.
+    fn settle(mut self, ops: &[Op], after: Position, next: &mut Vec<Self>) {
+        let is_scaffold = |op: &Op| match op {
+            Op::Literal(text) => is_white(text),
+            op => *op == Op::Space,
+        };
+        let rest = ops.get(self.op..).unwrap_or_default();
+        if self.op > 0 && matches!(ops[self.op - 1], Op::Control(_)) && rest.iter().all(is_scaffold)
+        {
+            self.op = ops.len();
+        }
         match ops.get(self.op) {
             Some(Op::Guard { len, .. }) => {
                 let mut skipping = self.clone();
                 skipping.op += len;
-                self.go_on(ops, after, next);
+                self.clone().go_on(ops, after, next);
                 skipping.go_on(ops, after, next);
             }
             Some(Op::Space) => {
                 next.push(self.clone());
                 self.go_on(ops, after, next);
             }
-            Some(Op::Field(field)) if field.grammar() != FieldGrammar::Word => {
+            Some(Op::Field(field, _)) if field.grammar() != FieldGrammar::Word => {
                 self.text_from = Some(after);
                 next.push(self);
             }
             Some(_) => next.push(self),
-            None => {}
+            None => {
+                self.text_from = Some(after);
+                next.push(self);
+            }
         }
     }
 }

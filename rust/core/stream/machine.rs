@@ -1,16 +1,20 @@
 //! The machine itself: where the reader stands, and what each id does to it.
 
+mod actions;
 mod tentative;
+mod turns;
 
 use std::collections::VecDeque;
 
-use super::header::{Header, Held, HeldItem};
+use super::header::HeldItem;
 use super::pending::Pending;
+use super::value::ValueReader;
 use super::{FIRST, PROMPT};
-use crate::action::{CallScanner, Step};
+use crate::action::{CallScanner, PairScanner};
 use crate::codec::Codec;
 use crate::event::{ActionKind, Event, EventKind, NoticeKind, TurnReason};
-use crate::format::grammar::Row;
+use crate::format::grammar::{Closer, Row, Text};
+use crate::message::Role;
 use crate::vocab::TokenId;
 use tentative::{Phase, Tentative};
 
@@ -32,6 +36,10 @@ impl Piece<'_> {
     fn to(self, byte: usize) -> Self {
         Self { text: &self.text[..byte], ..self }
     }
+
+    fn held(self) -> HeldItem {
+        HeldItem::Text { text: self.text.to_owned(), first: self.first, at: self.at }
+    }
 }
 
 /// Where the reader stands, of what is certain.
@@ -39,13 +47,19 @@ impl Piece<'_> {
 enum Place {
     /// Between turns.
     Outside,
-    /// In the text of a turn.
+    /// In a text of a turn.
     Text,
+    /// In a text of a turn that is written as JSON.
+    Value(ValueReader),
     /// In the code of an action: which way of writing it, the language, and whether none of the code has
     /// been told.
     Source { item: usize, language: Option<String>, fresh: bool },
     /// In the JSON object of an action.
     Call { item: usize, scanner: CallScanner, name: Option<String> },
+    /// In the keyword arguments of an action.
+    Pairs { item: usize, scanner: PairScanner, name: String },
+    /// Between two actions of a list.
+    Between { item: usize },
     /// After an action, in its turn.
     AfterAction,
 }
@@ -54,6 +68,9 @@ enum Place {
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     row: usize,
+    /// Which text of the row is being read.
+    text: usize,
+    role: Role,
     actions: u32,
     /// Whether text after an action has been told.
     told: bool,
@@ -65,8 +82,14 @@ pub(super) struct Machine {
     turn: Option<Turn>,
     tentative: Option<Tentative>,
     pending: Pending,
-    /// Whether a turn has been seen: what begins a conversation comes before.
-    begun: bool,
+    /// Whose turn came last.
+    last: Option<Role>,
+    /// The prompt has opened the assistant's turn, if not all of its header: no start is told.
+    promised: bool,
+    /// Whether what is tentative goes on in the row of the open turn.
+    within: bool,
+    /// Whether the text that comes next may begin with a dummy prefix.
+    prefixed: bool,
     /// Ids before this position are in the range of some event.
     covered: u32,
     /// Where the last event began: none begins before it, nor in the prompt.
@@ -98,7 +121,10 @@ impl Machine {
             turn: None,
             tentative: None,
             pending: Pending::default(),
-            begun: false,
+            last: None,
+            promised: false,
+            within: false,
+            prefixed: false,
             covered: FIRST,
             started: FIRST,
             resumed: None,
@@ -106,8 +132,20 @@ impl Machine {
     }
 
     /// The prompt has been read: positions count from here.
-    pub(super) fn after_prompt(&mut self) {
+    pub(super) fn after_prompt(&mut self, codec: &Codec) {
         (self.started, self.covered) = (FIRST, FIRST);
+        match (&self.tentative, &self.place) {
+            (Some(Tentative { phase: Phase::Header(_), .. }), _) if self.turn.is_none() => {
+                self.promised = true;
+            }
+            // A turn that begins without a prompt.
+            (None, Place::Outside) if codec.generation_prompt().is_empty() => {
+                self.pending.clear();
+                self.promised = true;
+                self.tentative = Some(Tentative::answer(codec));
+            }
+            _ => {}
+        }
         self.resume();
     }
 
@@ -122,13 +160,14 @@ impl Machine {
         let (kind, name) = match &self.place {
             Place::Source { language, .. } => (ActionKind::Code, language.clone()),
             Place::Call { name, .. } => (ActionKind::Function, name.clone()),
+            Place::Pairs { name, .. } => (ActionKind::Function, Some(name.clone())),
             _ => return,
         };
         self.resumed = Some(EventKind::ActionStart { index, kind, name, id: None });
     }
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// Tells an event that ends at position `last`; `first` is where its text begins, if it has one.
     /// Ids that no event has told yet go with it; of those told already, at most the last.
     fn tell(&mut self, kind: EventKind, first: Option<u32>, last: u32) {
@@ -157,12 +196,28 @@ impl Reader<'_> {
         self.tell_until(kind, covered, covered.max(before));
     }
 
+    fn tell_text(&mut self, text: String, first: u32, at: u32) {
+        if !text.is_empty() {
+            self.tell(EventKind::Text(text), Some(first), at);
+        }
+    }
+
     fn notice(&mut self, kind: NoticeKind, text: String, first: Option<u32>, at: u32) {
         self.tell(EventKind::Notice { kind, text }, first, at);
     }
 
-    fn row(&self) -> Option<&'_ Row> {
-        self.machine.turn.map(|turn| &self.codec.grammar().rows[turn.row])
+    fn row(&self) -> Option<&'a Row> {
+        let codec = self.codec;
+        self.machine.turn.map(|turn| &codec.grammar().rows[turn.row])
+    }
+
+    /// The text of the turn that is open.
+    fn turn_text(&self) -> Option<&'a Text> {
+        self.row()?.rule.texts.get(self.machine.turn?.text)
+    }
+
+    fn closer(&self) -> Option<&'a Closer> {
+        self.turn_text().map(|text| &text.closer)
     }
 
     fn spelling(&self, id: TokenId) -> String {
@@ -177,11 +232,13 @@ impl Reader<'_> {
     }
 
     pub(super) fn text(&mut self, piece: Piece<'_>) {
-        if self.machine.tentative.is_none() {
-            return self.text_of_place(piece);
+        if self.machine.tentative.is_some() {
+            return self.input(piece.held());
         }
-        let Piece { text, first, at } = piece;
-        self.input(HeldItem::Text { text: text.to_owned(), first, at });
+        self.text_of_place(piece);
+        if !self.queue.is_empty() {
+            self.drain();
+        }
     }
 
     fn drain(&mut self) {
@@ -207,172 +264,60 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads the rest of a piece in the place that has been reached.
+    fn rest(&mut self, piece: Piece<'_>) {
+        if !piece.text.is_empty() {
+            self.again(vec![piece.held()]);
+        }
+    }
+
     fn text_of_place(&mut self, piece: Piece<'_>) {
-        match self.machine.place {
+        match &self.machine.place {
             Place::Outside => self.text_outside(piece),
             Place::Text => self.text_of_turn(piece),
-            Place::Source { item, fresh, .. } => {
-                let codec = self.codec;
-                let suffix = &codec.grammar().items[item].rule.closer.suffix;
-                let told = self.machine.pending.push_until(piece, suffix, fresh);
-                if let Some((text, first, at)) = told {
-                    self.source(text, first, at);
-                }
-            }
+            Place::Value(_) => self.text_of_value(piece),
+            Place::Source { .. } => self.text_of_source(piece),
             Place::Call { .. } => self.text_of_call(piece),
+            Place::Pairs { .. } => self.text_of_pairs(piece),
+            Place::Between { .. } => self.text_between(piece),
             Place::AfterAction => self.text_after_action(piece),
         }
-    }
-
-    // Outside of turns, and after actions: white space is scaffolding, anything else is text.
-
-    fn text_outside(&mut self, piece: Piece<'_>) {
-        if let Some((text, first, at)) = self.machine.pending.push_space(piece) {
-            self.open_implicit(first);
-            self.text_of_turn(Piece { text: &text, first, at });
-        }
-    }
-
-    fn text_after_action(&mut self, piece: Piece<'_>) {
-        if let Some((text, first, at)) = self.machine.pending.push_space(piece) {
-            self.machine.place = Place::Text;
-            if let Some(turn) = &mut self.machine.turn
-                && !std::mem::replace(&mut turn.told, true)
-            {
-                let (kind, text) = (NoticeKind::TextAfterAction, String::new());
-                self.tell_between(EventKind::Notice { kind, text }, first);
-            }
-            self.text_of_turn(Piece { text: &text, first, at });
-        }
-    }
-
-    /// Something outside a turn opens an assistant's.
-    fn open_implicit(&mut self, before: u32) {
-        let row = self.codec.grammar().assistant();
-        let Row { role, name, .. } = &self.codec.grammar().rows[row];
-        self.tell_between(EventKind::TurnStart { role: *role, name: name.clone() }, before);
-        self.machine.turn = Some(Turn { row, actions: 0, told: false });
-        self.machine.place = Place::Text;
-        self.machine.begun = true;
-    }
-
-    fn text_of_turn(&mut self, piece: Piece<'_>) {
-        let codec = self.codec;
-        let row = self.machine.turn.map(|turn| &codec.grammar().rows[turn.row]);
-        let suffix = row.map(|row| &row.rule.closer.suffix);
-        match suffix {
-            Some(suffix) if !suffix.literal.is_empty() => {
-                if let Some((text, first, at)) =
-                    self.machine.pending.push_until(piece, suffix, false)
-                {
-                    self.tell(EventKind::Text(text), Some(first), at);
-                }
-            }
-            _ => self.tell(EventKind::Text(piece.text.to_owned()), Some(piece.first), piece.at),
-        }
-    }
-
-    // In a call.
-
-    fn text_of_call(&mut self, mut piece: Piece<'_>) {
-        while !piece.text.is_empty() {
-            let codec = self.codec;
-            let Place::Call { item, scanner, name } = &mut self.machine.place else { return };
-            let Some(keys) = codec.object_of(*item) else { return };
-            let (taken, step) = scanner.step(piece.text, piece.first, keys);
-            let stretch = piece.to(taken);
-            piece = piece.from(taken);
-            match step {
-                Step::More | Step::Broken => {}
-                Step::Name(found) => *name = Some(found),
-                Step::Arguments => self.delta(stretch.text.to_owned(), stretch.first, stretch.at),
-                Step::Notice(kind, text, first) => {
-                    self.notice(kind, text, Some(first), stretch.at);
-                }
-            }
-        }
-    }
-
-    fn delta(&mut self, text: String, first: u32, at: u32) {
-        let index = self.action_index();
-        self.tell(EventKind::ActionDelta { index, text }, Some(first), at);
-    }
-
-    /// Tells some of the code of an action.
-    fn source(&mut self, text: String, first: u32, at: u32) {
-        if let Place::Source { fresh, .. } = &mut self.machine.place {
-            *fresh = false;
-        }
-        self.delta(text, first, at);
-    }
-
-    fn action_index(&self) -> u32 {
-        self.machine.turn.map_or(0, |turn| turn.actions.saturating_sub(1))
-    }
-
-    /// Ends the action that is open, if one is; `last` is the position of what ends it, `closed` whether
-    /// that is its closing token.
-    fn end_action(&mut self, last: u32, closed: bool) {
-        let codec = self.codec;
-        let (complete, name) = match &mut self.machine.place {
-            Place::Source { item, language, fresh } => {
-                let suffix = &codec.grammar().items[*item].rule.closer.suffix;
-                let language = language.clone();
-                let whole = self.machine.pending.is(suffix, *fresh);
-                let (text, first, at) = self.machine.pending.take_all();
-                if !whole && !text.is_empty() {
-                    self.delta(text, first, at);
-                }
-                // Without a fence, only the closing token can tell that the code is whole.
-                let complete = if suffix.literal.is_empty() { closed } else { whole };
-                (complete, language)
-            }
-            Place::Call { scanner, name, .. } => {
-                let complete = scanner.is_complete();
-                let name = name.clone();
-                if let Some((held, first)) = scanner.finish() {
-                    let last = last.saturating_sub(1).max(first);
-                    self.notice(NoticeKind::Malformed, held, Some(first), last);
-                }
-                (complete, name)
-            }
-            _ => return,
-        };
-        let index = self.action_index();
-        self.tell(EventKind::ActionEnd { index, complete, name, id: None }, None, last);
-        self.machine.place = Place::AfterAction;
     }
 
     // Control tokens.
 
     fn control(&mut self, id: TokenId, at: u32) {
         let grammar = self.codec.grammar();
-        let calls_fit = self.row().is_none_or(|row| row.calls);
-        if grammar.opens_turn(id) || (grammar.opens_item(id) && calls_fit) {
-            let header = if grammar.opens_turn(id) {
-                Header::of_turns(grammar)
-            } else {
-                Header::of_items(grammar)
-            };
-            let held = Held::default();
-            self.machine.tentative = Some(Tentative { held, phase: Phase::Header(header) });
+        let is_answer = self.machine.turn.is_none_or(|turn| turn.role == Role::Assistant);
+        let opens_turn = grammar.opens_turn(id);
+        if opens_turn || (grammar.opens_item(id) && is_answer) {
+            if opens_turn && self.machine.turn.is_some() && is_answer && grammar.stops(id) {
+                // The model stops where it begins another's turn.
+                self.close_turn(at);
+            }
+            self.machine.tentative = Some(Tentative::opened(self.codec));
             return self.again(vec![HeldItem::Control { id, at }]);
         }
         match &self.machine.place {
-            Place::Source { item, .. } | Place::Call { item, .. }
-                if grammar.items[*item].rule.closer.ids.contains(&id) =>
+            Place::Source { item, .. } | Place::Call { item, .. } | Place::Pairs { item, .. }
+                if grammar.items[*item].rule.closer().is_some_and(|c| c.ids.contains(&id)) =>
             {
                 return self.end_action(at, true);
             }
             Place::Outside => {
                 self.machine.pending.clear();
-                if (grammar.begins(id) && !self.machine.begun) || grammar.ends(id) {
+                if (grammar.begins(id) && self.machine.last.is_none()) || grammar.ends(id) {
                     return;
+                }
+                if self.open_empty(id, at) {
+                    return self.close_turn(at);
                 }
             }
             _ => {}
         }
-        if self.row().is_some_and(|row| row.rule.closer.ids.contains(&id)) {
+        let closes = self.closer().is_some_and(|closer| closer.ids.contains(&id));
+        let stops = is_answer && self.machine.turn.is_some() && grammar.stops(id);
+        if closes || stops {
             return self.close_turn(at);
         }
         self.flush_text();
@@ -385,89 +330,6 @@ impl Reader<'_> {
         self.notice(NoticeKind::UnknownId, text, None, at);
     }
 
-    /// Tells text that was held because it might have been the pattern's own. White space that was
-    /// held between turns or after an action is scaffolding.
-    fn flush_text(&mut self) {
-        if let Place::Call { scanner, .. } = &mut self.machine.place {
-            if let Some((kind, text, first)) = scanner.take_odd() {
-                let last = self.machine.covered.max(first);
-                self.notice(kind, text, Some(first), last);
-            }
-            return;
-        }
-        let (text, first, at) = self.machine.pending.take_all();
-        if text.is_empty() {
-            return;
-        }
-        match self.machine.place {
-            Place::Text => self.tell(EventKind::Text(text), Some(first), at),
-            Place::Source { .. } => self.source(text, first, at),
-            _ => {}
-        }
-    }
-
-    /// Closes the open turn at its closing token.
-    fn close_turn(&mut self, at: u32) {
-        self.end_action(at.saturating_sub(1), false);
-        self.end_text();
-        let acted = matches!(self.machine.place, Place::AfterAction);
-        let reason = if acted { TurnReason::Action } else { TurnReason::Stop };
-        self.tell(EventKind::TurnEnd(reason), None, at);
-        self.leave();
-    }
-
-    /// What is held at the end of a turn's text is the pattern's if it is all of it, text if not.
-    fn end_text(&mut self) {
-        let is_text = match (&self.machine.place, self.row()) {
-            (Place::Text, Some(row)) => !self.machine.pending.is(&row.rule.closer.suffix, false),
-            _ => false,
-        };
-        if is_text {
-            self.flush_text();
-        }
-        self.machine.pending.clear();
-    }
-
-    fn leave(&mut self) {
-        self.machine.turn = None;
-        self.machine.place = Place::Outside;
-        self.machine.pending.clear();
-    }
-
-    /// A turn begins while one is open: it ends before `opener`.
-    fn close_implicitly(&mut self, opener: u32) {
-        if self.machine.turn.is_none() {
-            return self.machine.pending.clear();
-        }
-        if matches!(self.machine.place, Place::Source { .. } | Place::Call { .. }) {
-            self.end_action_before(opener);
-        }
-        self.end_text();
-        self.tell_between(EventKind::TurnEnd(TurnReason::Implicit), opener);
-        self.leave();
-    }
-
-    fn end_action_before(&mut self, opener: u32) {
-        match opener.checked_sub(1) {
-            Some(last) => self.end_action(last.max(self.machine.covered.saturating_sub(1)), false),
-            None => self.end_action(PROMPT, false),
-        }
-    }
-
-    fn open_action(&mut self, opener: u32, kind: ActionKind, name: Option<String>, last: u32) {
-        if self.machine.turn.is_none() {
-            self.machine.pending.clear();
-            self.open_implicit(opener);
-        }
-        self.end_action_before(opener);
-        self.end_text();
-        if let Some(turn) = &mut self.machine.turn {
-            turn.actions += 1;
-        }
-        let index = self.action_index();
-        self.tell(EventKind::ActionStart { index, kind, name, id: None }, None, last);
-    }
-
     // The end.
 
     pub(super) fn finish(&mut self, reason: TurnReason, index: u32) {
@@ -475,7 +337,14 @@ impl Reader<'_> {
             match &mut tentative.phase {
                 Phase::Header(header) => {
                     let decision = header.finish();
-                    self.decide(decision);
+                    let is_prompt = !self.machine.promised
+                        && !self.codec.generation_prompt().is_empty()
+                        && tentative.held.is(&self.codec.grammar().generation_prompt);
+                    if is_prompt {
+                        self.open_prompted();
+                    } else {
+                        self.decide(decision);
+                    }
                 }
                 Phase::Call { scanner, .. } if scanner.has_arguments() => self.confirm_call(None),
                 Phase::Call { .. } => self.reject(),
@@ -486,16 +355,27 @@ impl Reader<'_> {
         if self.machine.turn.is_some() {
             self.end_action(self.machine.covered.saturating_sub(1), false);
             self.end_text();
-            let acted = matches!(self.machine.place, Place::AfterAction);
+            let acted = self.has_acted();
             let reason = match reason {
                 TurnReason::Stop if acted => TurnReason::Action,
                 reason => reason,
             };
-            self.tell_between(EventKind::TurnEnd(reason), index);
+            self.tell_between(EventKind::TurnEnd { reason, id: None }, index);
             self.leave();
         } else if self.machine.covered < index {
             let (text, ..) = self.machine.pending.take_all();
             self.notice(NoticeKind::Trailing, text, None, last);
+        }
+    }
+
+    fn has_acted(&self) -> bool {
+        matches!(self.machine.place, Place::AfterAction | Place::Between { .. })
+    }
+
+    fn end_action_before(&mut self, opener: u32) {
+        match opener.checked_sub(1) {
+            Some(last) => self.end_action(last.max(self.machine.covered.saturating_sub(1)), false),
+            None => self.end_action(PROMPT, false),
         }
     }
 }

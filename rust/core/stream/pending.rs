@@ -2,7 +2,7 @@
 
 use super::HEAD_LIMIT;
 use super::machine::Piece;
-use crate::format::grammar::Suffix;
+use crate::format::grammar::{Stop, Suffix};
 
 /// A stretch of text with the first and last position of the ids it came from.
 pub(super) type Stretch = (String, u32, u32);
@@ -72,6 +72,60 @@ impl Pending {
             held = held_from(&self.text, &literal);
         }
         (held > 0).then(|| self.take(held))
+    }
+
+    /// Adds text; what cannot be part of a stop at its end comes out. A stop that is whole is found: which
+    /// it is, and it stays at the beginning of what is held.
+    pub(super) fn push_until_stop(
+        &mut self,
+        piece: Piece<'_>,
+        stops: &[Stop],
+    ) -> (Option<Stretch>, Option<usize>) {
+        self.push(piece);
+        let found = stops.iter().enumerate().filter_map(|(nth, stop)| {
+            let mut places = self.text.match_indices(&stop.literal.text);
+            let (at, _) = places.find(|&(at, _)| self.is_genuine(at, stop))?;
+            Some((at, nth))
+        });
+        if let Some((at, nth)) = found.min() {
+            return ((at > 0).then(|| self.take(at)), Some(nth));
+        }
+        let begun = |stop: &Stop| {
+            let text = &stop.literal.text;
+            let ends = text.char_indices().rev().map(|(at, _)| at);
+            ends.filter(|&at| at > 0).find(|&at| self.text.ends_with(&text[..at])).unwrap_or(0)
+        };
+        let held = stops.iter().map(begun).max().unwrap_or(0);
+        let out = self.text.len() - held;
+        ((out > 0).then(|| self.take(out)), None)
+    }
+
+    /// Whether no id ends where none of the genuine marker does.
+    fn is_genuine(&self, at: usize, stop: &Stop) -> bool {
+        let is_end = |place: usize| {
+            self.marks.windows(2).any(|pair| pair[1].start == place && pair[0].at != pair[1].at)
+        };
+        !stop.literal.breaks.iter().any(|place| is_end(at + place))
+    }
+
+    /// Takes so many bytes out.
+    pub(super) fn take_bytes(&mut self, bytes: usize) -> Stretch {
+        self.take(bytes.min(self.text.len()))
+    }
+
+    /// How many bytes are held.
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Whether what is held is `suffix`, up to white space around it, or the beginning of that.
+    pub(super) fn begins(&self, suffix: &Suffix) -> bool {
+        suffix.literal.trim().starts_with(self.text.trim())
+    }
+
+    /// Whether nothing is held.
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
     }
 
     /// Whether what is held is just `suffix`; with `fresh`, also without its first newline.

@@ -23,7 +23,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::bpe::{SPACE_MARK, Scratch};
 use crate::decode::{Spelling, TextDecoder};
 use crate::error::{Error, Result};
-pub(crate) use model::Model;
+pub(crate) use model::{Model, Strips};
 use source::Source;
 pub use source::{VocabFiles, VocabOptions};
 pub(crate) use tokens::{TokenKind, Tokens};
@@ -64,6 +64,7 @@ struct Parts {
     model: Arc<Model>,
     tokens: Arc<Tokens>,
     control: BTreeMap<String, TokenId>,
+    appended: Vec<String>,
     aliases: Vec<Vec<String>>,
 }
 
@@ -90,6 +91,8 @@ struct Inner {
     /// The model's tokens and those that were appended.
     tokens: Arc<Tokens>,
     control: BTreeMap<String, TokenId>,
+    /// Control tokens that a format put after the last id.
+    appended: Vec<String>,
     /// Groups of spellings that were made aliases of each other.
     aliases: Vec<Vec<String>>,
     /// The first spelling of each such group, which is the one that is shown.
@@ -150,15 +153,25 @@ impl Vocab {
     }
 
     fn assemble(parts: Parts) -> Self {
-        let Parts { source, withheld, model, tokens, control, aliases } = parts;
+        let Parts { source, withheld, model, tokens, control, appended, aliases } = parts;
         let first = |group: &Vec<String>| {
             let spelling = group.first()?;
             Some((*control.get(spelling)?, spelling.clone()))
         };
         let shown = aliases.iter().filter_map(first).collect();
         let (finder, scratches) = (OnceLock::new(), Mutex::default());
-        let inner =
-            Inner { source, withheld, model, tokens, control, aliases, shown, finder, scratches };
+        let inner = Inner {
+            source,
+            withheld,
+            model,
+            tokens,
+            control,
+            appended,
+            aliases,
+            shown,
+            finder,
+            scratches,
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -187,10 +200,46 @@ impl Vocab {
         &self.inner.aliases
     }
 
-    /// This vocabulary with the aliases of another.
+    /// Control tokens that a format put after the last id: with [`Vocab::source`] and
+    /// [`Vocab::aliases`] what is needed to make this vocabulary again.
     #[doc(hidden)]
-    pub fn restore_aliases(&self, aliases: &[Vec<String>]) -> Result<Self> {
-        self.with_aliases(aliases).map(|(vocab, _)| vocab)
+    pub fn appended(&self) -> &[String] {
+        &self.inner.appended
+    }
+
+    /// This vocabulary with what a format added to another.
+    #[doc(hidden)]
+    pub fn restore(&self, appended: &[String], aliases: &[Vec<String>]) -> Result<Self> {
+        self.with_appended(appended)?.with_aliases(aliases).map(|(vocab, _)| vocab)
+    }
+
+    /// This vocabulary with control tokens after its last id, those left out that it has already.
+    pub(crate) fn with_appended(&self, spellings: &[String]) -> Result<Self> {
+        let inner = &*self.inner;
+        let new: Vec<&String> =
+            spellings.iter().filter(|spelling| !inner.control.contains_key(*spelling)).collect();
+        if new.is_empty() {
+            return Ok(self.clone());
+        }
+        if self.size() + new.len() > TokenId::MAX as usize {
+            return Err(Error::vocab("control", "has no ids left to append"));
+        }
+        let mut tokens = Tokens::clone(&inner.tokens);
+        let (mut control, mut appended) = (inner.control.clone(), inner.appended.clone());
+        for spelling in new {
+            control.insert(spelling.clone(), tokens.len() as TokenId);
+            tokens.push(spelling.as_bytes(), TokenKind::Control);
+            appended.push(spelling.clone());
+        }
+        Ok(Self::assemble(Parts {
+            source: inner.source.clone(),
+            withheld: inner.withheld.clone(),
+            model: inner.model.clone(),
+            tokens: Arc::new(tokens),
+            control,
+            appended,
+            aliases: inner.aliases.clone(),
+        }))
     }
 
     /// The number of ids, unused ones included.
@@ -332,6 +381,7 @@ impl Vocab {
             model: inner.model.clone(),
             tokens: inner.tokens.clone(),
             control,
+            appended: inner.appended.clone(),
             aliases,
         })
     }
@@ -345,6 +395,7 @@ impl Vocab {
             return Ok(self.clone());
         }
         let base = Self::assemble(inner.source.clone().load(withheld)?);
+        let base = base.with_appended(&inner.appended)?;
         let known: Vec<TokenId> = inner
             .aliases
             .iter()
@@ -394,7 +445,7 @@ impl Vocab {
     }
 
     /// What a control token does to the white space beside it in a template.
-    pub(crate) fn strips(&self, id: TokenId) -> model::Strips {
+    pub(crate) fn strips(&self, id: TokenId) -> Strips {
         self.inner.model.strips.get(&id).copied().unwrap_or_default()
     }
 

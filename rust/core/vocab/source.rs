@@ -62,8 +62,9 @@ impl Source {
             Self::Embedded => Arc::new(append_control(&model.tokens, &mut control)),
             Self::Files(_) => model.tokens.clone(),
         };
-        let (source, model, aliases) = (self, Arc::new(model), Vec::new());
-        Ok(Parts { source, withheld, model, tokens, control, aliases })
+        let (source, model) = (self, Arc::new(model));
+        let (appended, aliases) = (Vec::new(), Vec::new());
+        Ok(Parts { source, withheld, model, tokens, control, appended, aliases })
     }
 }
 

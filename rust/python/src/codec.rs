@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use chatcodec::{
-    Boundary, Codec as CoreCodec, EncodeOptions, Message, OnArguments, Vocab as CoreVocab,
+    Boundary, Codec as CoreCodec, EncodeOptions, Message, OnArguments, OnMarker, Vocab as CoreVocab,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -60,8 +60,7 @@ impl Options {
             })
         };
         let [on_marker, boundary, on_arguments] = words;
-        // Formats whose turns are told apart by ids have no markers to collide with.
-        choose(on_marker, &["report", "error", "break"])?;
+        let markers = [OnMarker::Report, OnMarker::Error, OnMarker::Break];
         let boundaries = [Boundary::Reference, Boundary::Isolated];
         let policies = [OnArguments::Error, OnArguments::String];
         Ok(Self {
@@ -69,6 +68,7 @@ impl Options {
                 add_generation_prompt,
                 continue_final,
                 boundary: boundaries[choose(boundary, &["reference", "isolated"])?],
+                on_marker: markers[choose(on_marker, &["report", "error", "break"])?],
             },
             on_arguments: policies[choose(on_arguments, &["error", "string"])?],
         })
@@ -180,7 +180,9 @@ impl Codec {
     /// list of function dicts, or text that is written as it is. `add_generation_prompt=None` means
     /// yes, unless the last message is the assistant's; `continue_final=True` leaves that message
     /// open. `boundary="isolated"` encodes what a model generates by itself, as generation does.
-    /// `on_arguments="string"` writes arguments that are no JSON as a JSON string.
+    /// `on_arguments="string"` writes arguments that are no JSON as a JSON string. In formats whose
+    /// markers are text, `on_marker` says what is done about content that spells one: `"report"` it in
+    /// `collisions`, raise an `"error"`, or `"break"` it, which gives it other ids than a marker's.
     ///
     /// Raises `MessageError` with the path of what the format has no place for.
     #[pyo3(signature = (

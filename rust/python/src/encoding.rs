@@ -154,9 +154,16 @@ impl Encoding {
     /// Markers of the format in the caller's text; formats whose turns are told apart by ids have
     /// none.
     #[getter]
-    #[expect(clippy::unused_self, reason = "formats with text markers are refused so far")]
     fn collisions(&self) -> Vec<Collision> {
-        Vec::new()
+        let found = self.inner.collisions().into_iter();
+        found
+            .map(|c| Collision {
+                path: c.path.to_string(),
+                start: c.start,
+                end: c.end,
+                marker: c.marker,
+            })
+            .collect()
     }
 
     fn __len__(&self) -> usize {

@@ -122,6 +122,8 @@ event_class! {
     TurnEnd {
         /// `"stop"`, `"action"`, `"length"`, `"implicit"` or `"cancelled"`.
         reason: String = "str",
+        /// The id of the call that a result answers, where the format writes it.
+        id: Option<String> = "str | None" or None,
     }
 }
 event_class! {
@@ -156,8 +158,8 @@ fn event_object(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyAny>> {
         EventKind::ActionEnd { index, complete, name, id } => {
             Bound::new(py, ActionEnd { index, complete, name, id, tokens })?.into_any()
         }
-        EventKind::TurnEnd(reason) => {
-            Bound::new(py, TurnEnd { reason: reason.name().into(), tokens })?.into_any()
+        EventKind::TurnEnd { reason, id } => {
+            Bound::new(py, TurnEnd { reason: reason.name().into(), id, tokens })?.into_any()
         }
         EventKind::Notice { kind, text } => {
             Bound::new(py, Notice { kind: kind.name().into(), text, tokens })?.into_any()
@@ -208,9 +210,9 @@ fn event_kind(event: &Bound<'_, PyAny>) -> PyResult<EventKind> {
         return Ok(EventKind::ActionEnd { index: *index, complete: *complete, name, id });
     }
     if let Ok(event) = event.cast::<TurnEnd>() {
-        let reason = &event.get().reason;
+        let TurnEnd { reason, id, .. } = event.get();
         let reason = TurnReason::parse(reason).ok_or_else(|| unknown("reason", reason))?;
-        return Ok(EventKind::TurnEnd(reason));
+        return Ok(EventKind::TurnEnd { reason, id: id.clone() });
     }
     if event.cast::<Notice>().is_ok() {
         return Ok(EventKind::Notice { kind: NoticeKind::Malformed, text: String::new() });

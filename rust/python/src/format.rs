@@ -32,21 +32,22 @@ impl Format {
 
 #[pymethods]
 impl Format {
-    /// Reads a format file. Raises `FormatError` with the key that is wrong, and `OSError` where
-    /// there is no file.
+    /// Reads a format file, or one of the variants that it offers. Raises `FormatError` with the key
+    /// that is wrong, and `OSError` where there is no file.
     #[staticmethod]
-    #[pyo3(signature = (path: "str | PathLike[str]"))]
-    fn load(path: PathBuf) -> PyResult<Self> {
+    #[pyo3(signature = (path: "str | PathLike[str]", *, variant: "str | None" = None))]
+    fn load(path: PathBuf, variant: Option<&str>) -> PyResult<Self> {
         let name = path.display().to_string();
         let text = String::from_utf8(read_file(&path, CoreFormat::MAX_FILE_BYTES as u64)?)
             .map_err(|_| {
                 let message = format!("format `{name}`: is not UTF-8");
                 FormatError::new_err((message, name.clone(), String::new()))
             })?;
-        CoreFormat::parse(&name, &text).map(Self::new).map_err(raise)
+        CoreFormat::parse_variant(&name, &text, variant).map(Self::new).map_err(raise)
     }
 
-    /// A built-in format by name. Raises `FormatError` with the nearest names.
+    /// A built-in format by name, or a variant of one after a colon: `"deepseek:v3"`. Raises
+    /// `FormatError` with the nearest names.
     #[staticmethod]
     fn built_in(name: &str) -> PyResult<Self> {
         CoreFormat::built_in(name).map(Self::new).map_err(raise)
@@ -70,6 +71,12 @@ impl Format {
         self.inner.source()
     }
 
+    /// The kinds of vocabulary that the format is made for, in words.
+    #[getter]
+    fn vocabulary(&self) -> &str {
+        self.inner.vocabulary()
+    }
+
     /// What a conversation loses on a round trip, worked out from the file.
     #[getter]
     fn losses(&self) -> Words {
@@ -90,21 +97,22 @@ impl Format {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
         let py = slf.py();
         let inner = &slf.get().inner;
-        let arguments = (inner.name(), inner.text()).into_pyobject(py)?;
+        let arguments = (inner.name(), inner.text(), inner.variant()).into_pyobject(py)?;
         PyTuple::new(py, [py.get_type::<Self>().getattr("_restore")?, arguments.into_any()])
     }
 
     /// Makes a pickled format again.
     #[staticmethod]
-    fn _restore(name: &str, text: &str) -> PyResult<Self> {
-        CoreFormat::parse(name, text).map(Self::new).map_err(raise)
+    #[pyo3(signature = (name, text, variant = None))]
+    fn _restore(name: &str, text: &str, variant: Option<&str>) -> PyResult<Self> {
+        CoreFormat::parse_variant(name, text, variant).map(Self::new).map_err(raise)
     }
 }
 
 /// Sentences or names.
 type Words = Vec<&'static str>;
 
-/// The names of the built-in formats.
+/// The names of the built-in formats, and of their variants after a colon.
 #[pyfunction]
 pub(crate) fn formats() -> Words {
     CoreFormat::names().collect()

@@ -147,7 +147,7 @@ impl Vocab {
         let source = inner.source().and_then(|files| files.files.first());
         let source = source.map(|(_, bytes)| PyBytes::new(py, bytes));
         let digest = source.as_ref().map(sha256).transpose()?;
-        let arguments = (source, digest, inner.aliases()).into_pyobject(py)?;
+        let arguments = (source, digest, inner.appended(), inner.aliases()).into_pyobject(py)?;
         let restore = py.get_type::<Self>().getattr("_restore")?;
         PyTuple::new(py, [restore, arguments.into_any()])
     }
@@ -157,11 +157,13 @@ impl Vocab {
     #[pyo3(signature = (
         source: "bytes | None",
         digest: "str | None",
+        appended: "list[str]",
         aliases: "list[list[str]]"
     ))]
     fn _restore(
         source: Option<Bound<'_, PyBytes>>,
         digest: Option<String>,
+        appended: Vec<String>,
         aliases: Vec<Vec<String>>,
     ) -> PyResult<Self> {
         let vocab = match source {
@@ -174,6 +176,6 @@ impl Vocab {
                 return Err(VocabError::new_err((message, None::<String>, None::<usize>, "file")));
             }
         };
-        vocab.restore_aliases(&aliases).map(Self::new).map_err(raise)
+        vocab.restore(&appended, &aliases).map(Self::new).map_err(raise)
     }
 }

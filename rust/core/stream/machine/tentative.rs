@@ -1,11 +1,15 @@
 //! Markers that are not certain yet: which header they begin, and a call before its name is known.
 
-use super::{Place, Reader, Turn};
-use crate::action::{CallScanner, Step};
-use crate::event::{ActionKind, EventKind, NoticeKind};
-use crate::format::grammar::Row;
-use crate::format::pattern::Field;
-use crate::stream::header::{Decision, Header, Held, HeldItem, RuleOf};
+use super::{Place, Reader};
+use crate::action::{CallScanner, PairScanner, Step};
+use crate::codec::Codec;
+use crate::event::{ActionKind, EventKind, NoticeKind, TurnReason};
+use crate::format::CallBodySpec;
+use crate::format::grammar::{Grammar, Op, Row};
+use crate::format::pattern::{Field, Grammar as FieldGrammar};
+use crate::message::Role;
+use crate::stream::PROMPT;
+use crate::stream::header::{Decision, Fit, Header, Held, HeldItem, RuleOf};
 use crate::stream::machine::Piece;
 use crate::stream::pending::Pending;
 
@@ -41,6 +45,60 @@ impl Waiting {
     }
 }
 
+impl Tentative {
+    fn header(header: Header) -> Self {
+        Self { held: Held::default(), phase: Phase::Header(header) }
+    }
+
+    /// After a control token that opens something: every row, then every way to write a call.
+    pub(super) fn opened(codec: &Codec) -> Self {
+        let grammar = codec.grammar();
+        let rows = (0..grammar.rows.len()).filter(|&row| {
+            let row = &grammar.rows[row];
+            !row.calls_only && !row.text_first
+        });
+        let rules = rows.map(RuleOf::Row).chain((0..grammar.items.len()).map(RuleOf::Item));
+        Self::header(Header::new(grammar, rules))
+    }
+
+    /// Where text stands between turns: the rows that may come now, if one of them begins with text.
+    pub(super) fn texts(codec: &Codec, last: Option<Role>) -> Option<Self> {
+        let grammar = codec.grammar();
+        let rows: Vec<usize> =
+            grammar.rows_after(last).filter(|&row| grammar.rows[row].text_first).collect();
+        if rows.is_empty() {
+            return None;
+        }
+        Some(Self::header(Header::new(grammar, by_head(grammar, rows, 0))))
+    }
+
+    /// Where a prompt has ended without a word of the assistant's: its rows and calls.
+    pub(super) fn answer(codec: &Codec) -> Self {
+        let grammar = codec.grammar();
+        let is_plain = |row: &usize| {
+            grammar.rows[*row].role == Role::Assistant && !grammar.rows[*row].calls_only
+        };
+        let rows: Vec<usize> = (0..grammar.rows.len()).filter(is_plain).collect();
+        Self::header(Header::new(grammar, by_head(grammar, rows, grammar.items.len())))
+    }
+
+    /// In a row, from a step on.
+    pub(super) fn within(codec: &Codec, row: usize, op: usize) -> Self {
+        Self::header(Header::within(codec.grammar(), RuleOf::Row(row), op))
+    }
+}
+
+/// Rows that begin with a marker, so many calls, then rows that begin with a field.
+fn by_head(grammar: &Grammar, rows: Vec<usize>, items: usize) -> Vec<RuleOf> {
+    let begins_with_field = |row: &usize| {
+        matches!(grammar.rows[*row].rule.read.first(),
+            Some(Op::Field(field, _)) if field.grammar() != FieldGrammar::Word)
+    };
+    let (fields, markers): (Vec<_>, Vec<_>) = rows.into_iter().partition(begins_with_field);
+    let rows = |rows: Vec<usize>| rows.into_iter().map(RuleOf::Row);
+    rows(markers).chain((0..items).map(RuleOf::Item)).chain(rows(fields)).collect()
+}
+
 impl Reader<'_> {
     pub(super) fn tentative(&mut self, item: HeldItem) {
         let Some(tentative) = &mut self.machine.tentative else { return };
@@ -65,43 +123,125 @@ impl Reader<'_> {
                 let Some(mut tentative) = self.machine.tentative.take() else { return };
                 let (opener, last) = tentative.held.bounds();
                 let rest = tentative.held.split_off(fit.end);
-                let head_last = tentative.held.bounds().1.min(last);
-                let grammar = self.codec.grammar();
+                let head = tentative.held.bounds();
+                let head_last =
+                    if tentative.held.is_empty() { None } else { Some(head.1.min(last)) };
                 match fit.rule {
-                    RuleOf::Row(row) => {
-                        self.close_implicitly(opener);
-                        let Row { role, name, .. } = &grammar.rows[row];
-                        let name = fit.word(Field::Name).or_else(|| name.clone());
-                        self.tell(EventKind::TurnStart { role: *role, name }, None, head_last);
-                        self.machine.turn = Some(Turn { row, actions: 0, told: false });
-                        self.machine.place = Place::Text;
-                        self.machine.begun = true;
-                    }
-                    RuleOf::Item(item) if self.codec.object_of(item).is_some() => {
-                        let (scanner, waiting) = (CallScanner::new(), Vec::new());
-                        tentative.phase = Phase::Call { item, scanner, waiting };
-                        self.machine.tentative = Some(tentative);
-                    }
-                    RuleOf::Item(item) => {
-                        let language = fit.word(Field::Language);
-                        self.open_action(opener, ActionKind::Code, language.clone(), head_last);
-                        self.machine.place = Place::Source { item, language, fresh: true };
-                    }
+                    RuleOf::Row(row) => self.begin_text(row, &fit, opener, head_last),
+                    RuleOf::Item(item) => match self.codec.body_of(item) {
+                        Some(CallBodySpec::Object(_)) => {
+                            let (scanner, waiting) = (CallScanner::new(), Vec::new());
+                            tentative.phase = Phase::Call { item, scanner, waiting };
+                            self.machine.tentative = Some(tentative);
+                        }
+                        Some(CallBodySpec::Pairs(_)) => {
+                            let name = fit.word(Field::Name).unwrap_or_default();
+                            let told = Some(name.clone());
+                            self.open_action(opener, ActionKind::Function, told, head.1);
+                            let scanner = PairScanner::new();
+                            self.machine.place = Place::Pairs { item, scanner, name };
+                        }
+                        _ => {
+                            let language = fit.word(Field::Language);
+                            self.open_action(opener, ActionKind::Code, language.clone(), head.1);
+                            self.machine.place = Place::Source { item, language, fresh: true };
+                        }
+                    },
                 }
                 self.again(rest);
             }
         }
     }
 
+    /// A row has been read up to a text of its own, or to its end. `last` is the position of the last id
+    /// before that, if there is one.
+    fn begin_text(&mut self, row: usize, fit: &Fit, opener: u32, last: Option<u32>) {
+        let grammar = self.codec.grammar();
+        let Row { name, rule, .. } = &grammar.rows[row];
+        let is_end = fit.op >= rule.read.len();
+        let text = if is_end { rule.texts.len().saturating_sub(1) } else { rule.text_at(fit.op) };
+        let role = self.role_of(row, text);
+        let goes_on = self.machine.turn.is_some_and(|turn| turn.row == row && turn.role == role)
+            && matches!(self.machine.place, Place::Value(_) | Place::Text)
+            && self.machine.within;
+        if !goes_on {
+            if !self.machine.within {
+                self.close_before(opener);
+            }
+            let promised = role == Role::Assistant && std::mem::take(&mut self.machine.promised);
+            if !promised {
+                let name = fit.word(Field::Name).or_else(|| name.clone());
+                let kind = EventKind::TurnStart { role, name };
+                match last {
+                    Some(last) => self.tell(kind, None, last),
+                    None => self.tell_between(kind, opener),
+                }
+            }
+        }
+        self.machine.within = false;
+        self.enter(row, text);
+        if is_end {
+            let kind = EventKind::TurnEnd { reason: TurnReason::Stop, id: fit.word(Field::Id) };
+            match last {
+                Some(last) => self.tell(kind, None, last),
+                None => self.tell_between(kind, opener),
+            }
+            self.leave();
+        }
+    }
+
+    /// Decides at once where nothing more need come.
+    pub(super) fn settle(&mut self) {
+        if let Some(Tentative { phase: Phase::Header(header), .. }) = &self.machine.tentative
+            && let decision @ Decision::Fits(_) = header.decision()
+        {
+            self.decide(decision);
+        }
+    }
+
     /// No header fits: the marker is told as such, what came after it is read without it.
     pub(super) fn reject(&mut self) {
         let Some(tentative) = self.machine.tentative.take() else { return };
-        self.flush_text();
+        let within = std::mem::take(&mut self.machine.within);
+        if within {
+            // Its turn has ended where another's text should begin; or it goes on as plain text.
+            match self.row() {
+                Some(row) if self.machine.turn.is_some_and(|turn| turn.role != row.role) => {
+                    self.leave();
+                }
+                _ => self.machine.place = Place::Text,
+            }
+        } else {
+            self.flush_text();
+        }
         let mut held = tentative.held.into_items();
-        if let Some(HeldItem::Control { id, at }) = held.first() {
-            let spelling = self.spelling(*id);
-            self.notice(NoticeKind::Malformed, spelling, None, *at);
-            held.remove(0);
+        held.retain(|item| item.at() != PROMPT || !self.machine.promised);
+        if self.machine.promised {
+            // The prompt has opened the turn: what came is its text, without the rest of its header.
+            self.open_implicit(held.first().map_or(PROMPT, HeldItem::at));
+            return self.again(held);
+        }
+        match held.first() {
+            Some(HeldItem::Control { id, at }) if !within => {
+                // A token that has ended the turn before it has been told.
+                if *at >= self.machine.covered || *at == PROMPT {
+                    let spelling = self.spelling(*id);
+                    self.notice(NoticeKind::Malformed, spelling, None, *at);
+                }
+                held.remove(0);
+            }
+            Some(first @ HeldItem::Text { .. }) => {
+                let at = first.at();
+                match self.machine.place {
+                    Place::Between { .. } => self.machine.place = Place::AfterAction,
+                    Place::Outside => self.open_implicit(at),
+                    _ => {}
+                }
+                if within {
+                    self.notice(NoticeKind::Malformed, String::new(), None, at.saturating_sub(1));
+                }
+            }
+            _ => {}
         }
         self.again(held);
     }
@@ -110,7 +250,7 @@ impl Reader<'_> {
     fn tentative_call(&mut self, item: usize, input: HeldItem) {
         let HeldItem::Text { text, first, at } = input else {
             let closes = matches!(&input, HeldItem::Control { id, .. }
-                if self.codec.grammar().items[item].rule.closer.ids.contains(id));
+                if self.codec.grammar().items[item].rule.closer().is_some_and(|c| c.ids.contains(id)));
             if closes && self.has_tentative_arguments() {
                 self.confirm_call(None);
                 return self.again(vec![input]);

@@ -1,0 +1,154 @@
+//! The calls of a message, written.
+
+use super::{MAX_WORD_BYTES, Renderer, Turn, check_word};
+use crate::action::pairs;
+use crate::error::{Error, Result};
+use crate::format::grammar::{Item, Op};
+use crate::format::pattern::Field;
+use crate::format::{CallBodySpec, Member, ObjectSpec};
+use crate::json;
+use crate::message::{Call, CallBody};
+use crate::span::{SourceField, SpanKind};
+
+impl Renderer<'_> {
+    pub(super) fn calls(&mut self, calls: &[Call], turn: &Turn<'_>) -> Result<()> {
+        let scaffold = turn.source(SourceField::Scaffold);
+        let grammar = self.grammar;
+        let list = grammar.list.as_ref();
+        for op in list.iter().flat_map(|list| &list.open) {
+            self.fixed(op, scaffold);
+        }
+        for (i, call) in calls.iter().enumerate() {
+            if let Some(list) = list
+                && i > 0
+            {
+                self.push_text(SpanKind::Literal, &list.between, scaffold);
+            }
+            self.call(call, i, turn)?;
+        }
+        if let Some(list) = list {
+            self.push_text(SpanKind::Literal, &list.close, scaffold);
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, call: &Call, i: usize, turn: &Turn<'_>) -> Result<()> {
+        let path = format!("messages[{}].tool_calls[{i}]", turn.index);
+        let grammar = self.grammar;
+        let spec = self.format.call_spec(&call.body);
+        let at = spec.and_then(|spec| self.format.calls().iter().position(|c| c.kind == spec.kind));
+        let item = at.and_then(|at| grammar.items.iter().find(|item| item.call == at));
+        let (Some(spec), Some(item)) = (spec, item) else {
+            let problem =
+                format!("is of a kind that format `{}` has no place for", self.format.name());
+            return Err(Error::message(path, problem));
+        };
+        let open = grammar.list.as_ref().map_or(0, |list| list.open.len());
+        let mut ops = item.rule.ops[open..].iter();
+        let number = i as u32;
+        while let Some(op) = ops.next() {
+            match (op, &call.body) {
+                (Op::Guard { len, .. }, CallBody::Code { language: None, .. }) => {
+                    ops.by_ref().take(*len).for_each(drop);
+                }
+                (Op::Field(Field::Language, _), CallBody::Code { language, .. }) => {
+                    let language = language.as_deref().unwrap_or_default();
+                    check_word(language, &format!("{path}.code.language"))?;
+                    self.slot(language, turn.source(SourceField::Language(number)));
+                }
+                (Op::Field(Field::Source, _), CallBody::Code { source, .. }) => {
+                    self.slot(source, turn.source(SourceField::Code(number)));
+                }
+                (Op::Field(Field::Name, _), CallBody::Function { name, .. }) => {
+                    let path = format!("{path}.function.name");
+                    check_word(name, &path)?;
+                    check_reserved(name, item, &path)?;
+                    self.slot(name, turn.source(SourceField::FunctionName(number)));
+                }
+                (Op::Field(Field::Arguments, _), CallBody::Function { arguments, .. }) => {
+                    let problem =
+                        |problem| Error::message(format!("{path}.function.arguments"), problem);
+                    json::check_value(json::trim(arguments)).map_err(problem)?;
+                    let written = pairs::write(json::trim(arguments)).map_err(problem)?;
+                    self.slot(&written, turn.source(SourceField::Arguments(number)));
+                }
+                (Op::Field(Field::Call, _), CallBody::Function { name, arguments }) => {
+                    if let CallBodySpec::Object(object) = &spec.body {
+                        check_name(name, &path)?;
+                        let problem =
+                            |problem| Error::message(format!("{path}.function.arguments"), problem);
+                        // What is one value cannot close the call's object or add to it.
+                        json::check_value(json::trim(arguments)).map_err(problem)?;
+                        let call = Function { name, arguments, id: call.id.as_deref(), number };
+                        self.object(object, &call, turn, &path)?;
+                    }
+                }
+                (op, _) => self.fixed(op, turn.source(SourceField::Scaffold)),
+            }
+        }
+        Ok(())
+    }
+
+    fn object(
+        &mut self,
+        object: &ObjectSpec,
+        call: &Function<'_>,
+        turn: &Turn<'_>,
+        path: &str,
+    ) -> Result<()> {
+        let scaffold = turn.source(SourceField::Scaffold);
+        let mut open = "{";
+        for (member, keys) in &object.members {
+            let quote = if *member == Member::Arguments { "" } else { "\"" };
+            let key = keys.first().map_or("", |key| key);
+            self.push_text(SpanKind::Literal, &format!("{open}\"{key}\": {quote}"), scaffold);
+            open = ", ";
+            match member {
+                Member::Name => {
+                    self.slot_as(
+                        call.name,
+                        turn.source(SourceField::FunctionName(call.number)),
+                        true,
+                    );
+                }
+                Member::Arguments => {
+                    let source = turn.source(SourceField::Arguments(call.number));
+                    self.part_slot(call.arguments, json::trim(call.arguments), source);
+                }
+                Member::Id => {
+                    let id = call.id.unwrap_or_default();
+                    check_word(id, &format!("{path}.id"))?;
+                    self.slot(id, turn.source(SourceField::Id(call.number)));
+                }
+            }
+            self.push_text(SpanKind::Literal, quote, scaffold);
+        }
+        self.push_text(SpanKind::Literal, "}", scaffold);
+        Ok(())
+    }
+}
+
+/// A function call being written.
+struct Function<'a> {
+    name: &'a str,
+    arguments: &'a str,
+    id: Option<&'a str>,
+    number: u32,
+}
+
+fn check_reserved(name: &str, item: &Item, path: &str) -> Result<()> {
+    if item.reserved.iter().any(|reserved| reserved == name) {
+        let problem = format!("is `{name}`, which means another kind of call here");
+        return Err(Error::message(path, problem));
+    }
+    Ok(())
+}
+
+fn check_name(name: &str, path: &str) -> Result<()> {
+    let length: usize = name.chars().map(json::escaped_len).sum();
+    if length > MAX_WORD_BYTES {
+        let problem = format!("is {length} bytes long, expected at most {MAX_WORD_BYTES}");
+        return Err(Error::message(format!("{path}.function.name"), problem));
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! What is written, in order: which messages, where a system message stands, and where the tools.
+
+use crate::error::{Error, Result};
+use crate::format::grammar::follows;
+use crate::format::{Format, Order, SystemPlace, ToolsPlace};
+use crate::message::{Message, Role, leading_systems};
+
+/// One thing that is written.
+pub(super) enum Step<'a> {
+    Tools,
+    /// The system message that a conversation without one begins with.
+    DefaultSystem(&'a str),
+    /// A message, with the system message that stands in its turn.
+    Message {
+        index: usize,
+        system: Option<usize>,
+    },
+}
+
+pub(super) struct Plan<'a> {
+    pub(super) steps: Vec<Step<'a>>,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(messages: &[Message], format: &'a Format, tools: bool) -> Result<Self> {
+        let place = format.tools_place();
+        if tools && place.is_none() {
+            let problem = format!("have no place in format `{}`", format.name());
+            return Err(Error::message("tools", problem));
+        }
+        check_order(messages, format)?;
+        let inside = system_inside(messages, format)?;
+        let is_user = |message: &Message| message.role == Role::User;
+        let tools_at = match place.filter(|_| tools) {
+            None => None,
+            Some(ToolsPlace::First) => Some(0),
+            Some(ToolsPlace::AfterSystem) => Some(leading_systems(messages)),
+            Some(ToolsPlace::FirstUser) => Some(user_at(messages.iter().position(is_user))?),
+            Some(ToolsPlace::LastUser) => Some(user_at(messages.iter().rposition(is_user))?),
+        };
+        let mut steps = Vec::with_capacity(messages.len() + 2);
+        let has_system = messages.first().is_none_or(|message| message.role == Role::System);
+        if let Some(text) = format.default_system().filter(|_| !has_system) {
+            steps.push(Step::DefaultSystem(text));
+        }
+        for index in 0..messages.len() {
+            if tools_at == Some(index) {
+                steps.push(Step::Tools);
+            }
+            match inside {
+                Some((system, _)) if system == index => {}
+                Some((system, at)) if at == index => {
+                    steps.push(Step::Message { index, system: Some(system) });
+                }
+                _ => steps.push(Step::Message { index, system: None }),
+            }
+        }
+        if tools_at == Some(messages.len()) {
+            steps.push(Step::Tools);
+        }
+        Ok(Self { steps })
+    }
+}
+
+fn user_at(found: Option<usize>) -> Result<usize> {
+    found.ok_or_else(|| Error::message("tools", "have no user message to stand before"))
+}
+
+/// A system message that stands in a user's turn: its index and the user's.
+fn system_inside(messages: &[Message], format: &Format) -> Result<Option<(usize, usize)>> {
+    let place = format.system_place();
+    if place == SystemPlace::Own {
+        return Ok(None);
+    }
+    let is_plain = |message: &Message| {
+        let named = message.name.as_ref().is_some_and(|name| format.is_named(name, Role::System));
+        message.role == Role::System && !named
+    };
+    if let Some(at) = messages.iter().skip(1).position(is_plain) {
+        let problem = "is a system message, which can only stand first";
+        return Err(Error::message(format!("messages[{}].role", at + 1), problem));
+    }
+    if place == SystemPlace::First || !messages.first().is_some_and(is_plain) {
+        return Ok(None);
+    }
+    let is_user = |message: &Message| message.role == Role::User;
+    let user = match place {
+        SystemPlace::LastUser => messages.iter().rposition(is_user),
+        _ => messages.iter().position(is_user),
+    };
+    let user = user.ok_or_else(|| {
+        Error::message("messages[0]", "is a system message without a user message to stand in")
+    })?;
+    Ok(Some((0, user)))
+}
+
+/// Checks that roles alternate, where they must.
+fn check_order(messages: &[Message], format: &Format) -> Result<()> {
+    if format.order() == Order::Free {
+        return Ok(());
+    }
+    let mut last = None;
+    for (index, message) in messages.iter().enumerate() {
+        if message.role == Role::System {
+            continue;
+        }
+        if !follows(Order::Alternate, last, message.role) {
+            let (role, after) = (message.role.name(), last.map(Role::name));
+            let place = after.map_or("first".to_owned(), |after| format!("after `{after}`"));
+            let problem = format!("is `{role}` {place}, expected user and assistant to alternate");
+            return Err(Error::message(format!("messages[{index}].role"), problem));
+        }
+        last = Some(message.role);
+    }
+    Ok(())
+}

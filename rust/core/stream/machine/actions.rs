@@ -1,0 +1,184 @@
+//! Actions: their bodies as they come, and where they end.
+
+use super::tentative::{Phase, Tentative};
+use super::{Piece, Place, Reader};
+use crate::action::{CallScanner, Step};
+use crate::event::{ActionKind, EventKind, NoticeKind};
+use crate::json;
+use crate::stream::HEAD_LIMIT;
+use crate::stream::header::Held;
+use crate::stream::pending::Pending;
+
+impl Reader<'_> {
+    pub(super) fn open_action(
+        &mut self,
+        opener: u32,
+        kind: ActionKind,
+        name: Option<String>,
+        last: u32,
+    ) {
+        let is_answer =
+            self.machine.turn.is_some_and(|turn| turn.role == crate::message::Role::Assistant);
+        if self.machine.turn.is_some() && !is_answer {
+            self.close_before(opener);
+        }
+        if self.machine.turn.is_none() {
+            self.machine.pending.clear();
+            self.open_implicit(opener);
+        }
+        self.end_action_before(opener);
+        self.end_text();
+        if let Some(turn) = &mut self.machine.turn {
+            turn.actions += 1;
+        }
+        let index = self.action_index();
+        self.tell(EventKind::ActionStart { index, kind, name, id: None }, None, last);
+    }
+
+    pub(super) fn text_of_source(&mut self, piece: Piece<'_>) {
+        let codec = self.codec;
+        let Place::Source { item, fresh, .. } = self.machine.place else { return };
+        let Some(closer) = codec.grammar().items[item].rule.closer() else { return };
+        let told = self.machine.pending.push_until(piece, &closer.suffix, fresh);
+        if let Some((text, first, at)) = told {
+            self.source(text, first, at);
+        }
+    }
+
+    /// Tells some of the code of an action.
+    pub(super) fn source(&mut self, text: String, first: u32, at: u32) {
+        if let Place::Source { fresh, .. } = &mut self.machine.place {
+            *fresh = false;
+        }
+        self.delta(text, first, at);
+    }
+
+    pub(super) fn text_of_call(&mut self, mut piece: Piece<'_>) {
+        while !piece.text.is_empty() {
+            let codec = self.codec;
+            let Place::Call { item, scanner, name } = &mut self.machine.place else { return };
+            let item = *item;
+            let Some(keys) = codec.object_of(item) else { return };
+            let (taken, step) = scanner.step(piece.text, piece.first, keys);
+            let is_done = scanner.is_done();
+            let stretch = piece.to(taken);
+            piece = piece.from(taken);
+            match step {
+                Step::More | Step::Broken => {}
+                Step::Name(found) => *name = Some(found),
+                Step::Arguments => self.delta(stretch.text.to_owned(), stretch.first, stretch.at),
+                Step::Notice(kind, text, first) => {
+                    self.notice(kind, text, Some(first), stretch.at);
+                }
+            }
+            if is_done && codec.grammar().list.is_some() {
+                self.end_action(stretch.at, true);
+                self.machine.place = Place::Between { item };
+                return self.rest(piece);
+            }
+        }
+    }
+
+    /// Between two calls of a list: a comma goes on with the next, a bracket ends it.
+    pub(super) fn text_between(&mut self, piece: Piece<'_>) {
+        let Place::Between { item } = self.machine.place else { return };
+        let spaces = piece.text.bytes().take_while(|&byte| json::is_space(byte)).count();
+        match piece.text.as_bytes().get(spaces) {
+            None => {}
+            Some(b',') => {
+                let mut held = Held::default();
+                held.push(piece.to(spaces + 1).held());
+                let (scanner, waiting) = (CallScanner::new(), Vec::new());
+                let phase = Phase::Call { item, scanner, waiting };
+                self.machine.tentative = Some(Tentative { held, phase });
+                self.rest(piece.from(spaces + 1));
+            }
+            Some(b']') => {
+                self.machine.place = Place::AfterAction;
+                self.rest(piece.from(spaces + 1));
+            }
+            Some(_) => {
+                self.machine.place = Place::AfterAction;
+                self.rest(piece);
+            }
+        }
+    }
+
+    pub(super) fn text_of_pairs(&mut self, piece: Piece<'_>) {
+        let Place::Pairs { scanner, .. } = &mut self.machine.place else { return };
+        let (taken, said) =
+            if scanner.is_done() { (0, String::new()) } else { scanner.push(piece.text) };
+        if !said.is_empty() {
+            let stretch = piece.to(taken);
+            self.delta(said, stretch.first, stretch.at);
+        }
+        // What comes after the arguments is the pattern's, or is told when the call ends.
+        self.machine.pending.push(piece.from(taken));
+        if self.machine.pending.len() > HEAD_LIMIT {
+            let (text, first, at) = self.machine.pending.take_all();
+            self.notice(NoticeKind::Malformed, text, Some(first), at);
+        }
+    }
+
+    pub(super) fn delta(&mut self, text: String, first: u32, at: u32) {
+        let index = self.action_index();
+        self.tell(EventKind::ActionDelta { index, text }, Some(first), at);
+    }
+
+    pub(super) fn action_index(&self) -> u32 {
+        self.machine.turn.map_or(0, |turn| turn.actions.saturating_sub(1))
+    }
+
+    /// Ends the action that is open, if one is; `last` is the position of what ends it, `closed` whether
+    /// that is its closing token.
+    pub(super) fn end_action(&mut self, last: u32, closed: bool) {
+        let codec = self.codec;
+        let suffix_of = |item: usize| {
+            let closer = codec.grammar().items[item].rule.closer();
+            closer.map(|closer| closer.suffix.clone()).unwrap_or_default()
+        };
+        let (complete, name, id) = match &mut self.machine.place {
+            Place::Source { item, language, fresh } => {
+                let suffix = suffix_of(*item);
+                let language = language.clone();
+                let whole = self.machine.pending.is(&suffix, *fresh);
+                let (text, first, at) = self.machine.pending.take_all();
+                if !whole && !text.is_empty() {
+                    self.delta(text, first, at);
+                }
+                // Without a fence, only the closing token can tell that the code is whole.
+                let complete = if suffix.literal.is_empty() { closed } else { whole };
+                (complete, language, None)
+            }
+            Place::Call { scanner, name, .. } => {
+                let complete = scanner.is_complete();
+                let (name, id) = (name.clone(), scanner.id().map(str::to_owned));
+                if let Some((held, first)) = scanner.finish() {
+                    let last = last.saturating_sub(1).max(first);
+                    self.notice(NoticeKind::Malformed, held, Some(first), last);
+                }
+                (complete, name, id)
+            }
+            Place::Pairs { item, scanner, name } => {
+                let said = scanner.finish();
+                let (complete, name) = (scanner.is_complete(), name.clone());
+                let suffix = suffix_of(*item);
+                let is_own = self.machine.pending.begins(&suffix);
+                let (text, first, at) = self.machine.pending.take_all();
+                if !said.is_empty() {
+                    let at = self.machine.covered.saturating_sub(1);
+                    self.delta(said, at, at);
+                }
+                if !is_own && !text.is_empty() {
+                    self.notice(NoticeKind::Malformed, text, Some(first), at);
+                }
+                (complete, Some(name), None)
+            }
+            _ => return,
+        };
+        let index = self.action_index();
+        self.tell(EventKind::ActionEnd { index, complete, name, id }, None, last);
+        self.machine.place = Place::AfterAction;
+        self.machine.pending = Pending::default();
+    }
+}

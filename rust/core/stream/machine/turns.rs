@@ -1,0 +1,247 @@
+//! Turns and their texts: where one begins, what belongs to it, where it ends.
+
+use super::tentative::Tentative;
+use super::{Piece, Place, Reader, Turn};
+use crate::event::{EventKind, NoticeKind, TurnReason};
+use crate::format::grammar::{Closer, Op, Row};
+use crate::format::pattern::Field;
+use crate::message::Role;
+use crate::stream::value::ValueReader;
+use crate::vocab::TokenId;
+
+impl Reader<'_> {
+    // Outside of turns, and after actions: white space is scaffolding, anything else is text.
+
+    pub(super) fn text_outside(&mut self, piece: Piece<'_>) {
+        if self.machine.pending.is_empty()
+            && let Some(tentative) = Tentative::texts(self.codec, self.machine.last)
+        {
+            // A turn may begin with text.
+            self.machine.tentative = Some(tentative);
+            return self.rest(piece);
+        }
+        if let Some((text, first, at)) = self.machine.pending.push_space(piece) {
+            self.open_implicit(first);
+            self.text_of_turn(Piece { text: &text, first, at });
+        }
+    }
+
+    pub(super) fn text_after_action(&mut self, piece: Piece<'_>) {
+        if let Some((text, first, at)) = self.machine.pending.push_space(piece) {
+            self.machine.place = Place::Text;
+            if let Some(turn) = &mut self.machine.turn
+                && !std::mem::replace(&mut turn.told, true)
+            {
+                let (kind, text) = (NoticeKind::TextAfterAction, String::new());
+                self.tell_between(EventKind::Notice { kind, text }, first);
+            }
+            self.text_of_turn(Piece { text: &text, first, at });
+        }
+    }
+
+    /// Something outside a turn opens an assistant's.
+    pub(super) fn open_implicit(&mut self, before: u32) {
+        let row = self.codec.grammar().assistant();
+        if std::mem::take(&mut self.machine.promised) {
+            return self.enter(row, 0);
+        }
+        let Row { role, name, .. } = &self.codec.grammar().rows[row];
+        self.tell_between(EventKind::TurnStart { role: *role, name: name.clone() }, before);
+        self.enter(row, 0);
+    }
+
+    /// The bare generation prompt opens an assistant's turn, and nothing comes after it.
+    pub(super) fn open_prompted(&mut self) {
+        let Some(tentative) = self.machine.tentative.take() else { return };
+        let (_, last) = tentative.held.bounds();
+        let row = self.codec.grammar().assistant();
+        let Row { role, name, .. } = &self.codec.grammar().rows[row];
+        self.tell(EventKind::TurnStart { role: *role, name: name.clone() }, None, last);
+        self.enter(row, 0);
+    }
+
+    /// A control token that closes a turn of which nothing else is written: whether there is one.
+    pub(super) fn open_empty(&mut self, id: TokenId, at: u32) -> bool {
+        let grammar = self.codec.grammar();
+        let row = grammar.rows_after(self.machine.last).find(|&row| {
+            let row = &grammar.rows[row];
+            let is_text = |op: &Op| matches!(op, Op::Field(Field::Content, _));
+            row.rule.read.first().is_some_and(is_text)
+                && row.rule.closer().is_some_and(|closer| closer.ids.contains(&id))
+        });
+        let Some(row) = row else { return false };
+        let Row { role, name, .. } = &grammar.rows[row];
+        self.tell_between(EventKind::TurnStart { role: *role, name: name.clone() }, at);
+        self.enter(row, 0);
+        true
+    }
+
+    /// A turn, or the next text of one, begins.
+    pub(super) fn enter(&mut self, row: usize, text: usize) {
+        let rule = &self.codec.grammar().rows[row].rule;
+        let role = self.role_of(row, text);
+        let turn = Turn { row, text, role, actions: 0, told: false };
+        self.machine.turn = Some(turn);
+        self.machine.last = Some(role);
+        let text = rule.texts.get(text);
+        self.machine.prefixed = text.is_some_and(|text| text.prefixed);
+        self.machine.place = match text {
+            Some(text) if text.is_value => Place::Value(ValueReader::new()),
+            _ => Place::Text,
+        };
+    }
+
+    /// Who says a text of a row: a system text may stand in a user's.
+    pub(super) fn role_of(&self, row: usize, text: usize) -> Role {
+        let row = &self.codec.grammar().rows[row];
+        match row.rule.texts.get(text) {
+            Some(text) if text.field == Field::System => Role::System,
+            _ => row.role,
+        }
+    }
+
+    pub(super) fn text_of_turn(&mut self, mut piece: Piece<'_>) {
+        if self.machine.prefixed && !piece.text.is_empty() {
+            self.machine.prefixed = false;
+            if piece.text.starts_with(' ') {
+                piece = piece.from(1);
+            }
+        }
+        if piece.text.is_empty() {
+            return;
+        }
+        match self.closer() {
+            Some(closer) if !closer.stops.is_empty() => self.text_until_stop(piece, closer),
+            Some(closer) if !closer.suffix.literal.is_empty() => {
+                let told = self.machine.pending.push_until(piece, &closer.suffix, false);
+                if let Some((text, first, at)) = told {
+                    self.tell_text(text, first, at);
+                }
+            }
+            _ => self.tell_text(piece.text.to_owned(), piece.first, piece.at),
+        }
+    }
+
+    fn text_until_stop(&mut self, piece: Piece<'_>, closer: &Closer) {
+        let (told, found) = self.machine.pending.push_until_stop(piece, &closer.stops);
+        if let Some((text, first, at)) = told {
+            self.tell_text(text, first, at);
+        }
+        let Some(stop) = found.map(|found| &closer.stops[found]) else { return };
+        let (taken, _, last) = self.machine.pending.take_bytes(stop.taken);
+        let (rest, first, at) = self.machine.pending.take_all();
+        let end = (!taken.is_empty()).then_some(last);
+        self.end_of_text(end, first);
+        self.rest(Piece { text: &rest, first, at });
+    }
+
+    /// A text has been ended by text, up to position `last`; `before` is where the rest begins.
+    fn end_of_text(&mut self, last: Option<u32>, before: u32) {
+        let (Some(turn), Some(row), Some(text)) = (self.machine.turn, self.row(), self.turn_text())
+        else {
+            return;
+        };
+        let is_last = text.next >= row.rule.read.len();
+        if is_last || turn.role != row.role {
+            let kind = EventKind::TurnEnd { reason: TurnReason::Stop, id: None };
+            match last {
+                Some(last) => self.tell(kind, None, last),
+                None => self.tell_between(kind, before),
+            }
+        }
+        if is_last {
+            return self.leave();
+        }
+        self.machine.within = true;
+        self.machine.tentative = Some(Tentative::within(self.codec, turn.row, text.next));
+        self.settle();
+    }
+
+    pub(super) fn text_of_value(&mut self, piece: Piece<'_>) {
+        let Place::Value(reader) = &mut self.machine.place else { return };
+        let (taken, said, ended) = reader.push(piece.text);
+        let value = piece.to(taken);
+        self.tell_text(said, value.first, value.at);
+        if ended {
+            self.end_of_text(None, piece.at);
+            self.rest(piece.from(taken));
+        }
+    }
+
+    /// Closes the open turn at its closing token.
+    pub(super) fn close_turn(&mut self, at: u32) {
+        self.end_action(at.saturating_sub(1), false);
+        self.end_text();
+        let acted = self.has_acted();
+        let reason = if acted { TurnReason::Action } else { TurnReason::Stop };
+        self.tell(EventKind::TurnEnd { reason, id: None }, None, at);
+        self.leave();
+    }
+
+    /// What is held at the end of a turn's text is the pattern's if it is all of it, text if not.
+    pub(super) fn end_text(&mut self) {
+        let is_text = match (&self.machine.place, self.closer()) {
+            (Place::Text, Some(closer)) => !self.machine.pending.is(&closer.suffix, false),
+            (Place::Value(_), _) => true,
+            _ => false,
+        };
+        if is_text {
+            self.flush_text();
+        }
+        self.machine.pending.clear();
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.machine.turn = None;
+        self.machine.place = Place::Outside;
+        self.machine.pending.clear();
+    }
+
+    /// A turn begins while one is open: it ends before `opener`.
+    pub(super) fn close_before(&mut self, opener: u32) {
+        if self.machine.turn.is_none() {
+            return self.machine.pending.clear();
+        }
+        if !matches!(self.machine.place, Place::Text | Place::AfterAction | Place::Outside) {
+            self.end_action_before(opener);
+        }
+        self.end_text();
+        // Where no token closes a turn, this is how it ends.
+        let reason = match self.closer() {
+            Some(closer) if closer.opener && self.has_acted() => TurnReason::Action,
+            Some(closer) if closer.opener => TurnReason::Stop,
+            _ => TurnReason::Implicit,
+        };
+        self.tell_between(EventKind::TurnEnd { reason, id: None }, opener);
+        self.leave();
+    }
+
+    /// Tells text that was held because it might have been the pattern's own. White space that was
+    /// held between turns or after an action is scaffolding.
+    pub(super) fn flush_text(&mut self) {
+        match &mut self.machine.place {
+            Place::Call { scanner, .. } => {
+                if let Some((kind, text, first)) = scanner.take_odd() {
+                    let last = self.machine.covered.max(first);
+                    self.notice(kind, text, Some(first), last);
+                }
+                return;
+            }
+            Place::Value(reader) => {
+                let text = reader.finish();
+                let at = self.machine.covered.saturating_sub(1);
+                return self.tell_text(text, at, at);
+            }
+            _ => {}
+        }
+        let (text, first, at) = self.machine.pending.take_all();
+        if text.is_empty() {
+            return;
+        }
+        match self.machine.place {
+            Place::Text => self.tell_text(text, first, at),
+            Place::Source { .. } => self.source(text, first, at),
+            _ => {}
+        }
+    }
+}

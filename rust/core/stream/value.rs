@@ -1,0 +1,87 @@
+//! A JSON value that stands for a text: a string for what is in it, anything else for itself.
+
+use crate::json::{self, Lexer};
+
+/// Reads one value as it comes. Memory: one escape.
+#[derive(Debug, Clone)]
+pub(super) struct ValueReader {
+    lexer: Lexer,
+    is_string: Option<bool>,
+    /// An escape that has not come to its end.
+    escape: String,
+}
+
+impl ValueReader {
+    pub(super) fn new() -> Self {
+        Self { lexer: Lexer::default(), is_string: None, escape: String::new() }
+    }
+
+    /// Reads text: how much of it belongs to the value, the text it stands for, and whether the value has
+    /// ended.
+    pub(super) fn push(&mut self, text: &str) -> (usize, String, bool) {
+        let end = self.lexer.push(text.as_bytes());
+        let taken = end.unwrap_or(text.len());
+        let mut part = &text[..taken];
+        let is_string = match self.is_string {
+            Some(is_string) => is_string,
+            None => {
+                part = part.trim_start_matches([' ', '\t', '\n', '\r']);
+                if part.is_empty() {
+                    return (taken, String::new(), end.is_some());
+                }
+                let is_string = part.starts_with('"');
+                self.is_string = Some(is_string);
+                part = part.strip_prefix('"').unwrap_or(part);
+                is_string
+            }
+        };
+        if !is_string {
+            return (taken, part.to_owned(), end.is_some());
+        }
+        if end.is_some() {
+            part = part.strip_suffix('"').unwrap_or(part);
+        }
+        self.escape.push_str(part);
+        let whole = if end.is_some() { self.escape.len() } else { whole_escapes(&self.escape) };
+        let rest = self.escape.split_off(whole);
+        let said = json::unescape(&std::mem::replace(&mut self.escape, rest));
+        (taken, said, end.is_some())
+    }
+
+    /// What is held and will not be finished.
+    pub(super) fn finish(&mut self) -> String {
+        std::mem::take(&mut self.escape)
+    }
+}
+
+/// How much of the inside of a string does not end within an escape, or between two that are one.
+fn whole_escapes(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] != b'\\' {
+            at += 1;
+            continue;
+        }
+        let length = match bytes.get(at + 1) {
+            None => return at,
+            Some(b'u') => 6,
+            Some(_) => 2,
+        };
+        if at + length > bytes.len() {
+            return at;
+        }
+        let is_high = length == 6
+            && matches!(bytes[at + 2], b'd' | b'D')
+            && matches!(bytes[at + 3], b'8' | b'9' | b'a' | b'A' | b'b' | b'B');
+        let after = &bytes[at + length..];
+        if is_high && (after.is_empty() || (after[0] == b'\\' && after.len() < 6)) {
+            return at;
+        }
+        at += length;
+        while at < bytes.len() && !text.is_char_boundary(at) {
+            at += 1;
+        }
+    }
+    at
+}
