@@ -36,8 +36,8 @@ pub(super) struct Merges {
 }
 
 impl Merges {
-    pub(super) fn new(pieces: &[Piece<'_>], symbols: &Symbols) -> Result<Self> {
-        let merges = Self::list(pieces, symbols)?;
+    /// The table of these merges; of two with the same pair the later one.
+    pub(super) fn new(merges: Vec<(Symbol, Symbol, Merge)>) -> Self {
         let capacity = (merges.len() * 2).next_power_of_two().max(2);
         let mut table = Self {
             slots: vec![Slot { pair: EMPTY, merge: Merge { rank: 0, product: 0 } }; capacity],
@@ -52,11 +52,11 @@ impl Merges {
             }
             table.slots[at] = Slot { pair, merge };
         }
-        Ok(table)
+        table
     }
 
-    /// Every split of every piece into two symbols, with the rank of the piece's score.
-    fn list(pieces: &[Piece<'_>], symbols: &Symbols) -> Result<Vec<(Symbol, Symbol, Merge)>> {
+    /// The merges that make pieces of SentencePiece: every split of every piece into two symbols, with the rank of the piece's score.
+    pub(super) fn of_pieces(pieces: &[Piece<'_>], symbols: &Symbols) -> Result<Self> {
         let by_text = symbols.by_text(pieces);
         let mut scores: Vec<f32> = mergeable(pieces).map(|piece| piece.score).collect();
         scores.sort_unstable_by(|a, b| b.total_cmp(a));
@@ -74,12 +74,9 @@ impl Merges {
                     merges.push((left, right, Merge { rank, product }));
                 }
             }
-            if merges.len() > MAX_MERGES {
-                let problem = format!("make over {MAX_MERGES} merges, more than is read");
-                return Err(Error::vocab("pieces", problem));
-            }
+            check_count(merges.len())?;
         }
-        Ok(merges)
+        Ok(Self::new(merges))
     }
 
     #[inline]
@@ -115,6 +112,15 @@ impl Merges {
             .filter(|slot| slot.pair != EMPTY)
             .map(|slot| [(slot.pair >> 32) as Symbol, slot.pair as Symbol, slot.merge.product])
     }
+}
+
+/// Refuses more merges than any real vocabulary makes.
+pub(super) fn check_count(merges: usize) -> Result<()> {
+    if merges > MAX_MERGES {
+        let problem = format!("make over {MAX_MERGES} merges, more than is read");
+        return Err(Error::vocab("pieces", problem));
+    }
+    Ok(())
 }
 
 fn pair(left: Symbol, right: Symbol) -> u64 {

@@ -2,7 +2,7 @@
 //!
 //! In: the mergeable pieces of a vocabulary (control pieces never get here, which is why nothing
 //! that this module returns can be control) and text. Out: ids. Cost: linear in the text; a unit of
-//! `n` characters costs `O(n²)` up to [`SHORT`] characters and `O(n log n)` beyond.
+//! `n` characters costs `O(n²)` up to [`SHORT`](unit::SHORT) characters and `O(n log n)` beyond.
 //!
 //! Every merge result is a piece of the vocabulary, so a boundary between two characters can only be
 //! crossed if some piece holds the two side by side. Where none does, the text is cut: the *units*
@@ -12,11 +12,12 @@
 mod bytes;
 mod cache;
 mod cuts;
+mod lookup;
 mod merges;
 mod symbols;
+mod unit;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use hashbrown::HashMap;
@@ -26,14 +27,12 @@ use crate::vocab::TokenId;
 pub(crate) use bytes::{ByteBpe, ByteToken, MergeRules};
 use cache::{Key, UnitCache};
 use cuts::Cuts;
-use merges::{Merge, Merges};
-use symbols::{Entry, NO_SYMBOL, Symbol, Symbols};
+use merges::Merges;
+use symbols::{Entry, Symbol, Symbols};
+use unit::Unit;
 
 /// How a space is written inside the pieces of a SentencePiece vocabulary.
 pub(crate) const SPACE_MARK: char = '\u{2581}';
-
-/// Units of up to this many characters are merged by scanning, longer ones with a heap.
-const SHORT: usize = 32;
 
 /// What a piece may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,33 +74,11 @@ pub(crate) struct Bpe {
 pub(crate) struct Scratch {
     cache: UnitCache,
     unit: Unit,
-}
-
-/// The characters of a unit, merging: parallel arrays of symbol and first byte.
-#[derive(Default)]
-struct Unit {
-    symbols: Vec<Symbol>,
-    starts: Vec<u32>,
+    /// The ids of a unit that was not in the cache.
     ids: Vec<TokenId>,
-    long: LongUnit,
-}
-
-/// The linked list and the agenda of a unit too long to scan.
-#[derive(Default)]
-struct LongUnit {
-    next: Vec<u32>,
-    previous: Vec<u32>,
-    /// Per place the merge of the symbol there with the next one.
-    merges: Vec<Merge>,
-    /// Ranks and places, in one number: lower ranks first, then the leftmost.
-    agenda: BinaryHeap<Reverse<u64>>,
+    /// What unused pieces were last proposed to be made of.
     taken_apart: HashMap<Symbol, (Symbol, Symbol)>,
 }
-
-const END: u32 = u32::MAX;
-
-/// No merge.
-const NEVER: Merge = Merge { rank: u32::MAX, product: NO_SYMBOL };
 
 /// Working memory for longer units is given back.
 const MAX_KEPT_SYMBOLS: usize = 1 << 16;
@@ -113,7 +90,7 @@ impl Bpe {
     /// [`Error::Vocab`](crate::Error::Vocab) for pieces that make more merges than any real vocabulary.
     pub(crate) fn new(pieces: &[Piece<'_>], bytes: &[TokenId; 256]) -> Result<Self> {
         let symbols = Symbols::new(pieces);
-        let merges = Merges::new(pieces, &symbols)?;
+        let merges = Merges::of_pieces(pieces, &symbols)?;
         let has_unused = pieces.iter().any(|piece| piece.kind == PieceKind::Unused);
         let cuts = if has_unused { Cuts::none() } else { Cuts::new(pieces) };
         let mut whole: HashMap<char, Vec<(Vec<char>, TokenId)>> = HashMap::new();
@@ -244,34 +221,36 @@ impl Bpe {
         scratch: &mut Scratch,
         out: &mut Vec<TokenId>,
     ) {
-        let Scratch { cache, unit: work } = scratch;
-        work.ids.clear();
-        self.merge(unit, work);
-        out.extend_from_slice(&work.ids);
+        scratch.ids.clear();
+        self.merge(unit, scratch);
+        out.extend_from_slice(&scratch.ids);
         if let Some(key) = key {
-            cache.insert(key, &work.ids);
+            scratch.cache.insert(key, &scratch.ids);
         }
     }
 
-    /// Merges one unit and appends its ids to `work.ids`.
-    fn merge(&self, unit: &str, work: &mut Unit) {
+    /// Merges one unit and appends its ids to `scratch.ids`.
+    fn merge(&self, unit: &str, scratch: &mut Scratch) {
+        let Scratch { unit: work, ids, taken_apart, .. } = scratch;
         work.symbols.clear();
-        work.starts.clear();
-        for (at, c) in unit.char_indices() {
-            work.symbols.push(self.symbols.of_char(unmark(c)));
-            work.starts.push(at as u32);
-        }
-        if work.symbols.len() <= SHORT && !self.has_unused {
-            self.merge_short(&mut work.symbols, &mut work.starts);
+        work.symbols.extend(unit.chars().map(|c| self.symbols.of_char(unmark(c))));
+        taken_apart.clear();
+        if self.has_unused {
+            work.merge_long(&self.merges, |product, left, right| {
+                if self.symbols.is_unused(product) {
+                    taken_apart.insert(product, (left, right));
+                }
+            });
         } else {
-            self.merge_long(work);
+            work.merge(&self.merges);
         }
-        for (at, &symbol) in work.symbols.iter().enumerate() {
-            let end = work.starts.get(at + 1).map_or(unit.len(), |&end| end as usize);
-            let text = &unit[work.starts[at] as usize..end];
+        let mut rest = unit;
+        for &symbol in &work.symbols {
+            let (text, after) = rest.split_at(self.symbols.split_at(rest, symbol));
+            rest = after;
             match self.symbols.id(symbol) {
-                Some(id) => work.ids.push(id),
-                None => self.take_apart(symbol, text, &work.long.taken_apart, &mut work.ids),
+                Some(id) => ids.push(id),
+                None => self.take_apart(symbol, text, taken_apart, ids),
             }
         }
     }
@@ -297,115 +276,6 @@ impl Bpe {
                 ids.extend(text.bytes().map(|byte| self.bytes[usize::from(byte)]));
             }
         }
-    }
-
-    /// Merges by scanning for the best pair: quadratic, and the fastest for a few characters.
-    fn merge_short(&self, symbols: &mut Vec<Symbol>, starts: &mut Vec<u32>) {
-        let mut count = symbols.len();
-        let mut merges = [NEVER; SHORT];
-        let merge = |left, right| self.merges.get(left, right).unwrap_or(NEVER);
-        for at in 1..count {
-            merges[at - 1] = merge(symbols[at - 1], symbols[at]);
-        }
-        while count > 1 {
-            let pairs = &merges[..count - 1];
-            let mut best = 0;
-            for (at, merge) in pairs.iter().enumerate() {
-                if merge.rank < pairs[best].rank {
-                    best = at;
-                }
-            }
-            if pairs[best].rank == NEVER.rank {
-                break;
-            }
-            symbols[best] = pairs[best].product;
-            symbols.copy_within(best + 2..count, best + 1);
-            starts.copy_within(best + 2..count, best + 1);
-            merges.copy_within(best + 1..count - 1, best);
-            count -= 1;
-            merges[count - 1] = NEVER;
-            if best > 0 {
-                merges[best - 1] = merge(symbols[best - 1], symbols[best]);
-            }
-            if best + 1 < count {
-                merges[best] = merge(symbols[best], symbols[best + 1]);
-            }
-        }
-        symbols.truncate(count);
-        starts.truncate(count);
-    }
-
-    /// Merges with a heap of candidate pairs over a linked list: `O(n log n)`.
-    fn merge_long(&self, work: &mut Unit) {
-        let Unit { symbols, starts, long, .. } = work;
-        let LongUnit { next, previous, merges, agenda, taken_apart } = long;
-        let count = symbols.len() as u32;
-        taken_apart.clear();
-        next.clear();
-        previous.clear();
-        next.extend((1..count).chain([END]));
-        previous.extend([END].into_iter().chain(0..count - 1));
-        merges.clear();
-        merges.extend((0..count as usize).map(|at| self.merge_at(symbols, at, next, taken_apart)));
-        let entry = |merge: Merge, at: u32| Reverse(u64::from(merge.rank) << 32 | u64::from(at));
-        let mut entries = std::mem::take(agenda).into_vec();
-        entries.clear();
-        let candidates =
-            (0..count).zip(merges.iter()).filter(|(_, merge)| merge.rank != NEVER.rank);
-        entries.extend(candidates.map(|(at, &merge)| entry(merge, at)));
-        // Built at once, which takes linear time.
-        *agenda = BinaryHeap::from(entries);
-        while let Some(Reverse(popped)) = agenda.pop() {
-            let left = popped as u32;
-            let merge = merges[left as usize];
-            if u64::from(merge.rank) != popped >> 32 || merge.rank == NEVER.rank {
-                continue; // One of the two has merged with another meanwhile.
-            }
-            let right = next[left as usize];
-            let after = next[right as usize];
-            symbols[left as usize] = merge.product;
-            merges[right as usize] = NEVER;
-            next[left as usize] = after;
-            if after != END {
-                previous[after as usize] = left;
-            }
-            for at in [previous[left as usize], left] {
-                if at != END {
-                    let merge = self.merge_at(symbols, at as usize, next, taken_apart);
-                    merges[at as usize] = merge;
-                    if merge.rank != NEVER.rank {
-                        agenda.push(entry(merge, at));
-                    }
-                }
-            }
-        }
-        // Keep what the list still holds, in order.
-        let mut kept = 0;
-        let mut at = 0;
-        while at != END {
-            symbols[kept] = symbols[at as usize];
-            starts[kept] = starts[at as usize];
-            kept += 1;
-            at = next[at as usize];
-        }
-        symbols.truncate(kept);
-        starts.truncate(kept);
-    }
-
-    /// The merge of the symbol at a place with the next one.
-    fn merge_at(
-        &self,
-        symbols: &[Symbol],
-        at: usize,
-        next: &[u32],
-        taken_apart: &mut HashMap<Symbol, (Symbol, Symbol)>,
-    ) -> Merge {
-        let Some(&right) = symbols.get(next[at] as usize) else { return NEVER };
-        let Some(merge) = self.merges.get(symbols[at], right) else { return NEVER };
-        if self.has_unused && self.symbols.is_unused(merge.product) {
-            taken_apart.insert(merge.product, (symbols[at], right));
-        }
-        merge
     }
 }
 

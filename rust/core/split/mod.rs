@@ -1,31 +1,117 @@
 //! Pre-tokenization: text parted into pieces that merges do not cross.
+//!
+//! In: text. Out: its pieces, in order; together they are the text, byte for byte. Cost: linear, for
+//! the patterns that real vocabularies have; others are matched by a bounded engine, see [`regex`].
 
-use crate::error::{Error, Result};
+mod classes;
+mod known;
+mod regex;
+mod runs;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use crate::error::Result;
+use known::{KNOWN, NAMES};
+use regex::Regex;
+use runs::Runs;
+use scan::Known;
 
 /// A way to part text. Immutable; shared between threads.
 #[derive(Debug, Clone)]
 pub(crate) enum Splitter {
     /// Text stays in one piece.
     Whole,
+    /// Digits stand apart: each for itself, or as many as stand together. Hugging Face's `Digits`.
+    Digits { individual: bool },
+    /// The matches of a pattern that real vocabularies have.
+    Known(Known),
+    /// Runs of characters of one class, and what lies between two of them.
+    Runs(Runs),
+    /// The matches of any other regular expression, and what lies between two matches.
+    Regex(Regex),
+    /// Each splitter parts the pieces of the one before it.
+    Sequence(Vec<Splitter>),
 }
 
 impl Splitter {
     /// The splitter for a regular expression whose matches are the pieces (and what lies between two
     /// matches is a piece too): written by hand for the known ones, a bounded engine for others.
+    ///
+    /// # Errors
+    /// [`Error::Vocab`](crate::Error::Vocab) for what is no regular expression, or one that is larger
+    /// than any real one.
     pub(crate) fn from_pattern(pattern: &str) -> Result<Self> {
-        Err(Error::vocab("pre_tokenizer", format!("pattern {pattern:?} is not implemented")))
+        if let Some((_, known)) = KNOWN.iter().find(|(text, _)| *text == pattern) {
+            return Ok(Self::Known(*known));
+        }
+        let regex = Regex::new(pattern)?;
+        Ok(Runs::from_pattern(pattern).map_or(Self::Regex(regex), Self::Runs))
     }
 
-    /// The splitter of a GGUF file's `tokenizer.ggml.pre`.
+    /// The splitter of a GGUF file's `tokenizer.ggml.pre`, `None` for a name that is not known.
     pub(crate) fn by_name(name: &str) -> Option<Self> {
-        let _ = name;
-        None
+        let (_, patterns) = NAMES.iter().find(|(names, _)| names.contains(&name))?;
+        let splitters = patterns.iter().map(|pattern| Self::from_pattern(pattern).ok());
+        Some(Self::sequence(splitters.collect::<Option<_>>()?))
     }
 
-    /// Calls `each` with every piece of `text`, in order: together they are `text`.
+    /// Splitters one after another, each on the pieces of the one before it.
+    pub(crate) fn sequence(mut splitters: Vec<Self>) -> Self {
+        splitters.retain(|splitter| !matches!(splitter, Self::Whole));
+        match splitters.len() {
+            0 => Self::Whole,
+            1 => splitters.swap_remove(0),
+            _ => Self::Sequence(splitters),
+        }
+    }
+
+    /// Digits apart from everything else, and from each other if `individual`.
+    pub(crate) fn digits(individual: bool) -> Self {
+        Self::Digits { individual }
+    }
+
+    /// Calls `each` with every piece of `text`, in order: together they are `text`. No piece is empty.
     pub(crate) fn split<'a>(&self, text: &'a str, mut each: impl FnMut(&'a str)) {
         match self {
-            Self::Whole => each(text),
+            _ if text.is_empty() => {}
+            // By far the most frequent, and worth a loop that knows what `each` does.
+            Self::Known(known) => scan::scan(*known, text, each),
+            _ => self.split_dyn(text, &mut each),
         }
+    }
+
+    fn split_dyn<'a>(&self, text: &'a str, each: &mut dyn FnMut(&'a str)) {
+        match self {
+            Self::Whole => each(text),
+            Self::Digits { individual } => split_digits(text, *individual, each),
+            Self::Known(known) => scan::scan(*known, text, each),
+            Self::Runs(runs) => runs.split(text, each),
+            Self::Regex(regex) => regex.split(text, each),
+            Self::Sequence(splitters) => split_in_turn(splitters, text, each),
+        }
+    }
+}
+
+fn split_in_turn<'a>(splitters: &[Splitter], text: &'a str, each: &mut dyn FnMut(&'a str)) {
+    match splitters {
+        [] => each(text),
+        [first, rest @ ..] => {
+            first.split_dyn(text, &mut |piece| split_in_turn(rest, piece, each));
+        }
+    }
+}
+
+fn split_digits<'a>(text: &'a str, individual: bool, each: &mut dyn FnMut(&'a str)) {
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let end = if first.is_numeric() && individual {
+            first.len_utf8()
+        } else {
+            rest.find(|c: char| c.is_numeric() != first.is_numeric()).unwrap_or(rest.len())
+        };
+        let (piece, after) = rest.split_at(end);
+        each(piece);
+        rest = after;
     }
 }
