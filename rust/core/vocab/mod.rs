@@ -4,12 +4,14 @@
 //! threads. Its text encoder is built without the control tokens: the pieces that spell one, and
 //! every merge that makes or uses one, are not in its tables, so no text reaches them.
 
+mod alphabet;
 mod model;
 mod normalize;
 mod proto;
 mod sentencepiece;
 mod source;
 mod text_pieces;
+mod tokenizer_json;
 mod tokens;
 
 use std::borrow::Cow;

@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 
 use super::model::{Model, Policy};
 use super::tokens::{TokenKind, Tokens};
-use super::{Parts, TokenId, Vocab, sentencepiece};
+use super::{Parts, TokenId, Vocab, sentencepiece, tokenizer_json};
 use crate::error::{Error, Result};
 
 /// The files of a vocabulary as they were read, and what a caller says about them.
@@ -76,6 +76,9 @@ fn load_model(files: &VocabFiles, withheld: &HashSet<TokenId>) -> Result<Model> 
         return Err(Error::vocab("file", problem));
     }
     let bytes = files.files.first().map_or(&[][..], |(_, bytes)| bytes);
+    if tokenizer_json::is_tokenizer_json(bytes) {
+        return tokenizer_json::load(bytes, &policy);
+    }
     if !sentencepiece::is_model(bytes) {
         let found = match bytes {
             [] => "an empty file",
