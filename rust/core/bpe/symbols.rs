@@ -153,7 +153,5 @@ impl Symbols {
 
 /// The pieces that merges make: of two characters or more, and not matched as a whole.
 pub(super) fn mergeable<'a>(pieces: &'a [Piece<'a>]) -> impl Iterator<Item = &'a Piece<'a>> {
-    pieces
-        .iter()
-        .filter(|piece| !piece.kind.is_whole() && piece.text.chars().nth(1).is_some())
+    pieces.iter().filter(|piece| !piece.kind.is_whole() && piece.text.chars().nth(1).is_some())
 }

@@ -154,7 +154,8 @@ pub(super) fn read(file: &File<'_>) -> Result<Pipeline> {
         }),
     };
     let decoders = decoder_names(file.decoder)?;
-    let accept = |names: &[&str]| match decoders.iter().find(|name| !names.contains(&name.as_str())) {
+    let accept = |names: &[&str]| match decoders.iter().find(|name| !names.contains(&name.as_str()))
+    {
         None => Ok(()),
         Some(name) => Err(unsupported("decoder", format!("`{name}` with this model"))),
     };
@@ -275,9 +276,7 @@ fn of_chars(normalizers: &[NormalizerSpec], pre: &[PreTokenizerSpec]) -> Result<
         matches!(spec, NormalizerSpec::Replace { pattern: Pattern::String(pattern), content }
             if pattern == " " && is_mark(content))
     };
-    let is_prefix = |spec: &NormalizerSpec| {
-        matches!(spec, NormalizerSpec::Prepend { prepend } if is_mark(prepend))
-    };
+    let is_prefix = |spec: &NormalizerSpec| matches!(spec, NormalizerSpec::Prepend { prepend } if is_mark(prepend));
     let mut spaces = Spaces {
         prefix: DummyPrefix::Never,
         shares_prefix: false,
@@ -309,12 +308,14 @@ fn of_chars(normalizers: &[NormalizerSpec], pre: &[PreTokenizerSpec]) -> Result<
             }
         }
         before => {
-            let [PreTokenizerSpec::Metaspace {
-                replacement,
-                add_prefix_space,
-                prepend_scheme,
-                split,
-            }] = pre
+            let [
+                PreTokenizerSpec::Metaspace {
+                    replacement,
+                    add_prefix_space,
+                    prepend_scheme,
+                    split,
+                },
+            ] = pre
             else {
                 let found = format!("{pre:?} without a normalizer that marks spaces");
                 return Err(unsupported("pre_tokenizer", found));
