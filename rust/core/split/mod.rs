@@ -3,11 +3,19 @@
 //! In: text. Out: its pieces, in order; together they are the text, byte for byte. Cost: linear, for
 //! the patterns that real vocabularies have; others are matched by a bounded engine, see [`regex`].
 
+mod classes;
 mod known;
 mod regex;
+mod runs;
+mod scan;
+#[cfg(test)]
+mod tests;
 
 use crate::error::Result;
+use known::{KNOWN, NAMES};
 use regex::Regex;
+use runs::Runs;
+use scan::Known;
 
 /// A way to part text. Immutable; shared between threads.
 #[derive(Debug, Clone)]
@@ -16,7 +24,11 @@ pub(crate) enum Splitter {
     Whole,
     /// Digits stand apart: each for itself, or as many as stand together. Hugging Face's `Digits`.
     Digits { individual: bool },
-    /// The matches of a regular expression, and what lies between two matches.
+    /// The matches of a pattern that real vocabularies have.
+    Known(Known),
+    /// Runs of characters of one class, and what lies between two of them.
+    Runs(Runs),
+    /// The matches of any other regular expression, and what lies between two matches.
     Regex(Regex),
     /// Each splitter parts the pieces of the one before it.
     Sequence(Vec<Splitter>),
@@ -30,12 +42,16 @@ impl Splitter {
     /// [`Error::Vocab`](crate::Error::Vocab) for what is no regular expression, or one that is larger
     /// than any real one.
     pub(crate) fn from_pattern(pattern: &str) -> Result<Self> {
-        Ok(Self::Regex(Regex::new(pattern)?))
+        if let Some((_, known)) = KNOWN.iter().find(|(text, _)| *text == pattern) {
+            return Ok(Self::Known(*known));
+        }
+        let regex = Regex::new(pattern)?;
+        Ok(Runs::from_pattern(pattern).map_or(Self::Regex(regex), Self::Runs))
     }
 
     /// The splitter of a GGUF file's `tokenizer.ggml.pre`, `None` for a name that is not known.
     pub(crate) fn by_name(name: &str) -> Option<Self> {
-        let patterns = known::patterns_of(name)?;
+        let (_, patterns) = NAMES.iter().find(|(names, _)| names.contains(&name))?;
         let splitters = patterns.iter().map(|pattern| Self::from_pattern(pattern).ok());
         Some(Self::sequence(splitters.collect::<Option<_>>()?))
     }
@@ -57,8 +73,11 @@ impl Splitter {
 
     /// Calls `each` with every piece of `text`, in order: together they are `text`. No piece is empty.
     pub(crate) fn split<'a>(&self, text: &'a str, mut each: impl FnMut(&'a str)) {
-        if !text.is_empty() {
-            self.split_dyn(text, &mut each);
+        match self {
+            _ if text.is_empty() => {}
+            // By far the most frequent, and worth a loop that knows what `each` does.
+            Self::Known(known) => scan::scan(*known, text, each),
+            _ => self.split_dyn(text, &mut each),
         }
     }
 
@@ -66,6 +85,8 @@ impl Splitter {
         match self {
             Self::Whole => each(text),
             Self::Digits { individual } => split_digits(text, *individual, each),
+            Self::Known(known) => scan::scan(*known, text, each),
+            Self::Runs(runs) => runs.split(text, each),
             Self::Regex(regex) => regex.split(text, each),
             Self::Sequence(splitters) => split_in_turn(splitters, text, each),
         }

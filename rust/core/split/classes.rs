@@ -1,0 +1,167 @@
+//! What kind of character each one is, as the regular expressions of vocabularies see it.
+//!
+//! One table for all of Unicode, built when it is first needed, from the same data that Rust's `regex`
+//! has: tiktoken's pre-tokenizer runs on it, and Hugging Face's agrees with it on every character.
+
+use std::ops::RangeInclusive;
+use std::sync::LazyLock;
+
+use regex_syntax::hir::{Class, Hir, HirKind};
+
+/// Classes of characters, one bit each.
+pub(super) type Mask = u8;
+
+/// `\p{L}`
+pub(super) const LETTER: Mask = 1;
+/// `\p{N}`
+pub(super) const NUMBER: Mask = 1 << 1;
+/// `\s`
+pub(super) const SPACE: Mask = 1 << 2;
+/// `\p{M}`
+pub(super) const MARK: Mask = 1 << 3;
+/// `[\p{P}\p{S}]`
+pub(super) const SIGN: Mask = 1 << 4;
+/// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
+pub(super) const UPPER: Mask = 1 << 5;
+/// `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
+pub(super) const LOWER: Mask = 1 << 6;
+/// `[\r\n]`
+pub(super) const NEWLINE: Mask = 1 << 7;
+
+const PATTERNS: [(Mask, &str); 8] = [
+    (LETTER, r"\p{L}"),
+    (NUMBER, r"\p{N}"),
+    (SPACE, r"\s"),
+    (MARK, r"\p{M}"),
+    (SIGN, r"[\p{P}\p{S}]"),
+    (UPPER, r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"),
+    (LOWER, r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"),
+    (NEWLINE, r"[\r\n]"),
+];
+
+const CHARS: usize = 0x11_0000;
+const PAGE: usize = 256;
+
+/// Character → classes in two steps: the page of `c / 256`, then the place in it.
+#[derive(Debug)]
+pub(super) struct Classes {
+    page_of: Vec<u16>,
+    pages: Vec<[Mask; PAGE]>,
+    /// The classes of ASCII characters, by byte; none for the other bytes.
+    ascii: [Mask; 256],
+}
+
+impl Classes {
+    /// The classes that patterns of vocabularies name.
+    pub(super) fn of_unicode() -> &'static Self {
+        static CLASSES: LazyLock<Classes> = LazyLock::new(|| {
+            let classes = PATTERNS.iter().flat_map(|&(mask, pattern)| {
+                let hir = regex_syntax::parse(pattern).ok();
+                let ranges = hir.as_ref().and_then(ranges).unwrap_or_default();
+                ranges.into_iter().map(move |range| (mask, range))
+            });
+            Classes::new(classes)
+        });
+        &CLASSES
+    }
+
+    /// The classes whose ranges of characters are given.
+    pub(super) fn new(classes: impl Iterator<Item = (Mask, RangeInclusive<char>)>) -> Self {
+        let mut all = vec![0; CHARS];
+        for (mask, range) in classes {
+            for entry in &mut all[*range.start() as usize..=*range.end() as usize] {
+                *entry |= mask;
+            }
+        }
+        let mut ascii = [0; 256];
+        ascii[..128].copy_from_slice(&all[..128]);
+        let mut pages: Vec<[Mask; PAGE]> = Vec::new();
+        let mut page_of = Vec::with_capacity(CHARS / PAGE);
+        let (chunks, _) = all.as_chunks::<PAGE>();
+        for page in chunks {
+            // Most pages are like one of the last ones.
+            let known = pages.iter().rposition(|known| known == page);
+            let at = known.unwrap_or_else(|| {
+                pages.push(*page);
+                pages.len() - 1
+            });
+            page_of.push(at as u16);
+        }
+        Self { page_of, pages, ascii }
+    }
+
+    #[inline]
+    pub(super) fn of_char(&self, c: char) -> Mask {
+        self.pages[usize::from(self.page_of[c as usize / PAGE])][c as usize % PAGE]
+    }
+
+    /// The classes of the character at a place, and the place after it; at the end of the text no
+    /// class, and the same place.
+    #[inline]
+    pub(super) fn at(&self, text: &str, at: usize) -> (Mask, usize) {
+        match text.as_bytes().get(at) {
+            Some(&byte) if byte.is_ascii() => (self.ascii[usize::from(byte)], at + 1),
+            Some(_) => self.at_wide(text, at),
+            None => (0, at),
+        }
+    }
+
+    #[inline]
+    fn at_wide(&self, text: &str, at: usize) -> (Mask, usize) {
+        match text.get(at..).and_then(|rest| rest.chars().next()) {
+            Some(c) => (self.of_char(c), at + c.len_utf8()),
+            None => (0, at),
+        }
+    }
+
+    /// The end of the characters from a place on that are in one of the classes.
+    #[inline]
+    pub(super) fn run(&self, text: &str, from: usize, classes: Mask) -> usize {
+        let bytes = text.as_bytes();
+        let mut at = from;
+        loop {
+            while let Some(&byte) = bytes.get(at)
+                && self.ascii[usize::from(byte)] & classes != 0
+            {
+                at += 1;
+            }
+            match bytes.get(at) {
+                Some(byte) if !byte.is_ascii() => {}
+                _ => return at,
+            }
+            let (found, next) = self.at_wide(text, at);
+            if found & classes == 0 {
+                return at;
+            }
+            at = next;
+        }
+    }
+
+    /// The end of the characters from a place on that are in none of the classes.
+    #[inline]
+    pub(super) fn run_without(&self, text: &str, from: usize, classes: Mask) -> usize {
+        let mut at = from;
+        loop {
+            let (found, next) = self.at(text, at);
+            if found & classes != 0 || next == at {
+                return at;
+            }
+            at = next;
+        }
+    }
+}
+
+/// The ranges of characters of an expression that is a class, `None` for any other.
+pub(super) fn ranges(hir: &Hir) -> Option<Vec<RangeInclusive<char>>> {
+    match hir.kind() {
+        HirKind::Class(Class::Unicode(class)) => {
+            Some(class.iter().map(|range| range.start()..=range.end()).collect())
+        }
+        HirKind::Literal(literal) => {
+            let mut chars = std::str::from_utf8(&literal.0).ok()?.chars();
+            let (Some(c), None) = (chars.next(), chars.next()) else { return None };
+            Some(vec![c..=c])
+        }
+        _ => None,
+    }
+}

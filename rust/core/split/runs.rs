@@ -1,0 +1,90 @@
+//! Runs of characters of one class: patterns such as `\p{N}{1,3}`, `[\r\n]` and `\s?\p{P}+`, whatever
+//! the class, without an engine.
+
+use std::sync::Arc;
+
+use regex_syntax::hir::{Hir, HirKind, Repetition};
+
+use super::classes::{Classes, Mask, ranges};
+
+const MEMBER: Mask = 1;
+const LEAD: Mask = 2;
+
+/// `LEAD?MEMBER{1,most}`, with the two classes in one table.
+#[derive(Debug, Clone)]
+pub(crate) struct Runs {
+    classes: Arc<Classes>,
+    most: Option<u32>,
+}
+
+impl Runs {
+    /// The splitter for a pattern of that form, `None` for any other.
+    pub(super) fn from_pattern(pattern: &str) -> Option<Self> {
+        let hir = regex_syntax::parse(pattern).ok()?;
+        let (lead, run) = match hir.kind() {
+            HirKind::Concat(parts) => match parts.as_slice() {
+                [lead, run] => (optional(lead)?, run),
+                _ => return None,
+            },
+            _ => (Vec::new(), &hir),
+        };
+        let (members, most) = match run.kind() {
+            HirKind::Repetition(Repetition { min: 1, max, greedy: true, sub }) => {
+                (ranges(sub)?, *max)
+            }
+            _ => (ranges(run)?, Some(1)),
+        };
+        let members = members.into_iter().map(|range| (MEMBER, range));
+        let lead = lead.into_iter().map(|range| (LEAD, range));
+        Some(Self { classes: Arc::new(Classes::new(members.chain(lead))), most })
+    }
+
+    /// Calls `each` with the matches and what lies between them.
+    pub(super) fn split<'a>(&self, text: &'a str, each: &mut dyn FnMut(&'a str)) {
+        let (mut done, mut at) = (0, 0);
+        while at < text.len() {
+            let (class, next) = self.classes.at(text, at);
+            let mut end = at;
+            if class & LEAD != 0 {
+                end = self.run(text, next);
+            }
+            if end <= next {
+                end = if class & MEMBER != 0 { self.run(text, at) } else { at };
+            }
+            if end == at {
+                at = next;
+                continue;
+            }
+            if done < at {
+                each(&text[done..at]);
+            }
+            each(&text[at..end]);
+            (done, at) = (end, end);
+        }
+        if done < text.len() {
+            each(&text[done..]);
+        }
+    }
+
+    /// The end of the members from a place on, as many as stand together.
+    fn run(&self, text: &str, from: usize) -> usize {
+        let Some(most) = self.most else { return self.classes.run(text, from, MEMBER) };
+        let mut at = from;
+        for _ in 0..most {
+            let (class, next) = self.classes.at(text, at);
+            if class & MEMBER == 0 {
+                break;
+            }
+            at = next;
+        }
+        at
+    }
+}
+
+/// The class of an expression `CLASS?`.
+fn optional(hir: &Hir) -> Option<Vec<std::ops::RangeInclusive<char>>> {
+    match hir.kind() {
+        HirKind::Repetition(Repetition { min: 0, max: Some(1), greedy: true, sub }) => ranges(sub),
+        _ => None,
+    }
+}

@@ -1,0 +1,348 @@
+//! The known patterns, by hand: each function gives the end of the match that begins at a place.
+//!
+//! The alternatives of a pattern are tried in its order, and each takes what its quantifiers would.
+//! Where the expression would step back, the function knows where to: so every match is found in one
+//! pass over it, and whatever the text, a character is looked at a few times at most.
+
+use super::classes::{Classes, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, SPACE, UPPER};
+
+/// How many digits stand together at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Digits {
+    One,
+    Three,
+}
+
+/// Which spellings of `'s`, `'t`, `'re`, `'ve`, `'m`, `'ll` and `'d` are pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contractions {
+    /// None.
+    No,
+    /// As they stand here: a pattern that minds case.
+    Lower,
+    /// In either case.
+    Ascii,
+    /// In either case, and `'ſ`, whose upper case is `S`: a pattern with `(?i)`.
+    Folded,
+}
+
+/// A family of patterns, and what its members differ in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// `'s…| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`.
+    Gpt2,
+    /// `'s…|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`.
+    Cl100k {
+        contractions: Contractions,
+        digits: Digits,
+        /// Whether white space at the end of the text is one piece, newlines and all: `\s++$`.
+        whole_end: bool,
+    },
+    /// `[^\r\n\p{L}\p{N}]?UPPER*LOWER+('s…)?|[^\r\n\p{L}\p{N}]?UPPER+LOWER*('s…)?|\p{N}{1,3}|`
+    /// ` ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`.
+    O200k { contractions: Contractions, digits: Digits },
+    /// `[ASCII sign][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|`
+    /// `\s*[\r\n]+|\s+(?!\S)|\s+`.
+    DeepSeekV3,
+}
+
+/// Calls `each` with the matches of a pattern and what lies between them.
+#[inline]
+pub(super) fn scan<'a>(known: Known, text: &'a str, each: impl FnMut(&'a str)) {
+    let scanner = Scanner { classes: Classes::of_unicode(), text };
+    // One loop per pattern: what is chosen here is chosen once.
+    match known {
+        Known::Gpt2 => pieces(scanner, |at| scanner.gpt2(at), each),
+        Known::Cl100k { contractions, digits, whole_end } => {
+            pieces(scanner, |at| scanner.cl100k(at, contractions, digits, whole_end), each);
+        }
+        Known::O200k { contractions, digits } => {
+            pieces(scanner, |at| scanner.o200k(at, contractions, digits), each);
+        }
+        Known::DeepSeekV3 => pieces(scanner, |at| scanner.deepseek_v3(at), each),
+    }
+}
+
+/// Calls `each` with what is matched and what lies between. A match that ends where it begins is none.
+#[inline]
+fn pieces<'a>(
+    scanner: Scanner<'a>,
+    end_of_match: impl Fn(usize) -> usize,
+    mut each: impl FnMut(&'a str),
+) {
+    let text = scanner.text;
+    let (mut done, mut at) = (0, 0);
+    while at < text.len() {
+        let end = end_of_match(at);
+        if end == at {
+            at = scanner.class(at).1;
+            continue;
+        }
+        if done < at {
+            each(&text[done..at]);
+        }
+        each(&text[at..end]);
+        (done, at) = (end, end);
+    }
+    if done < text.len() {
+        each(&text[done..]);
+    }
+}
+
+/// A match of `UPPER*LOWER+|UPPER+LOWER*`: it ends where it begins if there is none.
+struct Word {
+    end: usize,
+    /// Whether it is the first alternative's.
+    is_lower: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Scanner<'a> {
+    classes: &'a Classes,
+    text: &'a str,
+}
+
+impl Scanner<'_> {
+    #[inline]
+    fn class(self, at: usize) -> (Mask, usize) {
+        self.classes.at(self.text, at)
+    }
+
+    #[inline]
+    fn run(self, from: usize, classes: Mask) -> usize {
+        self.classes.run(self.text, from, classes)
+    }
+
+    #[inline]
+    fn run_without(self, from: usize, classes: Mask) -> usize {
+        self.classes.run_without(self.text, from, classes)
+    }
+
+    #[inline]
+    fn byte(self, at: usize) -> u8 {
+        self.text.as_bytes().get(at).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    fn gpt2(self, at: usize) -> usize {
+        let first = self.byte(at);
+        if first == b'\'' {
+            let end = self.contraction(at, Contractions::Lower);
+            if end > at {
+                return end;
+            }
+        }
+        let (class, next) = self.class(at);
+        let (after_space, start) =
+            if first == b' ' { (self.class(next).0, next) } else { (class, at) };
+        if after_space & LETTER != 0 {
+            return self.run(start, LETTER);
+        }
+        if after_space & NUMBER != 0 {
+            return self.run(start, NUMBER);
+        }
+        if after_space & SPACE == 0 && start < self.text.len() {
+            return self.run_without(start, SPACE | LETTER | NUMBER);
+        }
+        self.spaces(at)
+    }
+
+    #[inline]
+    fn cl100k(
+        self,
+        at: usize,
+        contractions: Contractions,
+        digits: Digits,
+        whole_end: bool,
+    ) -> usize {
+        let first = self.byte(at);
+        if first == b'\'' {
+            let end = self.contraction(at, contractions);
+            if end > at {
+                return end;
+            }
+        }
+        let (class, next) = self.class(at);
+        if class & LETTER != 0 {
+            return self.run(next, LETTER);
+        }
+        if class & NUMBER != 0 {
+            return self.digits(next, digits);
+        }
+        let (second, after) = self.class(next);
+        if second & LETTER != 0 && class & NEWLINE == 0 {
+            return self.run(after, LETTER);
+        }
+        if class & SPACE == 0 {
+            return self.run(self.signs(next), NEWLINE);
+        }
+        if first == b' ' && second & (SPACE | LETTER | NUMBER) == 0 && next < self.text.len() {
+            return self.run(self.signs(after), NEWLINE);
+        }
+        self.lines_or_spaces(at, whole_end)
+    }
+
+    #[inline]
+    fn o200k(self, at: usize, contractions: Contractions, digits: Digits) -> usize {
+        let (class, next) = self.class(at);
+        let end = if class & LETTER != 0 {
+            self.word(at).end
+        } else if class & (NUMBER | NEWLINE) != 0 {
+            at
+        } else {
+            // The one character that may stand before a word; a mark may be the word's first instead.
+            let word = self.word(next);
+            match word.end > next {
+                true if class & MARK == 0 || word.is_lower => word.end,
+                _ if class & MARK != 0 => next,
+                _ => at,
+            }
+        };
+        if end > at {
+            return self.contraction(end, contractions);
+        }
+        if class & NUMBER != 0 {
+            return self.digits(next, digits);
+        }
+        let is_slash_or_newline = |from: usize| {
+            let bytes = &self.text.as_bytes()[from..];
+            let run = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n' | b'/'));
+            from + run.unwrap_or(bytes.len())
+        };
+        if class & SPACE == 0 {
+            return is_slash_or_newline(self.signs(next));
+        }
+        let (second, after) = self.class(next);
+        if self.byte(at) == b' '
+            && second & (SPACE | LETTER | NUMBER) == 0
+            && next < self.text.len()
+        {
+            return is_slash_or_newline(self.signs(after));
+        }
+        self.lines_or_spaces(at, false)
+    }
+
+    /// What `UPPER*LOWER+|UPPER+LOWER*` matches.
+    #[inline]
+    fn word(self, from: usize) -> Word {
+        // As many of UPPER as there are, and where the last of them that is LOWER too ends.
+        let (mut at, mut last_both) = (from, None);
+        loop {
+            let (class, next) = self.class(at);
+            if class & UPPER == 0 {
+                if class & LOWER != 0 {
+                    return Word { end: self.run(next, LOWER), is_lower: true };
+                }
+                break;
+            }
+            at = next;
+            if class & LOWER != 0 {
+                last_both = Some(at);
+            }
+        }
+        // No LOWER follows, so the expression steps back to one among the UPPER; if there is none, the
+        // second alternative takes them all.
+        Word { end: last_both.unwrap_or(at), is_lower: last_both.is_some() }
+    }
+
+    #[inline]
+    fn deepseek_v3(self, at: usize) -> usize {
+        let first = self.byte(at);
+        if first.is_ascii_punctuation() {
+            let bytes = &self.text.as_bytes()[at + 1..];
+            let letters = bytes.iter().position(|byte| !byte.is_ascii_alphabetic());
+            let letters = letters.unwrap_or(bytes.len());
+            if letters > 0 {
+                return at + 1 + letters;
+            }
+        }
+        let (class, next) = self.class(at);
+        let end = self.run(at, LETTER | MARK);
+        if end > at {
+            return end;
+        }
+        let (second, after) = self.class(next);
+        if class & (NEWLINE | SIGN) == 0 && second & (LETTER | MARK) != 0 {
+            return self.run(after, LETTER | MARK);
+        }
+        if class & SIGN != 0 {
+            return self.run(self.run(next, SIGN), NEWLINE);
+        }
+        if first == b' ' && second & SIGN != 0 {
+            return self.run(self.run(after, SIGN), NEWLINE);
+        }
+        if class & SPACE != 0 { self.lines_or_spaces(at, false) } else { at }
+    }
+
+    /// The end of `[^\s\p{L}\p{N}]*`.
+    #[inline]
+    fn signs(self, from: usize) -> usize {
+        self.run_without(from, SPACE | LETTER | NUMBER)
+    }
+
+    /// The end of the digits of which the first ends at `from`.
+    #[inline]
+    fn digits(self, from: usize, digits: Digits) -> usize {
+        let mut at = from;
+        if digits == Digits::Three {
+            for _ in 1..3 {
+                let (class, next) = self.class(at);
+                if class & NUMBER == 0 {
+                    break;
+                }
+                at = next;
+            }
+        }
+        at
+    }
+
+    /// The end of `\s*[\r\n]+|\s+(?!\S)|\s+`, where there is white space.
+    #[inline]
+    fn lines_or_spaces(self, at: usize, whole_end: bool) -> usize {
+        let end = self.run(at, SPACE);
+        if whole_end && end == self.text.len() {
+            return end;
+        }
+        let spaces = &self.text.as_bytes()[at..end];
+        match spaces.iter().rposition(|byte| matches!(byte, b'\r' | b'\n')) {
+            Some(newline) => at + newline + 1,
+            None => self.without_last(at, end),
+        }
+    }
+
+    /// The end of `\s+(?!\S)|\s+`, where there is white space.
+    #[inline]
+    fn spaces(self, at: usize) -> usize {
+        self.without_last(at, self.run(at, SPACE))
+    }
+
+    /// White space that something follows leaves its last character to that, unless it has only one.
+    #[inline]
+    fn without_last(self, at: usize, end: usize) -> usize {
+        if end == self.text.len() {
+            return end;
+        }
+        match self.text[at..end].char_indices().next_back() {
+            Some((last, _)) if last > 0 => at + last,
+            _ => end,
+        }
+    }
+
+    /// The end of a contraction, or its beginning where there is none.
+    #[inline]
+    fn contraction(self, at: usize, contractions: Contractions) -> usize {
+        if contractions == Contractions::No || self.byte(at) != b'\'' {
+            return at;
+        }
+        let fold = |byte: u8| {
+            if contractions == Contractions::Lower { byte } else { byte.to_ascii_lowercase() }
+        };
+        match (fold(self.byte(at + 1)), fold(self.byte(at + 2))) {
+            (b's' | b't' | b'm' | b'd', _) => at + 2,
+            (b'r' | b'v', b'e') | (b'l', b'l') => at + 3,
+            // `ſ` in UTF-8.
+            (0xC5, 0xBF) if contractions == Contractions::Folded => at + 3,
+            _ => at,
+        }
+    }
+}

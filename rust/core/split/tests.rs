@@ -1,0 +1,235 @@
+//! Splitters by hand against regular expressions.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex};
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::Splitter;
+use super::classes::{Classes, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, SPACE, UPPER};
+use super::known::{KNOWN, NAMES};
+use super::regex::Regex;
+use super::runs::Runs;
+
+/// Pieces by the splitter.
+fn pieces<'a>(splitter: &Splitter, text: &'a str) -> Vec<&'a str> {
+    let mut pieces = Vec::new();
+    splitter.split(text, |piece| pieces.push(piece));
+    pieces
+}
+
+/// Pieces by the regular expressions alone.
+fn by_regex<'a>(patterns: &[&str], text: &'a str) -> Vec<&'a str> {
+    let mut pieces = vec![text];
+    pieces.retain(|piece| !piece.is_empty());
+    for pattern in patterns {
+        let regex = compiled(pattern);
+        pieces = pieces.into_iter().flat_map(|piece| isolated(&regex, piece)).collect();
+    }
+    pieces
+}
+
+/// The regular expression, compiled once.
+fn compiled(pattern: &str) -> fancy_regex::Regex {
+    static KNOWN: LazyLock<Mutex<HashMap<String, fancy_regex::Regex>>> =
+        LazyLock::new(Mutex::default);
+    let mut known = KNOWN.lock().unwrap();
+    let compile = || fancy_regex::Regex::new(pattern).unwrap();
+    known.entry(pattern.to_owned()).or_insert_with(compile).clone()
+}
+
+/// The splitter of that name, made once.
+fn named(name: &'static str) -> Splitter {
+    static KNOWN: LazyLock<Mutex<HashMap<&str, Splitter>>> = LazyLock::new(Mutex::default);
+    let mut known = KNOWN.lock().unwrap();
+    known.entry(name).or_insert_with(|| Splitter::by_name(name).unwrap()).clone()
+}
+
+fn isolated<'a>(regex: &fancy_regex::Regex, text: &'a str) -> Vec<&'a str> {
+    let mut pieces = Vec::new();
+    let mut done = 0;
+    for found in regex.find_iter(text) {
+        let found = found.unwrap();
+        pieces.extend([&text[done..found.start()], found.as_str()]);
+        done = found.end();
+    }
+    pieces.push(&text[done..]);
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
+}
+
+/// Characters that patterns treat differently, each often beside each.
+fn nasty_char() -> impl Strategy<Value = char> {
+    let chars: Vec<char> = " \n\r\t'/.aAzZsStTmMdDlLrRvVeE019-_!(\u{85}\u{a0}\u{180e}\u{2028}\u{3000}\u{0}\u{1f}\
+        \u{17f}\u{212a}\u{301}\u{e33}\u{903}ǅʰªßẞ中ひカ가۔،٣½Ⅷ€+😀\u{200d}\u{200b}\u{feff}\u{e000}\u{10ffff}\u{378}µéÉžŽ𝔸𐐀𐐨一龥\u{800}"
+        .chars()
+        .collect();
+    select(chars)
+}
+
+fn nasty_text() -> impl Strategy<Value = String> {
+    let some = prop::collection::vec(nasty_char(), 0..24);
+    let any = prop::collection::vec(prop_oneof![3 => nasty_char(), 1 => any::<char>()], 0..24);
+    let words = prop::collection::vec(
+        prop_oneof![
+            3 => nasty_char().prop_map(String::from),
+            2 => select(vec!["'s", "'LL", "'Re", "'ſ", "  ", "\n\n", " \n ", "ABc", "aBC", "123456", "//\n", "中AA", "ʰA"])
+                .prop_map(str::to_owned),
+        ],
+        0..12,
+    );
+    prop_oneof![
+        some.prop_map(String::from_iter),
+        any.prop_map(String::from_iter),
+        words.prop_map(|words| words.concat()),
+    ]
+}
+
+fn cases() -> ProptestConfig {
+    let long = std::env::var_os("CHATCODEC_LONG").is_some();
+    ProptestConfig::with_cases(if long { 100_000 } else { 5_000 })
+}
+
+/// Patterns that are runs.
+static RUNS: LazyLock<Vec<(&str, Runs)>> = LazyLock::new(|| {
+    let patterns = [
+        r"\p{N}",
+        r"\p{N}{1,3}",
+        r"\p{N}+",
+        r"[\r\n]",
+        r"\s?\p{L}+",
+        r"\s?\p{P}+",
+        r" ?[^(\s|.,!?…。，、।۔،)]+",
+        r"\s?[!-/\s]{1,2}",
+        "a",
+        " ?a+",
+    ];
+    patterns.map(|pattern| (pattern, Runs::from_pattern(pattern).unwrap())).to_vec()
+});
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn known_patterns_are_their_regular_expressions(text in nasty_text()) {
+        for (pattern, known) in KNOWN {
+            let found = pieces(&Splitter::Known(*known), &text);
+            prop_assert_eq!(found, by_regex(&[pattern], &text), "{}", pattern);
+        }
+    }
+
+    #[test]
+    fn runs_are_their_regular_expressions(text in nasty_text()) {
+        for (pattern, runs) in RUNS.iter() {
+            let splitter = Splitter::Runs(runs.clone());
+            prop_assert_eq!(pieces(&splitter, &text), by_regex(&[pattern], &text), "{}", pattern);
+        }
+    }
+
+    #[test]
+    fn names_are_their_regular_expressions(text in nasty_text()) {
+        for (names, patterns) in NAMES {
+            let splitter = named(names[0]);
+            prop_assert_eq!(pieces(&splitter, &text), by_regex(patterns, &text), "{}", names[0]);
+        }
+    }
+
+    #[test]
+    fn any_pattern_keeps_all_text(text in nasty_text(), pattern in "[a(\\[|)*?+.\\\\\\]s{1,3}^!=<p]{1,12}") {
+        if let Ok(splitter) = Splitter::from_pattern(&pattern) {
+            let found = pieces(&splitter, &text);
+            prop_assert!(found.iter().all(|piece| !piece.is_empty()));
+            prop_assert_eq!(found.concat(), text);
+        }
+    }
+}
+
+#[test]
+fn every_character_is_of_the_classes_of_its_expressions() {
+    let classes = Classes::of_unicode();
+    let all: [(Mask, &str); 8] = [
+        (LETTER, r"\p{L}"),
+        (NUMBER, r"\p{N}"),
+        (SPACE, r"\s"),
+        (MARK, r"\p{M}"),
+        (SIGN, r"[\p{P}\p{S}]"),
+        (UPPER, r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"),
+        (LOWER, r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"),
+        (NEWLINE, r"[\r\n]"),
+    ];
+    for (mask, pattern) in all {
+        let regex = fancy_regex::Regex::new(pattern).unwrap();
+        let mut count = 0;
+        for c in '\0'..=char::MAX {
+            let text = c.to_string();
+            let is_match = regex.is_match(&text).unwrap();
+            count += usize::from(is_match);
+            assert_eq!(classes.of_char(c) & mask != 0, is_match, "{c:?} {pattern}");
+            assert_eq!(classes.at(&text, 0), (classes.of_char(c), text.len()), "{c:?}");
+        }
+        assert!(count > 1, "{pattern}");
+    }
+}
+
+/// What the expressions of the known patterns cost a backtracking engine, they do not cost here.
+#[test]
+fn long_runs_are_linear() {
+    for filling in [
+        " ", "a", "A", "'", "\n", " \n", "中", "中A", "\u{301}", "1", "/", "'s", "\u{3000}", "!",
+        "\0",
+    ] {
+        for end in ["", "x", "\n", "A", "!"] {
+            let text = filling.repeat(200_000 / filling.len()) + end;
+            let started = std::time::Instant::now();
+            for (_, known) in KNOWN {
+                let mut bytes = 0;
+                Splitter::Known(*known).split(&text, |piece| bytes += piece.len());
+                assert_eq!(bytes, text.len());
+            }
+            for (names, _) in NAMES {
+                let mut bytes = 0;
+                named(names[0]).split(&text, |piece| bytes += piece.len());
+                assert_eq!(bytes, text.len());
+            }
+            let took = started.elapsed();
+            assert!(took.as_secs() < 5, "{filling:?} and {end:?} took {took:?}");
+        }
+    }
+}
+
+#[test]
+fn a_pattern_that_takes_too_many_steps_keeps_the_rest_in_one_piece() {
+    let splitter = Regex::new(r"(?:a|b|ab)*(?=c)(?<=c)|x").unwrap();
+    let text = format!("x{}", "ab".repeat(1000));
+    let mut found = Vec::new();
+    splitter.split(&text, &mut |piece| found.push(piece));
+    assert_eq!(found, ["x", &text[1..]]);
+}
+
+#[test]
+fn every_name_has_a_splitter() {
+    for name in NAMES.iter().flat_map(|(names, _)| *names) {
+        assert!(Splitter::by_name(name).is_some(), "{name}");
+    }
+    assert!(Splitter::by_name("unheard-of").is_none());
+}
+
+#[test]
+fn patterns_are_bounded() {
+    for (pattern, problem) in [
+        ("a".repeat(20_000), "longer than 16384 bytes"),
+        ("(?:(?:a{1000}){1000}){1000}".to_owned(), "no regular expression"),
+        ("(a".to_owned(), "no regular expression"),
+    ] {
+        let error = Splitter::from_pattern(&pattern).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+}
+
+#[test]
+fn digits_stand_apart() {
+    let text = "ab12٣ ½x9";
+    assert_eq!(pieces(&Splitter::digits(true), text), ["ab", "1", "2", "٣", " ", "½", "x", "9"]);
+    assert_eq!(pieces(&Splitter::digits(false), text), ["ab", "12٣", " ", "½", "x", "9"]);
+}
