@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use hashbrown::DefaultHashBuilder;
 
 use super::symbols::{Symbol, Symbols, mergeable};
-use super::{Piece, unmark};
+use super::{ListedMerge, Piece, unmark};
 use crate::error::{Error, Result};
 
 /// Real vocabularies make some hundred thousand; a file can be made to make many more.
@@ -36,6 +36,15 @@ pub(super) struct Merges {
 }
 
 impl Merges {
+    /// The merges of a list, in its order. A piece's symbol is its place in the list of pieces.
+    pub(super) fn of_list(list: &[ListedMerge]) -> Result<Self> {
+        check_count(list.len())?;
+        let merge = |(rank, merge): (usize, &ListedMerge)| {
+            (merge.left, merge.right, Merge { rank: rank as u32, product: merge.product })
+        };
+        Ok(Self::new(list.iter().enumerate().map(merge).collect()))
+    }
+
     /// The table of these merges; of two with the same pair the later one.
     pub(super) fn new(merges: Vec<(Symbol, Symbol, Merge)>) -> Self {
         let capacity = (merges.len() * 2).next_power_of_two().max(2);

@@ -41,8 +41,17 @@ pub(crate) enum PieceKind {
     Normal,
     /// Matched as a whole before any merge, and never merged with its neighbours.
     Whole,
+    /// The same, but a space and its mark are told apart.
+    Verbatim,
     /// Built and used by merges; where one is left over it is taken apart again.
     Unused,
+}
+
+impl PieceKind {
+    /// Whether merges never meet the piece.
+    pub(crate) fn is_whole(self) -> bool {
+        matches!(self, Self::Whole | Self::Verbatim)
+    }
 }
 
 /// One piece of text that the encoder may use.
@@ -56,17 +65,34 @@ pub(crate) struct Piece<'a> {
     pub(crate) kind: PieceKind,
 }
 
+/// One merge of a vocabulary that lists its merges, as places in the list of its pieces.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ListedMerge {
+    pub(crate) left: u32,
+    pub(crate) right: u32,
+    pub(crate) product: u32,
+}
+
 /// The tables of one vocabulary's text encoder. Immutable; shared between threads.
 pub(crate) struct Bpe {
     symbols: Symbols,
     merges: Merges,
     cuts: Cuts,
     /// Pieces matched as a whole, by first character, longest first.
-    whole: HashMap<char, Vec<(Vec<char>, TokenId)>>,
+    whole: HashMap<char, Vec<WholePiece>>,
     /// The id that each byte falls back to.
     bytes: [TokenId; 256],
     /// Where unused pieces exist, how one is taken apart depends on the whole text: no cuts then.
     has_unused: bool,
+    /// Whether a space that text begins with is the dummy prefix: Metaspace's rule.
+    shares_prefix: bool,
+}
+
+/// A piece that is matched as a whole.
+struct WholePiece {
+    chars: Vec<char>,
+    is_verbatim: bool,
+    id: TokenId,
 }
 
 /// Working memory of one encoding thread: reused between texts, bounded.
@@ -91,19 +117,51 @@ impl Bpe {
     pub(crate) fn new(pieces: &[Piece<'_>], bytes: &[TokenId; 256]) -> Result<Self> {
         let symbols = Symbols::new(pieces);
         let merges = Merges::of_pieces(pieces, &symbols)?;
+        Ok(Self::with_merges(pieces, symbols, merges, bytes))
+    }
+
+    /// Builds the tables of a vocabulary that lists its merges, earlier ones first; of a pair that
+    /// stands twice the last counts. The pieces' scores say nothing, and none is unused.
+    ///
+    /// # Errors
+    /// [`Error::Vocab`](crate::Error::Vocab) for more merges than any real vocabulary has.
+    pub(crate) fn with_listed_merges(
+        pieces: &[Piece<'_>],
+        merges: &[ListedMerge],
+        bytes: &[TokenId; 256],
+    ) -> Result<Self> {
+        let symbols = Symbols::new(pieces);
+        let merges = Merges::of_list(merges)?;
+        Ok(Self::with_merges(pieces, symbols, merges, bytes))
+    }
+
+    /// The same, but text that begins with a space gets no other one before it.
+    pub(crate) fn sharing_prefix(self) -> Self {
+        Self { shares_prefix: true, ..self }
+    }
+
+    fn with_merges(
+        pieces: &[Piece<'_>],
+        symbols: Symbols,
+        merges: Merges,
+        bytes: &[TokenId; 256],
+    ) -> Self {
         let has_unused = pieces.iter().any(|piece| piece.kind == PieceKind::Unused);
         let cuts = if has_unused { Cuts::none() } else { Cuts::new(pieces) };
-        let mut whole: HashMap<char, Vec<(Vec<char>, TokenId)>> = HashMap::new();
-        for piece in pieces.iter().filter(|piece| piece.kind == PieceKind::Whole) {
-            let chars: Vec<char> = piece.text.chars().map(unmark).collect();
+        let mut whole: HashMap<char, Vec<WholePiece>> = HashMap::new();
+        for piece in pieces.iter().filter(|piece| piece.kind.is_whole()) {
+            let is_verbatim = piece.kind == PieceKind::Verbatim;
+            let chars = piece.text.chars().map(|c| if is_verbatim { c } else { unmark(c) });
+            let chars: Vec<char> = chars.collect();
             if let Some(&first) = chars.first() {
-                whole.entry(first).or_default().push((chars, piece.id));
+                let piece = WholePiece { chars, is_verbatim, id: piece.id };
+                whole.entry(unmark(first)).or_default().push(piece);
             }
         }
         for candidates in whole.values_mut() {
-            candidates.sort_by_key(|(chars, _)| Reverse(chars.len()));
+            candidates.sort_by_key(|piece| Reverse(piece.chars.len()));
         }
-        Ok(Self { symbols, merges, cuts, whole, bytes: *bytes, has_unused })
+        Self { symbols, merges, cuts, whole, bytes: *bytes, has_unused, shares_prefix: false }
     }
 
     /// Appends the ids of `text` to `out`; with `dummy_prefix`, of a space and `text`.
@@ -116,7 +174,8 @@ impl Bpe {
         scratch: &mut Scratch,
         out: &mut Vec<TokenId>,
     ) {
-        if !dummy_prefix || text.is_empty() {
+        let shared = self.shares_prefix && text.starts_with([' ', SPACE_MARK]);
+        if !dummy_prefix || text.is_empty() || shared {
             return self.encode_units(text, scratch, out);
         }
         // The space can only merge into the first unit, so only that unit is copied; pieces matched
@@ -186,10 +245,11 @@ impl Bpe {
 
     /// The longest piece matched as a whole that `text` begins with: its bytes and id.
     fn match_whole(&self, text: &str, first: char) -> Option<(usize, TokenId)> {
-        self.whole.get(&first)?.iter().find_map(|(chars, id)| {
+        self.whole.get(&first)?.iter().find_map(|piece| {
             let mut rest = text.chars();
-            let fits = chars.iter().all(|&want| rest.next().map(unmark) == Some(want));
-            fits.then(|| (text.len() - rest.as_str().len(), *id))
+            let read = |c| if piece.is_verbatim { c } else { unmark(c) };
+            let fits = piece.chars.iter().all(|&want| rest.next().map(read) == Some(want));
+            fits.then(|| (text.len() - rest.as_str().len(), piece.id))
         })
     }
 

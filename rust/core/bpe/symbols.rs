@@ -68,11 +68,11 @@ impl Symbols {
                 PieceKind::Unused if only.is_some() => NO_ID,
                 PieceKind::Unused => UNUSED,
                 // Matched before merging, so no merge ever meets it.
-                PieceKind::Whole => NO_ID,
+                PieceKind::Whole | PieceKind::Verbatim => NO_ID,
             };
             let symbol = symbols.add(id, piece.text.chars().count());
             if let Some(c) = only
-                && piece.kind != PieceKind::Whole
+                && !piece.kind.is_whole()
             {
                 *symbols.slot(c) = symbol;
             }
@@ -85,7 +85,7 @@ impl Symbols {
                 }
             }
         }
-        for piece in pieces.iter().filter(|piece| piece.kind == PieceKind::Whole) {
+        for piece in pieces.iter().filter(|piece| piece.kind.is_whole()) {
             if let Some(c) = piece.text.chars().next() {
                 *symbols.slot(unmark(c)) |= BEGINS_WHOLE;
             }
@@ -138,7 +138,7 @@ impl Symbols {
     pub(super) fn by_text(&self, pieces: &[Piece<'_>]) -> HashMap<String, Symbol> {
         let mut by_text = HashMap::with_capacity(pieces.len() * 2);
         for (symbol, piece) in pieces.iter().enumerate() {
-            if piece.kind != PieceKind::Whole {
+            if !piece.kind.is_whole() {
                 by_text.insert(piece.text.chars().map(unmark).collect(), symbol as Symbol);
             }
         }
@@ -153,7 +153,5 @@ impl Symbols {
 
 /// The pieces that merges make: of two characters or more, and not matched as a whole.
 pub(super) fn mergeable<'a>(pieces: &'a [Piece<'a>]) -> impl Iterator<Item = &'a Piece<'a>> {
-    pieces
-        .iter()
-        .filter(|piece| piece.kind != PieceKind::Whole && piece.text.chars().nth(1).is_some())
+    pieces.iter().filter(|piece| !piece.kind.is_whole() && piece.text.chars().nth(1).is_some())
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use super::normalize::Normalizer;
+#[cfg(feature = "foreign")]
+use super::tokenizer_json::foreign::Foreign;
 use super::tokens::Tokens;
 use super::{DummyPrefix, TokenId, text_pieces};
 use crate::bpe::{Bpe, ByteBpe, Scratch};
@@ -44,6 +46,9 @@ pub(crate) enum Engine {
     Chars(Bpe),
     /// Merges bytes of pre-tokens, as GPT-2 does.
     Bytes(ByteBpe),
+    /// The `tokenizers` library, for what is neither.
+    #[cfg(feature = "foreign")]
+    Foreign(Box<Foreign>),
 }
 
 impl Engine {
@@ -58,6 +63,8 @@ impl Engine {
         match self {
             Self::Chars(bpe) => bpe.encode(text, dummy_prefix, scratch, ids),
             Self::Bytes(bpe) => bpe.encode(text, dummy_prefix, scratch, ids),
+            #[cfg(feature = "foreign")]
+            Self::Foreign(foreign) => foreign.encode(text, dummy_prefix, ids)?,
         }
         Ok(())
     }
@@ -67,6 +74,8 @@ impl Engine {
         match self {
             Self::Chars(bpe) => Box::new(bpe.merge_ids()),
             Self::Bytes(bpe) => Box::new(bpe.merge_ids()),
+            #[cfg(feature = "foreign")]
+            Self::Foreign(_) => Box::new(std::iter::empty()),
         }
     }
 }

@@ -1,25 +1,97 @@
 //! What is done to text before it is encoded.
+//!
+//! In: a text. Out: the same text, borrowed, where there is nothing to do, which one pass without
+//! tables finds out for nearly every text. Every normalisation is idempotent.
+//!
+//! The Unicode forms are those of the Hugging Face tokenizers, from the crate that they use, whose
+//! tables are of Unicode 9: of later characters they compose and reorder none, so neither do we.
 
 use std::borrow::Cow;
+
+use unicode_normalization_alignments::{
+    IsNormalized, UnicodeNormalization, is_nfc_quick, is_nfd_quick, is_nfkc_quick, is_nfkd_quick,
+};
 
 use crate::bpe::SPACE_MARK;
 
 /// A normalisation; applying it twice changes nothing more.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Normalizer {
     /// Text stays as it is.
     #[default]
     Identity,
     /// SentencePiece's `remove_extra_whitespaces`.
     CollapseSpaces,
+    /// Canonical composition: Qwen.
+    Nfc,
+    /// Canonical decomposition.
+    Nfd,
+    /// Compatibility composition.
+    Nfkc,
+    /// Compatibility decomposition.
+    Nfkd,
+    /// Every character in lower case, by itself.
+    Lowercase,
+    /// No white space at the start, or at the end.
+    Strip {
+        /// At the start.
+        left: bool,
+        /// At the end.
+        right: bool,
+    },
+    /// Every occurrence of one string replaced: see [`Normalizer::replace`].
+    Replace {
+        /// Looked for, from left to right.
+        pattern: String,
+        /// Put in its place.
+        content: String,
+    },
 }
 
 impl Normalizer {
+    /// The normalisation that replaces a string, unless it is not certain that a second time would
+    /// change nothing: what is put in has a character, and shares none with what is looked for.
+    pub(crate) fn replace(pattern: &str, content: &str) -> Option<Self> {
+        let is_final = !pattern.is_empty()
+            && !content.is_empty()
+            && !content.chars().any(|c| pattern.contains(c));
+        is_final.then(|| Self::Replace { pattern: pattern.into(), content: content.into() })
+    }
+
     /// The normalised text, borrowed where nothing changes.
     pub(crate) fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self {
             Self::Identity => Cow::Borrowed(text),
             Self::CollapseSpaces => collapse_spaces(text),
+            Self::Nfc if is_simple(text) || is_nfc_quick(text.chars()) == IsNormalized::Yes => {
+                Cow::Borrowed(text)
+            }
+            Self::Nfd if text.is_ascii() || is_nfd_quick(text.chars()) == IsNormalized::Yes => {
+                Cow::Borrowed(text)
+            }
+            Self::Nfkc if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes => {
+                Cow::Borrowed(text)
+            }
+            Self::Nfkd if text.is_ascii() || is_nfkd_quick(text.chars()) == IsNormalized::Yes => {
+                Cow::Borrowed(text)
+            }
+            Self::Nfc => Cow::Owned(text.nfc().map(|(c, _)| c).collect()),
+            Self::Nfd => Cow::Owned(text.nfd().map(|(c, _)| c).collect()),
+            Self::Nfkc => Cow::Owned(text.nfkc().map(|(c, _)| c).collect()),
+            Self::Nfkd => Cow::Owned(text.nfkd().map(|(c, _)| c).collect()),
+            // Not `str::to_lowercase`, which looks at what stands around a sigma.
+            Self::Lowercase if text.chars().all(|c| c.to_lowercase().eq([c])) => {
+                Cow::Borrowed(text)
+            }
+            Self::Lowercase => Cow::Owned(text.chars().flat_map(char::to_lowercase).collect()),
+            Self::Strip { left, right } => {
+                let text = if *left { text.trim_start() } else { text };
+                Cow::Borrowed(if *right { text.trim_end() } else { text })
+            }
+            Self::Replace { pattern, content } if text.contains(pattern) => {
+                Cow::Owned(text.replace(pattern, content))
+            }
+            Self::Replace { .. } => Cow::Borrowed(text),
         }
     }
 
@@ -27,6 +99,15 @@ impl Normalizer {
     pub(crate) fn collapses_spaces(&self) -> bool {
         matches!(self, Self::CollapseSpaces)
     }
+}
+
+/// Whether a text is of characters alone that canonical composition never changes and never joins:
+/// those before the first combining mark, and the common Han and kana.
+fn is_simple(text: &str) -> bool {
+    text.chars().all(|c| {
+        c < '\u{300}'
+            || matches!(c, '\u{3000}'..='\u{3098}' | '\u{30A0}'..='\u{30FF}' | '\u{4E00}'..='\u{9FFF}')
+    })
 }
 
 /// SentencePiece's `remove_extra_whitespaces`: no space at either end, one at a time between.
@@ -43,4 +124,83 @@ fn collapse_spaces(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(collapsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use proptest::prelude::*;
+    use unicode_normalization_alignments::UnicodeNormalization;
+
+    use super::{Normalizer, is_simple};
+
+    fn all() -> Vec<Normalizer> {
+        let strip = |left, right| Normalizer::Strip { left, right };
+        let mut all = vec![Normalizer::Nfc, Normalizer::Nfd, Normalizer::Nfkc, Normalizer::Nfkd];
+        all.extend([Normalizer::Lowercase, strip(true, false), strip(false, true)]);
+        all.extend(Normalizer::replace("<>", "▁▁"));
+        all
+    }
+
+    /// Characters that compose, reorder and expand; jamo, and signs newer than the tables.
+    fn text() -> impl Strategy<Value = String> {
+        let odd = "[a-fÅéΩΣσςİıſK\u{300}-\u{345}\u{958}\u{9be}\u{9c7}\u{1100}-\u{11ff}가-각ﬁ①Ⅷ\u{11383}-\u{113c9}<> \u{1d157}-\u{1d165}]{0,12}";
+        prop_oneof![4 => odd, 1 => "\\PC{0,12}", 1 => any::<String>()]
+    }
+
+    proptest! {
+        #[test]
+        fn a_second_time_changes_nothing(text in text()) {
+            for normalizer in all() {
+                let once = normalizer.apply(&text).into_owned();
+                prop_assert_eq!(normalizer.apply(&once), once.as_str(), "{:?}", normalizer);
+            }
+        }
+
+        #[test]
+        fn what_is_borrowed_is_normalised(text in text()) {
+            let slow = |normalizer: &Normalizer| -> String {
+                match normalizer {
+                    Normalizer::Nfc => text.nfc().map(|(c, _)| c).collect(),
+                    Normalizer::Nfd => text.nfd().map(|(c, _)| c).collect(),
+                    Normalizer::Nfkc => text.nfkc().map(|(c, _)| c).collect(),
+                    Normalizer::Nfkd => text.nfkd().map(|(c, _)| c).collect(),
+                    _ => text.chars().flat_map(char::to_lowercase).collect(),
+                }
+            };
+            for normalizer in &all()[..5] {
+                prop_assert_eq!(normalizer.apply(&text), slow(normalizer), "{:?}", normalizer);
+            }
+        }
+    }
+
+    #[test]
+    fn every_simple_character_is_left_alone_between_any_others() {
+        for c in ('\0'..=char::MAX).filter(|&c| is_simple(c.encode_utf8(&mut [0; 4]))) {
+            let text: String = ['A', c, 'A', c, c].iter().collect();
+            assert_eq!(text.nfc().map(|(c, _)| c).collect::<String>(), text, "{c:?}");
+        }
+    }
+
+    #[test]
+    fn every_character_is_normalised_once_and_for_all() {
+        for c in '\0'..=char::MAX {
+            let text = c.to_string();
+            for normalizer in all() {
+                let once = normalizer.apply(&text).into_owned();
+                assert_eq!(normalizer.apply(&once), once, "{normalizer:?} {c:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn examples() {
+        assert_eq!(Normalizer::Nfc.apply("e\u{301}"), "é");
+        assert_eq!(Normalizer::Nfkc.apply("ﬁ①"), "fi1");
+        assert_eq!(Normalizer::Lowercase.apply("ΑΣ"), "ας".replace('ς', "σ"));
+        assert!(matches!(Normalizer::Nfc.apply("naïve 中文"), Cow::Borrowed(_)));
+        assert_eq!(Normalizer::replace("ab", "b"), None);
+        assert_eq!(Normalizer::replace("ab", ""), None);
+    }
 }

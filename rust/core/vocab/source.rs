@@ -5,10 +5,14 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
+use super::configs::{Added, CONFIGS};
 use super::model::{Model, Policy};
 use super::tokens::{TokenKind, Tokens};
-use super::{Parts, TokenId, Vocab, sentencepiece};
+use super::{
+    Parts, TokenId, Vocab, beside, gguf, kind, ranks, sentencepiece, tekken, vocab_merges,
+};
 use crate::error::{Error, Result};
+use kind::Chosen;
 
 /// The files of a vocabulary as they were read, and what a caller says about them.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +39,43 @@ impl VocabFiles {
     /// One file, of which the content is all that matters.
     pub fn one(bytes: &[u8]) -> Self {
         Self { files: vec![(String::new(), bytes.into())], options: VocabOptions::default() }
+    }
+
+    /// How much of a GGUF file is enough: its vocabulary stands before its weights.
+    pub const GGUF_HEAD_BYTES: usize = 32 << 20;
+
+    /// Whether the beginning of a file says that its first [`GGUF_HEAD_BYTES`](Self::GGUF_HEAD_BYTES)
+    /// are enough.
+    pub fn is_gguf(bytes: &[u8]) -> bool {
+        bytes.starts_with(b"GGUF")
+    }
+
+    /// Whether a file of a directory may say something about its vocabulary, by its name.
+    pub fn matters(name: &str) -> bool {
+        const NAMES: [&str; 5] =
+            ["tokenizer.json", "tekken.json", "vocab.json", "merges.txt", "tiktoken.model"];
+        NAMES.contains(&name)
+            || CONFIGS.contains(&name)
+            || name.starts_with("tokenizer.model")
+            || name.ends_with(".tiktoken")
+            || name.ends_with(".gguf")
+    }
+
+    /// The names of files that are to be read beside one that was given alone, if they are there: a
+    /// file of ranks or of merges is half a vocabulary, every other kind is whole.
+    pub fn siblings(name: &str, bytes: &[u8]) -> &'static [&'static str] {
+        const OF_RANKS: &[&str] = &CONFIGS;
+        const OF_VOCAB: &[&str] = &["merges.txt", CONFIGS[0], CONFIGS[1], CONFIGS[2], CONFIGS[3]];
+        const OF_MERGES: &[&str] = &["vocab.json", CONFIGS[0], CONFIGS[1], CONFIGS[2], CONFIGS[3]];
+        match bytes {
+            // SentencePiece and GGUF.
+            [0x0A, ..] => &[],
+            _ if Self::is_gguf(bytes) => &[],
+            _ if name.ends_with("vocab.json") => OF_VOCAB,
+            _ if name.ends_with("merges.txt") => OF_MERGES,
+            [b'{', ..] => &[],
+            _ => OF_RANKS,
+        }
     }
 }
 
@@ -69,25 +110,50 @@ impl Source {
 }
 
 fn load_model(files: &VocabFiles, withheld: &HashSet<TokenId>) -> Result<Model> {
-    let policy = Policy { withheld, text_tokens: &files.options.text_tokens };
+    let options = &files.options;
+    let policy = Policy { withheld, text_tokens: &options.text_tokens };
     let total: usize = files.files.iter().map(|(_, bytes)| bytes.len()).sum();
     if total > Vocab::MAX_FILE_BYTES {
         let limit = Vocab::MAX_FILE_BYTES;
         let problem = format!("is longer than {limit} bytes, the most that is read");
         return Err(Error::vocab("file", problem));
     }
-    let bytes = files.files.first().map_or(&[][..], |(_, bytes)| bytes);
-    if !sentencepiece::is_model(bytes) {
-        let found = match bytes {
-            [] => "an empty file",
-            [b'{', ..] => "a JSON file",
-            [b'G', b'G', b'U', b'F', ..] => "a GGUF file",
-            _ => "a file of unknown kind",
-        };
-        let problem = format!("{found}; expected a SentencePiece `.model`");
-        return Err(Error::vocab("file", problem));
+    let added = Added::read(files)?;
+    let chosen = kind::choose(files)?;
+    if options.pattern.is_some() && !chosen.takes_pattern() {
+        let problem = "given, but the file says itself how text is parted";
+        return Err(Error::vocab("pattern", problem));
     }
-    sentencepiece::load(bytes, &policy)
+    let model = match chosen {
+        Chosen::TokenizerJson(bytes) => beside::load_tokenizer_json(bytes, &added, &policy),
+        Chosen::SentencePiece(bytes) => sentencepiece::load(bytes, &added, &policy),
+        Chosen::Tekken(bytes) => tekken::load(bytes, &added, &policy),
+        Chosen::Ranks(bytes) => ranks::load(bytes, &added, &policy),
+        Chosen::VocabMerges(vocab, merges) => vocab_merges::load(vocab, merges, &added, &policy),
+        Chosen::Gguf(bytes) => gguf::load(bytes, &added, &policy),
+    }?;
+    check_text_tokens(&options.text_tokens, &model.tokens)?;
+    Ok(model)
+}
+
+/// Every token that the caller says is text must be one.
+fn check_text_tokens(spellings: &[String], tokens: &Tokens) -> Result<()> {
+    let mut missing: HashSet<&[u8]> = spellings.iter().map(String::as_bytes).collect();
+    for id in 0..tokens.len() as TokenId {
+        if missing.is_empty() {
+            break;
+        }
+        if let Some((TokenKind::Text, bytes)) = tokens.get(id) {
+            missing.remove(bytes);
+        }
+    }
+    match spellings.iter().find(|spelling| missing.contains(spelling.as_bytes())) {
+        None => Ok(()),
+        Some(spelling) => {
+            let problem = format!("`{spelling}` is no added token of this vocabulary");
+            Err(Error::vocab("text_tokens", problem))
+        }
+    }
 }
 
 /// The tokens of the embedded vocabulary's file, and the control tokens that `InternLM2` has.

@@ -1,0 +1,444 @@
+//! The `tokenizers` library as an engine, for what our own engines do not run: Unigram, `WordPiece`,
+//! `WordLevel`, and BPE with components that we lack.
+//!
+//! In: a parsed file. Out: a [`Model`] that is not lossless: its components drop and change text.
+//! Control is out of reach as it is for our engines: the library's model is built of tokens of text
+//! alone, with ids of its own, and the table that leads back from them holds no other id. Its unknown
+//! token is the empty string, which no text spells; where the library answers with it, the text is
+//! refused.
+//!
+//! The library panics on some broken files (normalization tables that point outside of themselves),
+//! when it is built or when it encodes. Every call is made behind `catch_unwind`, and a panic is an
+//! error: a tokenizer is immutable, so none is left half changed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokenizers::models::bpe::BPE;
+use tokenizers::models::unigram::Unigram;
+use tokenizers::models::wordlevel::WordLevel;
+use tokenizers::models::wordpiece::WordPiece;
+use tokenizers::{AddedToken, ModelWrapper, NormalizerWrapper, PreTokenizerWrapper, Tokenizer};
+
+use super::file::{File, VocabTable};
+use super::table::{Role, Table};
+use super::{KIND, byte_of, spellings};
+use crate::bpe::SPACE_MARK;
+use crate::error::{Error, Result};
+use crate::vocab::model::{Engine, Model};
+use crate::vocab::normalize::Normalizer;
+use crate::vocab::tokens::{TokenKind, Tokens};
+use crate::vocab::{DummyPrefix, TokenId, alphabet};
+
+/// Longer tokens are refused: the library's tables are as deep as the longest.
+const MAX_TOKEN_BYTES: usize = 1024;
+/// Of longer words `WordPiece` makes the unknown token; its time grows with their square.
+const MAX_WORD_CHARS: usize = 1024;
+/// Longer components are refused: those of real files have some hundred kilobytes at most.
+const MAX_COMPONENT_BYTES: usize = 4 << 20;
+/// How much of a text without a token is told.
+const SHOWN_CHARS: usize = 24;
+
+/// What the library calls a token that is none, and no text spells.
+const UNREACHABLE: &str = "";
+
+/// A tokenizer of the library.
+pub(crate) struct Foreign {
+    tokenizer: Tokenizer,
+    /// The same for text that other tokens stand before, where that makes a difference.
+    continued: Option<Tokenizer>,
+    /// The library's ids are places in here.
+    ids: Vec<Option<TokenId>>,
+}
+
+impl Foreign {
+    /// Appends the ids of `text`; with `is_first`, of text that no token stands before.
+    ///
+    /// # Errors
+    /// [`Error::Vocab`] that shows the text for which there is no token.
+    pub(crate) fn encode(&self, text: &str, is_first: bool, out: &mut Vec<TokenId>) -> Result<()> {
+        let tokenizer = match &self.continued {
+            Some(continued) if !is_first => continued,
+            _ => &self.tokenizer,
+        };
+        let encoding = guard("text", || tokenizer.encode_fast(text, false))?;
+        let start = out.len();
+        for &id in encoding.get_ids() {
+            if let Some(&Some(id)) = self.ids.get(id as usize) {
+                out.push(id);
+            } else {
+                out.truncate(start);
+                return Err(self.unknown(tokenizer, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// The error for a text that holds something without a token.
+    fn unknown(&self, tokenizer: &Tokenizer, text: &str) -> Error {
+        let found = guard("text", || tokenizer.encode(text, false)).ok().and_then(|encoding| {
+            let mut tokens = encoding.get_ids().iter().zip(encoding.get_offsets());
+            let is_known = |id: u32| matches!(self.ids.get(id as usize), Some(Some(_)));
+            let (_, &(start, end)) = tokens.find(|&(&id, _)| !is_known(id))?;
+            text.get(start..end)
+        });
+        let found: String = found.unwrap_or(text).chars().take(SHOWN_CHARS).collect();
+        Error::vocab("text", format!("no token for {found:?}"))
+    }
+}
+
+/// Calls the library; its errors and its panics are errors.
+fn guard<T>(component: &'static str, call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(|error| Error::vocab(component, error.to_string())),
+        Err(_) => Err(Error::vocab(component, "the `tokenizers` library panicked")),
+    }
+}
+
+/// Builds the library's tokenizer of what our engines do not run.
+pub(super) fn load(file: &File<'_>, table: &Table<'_>) -> Result<Model> {
+    for row in &table.rows {
+        if row.text.len() > MAX_TOKEN_BYTES {
+            let problem = format!("a token of {} bytes, at most {MAX_TOKEN_BYTES}", row.text.len());
+            return Err(Error::vocab("model", problem));
+        }
+    }
+    let decoding = Decoding::read(file)?;
+    let (model, mut ids) = model(file, table)?;
+    let mut tokenizer = tokenizer(file, model, file.pre_tokenizer.map(RawValue::get))?;
+    add_tokens(&mut tokenizer, table, &mut ids)?;
+    let continued = match file.pre_tokenizer.and_then(continued) {
+        None => None,
+        Some(pre_tokenizer) => {
+            let mut continued = tokenizer.clone();
+            let pre_tokenizer = pre_tokenizer_of(&pre_tokenizer)?;
+            continued.with_pre_tokenizer(Some(pre_tokenizer));
+            Some(continued)
+        }
+    };
+    let dummy_prefix = match &continued {
+        Some(_) => DummyPrefix::FirstRun,
+        None if decoding.begins_with_space => DummyPrefix::EveryRun,
+        None => DummyPrefix::Never,
+    };
+    Ok(Model {
+        kind: KIND,
+        engine: Engine::Foreign(Box::new(Foreign { tokenizer, continued, ids })),
+        tokens: Arc::new(decoding.tokens(table)),
+        spellings: spellings(table, decoding.spelling == Spelling::Alphabet),
+        strips: table.strips.clone(),
+        dummy_prefix,
+        normalizer: Normalizer::Identity,
+        space_mark: decoding.spelling == Spelling::Marked,
+        lossless: false,
+    })
+}
+
+/// The library's tokenizer of a model and a file's other components.
+fn tokenizer(file: &File<'_>, model: ModelWrapper, pre: Option<&str>) -> Result<Tokenizer> {
+    let mut tokenizer = Tokenizer::new(model);
+    if let Some(raw) = file.normalizer {
+        check_length("normalizer", raw.get())?;
+        let normalizer: NormalizerWrapper =
+            guard("normalizer", || Ok(serde_json::from_str(raw.get())?))?;
+        guard("normalizer", || tokenizer.with_normalizer(Some(normalizer)).map(|_| ()))?;
+    }
+    if let Some(raw) = pre {
+        tokenizer.with_pre_tokenizer(Some(pre_tokenizer_of(raw)?));
+    }
+    Ok(tokenizer)
+}
+
+fn pre_tokenizer_of(raw: &str) -> Result<PreTokenizerWrapper> {
+    check_length("pre_tokenizer", raw)?;
+    guard("pre_tokenizer", || Ok(serde_json::from_str(raw)?))
+}
+
+fn check_length(component: &'static str, raw: &str) -> Result<()> {
+    if raw.len() > MAX_COMPONENT_BYTES {
+        let problem = format!("is longer than {MAX_COMPONENT_BYTES} bytes");
+        return Err(Error::vocab(component, problem));
+    }
+    Ok(())
+}
+
+/// A pre-tokenizer for text that other tokens stand before, where it is another: Metaspace puts its
+/// prefix before the first text alone, and the library sees one text at a time.
+fn continued(raw: &RawValue) -> Option<String> {
+    fn without_first(value: &mut Value) -> bool {
+        match value {
+            Value::Object(fields) => {
+                let scheme = fields.get_mut("prepend_scheme");
+                let is_first = scheme.is_some_and(|scheme| {
+                    let is_first = scheme == "first";
+                    if is_first {
+                        *scheme = "never".into();
+                    }
+                    is_first
+                });
+                fields.values_mut().fold(is_first, |any, value| without_first(value) || any)
+            }
+            Value::Array(values) => {
+                values.iter_mut().fold(false, |any, value| without_first(value) || any)
+            }
+            _ => false,
+        }
+    }
+    let mut value = serde_json::from_str(raw.get()).ok()?;
+    without_first(&mut value).then(|| value.to_string())
+}
+
+/// The library's model of a file's tokens of text, and our ids by the library's.
+fn model(file: &File<'_>, table: &Table<'_>) -> Result<(ModelWrapper, Vec<Option<TokenId>>)> {
+    let model = &file.model;
+    let kind = model.kind();
+    if let ("Unigram", VocabTable::Scores(scores)) = (kind, &model.vocab) {
+        // Places are ids here, and the lowest score counts: what is control keeps both.
+        let text = |id: usize, text: &str| {
+            let text = if table.is_text(id as TokenId) { text } else { UNREACHABLE };
+            text.to_owned()
+        };
+        let mut pieces: Vec<(String, f64)> = scores
+            .iter()
+            .enumerate()
+            .map(|(id, (piece, score))| (text(id, piece), *score))
+            .collect();
+        let is_text = |id: &TokenId| table.is_text(*id);
+        let mut ids: Vec<_> =
+            (0..pieces.len()).map(|id| Some(id as TokenId).filter(is_text)).collect();
+        let unknown = pieces.len();
+        pieces.push((UNREACHABLE.to_owned(), f64::INFINITY));
+        ids.push(None);
+        let byte_fallback = model.byte_fallback == Some(true);
+        let unigram = guard("model", || Unigram::from(pieces, Some(unknown), byte_fallback))?;
+        return Ok((unigram.into(), ids));
+    }
+    if !matches!(model.vocab, VocabTable::Ids(_)) {
+        return Err(Error::vocab("model", format!("a list of scores in a model of type `{kind}`")));
+    }
+    let rows = (0..).zip(&table.rows).filter(|(id, row)| row.in_model && table.is_text(*id));
+    let mut ids = Vec::new();
+    let mut names: Vec<(String, u32)> = Vec::new();
+    for (id, row) in rows {
+        names.push((row.text.to_owned(), ids.len() as u32));
+        ids.push(Some(id));
+    }
+    names.push((UNREACHABLE.to_owned(), ids.len() as u32));
+    ids.push(None);
+    let prefix = model.continuing_subword_prefix.as_deref();
+    let unknown = UNREACHABLE.to_owned();
+    let built: ModelWrapper = match kind {
+        "BPE" => bpe(file, table, names)?.into(),
+        "WordPiece" => {
+            let most = model.max_input_chars_per_word.unwrap_or(100);
+            if most > MAX_WORD_CHARS {
+                let problem =
+                    format!("`max_input_chars_per_word` is {most}, at most {MAX_WORD_CHARS}");
+                return Err(Error::vocab("model", problem));
+            }
+            let builder = WordPiece::builder()
+                .vocab(names.into_iter().collect::<tokenizers::models::bpe::Vocab>())
+                .unk_token(unknown)
+                .continuing_subword_prefix(prefix.unwrap_or("##").to_owned())
+                .max_input_chars_per_word(most);
+            guard("model", || builder.build())?.into()
+        }
+        "WordLevel" => {
+            let builder =
+                WordLevel::builder().vocab(names.into_iter().collect()).unk_token(unknown);
+            guard("model", || builder.build())?.into()
+        }
+        kind => {
+            let problem = format!("model type `{kind}` is not implemented");
+            return Err(Error::vocab("model", problem));
+        }
+    };
+    Ok((built, ids))
+}
+
+fn bpe(file: &File<'_>, table: &Table<'_>, names: Vec<(String, u32)>) -> Result<BPE> {
+    let model = &file.model;
+    if model.dropout.is_some_and(|dropout| dropout != 0.0) {
+        return Err(Error::vocab("model", "`dropout`, which makes ids random; expected none"));
+    }
+    let Some(listed) = &model.merges else {
+        return Err(Error::vocab("merges", "none; expected a list"));
+    };
+    let prefix = model.continuing_subword_prefix.as_deref().unwrap_or_default();
+    let mut merges = Vec::with_capacity(listed.0.len());
+    let mut product = String::new();
+    for (left, right) in &listed.0 {
+        let (left, right) = (&**left, &**right);
+        let Some(rest) = right.strip_prefix(prefix) else {
+            let problem = format!("`{right}` stands right without the prefix `{prefix}`");
+            return Err(Error::vocab("merges", problem));
+        };
+        product.clear();
+        product.push_str(left);
+        product.push_str(rest);
+        let mut is_text = true;
+        for token in [left, right, &product] {
+            let Some(&id) = table.ids.get(token) else {
+                let problem = format!("`{left}` and `{right}`, but no token `{token}`");
+                return Err(Error::vocab("merges", problem));
+            };
+            is_text &= table.is_text(id);
+        }
+        if is_text {
+            merges.push((left.to_owned(), right.to_owned()));
+        }
+    }
+    let mut builder = BPE::builder()
+        .vocab_and_merges(names.into_iter().collect::<tokenizers::models::bpe::Vocab>(), merges)
+        .unk_token(UNREACHABLE.to_owned())
+        .fuse_unk(model.fuse_unk == Some(true))
+        .byte_fallback(model.byte_fallback == Some(true))
+        .ignore_merges(model.ignore_merges == Some(true));
+    if !prefix.is_empty() {
+        builder = builder.continuing_subword_prefix(prefix.to_owned());
+    }
+    if let Some(suffix) = model.end_of_word_suffix.as_deref().filter(|suffix| !suffix.is_empty()) {
+        builder = builder.end_of_word_suffix(suffix.to_owned());
+    }
+    guard("model", || builder.build())
+}
+
+/// Adds the added tokens that are text; those that the model lacks get the library's next ids.
+fn add_tokens(
+    tokenizer: &mut Tokenizer,
+    table: &Table<'_>,
+    ids: &mut Vec<Option<TokenId>>,
+) -> Result<()> {
+    for &(id, token) in &table.added {
+        let content = token.content.to_string();
+        let added = AddedToken::from(content.clone(), token.special)
+            .single_word(token.single_word)
+            .lstrip(token.lstrip)
+            .rstrip(token.rstrip)
+            .normalized(token.normalized);
+        guard("added_tokens", || tokenizer.add_tokens([added]))?;
+        let place = tokenizer.token_to_id(&content).map(|place| place as usize);
+        match place {
+            Some(place) if place == ids.len() => ids.push(Some(id)),
+            Some(place) if ids.get(place) == Some(&Some(id)) => {}
+            _ => {
+                let problem = format!("`{content}` has no id of its own");
+                return Err(Error::vocab("added_tokens", problem));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How tokens spell text, which a file says in its decoder.
+struct Decoding {
+    spelling: Spelling,
+    /// Whether the first space of a text is no part of it.
+    begins_with_space: bool,
+    has_bytes: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Spelling {
+    /// As it is.
+    Plain,
+    /// In GPT-2's alphabet of bytes.
+    Alphabet,
+    /// With a mark for the space.
+    Marked,
+    /// Words, spaces between them; what goes on with a word begins with this.
+    Words { continued: Option<String> },
+    /// A word ends with this.
+    Ended(String),
+}
+
+impl Decoding {
+    fn read(file: &File<'_>) -> Result<Self> {
+        let Some(raw) = file.decoder else {
+            // Without a decoder, the library puts a space between any two tokens.
+            let spelling = Spelling::Words { continued: None };
+            return Ok(Self { spelling, begins_with_space: true, has_bytes: false });
+        };
+        check_length("decoder", raw.get())?;
+        let value: Value = serde_json::from_str(raw.get())
+            .map_err(|error| Error::vocab("decoder", error.to_string()))?;
+        let mut decoding =
+            Self { spelling: Spelling::Plain, begins_with_space: false, has_bytes: false };
+        decoding.apply(&value);
+        Ok(decoding)
+    }
+
+    /// Takes up what a decoder, and those within it, say.
+    fn apply(&mut self, decoder: &Value) {
+        let text = |key: &str| decoder.get(key).and_then(Value::as_str);
+        match text("type") {
+            Some("Sequence") => {
+                let decoders = decoder.get("decoders").and_then(Value::as_array);
+                decoders.into_iter().flatten().for_each(|decoder| self.apply(decoder));
+            }
+            Some("ByteLevel") => self.spelling = Spelling::Alphabet,
+            Some("ByteFallback") => self.has_bytes = true,
+            Some("Metaspace") => {
+                self.spelling = Spelling::Marked;
+                let never = decoder.get("add_prefix_space").and_then(Value::as_bool) == Some(false)
+                    || text("prepend_scheme") == Some("never");
+                self.begins_with_space = !never;
+            }
+            Some("Replace") if text("content") == Some(" ") => self.spelling = Spelling::Marked,
+            Some("Strip") if text("content") == Some(" ") => {
+                let start = decoder.get("start").and_then(Value::as_u64);
+                self.begins_with_space |= start.is_some_and(|start| start > 0);
+            }
+            Some("WordPiece") => {
+                let continued = Some(text("prefix").unwrap_or("##").to_owned());
+                self.spelling = Spelling::Words { continued };
+                self.begins_with_space = true;
+            }
+            Some("BPEDecoder") => {
+                self.spelling = Spelling::Ended(text("suffix").unwrap_or("</w>").to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn tokens(&self, table: &Table<'_>) -> Tokens {
+        let mut tokens = Tokens::default();
+        for row in &table.rows {
+            match row.role {
+                Role::Absent => tokens.push(b"", TokenKind::Unused),
+                Role::Control | Role::Withheld => {
+                    tokens.push(row.text.as_bytes(), TokenKind::Control);
+                }
+                Role::Added => tokens.push(row.text.as_bytes(), TokenKind::Text),
+                Role::Text => match byte_of(row.text) {
+                    Some(byte) if self.has_bytes => tokens.push(&[byte], TokenKind::Byte),
+                    _ => tokens.push(&self.bytes(row.text), TokenKind::Text),
+                },
+            }
+        }
+        tokens
+    }
+
+    /// The bytes that a token stands for.
+    fn bytes(&self, token: &str) -> Vec<u8> {
+        let text = match &self.spelling {
+            Spelling::Plain => token.to_owned(),
+            Spelling::Alphabet => match alphabet::bytes_of(token) {
+                Some(bytes) => return bytes,
+                None => token.to_owned(),
+            },
+            Spelling::Marked => token.replace(SPACE_MARK, " "),
+            Spelling::Words { continued } => {
+                let rest = continued.as_ref().and_then(|prefix| token.strip_prefix(&**prefix));
+                rest.map_or_else(|| format!(" {token}"), str::to_owned)
+            }
+            Spelling::Ended(suffix) => {
+                let word = token.strip_suffix(&**suffix);
+                word.map_or_else(|| token.to_owned(), |word| format!("{word} "))
+            }
+        };
+        text.into_bytes()
+    }
+}
