@@ -10,6 +10,10 @@ use super::tokens::{TokenKind, Tokens};
 use super::{Parts, TokenId, Vocab, sentencepiece, tokenizer_json};
 use crate::error::{Error, Result};
 
+/// Files that say which tokens were added to a vocabulary, and by which tokenizer it is read.
+const CONFIGS: [&str; 4] =
+    ["specials.json", "added_tokens.json", "tokenizer_config.json", "special_tokens_map.json"];
+
 /// The files of a vocabulary as they were read, and what a caller says about them.
 #[derive(Debug, Clone, Default)]
 pub struct VocabFiles {
@@ -35,6 +39,43 @@ impl VocabFiles {
     /// One file, of which the content is all that matters.
     pub fn one(bytes: &[u8]) -> Self {
         Self { files: vec![(String::new(), bytes.into())], options: VocabOptions::default() }
+    }
+
+    /// How much of a GGUF file is enough: its vocabulary stands before its weights.
+    pub const GGUF_HEAD_BYTES: usize = 32 << 20;
+
+    /// Whether the beginning of a file says that its first [`GGUF_HEAD_BYTES`](Self::GGUF_HEAD_BYTES)
+    /// are enough.
+    pub fn is_gguf(bytes: &[u8]) -> bool {
+        bytes.starts_with(b"GGUF")
+    }
+
+    /// Whether a file of a directory may say something about its vocabulary, by its name.
+    pub fn matters(name: &str) -> bool {
+        const NAMES: [&str; 5] =
+            ["tokenizer.json", "tekken.json", "vocab.json", "merges.txt", "tiktoken.model"];
+        NAMES.contains(&name)
+            || CONFIGS.contains(&name)
+            || name.starts_with("tokenizer.model")
+            || name.ends_with(".tiktoken")
+            || name.ends_with(".gguf")
+    }
+
+    /// The names of files that are to be read beside one that was given alone, if they are there: a
+    /// file of ranks or of merges is half a vocabulary, every other kind is whole.
+    pub fn siblings(name: &str, bytes: &[u8]) -> &'static [&'static str] {
+        const OF_RANKS: &[&str] = &CONFIGS;
+        const OF_VOCAB: &[&str] = &["merges.txt", CONFIGS[0], CONFIGS[1], CONFIGS[2], CONFIGS[3]];
+        const OF_MERGES: &[&str] = &["vocab.json", CONFIGS[0], CONFIGS[1], CONFIGS[2], CONFIGS[3]];
+        match bytes {
+            // SentencePiece and GGUF.
+            [0x0A, ..] => &[],
+            _ if Self::is_gguf(bytes) => &[],
+            _ if name.ends_with("vocab.json") => OF_VOCAB,
+            _ if name.ends_with("merges.txt") => OF_MERGES,
+            [b'{', ..] => &[],
+            _ => OF_RANKS,
+        }
     }
 }
 
