@@ -5,14 +5,26 @@
 //! every merge that makes or uses one, are not in its tables, so no text reaches them.
 
 mod alphabet;
+mod base64;
+mod beside;
+mod byte_level;
+mod chars;
+mod configs;
+mod gguf;
+mod kind;
+mod known;
 mod model;
 mod normalize;
 mod proto;
+mod ranks;
 mod sentencepiece;
 mod source;
+mod table;
+mod tekken;
 mod text_pieces;
 mod tokenizer_json;
 mod tokens;
+mod vocab_merges;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

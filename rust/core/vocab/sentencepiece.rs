@@ -4,38 +4,12 @@
 //! Cost: linear in the file. Every rule here is one of sentencepiece 0.2.3's BPE encoder; what is
 //! not implemented is refused by name, never approximated.
 
-use std::sync::Arc;
-
-use hashbrown::{HashMap, HashSet};
-
-use super::model::{Engine, Model, Policy};
-use super::normalize::Normalizer;
+use super::chars::{self, Spaces};
+use super::configs::Added;
+use super::model::{Model, Policy};
 use super::proto::{Fields, Value};
-use super::tokens::{TokenKind, Tokens};
-use super::{DummyPrefix, TokenId};
-use crate::bpe::{Bpe, Piece, PieceKind, SPACE_MARK};
+use super::table::{Row, Table, TokenType};
 use crate::error::{Error, Result};
-
-/// Longer pieces are refused: real ones end at 384 bytes, and tables grow with their square.
-const MAX_PIECE_BYTES: usize = 1024;
-
-/// `SentencePiece.Type` of its model file's schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Type {
-    Normal,
-    Unknown,
-    Control,
-    UserDefined,
-    Unused,
-    Byte,
-}
-
-struct RawPiece<'a> {
-    text: &'a str,
-    score: f32,
-    kind: Type,
-    offset: usize,
-}
 
 #[derive(Default)]
 struct Trainer {
@@ -58,97 +32,20 @@ pub(super) fn is_model(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0x0A)
 }
 
-/// Reads a model.
-pub(super) fn load(bytes: &[u8], policy: &Policy<'_>) -> Result<Model> {
-    let (pieces, trainer, normalizer) = parse(bytes)?;
+/// Reads a model, with what stands beside it.
+pub(super) fn load(bytes: &[u8], added: &Added, policy: &Policy<'_>) -> Result<Model> {
+    let (rows, trainer, normalizer) = parse(bytes)?;
     refuse_unimplemented(&trainer, &normalizer)?;
-    let mut tokens = Tokens::default();
-    let mut spellings = Vec::new();
-    let mut text = Vec::with_capacity(pieces.len());
-    let mut byte_ids = [-1; 256];
-    let mut seen = HashSet::with_capacity(pieces.len());
-    for (id, piece) in pieces.iter().enumerate() {
-        let id = id as TokenId;
-        if !seen.insert(piece.text) {
-            return Err(piece.error(format!("`{}` stands twice", piece.text)));
-        }
-        let kind = if policy.is_withheld(id) { Type::Control } else { piece.kind };
-        let entry = |kind| Piece { id, text: piece.text, score: piece.score, kind };
-        match kind {
-            Type::Byte => {
-                let byte = byte_of(piece.text)
-                    .ok_or_else(|| piece.error(format!("byte piece `{}`", piece.text)))?;
-                byte_ids[usize::from(byte)] = id;
-                tokens.push(&[byte], TokenKind::Byte);
-            }
-            Type::UserDefined if policy.is_text(piece.text) => {
-                if piece.text.contains(' ') {
-                    let problem = format!("text piece `{}` holds a bare space", piece.text);
-                    return Err(piece.error(problem));
-                }
-                text.push(entry(PieceKind::Whole));
-                tokens.push(unescape(piece.text).as_bytes(), TokenKind::Text);
-            }
-            Type::Unknown | Type::Control | Type::UserDefined => {
-                spellings.push((piece.text.to_owned(), id));
-                tokens.push(piece.text.as_bytes(), TokenKind::Control);
-            }
-            // NUL as a piece of its own is never produced: sentencepiece 0.2.3 gives the byte's id
-            // (InternLM2: 3, not 354), earlier ones gave the piece's.
-            Type::Normal | Type::Unused if piece.text == "\0" => {
-                tokens.push(b"\0", TokenKind::Text);
-            }
-            // Spaces are escaped before pieces are looked up, so a bare one is never met.
-            Type::Normal | Type::Unused if piece.text.contains(' ') => {
-                tokens.push(piece.text.as_bytes(), TokenKind::Text);
-            }
-            Type::Normal => {
-                text.push(entry(PieceKind::Normal));
-                tokens.push(unescape(piece.text).as_bytes(), TokenKind::Text);
-            }
-            Type::Unused => {
-                text.push(entry(PieceKind::Unused));
-                tokens.push(b"", TokenKind::Unused);
-            }
-        }
-    }
-    if let Some(byte) = byte_ids.iter().position(|&id| id < 0) {
-        let problem = format!("no byte piece `<0x{byte:02X}>`: text would be lost");
-        return Err(Error::vocab("pieces", problem));
-    }
-    let is_space =
-        |piece: &Piece<'_>| piece.kind != PieceKind::Unused && piece.text.chars().eq([SPACE_MARK]);
-    if !text.iter().any(is_space) {
-        return Err(Error::vocab("pieces", "no piece for the space, U+2581"));
-    }
-    Ok(Model {
-        kind: "sentencepiece",
-        engine: Engine::Chars(Bpe::new(&text, &byte_ids)?),
-        tokens: Arc::new(tokens),
-        spellings,
-        strips: HashMap::new(),
-        dummy_prefix: if normalizer.add_dummy_prefix {
-            DummyPrefix::EveryRun
-        } else {
-            DummyPrefix::Never
-        },
-        normalizer: if normalizer.remove_extra_whitespaces {
-            Normalizer::CollapseSpaces
-        } else {
-            Normalizer::Identity
-        },
-        space_mark: true,
-        lossless: true,
-    })
+    let mut table = Table { rows, ..Table::default() };
+    table.apply(added, policy)?;
+    let spaces = Spaces {
+        add_dummy_prefix: normalizer.add_dummy_prefix,
+        remove_extra: normalizer.remove_extra_whitespaces,
+    };
+    chars::build("sentencepiece", table, spaces, policy)
 }
 
-impl RawPiece<'_> {
-    fn error(&self, problem: String) -> Error {
-        Error::Vocab { offset: Some(self.offset), component: "pieces", problem }
-    }
-}
-
-fn parse(bytes: &[u8]) -> Result<(Vec<RawPiece<'_>>, Trainer, NormalizerSpec)> {
+fn parse(bytes: &[u8]) -> Result<(Vec<Row<'_>>, Trainer, NormalizerSpec)> {
     let mut pieces = Vec::new();
     let mut trainer = None;
     let mut normalizer = None;
@@ -171,39 +68,20 @@ fn parse(bytes: &[u8]) -> Result<(Vec<RawPiece<'_>>, Trainer, NormalizerSpec)> {
     Ok((pieces, trainer, normalizer))
 }
 
-fn parse_piece(bytes: &[u8], offset: usize) -> Result<RawPiece<'_>> {
-    let mut piece = RawPiece { text: "", score: 0.0, kind: Type::Normal, offset };
+fn parse_piece(bytes: &[u8], offset: usize) -> Result<Row<'_>> {
+    let mut piece = Row { offset: Some(offset), ..Row::new(&b""[..], TokenType::Normal) };
     for field in Fields::new(bytes, offset, "pieces") {
         match field? {
-            (1, Value::Bytes(text), _) => {
-                piece.text = std::str::from_utf8(text)
-                    .map_err(|_| piece.error("a piece that is not UTF-8".into()))?;
-            }
+            (1, Value::Bytes(text), _) => piece.text = text.into(),
             (2, Value::Fixed32(bits), _) => piece.score = f32::from_bits(bits),
             (3, Value::Varint(kind), _) => {
-                piece.kind = match kind {
-                    1 => Type::Normal,
-                    2 => Type::Unknown,
-                    3 => Type::Control,
-                    4 => Type::UserDefined,
-                    5 => Type::Unused,
-                    6 => Type::Byte,
-                    _ => return Err(piece.error(format!("a piece of unknown type {kind}"))),
-                }
+                piece.kind = TokenType::of_number(kind)
+                    .ok_or_else(|| piece.error(format!("a piece of unknown type {kind}")))?;
             }
             _ => {}
         }
     }
-    if piece.text.is_empty() {
-        return Err(piece.error("an empty piece".into()));
-    }
-    if piece.text.len() > MAX_PIECE_BYTES {
-        let length = piece.text.len();
-        return Err(piece.error(format!("a piece of {length} bytes, at most {MAX_PIECE_BYTES}")));
-    }
-    if piece.score.is_nan() {
-        return Err(piece.error(format!("the score of `{}` is not a number", piece.text)));
-    }
+    piece.check_length()?;
     Ok(piece)
 }
 
@@ -279,15 +157,4 @@ fn refuse_unimplemented(trainer: &Trainer, normalizer: &NormalizerSpec) -> Resul
         return Err(Error::vocab("normalizer_spec", problem));
     }
     Ok(())
-}
-
-/// The byte that `<0x0A>` spells.
-fn byte_of(text: &str) -> Option<u8> {
-    let hex = text.strip_prefix("<0x")?.strip_suffix('>')?;
-    let upper = hex.bytes().all(|b| b.is_ascii_digit() || (b'A'..=b'F').contains(&b));
-    if hex.len() == 2 && upper { u8::from_str_radix(hex, 16).ok() } else { None }
-}
-
-fn unescape(piece: &str) -> String {
-    piece.replace(SPACE_MARK, " ")
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
+use super::configs::{Added, CONFIGS};
 use super::model::{Model, Policy};
 use super::tokens::{TokenKind, Tokens};
-use super::{Parts, TokenId, Vocab, sentencepiece, tokenizer_json};
+use super::{
+    Parts, TokenId, Vocab, beside, gguf, kind, ranks, sentencepiece, tekken, vocab_merges,
+};
 use crate::error::{Error, Result};
-
-/// Files that say which tokens were added to a vocabulary, and by which tokenizer it is read.
-const CONFIGS: [&str; 4] =
-    ["specials.json", "added_tokens.json", "tokenizer_config.json", "special_tokens_map.json"];
+use kind::Chosen;
 
 /// The files of a vocabulary as they were read, and what a caller says about them.
 #[derive(Debug, Clone, Default)]
@@ -109,28 +109,50 @@ impl Source {
 }
 
 fn load_model(files: &VocabFiles, withheld: &HashSet<TokenId>) -> Result<Model> {
-    let policy = Policy { withheld, text_tokens: &files.options.text_tokens };
+    let options = &files.options;
+    let policy = Policy { withheld, text_tokens: &options.text_tokens };
     let total: usize = files.files.iter().map(|(_, bytes)| bytes.len()).sum();
     if total > Vocab::MAX_FILE_BYTES {
         let limit = Vocab::MAX_FILE_BYTES;
         let problem = format!("is longer than {limit} bytes, the most that is read");
         return Err(Error::vocab("file", problem));
     }
-    let bytes = files.files.first().map_or(&[][..], |(_, bytes)| bytes);
-    if tokenizer_json::is_tokenizer_json(bytes) {
-        return tokenizer_json::load(bytes, &policy);
+    let added = Added::read(files)?;
+    let chosen = kind::choose(files)?;
+    if options.pattern.is_some() && !chosen.takes_pattern() {
+        let problem = "given, but the file says itself how text is parted";
+        return Err(Error::vocab("pattern", problem));
     }
-    if !sentencepiece::is_model(bytes) {
-        let found = match bytes {
-            [] => "an empty file",
-            [b'{', ..] => "a JSON file",
-            [b'G', b'G', b'U', b'F', ..] => "a GGUF file",
-            _ => "a file of unknown kind",
-        };
-        let problem = format!("{found}; expected a SentencePiece `.model`");
-        return Err(Error::vocab("file", problem));
+    let model = match chosen {
+        Chosen::TokenizerJson(bytes) => beside::load_tokenizer_json(bytes, &added, &policy),
+        Chosen::SentencePiece(bytes) => sentencepiece::load(bytes, &added, &policy),
+        Chosen::Tekken(bytes) => tekken::load(bytes, &added, &policy),
+        Chosen::Ranks(bytes) => ranks::load(bytes, &added, &policy),
+        Chosen::VocabMerges(vocab, merges) => vocab_merges::load(vocab, merges, &added, &policy),
+        Chosen::Gguf(bytes) => gguf::load(bytes, &added, &policy),
+    }?;
+    check_text_tokens(&options.text_tokens, &model.tokens)?;
+    Ok(model)
+}
+
+/// Every token that the caller says is text must be one.
+fn check_text_tokens(spellings: &[String], tokens: &Tokens) -> Result<()> {
+    let mut missing: HashSet<&[u8]> = spellings.iter().map(String::as_bytes).collect();
+    for id in 0..tokens.len() as TokenId {
+        if missing.is_empty() {
+            break;
+        }
+        if let Some((TokenKind::Text, bytes)) = tokens.get(id) {
+            missing.remove(bytes);
+        }
     }
-    sentencepiece::load(bytes, &policy)
+    match spellings.iter().find(|spelling| missing.contains(spelling.as_bytes())) {
+        None => Ok(()),
+        Some(spelling) => {
+            let problem = format!("`{spelling}` is no added token of this vocabulary");
+            Err(Error::vocab("text_tokens", problem))
+        }
+    }
 }
 
 /// The tokens of the embedded vocabulary's file, and the control tokens that `InternLM2` has.

@@ -1,0 +1,170 @@
+//! How text is parted and normalised before merging, where files do not say it: `known.toml`.
+//!
+//! Files are known by their content, tokenizers by their class, GGUF files by `tokenizer.ggml.pre`.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::normalize::Normalizer;
+use super::table::Row;
+use crate::error::{Error, Result};
+use crate::split::Splitter;
+
+/// What is done to text before its bytes are merged.
+pub(super) struct Reading {
+    pub(super) splitter: Splitter,
+    pub(super) normalizer: Normalizer,
+    /// A pre-token that is a token is that token, whatever its merges make of it.
+    pub(super) ignore_merges: bool,
+}
+
+impl Reading {
+    /// As a regular expression parts text.
+    pub(super) fn of_pattern(pattern: &str, normalizer: Normalizer) -> Result<Self> {
+        let splitter = Splitter::from_pattern(pattern)?;
+        Ok(Self { splitter, normalizer, ignore_merges: false })
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    ranks: Vec<Ranks>,
+    class: Vec<Class>,
+    gguf: Vec<Gguf>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Normalisation {
+    #[default]
+    None,
+    Nfc,
+}
+
+/// A file of ranks.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ranks {
+    #[serde(rename = "file")]
+    _file: String,
+    count: usize,
+    fingerprint: String,
+    split: String,
+    #[serde(default)]
+    normalizer: Normalisation,
+    #[serde(default)]
+    special: Vec<String>,
+    #[serde(rename = "reason")]
+    _reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Class {
+    names: Vec<String>,
+    split: String,
+    #[serde(default)]
+    normalizer: Normalisation,
+    #[serde(rename = "reason")]
+    _reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Gguf {
+    names: Vec<String>,
+    #[serde(default)]
+    normalizer: Normalisation,
+    #[serde(default)]
+    ignore_merges: bool,
+    #[serde(rename = "reason")]
+    _reason: String,
+}
+
+static KNOWN: LazyLock<File> = LazyLock::new(|| {
+    // The file is part of this crate and read by a test; were it broken, nothing would be known,
+    // and callers were told to give a pattern.
+    toml::from_str(include_str!("known.toml")).unwrap_or_default()
+});
+
+impl Normalisation {
+    fn normalizer(self) -> Normalizer {
+        match self {
+            Self::None => Normalizer::Identity,
+            Self::Nfc => Normalizer::Nfc,
+        }
+    }
+}
+
+impl Ranks {
+    pub(super) fn normalizer(&self) -> Normalizer {
+        self.normalizer.normalizer()
+    }
+
+    pub(super) fn reading(&self) -> Result<Reading> {
+        reading(&self.split, self.normalizer)
+    }
+
+    /// Whether a token that stands among the ranks is special.
+    pub(super) fn has_special(&self, token: &[u8]) -> bool {
+        self.special.iter().any(|special| special.as_bytes() == token)
+    }
+}
+
+/// The file of ranks that these are, if it is known.
+pub(super) fn of_ranks(rows: &[Row<'_>]) -> Option<&'static Ranks> {
+    let mut known = KNOWN.ranks.iter().filter(|known| known.count == rows.len()).peekable();
+    known.peek()?;
+    let fingerprint = format!("{:016x}", fingerprint(rows));
+    known.find(|known| known.fingerprint == fingerprint)
+}
+
+/// How a tokenizer of a class reads text, `None` if the class is not known.
+pub(super) fn of_class(class: &str) -> Result<Option<Reading>> {
+    let known = KNOWN.class.iter().find(|known| known.names.iter().any(|name| name == class));
+    known.map(|known| reading(&known.split, known.normalizer)).transpose()
+}
+
+/// How a GGUF file of this `tokenizer.ggml.pre` reads text, `None` if the name is not known.
+pub(super) fn of_gguf(name: &str) -> Option<Reading> {
+    let splitter = Splitter::by_name(name)?;
+    let known = KNOWN.gguf.iter().find(|known| known.names.iter().any(|known| known == name));
+    let normalizer = known.map(|known| known.normalizer.normalizer()).unwrap_or_default();
+    let ignore_merges = known.is_some_and(|known| known.ignore_merges);
+    Some(Reading { splitter, normalizer, ignore_merges })
+}
+
+fn reading(split: &str, normalizer: Normalisation) -> Result<Reading> {
+    let unknown = || Error::vocab("pre_tokenizer", format!("`{split}` is not implemented"));
+    let splitter = Splitter::by_name(split).ok_or_else(unknown)?;
+    Ok(Reading { splitter, normalizer: normalizer.normalizer(), ignore_merges: false })
+}
+
+/// 64 bits of the tokens in order, each with its length (FNV-1a): enough to tell files apart that
+/// are what they seem; one that is not gains a known pattern and nothing else.
+fn fingerprint(rows: &[Row<'_>]) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+    rows.iter().fold(0xCBF2_9CE4_8422_2325, |hash, row| {
+        let hash = (row.text.len() as u32).to_le_bytes().into_iter().fold(hash, mix);
+        row.text.iter().copied().fold(hash, mix)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_reads_and_names_splits_that_are_there() {
+        let file: File = toml::from_str(include_str!("known.toml")).unwrap();
+        let splits = file.ranks.iter().map(|ranks| &ranks.split);
+        for split in splits.chain(file.class.iter().map(|class| &class.split)) {
+            assert!(reading(split, Normalisation::None).is_ok(), "{split}");
+        }
+        for name in file.gguf.iter().flat_map(|gguf| &gguf.names) {
+            assert!(of_gguf(name).is_some(), "{name}");
+        }
+    }
+}

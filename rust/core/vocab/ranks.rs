@@ -1,0 +1,76 @@
+//! A file of ranks, as tiktoken has them: per line the bytes of a token in base 64, and its id.
+//!
+//! In: the file's bytes and what stands beside it. Out: a [`Model`]. Cost: linear in the file. The
+//! ranks are the order of merges too. They say neither how text is parted before merging nor what is
+//! special: the first is known for the files in `known.toml`, by their content.
+
+use super::configs::Added;
+use super::known::{self, Reading};
+use super::model::{Model, Policy};
+use super::table::{Row, Table, TokenType};
+use super::{TokenId, base64, byte_level};
+use crate::error::{Error, Result};
+
+/// Whether the first line of `bytes` is a rank.
+pub(super) fn is_ranks(bytes: &[u8]) -> bool {
+    bytes.split(|&byte| byte == b'\n').next().is_some_and(|line| parse_line(line).is_some())
+}
+
+/// Reads a file of ranks, with what stands beside it.
+pub(super) fn load(bytes: &[u8], added: &Added, policy: &Policy<'_>) -> Result<Model> {
+    let mut table = parse(bytes)?;
+    let known = known::of_ranks(&table.rows);
+    let reading = match (&added.pattern, known, &added.class) {
+        (Some(pattern), known, _) => {
+            let normalizer = known.map(known::Ranks::normalizer).unwrap_or_default();
+            Some(Reading::of_pattern(pattern, normalizer)?)
+        }
+        (None, Some(known), _) => Some(known.reading()?),
+        (None, None, Some(class)) => known::of_class(class)?,
+        (None, None, None) => None,
+    };
+    let reading = reading.ok_or_else(|| {
+        let count = table.rows.len();
+        let problem = format!("how these {count} ranks part text is not known; give `pattern=`");
+        Error::vocab("pattern", problem)
+    })?;
+    // A file of ranks on its own may list special tokens as if they were ordinary.
+    for row in &mut table.rows {
+        if known.is_some_and(|known| known.has_special(&row.text)) {
+            row.kind = TokenType::Control;
+        }
+    }
+    table.apply(added, policy)?;
+    // What tiktoken does: a pre-token that is a token is that token.
+    byte_level::build("tiktoken", table, None, Reading { ignore_merges: true, ..reading }, policy)
+}
+
+fn parse(bytes: &[u8]) -> Result<Table<'static>> {
+    let mut table = Table::default();
+    let mut at = 0;
+    for line in bytes.split(|&byte| byte == b'\n') {
+        let offset = at;
+        at += line.len() + 1;
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let (token, id) = parse_line(line).ok_or_else(|| Error::Vocab {
+            offset: Some(offset),
+            component: "ranks",
+            problem: "a line that is not base 64, a space and a rank".into(),
+        })?;
+        let row = Row { offset: Some(offset), ..Row::new(token, TokenType::Normal) };
+        row.check_length()?;
+        table.put(id, row)?;
+    }
+    Ok(table)
+}
+
+fn parse_line(line: &[u8]) -> Option<(Vec<u8>, TokenId)> {
+    let line = line.trim_ascii_end();
+    let space = line.iter().position(|&byte| byte == b' ')?;
+    let (token, rank) = (&line[..space], &line[space + 1..]);
+    let rank = std::str::from_utf8(rank).ok().filter(|r| r.bytes().all(|b| b.is_ascii_digit()))?;
+    let token = base64::decode(token).filter(|token| !token.is_empty())?;
+    Some((token, rank.parse().ok()?))
+}
