@@ -62,7 +62,7 @@ impl ByteBpe {
     /// of it.
     ///
     /// # Errors
-    /// [`Error::Vocab`](crate::Error::Vocab) where a byte has no token, since text would be lost; for a
+    /// [`Error::Vocab`](crate::Error::Vocab) where a byte of UTF-8 has no token, since text would be lost; for a
     /// token longer, and for more merges, than any real vocabulary has.
     pub(crate) fn new(
         tokens: &[ByteToken<'_>],
@@ -197,13 +197,18 @@ fn check_tokens(tokens: &[ByteToken<'_>]) -> Result<()> {
 }
 
 fn byte_tokens(lookup: &Lookup) -> Result<[TokenId; 256]> {
-    let mut tokens = [0; 256];
+    let mut tokens = [-1; 256];
     for (byte, token) in (0..=u8::MAX).zip(&mut tokens) {
-        let Some(id) = lookup.get(&[byte]) else {
-            let problem = format!("no token is byte 0x{byte:02X}; expected one for every byte");
-            return Err(Error::vocab("pieces", problem));
-        };
-        *token = id;
+        // DeepSeek has no tokens for the bytes that UTF-8 never has.
+        let in_text = !matches!(byte, 0xC0 | 0xC1 | 0xF5..);
+        match lookup.get(&[byte]) {
+            Some(id) => *token = id,
+            None if in_text => {
+                let problem = format!("no token is byte 0x{byte:02X}; expected one for every byte");
+                return Err(Error::vocab("pieces", problem));
+            }
+            None => {}
+        }
     }
     Ok(tokens)
 }
