@@ -10,6 +10,7 @@ mod beside;
 mod byte_level;
 mod chars;
 mod configs;
+mod decided;
 mod gguf;
 mod kind;
 mod known;
@@ -37,6 +38,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::bpe::{SPACE_MARK, Scratch};
 use crate::decode::{Spelling, TextDecoder};
 use crate::error::{Error, Result};
+pub use decided::TextToken;
 pub(crate) use model::Model;
 use source::Source;
 pub use source::{VocabFiles, VocabOptions};
@@ -77,6 +79,7 @@ struct Parts {
     withheld: HashSet<TokenId>,
     model: Arc<Model>,
     tokens: Arc<Tokens>,
+    text: Arc<[String]>,
     control: BTreeMap<String, TokenId>,
     aliases: Vec<Vec<String>>,
 }
@@ -103,6 +106,8 @@ struct Inner {
     model: Arc<Model>,
     /// The model's tokens and those that were appended.
     tokens: Arc<Tokens>,
+    /// Spellings of added tokens that are text.
+    text: Arc<[String]>,
     control: BTreeMap<String, TokenId>,
     /// Groups of spellings that were made aliases of each other.
     aliases: Vec<Vec<String>>,
@@ -164,16 +169,27 @@ impl Vocab {
     }
 
     fn assemble(parts: Parts) -> Self {
-        let Parts { source, withheld, model, tokens, control, aliases } = parts;
+        let Parts { source, withheld, model, tokens, text, control, aliases } = parts;
         let first = |group: &Vec<String>| {
             let spelling = group.first()?;
             Some((*control.get(spelling)?, spelling.clone()))
         };
         let shown = aliases.iter().filter_map(first).collect();
         let (finder, scratches) = (OnceLock::new(), Mutex::default());
-        let inner =
-            Inner { source, withheld, model, tokens, control, aliases, shown, finder, scratches };
-        Self { inner: Arc::new(inner) }
+        Self {
+            inner: Arc::new(Inner {
+                source,
+                withheld,
+                model,
+                tokens,
+                text,
+                control,
+                aliases,
+                shown,
+                finder,
+                scratches,
+            }),
+        }
     }
 
     /// The files this vocabulary was read from; `None` for the embedded one.
@@ -345,6 +361,7 @@ impl Vocab {
             withheld: inner.withheld.clone(),
             model: inner.model.clone(),
             tokens: inner.tokens.clone(),
+            text: inner.text.clone(),
             control,
             aliases,
         })

@@ -1,5 +1,7 @@
 //! What vocabulary files say, in tables: the same for every kind of file.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
@@ -77,12 +79,28 @@ pub(crate) struct Policy<'a> {
     pub(crate) withheld: &'a HashSet<TokenId>,
     /// Spellings of added tokens that the caller says are text.
     pub(crate) text_tokens: &'a [String],
+    /// The added tokens that were found to be text.
+    found: RefCell<BTreeSet<String>>,
 }
 
-impl Policy<'_> {
+impl<'a> Policy<'a> {
+    pub(crate) fn new(withheld: &'a HashSet<TokenId>, text_tokens: &'a [String]) -> Self {
+        Self { withheld, text_tokens, found: RefCell::default() }
+    }
+
     /// Whether an added token is ordinary text: listed with a reason, or by the caller.
     pub(crate) fn is_text(&self, spelling: &str) -> bool {
-        text_pieces::is_text(spelling) || self.text_tokens.iter().any(|text| text == spelling)
+        let is_text =
+            text_pieces::is_text(spelling) || self.text_tokens.iter().any(|text| text == spelling);
+        if is_text {
+            self.found.borrow_mut().insert(spelling.to_owned());
+        }
+        is_text
+    }
+
+    /// The added tokens that a reader asked about and that are text, in order.
+    pub(crate) fn into_text(self) -> Vec<String> {
+        self.found.into_inner().into_iter().collect()
     }
 
     /// Whether an id is kept from text whatever the file says it is.

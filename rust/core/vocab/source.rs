@@ -61,6 +61,12 @@ impl VocabFiles {
             || name.ends_with(".gguf")
     }
 
+    /// Whether a file of a directory is a vocabulary or half of one, by its name. Where there is one, GGUF
+    /// files, which are large, need not be read.
+    pub fn is_vocabulary(name: &str) -> bool {
+        Self::matters(name) && !CONFIGS.contains(&name) && !name.ends_with(".gguf")
+    }
+
     /// The names of files that are to be read beside one that was given alone, if they are there: a
     /// file of ranks or of merges is half a vocabulary, every other kind is whole.
     pub fn siblings(name: &str, bytes: &[u8]) -> &'static [&'static str] {
@@ -97,20 +103,21 @@ impl Source {
             }
             Self::Files(files) => files,
         };
-        let model = load_model(files, &withheld)?;
+        let policy = Policy::new(&withheld, &files.options.text_tokens);
+        let model = load_model(files, &policy)?;
+        let text: Arc<[String]> = policy.into_text().into();
         let mut control: BTreeMap<_, _> = model.spellings.iter().cloned().collect();
         let tokens = match &self {
             Self::Embedded => Arc::new(append_control(&model.tokens, &mut control)),
             Self::Files(_) => model.tokens.clone(),
         };
         let (source, model, aliases) = (self, Arc::new(model), Vec::new());
-        Ok(Parts { source, withheld, model, tokens, control, aliases })
+        Ok(Parts { source, withheld, model, tokens, text, control, aliases })
     }
 }
 
-fn load_model(files: &VocabFiles, withheld: &HashSet<TokenId>) -> Result<Model> {
+fn load_model(files: &VocabFiles, policy: &Policy<'_>) -> Result<Model> {
     let options = &files.options;
-    let policy = Policy { withheld, text_tokens: &options.text_tokens };
     let total: usize = files.files.iter().map(|(_, bytes)| bytes.len()).sum();
     if total > Vocab::MAX_FILE_BYTES {
         let limit = Vocab::MAX_FILE_BYTES;
@@ -124,12 +131,12 @@ fn load_model(files: &VocabFiles, withheld: &HashSet<TokenId>) -> Result<Model> 
         return Err(Error::vocab("pattern", problem));
     }
     let model = match chosen {
-        Chosen::TokenizerJson(bytes) => beside::load_tokenizer_json(bytes, &added, &policy),
-        Chosen::SentencePiece(bytes) => sentencepiece::load(bytes, &added, &policy),
-        Chosen::Tekken(bytes) => tekken::load(bytes, &added, &policy),
-        Chosen::Ranks(bytes) => ranks::load(bytes, &added, &policy),
-        Chosen::VocabMerges(vocab, merges) => vocab_merges::load(vocab, merges, &added, &policy),
-        Chosen::Gguf(bytes) => gguf::load(bytes, &added, &policy),
+        Chosen::TokenizerJson(bytes) => beside::load_tokenizer_json(bytes, &added, policy),
+        Chosen::SentencePiece(bytes) => sentencepiece::load(bytes, &added, policy),
+        Chosen::Tekken(bytes) => tekken::load(bytes, &added, policy),
+        Chosen::Ranks(bytes) => ranks::load(bytes, &added, policy),
+        Chosen::VocabMerges(vocab, merges) => vocab_merges::load(vocab, merges, &added, policy),
+        Chosen::Gguf(bytes) => gguf::load(bytes, &added, policy),
     }?;
     check_text_tokens(&options.text_tokens, &model.tokens)?;
     Ok(model)
