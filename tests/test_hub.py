@@ -1,6 +1,6 @@
-"""`from_pretrained`: the real client of the Hugging Face hub, against a hub of our own on 127.0.0.1.
+"""`from_pretrained`: the real client of the Hugging Face hub, and a hub of our own on 127.0.0.1.
 
-Each load is a process of its own, as the client reads its environment when it is imported, and keeps
+Each load is a process of its own: the client reads its environment when it is imported, and keeps
 what it knows in memory.
 """
 
@@ -31,6 +31,11 @@ has_client = pytest.mark.skipif(
 )
 
 NAME = "someone/some-model"
+TOKEN = "hf_of_one_who_may"  # noqa: S105 (no password)
+
+
+Answer = tuple[int, dict[str, str], bytes]
+"""Status, headers and body."""
 
 
 @dataclass
@@ -40,17 +45,37 @@ class Model:
     files: dict[str, bytes]
     revision: str = "main"
     gated: int = 0
-    token: str = "hf_yes"
 
     @property
     def commit(self) -> str:
         """The commit that the revision is."""
         return hashlib.sha1(repr(self.files).encode(), usedforsecurity=False).hexdigest()
 
+    def info(self, name: str) -> dict[str, object]:
+        """What `model_info` reads."""
+        siblings = [{"rfilename": file} for file in self.files]
+        return {"id": name, "sha": self.commit, "siblings": siblings}
+
+    def tree(self) -> list[dict[str, object]]:
+        """What `list_repo_tree` reads."""
+        return [
+            {"type": "file", "path": path, "size": len(content), "oid": oid(content)}
+            for path, content in self.files.items()
+        ]
+
+    def resolve(self, file: str, authorization: str | None) -> Answer:
+        """Answer who asks for a file."""
+        if self.gated and authorization != f"Bearer {TOKEN}":
+            return self.gated, {"X-Error-Code": "GatedRepo"}, b""
+        headers = {"X-Repo-Commit": self.commit}
+        if file not in self.files:
+            return 404, headers | {"X-Error-Code": "EntryNotFound"}, b""
+        return 200, headers | {"ETag": f'"{oid(self.files[file])}"'}, self.files[file]
+
 
 @dataclass
 class Hub:
-    """A server that speaks as much of the hub's protocol as the client needs, and what was asked."""
+    """A server of as much of the hub's protocol as the client needs, and what it was asked."""
 
     models: dict[str, Model] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -92,38 +117,23 @@ class Hub:
         self.server.shutdown()
         self.server.server_close()
 
-    def answer(self, path: str, authorization: str | None) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body."""
+    def answer(self, path: str, authorization: str | None) -> Answer:
+        """Answer a request: status, headers and body."""
         if self.broken:
             return 503, {}, b"come back later"
         parts = unquote(urlsplit(path).path).strip("/").split("/")
         is_api = parts[:2] == ["api", "models"]
-        owner, name, *rest = parts[2:] if is_api else parts
+        owner, name, verb, revision, *file = parts[2:] if is_api else parts
         model = self.models.get(f"{owner}/{name}")
         if model is None:
             return 404, {"X-Error-Code": "RepoNotFound"}, b""
-        verb, revision, *file = rest
         if revision not in {model.revision, model.commit}:
             return 404, {"X-Error-Code": "RevisionNotFound"}, b""
-        headers = {"X-Repo-Commit": model.commit}
-        if is_api and verb == "revision":
-            siblings = [{"rfilename": file} for file in model.files]
-            body = {"id": f"{owner}/{name}", "sha": model.commit, "siblings": siblings}
-            return 200, headers, json.dumps(body).encode()
         if is_api:
-            assert verb == "tree"
-            listing = [
-                {"type": "file", "path": path, "size": len(content), "oid": oid(content)}
-                for path, content in model.files.items()
-            ]
-            return 200, headers, json.dumps(listing).encode()
+            answers = {"revision": model.info(f"{owner}/{name}"), "tree": model.tree()}
+            return 200, {}, json.dumps(answers[verb]).encode()
         assert verb == "resolve"
-        if model.gated and authorization != f"Bearer {model.token}":
-            return model.gated, {"X-Error-Code": "GatedRepo"}, b""
-        content = model.files.get("/".join(file))
-        if content is None:
-            return 404, headers | {"X-Error-Code": "EntryNotFound"}, b""
-        return 200, headers | {"ETag": f'"{oid(content)}"'}, content
+        return model.resolve("/".join(file), authorization)
 
 
 def oid(content: bytes) -> str:
@@ -289,8 +299,8 @@ def test_a_gated_model(hub: Hub, client: Client, status: int) -> None:
         "and give `token=` or run `hf auth login`"
     )
     assert (failed["kinds"][0], failed["file"], failed["component"]) == ("VocabError", NAME, "hub")
-    assert client.load(NAME, token="hf_no")["kinds"][0] == "VocabError"  # noqa: S106 (no password)
-    assert client.load(NAME, token="hf_yes")["ids"] == IDS  # noqa: S106 (no password)
+    assert client.load(NAME, token=f"{TOKEN}_not")["kinds"][0] == "VocabError"
+    assert client.load(NAME, token=TOKEN)["ids"] == IDS
 
 
 @has_client

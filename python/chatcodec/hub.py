@@ -1,7 +1,7 @@
 """Models on the Hugging Face hub: from a name to a folder with the files of its vocabulary.
 
-Files come through `huggingface_hub`, an optional dependency, into its cache. What is there in full is
-used without asking the hub. Weights are never fetched.
+Files come through `huggingface_hub`, an optional dependency, into its cache. What is there in full
+is used without asking the hub. Weights are never fetched.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _FILES = [
     "*.tiktoken",
 ]
 
-# A model's name, with its owner or without. `huggingface_hub` knows more rules, and says so less well.
+# A name, with its owner or without. `huggingface_hub` has more rules, and says less of them.
 _NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?")
 
 
@@ -65,8 +65,8 @@ class _Wanted(TypedDict):
 
 
 def fetch(
-    name: str, revision: str | None, token: str | bool | None, local_files_only: bool
-) -> Path:  # noqa: FBT001 (called from Rust)
+    name: str, *, revision: str | None, token: str | bool | None, local_files_only: bool
+) -> Path:
     """Give a folder with the files of a model's vocabulary, from the cache or else from the hub."""
     if not _NAME.fullmatch(name):
         raise _no_such(name)
@@ -76,7 +76,7 @@ def fetch(
         if local_files_only or is_offline_mode():
             folder = _cached(wanted)
         else:
-            folder = _cached_in_full(wanted) or _download(wanted, token)
+            folder = _cached_in_full(wanted) or _download(wanted, token=token)
     except HFValidationError as error:
         raise _no_such(name) from error
     if not any(path for pattern in _FILES for path in folder.glob(pattern)):
@@ -102,7 +102,7 @@ def _cached_in_full(wanted: _Wanted) -> Path | None:
         return None
 
 
-def _download(wanted: _Wanted, token: str | bool | None) -> Path:  # noqa: FBT001 (the hub's own)
+def _download(wanted: _Wanted, *, token: str | bool | None) -> Path:
     """What the hub has, in full."""
     name, revision = wanted["repo_id"], wanted["revision"]
     try:

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use chatcodec::{Vocab, VocabFiles};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyDict, PyString};
 
 use crate::errors::VocabError;
 use crate::input::os_error;
@@ -111,6 +111,10 @@ pub(crate) fn locate(
     if path.exists() || !name_or_dir.is_instance_of::<PyString>() {
         return Ok(path);
     }
-    let hub = name_or_dir.py().import("chatcodec.hub")?;
-    hub.call_method1("fetch", (name_or_dir, revision, token, local_files_only))?.extract()
+    let py = name_or_dir.py();
+    let options = PyDict::new(py);
+    options.set_item("revision", revision)?;
+    options.set_item("token", token)?;
+    options.set_item("local_files_only", local_files_only)?;
+    py.import("chatcodec.hub")?.call_method("fetch", (name_or_dir,), Some(&options))?.extract()
 }
