@@ -463,7 +463,7 @@ def test_a_vocabulary_cannot_be_changed() -> None:
             setattr(vocab, name, 1)
     vocab.control["a"] = 5
     assert "a" not in vocab.control
-    assert repr(vocab) == "Vocab(size=92544, control=9)"
+    assert repr(vocab) == 'Vocab("sentencepiece", size=92544, control=9)'
 
 
 def test_a_path_may_be_text_or_a_path() -> None:

@@ -52,4 +52,4 @@ pub use message::{Call, CallBody, Message, Node, OnArguments, Role, Shape, View}
 pub use render::Boundary;
 pub use span::{Source, SourceField};
 pub use stream::{HEAD_LIMIT, Stream};
-pub use vocab::{ControlId, DummyPrefix, TokenId, Vocab, VocabFiles, VocabOptions};
+pub use vocab::{ControlId, DummyPrefix, TextToken, TokenId, Vocab, VocabFiles, VocabOptions};

@@ -129,10 +129,6 @@ fn call() -> impl Strategy<Value = Call> {
 pub fn options() -> impl Strategy<Value = EncodeOptions> {
     (any::<Option<bool>>(), any::<bool>()).prop_map(|(add_generation_prompt, isolated)| {
         let boundary = if isolated { Boundary::Isolated } else { Boundary::Reference };
-        EncodeOptions {
-            add_generation_prompt,
-            boundary,
-            ..EncodeOptions::default()
-        }
+        EncodeOptions { add_generation_prompt, boundary, ..EncodeOptions::default() }
     })
 }

@@ -21,6 +21,7 @@ __all__ = [
     "add_inspect",
     "add_results",
     "add_table",
+    "add_vocab",
     "build_parser",
 ]
 
@@ -88,7 +89,7 @@ def add_codec(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--vocab",
-        metavar="FILE",
+        metavar="FILE|DIR",
         help="a vocabulary, such as tokenizer.model (default: the embedded one, for internlm2)",
     )
 
@@ -182,6 +183,49 @@ def add_inspect(parser: argparse.ArgumentParser) -> None:
 def add_table(parser: argparse.ArgumentParser) -> None:
     """Add how `formats` lists them."""
     parser.add_argument("--json", action="store_true", help="a JSON object a line")
+
+
+def add_vocab(parser: argparse.ArgumentParser) -> None:
+    """Add which vocabulary `vocab` shows, what its files do not say, and how it is shown."""
+    parser.add_argument(
+        "vocab",
+        nargs="?",
+        metavar="FILE|DIR",
+        help="a vocabulary's file, or a folder with its files (default: the embedded one)",
+    )
+    parser.add_argument(
+        "--text-token",
+        dest="text_tokens",
+        action="append",
+        default=[],
+        metavar="SPELLING",
+        help="an added token that is ordinary text, not control; may be repeated",
+    )
+    parser.add_argument(
+        "--special-token",
+        dest="special_tokens",
+        action="append",
+        default=[],
+        type=_special_token,
+        metavar="SPELLING=ID",
+        help="a control token that the files lack; may be repeated",
+    )
+    parser.add_argument(
+        "--pattern",
+        metavar="REGEX",
+        help="how text is parted before merging, where files of ranks leave it unsaid",
+    )
+    parser.add_argument("--json", action="store_true", help="all of it as a JSON object")
+    parser.add_argument(
+        "--width", type=_positive, metavar="N", help="columns to wrap at (default: the terminal's)"
+    )
+
+
+def _special_token(text: str) -> tuple[str, int]:
+    spelling, _, number = text.rpartition("=")
+    if not spelling or not number.isascii() or not number.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r}, expected SPELLING=ID")
+    return spelling, int(number)
 
 
 def _positive(text: str) -> int:

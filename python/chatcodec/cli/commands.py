@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING
 from chatcodec import Format, formats
 from chatcodec.cli import arguments
 from chatcodec.cli.lines import Line, attempt, dumps, each, process, read
-from chatcodec.cli.loading import check_files, load_codec, load_options, load_tools
+from chatcodec.cli.loading import (
+    check_files,
+    load_codec,
+    load_options,
+    load_tools,
+    load_vocab,
+)
 from chatcodec.cli.records import Conversation, read_completion, read_conversation, read_ids
 from chatcodec.cli.show import Look, legend, show, show_failure
 from chatcodec.cli.terminal import wants_color
+from chatcodec.cli.vocabulary import describe, show_vocab
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -122,8 +129,7 @@ def _inspect(args: Namespace) -> bool:
     codec = load_codec(args)
     options, tools = load_options(args), load_tools(args.tools, codec)
     color = wants_color(args.color, sys.stdout, os.environ)
-    columns = args.width or shutil.get_terminal_size((100, 24)).columns
-    look = Look(color=color, ids=args.ids, columns=columns)
+    look = Look(color=color, ids=args.ids, columns=_columns(args))
 
     def answer(line: Line) -> str:
         value = line.text().removesuffix("\r") if args.plain else line.value()
@@ -154,6 +160,18 @@ def _formats(args: Namespace) -> bool:
     for row in rows:
         sys.stdout.write(f"{row[0]:<{name}}  {row[1]:<{guarantee}}  {row[2]}\n")
     return True
+
+
+def _vocab(args: Namespace) -> bool:
+    vocab = load_vocab(args)
+    lines = [dumps(describe(vocab))] if args.json else show_vocab(vocab, _columns(args))
+    sys.stdout.writelines(lines)
+    return True
+
+
+def _columns(args: Namespace) -> int:
+    given: int | None = args.width
+    return given or shutil.get_terminal_size((100, 24)).columns
 
 
 def _json_lines(args: Namespace, worker: Worker) -> bool:
@@ -252,5 +270,18 @@ COMMANDS = (
         ("chatcodec formats", "chatcodec formats --json"),
         (arguments.add_table,),
         _formats,
+    ),
+    Command(
+        "vocab",
+        "show a vocabulary, and which of its tokens are control",
+        "Control tokens are out of reach of text. Every added token is one, whatever its file\n"
+        "says, unless it is known to be text; those are listed with the reason. Neighbours whose\n"
+        "spellings count on are one row: `[UNUSED_TOKEN_0] … [UNUSED_TOKEN_146]`.",
+        (
+            "chatcodec vocab tokenizer.model",
+            "chatcodec vocab --json .",
+        ),
+        (arguments.add_vocab,),
+        _vocab,
     ),
 )

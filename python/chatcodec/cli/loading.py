@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chatcodec import Codec, Format, formats
+from chatcodec import Codec, Format, Vocab, formats
 from chatcodec.errors import ChatCodecError, MessageError
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["UsageError", "check_files", "load_codec", "load_options", "load_tools"]
+__all__ = [
+    "UsageError",
+    "check_files",
+    "load_codec",
+    "load_options",
+    "load_tools",
+    "load_vocab",
+]
 
 
 class UsageError(Exception):
@@ -45,8 +53,30 @@ def load_format(name: str) -> Format:
 
 def load_codec(args: Namespace) -> Codec:
     """Load the codec that `--format` and `--vocab` name."""
-    try:
+    with _usage_errors():
         return Codec(load_format(args.format), args.vocab)
+
+
+def load_vocab(args: Namespace) -> Vocab:
+    """Load the vocabulary of a file or folder, with what the arguments say of it."""
+    options = {
+        "text_tokens": args.text_tokens,
+        "special_tokens": dict(args.special_tokens),
+        "pattern": args.pattern,
+    }
+    if args.vocab is None:
+        if any(options.values()):
+            raise UsageError("the embedded vocabulary takes no options; expected FILE|DIR")
+        return Vocab.embedded()
+    with _usage_errors():
+        return Vocab.load(args.vocab, **options)
+
+
+@contextlib.contextmanager
+def _usage_errors() -> Iterator[None]:
+    """Say of arguments that name what cannot be loaded why not."""
+    try:
+        yield
     except ChatCodecError as error:
         # The Python argument's name is what the message would send the reader to.
         raise UsageError(str(error).replace("`vocab=`", "`--vocab`")) from error

@@ -482,10 +482,6 @@ impl Format {
         self.spec.calls.iter().find(|call| call.body.is_code() == is_code)
     }
 
-    pub(crate) fn has_tools(&self) -> bool {
-        self.spec.tools.is_some()
-    }
-
     /// The name under which the turn that declares tools is read back.
     pub(crate) fn tools_name(&self) -> Option<&str> {
         self.spec.tools.as_ref()?.name.as_deref()

@@ -10,6 +10,7 @@ mod beside;
 mod byte_level;
 mod chars;
 mod configs;
+mod decided;
 mod gguf;
 mod kind;
 mod known;
@@ -37,6 +38,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::bpe::{SPACE_MARK, Scratch};
 use crate::decode::{Spelling, TextDecoder};
 use crate::error::{Error, Result};
+pub use decided::TextToken;
 pub(crate) use model::{Model, Strips};
 use source::Source;
 pub use source::{VocabFiles, VocabOptions};
@@ -77,6 +79,7 @@ struct Parts {
     withheld: HashSet<TokenId>,
     model: Arc<Model>,
     tokens: Arc<Tokens>,
+    text: Arc<[String]>,
     control: BTreeMap<String, TokenId>,
     appended: Vec<String>,
     aliases: Vec<Vec<String>>,
@@ -104,6 +107,8 @@ struct Inner {
     model: Arc<Model>,
     /// The model's tokens and those that were appended.
     tokens: Arc<Tokens>,
+    /// Spellings of added tokens that are text.
+    text: Arc<[String]>,
     control: BTreeMap<String, TokenId>,
     /// Control tokens that a format put after the last id.
     appended: Vec<String>,
@@ -167,7 +172,7 @@ impl Vocab {
     }
 
     fn assemble(parts: Parts) -> Self {
-        let Parts { source, withheld, model, tokens, control, appended, aliases } = parts;
+        let Parts { source, withheld, model, tokens, text, control, appended, aliases } = parts;
         let first = |group: &Vec<String>| {
             let spelling = group.first()?;
             Some((*control.get(spelling)?, spelling.clone()))
@@ -179,6 +184,7 @@ impl Vocab {
             withheld,
             model,
             tokens,
+            text,
             control,
             appended,
             aliases,
@@ -250,6 +256,7 @@ impl Vocab {
             withheld: inner.withheld.clone(),
             model: inner.model.clone(),
             tokens: Arc::new(tokens),
+            text: inner.text.clone(),
             control,
             appended,
             aliases: inner.aliases.clone(),
@@ -394,6 +401,7 @@ impl Vocab {
             withheld: inner.withheld.clone(),
             model: inner.model.clone(),
             tokens: inner.tokens.clone(),
+            text: inner.text.clone(),
             control,
             appended: inner.appended.clone(),
             aliases,

@@ -1,5 +1,7 @@
 //! What vocabulary files say, in tables: the same for every kind of file.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
@@ -86,12 +88,22 @@ pub(crate) struct Policy<'a> {
     pub(crate) withheld: &'a HashSet<TokenId>,
     /// Spellings of added tokens that the caller says are text.
     pub(crate) text_tokens: &'a [String],
+    /// Special tokens that the caller names: control, whatever is known of such spellings.
+    pub(crate) special_tokens: &'a [(String, TokenId)],
+    /// The added tokens that turned out to be text.
+    pub(crate) found: &'a RefCell<BTreeSet<String>>,
 }
 
 impl Policy<'_> {
     /// Whether an added token is ordinary text: listed with a reason, or by the caller.
     pub(crate) fn is_text(&self, spelling: &str) -> bool {
-        text_pieces::is_text(spelling) || self.text_tokens.iter().any(|text| text == spelling)
+        let is_said = self.text_tokens.iter().any(|text| text == spelling);
+        let is_special = || self.special_tokens.iter().any(|(special, _)| special == spelling);
+        let is_text = is_said || text_pieces::is_text(spelling) && !is_special();
+        if is_text {
+            self.found.borrow_mut().insert(spelling.to_owned());
+        }
+        is_text
     }
 
     /// Whether an id is kept from text whatever the file says it is.

@@ -1,5 +1,6 @@
 //! Which files a vocabulary is, and which reader reads them: decided by their content.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -61,6 +62,12 @@ impl VocabFiles {
             || name.ends_with(".gguf")
     }
 
+    /// Whether a file of a directory is a vocabulary or half of one, by its name. Where there is one, GGUF
+    /// files, which are large, need not be read.
+    pub fn is_vocabulary(name: &str) -> bool {
+        Self::matters(name) && !CONFIGS.contains(&name) && !name.ends_with(".gguf")
+    }
+
     /// The names of files that are to be read beside one that was given alone, if they are there: a
     /// file of ranks or of merges is half a vocabulary, every other kind is whole.
     pub fn siblings(name: &str, bytes: &[u8]) -> &'static [&'static str] {
@@ -97,7 +104,11 @@ impl Source {
             }
             Self::Files(files) => files,
         };
-        let model = load_model(files, &withheld)?;
+        let VocabOptions { text_tokens, special_tokens, .. } = &files.options;
+        let found = RefCell::default();
+        let policy = Policy { withheld: &withheld, text_tokens, special_tokens, found: &found };
+        let model = load_model(files, &policy)?;
+        let text = found.into_inner().into_iter().collect();
         let mut control: BTreeMap<_, _> = model.spellings.iter().cloned().collect();
         let tokens = match &self {
             Self::Embedded => Arc::new(append_control(&model.tokens, &mut control)),
@@ -105,13 +116,12 @@ impl Source {
         };
         let (source, model) = (self, Arc::new(model));
         let (appended, aliases) = (Vec::new(), Vec::new());
-        Ok(Parts { source, withheld, model, tokens, control, appended, aliases })
+        Ok(Parts { source, withheld, model, tokens, text, control, appended, aliases })
     }
 }
 
-fn load_model(files: &VocabFiles, withheld: &HashSet<TokenId>) -> Result<Model> {
+fn load_model(files: &VocabFiles, policy: &Policy<'_>) -> Result<Model> {
     let options = &files.options;
-    let policy = Policy { withheld, text_tokens: &options.text_tokens };
     let total: usize = files.files.iter().map(|(_, bytes)| bytes.len()).sum();
     if total > Vocab::MAX_FILE_BYTES {
         let limit = Vocab::MAX_FILE_BYTES;
@@ -124,13 +134,18 @@ fn load_model(files: &VocabFiles, withheld: &HashSet<TokenId>) -> Result<Model> 
         let problem = "given, but the file says itself how text is parted";
         return Err(Error::vocab("pattern", problem));
     }
+    let is_both = |spelling: &&String| options.special_tokens.iter().any(|(s, _)| s == *spelling);
+    if let Some(spelling) = options.text_tokens.iter().find(is_both) {
+        let problem = format!("`{spelling}` is one of `special_tokens`, too");
+        return Err(Error::vocab("text_tokens", problem));
+    }
     let model = match chosen {
-        Chosen::TokenizerJson(bytes) => beside::load_tokenizer_json(bytes, &added, &policy),
-        Chosen::SentencePiece(bytes) => sentencepiece::load(bytes, &added, &policy),
-        Chosen::Tekken(bytes) => tekken::load(bytes, &added, &policy),
-        Chosen::Ranks(bytes) => ranks::load(bytes, &added, &policy),
-        Chosen::VocabMerges(vocab, merges) => vocab_merges::load(vocab, merges, &added, &policy),
-        Chosen::Gguf(bytes) => gguf::load(bytes, &added, &policy),
+        Chosen::TokenizerJson(bytes) => beside::load_tokenizer_json(bytes, &added, policy),
+        Chosen::SentencePiece(bytes) => sentencepiece::load(bytes, &added, policy),
+        Chosen::Tekken(bytes) => tekken::load(bytes, &added, policy),
+        Chosen::Ranks(bytes) => ranks::load(bytes, &added, policy),
+        Chosen::VocabMerges(vocab, merges) => vocab_merges::load(vocab, merges, &added, policy),
+        Chosen::Gguf(bytes) => gguf::load(bytes, &added, policy),
     }?;
     check_text_tokens(&options.text_tokens, &model.tokens)?;
     Ok(model)

@@ -8,7 +8,7 @@ use chatcodec::{
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyDict, PyMapping, PyTuple};
+use pyo3::types::{PyAny, PyDict, PyMapping, PyString, PyTuple};
 
 use crate::encoding::{Batch, Encoding};
 use crate::errors::{FormatError, raise, raise_in};
@@ -117,8 +117,8 @@ impl Codec {
 
 #[pymethods]
 impl Codec {
-    /// A codec of a format (a built-in one's name, or a `Format`) and a vocabulary (a path, or a
-    /// `Vocab`). Without `vocab`, the embedded one, which is laid out for `internlm2`.
+    /// A codec of a format (a built-in one's name, or a `Format`) and a vocabulary (the path of a file
+    /// or a folder, as `Vocab.load` takes it, or a `Vocab`). Without `vocab`, the embedded one, which is laid out for `internlm2`.
     ///
     /// Raises `FormatError` for a name that there is no format of, `VocabError` for a vocabulary that
     /// cannot be read or lacks the format's control tokens.
@@ -148,6 +148,52 @@ impl Codec {
             inner,
             given,
         })
+    }
+
+    /// A codec of a model on the Hugging Face hub, or of a folder: `Vocab.from_pretrained`, whose
+    /// options these are, and a format. The format is not guessed from a model's template: it is given,
+    /// a built-in one's name or a `Format`.
+    ///
+    ///     codec = Codec.from_pretrained("internlm/internlm2-chat-7b", format="internlm2")
+    ///
+    /// Raises what `Codec` and `Vocab.from_pretrained` raise.
+    #[staticmethod]
+    #[pyo3(signature = (
+        name_or_dir: "str | PathLike[str]",
+        format: "str | Format",
+        *,
+        revision: "str | None" = None,
+        token: "str | bool | None" = None,
+        local_files_only: "bool" = false,
+        text_tokens: "Sequence[str] | None" = None,
+        special_tokens: "Mapping[str, int] | None" = None,
+        pattern: "str | None" = None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
+    fn from_pretrained<'py>(
+        py: Python<'py>,
+        name_or_dir: &Bound<'py, PyAny>,
+        format: &Bound<'py, PyAny>,
+        revision: Option<&str>,
+        token: Option<&Bound<'py, PyAny>>,
+        local_files_only: bool,
+        text_tokens: Option<Vec<Bound<'py, PyString>>>,
+        special_tokens: Option<Bound<'py, PyMapping>>,
+        pattern: Option<Bound<'py, PyString>>,
+    ) -> PyResult<Self> {
+        // Whether there is such a format is known before anything is downloaded.
+        let format = Bound::new(py, Format::new(Format::from_argument(format)?))?;
+        let vocab = Vocab::from_pretrained(
+            py,
+            name_or_dir,
+            revision,
+            token,
+            local_files_only,
+            text_tokens,
+            special_tokens,
+            pattern,
+        )?;
+        Self::new(format.as_any(), Some(Bound::new(py, vocab)?.as_any()))
     }
 
     /// The format.

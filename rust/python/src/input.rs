@@ -1,6 +1,6 @@
 //! The argument "ids": one int, ints, or a buffer of ints; and text.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use chatcodec::TokenId;
 use pyo3::buffer::PyUntypedBuffer;
@@ -203,16 +203,19 @@ pub(crate) fn text<'a>(text: &'a Bound<'_, PyString>, path: &str) -> PyResult<&'
 }
 
 /// A file's bytes, at most `limit` of them and one more; an `OSError` names the file.
-pub(crate) fn read_file(path: &PathBuf, limit: u64) -> PyResult<Vec<u8>> {
+pub(crate) fn read_file(path: &Path, limit: u64) -> PyResult<Vec<u8>> {
     use std::io::Read;
     let mut bytes = Vec::new();
     let read =
         std::fs::File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
-    read.map_err(|error| {
-        let reason = error.to_string();
-        let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();
-        let name = path.clone().into_os_string();
-        pyo3::exceptions::PyOSError::new_err((error.raw_os_error(), reason, name))
-    })?;
+    read.map_err(|error| os_error(error, path))?;
     Ok(bytes)
+}
+
+/// The `OSError` of a path.
+pub(crate) fn os_error(error: std::io::Error, path: &Path) -> PyErr {
+    let reason = error.to_string();
+    let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();
+    let name = path.as_os_str().to_owned();
+    pyo3::exceptions::PyOSError::new_err((error.raw_os_error(), reason, name))
 }

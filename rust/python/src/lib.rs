@@ -14,6 +14,7 @@ mod node;
 mod stream;
 mod typed;
 mod vocab;
+mod vocab_files;
 
 use pyo3::prelude::*;
 

@@ -88,6 +88,16 @@ typed_return!(
 );
 
 typed_return!(
+    /// `dict[str, str]`
+    StrDict, PyDict,
+    type_hint_subscript!(
+        type_hint_identifier!("builtins", "dict"),
+        type_hint_identifier!("builtins", "str"),
+        type_hint_identifier!("builtins", "str")
+    )
+);
+
+typed_return!(
     /// `dict[str, Any]`
     MessageDict, PyDict,
     type_hint_subscript!(

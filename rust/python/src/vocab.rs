@@ -1,19 +1,21 @@
 //! `Vocab`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use chatcodec::{Spelling, Vocab as CoreVocab};
+use chatcodec::{DummyPrefix, Spelling, TokenId, Vocab as CoreVocab, VocabFiles, VocabOptions};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{PyAny, PyBytes, PyDict, PyMapping, PyString, PyTuple};
 
 use crate::array::IntArray;
 use crate::errors::{VocabError, raise, raise_in};
-use crate::input::{self, Ids, read_file};
-use crate::typed::StrIntDict;
+use crate::input::{self, Ids};
+use crate::typed::{StrDict, StrIntDict};
+use crate::vocab_files::{locate, read_files};
 
 /// A vocabulary: text to ids and ids to text, never control from text. Frozen, shared between
-/// threads, pickled as the content of its file.
+/// threads, pickled as the content of its files.
 #[pyclass(module = "chatcodec._core", frozen)]
 pub(crate) struct Vocab {
     inner: CoreVocab,
@@ -28,7 +30,7 @@ impl Vocab {
     pub(crate) fn from_argument(vocab: &Bound<'_, PyAny>) -> PyResult<CoreVocab> {
         match vocab.cast::<Self>() {
             Ok(vocab) => Ok(vocab.get().inner.clone()),
-            Err(_) => load(vocab.py(), &vocab.extract::<PathBuf>()?),
+            Err(_) => load(vocab.py(), &vocab.extract::<PathBuf>()?, VocabOptions::default()),
         }
     }
 }
@@ -46,28 +48,159 @@ fn spelling(word: &str) -> PyResult<Spelling> {
     }
 }
 
-fn load(py: Python<'_>, path: &PathBuf) -> PyResult<CoreVocab> {
-    let bytes = read_file(path, CoreVocab::MAX_FILE_BYTES as u64)?;
-    let name = path.display().to_string();
-    py.detach(|| CoreVocab::load(&bytes)).map_err(|error| raise_in(error, Some(&name)))
+fn load(py: Python<'_>, path: &Path, options: VocabOptions) -> PyResult<CoreVocab> {
+    let vocab = py.detach(|| {
+        let files = read_files(path)?;
+        Ok::<_, PyErr>(CoreVocab::load_files(VocabFiles { files, options }))
+    })?;
+    vocab.map_err(|error| raise_in(error, Some(&path.display().to_string())))
 }
 
-fn sha256<'py>(bytes: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyAny>> {
-    let hashlib = bytes.py().import("hashlib")?;
-    hashlib.call_method1("sha256", (bytes,))?.call_method0("hexdigest")
+/// What a caller says about a vocabulary, as its arguments are.
+struct LoadOptions<'py> {
+    text_tokens: Option<Vec<Bound<'py, PyString>>>,
+    special_tokens: Option<Bound<'py, PyMapping>>,
+    pattern: Option<Bound<'py, PyString>>,
+}
+
+impl LoadOptions<'_> {
+    fn read(&self) -> PyResult<VocabOptions> {
+        let mut options = VocabOptions::default();
+        for spelling in self.text_tokens.iter().flatten() {
+            options.text_tokens.push(option_text(spelling, "text_tokens")?);
+        }
+        for item in self.special_tokens.iter().flat_map(|tokens| tokens.items()).flatten() {
+            let (spelling, id): (Bound<'_, PyString>, Bound<'_, PyAny>) = item.extract()?;
+            let spelling = option_text(&spelling, "special_tokens")?;
+            let Ok(id) = id.extract::<TokenId>() else {
+                let problem = format!("`{spelling}` is {id}, expected an id of 31 bits");
+                return Err(option_error("special_tokens", &problem));
+            };
+            options.special_tokens.push((spelling, id));
+        }
+        let pattern = self.pattern.as_ref();
+        options.pattern = pattern.map(|pattern| option_text(pattern, "pattern")).transpose()?;
+        Ok(options)
+    }
+}
+
+fn option_text(text: &Bound<'_, PyString>, option: &str) -> PyResult<String> {
+    let half = |_| option_error(option, "holds half of a surrogate pair, expected text");
+    text.to_str().map(str::to_owned).map_err(half)
+}
+
+fn option_error(option: &str, problem: &str) -> PyErr {
+    let message = format!("vocabulary `{option}`: {problem}");
+    VocabError::new_err((message, None::<String>, None::<usize>, option.to_owned()))
+}
+
+/// What a pickle holds: names and contents, the options in their order, and aliases.
+type Pickled<'py> = (Vec<(String, Bound<'py, PyBytes>)>, PickledOptions, Vec<Vec<String>>);
+type PickledOptions = (Vec<String>, Vec<(String, TokenId)>, Option<String>);
+
+/// A hash of all of it. Every part has its length before it, and every list too: no two pickles are
+/// hashed alike.
+fn sha256(py: Python<'_>, (files, options, aliases): &Pickled<'_>) -> PyResult<String> {
+    let hash = py.import("hashlib")?.call_method0("sha256")?;
+    let update = |bytes: &Bound<'_, PyBytes>| hash.call_method1("update", (bytes,)).map(drop);
+    let count = |count: usize| update(&PyBytes::new(py, &(count as u64).to_le_bytes()));
+    let text = |text: &str| {
+        count(text.len())?;
+        update(&PyBytes::new(py, text.as_bytes()))
+    };
+    let (text_tokens, special_tokens, pattern) = options;
+    count(files.len())?;
+    for (name, content) in files {
+        text(name)?;
+        count(content.as_bytes().len())?;
+        update(content)?;
+    }
+    count(text_tokens.len())?;
+    text_tokens.iter().try_for_each(|spelling| text(spelling))?;
+    count(special_tokens.len())?;
+    for (spelling, id) in special_tokens {
+        text(spelling)?;
+        text(&id.to_string())?;
+    }
+    count(pattern.iter().len())?;
+    pattern.iter().try_for_each(|pattern| text(pattern))?;
+    count(aliases.len())?;
+    for group in aliases {
+        count(group.len())?;
+        group.iter().try_for_each(|spelling| text(spelling))?;
+    }
+    hash.call_method0("hexdigest")?.extract()
 }
 
 #[pymethods]
 impl Vocab {
-    /// Reads a vocabulary file; its kind is detected from its content. So far: SentencePiece
-    /// `.model` files of type BPE with byte fallback.
+    /// Reads a vocabulary from a file, or from a folder with its files. Its kind is detected from the
+    /// content. A file that is half a vocabulary (of ranks, `vocab.json`, `merges.txt`) is read with
+    /// those beside it; of a folder, only files that say something about a vocabulary are read, 64 MiB
+    /// in all. Every added token is control, unless it is known to be text.
     ///
-    /// Raises `VocabError` for a file that is cut, of another kind, or uses what is not implemented,
-    /// and `OSError` where there is none.
+    /// `text_tokens` are spellings of added tokens that are ordinary text in this vocabulary.
+    /// `special_tokens` are control tokens that its files lack, with their ids. `pattern` is the regular
+    /// expression that parts text before merging, where files of ranks leave it unsaid.
+    ///
+    /// Raises `VocabError` for files that are cut, of another kind, or use what is not implemented, and
+    /// for a folder that has none; `OSError` for what is not there or cannot be read.
     #[staticmethod]
-    #[pyo3(signature = (path: "str | PathLike[str]"))]
-    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        load(py, &path).map(Self::new)
+    #[pyo3(signature = (
+        path: "str | PathLike[str]",
+        *,
+        text_tokens: "Sequence[str] | None" = None,
+        special_tokens: "Mapping[str, int] | None" = None,
+        pattern: "str | None" = None
+    ))]
+    fn load<'py>(
+        py: Python<'py>,
+        path: PathBuf,
+        text_tokens: Option<Vec<Bound<'py, PyString>>>,
+        special_tokens: Option<Bound<'py, PyMapping>>,
+        pattern: Option<Bound<'py, PyString>>,
+    ) -> PyResult<Self> {
+        let options = LoadOptions { text_tokens, special_tokens, pattern }.read()?;
+        load(py, &path, options).map(Self::new)
+    }
+
+    /// Reads the vocabulary of a model on the Hugging Face hub, such as `"Qwen/Qwen3-8B"`; or what
+    /// `load` reads, where `name_or_dir` is a folder or a file.
+    ///
+    /// Needs `pip install "chatcodec[hub]"` for names. Files in the hub's cache are used without asking
+    /// the hub; what is not there is downloaded: the tokenizer's files alone, no weights. `revision` is
+    /// a branch, a tag or a commit. `token` is the hub's: a string, or `True` or `False` for the stored
+    /// one or none. `local_files_only=True` takes what is cached, and downloads nothing. The other
+    /// options are `load`'s.
+    ///
+    /// Raises `VocabError` for a name that the hub does not have or does not give, and for one without
+    /// a vocabulary, beside what `load` raises; `OSError` where the hub cannot be reached, or nothing is
+    /// cached; `ImportError` without `huggingface_hub`.
+    #[staticmethod]
+    #[pyo3(signature = (
+        name_or_dir: "str | PathLike[str]",
+        *,
+        revision: "str | None" = None,
+        token: "str | bool | None" = None,
+        local_files_only: "bool" = false,
+        text_tokens: "Sequence[str] | None" = None,
+        special_tokens: "Mapping[str, int] | None" = None,
+        pattern: "str | None" = None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
+    pub(crate) fn from_pretrained<'py>(
+        py: Python<'py>,
+        name_or_dir: &Bound<'py, PyAny>,
+        revision: Option<&str>,
+        token: Option<&Bound<'py, PyAny>>,
+        local_files_only: bool,
+        text_tokens: Option<Vec<Bound<'py, PyString>>>,
+        special_tokens: Option<Bound<'py, PyMapping>>,
+        pattern: Option<Bound<'py, PyString>>,
+    ) -> PyResult<Self> {
+        let options = LoadOptions { text_tokens, special_tokens, pattern }.read()?;
+        let path = locate(name_or_dir, revision, token, local_files_only)?;
+        load(py, &path, options).map(Self::new)
     }
 
     /// The vocabulary that comes with the package: InternLM2's layout of ids, its own merges.
@@ -90,6 +223,45 @@ impl Vocab {
             dict.set_item(spelling, id)?;
         }
         Ok(StrIntDict(dict))
+    }
+
+    /// The added tokens that are ordinary text, with their ids. All others are control.
+    #[getter]
+    fn text_tokens<'py>(&self, py: Python<'py>) -> PyResult<StrIntDict<'py>> {
+        let dict = PyDict::new(py);
+        for token in self.inner.text_tokens() {
+            dict.set_item(token.spelling, token.id)?;
+        }
+        Ok(StrIntDict(dict))
+    }
+
+    /// Why they are text. Those that a caller named have no reason here.
+    #[getter]
+    fn text_reasons<'py>(&self, py: Python<'py>) -> PyResult<StrDict<'py>> {
+        let dict = PyDict::new(py);
+        for token in self.inner.text_tokens() {
+            if let Some(reason) = token.reason {
+                dict.set_item(token.spelling, reason)?;
+            }
+        }
+        Ok(StrDict(dict))
+    }
+
+    /// The number of unused ids: no text and no control token has them.
+    #[getter]
+    fn unused(&self) -> usize {
+        self.inner.unused()
+    }
+
+    /// Where a space is put before text: `"every run"` of text between two control tokens, the
+    /// `"first run"`, which no token stands before, or `"never"`.
+    #[getter]
+    fn dummy_prefix(&self) -> &'static str {
+        match self.inner.dummy_prefix() {
+            DummyPrefix::EveryRun => "every run",
+            DummyPrefix::FirstRun => "first run",
+            DummyPrefix::Never => "never",
+        }
     }
 
     /// Whether decoding gives back every text, up to what the vocabulary normalises.
@@ -137,17 +309,33 @@ impl Vocab {
     }
 
     fn __repr__(&self) -> String {
-        format!("Vocab(size={}, control={})", self.inner.size(), self.inner.control().len())
+        let (kind, size, control) =
+            (self.inner.kind(), self.inner.size(), self.inner.control().len());
+        format!("Vocab({kind:?}, size={size}, control={control})")
     }
 
     #[pyo3(signature = () -> "tuple[object, ...]")]
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
         let py = slf.py();
         let inner = &slf.get().inner;
-        let source = inner.source().and_then(|files| files.files.first());
-        let source = source.map(|(_, bytes)| PyBytes::new(py, bytes));
-        let digest = source.as_ref().map(sha256).transpose()?;
-        let arguments = (source, digest, inner.appended(), inner.aliases()).into_pyobject(py)?;
+        let (files, options) = match inner.source() {
+            None => (None, VocabOptions::default()),
+            Some(source) => {
+                let bytes =
+                    |(name, bytes): &(String, Arc<[u8]>)| (name.clone(), PyBytes::new(py, bytes));
+                (Some(source.files.iter().map(bytes).collect()), source.options.clone())
+            }
+        };
+        let VocabOptions { text_tokens, special_tokens, pattern } = options;
+        let pickled: Pickled<'_> = (
+            files.clone().unwrap_or_default(),
+            (text_tokens, special_tokens, pattern),
+            inner.aliases().to_vec(),
+        );
+        let digest = sha256(py, &pickled)?;
+        let (_, options, aliases) = pickled;
+        let appended = inner.appended();
+        let arguments = (files, digest, options, appended, aliases).into_pyobject(py)?;
         let restore = py.get_type::<Self>().getattr("_restore")?;
         PyTuple::new(py, [restore, arguments.into_any()])
     }
@@ -155,26 +343,34 @@ impl Vocab {
     /// Makes a pickled vocabulary again.
     #[staticmethod]
     #[pyo3(signature = (
-        source: "bytes | None",
+        files: "list[tuple[str, bytes]] | None",
         digest: "str | None",
+        options: "tuple[list[str], list[tuple[str, int]], str | None]",
         appended: "list[str]",
         aliases: "list[list[str]]"
     ))]
     fn _restore(
-        source: Option<Bound<'_, PyBytes>>,
+        py: Python<'_>,
+        files: Option<Vec<(String, Bound<'_, PyBytes>)>>,
         digest: Option<String>,
+        options: PickledOptions,
         appended: Vec<String>,
         aliases: Vec<Vec<String>>,
     ) -> PyResult<Self> {
-        let vocab = match source {
-            None => CoreVocab::embedded(),
-            Some(bytes) if Some(sha256(&bytes)?.extract()?) == digest => {
-                CoreVocab::load(bytes.as_bytes()).map_err(raise)?
-            }
-            Some(_) => {
-                let message = "vocabulary `file`: the pickled content does not fit its hash";
-                return Err(VocabError::new_err((message, None::<String>, None::<usize>, "file")));
-            }
+        let is_embedded = files.is_none();
+        let pickled = (files.unwrap_or_default(), options, aliases);
+        if digest != Some(sha256(py, &pickled)?) {
+            let message = "vocabulary `file`: the pickled content does not fit its hash";
+            return Err(VocabError::new_err((message, None::<String>, None::<usize>, "file")));
+        }
+        let (files, (text_tokens, special_tokens, pattern), aliases) = pickled;
+        let vocab = if is_embedded {
+            CoreVocab::embedded()
+        } else {
+            let files =
+                files.into_iter().map(|(name, bytes)| (name, bytes.as_bytes().into())).collect();
+            let options = VocabOptions { text_tokens, special_tokens, pattern };
+            CoreVocab::load_files(VocabFiles { files, options }).map_err(raise)?
         };
         vocab.restore(&appended, &aliases).map(Self::new).map_err(raise)
     }

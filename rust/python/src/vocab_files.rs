@@ -1,0 +1,120 @@
+//! From a path to the files of a vocabulary, reading no more than a vocabulary can need.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chatcodec::{Vocab, VocabFiles};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use crate::errors::VocabError;
+use crate::input::os_error;
+
+/// Names and contents.
+pub(crate) type Contents = Vec<(String, Arc<[u8]>)>;
+
+/// Enough of a file to see what kind it is.
+const MAGIC_BYTES: u64 = 4;
+
+/// The files that a path means: a file with those that belong beside it, or what matters of a folder.
+pub(crate) fn read_files(path: &Path) -> PyResult<Contents> {
+    if path.is_dir() { read_folder(path) } else { read_with_siblings(path) }
+}
+
+fn read_with_siblings(path: &Path) -> PyResult<Contents> {
+    let name = file_name(path);
+    let mut read = Reader::default();
+    let bytes = read.push(name.clone(), path)?;
+    for sibling in VocabFiles::siblings(&name, &bytes) {
+        let path = path.with_file_name(sibling);
+        if path.is_file() {
+            read.push((*sibling).to_owned(), &path)?;
+        }
+    }
+    Ok(read.files)
+}
+
+fn read_folder(folder: &Path) -> PyResult<Contents> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(|error| os_error(error, folder))? {
+        let path = entry.map_err(|error| os_error(error, folder))?.path();
+        // A pipe or a device of such a name is no file to read, and could keep a reader forever.
+        if VocabFiles::matters(&file_name(&path)) && path.is_file() {
+            paths.push(path);
+        }
+    }
+    if paths.is_empty() {
+        let folder = folder.display().to_string();
+        let message = format!(
+            "`{folder}`: vocabulary `file`: no file of a vocabulary in this folder; expected \
+             `tokenizer.json`, `tokenizer.model`, `vocab.json` with `merges.txt`, `tekken.json`, \
+             `*.tiktoken` or `*.gguf`"
+        );
+        return Err(VocabError::new_err((message, folder, None::<usize>, "file")));
+    }
+    if paths.iter().any(|path| VocabFiles::is_vocabulary(&file_name(path))) {
+        paths.retain(|path| !file_name(path).ends_with(".gguf"));
+    }
+    paths.sort();
+    let mut read = Reader::default();
+    for path in paths {
+        read.push(file_name(&path), &path)?;
+    }
+    Ok(read.files)
+}
+
+/// A file's name without its folder. What is no UTF-8 gets a name that no file of interest has.
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+#[derive(Default)]
+struct Reader {
+    files: Contents,
+    total: usize,
+}
+
+impl Reader {
+    /// Reads a file, if there is room for it. One byte too much is read of what is too long, so that
+    /// the core can say so.
+    fn push(&mut self, name: String, path: &Path) -> PyResult<Arc<[u8]>> {
+        let room = (Vocab::MAX_FILE_BYTES + 1).saturating_sub(self.total);
+        let bytes: Arc<[u8]> = read_some(path, room).map_err(|error| os_error(error, path))?.into();
+        self.total += bytes.len();
+        self.files.push((name, bytes.clone()));
+        Ok(bytes)
+    }
+}
+
+/// The beginning of a file: `room` bytes, or of a GGUF file what holds its vocabulary.
+fn read_some(path: &Path, room: usize) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    file.by_ref().take(MAGIC_BYTES.min(room as u64)).read_to_end(&mut bytes)?;
+    let most =
+        if VocabFiles::is_gguf(&bytes) { room.min(VocabFiles::GGUF_HEAD_BYTES) } else { room };
+    file.take((most.saturating_sub(bytes.len())) as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The path that is given, or a folder with the files of a model on the hub if what is given is no path
+/// but its name.
+pub(crate) fn locate(
+    name_or_dir: &Bound<'_, PyAny>,
+    revision: Option<&str>,
+    token: Option<&Bound<'_, PyAny>>,
+    local_files_only: bool,
+) -> PyResult<PathBuf> {
+    let path: PathBuf = name_or_dir.extract()?;
+    if path.exists() || !name_or_dir.is_instance_of::<PyString>() {
+        return Ok(path);
+    }
+    let py = name_or_dir.py();
+    let options = PyDict::new(py);
+    options.set_item("revision", revision)?;
+    options.set_item("token", token)?;
+    options.set_item("local_files_only", local_files_only)?;
+    py.import("chatcodec.hub")?.call_method("fetch", (name_or_dir,), Some(&options))?.extract()
+}
