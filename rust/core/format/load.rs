@@ -138,6 +138,7 @@ fn allowed(role: Role) -> &'static [Field] {
 }
 
 fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
+    let folds_system = file.losses.contains(&Loss::System);
     let mut rows = Vec::new();
     let mut row = |key: &str, role, name: Option<&String>, texts: Option<&OneOrMany>| {
         let texts = texts.map(|texts| texts.clone().into_vec());
@@ -145,7 +146,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
         for (nth, text) in texts.iter().flatten().enumerate() {
             let key = if many { format!("{key}[{nth}]") } else { key.to_owned() };
             let pieces = patterns.pieces(&key, text, allowed(role))?;
-            rules::check_row(&key, &pieces)?;
+            rules::check_row(&key, &rules::as_read(&pieces, folds_system))?;
             rows.push(RowSpec { key, role, name: name.cloned(), pieces });
             if rows.len() > MAX_ROWS {
                 return wrong("turn", format!("makes more than {MAX_ROWS} rows"));

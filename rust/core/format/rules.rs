@@ -357,10 +357,8 @@ fn check_decidable(table: &Table<'_>) -> Checked<()> {
     let is_text_format = table.guarantee == Guarantee::Text;
     for (at, (key, pieces)) in rows.iter().enumerate() {
         check_ways(key, pieces)?;
-        let field_first = head(pieces).iter().all(|piece| *piece == Piece::Cut);
         for (other_key, other) in &rows[..at] {
-            if field_first || head(other).iter().all(|piece| *piece == Piece::Cut) {
-                // Tried when all others have failed; that there is one only is checked elsewhere.
+            if is_field_first(pieces) || is_field_first(other) {
                 continue;
             }
             if meets(pieces, other) && !(is_text_format && extends(other, pieces)) {
@@ -371,7 +369,8 @@ fn check_decidable(table: &Table<'_>) -> Checked<()> {
     }
     for (at, (key, item)) in items.iter().enumerate() {
         check_ways(key, item)?;
-        if let Some((other, _)) = rows.iter().find(|(_, row)| meets(item, row)) {
+        let other = rows.iter().find(|(_, row)| !is_field_first(row) && meets(item, row));
+        if let Some((other, _)) = other {
             let problem = format!("can be read as `{other}`: they could not be told apart");
             return wrong(key, problem);
         }
@@ -389,6 +388,12 @@ fn check_decidable(table: &Table<'_>) -> Checked<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a row begins with a field: it is tried when all others have failed, and that there is one only
+/// is checked elsewhere.
+fn is_field_first(pieces: &[Piece]) -> bool {
+    head(pieces).iter().all(|piece| *piece == Piece::Cut)
 }
 
 /// Whether the head of `longer` begins with all of that of `shorter`, and goes on in plain text.
