@@ -83,7 +83,10 @@ impl Merges {
                     merges.push((left, right, Merge { rank, product }));
                 }
             }
-            check_count(merges.len())?;
+            if merges.len() > MAX_MERGES {
+                let problem = format!("make over {MAX_MERGES} merges, more than is read");
+                return Err(Error::vocab("pieces", problem));
+            }
         }
         Ok(Self::new(merges))
     }
@@ -121,15 +124,6 @@ impl Merges {
             .filter(|slot| slot.pair != EMPTY)
             .map(|slot| [(slot.pair >> 32) as Symbol, slot.pair as Symbol, slot.merge.product])
     }
-}
-
-/// Refuses more merges than any real vocabulary makes.
-pub(super) fn check_count(merges: usize) -> Result<()> {
-    if merges > MAX_MERGES {
-        let problem = format!("make over {MAX_MERGES} merges, more than is read");
-        return Err(Error::vocab("pieces", problem));
-    }
-    Ok(())
 }
 
 fn pair(left: Symbol, right: Symbol) -> u64 {
