@@ -64,7 +64,8 @@ impl Merges {
         table
     }
 
-    /// The merges that make pieces of SentencePiece: every split of every piece into two symbols, with the rank of the piece's score.
+    /// The merges that make pieces of SentencePiece: every split of every piece into two symbols, with
+    /// the rank of the piece's score.
     pub(super) fn of_pieces(pieces: &[Piece<'_>], symbols: &Symbols) -> Result<Self> {
         let by_text = symbols.by_text(pieces);
         let mut scores: Vec<f32> = mergeable(pieces).map(|piece| piece.score).collect();
@@ -83,10 +84,7 @@ impl Merges {
                     merges.push((left, right, Merge { rank, product }));
                 }
             }
-            if merges.len() > MAX_MERGES {
-                let problem = format!("make over {MAX_MERGES} merges, more than is read");
-                return Err(Error::vocab("pieces", problem));
-            }
+            check_count(merges.len())?;
         }
         Ok(Self::new(merges))
     }
@@ -124,6 +122,15 @@ impl Merges {
             .filter(|slot| slot.pair != EMPTY)
             .map(|slot| [(slot.pair >> 32) as Symbol, slot.pair as Symbol, slot.merge.product])
     }
+}
+
+/// Refuses more merges than any real vocabulary makes.
+pub(super) fn check_count(merges: usize) -> Result<()> {
+    if merges > MAX_MERGES {
+        let problem = format!("make over {MAX_MERGES} merges, more than is read");
+        return Err(Error::vocab("pieces", problem));
+    }
+    Ok(())
 }
 
 fn pair(left: Symbol, right: Symbol) -> u64 {

@@ -11,7 +11,7 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashMap};
 
 use super::bytes::{ByteToken, MergeRules};
-use super::merges::Merge;
+use super::merges::{Merge, check_count};
 use super::symbols::Symbol;
 use super::unit::{NEVER, Unit};
 use crate::error::{Error, Result};
@@ -28,6 +28,9 @@ pub(super) const NONE: Symbol = Symbol::MAX;
 
 /// Two symbols and their product fit into 63 bits.
 const SYMBOL_BITS: u32 = 21;
+
+/// Ten times as many as the largest vocabulary has.
+const MAX_TOKENS: usize = (1 << SYMBOL_BITS) - FIRST_PRODUCT as usize;
 
 const EMPTY: u64 = u64::MAX;
 
@@ -114,7 +117,10 @@ impl Products {
         rules: MergeRules<'_>,
         bytes: &[TokenId; 256],
     ) -> Result<Self> {
-        check_count(tokens.len() + FIRST_PRODUCT as usize, 1 << SYMBOL_BITS, "tokens")?;
+        if tokens.len() > MAX_TOKENS {
+            let problem = format!("are over {MAX_TOKENS}, more than is read");
+            return Err(Error::vocab("pieces", problem));
+        }
         let listed = match rules {
             MergeRules::Ranks => None,
             MergeRules::Pairs(pairs) => Some(ranks(pairs)?),
@@ -180,17 +186,6 @@ impl Products {
 
 /// The place of each pair in the list; the last one of a pair that is listed twice.
 fn ranks(pairs: &[(TokenId, TokenId)]) -> Result<HashMap<(TokenId, TokenId), u32>> {
-    check_count(pairs.len(), MAX_LISTED, "merges")?;
+    check_count(pairs.len())?;
     Ok(pairs.iter().copied().zip(0..).collect())
-}
-
-/// Real vocabularies list half a million.
-const MAX_LISTED: usize = 4 << 20;
-
-fn check_count(count: usize, most: usize, what: &str) -> Result<()> {
-    if count > most {
-        let problem = format!("has {count} {what}, more than {most}");
-        return Err(Error::vocab("pieces", problem));
-    }
-    Ok(())
 }

@@ -222,11 +222,25 @@ fn tokens_are_bounded() {
     assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
 }
 
-/// A vocabulary of the test data: ids are ranks.
-fn ranks(path: &str) -> Option<Tokens> {
+/// Files of ranks, and how their text is parted.
+const REAL: [(&str, &str); 5] = [
+    ("vocab/qwen2/qwen.tiktoken", "qwen2"),
+    ("vocab/llama3/tokenizer.model", "llama3"),
+    ("vocab/gpt-oss/o200k_base.tiktoken", "o200k"),
+    ("vocab/glm4/tokenizer.model", "glm4"),
+    ("vocab/deepseek-v3/deepseek.tiktoken", "deepseek-v3"),
+];
+
+/// A file or folder of the test data, which need not be there.
+fn data(path: &str) -> PathBuf {
     let folder = std::env::var_os("CHATCODEC_TEST_DATA")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
-    let file = std::fs::read_to_string(folder.join(path)).ok()?;
+    folder.join(path)
+}
+
+/// A vocabulary of the test data: ids are ranks.
+fn ranks(path: &str) -> Option<Tokens> {
+    let file = std::fs::read_to_string(data(path)).ok()?;
     let mut tokens = Tokens::new();
     for line in file.lines().filter(|line| !line.is_empty()) {
         let (token, rank) = line.split_once(' ').unwrap();
@@ -250,4 +264,45 @@ fn base64(text: &str) -> Vec<u8> {
         }
     }
     bytes
+}
+
+/// How fast a real vocabulary encodes real text, in the processor's time: the first time that it is
+/// seen, and again. Run with `cargo test --release --lib -- --ignored --nocapture speed_of`.
+#[test]
+#[ignore = "measures, and decides nothing"]
+#[allow(clippy::print_stdout, reason = "what it measures is all that it is for")]
+fn speed_of_encoding() {
+    let cpu_seconds = || {
+        let times = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        let nanos = times.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok());
+        nanos.unwrap_or_default() / 1e9
+    };
+    for (path, name) in REAL {
+        let Some(tokens) = ranks(path) else { continue };
+        let started = cpu_seconds();
+        let splitter = Splitter::by_name(name).unwrap();
+        let bpe = of_ranks(&tokens, splitter.clone()).unwrap();
+        println!("{path}: loaded in {:.0} ms", (cpu_seconds() - started) * 1e3);
+        for file in [
+            "chat_fastchat_dummy_conversation.json",
+            "chat_glaive_toolcall_en_demo.json",
+            "en_wiki_demo.txt",
+            "zh_prose_hongloumeng.txt",
+        ] {
+            let text = std::fs::read_to_string(data("corpus").join(file)).unwrap();
+            let mut speeds = Vec::new();
+            let mut timed = |work: &mut dyn FnMut()| {
+                let started = cpu_seconds();
+                work();
+                speeds.push((text.len() as f64 / (cpu_seconds() - started) / 1e6).round());
+            };
+            timed(&mut || splitter.split(&text, |piece| assert!(!piece.is_empty())));
+            let mut scratch = Scratch::default();
+            let mut ids = Vec::with_capacity(text.len());
+            for _ in 0..3 {
+                timed(&mut || bpe.encode(&text, false, &mut scratch, &mut ids));
+            }
+            println!("  {file}: MB/s of splitting, of fresh text, again, again: {speeds:?}");
+        }
+    }
 }
