@@ -5,20 +5,23 @@
 
 use std::ops::Range;
 
-use aho_corasick::{AhoCorasick, MatchKind};
-use hashbrown::HashMap;
-
 use super::Scratch;
 use super::cache::{Key, UnitCache};
 use super::lookup::Lookup;
-use super::merges::{Merge, Merges, check_count};
+use super::merges::Merge;
+use super::pairs::{FIRST_PRODUCT, NO_ID, NONE, Pairs, Products};
 use super::symbols::Symbol;
+use super::unit::{NEVER, Unit};
 use crate::error::{Error, Result};
 use crate::split::Splitter;
 use crate::vocab::TokenId;
+use aho_corasick::{AhoCorasick, MatchKind};
 
 /// No token of a real vocabulary is longer.
 const MAX_TOKEN_BYTES: usize = 1024;
+
+/// Pre-tokens of up to this many bytes are merged by scanning, longer ones with a heap.
+const SCANNED: usize = 256;
 
 /// A token of text and its bytes.
 #[derive(Debug, Clone, Copy)]
@@ -39,13 +42,13 @@ pub(crate) enum MergeRules<'a> {
 /// The tables of a byte-level vocabulary's text encoder. Immutable; shared between threads.
 pub(crate) struct ByteBpe {
     splitter: Splitter,
-    /// A token's symbol is its id.
-    merges: Merges,
-    lookup: Lookup,
-    /// The token of each byte.
-    bytes: [TokenId; 256],
-    /// Whether a pre-token that is a token is that token.
-    ignore_merges: bool,
+    /// Per symbol its id.
+    ids: Vec<TokenId>,
+    pairs: Pairs,
+    /// What two bytes merge into: where merging begins.
+    byte_pairs: Vec<Symbol>,
+    /// Tokens that no merge makes, where a pre-token that is one is that token all the same.
+    unmade: Lookup,
     whole: Option<Whole>,
 }
 
@@ -62,7 +65,7 @@ impl ByteBpe {
     /// of it.
     ///
     /// # Errors
-    /// [`Error::Vocab`](crate::Error::Vocab) where a byte of UTF-8 has no token, since text would be lost; for a
+    /// [`Error::Vocab`](crate::Error::Vocab) where a byte of text has no token, since text would be lost; for a
     /// token longer, and for more merges, than any real vocabulary has.
     pub(crate) fn new(
         tokens: &[ByteToken<'_>],
@@ -72,15 +75,15 @@ impl ByteBpe {
         whole: &[ByteToken<'_>],
     ) -> Result<Self> {
         check_tokens(tokens)?;
-        let lookup = Lookup::new(tokens);
-        let bytes = byte_tokens(&lookup)?;
-        let (merges, ignore_merges) = match rules {
-            MergeRules::Ranks => (merges_of_ranks(tokens, &lookup)?, true),
-            MergeRules::Pairs(pairs) => (merges_of_pairs(tokens, pairs, &lookup)?, ignore_merges),
-        };
-        let merges = Merges::new(merges);
+        let bytes = byte_tokens(tokens)?;
+        let ignore_merges = ignore_merges || matches!(rules, MergeRules::Ranks);
+        let Products { ids, pairs, unmade } = Products::new(tokens, rules, &bytes)?;
+        let unmade = unmade.into_iter().filter(|_| ignore_merges).map(|at| tokens[at]);
+        let two =
+            (0..FIRST_PRODUCT).flat_map(|left| (0..FIRST_PRODUCT).map(move |right| (left, right)));
+        let byte_pairs = two.map(|(left, right)| pairs.product(left, right)).collect();
         let whole = Whole::new(whole)?;
-        Ok(Self { splitter, merges, lookup, bytes, ignore_merges, whole })
+        Ok(Self { splitter, ids, byte_pairs, unmade: Lookup::new(unmade), pairs, whole })
     }
 
     /// Appends the ids of `text` to `out`; with `dummy_prefix`, of a space and `text`.
@@ -110,7 +113,7 @@ impl ByteBpe {
 
     /// Every merge as the ids of left, right and product.
     pub(crate) fn merge_ids(&self) -> impl Iterator<Item = [Option<TokenId>; 3]> + '_ {
-        self.merges.iter().map(|symbols| symbols.map(|symbol| Some(symbol as TokenId)))
+        self.pairs.iter().map(|symbols| symbols.map(|symbol| Some(self.ids[symbol as usize])))
     }
 
     /// Encodes text in which no token is matched as a whole.
@@ -149,20 +152,49 @@ impl ByteBpe {
         out: &mut Vec<TokenId>,
     ) {
         let Scratch { cache, unit, ids, .. } = scratch;
-        ids.clear();
-        if self.ignore_merges
-            && let Some(id) = self.lookup.get(piece)
-        {
-            ids.push(id);
+        unit.symbols.clear();
+        unit.symbols.extend(piece.iter().map(|&byte| Symbol::from(byte)));
+        if piece.len() <= SCANNED {
+            self.merge_scanning(unit);
         } else {
-            unit.symbols.clear();
-            unit.symbols.extend(piece.iter().map(|&byte| self.bytes[usize::from(byte)] as Symbol));
-            unit.merge(&self.merges);
-            ids.extend(unit.symbols.iter().map(|&symbol| symbol as TokenId));
+            unit.merge_long(|left, right| match self.pairs.product(left, right) {
+                NONE => NEVER,
+                product => Merge { rank: product, product },
+            });
+        }
+        ids.clear();
+        match self.unmade.get(piece) {
+            Some(id) => ids.push(id),
+            None => ids.extend(unit.symbols.iter().map(|&symbol| self.ids[symbol as usize])),
         }
         out.extend_from_slice(ids);
         if let Some(key) = key {
             cache.insert(key, ids);
+        }
+    }
+
+    /// Merges by scanning for the best pair. A product is its own rank, so a scan looks at one number
+    /// per pair, several at a time: faster than a heap for far more symbols than one would think.
+    fn merge_scanning(&self, unit: &mut Unit) {
+        let Unit { symbols, products, .. } = unit;
+        products.clear();
+        let byte_pairs = symbols.windows(2).map(|pair| pair[0] << 8 | pair[1]);
+        products.extend(byte_pairs.map(|pair| self.byte_pairs[pair as usize]));
+        loop {
+            let best = products.iter().fold(NONE, |best, &product| best.min(product));
+            if best == NONE {
+                return;
+            }
+            let Some(at) = products.iter().position(|&product| product == best) else { return };
+            symbols[at] = best;
+            symbols.remove(at + 1);
+            products.remove(at);
+            if at > 0 {
+                products[at - 1] = self.pairs.product(symbols[at - 1], best);
+            }
+            if at < products.len() {
+                products[at] = self.pairs.product(best, symbols[at + 1]);
+            }
         }
     }
 }
@@ -196,66 +228,19 @@ fn check_tokens(tokens: &[ByteToken<'_>]) -> Result<()> {
     Ok(())
 }
 
-fn byte_tokens(lookup: &Lookup) -> Result<[TokenId; 256]> {
-    let mut tokens = [-1; 256];
-    for (byte, token) in (0..=u8::MAX).zip(&mut tokens) {
-        // DeepSeek has no tokens for the bytes that UTF-8 never has.
-        let in_text = !matches!(byte, 0xC0 | 0xC1 | 0xF5..);
-        match lookup.get(&[byte]) {
-            Some(id) => *token = id,
-            None if in_text => {
-                let problem = format!("no token is byte 0x{byte:02X}; expected one for every byte");
-                return Err(Error::vocab("pieces", problem));
-            }
-            None => {}
-        }
-    }
-    Ok(tokens)
-}
-
-type List = Vec<(Symbol, Symbol, Merge)>;
-
-/// Every split of every token into two tokens; the token's id is its rank.
-fn merges_of_ranks(tokens: &[ByteToken<'_>], lookup: &Lookup) -> Result<List> {
-    let mut merges = Vec::with_capacity(4 * tokens.len());
+/// The token of each byte; DeepSeek has none, [`NO_ID`], for the bytes that UTF-8 never has.
+fn byte_tokens(tokens: &[ByteToken<'_>]) -> Result<[TokenId; 256]> {
+    let mut ids = [NO_ID; 256];
     for token in tokens {
-        if lookup.get(token.bytes) != Some(token.id) {
-            continue;
-        }
-        let merge = Merge { rank: token.id as u32, product: token.id as Symbol };
-        for at in 1..token.bytes.len() {
-            let (left, right) = token.bytes.split_at(at);
-            if let (Some(left), Some(right)) = (lookup.get(left), lookup.get(right)) {
-                merges.push((left as Symbol, right as Symbol, merge));
-            }
-        }
-        check_count(merges.len())?;
-    }
-    Ok(merges)
-}
-
-/// The pairs of which both, and what they make, are tokens; their place in the list is the rank.
-fn merges_of_pairs(
-    tokens: &[ByteToken<'_>],
-    pairs: &[(TokenId, TokenId)],
-    lookup: &Lookup,
-) -> Result<List> {
-    check_count(pairs.len())?;
-    let bytes_of: HashMap<_, _> = tokens.iter().map(|token| (token.id, token.bytes)).collect();
-    let mut merges = Vec::with_capacity(pairs.len());
-    let mut product = Vec::new();
-    for (rank, (left, right)) in pairs.iter().enumerate() {
-        let (Some(left_bytes), Some(right_bytes)) = (bytes_of.get(left), bytes_of.get(right))
-        else {
-            continue;
-        };
-        product.clear();
-        product.extend_from_slice(left_bytes);
-        product.extend_from_slice(right_bytes);
-        if let Some(id) = lookup.get(&product) {
-            let merge = Merge { rank: rank as u32, product: id as Symbol };
-            merges.push((*left as Symbol, *right as Symbol, merge));
+        if let &[byte] = token.bytes {
+            ids[usize::from(byte)] = token.id;
         }
     }
-    Ok(merges)
+    let in_text = |byte: &u8| !matches!(byte, 0xC0 | 0xC1 | 0xF5..);
+    let missing = |byte: &u8| ids[usize::from(*byte)] == NO_ID;
+    if let Some(byte) = (0..=u8::MAX).filter(in_text).find(missing) {
+        let problem = format!("no token is byte 0x{byte:02X}; expected one for every byte");
+        return Err(Error::vocab("pieces", problem));
+    }
+    Ok(ids)
 }

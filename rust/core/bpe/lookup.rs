@@ -1,4 +1,4 @@
-//! Bytes → token: the tokens of a byte-level vocabulary in one hash table.
+//! Bytes → token: some tokens of a byte-level vocabulary in one hash table.
 
 use std::hash::BuildHasher;
 
@@ -31,16 +31,15 @@ impl Entry {
 }
 
 impl Lookup {
-    pub(super) fn new(tokens: &[ByteToken<'_>]) -> Self {
-        let total = tokens.iter().map(|token| token.bytes.len()).sum();
+    pub(super) fn new<'a>(tokens: impl Iterator<Item = ByteToken<'a>>) -> Self {
         let mut lookup = Self {
-            bytes: Vec::with_capacity(total),
-            entries: HashTable::with_capacity(tokens.len()),
+            bytes: Vec::new(),
+            entries: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             longest: 0,
         };
         for token in tokens {
-            lookup.insert(*token);
+            lookup.insert(token);
         }
         lookup
     }

@@ -64,7 +64,8 @@ impl Merges {
         table
     }
 
-    /// The merges that make pieces of SentencePiece: every split of every piece into two symbols, with the rank of the piece's score.
+    /// The merges that make pieces of SentencePiece: every split of every piece into two symbols, with
+    /// the rank of the piece's score.
     pub(super) fn of_pieces(pieces: &[Piece<'_>], symbols: &Symbols) -> Result<Self> {
         let by_text = symbols.by_text(pieces);
         let mut scores: Vec<f32> = mergeable(pieces).map(|piece| piece.score).collect();

@@ -14,7 +14,10 @@ mod cache;
 mod cuts;
 mod lookup;
 mod merges;
+mod pairs;
 mod symbols;
+#[cfg(test)]
+mod tests;
 mod unit;
 
 use std::cmp::Reverse;
@@ -29,7 +32,7 @@ use cache::{Key, UnitCache};
 use cuts::Cuts;
 use merges::Merges;
 use symbols::{Entry, Symbol, Symbols};
-use unit::Unit;
+use unit::{NEVER, Unit};
 
 /// How a space is written inside the pieces of a SentencePiece vocabulary.
 pub(crate) const SPACE_MARK: char = '\u{2581}';
@@ -295,14 +298,17 @@ impl Bpe {
         work.symbols.clear();
         work.symbols.extend(unit.chars().map(|c| self.symbols.of_char(unmark(c))));
         taken_apart.clear();
+        let merge = |left, right| self.merges.get(left, right).unwrap_or(NEVER);
         if self.has_unused {
-            work.merge_long(&self.merges, |product, left, right| {
-                if self.symbols.is_unused(product) {
-                    taken_apart.insert(product, (left, right));
+            work.merge_long(|left, right| {
+                let merge = merge(left, right);
+                if self.symbols.is_unused(merge.product) {
+                    taken_apart.insert(merge.product, (left, right));
                 }
+                merge
             });
         } else {
-            work.merge(&self.merges);
+            work.merge(merge);
         }
         let mut rest = unit;
         for &symbol in &work.symbols {

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::merges::{Merge, Merges};
+use super::merges::Merge;
 use super::symbols::{NO_SYMBOL, Symbol};
 
 /// Units of up to this many symbols are merged by scanning, longer ones with a heap.
@@ -15,12 +15,14 @@ pub(super) const SHORT: usize = 32;
 const END: u32 = u32::MAX;
 
 /// No merge.
-const NEVER: Merge = Merge { rank: u32::MAX, product: NO_SYMBOL };
+pub(super) const NEVER: Merge = Merge { rank: u32::MAX, product: NO_SYMBOL };
 
 /// The symbols of a unit, in order, and working memory for many of them.
 #[derive(Default)]
 pub(super) struct Unit {
     pub(super) symbols: Vec<Symbol>,
+    /// Per pair of neighbours what they merge into, for those who scan for the best.
+    pub(super) products: Vec<Symbol>,
     long: LongUnit,
 }
 
@@ -36,21 +38,22 @@ struct LongUnit {
 }
 
 impl Unit {
-    /// Merges until no pair of neighbours has a merge.
-    pub(super) fn merge(&mut self, merges: &Merges) {
+    /// Merges until no pair of neighbours has a merge; `merge` tells that of a pair.
+    #[inline]
+    pub(super) fn merge(&mut self, merge: impl Fn(Symbol, Symbol) -> Merge) {
         if self.symbols.len() <= SHORT {
-            self.merge_short(merges);
+            self.merge_short(merge);
         } else {
-            self.merge_long(merges, |_, _, _| ());
+            self.merge_long(merge);
         }
     }
 
     /// Merges by scanning for the best pair: quadratic, and the fastest for a few symbols.
-    fn merge_short(&mut self, table: &Merges) {
+    #[inline]
+    fn merge_short(&mut self, merge: impl Fn(Symbol, Symbol) -> Merge) {
         let symbols = &mut self.symbols;
         let mut count = symbols.len();
         let mut merges = [NEVER; SHORT];
-        let merge = |left, right| table.get(left, right).unwrap_or(NEVER);
         for at in 1..count {
             merges[at - 1] = merge(symbols[at - 1], symbols[at]);
         }
@@ -80,21 +83,16 @@ impl Unit {
         symbols.truncate(count);
     }
 
-    /// Merges with a heap of candidate pairs over a linked list: `O(n log n)`. `seen` is told every
-    /// merge that is a candidate: product, left and right.
-    pub(super) fn merge_long(
-        &mut self,
-        table: &Merges,
-        mut seen: impl FnMut(Symbol, Symbol, Symbol),
-    ) {
-        let Self { symbols, long: LongUnit { next, previous, merges, agenda } } = self;
+    /// Merges with a heap of candidate pairs over a linked list: `O(n log n)`. Every candidate is asked
+    /// for once.
+    pub(super) fn merge_long(&mut self, mut merge: impl FnMut(Symbol, Symbol) -> Merge) {
+        let Self { symbols, long, .. } = self;
+        let LongUnit { next, previous, merges, agenda } = long;
         // The merge of the symbol at a place with the next one.
         let mut merge_at = |symbols: &[Symbol], at: u32, next: &[u32]| {
             let left = symbols[at as usize];
-            let Some(&right) = symbols.get(next[at as usize] as usize) else { return NEVER };
-            let Some(merge) = table.get(left, right) else { return NEVER };
-            seen(merge.product, left, right);
-            merge
+            let right = symbols.get(next[at as usize] as usize);
+            right.map_or(NEVER, |&right| merge(left, right))
         };
         let count = symbols.len() as u32;
         next.clear();
