@@ -25,11 +25,13 @@ fn folder(name: &str) -> Option<Files> {
     let folder = test_data()?.join("vocab").join(name);
     let mut files: Files = std::fs::read_dir(folder)
         .ok()?
-        .map(|entry| entry.unwrap().path())
+        .map(|entry| entry.expect("a folder that can be read").path())
         .filter(|path| path.is_file())
-        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), path))
+        .map(|path| {
+            (path.file_name().expect("a file").to_str().expect("a name in UTF-8").to_owned(), path)
+        })
         .filter(|(name, _)| VocabFiles::matters(name))
-        .map(|(name, path)| (name, std::fs::read(path).unwrap().into()))
+        .map(|(name, path)| (name, std::fs::read(path).expect("a file that can be read").into()))
         .collect();
     files.sort();
     Some(files)
@@ -101,10 +103,10 @@ fn corpus() -> Vec<(String, String)> {
     let Some(folder) = test_data().map(|folder| folder.join("corpus")) else { return Vec::new() };
     let limit = cases(100) as usize * 1000;
     let mut texts: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
+        .expect("a folder that can be read")
+        .map(|entry| entry.expect("a folder that can be read").path())
         .map(|path| {
-            let mut text = std::fs::read_to_string(&path).unwrap();
+            let mut text = std::fs::read_to_string(&path).expect("text");
             text.truncate(text.floor_char_boundary(limit));
             (path.display().to_string(), text)
         })

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use hashbrown::HashSet;
@@ -59,14 +60,14 @@ impl VocabFiles {
         NAMES.contains(&name)
             || CONFIGS.contains(&name)
             || name.starts_with("tokenizer.model")
-            || name.ends_with(".tiktoken")
-            || name.ends_with(".gguf")
+            || has_extension(name, "tiktoken")
+            || has_extension(name, "gguf")
     }
 
     /// Whether a file of a directory is a vocabulary or half of one, by its name. Where there is one, GGUF
     /// files, which are large, need not be read.
     pub fn is_vocabulary(name: &str) -> bool {
-        Self::matters(name) && !CONFIGS.contains(&name) && !name.ends_with(".gguf")
+        Self::matters(name) && !CONFIGS.contains(&name) && !has_extension(name, "gguf")
     }
 
     /// The names of files that are to be read beside one that was given alone, if they are there: a
@@ -85,6 +86,11 @@ impl VocabFiles {
             _ => OF_RANKS,
         }
     }
+}
+
+/// Whether a file's name ends so, in whatever case.
+pub(super) fn has_extension(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
 /// Where a vocabulary came from: what is needed to make it again.
