@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use chatcodec::{Error, Spelling, TokenId, Vocab, VocabFiles, VocabOptions};
 use common::{cases, check, read_data, test_data};
@@ -25,11 +25,13 @@ fn folder(name: &str) -> Option<Files> {
     let folder = test_data()?.join("vocab").join(name);
     let mut files: Files = std::fs::read_dir(folder)
         .ok()?
-        .map(|entry| entry.unwrap().path())
+        .map(|entry| entry.expect("a folder that can be read").path())
         .filter(|path| path.is_file())
-        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), path))
+        .map(|path| {
+            (path.file_name().expect("a file").to_str().expect("a name in UTF-8").to_owned(), path)
+        })
         .filter(|(name, _)| VocabFiles::matters(name))
-        .map(|(name, path)| (name, std::fs::read(path).unwrap().into()))
+        .map(|(name, path)| (name, std::fs::read(path).expect("a file that can be read").into()))
         .collect();
     files.sort();
     Some(files)
@@ -44,7 +46,12 @@ fn load_with(files: Files, options: VocabOptions) -> Result<Vocab, Error> {
 }
 
 /// The vocabularies of the test data, as their files or folders.
-fn vocabs() -> Vec<(&'static str, Vocab)> {
+fn vocabs() -> &'static [(&'static str, Vocab)] {
+    static VOCABS: LazyLock<Vec<(&'static str, Vocab)>> = LazyLock::new(load_vocabs);
+    &VOCABS
+}
+
+fn load_vocabs() -> Vec<(&'static str, Vocab)> {
     let folders = [
         "chatglm3",
         "deepseek-coder",
@@ -96,10 +103,10 @@ fn corpus() -> Vec<(String, String)> {
     let Some(folder) = test_data().map(|folder| folder.join("corpus")) else { return Vec::new() };
     let limit = cases(100) as usize * 1000;
     let mut texts: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
+        .expect("a folder that can be read")
+        .map(|entry| entry.expect("a folder that can be read").path())
         .map(|path| {
-            let mut text = std::fs::read_to_string(&path).unwrap();
+            let mut text = std::fs::read_to_string(&path).expect("text");
             text.truncate(text.floor_char_boundary(limit));
             (path.display().to_string(), text)
         })
@@ -339,6 +346,30 @@ fn ranks_and_what_stands_beside_them() {
     let files = vec![alone[0].clone(), file("added_tokens.json", r#"{"[END]": 258}"#)];
     let text = vocab(files, options(|o| o.text_tokens = vec!["[END]".into(), "abc".into()]));
     assert_eq!(text.encode("abc[END]"), [260, 258]);
+}
+
+#[test]
+fn a_caller_may_say_what_is_text() {
+    let text = |spelling: &str| VocabOptions {
+        text_tokens: vec![spelling.into()],
+        ..VocabOptions::default()
+    };
+    if let Some(files) = files(&["mixtral-8x22b/tokenizer.model.v3"]) {
+        let vocab = load_with(files.clone(), text("[REFERENCE_DOC_0]")).unwrap();
+        assert!(vocab.encode("a[REFERENCE_DOC_0]").contains(&770));
+        assert!(!vocab.is_control(770) && vocab.is_control(751));
+        let control = "vocabulary `text_tokens`: `[INST]` is no added token of this vocabulary";
+        assert_eq!(refused(files, text("[INST]")), control);
+    }
+    // As the file spells it, or as text does.
+    for spelling in ["▁▁", "  "] {
+        let Some(files) = files(&["yi/tokenizer.model"]) else { continue };
+        assert!(load_with(files, text(spelling)).is_ok());
+    }
+    if let Some(files) = files(&["qwen2/tokenizer.json"]) {
+        let vocab = load_with(files, text("<|im_end|>")).unwrap();
+        assert_eq!(vocab.encode("<|im_end|>"), [151_645]);
+    }
 }
 
 #[test]

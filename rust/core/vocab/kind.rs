@@ -7,6 +7,7 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::configs::CONFIGS;
+use super::source::has_extension;
 use super::{VocabFiles, ranks, sentencepiece, tokenizer_json};
 use crate::error::{Error, Result};
 
@@ -64,7 +65,7 @@ pub(super) fn choose(files: &VocabFiles) -> Result<Chosen<'_>> {
         }
     };
     // Ranks are called `tokenizer.model` where they are the model's own vocabulary.
-    let is_tiktoken = |name: &str| name.ends_with(".tiktoken");
+    let is_tiktoken = |name: &str| has_extension(name, "tiktoken");
     if let Some((bytes, _)) = only(&|_, kind| kind == Kind::TokenizerJson)? {
         return Ok(Chosen::TokenizerJson(bytes));
     }
@@ -120,8 +121,8 @@ fn kind_of(name: &str, bytes: &[u8]) -> Kind {
 /// Whether the first line is a header of merges, or a merge.
 fn is_merges(name: &str, bytes: &[u8]) -> bool {
     let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let spaces = line.iter().filter(|&&byte| byte == b' ').count();
-    bytes.starts_with(b"#version") || name.ends_with("merges.txt") || spaces == 1
+    let parts = line.split(|&byte| byte == b' ').count();
+    bytes.starts_with(b"#version") || name.ends_with("merges.txt") || parts == 2
 }
 
 /// What a JSON file is, by the first of its keys that says so: the rest is not read.

@@ -140,8 +140,10 @@ impl Vocab {
 
     /// Reads a vocabulary file; its kind is detected from its content.
     ///
-    /// So far: SentencePiece `.model` files of type BPE with byte fallback. Added pieces
-    /// (`USER_DEFINED`) are control unless they are listed as text.
+    /// SentencePiece `.model` files (BPE with byte fallback), `tokenizer.json`, `tekken.json`, GGUF
+    /// metadata, and files of ranks that are known by their content. Added tokens are control unless
+    /// they are listed as text. What needs more than one file, or a word from the caller, is for
+    /// [`Vocab::load_files`].
     ///
     /// # Errors
     /// [`Error::Vocab`] for a file that is cut, of another kind, or uses what is not implemented.

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use hashbrown::HashSet;
@@ -12,6 +13,7 @@ use super::tokens::{TokenKind, Tokens};
 use super::{
     Parts, TokenId, Vocab, beside, gguf, kind, ranks, sentencepiece, tekken, vocab_merges,
 };
+use crate::bpe::SPACE_MARK;
 use crate::error::{Error, Result};
 use kind::Chosen;
 
@@ -58,14 +60,14 @@ impl VocabFiles {
         NAMES.contains(&name)
             || CONFIGS.contains(&name)
             || name.starts_with("tokenizer.model")
-            || name.ends_with(".tiktoken")
-            || name.ends_with(".gguf")
+            || has_extension(name, "tiktoken")
+            || has_extension(name, "gguf")
     }
 
     /// Whether a file of a directory is a vocabulary or half of one, by its name. Where there is one, GGUF
     /// files, which are large, need not be read.
     pub fn is_vocabulary(name: &str) -> bool {
-        Self::matters(name) && !CONFIGS.contains(&name) && !name.ends_with(".gguf")
+        Self::matters(name) && !CONFIGS.contains(&name) && !has_extension(name, "gguf")
     }
 
     /// The names of files that are to be read beside one that was given alone, if they are there: a
@@ -84,6 +86,11 @@ impl VocabFiles {
             _ => OF_RANKS,
         }
     }
+}
+
+/// Whether a file's name ends so, in whatever case.
+pub(super) fn has_extension(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
 /// Where a vocabulary came from: what is needed to make it again.
@@ -147,22 +154,27 @@ fn load_model(files: &VocabFiles, policy: &Policy<'_>) -> Result<Model> {
         Chosen::VocabMerges(vocab, merges) => vocab_merges::load(vocab, merges, &added, policy),
         Chosen::Gguf(bytes) => gguf::load(bytes, &added, policy),
     }?;
-    check_text_tokens(&options.text_tokens, &model.tokens)?;
+    check_text_tokens(&options.text_tokens, &model)?;
     Ok(model)
 }
 
 /// Every token that the caller says is text must be one.
-fn check_text_tokens(spellings: &[String], tokens: &Tokens) -> Result<()> {
-    let mut missing: HashSet<&[u8]> = spellings.iter().map(String::as_bytes).collect();
-    for id in 0..tokens.len() as TokenId {
+fn check_text_tokens(spellings: &[String], model: &Model) -> Result<()> {
+    let unmarked = |spelling: &String| {
+        if model.space_mark { spelling.replace(SPACE_MARK, " ") } else { spelling.clone() }
+    };
+    let mut missing: HashSet<String> = spellings.iter().map(unmarked).collect();
+    for id in 0..model.tokens.len() as TokenId {
         if missing.is_empty() {
             break;
         }
-        if let Some((TokenKind::Text, bytes)) = tokens.get(id) {
-            missing.remove(bytes);
+        if let Some((TokenKind::Text, bytes)) = model.tokens.get(id)
+            && let Ok(text) = std::str::from_utf8(bytes)
+        {
+            missing.remove(text);
         }
     }
-    match spellings.iter().find(|spelling| missing.contains(spelling.as_bytes())) {
+    match spellings.iter().find(|spelling| missing.contains(&unmarked(spelling))) {
         None => Ok(()),
         Some(spelling) => {
             let problem = format!("`{spelling}` is no added token of this vocabulary");

@@ -151,7 +151,10 @@ impl<'a> Table<'a> {
                     }
                 }
                 _ => {
-                    self.put(token.id, Row::new(token.spelling.as_bytes(), TokenType::UserDefined))?
+                    self.put(
+                        token.id,
+                        Row::new(token.spelling.as_bytes(), TokenType::UserDefined),
+                    )?;
                 }
             }
             if let Some(strips) = token.strips.filter(|&strips| strips != Strips::default()) {
