@@ -1,8 +1,8 @@
 """`tokenizer.json` files: the ids of the `tokenizers` library, and never control from text.
 
 P3 is checked on texts of which the library itself makes no control token, P1 on all others, P4 on
-both where the vocabulary is lossless. Small files are made on the spot with the library, one for each
-component.
+both where the vocabulary is lossless. Small files are made on the spot with the library, one for
+each component.
 """
 
 from __future__ import annotations
