@@ -32,7 +32,7 @@ fn decode_reverses_encode_of_an_open_turn() {
             }
             let boundary = if isolated { Boundary::Isolated } else { Boundary::Reference };
             let options =
-                EncodeOptions { add_generation_prompt: None, continue_final: true, boundary };
+                EncodeOptions { continue_final: true, boundary, ..EncodeOptions::default() };
             let encoding = conversation.encode(codec, &options).expect("in the domain");
             let mut expected = conversation.canonical(codec);
             expected.pop_if(|last| *last == Message::new(Role::Assistant, ""));

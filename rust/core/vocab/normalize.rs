@@ -61,7 +61,6 @@ impl Normalizer {
     /// The normalised text, borrowed where nothing changes.
     pub(crate) fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self {
-            Self::Identity => Cow::Borrowed(text),
             Self::CollapseSpaces => collapse_spaces(text),
             Self::Nfc if is_simple(text) || is_nfc_quick(text.chars()) == IsNormalized::Yes => {
                 Cow::Borrowed(text)
@@ -91,7 +90,7 @@ impl Normalizer {
             Self::Replace { pattern, content } if text.contains(pattern) => {
                 Cow::Owned(text.replace(pattern, content))
             }
-            Self::Replace { .. } => Cow::Borrowed(text),
+            Self::Identity | Self::Replace { .. } => Cow::Borrowed(text),
         }
     }
 

@@ -63,7 +63,7 @@ fn check_added(table: &Table<'_>, normalizer: &Normalizer, merging: &Merging) ->
     let refuse = |text: &str, what: &str| {
         Err(unsupported("added_tokens", format!("{what} for `{text}`, which is text,")))
     };
-    let mut normalized = None;
+    let mut common = None;
     for (_, token) in &table.added {
         let text = &*token.content;
         for (flag, name) in [
@@ -76,7 +76,7 @@ fn check_added(table: &Table<'_>, normalizer: &Normalizer, merging: &Merging) ->
             }
         }
         // Those that are not normalised are matched first, in text as it was.
-        if *normalized.get_or_insert(token.normalized) != token.normalized {
+        if *common.get_or_insert(token.normalized) != token.normalized {
             return refuse(text, "`normalized` of some added tokens and not of others");
         }
         if !token.normalized && *normalizer != Normalizer::Identity {

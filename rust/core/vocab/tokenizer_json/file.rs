@@ -54,6 +54,7 @@ pub(super) struct AddedToken<'a> {
     #[serde(default)]
     pub(super) normalized: bool,
     #[serde(default)]
+    #[cfg_attr(not(feature = "foreign"), allow(dead_code, reason = "for the library alone"))]
     pub(super) special: bool,
 }
 
@@ -79,6 +80,7 @@ pub(super) struct Model<'a> {
     #[serde(default)]
     pub(super) max_input_chars_per_word: Option<usize>,
     #[serde(default)]
+    #[cfg_attr(not(feature = "foreign"), allow(dead_code, reason = "for the library alone"))]
     pub(super) fuse_unk: Option<bool>,
     #[serde(default)]
     pub(super) byte_fallback: Option<bool>,

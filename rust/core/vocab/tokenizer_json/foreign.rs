@@ -168,23 +168,16 @@ fn check_length(component: &'static str, raw: &str) -> Result<()> {
 /// prefix before the first text alone, and the library sees one text at a time.
 fn continued(raw: &RawValue) -> Option<String> {
     fn without_first(value: &mut Value) -> bool {
-        match value {
-            Value::Object(fields) => {
-                let scheme = fields.get_mut("prepend_scheme");
-                let is_first = scheme.is_some_and(|scheme| {
-                    let is_first = scheme == "first";
-                    if is_first {
-                        *scheme = "never".into();
-                    }
-                    is_first
-                });
-                fields.values_mut().fold(is_first, |any, value| without_first(value) || any)
-            }
-            Value::Array(values) => {
-                values.iter_mut().fold(false, |any, value| without_first(value) || any)
-            }
-            _ => false,
+        let mut found = false;
+        if let Some(scheme) = value.get_mut("prepend_scheme").filter(|scheme| *scheme == "first") {
+            *scheme = "never".into();
+            found = true;
         }
+        let inner = value.get_mut("pretokenizers").and_then(Value::as_array_mut);
+        for value in inner.into_iter().flatten() {
+            found |= without_first(value);
+        }
+        found
     }
     let mut value = serde_json::from_str(raw.get()).ok()?;
     without_first(&mut value).then(|| value.to_string())

@@ -76,8 +76,6 @@ enum PreTokenizerSpec {
     Split {
         pattern: Pattern,
         behavior: String,
-        #[serde(default)]
-        invert: bool,
     },
     Digits {
         individual_digits: bool,
@@ -337,7 +335,7 @@ fn metaspace(
     split: Option<bool>,
 ) -> Result<Spaces> {
     let scheme = match (scheme, add_prefix_space) {
-        (Some(Scheme::Never), Some(false)) | (None, Some(false)) => Scheme::Never,
+        (Some(Scheme::Never) | None, Some(false)) => Scheme::Never,
         (_, Some(false)) => {
             let problem = "`add_prefix_space` is false, and `prepend_scheme` is not `never`";
             return Err(Error::vocab("pre_tokenizer", problem));

@@ -95,6 +95,7 @@ impl<'a> Table<'a> {
     }
 
     fn put_added(&mut self, token: &'a AddedToken<'a>, policy: &Policy<'_>) -> Result<()> {
+        self.row(token.id, "added_tokens")?;
         let (text, id) = (&*token.content, token.id as TokenId);
         if let Some(&known) = self.ids.get(text)
             && known != id

@@ -1,0 +1,614 @@
+"""`tokenizer.json` files: the ids of the `tokenizers` library, and never control from text.
+
+P3 is checked on texts of which the library itself makes no control token, P1 on all others, P4 on
+both where the vocabulary is lossless. Small files are made on the spot with the library, one for
+each component.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+import sysconfig
+import tempfile
+import time
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import data
+import pytest
+from chatcodec import Vocab, VocabError
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import hostile_texts
+
+tokenizers = pytest.importorskip("tokenizers")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FILES = {
+    "qwen2": "vocab/qwen2/tokenizer.json",
+    "qwen3": "vocab/qwen3/tokenizer.json",
+    "phi-3": "vocab/phi3/phi-3/tokenizer.json",
+    "phi-3-mini": "vocab/phi3/phi-3-mini/tokenizer.json",
+    "phi-3-medium": "vocab/phi3/phi-3-medium/tokenizer.json",
+    "phi-3-vision": "vocab/phi3/phi-3-vision/tokenizer.json",
+    "chatglm3": "vocab/chatglm3/vocab_only_tokenizer.json",
+}
+
+Spec = dict[str, Any]
+
+
+class Pair:
+    """A file as we read it, and as the library does."""
+
+    def __init__(self, content: str) -> None:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            self.vocab = Vocab.load(file.name)
+        self.library = tokenizers.Tokenizer.from_str(content)
+        self.control = set(self.vocab.control.values())
+
+    def reference(self, text: str) -> list[int]:
+        return list(self.library.encode(text, add_special_tokens=False).ids)
+
+    def encode(self, text: str) -> list[int] | None:
+        """Our ids; `None` for a text of which a part has no token."""
+        try:
+            return list(self.vocab.encode(text))
+        except VocabError as error:
+            if error.component != "text":
+                raise
+            return None
+
+    def agree(self, text: str) -> None:
+        """P1 on any text; P3 and P4 on those of which the library makes no control token."""
+        expected = self.reference(text)
+        ids = self.encode(text)
+        if ids is None:
+            # What has no token is the unknown token of the library, or dropped by it.
+            assert not self.vocab.lossless
+            return
+        assert self.control.isdisjoint(ids), text
+        if self.control.isdisjoint(expected):
+            assert ids == expected, text
+
+
+@functools.cache
+def load(name: str) -> Pair:
+    return Pair(data.find(FILES[name]).read_text(encoding="utf-8"))
+
+
+def canonical(name: str, text: str) -> str:
+    """What a text reads as after a round trip."""
+    if name.startswith("qwen"):
+        # The library composes by the tables of Unicode 9.
+        return text if text.isascii() else unicodedata.ucd_3_2_0.normalize("NFC", text)
+    return text.replace("<!dummy-prefix!>", " ").replace("\u2581", " ")
+
+
+@pytest.fixture(scope="module", params=FILES)
+def name(request: pytest.FixtureRequest) -> str:
+    """Every real file."""
+    data.find(FILES[request.param])
+    return str(request.param)
+
+
+# P3 on real files.
+
+
+def test_the_corpus_agrees_with_the_library(name: str) -> None:
+    for _, text in data.corpus():
+        for at in range(0, len(text), 20_000):
+            load(name).agree(text[at : at + 20_000])
+
+
+def test_source_code_agrees_with_the_library(name: str) -> None:
+    files = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
+    for file in files if data.LONG else files[::8]:
+        load(name).agree(file.read_bytes().decode("utf-8", errors="replace"))
+
+
+def test_every_code_point_agrees_with_the_library(name: str) -> None:
+    """A string of every 256 code points in a row, and each with others before and after it."""
+    planes = range(17) if data.LONG else (0, 1, 2, 14)
+    for block in (plane << 16 | row for plane in planes for row in range(0, 0x10000, 256)):
+        chars = [chr(c) for c in range(block, block + 256) if not 0xD800 <= c < 0xE000]
+        load(name).agree("".join(chars))
+        load(name).agree("e".join(chars))
+        load(name).agree(" \u0301".join(chars))
+
+
+@given(text=hostile_texts(max_parts=20))
+def test_hostile_text_agrees_with_the_library(name: str, text: str) -> None:
+    load(name).agree(text)
+
+
+MARKS = st.sampled_from(
+    "e\u0301\u0327\u200d👩👧🏽\u1100\u1161\u11a8가\u0958\u09c7\u09be\ufe0fÅ\u212b ﬁ"
+)
+
+
+@given(text=st.text(max_size=200) | st.text(MARKS, max_size=40))
+def test_any_text_agrees_with_the_library(name: str, text: str) -> None:
+    load(name).agree(text)
+
+
+@pytest.mark.parametrize(
+    "space", [" ", "\n", "\t", "\r", "\u2581", "\u3000", " \n", "\n ", "\u00a0"]
+)
+def test_runs_of_white_space_agree_with_the_library(name: str, space: str) -> None:
+    for length in (*range(1, 70), 255, 256, 257, 1000):
+        for around in ("{}", "x{}", "{}x", "x{}y", ".{}1"):
+            load(name).agree(around.format(space * length))
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"), [("qwen2", "vocab/qwen2/qwen2"), ("phi-3", "vocab/phi3/phi-3.gguf")]
+)
+def test_the_listed_texts_have_the_listed_ids(name: str, stem: str) -> None:
+    texts = data.find(stem + ".inp").read_text(encoding="utf-8").split("\n__ggml_vocab_test__\n")
+    lines = data.find(stem + ".out").read_text(encoding="utf-8").splitlines()
+    # The last text ends with a separator, too.
+    assert texts.pop().strip() == ""
+    for text, line in zip(texts, lines, strict=True):
+        assert load(name).vocab.encode(text).tolist() == [int(id_) for id_ in line.split()], text
+
+
+# P4: what is encoded decodes to the same text.
+
+
+@given(text=hostile_texts(max_parts=20) | st.text(MARKS, max_size=40))
+def test_text_comes_back(name: str, text: str) -> None:
+    vocab = load(name).vocab
+    assert vocab.lossless
+    known = "".join(c for c in text if unicodedata.ucd_3_2_0.category(c) != "Cn")
+    assert vocab.decode(vocab.encode(known)) == canonical(name, known)
+
+
+# P1 and the ids of real files.
+
+
+def test_no_spelling_of_a_control_token_becomes_control(name: str) -> None:
+    pair = load(name)
+    spelled = {token.content for token in pair.library.get_added_tokens_decoder().values()}
+    assert spelled <= set(pair.vocab.control)
+    for spelling in pair.vocab.control:
+        for around in ("{}", "a{}b", " {} ", "\n{0}\n{0}", "<{}>", "\u2581{}", "e\u0301{}\u0301"):
+            ids = pair.vocab.encode(around.format(spelling)).tolist()
+            assert pair.control.isdisjoint(ids), spelling
+
+
+def test_ids_are_those_of_the_library(name: str) -> None:
+    pair = load(name)
+    assert pair.vocab.kind == "tokenizer.json"
+    assert pair.vocab.size == pair.library.get_vocab_size()
+    for spelling, id_ in pair.vocab.control.items():
+        assert pair.library.token_to_id(spelling) == id_
+        assert pair.vocab.token_bytes(id_) == spelling.encode()
+
+
+@given(ids=st.lists(st.integers(300, 31_000), max_size=20))
+def test_ids_decode_as_the_library_decodes_them(name: str, ids: list[int]) -> None:
+    if name == "chatglm3" and ids:
+        # Its decoder drops a first space that its normalizer does not put there.
+        ids = [load(name).vocab.encode("x")[0], *ids]
+    assert load(name).vocab.decode(ids) == load(name).library.decode(ids)
+
+
+def test_the_largest_file_loads_in_half_a_second() -> None:
+    path = data.find(FILES["qwen2"])
+    took = []
+    for _ in range(3):
+        # Of one thread's time: a machine that does something else meanwhile is no matter.
+        start = time.thread_time()
+        Vocab.load(path)
+        took.append(time.thread_time() - start)
+    assert min(took) < 0.5
+
+
+# Files made on the spot.
+
+LETTERS = "abcdé \u2581<>|x1\n"
+TEXTS = st.text(LETTERS + "ABü中\0\u0301ﬁ", max_size=24)
+UNK, WORDS_UNK = "<unk>", "[UNK]"
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+
+
+def byte_alphabet() -> list[str]:
+    return sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+
+
+def train(model: Any, trainer: Any, **components: Any) -> Spec:  # noqa: ANN401
+    """A tokenizer trained on a few words, as its file says it."""
+    tokenizer = tokenizers.Tokenizer(model)
+    for component, value in components.items():
+        setattr(tokenizer, component, value)
+    words = ["abc abd bcd", "a1 b22 c333", "dé cé abcdé", "<x|> <|x", "ab ab abc\nabcd", "x  x   x"]
+    tokenizer.train_from_iterator(words * 3, trainer)
+    spec: Spec = json.loads(tokenizer.to_str())
+    return spec
+
+
+@functools.cache
+def trained(kind: str) -> str:
+    """A file of each type of model, of which the tests change the components."""
+    models, trainers = tokenizers.models, tokenizers.trainers
+    if kind == "bytes":
+        spec = train(
+            models.BPE(),
+            trainers.BpeTrainer(
+                vocab_size=330, initial_alphabet=byte_alphabet(), special_tokens=["<s>"]
+            ),
+            pre_tokenizer=tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False),
+            decoder=tokenizers.decoders.ByteLevel(),
+        )
+    elif kind == "chars":
+        spec = train(
+            models.BPE(unk_token=UNK, fuse_unk=True, byte_fallback=True),
+            trainers.BpeTrainer(vocab_size=340, special_tokens=[UNK, "<s>", *BYTES]),
+            pre_tokenizer=tokenizers.pre_tokenizers.Metaspace(split=False),
+            decoder=tokenizers.decoders.Sequence(
+                [tokenizers.decoders.ByteFallback(), tokenizers.decoders.Metaspace()]
+            ),
+        )
+        spec["added_tokens"] = [t for t in spec["added_tokens"] if t["content"] not in BYTES]
+    elif kind == "unigram":
+        spec = train(
+            models.Unigram(),
+            trainers.UnigramTrainer(vocab_size=60, special_tokens=[UNK, "<s>"], unk_token=UNK),
+            pre_tokenizer=tokenizers.pre_tokenizers.Metaspace(),
+            decoder=tokenizers.decoders.Metaspace(),
+        )
+    elif kind == "wordpiece":
+        spec = train(
+            models.WordPiece(unk_token=WORDS_UNK),
+            trainers.WordPieceTrainer(vocab_size=60, special_tokens=[WORDS_UNK, "[CLS]"]),
+            normalizer=tokenizers.normalizers.BertNormalizer(),
+            pre_tokenizer=tokenizers.pre_tokenizers.BertPreTokenizer(),
+            decoder=tokenizers.decoders.WordPiece(),
+        )
+    else:
+        spec = train(
+            models.WordLevel(unk_token=WORDS_UNK),
+            trainers.WordLevelTrainer(special_tokens=[WORDS_UNK, "<s>"]),
+            pre_tokenizer=tokenizers.pre_tokenizers.Whitespace(),
+        )
+    return json.dumps(spec)
+
+
+def changed(kind: str, **components: Any) -> str:  # noqa: ANN401
+    """A trained file with other components; those of `model` are put into the model."""
+    spec = json.loads(trained(kind))
+    spec["model"] |= components.pop("model", {})
+    return json.dumps(spec | components)
+
+
+def split(pattern: Spec, behavior: str = "Isolated", *, invert: bool = False) -> Spec:
+    return {"type": "Split", "pattern": pattern, "behavior": behavior, "invert": invert}
+
+
+def byte_level(*before: Spec, use_regex: bool = False, add_prefix_space: bool = False) -> Spec:
+    flags = {"add_prefix_space": add_prefix_space, "trim_offsets": True, "use_regex": use_regex}
+    level = {"type": "ByteLevel", **flags}
+    return {"type": "Sequence", "pretokenizers": [*before, level]} if before else level
+
+
+def metaspace(scheme: str, *, split: bool = False) -> Spec:
+    rest = {"replacement": "\u2581", "prepend_scheme": scheme, "split": split}
+    return {"type": "Metaspace", **rest}
+
+
+def replace(pattern: str, content: str) -> Spec:
+    return {"type": "Replace", "pattern": {"String": pattern}, "content": content}
+
+
+def normalizers(*specs: Spec) -> Spec:
+    return {"type": "Sequence", "normalizers": list(specs)}
+
+
+DIGITS = {"type": "Digits", "individual_digits": True}
+MARK = replace(" ", "\u2581")
+PREPEND = {"type": "Prepend", "prepend": "\u2581"}
+
+OWN = {
+    "bytes": changed("bytes"),
+    "bytes, nothing split": changed("bytes", pre_tokenizer=byte_level()),
+    "bytes, regex": changed(
+        "bytes", pre_tokenizer=byte_level(split({"Regex": r"\p{L}+|\s+"}), use_regex=True)
+    ),
+    "bytes, string": changed("bytes", pre_tokenizer=byte_level(split({"String": "b|"}))),
+    "bytes, digits": changed("bytes", pre_tokenizer=byte_level(DIGITS, use_regex=True)),
+    "bytes, digits together": changed(
+        "bytes", pre_tokenizer=byte_level(DIGITS | {"individual_digits": False})
+    ),
+    "bytes, ignoring merges": changed("bytes", model={"ignore_merges": True}),
+    "bytes, empty normalizer": changed("bytes", normalizer=normalizers()),
+    **{
+        f"bytes, {form}": changed("bytes", normalizer={"type": form})
+        for form in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase")
+    },
+    "bytes, strip": changed(
+        "bytes", normalizer={"type": "Strip", "strip_left": True, "strip_right": True}
+    ),
+    "bytes, replace": changed("bytes", normalizer=replace("ab", "x1")),
+    "chars, always": changed("chars", pre_tokenizer=metaspace("always")),
+    "chars, first": changed("chars", pre_tokenizer=metaspace("first")),
+    "chars, never": changed("chars", pre_tokenizer=metaspace("never")),
+    "chars, split": changed("chars", pre_tokenizer=metaspace("always", split=True)),
+    "chars, prepend": changed("chars", pre_tokenizer=None, normalizer=normalizers(PREPEND, MARK)),
+    "chars, mark": changed("chars", pre_tokenizer=None, normalizer=MARK),
+    "chars, split by what is gone": changed(
+        "chars", pre_tokenizer=split({"String": " "}, "MergedWithPrevious"), normalizer=MARK
+    ),
+    "chars, replace": changed(
+        "chars", pre_tokenizer=None, normalizer=normalizers(replace("ab", "x"), MARK)
+    ),
+    "chars, NFKC": changed("chars", pre_tokenizer=metaspace("never"), normalizer={"type": "NFKC"}),
+}
+"""What our own engines run."""
+
+FOREIGN = {
+    "unigram": changed("unigram"),
+    "unigram, first": changed("unigram", pre_tokenizer=metaspace("first", split=True)),
+    "unigram, NFKC": changed("unigram", normalizer=normalizers({"type": "NFKC"})),
+    "wordpiece": changed("wordpiece"),
+    "wordpiece, spaces": changed("wordpiece", pre_tokenizer={"type": "WhitespaceSplit"}),
+    "wordlevel": changed("wordlevel"),
+    "bytes, prefix": changed("bytes", pre_tokenizer=byte_level(add_prefix_space=True)),
+    "bytes, removed": changed(
+        "bytes", pre_tokenizer=byte_level(split({"Regex": r"\s"}, "Removed"))
+    ),
+    "bytes, whitespace": changed(
+        "bytes", pre_tokenizer=byte_level({"type": "Whitespace"}, use_regex=True)
+    ),
+    "bytes, two normalizers": changed(
+        "bytes", normalizer=normalizers({"type": "NFKC"}, {"type": "Lowercase"})
+    ),
+    "bytes, replace that is not final": changed("bytes", normalizer=replace("ab", "b")),
+    "chars, no byte fallback": changed("chars", model={"byte_fallback": False}),
+    "chars, punctuation": changed(
+        "chars", pre_tokenizer={"type": "Punctuation", "behavior": "Isolated"}
+    ),
+    "chars, scripts": changed("chars", pre_tokenizer={"type": "UnicodeScripts"}),
+}
+"""What goes to the library."""
+
+SYNTHETIC = OWN | FOREIGN
+PAIRS: dict[str, Pair] = {}
+
+
+def pair(content: str) -> Pair:
+    if content not in PAIRS:
+        PAIRS[content] = Pair(content)
+    return PAIRS[content]
+
+
+@pytest.mark.parametrize("case", SYNTHETIC)
+@given(text=TEXTS)
+def test_every_component_agrees_with_the_library(case: str, text: str) -> None:
+    pair(SYNTHETIC[case]).agree(text)
+
+
+@pytest.mark.parametrize("case", SYNTHETIC)
+def test_what_our_engines_run_is_lossless_and_the_rest_is_not(case: str) -> None:
+    shares_prefix = case in {"chars, always", "chars, first", "chars, split"}
+    assert pair(SYNTHETIC[case]).vocab.lossless == (case in OWN and not shares_prefix)
+
+
+@pytest.mark.parametrize("case", SYNTHETIC)
+def test_no_spelling_becomes_control_whatever_the_model(case: str) -> None:
+    pair(SYNTHETIC[case]).agree("<s> a <unk>[UNK] [CLS] <s>")
+    for spelling in pair(SYNTHETIC[case]).vocab.control:
+        for around in ("{}", "a {} b", "{0}{0}", " {}"):
+            pair(SYNTHETIC[case]).agree(around.format(spelling))
+
+
+def test_merges_are_pairs_or_strings() -> None:
+    spec = json.loads(OWN["bytes"])
+    merges = spec["model"]["merges"]
+    assert isinstance(merges[0], list)
+    spec["model"]["merges"] = ["#version: 0.2", *(" ".join(pair) for pair in merges)]
+    old = pair(json.dumps(spec)).vocab
+    for text in ("abcd abc", "abcdé x  x"):
+        assert old.encode(text).tolist() == pair(OWN["bytes"]).vocab.encode(text).tolist()
+
+
+@given(data_=st.data())
+def test_any_order_of_merges_agrees_with_the_library(data_: st.DataObject) -> None:
+    """Merges in an order that no training gives, some of them twice."""
+    spec = json.loads(data_.draw(st.sampled_from([OWN["bytes"], OWN["chars, mark"]])))
+    merges = spec["model"]["merges"]
+    spec["model"]["merges"] = data_.draw(st.permutations(merges)) + merges[::5]
+    made = Pair(json.dumps(spec))
+    for text in data_.draw(st.lists(TEXTS, min_size=3, max_size=6)):
+        made.agree(text)
+
+
+# Added tokens that are text.
+
+
+def added(content: str, id_: int, **flags: bool) -> Spec:
+    names = ("single_word", "lstrip", "rstrip", "normalized", "special")
+    return {"id": id_, "content": content} | {name: flags.get(name, False) for name in names}
+
+
+def with_added(content: str, *tokens: Spec) -> str:
+    spec = json.loads(content)
+    spec["added_tokens"] += tokens
+    return json.dumps(spec)
+
+
+def next_id(content: str) -> int:
+    spec = json.loads(content)
+    ids: list[int] = [*spec["model"]["vocab"].values(), *(t["id"] for t in spec["added_tokens"])]
+    return max(ids) + 1
+
+
+FLAGS: list[dict[str, bool]] = [
+    {},
+    {"normalized": True},
+    {"special": True},
+    {"single_word": True},
+    {"lstrip": True},
+    {"rstrip": True},
+    {"single_word": True, "lstrip": True, "rstrip": True, "normalized": True},
+]
+
+
+@pytest.mark.parametrize("flags", FLAGS, ids=str)
+@pytest.mark.parametrize(
+    "case", ["bytes", "bytes, NFC", "chars, mark", "chars, prepend", "wordlevel"]
+)
+@given(text=st.text("——\u2581 abé\u0301x", max_size=16))
+def test_listed_added_tokens_are_text(case: str, flags: dict[str, bool], text: str) -> None:
+    """`——` and `▁▁` are listed as text whatever a file says."""
+    base = SYNTHETIC[case]
+    first = next_id(base)
+    content = with_added(
+        base, added("——", first, **flags), added("\u2581\u2581", first + 1, **flags)
+    )
+    made = pair(content)
+    assert "——" not in made.vocab.control
+    made.agree(text)
+    made.agree(text + "——" + text)
+
+
+@pytest.mark.parametrize("case", SYNTHETIC)
+@pytest.mark.parametrize("flags", FLAGS, ids=str)
+def test_added_tokens_that_nobody_listed_are_control(case: str, flags: dict[str, bool]) -> None:
+    spec = json.loads(SYNTHETIC[case])
+    vocab = spec["model"]["vocab"]
+    if isinstance(vocab, list):
+        pytest.skip("ids of this model are places in a list")
+    token = next(text for text, id_ in vocab.items() if len(text) > 1 and text.isalpha())
+    spec["added_tokens"] += [
+        added(token, vocab[token], **flags),
+        added("<|x|>", next_id(SYNTHETIC[case]), **flags),
+    ]
+    made = pair(json.dumps(spec))
+    assert made.vocab.control[token] == vocab[token]
+    assert "<|x|>" in made.vocab.control
+    for text in (token, f"a {token} b", token * 3, "<|x|>", f" <|x|>{token}<|x|> "):
+        # Ids may differ from the library's even where it makes no control token: it may merge one
+        # into another token.
+        assert made.control.isdisjoint(made.encode(text) or [])
+
+
+def test_ids_beyond_the_model_are_unused_or_control() -> None:
+    base = OWN["bytes"]
+    last = next_id(base) + 10
+    vocab = pair_of_ours(with_added(base, added("<|end|>", last)))
+    assert vocab.size == last + 1
+    assert vocab.token_bytes(last - 1) == b""
+    assert vocab.control["<|end|>"] == last
+
+
+def pair_of_ours(content: str) -> Vocab:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+        file.write(content)
+        file.flush()
+        return Vocab.load(file.name)
+
+
+# What has no token.
+
+
+def test_text_without_a_token_is_an_error_that_shows_it() -> None:
+    for case, text in [
+        ("unigram", "ab 中 ab"),
+        ("wordpiece", "ab 中 ab"),
+        ("wordlevel", "ab 中 ab"),
+        ("chars, no byte fallback", "ab中ab"),
+    ]:
+        with pytest.raises(VocabError, match="中") as caught:
+            pair(SYNTHETIC[case]).vocab.encode(text)
+        assert caught.value.component == "text"
+
+
+# Files that are broken.
+
+
+def refused(content: bytes) -> VocabError:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        with pytest.raises(VocabError) as caught:
+            Vocab.load(file.name)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("change", "component", "words"),
+    [
+        ({"model": {"type": "Other"}}, "model", "`Other`"),
+        ({"model": {"dropout": 0.1}}, "model", "dropout"),
+        ({"model": {"vocab": {"a": 4_000_000_000}}}, "model", "4000000000"),
+        ({"model": {"vocab": {"a": 1, "b": 1}}}, "model", "have id 1"),
+        ({"model": {"merges": [["a", "zz"]]}}, "merges", "`zz`"),
+        ({"model": {"merges": ["a b c"]}}, "file", "a b c"),
+        ({"model": {"vocab": 5}}, "file", "expected"),
+        ({"added_tokens": [added("x", 4_000_000_000)]}, "added_tokens", "4000000000"),
+        ({"added_tokens": [added("<s>", 7)]}, "added_tokens", "`<s>`"),
+        ({"added_tokens": [added("x1x", 7)]}, "added_tokens", "`x1x`"),
+        ({"pre_tokenizer": {"type": "Other"}}, "pre_tokenizer", ""),
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "normalizer", ""),
+        ({"pre_tokenizer": split({"Regex": "(("})}, "pre_tokenizer", ""),
+    ],
+    ids=str,
+)
+def test_a_file_that_is_none_is_refused(change: Spec, component: str, words: str) -> None:
+    error = refused(changed("bytes", **change).encode())
+    assert error.component == component
+    assert words in str(error)
+
+
+@pytest.mark.parametrize("case", ["bytes", "chars, mark", "unigram", "wordpiece", "wordlevel"])
+def test_cut_files_are_refused(case: str) -> None:
+    content = SYNTHETIC[case].encode()
+    for length in range(0, len(content) - 1, max(1, len(content) // 150)):
+        refused(content[:length])
+
+
+@pytest.mark.parametrize("case", SYNTHETIC)
+def test_flipped_bytes_give_a_vocabulary_or_an_error(case: str, tmp_path: Path) -> None:
+    content = SYNTHETIC[case].encode()
+    made = random.Random(case)
+    path = tmp_path / "tokenizer.json"
+    for _ in range(400 if data.LONG else 60):
+        broken = bytearray(content)
+        for _ in range(made.randint(1, 4)):
+            broken[made.randrange(len(broken))] = made.choice(b'"{}[],:09azAZ\\ \xff')
+        path.write_bytes(broken)
+        try:
+            vocab = Vocab.load(path)
+            ids = vocab.encode("<s> abc abcd <|x|> é").tolist()
+        except VocabError:
+            continue
+        assert set(vocab.control.values()).isdisjoint(ids)
+
+
+def test_deep_and_large_files_are_refused_quickly() -> None:
+    deep = changed("bytes")[:-1] + ', "normalizer": ' + "[" * 100_000
+    makers: list[Callable[[], str]] = [
+        lambda: deep,
+        lambda: (
+            changed(
+                "bytes",
+                normalizer=functools.reduce(
+                    lambda inner, _: normalizers(inner), range(60), normalizers()
+                ),
+            )
+            + "x"
+        ),
+        lambda: changed("unigram", model={"vocab": [["a" * 100_000, -1.0]], "unk_id": None}),
+        lambda: changed("wordpiece", model={"max_input_chars_per_word": 10**9}),
+    ]
+    for maker in makers:
+        start = time.perf_counter()
+        refused(maker().encode())
+        assert time.perf_counter() - start < 1
