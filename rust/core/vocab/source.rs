@@ -147,27 +147,19 @@ fn load_model(files: &VocabFiles, policy: &Policy<'_>) -> Result<Model> {
         Chosen::VocabMerges(vocab, merges) => vocab_merges::load(vocab, merges, &added, policy),
         Chosen::Gguf(bytes) => gguf::load(bytes, &added, policy),
     }?;
-    check_text_tokens(&options.text_tokens, &model.tokens)?;
+    check_text_tokens(policy)?;
     Ok(model)
 }
 
-/// Every token that the caller says is text must be one.
-fn check_text_tokens(spellings: &[String], tokens: &Tokens) -> Result<()> {
-    let mut missing: HashSet<&[u8]> = spellings.iter().map(String::as_bytes).collect();
-    for id in 0..tokens.len() as TokenId {
-        if missing.is_empty() {
-            break;
-        }
-        if let Some((TokenKind::Text, bytes)) = tokens.get(id) {
-            missing.remove(bytes);
-        }
-    }
-    match spellings.iter().find(|spelling| missing.contains(spelling.as_bytes())) {
-        None => Ok(()),
-        Some(spelling) => {
+/// Every token that the caller says is text must be an added one, unless a format made it control.
+fn check_text_tokens(policy: &Policy<'_>) -> Result<()> {
+    let found = policy.found.borrow();
+    match policy.text_tokens.iter().find(|&spelling| !found.contains(spelling)) {
+        Some(spelling) if policy.withheld.is_empty() => {
             let problem = format!("`{spelling}` is no added token of this vocabulary");
             Err(Error::vocab("text_tokens", problem))
         }
+        _ => Ok(()),
     }
 }
 
