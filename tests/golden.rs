@@ -75,6 +75,7 @@ fn conversations_are_written_as_the_reference_writes_them() {
             add_generation_prompt: options["add_generation_prompt"].as_bool(),
             continue_final: options["continue_final"] == true,
             boundary: if isolated { Boundary::Isolated } else { Boundary::Reference },
+            ..EncodeOptions::default()
         };
         let encoding = codec.encode(given, tools.as_deref(), &options).expect("in the domain");
         let text: String = array(&case["parts"]).iter().flat_map(spellings).collect();

@@ -105,7 +105,7 @@ fn all_options() -> Vec<EncodeOptions> {
     let mut all = Vec::new();
     for add_generation_prompt in [None, Some(false), Some(true)] {
         for boundary in [Boundary::Reference, Boundary::Isolated] {
-            all.push(EncodeOptions { add_generation_prompt, continue_final: false, boundary });
+            all.push(EncodeOptions { add_generation_prompt, boundary, ..EncodeOptions::default() });
         }
     }
     all

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import os
 import pickle
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import data
 import models
 import pytest
-from chatcodec import Codec, Vocab, VocabError
+from chatcodec import Codec, Format, Vocab, VocabError
 from clock import within
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from naive import Value
 
-ROWS = ["<|im_start|>", "<|im_end|>", "<think>", "ü"]
+ROWS = ["<|im_start|>", "<|im_end|>", "<think>", "Übung"]
 FIRST_ADDED = 258
 ADDED = {spelling: FIRST_ADDED + at for at, spelling in enumerate(ROWS)}
 CONFIG = {
@@ -33,7 +34,7 @@ CONFIG = {
         for spelling, id_ in ADDED.items()
     },
 }
-TEXT = "hello <|im_start|>system\nfür alle<|im_end|> <think>"
+TEXT = "hello <|im_start|>system\nÜbung<|im_end|> <think>"
 
 
 def letters() -> list[str]:
@@ -121,7 +122,7 @@ def test_half_a_vocabulary_is_read_with_its_other_half(halves: Path) -> None:
     vocab = Vocab.load(halves)
     assert (vocab.size, vocab.lossless, vocab.dummy_prefix) == (262, True, "never")
     assert vocab.control == ADDED
-    assert vocab.encode("hello").tolist() == [256, 257, ord("o") - 33]
+    assert vocab.encode("hello").tolist() == [256, 257, ord("o")]
     for file in ("vocab.json", "merges.txt"):
         assert facts(Vocab.load(halves / file)) == facts(vocab)
     for missing, beside in (("vocab.json", "merges.txt"), ("merges.txt", "vocab.json")):
@@ -152,8 +153,8 @@ def test_ranks_are_read_with_what_stands_beside_them(tmp_path: Path) -> None:
 def test_what_is_not_there_is_an_os_error(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere", tmp_path / "nowhere" / "tokenizer.model"):
         makes: list[Callable[[], object]] = [
-            lambda path=path: Vocab.load(path),  # type: ignore[misc]
-            lambda path=path: Codec("internlm2", vocab=str(path)),  # type: ignore[misc]
+            functools.partial(Vocab.load, path),
+            functools.partial(Codec, "internlm2", vocab=str(path)),
         ]
         for make in makes:
             with pytest.raises(FileNotFoundError) as caught:
@@ -199,7 +200,7 @@ def test_what_is_too_long_is_not_read_whole(tmp_path: Path, names: list[str]) ->
             file.truncate(1 << 40 if os.name == "posix" else 1 << 27)
     for path in (tmp_path, tmp_path / names[0]):
         with pytest.raises(VocabError, match="longer than 67108864 bytes") as caught:
-            within(20, lambda path=path: Vocab.load(path))
+            within(20, functools.partial(Vocab.load, path))
         assert (caught.value.file, caught.value.component) == (str(path), "file")
 
 
@@ -216,7 +217,7 @@ def test_a_device_without_an_end_is_not_read_to_its_end() -> None:
 def added(tmp_path: Path) -> Path:
     """A model with pieces that were added: one is known to be text, and two are not."""
     pieces = [Piece("\u2581"), *(Piece(sign, -9) for sign in "<h1>fo")]
-    pieces += [Piece(text, 0, USER_DEFINED) for text in ("<h1>", "<foo>", "foo")]
+    pieces += [Piece(text, 0, USER_DEFINED) for text in ("<h1>", "<foo>", "foo", "\u2581f")]
     path = tmp_path / "tokenizer.model"
     path.write_bytes(Model([*models.specials(), *pieces]).proto())
     return path
@@ -224,7 +225,7 @@ def added(tmp_path: Path) -> Path:
 
 def test_added_tokens_are_control_unless_they_are_known_or_said_to_be_text(added: Path) -> None:
     vocab = Vocab.load(added)
-    ids = {text: vocab.size - 3 + at for at, text in enumerate(("<h1>", "<foo>", "foo"))}
+    ids = {text: vocab.size - 4 + at for at, text in enumerate(("<h1>", "<foo>", "foo"))}
     assert vocab.text_tokens == {"<h1>": ids["<h1>"]}
     assert list(vocab.text_reasons) == ["<h1>"]
     assert {"<foo>", "foo"} <= vocab.control.keys()
@@ -239,6 +240,22 @@ def test_added_tokens_are_control_unless_they_are_known_or_said_to_be_text(added
     for restored in (again(said), again(again(said))):
         assert facts(restored) == facts(said)
     assert Vocab.load(added, text_tokens=("<foo>", "foo")).text_tokens == ids
+    # Named as its file spells it.
+    spaced = Vocab.load(added, text_tokens=["\u2581f"])
+    assert spaced.text_tokens["\u2581f"] == vocab.size - 1
+    assert vocab.size - 1 in spaced.encode("x f")
+
+
+def test_what_a_format_made_control_is_control_whatever_the_caller_says(added: Path) -> None:
+    text = Format.built_in("chatml").text
+    mine = text.replace("<|im_start|>", "<foo>").replace("<|im_end|>", "foo")
+    (path := added.with_name("mine.toml")).write_text(mine, encoding="utf-8")
+    vocab = Vocab.load(added, text_tokens=["<foo>", "foo"])
+    codec = Codec(Format.load(path), vocab)
+    for made in (codec.vocab, again(codec).vocab, again(codec.vocab)):
+        assert {"<foo>", "foo"} <= made.control.keys()
+        assert list(made.text_tokens) == ["<h1>"]
+        assert set(made.control.values()).isdisjoint(made.encode("<foo>foo"))
 
 
 def test_special_tokens_are_control(halves: Path) -> None:
@@ -249,6 +266,9 @@ def test_special_tokens_are_control(halves: Path) -> None:
     assert vocab.control == {"<|im_start|>": 300, "<|im_end|>": 258}
     assert (vocab.size, vocab.unused) == (301, 41)
     assert vocab.encode(TEXT) == plain.encode(TEXT)
+    # Two spellings of one id are aliases; and what the caller says goes before what is known.
+    aliases = {"<h1>": 258, "<b>": 258}
+    assert Vocab.load(halves, special_tokens=aliases).control == aliases
     codec = Codec("chatml", vocab)
     assert codec.stop_ids[:1] == [258]
     assert facts(again(vocab)) == facts(vocab)
@@ -263,13 +283,14 @@ OPTIONS: list[tuple[dict[str, Any], str, str]] = [
     ({"special_tokens": {"<a>": "5"}}, "special_tokens", "`<a>` is 5, expected an id"),
     ({"special_tokens": {"<a>": -1}}, "special_tokens", "`<a>` has id -1, expected one from 0"),
     ({"special_tokens": {"": 300}}, "special_tokens", "id 300 is spelled ``"),
-    ({"special_tokens": {"<a>": 300, "<b>": 300}}, "", "300"),
     (
         {"special_tokens": {"<a>": 2**31 - 1}},
         "pieces",
         "`<a>` has id 2147483647, expected one below",
     ),
+    ({"text_tokens": ["he"]}, "text_tokens", "`he` is no added token"),
     ({"text_tokens": ["nothing of it"]}, "text_tokens", "is no added token"),
+    ({"text_tokens": ["<a>"], "special_tokens": {"<a>": 300}}, "text_tokens", "too"),
     ({"pattern": "\ud800"}, "pattern", "half of a surrogate pair"),
     ({"pattern": "("}, "", ""),
 ]
@@ -279,10 +300,6 @@ OPTIONS: list[tuple[dict[str, Any], str, str]] = [
 def test_what_cannot_be_is_refused(
     halves: Path, options: dict[str, Any], component: str, words: str
 ) -> None:
-    if options == {"special_tokens": {"<a>": 300, "<b>": 300}}:
-        # Two spellings of one id are aliases.
-        assert Vocab.load(halves, **options).control["<b>"] == 300
-        return
     with pytest.raises(VocabError) as caught:
         Vocab.load(halves, **options)
     assert words in str(caught.value)
@@ -329,25 +346,26 @@ def test_a_pickle_holds_all_files(halves: Path) -> None:
 
 
 def test_anything_that_was_changed_in_a_pickle_is_refused(halves: Path) -> None:
-    vocab = Codec("chatml", Vocab.load(halves, text_tokens=["ü"])).vocab
+    vocab = Codec("chatml", Vocab.load(halves, text_tokens=["Übung"])).vocab
     reduced: Any = vocab.__reduce__()
-    restore, (files, digest, options, aliases) = reduced
-    assert facts(restore(files, digest, options, aliases)) == facts(vocab)
-    assert options == (["ü"], [], None)
+    restore, (files, digest, options, appended, aliases) = reduced
+    assert facts(restore(files, digest, options, appended, aliases)) == facts(vocab)
+    assert (options, appended) == ((["Übung"], [], None), [])
     changed = [
-        (files[:-1], options, aliases),
-        ([*files[1:], files[0]], options, aliases),
-        ([("x", files[0][1]), *files[1:]], options, aliases),
-        ([*files[:-1], (files[-1][0], files[-1][1] + b" ")], options, aliases),
-        (None, options, aliases),
-        (files, (["ü", "<think>"], [], None), aliases),
-        (files, ([], [("ü", 261)], None), aliases),
-        (files, (["ü"], [], "x"), aliases),
-        (files, options, aliases[:-1]),
+        (files[:-1], options, appended, aliases),
+        ([*files[1:], files[0]], options, appended, aliases),
+        ([("x", files[0][1]), *files[1:]], options, appended, aliases),
+        ([*files[:-1], (files[-1][0], files[-1][1] + b" ")], options, appended, aliases),
+        (None, options, appended, aliases),
+        (files, (["Übung", "<think>"], [], None), appended, aliases),
+        (files, ([], [("Übung", 261)], None), appended, aliases),
+        (files, (["Übung"], [], "x"), appended, aliases),
+        (files, options, ["<x>"], aliases),
+        (files, options, appended, aliases[:-1]),
     ]
-    for files_, options_, aliases_ in changed:
+    for files_, *others in changed:
         with pytest.raises(VocabError, match="does not fit its hash"):
-            restore(files_, digest, options_, aliases_)
+            restore(files_, digest, *others)
 
 
 @given(
@@ -404,3 +422,58 @@ def test_ordinary_pieces_are_no_added_text(name: str) -> None:
     vocab = data.load_vocab(name)
     assert vocab.text_tokens == {}
     assert vocab.dummy_prefix == "every run"
+
+
+# Real folders, each as it was published or put together.
+
+FOLDERS: dict[str, tuple[str, int, int]] = {
+    "chatglm3": ("sentencepiece", 64798, 12),
+    "deepseek-coder": ("gguf", 32256, 243),
+    "deepseek-llm": ("gguf", 102400, 2387),
+    "deepseek-v3": ("tiktoken", 128805, 10),
+    "glm4": ("tiktoken", 151343, 14),
+    "gpt-oss": ("tiktoken", 200019, 21),
+    "internlm2": ("sentencepiece", 92544, 150),
+    "llama2": ("sentencepiece", 32000, 3),
+    "llama3": ("tiktoken", 128256, 256),
+    "mixtral-8x7b": ("sentencepiece", 32000, 3),
+    "phi3/phi-3-mini": ("tokenizer.json", 32011, 14),
+    "phi3/phi-3-small": ("tiktoken", 100352, 96),
+    "qwen2": ("tokenizer.json", 151646, 3),
+    "qwen3": ("tokenizer.json", 151669, 26),
+    "yi": ("sentencepiece", 64000, 192),
+}
+"""Kind, size, and how many ids are control."""
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_real_folder(name: str) -> None:
+    folder = data.find(f"vocab/{name}")
+    vocab = Vocab.load(folder)
+    control = set(vocab.control.values())
+    assert (vocab.kind, vocab.size, len(control)) == FOLDERS[name]
+    assert vocab.lossless
+    # Nothing is control and text, and what is spelled stays out of reach.
+    assert control.isdisjoint(vocab.text_tokens.values())
+    assert control.isdisjoint(vocab.encode(" ".join(vocab.control)))
+    for spelling, id_ in vocab.text_tokens.items():
+        assert id_ in vocab.encode(f"x{spelling}x".replace("\u2581", " ")), spelling
+    assert facts(again(vocab)) == facts(vocab)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_every_special_token_of_a_real_folder_is_control(name: str) -> None:
+    path = data.find(f"vocab/{name}") / "specials.json"
+    if not path.exists():
+        pytest.skip("no specials.json: the vocabulary's own file has them")
+    specials = json.loads(path.read_text(encoding="utf-8"))
+    control = Vocab.load(path.parent).control
+    for spelling, id_ in (specials["special_tokens"] | specials.get("aliases", {})).items():
+        assert control[spelling] == id_
+
+
+def test_a_real_folder_of_several_vocabularies_asks_for_one() -> None:
+    folder = data.find("vocab/mixtral-8x22b")
+    with pytest.raises(VocabError, match="expected one of them") as caught:
+        Vocab.load(folder)
+    assert caught.value.file == str(folder)
