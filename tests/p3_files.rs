@@ -107,7 +107,7 @@ fn corpus() -> Vec<(String, String)> {
         .map(|entry| entry.expect("a folder that can be read").path())
         .map(|path| {
             let mut text = std::fs::read_to_string(&path).expect("text");
-            text.truncate(text.floor_char_boundary(limit));
+            text = text.chars().take(limit).collect();
             (path.display().to_string(), text)
         })
         .collect();
@@ -291,7 +291,7 @@ fn ranks(more: &[(&str, TokenId)]) -> Vec<u8> {
                 (0..4).map(move |at| if at > chunk.len() { '=' } else { digit(at) })
             })
             .collect();
-        text.push_str(&format!(" {id}\n"));
+        text.extend([" ", &id.to_string(), "\n"]);
         text
     };
     let bytes = (0..=255u8).map(|byte| line(&[byte], byte.into()));
