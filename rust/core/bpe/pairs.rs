@@ -29,6 +29,9 @@ pub(super) const NONE: Symbol = Symbol::MAX;
 /// Two symbols and their product fit into 63 bits.
 const SYMBOL_BITS: u32 = 21;
 
+/// Bits of the filter per slot: of pairs that do not merge, one in ten or less is looked up.
+const FILTER_BITS: usize = 8;
+
 /// Ten times as many as the largest vocabulary has.
 const MAX_TOKENS: usize = (1 << SYMBOL_BITS) - FIRST_PRODUCT as usize;
 
@@ -42,6 +45,9 @@ pub(super) struct Pairs {
     shift: u32,
     /// Drawn per table, so that no file can be made whose pairs all collide.
     factor: u64,
+    /// A bit for each pair that merges, by another part of its hash. Most pairs do not: that is known
+    /// from these few bytes, which stay in a near cache where the table does not.
+    filter: Vec<u64>,
 }
 
 /// The merges of a vocabulary.
@@ -60,21 +66,38 @@ impl Pairs {
             slots: vec![EMPTY; capacity],
             shift: 64 - capacity.trailing_zeros(),
             factor: DefaultHashBuilder::default().hash_one(0u8) | 1,
+            filter: vec![0; capacity.div_ceil(64 / FILTER_BITS)],
         }
     }
 
     #[inline]
-    fn place(&self, pair: u64) -> usize {
+    fn hash(&self, pair: u64) -> u64 {
         let mixed = u128::from(pair ^ (pair >> 19)) * u128::from(self.factor);
         let folded = (mixed as u64) ^ ((mixed >> 64) as u64);
-        (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
+        folded.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+
+    #[inline]
+    fn place(&self, hash: u64) -> usize {
+        (hash >> self.shift) as usize
+    }
+
+    /// The word of the filter and the bit in it.
+    #[inline]
+    fn filter_bit(&self, hash: u64) -> (usize, u64) {
+        ((hash >> 6) as usize & (self.filter.len() - 1), 1 << (hash & 63))
     }
 
     /// What two symbols merge into, or [`NONE`].
     #[inline]
     pub(super) fn product(&self, left: Symbol, right: Symbol) -> Symbol {
         let pair = pair(left, right);
-        let mut at = self.place(pair);
+        let hash = self.hash(pair);
+        let (word, bit) = self.filter_bit(hash);
+        if self.filter[word] & bit == 0 {
+            return NONE;
+        }
+        let mut at = self.place(hash);
         loop {
             let slot = self.slots[at];
             if slot >> SYMBOL_BITS == pair {
@@ -90,7 +113,10 @@ impl Pairs {
     /// Of two merges with the same pair the later one counts.
     fn insert(&mut self, left: Symbol, right: Symbol, product: Symbol) {
         let pair = pair(left, right);
-        let mut at = self.place(pair);
+        let hash = self.hash(pair);
+        let (word, bit) = self.filter_bit(hash);
+        self.filter[word] |= bit;
+        let mut at = self.place(hash);
         while self.slots[at] != EMPTY && self.slots[at] >> SYMBOL_BITS != pair {
             at = (at + 1) & (self.slots.len() - 1);
         }

@@ -8,6 +8,9 @@ const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]
 /// Llama 3; cl100k in its first spelling; GLM-4.
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
+/// `cl100k_base` as tiktoken has it now: white space at the end stays together.
+const CL100K: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s";
+
 /// Qwen 2 and later: Llama 3's, digit by digit.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
@@ -53,10 +56,7 @@ pub(super) const KNOWN: &[(&str, Known)] = &[
         r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
         LLAMA3_SCAN,
     ),
-    (
-        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
-        CL100K_SCAN,
-    ),
+    (CL100K, CL100K_SCAN),
     (QWEN2, QWEN2_SCAN),
     (
         r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -128,6 +128,7 @@ pub(super) const NAMES: &[(&[&str], &[&str])] = &[
     (&["gpt-2", "phi-2", "mpt", "olmo", "jais", "roberta-bpe", "exaone4", "trillion"], &[GPT2]),
     (&["starcoder", "refact", "command-r", "smollm", "codeshell", "exaone"], DIGITS_GPT2),
     (&["llama3", "llama-v3", "llama-bpe", "falcon3", "pixtral", "dbrx", "smaug-bpe"], &[LLAMA3]),
+    (&["cl100k"], &[CL100K]),
     (&["chatglm-bpe", "glm4"], &[LLAMA3]),
     (&["qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "hunyuan", "grok-2"], &[QWEN2]),
     (&["gpt-4o", "o200k", "llama4", "minimax-m2"], &[O200K]),

@@ -13,7 +13,7 @@ mod tests;
 
 use crate::error::Result;
 use known::{KNOWN, NAMES};
-use regex::Regex;
+use regex::{Dialect, Regex};
 use runs::Runs;
 use scan::Known;
 
@@ -42,10 +42,23 @@ impl Splitter {
     /// [`Error::Vocab`](crate::Error::Vocab) for what is no regular expression, or one that is larger
     /// than any real one.
     pub(crate) fn from_pattern(pattern: &str) -> Result<Self> {
+        Self::in_dialect(pattern, Dialect::Rust)
+    }
+
+    /// [`from_pattern`](Self::from_pattern) for Hugging Face's files, whose patterns are Oniguruma's.
+    ///
+    /// # Errors
+    /// As there, and for what means something else to Oniguruma.
+    pub(crate) fn from_oniguruma(pattern: &str) -> Result<Self> {
+        regex::check_oniguruma(pattern)?;
+        Self::in_dialect(pattern, Dialect::Oniguruma)
+    }
+
+    fn in_dialect(pattern: &str, dialect: Dialect) -> Result<Self> {
         if let Some((_, known)) = KNOWN.iter().find(|(text, _)| *text == pattern) {
             return Ok(Self::Known(*known));
         }
-        let regex = Regex::new(pattern)?;
+        let regex = Regex::new(pattern, dialect)?;
         Ok(Runs::from_pattern(pattern).map_or(Self::Regex(regex), Self::Runs))
     }
 

@@ -13,16 +13,59 @@ const MAX_COMPILED_BYTES: usize = 4 << 20;
 /// How many steps back one match may take.
 const MAX_STEPS: usize = 1 << 17;
 
+/// Whose regular expression a pattern is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// Rust's `regex` and `fancy-regex`: tiktoken.
+    Rust,
+    /// Oniguruma: Hugging Face's `tokenizers`. `^` and `$` stand for the ends of lines.
+    Oniguruma,
+}
+
+/// Refuses what Oniguruma reads in another way than the engine here: `a{1,3}+` is no possessive
+/// interval there but repeats one; `(?m)` lets a dot match newlines; other characters are words.
+pub(super) fn check_oniguruma(pattern: &str) -> Result<()> {
+    let is_interval = |before: &str| {
+        before.rsplit_once('{').is_some_and(|(_, counts)| {
+            !counts.is_empty() && counts.bytes().all(|byte| byte.is_ascii_digit() || byte == b',')
+        })
+    };
+    let repeats_interval =
+        pattern.match_indices("}+").any(|(at, _)| is_interval(&pattern[..at])).then_some("}+");
+    // Of a backslash and what follows it, which may be a backslash too.
+    let mut escaped = pattern.split('\\').skip(1);
+    let mut escape = None;
+    while let Some(part) = escaped.next() {
+        match part.chars().next() {
+            None => _ = escaped.next(),
+            Some(c @ ('w' | 'W' | 'b' | 'B' | 'h' | 'H' | 'v' | 'R' | 'X' | 'K' | 'G' | 'O')) => {
+                escape = Some(format!("\\{c}"));
+            }
+            Some(_) => {}
+        }
+    }
+    let flag = pattern.contains("(?m").then_some("(?m");
+    match repeats_interval.or(flag).map(str::to_owned).or(escape) {
+        None => Ok(()),
+        Some(what) => {
+            let problem = format!("has a pattern with `{what}`, which is not implemented");
+            Err(Error::vocab("pre_tokenizer", problem))
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct Regex(fancy_regex::Regex);
 
 impl Regex {
-    pub(super) fn new(pattern: &str) -> Result<Self> {
+    pub(super) fn new(pattern: &str, dialect: Dialect) -> Result<Self> {
         if pattern.len() > MAX_PATTERN_BYTES {
             let problem = format!("has a pattern longer than {MAX_PATTERN_BYTES} bytes");
             return Err(Error::vocab("pre_tokenizer", problem));
         }
         let regex = fancy_regex::RegexBuilder::new(pattern)
+            .multi_line(dialect == Dialect::Oniguruma)
+            .oniguruma_mode(dialect == Dialect::Oniguruma)
             .backtrack_limit(MAX_STEPS)
             .delegate_size_limit(MAX_COMPILED_BYTES)
             .delegate_dfa_size_limit(MAX_COMPILED_BYTES)

@@ -9,7 +9,7 @@ use proptest::sample::select;
 use super::Splitter;
 use super::classes::{Classes, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, SPACE, UPPER};
 use super::known::{KNOWN, NAMES};
-use super::regex::Regex;
+use super::regex::{Dialect, Regex};
 use super::runs::Runs;
 
 /// Pieces by the splitter.
@@ -200,7 +200,7 @@ fn long_runs_are_linear() {
 
 #[test]
 fn a_pattern_that_takes_too_many_steps_keeps_the_rest_in_one_piece() {
-    let splitter = Regex::new(r"(?:a|b|ab)*(?=c)(?<=c)|x").unwrap();
+    let splitter = Regex::new(r"(?:a|b|ab)*(?=c)(?<=c)|x", Dialect::Rust).unwrap();
     let text = format!("x{}", "ab".repeat(1000));
     let mut found = Vec::new();
     splitter.split(&text, &mut |piece| found.push(piece));
@@ -225,6 +225,33 @@ fn patterns_are_bounded() {
         let error = Splitter::from_pattern(&pattern).unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
     }
+}
+
+#[test]
+fn what_oniguruma_reads_in_another_way_is_refused() {
+    for (pattern, what) in [
+        (r"\p{N}{1,3}+", "}+"),
+        (r"a{2}+", "}+"),
+        (r"(?m:.)", "(?m"),
+        (r"x\w+", r"\w"),
+        (r"\\\b", r"\b"),
+    ] {
+        let error = Splitter::from_oniguruma(pattern).unwrap_err().to_string();
+        let expected = format!("`{what}`, which is not implemented");
+        assert!(error.ends_with(&expected), "{error}");
+    }
+    for pattern in [r"\p{N}+", r"\\w+", r"\p{L}++|a{1,2}", "{+"] {
+        assert!(Splitter::from_oniguruma(pattern).is_ok(), "{pattern}");
+    }
+}
+
+#[test]
+fn ends_of_lines_end_in_oniguruma() {
+    let text = "a  \n b ";
+    let splitter = Splitter::from_oniguruma(r"[ ]+$").unwrap();
+    assert_eq!(pieces(&splitter, text), ["a", "  ", "\n b", " "]);
+    let splitter = Splitter::from_pattern(r"[ ]+$").unwrap();
+    assert_eq!(pieces(&splitter, text), ["a  \n b", " "]);
 }
 
 #[test]

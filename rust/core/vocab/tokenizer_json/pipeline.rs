@@ -216,7 +216,7 @@ fn splitter(spec: &PreTokenizerSpec) -> Result<Splitter> {
     match spec {
         PreTokenizerSpec::Split { pattern, behavior, .. } if behavior == "Isolated" => {
             match pattern {
-                Pattern::Regex(pattern) => Splitter::from_pattern(pattern),
+                Pattern::Regex(pattern) => Splitter::from_oniguruma(pattern),
                 Pattern::String(text) => Splitter::from_pattern(&escape(text)),
             }
         }
