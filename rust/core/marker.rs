@@ -57,39 +57,58 @@ impl Markers {
     }
 }
 
-/// Places in a marker where none of its own ids ends: one for each word of it that has an id of two
-/// characters or more, in the middle of the longest.
+/// What may stand beside a marker: a letter or sign of each kind that merges with its neighbours.
+const BEFORE: [&str; 10] = ["", "a", "A", "1", ".", " ", "\n", "世", "]", "é"];
+const AFTER: [&str; 9] = ["", "a", "A", "1", ".", " ", "\n", "世", "["];
+
+/// Places in a marker where none of its own ids ends, whatever stands beside it: one for each word of it
+/// that has such a place, in the middle of the longest stretch of them.
 pub(crate) fn breaks(text: &str, vocab: &Vocab) -> Vec<usize> {
-    let Ok(ids) = vocab.try_encode(text) else { return Vec::new() };
-    let mut ranges = Vec::with_capacity(ids.len());
-    let mut at = 0;
-    for (nth, &id) in ids.iter().enumerate() {
-        if !text.is_char_boundary(at) {
-            at += 1;
-            continue;
-        }
-        let length = match vocab.token_bytes(id) {
-            // The dummy prefix covers no text.
-            Ok(bytes) if nth == 0 && bytes.first() == Some(&b' ') && !text.starts_with(' ') => {
-                vocab.covered_by(&bytes[1..], &text[at..])
+    if text.trim().is_empty() {
+        return Vec::new();
+    }
+    let mut is_place: Vec<bool> =
+        (0..=text.len()).map(|at| at > 0 && at < text.len() && text.is_char_boundary(at)).collect();
+    for before in BEFORE {
+        for after in AFTER {
+            let whole = format!("{before}{text}{after}");
+            for end in ends(&whole, vocab) {
+                if let Some(place) =
+                    end.checked_sub(before.len()).and_then(|at| is_place.get_mut(at))
+                {
+                    *place = false;
+                }
             }
-            _ => vocab.covered(id, &text[at..]),
-        };
-        ranges.push(at..at + length);
-        at += length;
+        }
     }
     let mut breaks = Vec::new();
     let mut start = 0;
     for word in text.split_inclusive(char::is_whitespace) {
         let end = start + word.trim_end().len();
-        let inside = ranges.iter().filter_map(|range| {
-            let (from, to) = (range.start.max(start), range.end.min(end));
-            let cuts: Vec<usize> = (from + 1..to).filter(|&at| text.is_char_boundary(at)).collect();
-            // Only within the id: its edges inside the word are no places either.
-            cuts.get(cuts.len() / 2).map(|&at| (cuts.len(), at))
-        });
-        breaks.extend(inside.max_by_key(|&(length, _)| length).map(|(_, at)| at));
+        let places: Vec<usize> = (start + 1..end).filter(|&at| is_place[at]).collect();
+        let stretches = places.chunk_by(|a, b| text[*a..*b].chars().nth(1).is_none());
+        let longest = stretches.max_by_key(|stretch| stretch.len());
+        breaks.extend(longest.and_then(|stretch| stretch.get(stretch.len() / 2)));
         start += word.len();
     }
     breaks
+}
+
+/// Where the ids of a text end.
+fn ends(text: &str, vocab: &Vocab) -> Vec<usize> {
+    let ids = vocab.try_encode(text).unwrap_or_default();
+    let mut at = 0;
+    let mut ends = Vec::with_capacity(ids.len());
+    for (nth, &id) in ids.iter().enumerate() {
+        at += match vocab.token_bytes(id) {
+            _ if !text.is_char_boundary(at) => 1,
+            // The dummy prefix covers no text.
+            Ok([b' ', rest @ ..]) if nth == 0 && !text.starts_with(' ') => {
+                vocab.covered_by(rest, &text[at..])
+            }
+            _ => vocab.covered(id, &text[at..]),
+        };
+        ends.push(at);
+    }
+    ends
 }

@@ -3,6 +3,8 @@
 //! Written: one JSON object becomes keyword arguments. Read, a character at a time: keyword arguments
 //! become the text of a JSON object, spaced as `json.dumps` spaces it. Memory: one word and the nesting.
 
+use std::fmt::Write as _;
+
 use crate::json;
 use crate::stream::HEAD_LIMIT;
 
@@ -427,7 +429,8 @@ impl PairScanner {
                 Some(c) => json::escape_into(c.encode_utf8(&mut [0; 4]), out),
                 // Half of a pair: JSON can say that too.
                 None if self.code <= 0xFFFF => {
-                    out.push_str(&format!("\\u{:04x}", self.code));
+                    // Writing to a string cannot fail.
+                    let _ = write!(out, "\\u{:04x}", self.code);
                 }
                 None => {
                     self.is_valid = false;

@@ -228,7 +228,7 @@ fn check_tokens(tokens: &[ByteToken<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// The token of each byte; DeepSeek has none, [`NO_ID`], for the bytes that UTF-8 never has.
+/// The token of each byte; `DeepSeek` has none, [`NO_ID`], for the bytes that UTF-8 never has.
 fn byte_tokens(tokens: &[ByteToken<'_>]) -> Result<[TokenId; 256]> {
     let mut ids = [NO_ID; 256];
     for token in tokens {

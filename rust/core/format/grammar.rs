@@ -292,17 +292,17 @@ impl Binder<'_> {
             .map(|row| {
                 let is_first =
                     row.role == Role::System && format.system_place() == SystemPlace::First;
-                Ok(Row {
+                Row {
                     role: row.role,
                     name: row.name.clone(),
                     calls_only: rules::is_calls_only(&row.pieces),
                     text_first: rules::begins_with_text(&row.pieces),
                     first_only: is_first,
-                    rule: self.rule(&row.pieces, Some(row.role))?,
-                })
+                    rule: self.rule(&row.pieces, Some(row.role)),
+                }
             })
-            .collect::<Result<_>>()?;
-        let items = self.items()?;
+            .collect();
+        let items = self.items();
         let (begin, end) = (self.ops(format.begin()), self.ops(format.end()));
         let list = format.list().map(|list| List {
             open: self.ops(&list.open),
@@ -318,7 +318,7 @@ impl Binder<'_> {
             rows,
             items,
             list,
-            tools: format.tools_pieces().map(|pieces| self.rule(pieces, None)).transpose()?,
+            tools: format.tools_pieces().map(|pieces| self.rule(pieces, None)),
             begin,
             end,
             generation_prompt: self.ops(format.generation_prompt()),
@@ -331,7 +331,7 @@ impl Binder<'_> {
         Ok(grammar)
     }
 
-    fn items(&self) -> Result<Vec<Item>> {
+    fn items(&self) -> Vec<Item> {
         let mut items: Vec<Item> = Vec::new();
         let mut patterns: Vec<(usize, Vec<Piece>)> = Vec::new();
         for (call, spec) in self.format.calls().iter().enumerate() {
@@ -342,7 +342,7 @@ impl Binder<'_> {
         // A literal is tried before a name that it could be.
         patterns.sort_by_key(|(_, pieces)| rules::has_field(rules::head(pieces), Field::Name));
         for (call, pieces) in &patterns {
-            let rule = self.rule(pieces, None)?;
+            let rule = self.rule(pieces, None);
             let named = rules::has_field(rules::head(pieces), Field::Name);
             let reserved = items.iter().filter(|_| named).filter_map(|item| {
                 let literal = item.rule.read.iter().find_map(|op| match op {
@@ -355,7 +355,7 @@ impl Binder<'_> {
             let reserved = reserved.collect();
             items.push(Item { call: *call, rule, reserved });
         }
-        Ok(items)
+        items
     }
 
     fn id(&self, name: &str) -> Option<TokenId> {
@@ -439,7 +439,7 @@ impl Binder<'_> {
     }
 
     /// Loading the format has checked the shape of the pattern.
-    fn rule(&self, pieces: &[Piece], role: Option<Role>) -> Result<Rule> {
+    fn rule(&self, pieces: &[Piece], role: Option<Role>) -> Rule {
         let ops = self.ops(pieces);
         let is_control = |op: &Op| matches!(op, Op::Control(_));
         let last_text = ops.iter().rposition(|op| is_text(op) || is_calls(op)).unwrap_or(0);
@@ -451,7 +451,7 @@ impl Binder<'_> {
             .filter(|&at| is_text(&read[at]))
             .map(|at| self.text(&read, at, prefixed.contains(&at), role))
             .collect();
-        Ok(Rule { ops, read, texts, open_at: last_text + 1, close_at })
+        Rule { ops, read, texts, open_at: last_text + 1, close_at }
     }
 
     /// The steps as they are read, and those texts that are encoded apart.
@@ -516,9 +516,9 @@ impl Binder<'_> {
             }
             next += 1;
         }
-        if field == Field::Arguments {
+        if field == Field::Arguments && suffix.literal.starts_with(')') {
             // Its own grammar ends at the bracket.
-            suffix.literal = suffix.literal.strip_prefix(')').unwrap_or_default().to_owned();
+            suffix.literal.remove(0);
         }
         let mut closer = Closer { suffix, ..Closer::default() };
         match read.get(next) {
@@ -544,11 +544,11 @@ impl Binder<'_> {
         });
         let suffix = &closer.suffix.literal;
         let mut heads: Vec<String> = rows
-            .filter_map(|row| {
+            .map(|row| {
                 let mut pieces = row.pieces.iter().filter(|piece| **piece != Piece::Cut);
                 match pieces.next() {
-                    Some(Piece::Literal(text)) => Some(text.clone()),
-                    _ => Some(String::new()),
+                    Some(Piece::Literal(text)) => text.clone(),
+                    _ => String::new(),
                 }
             })
             .collect();

@@ -262,7 +262,9 @@ impl Patterns {
 fn check_filter(key: &str, field: Field, filter: Filter) -> Checked<()> {
     let fits = match filter {
         Filter::None => true,
-        Filter::Trim | Filter::TrimEnd => matches!(field, Field::Content | Field::System),
+        Filter::Trim | Filter::TrimEnd | Filter::TrimEndSpaces => {
+            matches!(field, Field::Content | Field::System)
+        }
         Filter::Value => field == Field::Content,
     };
     if fits {

@@ -313,7 +313,7 @@ impl Format {
             };
             spec.rows.iter().any(of)
         };
-        if filters(Filter::Trim) || filters(Filter::TrimEnd) {
+        if [Filter::Trim, Filter::TrimEnd, Filter::TrimEndSpaces].into_iter().any(filters) {
             losses.push("white space around content, where the rows trim it");
         }
         if spec.default_system.is_some() {

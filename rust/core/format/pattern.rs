@@ -39,13 +39,19 @@ pub(crate) enum Filter {
     Trim,
     /// Without white space at its end.
     TrimEnd,
+    /// Without spaces, U+0020 and nothing else, at its end.
+    TrimEndSpaces,
     /// As JSON: objects, lists, numbers and words of JSON as they are, other text as a JSON string.
     Value,
 }
 
 impl Filter {
-    const ALL: [(&'static str, Self); 3] =
-        [("trim", Self::Trim), ("trim_end", Self::TrimEnd), ("value", Self::Value)];
+    const ALL: [(&'static str, Self); 4] = [
+        ("trim", Self::Trim),
+        ("trim_end", Self::TrimEnd),
+        ("trim_end_spaces", Self::TrimEndSpaces),
+        ("value", Self::Value),
+    ];
 
     fn parse(word: &str) -> Result<Self, String> {
         let known = Self::ALL.iter().find(|(name, _)| *name == word);
@@ -60,6 +66,7 @@ impl Filter {
         match self {
             Self::Trim => text.trim_matches(is_template_space),
             Self::TrimEnd => text.trim_end_matches(is_template_space),
+            Self::TrimEndSpaces => text.trim_end_matches(' '),
             Self::None | Self::Value => text,
         }
     }

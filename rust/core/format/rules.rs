@@ -212,13 +212,11 @@ fn check_head(key: &str, head: &[Piece], text: Option<&Piece>) -> Checked<()> {
 
 /// Between two texts: a literal that is no white space, and the guard of the second.
 fn check_between(key: &str, between: &[Piece]) -> Checked<()> {
-    let literal = match between {
-        [Piece::Literal(literal)]
-        | [Piece::Literal(literal), Piece::Guard { .. }]
-        | [Piece::Literal(literal), Piece::Guard { .. }, Piece::Literal(_)] => literal,
-        _ => {
-            return wrong(key, "has two fields for text without a literal between them");
-        }
+    let ([Piece::Literal(literal)]
+    | [Piece::Literal(literal), Piece::Guard { .. }]
+    | [Piece::Literal(literal), Piece::Guard { .. }, Piece::Literal(_)]) = between
+    else {
+        return wrong(key, "has two fields for text without a literal between them");
     };
     if literal.len() > MAX_SUFFIX_BYTES {
         let problem = format!("has over {MAX_SUFFIX_BYTES} bytes of literal after its text");
@@ -330,8 +328,11 @@ pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     check_prompt(table)
 }
 
+/// Pieces and the key that they stand under.
+type Keyed = (String, Vec<Piece>);
+
 /// What is read at a place, with its key: rows first, in their order, then the ways to write a call.
-fn heads<'a>(table: &'a Table<'_>) -> (Vec<(String, Vec<Piece>)>, Vec<(String, Vec<Piece>)>) {
+fn heads(table: &Table<'_>) -> (Vec<Keyed>, Vec<Keyed>) {
     let rows = table
         .rows
         .iter()
@@ -378,7 +379,7 @@ fn check_decidable(table: &Table<'_>) -> Checked<()> {
         // literal of another way is a name that no function can have.
         let is_written = items[..at].iter().all(|(before, _)| before != key);
         let other = items[..at].iter().find(|(_, other)| {
-            meets(item, other) && !(has_field(item, Field::Name) && !has_field(other, Field::Name))
+            (has_field(other, Field::Name) || !has_field(item, Field::Name)) && meets(item, other)
         });
         if let Some((other, _)) = other
             && is_written

@@ -22,18 +22,17 @@ impl ValueReader {
         let end = self.lexer.push(text.as_bytes());
         let taken = end.unwrap_or(text.len());
         let mut part = &text[..taken];
-        let is_string = match self.is_string {
-            Some(is_string) => is_string,
-            None => {
-                part = part.trim_start_matches([' ', '\t', '\n', '\r']);
-                if part.is_empty() {
-                    return (taken, String::new(), end.is_some());
-                }
-                let is_string = part.starts_with('"');
-                self.is_string = Some(is_string);
-                part = part.strip_prefix('"').unwrap_or(part);
-                is_string
+        let is_string = if let Some(is_string) = self.is_string {
+            is_string
+        } else {
+            part = part.trim_start_matches([' ', '\t', '\n', '\r']);
+            if part.is_empty() {
+                return (taken, String::new(), end.is_some());
             }
+            let is_string = part.starts_with('"');
+            self.is_string = Some(is_string);
+            part = part.strip_prefix('"').unwrap_or(part);
+            is_string
         };
         if !is_string {
             return (taken, part.to_owned(), end.is_some());

@@ -64,7 +64,7 @@ pub(super) fn build(
     let engine = ByteBpe::new(&text, rules, splitter, ignore_merges, &whole)?;
     Ok(Model {
         kind,
-        engine: Engine::Bytes(engine),
+        engine: Engine::Bytes(Box::new(engine)),
         tokens: Arc::new(tokens),
         spellings: table.spellings(control.into_iter()),
         strips: table.strips,

@@ -97,7 +97,7 @@ pub(super) fn build(
     }
     Ok(Model {
         kind,
-        engine: Engine::Chars(Bpe::new(&text, &byte_ids)?),
+        engine: Engine::Chars(Box::new(Bpe::new(&text, &byte_ids)?)),
         tokens: Arc::new(tokens),
         spellings: table.spellings(control.into_iter()),
         strips: table.strips,

@@ -45,9 +45,9 @@ pub(crate) struct Strips {
 /// Text to ids.
 pub(crate) enum Engine {
     /// Merges characters, as SentencePiece does.
-    Chars(Bpe),
+    Chars(Box<Bpe>),
     /// Merges bytes of pre-tokens, as GPT-2 does.
-    Bytes(ByteBpe),
+    Bytes(Box<ByteBpe>),
     /// The `tokenizers` library, for what is neither.
     #[cfg(feature = "foreign")]
     Foreign(Box<Foreign>),

@@ -149,7 +149,7 @@ fn of_bytes(
     let engine = ByteBpe::new(&text, MergeRules::Pairs(&pairs), splitter, ignore_merges, &whole)?;
     Ok(Model {
         kind: KIND,
-        engine: Engine::Bytes(engine),
+        engine: Engine::Bytes(Box::new(engine)),
         tokens: Arc::new(tokens),
         spellings: spellings(table, true),
         strips: table.strips.clone(),
@@ -262,7 +262,7 @@ fn of_chars(
     let bpe = if spaces.shares_prefix { bpe.sharing_prefix() } else { bpe };
     Ok(Model {
         kind: KIND,
-        engine: Engine::Chars(bpe),
+        engine: Engine::Chars(Box::new(bpe)),
         tokens: Arc::new(tokens),
         spellings: spellings(table, false),
         strips: table.strips.clone(),

@@ -134,8 +134,8 @@ impl Reader<'_> {
     pub(super) fn end_action(&mut self, last: u32, closed: bool) {
         let codec = self.codec;
         let suffix_of = |item: usize| {
-            let closer = codec.grammar().items[item].rule.closer();
-            closer.map(|closer| closer.suffix.clone()).unwrap_or_default()
+            let rule = &codec.grammar().items[item].rule;
+            rule.closer().map(|closer| closer.suffix.clone()).unwrap_or_default()
         };
         let (complete, name, id) = match &mut self.machine.place {
             Place::Source { item, language, fresh } => {

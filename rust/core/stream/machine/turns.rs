@@ -78,12 +78,10 @@ impl Reader<'_> {
 
     /// A turn, or the next text of one, begins.
     pub(super) fn enter(&mut self, row: usize, text: usize) {
-        let rule = &self.codec.grammar().rows[row].rule;
         let role = self.role_of(row, text);
-        let turn = Turn { row, text, role, actions: 0, told: false };
-        self.machine.turn = Some(turn);
+        self.machine.turn = Some(Turn { row, text, role, actions: 0, told: false });
         self.machine.last = Some(role);
-        let text = rule.texts.get(text);
+        let text = self.turn_text();
         self.machine.prefixed = text.is_some_and(|text| text.prefixed);
         self.machine.place = match text {
             Some(text) if text.is_value => Place::Value(ValueReader::new()),
