@@ -309,9 +309,9 @@ def test_what_is_wrong_with_tools(embedded: Codec, tools: Value, message: str) -
 
 def test_what_a_format_has_no_place_for() -> None:
     codec = data.load_codec("yi")
-    roles = "`system`, `developer`, `user`, `assistant`"
+    roles = "`system`, `developer`, `user`, `assistant`, `tool`"
     for messages, message in [
-        ([{"role": "tool"}], f'`messages[0].role` is "tool", expected one of {roles}'),
+        ([{"role": "critic"}], f'`messages[0].role` is "critic", expected one of {roles}'),
         (
             [{"role": "environment"}],
             f'`messages[0].role` is "environment", expected one of {roles}',
@@ -513,7 +513,7 @@ def outcome(method: Callable[..., object], *arguments: Value, **keys: Value) -> 
 UNKNOWN: dict[str, str] = {
     "intrnlm2": "`internlm2`",
     "INTERNLM2": "`internlm2`",
-    "chatlm": "`chatml`",
+    "chatm": "`chatml`",
     "chat-ml": "`chatml`",
 }
 
@@ -536,10 +536,13 @@ def test_any_string_may_be_asked_for(name: str) -> None:
 INTERNLM2, CHATML = (Format.built_in(name).text for name in ("internlm2", "chatml"))
 USER = 'user = "{START}user\\n{content}{STOP}\\n"'
 TOP = (
-    "expected one of `name`, `guarantee`, `source`, `begin`, `end`, `control`, `roles`, "
-    "`generation`, `place`, `tools`, `turn`, `named`, `call`"
+    "expected one of `name`, `guarantee`, `source`, `vocabulary`, `begin`, `end`, `append`, "
+    "`silent`, `markers`, `order`, `default_system`, `losses`, `control`, `roles`, `generation`, "
+    "`place`, `tools`, `calls`, `turn`, `named`, `call`, `variant`"
 )
-FIELDS = "`content`, `name`, `calls`, `tools`, `call`, `language`, `source`"
+FIELDS = (
+    "`content`, `name`, `calls`, `tools`, `call`, `language`, `source`, `system`, `arguments`, `id`"
+)
 
 # The text, what is replaced by what, the key, and what the message says of it.
 FILES: list[tuple[str, str, str, str, str]] = [
@@ -558,14 +561,14 @@ FILES: list[tuple[str, str, str, str, str]] = [
         "generation = {",
         "generation = { think = 1,",
         "generation.think",
-        "unknown field `think`, expected `prompt`",
+        "unknown field `think`, expected one of `prompt`, `when`, `stop`",
     ),
     (
         INTERNLM2,
         "[call.plugin]",
         '[call.plugin]\nitems = "x"',
         "call.plugin.items",
-        "unknown field `items`, expected `item` or `object`",
+        "unknown field `items`, expected one of `item`, `object`, `pair`",
     ),
     (
         INTERNLM2,
@@ -585,20 +588,19 @@ FILES: list[tuple[str, str, str, str, str]] = [
     ),
     # Words of closed sets.
     (CHATML, '"ids"', '"id"', "guarantee", "unknown variant `id`, expected `ids` or `text`"),
-    (CHATML, '"ids"', '"text"', "guarantee", "is `text`, which is not implemented; expected `ids`"),
     (
         INTERNLM2,
         '"after_system"',
-        '"first"',
+        '"last"',
         "place.tools",
-        "unknown variant `first`, expected `after_system`",
+        "unknown variant `last`, expected one of `first`, `after_system`, `first_user`, `last_user`",
     ),
     (
         INTERNLM2,
         '"indent"',
         '"indented"',
         "tools.style",
-        "unknown variant `indented`, expected `line` or `indent`",
+        "unknown variant `indented`, expected one of `line`, `list`, `indent`",
     ),
     (
         INTERNLM2,
@@ -664,17 +666,16 @@ FILES: list[tuple[str, str, str, str, str]] = [
         USER,
         USER.replace("content", "tools"),
         "turn.user",
-        "has `{tools}`, expected only `{content}`, `{name}`",
+        "has `{tools}`, expected only `{content}`, `{name}`, `{system}`",
     ),
-    (CHATML, USER, USER.replace("{START}", ""), "turn.user", "does not begin with a control token"),
-    (CHATML, USER, USER.replace("{content}", ""), "turn.user", "has no field for text"),
     (
         CHATML,
         USER,
-        USER.replace("{STOP}\\n", ""),
+        USER.replace("{START}", ""),
         "turn.user",
-        "has no control token after its text, or something else before it",
+        "begins with text, expected a control token",
     ),
+    (CHATML, USER, USER.replace("{content}", ""), "turn.user", "has no field for text"),
     (
         CHATML,
         USER,
@@ -744,14 +745,14 @@ FILES: list[tuple[str, str, str, str, str]] = [
         'style = "indent"',
         'style = "indent", between = ","',
         "tools.between",
-        'stands beside `style = "indent"`, which writes a list',
+        "stands beside a `style` that writes a list",
     ),
     (
         INTERNLM2,
         'object = { name = "name",',
         'object = { nam = "name",',
         "call.plugin.object.nam",
-        "is unknown, expected `name` or `arguments`",
+        "is unknown, expected `name`, `arguments` or `id`",
     ),
     (
         INTERNLM2,

@@ -53,7 +53,11 @@ EXAMPLES: list[tuple[Event, dict[str, Any], str]] = [
         {"index": 1, "complete": True, "name": None, "id": "x"},
         "ActionEnd(index=1, complete=True, name=None, id='x', tokens=(10, 11))",
     ),
-    (TurnEnd("stop", (11, 12)), {"reason": "stop"}, "TurnEnd(reason='stop', tokens=(11, 12))"),
+    (
+        TurnEnd("stop", None, (11, 12)),
+        {"reason": "stop", "id": None},
+        "TurnEnd(reason='stop', id=None, tokens=(11, 12))",
+    ),
     (
         Notice("unknown_id", "-1", (12, 13)),
         {"kind": "unknown_id", "text": "-1"},

@@ -655,7 +655,7 @@ def test_the_engines_reason_ends_an_open_turn(
     embedded: Codec, parts: list[str | int | list[int]], reason: str, finish: str
 ) -> None:
     assert told(embedded.stream(), [ids_of(embedded, parts)], reason)[-1] == TurnEnd(
-        finish, events_end(embedded, parts)
+        finish, None, events_end(embedded, parts)
     )
 
 

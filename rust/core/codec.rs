@@ -210,7 +210,11 @@ impl Codec {
         let mut messages = collect(&events);
         let is_end = |event: &Event| matches!(event.kind, EventKind::TurnEnd { .. });
         let left_open = events[closed..].iter().any(is_end);
-        if left_open && messages.last() == Some(&Message::new(Role::Assistant, "")) {
+        // An answer of nothing is as long as its row's head; a bare generation prompt may be shorter.
+        let grammar = &self.inner.grammar;
+        let is_closed = grammar.rows[grammar.assistant()].rule.closer().is_some_and(|c| !c.opener);
+        let is_prompt = is_closed || ids.ends_with(&self.inner.generation_prompt);
+        if left_open && is_prompt && messages.last() == Some(&Message::new(Role::Assistant, "")) {
             messages.pop();
         }
         message::link(&mut messages, &self.inner.format);

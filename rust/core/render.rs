@@ -276,7 +276,7 @@ impl<'a> Renderer<'a> {
             Op::Literal(text) => self.push_text(SpanKind::Literal, text, source),
             Op::Taken(text) => self.push(SpanKind::Taken, text, source),
             Op::Cut => self.cut = true,
-            Op::Field(..) | Op::Guard { .. } | Op::Space => {}
+            Op::Field(..) | Op::Guard { .. } | Op::Space | Op::Prefix => {}
         }
     }
 

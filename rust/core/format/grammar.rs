@@ -24,6 +24,8 @@ pub(crate) enum Op {
     },
     Space,
     Cut,
+    /// Read only: the dummy prefix of what is encoded apart.
+    Prefix,
     /// White space of a template that a control token beside it takes: shown, not encoded.
     Taken(String),
 }
@@ -467,7 +469,7 @@ impl Binder<'_> {
                 Op::Cut => match ops.get(at + 1) {
                     Some(next) if is_text(next) && prefix => prefixed.push(read.len()),
                     // A space that text encoded apart begins with.
-                    Some(Op::Literal(_)) if prefix && at > 0 => read.push(Op::Space),
+                    Some(Op::Literal(_)) if prefix && at > 0 => read.push(Op::Prefix),
                     _ => {}
                 },
                 op => read.push(op.clone()),

@@ -192,13 +192,6 @@ fn check_head(key: &str, head: &[Piece], text: Option<&Piece>) -> Checked<()> {
             Piece::Guard { .. } | Piece::Control(_) | Piece::Space | Piece::Cut => {}
         }
     }
-    let after_cut = head.windows(2).find_map(|pair| match pair {
-        [Piece::Cut, Piece::Literal(text)] => Some(text),
-        _ => None,
-    });
-    if after_cut.is_some_and(|text| text.starts_with(|c: char| c.is_ascii_whitespace())) {
-        return wrong(key, "has white space after `{/}`: where that begins would be unclear");
-    }
     if bytes > HEAD_LIMIT {
         let problem = format!("needs {bytes} bytes before its text, expected at most {HEAD_LIMIT}");
         return wrong(key, problem);

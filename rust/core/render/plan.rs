@@ -88,6 +88,10 @@ fn system_inside(messages: &[Message], format: &Format) -> Result<Option<(usize,
         SystemPlace::LastUser => messages.iter().rposition(is_user),
         _ => messages.iter().position(is_user),
     };
+    if messages[0].name.is_some() {
+        let problem = format!("has no place in a system message of format `{}`", format.name());
+        return Err(Error::message("messages[0].name", problem));
+    }
     let user = user.ok_or_else(|| {
         Error::message("messages[0]", "is a system message without a user message to stand in")
     })?;

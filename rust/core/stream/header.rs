@@ -328,6 +328,7 @@ impl Cursor {
                 if self.byte == text.len() { Taken::Ended } else { Taken::Within }
             }
             Op::Space if value.is_ascii_whitespace() => Taken::MayEnd,
+            Op::Prefix if value == b' ' => Taken::Ended,
             &Op::Field(field, _)
                 if field.grammar() == FieldGrammar::Word && is_word_byte(value) =>
             {
@@ -376,7 +377,7 @@ impl Cursor {
                 self.clone().go_on(ops, after, next);
                 skipping.go_on(ops, after, next);
             }
-            Some(Op::Space) => {
+            Some(Op::Space | Op::Prefix) => {
                 next.push(self.clone());
                 self.go_on(ops, after, next);
             }
