@@ -7,11 +7,13 @@
 #![allow(dead_code, unreachable_pub, reason = "every test file uses a part of this module")]
 
 pub mod conversation;
+pub mod dialogue;
 pub mod endless;
 pub mod events;
 pub mod model;
 pub mod naive;
 pub mod streams;
+pub mod table;
 pub mod template;
 pub mod text;
 

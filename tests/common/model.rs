@@ -67,6 +67,44 @@ pub fn with_chat_tokens_and_dummy_prefix(model: &[u8]) -> Vec<u8> {
     model
 }
 
+/// The same model, but it puts a space before every text.
+pub fn with_dummy_prefix(model: &[u8]) -> Vec<u8> {
+    let mut model = model.to_vec();
+    put(&mut model, 3, &[0x18, 1, 0x20, 0]);
+    model
+}
+
+/// A file of ranks: every byte, and every beginning of the words, shorter ones first.
+pub fn ranks(words: &[String]) -> Vec<u8> {
+    let mut tokens: Vec<Vec<u8>> = (0..=255u8).map(|byte| vec![byte]).collect();
+    let mut longer: Vec<Vec<u8>> = words
+        .iter()
+        .flat_map(|word| (2..=word.len()).map(|end| word.as_bytes()[..end].to_vec()))
+        .collect();
+    longer.sort_by_key(|token| (token.len(), token.clone()));
+    longer.dedup();
+    tokens.extend(longer);
+    let lines =
+        tokens.iter().enumerate().map(|(rank, token)| format!("{} {rank}\n", base64(token)));
+    lines.collect::<String>().into_bytes()
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits = group
+            .iter()
+            .chain([&0, &0])
+            .take(3)
+            .fold(0, |bits, &byte| bits << 8 | usize::from(byte));
+        let digits = [18, 12, 6, 0].map(|shift| char::from(DIGITS[bits >> shift & 63]));
+        text.extend(&digits[..=group.len()]);
+        text.push_str(&"=="[..3 - group.len()]);
+    }
+    text
+}
+
 fn put_piece(model: &mut Vec<u8>, text: &str, score: f32, kind: u8) {
     let mut piece = Vec::new();
     put(&mut piece, 1, text.as_bytes());

@@ -1,0 +1,353 @@
+//! Every built-in format with every vocabulary that it binds to. The formats come from the crate's own
+//! list and what they can write is found out by trying, so a format that is added is tested by itself.
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use chatcodec::{
+    Call, CallBody, Codec, EncodeOptions, Encoding, Format, Guarantee, Message, Role, Spelling,
+    Vocab, VocabFiles, VocabOptions,
+};
+
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+
+use super::{cases, model, test_data};
+
+/// A format bound to a vocabulary.
+pub struct Entry {
+    /// Both names, for messages.
+    pub name: String,
+    pub format: &'static str,
+    /// The vocabulary's name: entries of one name have the same ids for text.
+    pub vocab: String,
+    pub codec: Codec,
+    /// Whether the vocabulary was made for the format, and is always there.
+    pub made: bool,
+    pub able: Able,
+    /// Texts that the format gives a meaning to: spellings of its control tokens and its literals.
+    pub meant: Vec<String>,
+}
+
+/// Runs `law` on values made for each entry; failures are told together, each with its smallest value.
+pub fn check_each<S: Strategy<Value: Debug>>(
+    entries: impl IntoIterator<Item = &'static Entry>,
+    short: u32,
+    strategy: impl Fn(&'static Entry) -> S,
+    law: impl Fn(&'static Entry, S::Value) -> Result<(), TestCaseError>,
+) {
+    let mut failures = Vec::new();
+    for entry in entries {
+        // Most for the vocabularies that are made for the format.
+        let cases = cases(if entry.made { short } else { short.div_ceil(8) });
+        let config = Config { cases, failure_persistence: None, ..Config::default() };
+        match TestRunner::new(config).run(&strategy(entry), |value| law(entry, value)) {
+            Ok(()) => {}
+            Err(TestError::Fail(reason, value)) => {
+                failures.push(format!("{}: {reason}\nfor {value:?}", entry.name));
+            }
+            Err(TestError::Abort(reason)) => failures.push(format!("{}: {reason}", entry.name)),
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// What a format has a place for.
+#[derive(Debug, Clone, Default)]
+pub struct Able {
+    pub system: bool,
+    pub user_name: bool,
+    pub functions: bool,
+    pub codes: bool,
+    pub results: bool,
+    pub tools: bool,
+    /// Names of the closed sets that the file gives.
+    pub named: Vec<String>,
+    /// Whether a function's name is any text.
+    pub free_names: bool,
+    /// Whether a control token takes the white space beside it.
+    pub strips: bool,
+}
+
+impl Entry {
+    pub fn is_ids(&self) -> bool {
+        self.codec.format().guarantee() == Guarantee::Ids
+    }
+
+    pub fn encode(
+        &self,
+        messages: &[Message],
+        options: &EncodeOptions,
+    ) -> chatcodec::Result<Encoding> {
+        self.codec.encode(messages.to_vec(), None, options)
+    }
+
+    fn new(format: &'static str, vocab: &str, made: bool, codec: Codec) -> Self {
+        let able = Able::of(&codec);
+        let meant = meant(codec.format().text());
+        let name = format!("{format} on {vocab}");
+        Self { name, format, vocab: vocab.to_owned(), codec, made, able, meant }
+    }
+}
+
+impl Able {
+    fn of(codec: &Codec) -> Self {
+        let writes = |messages: &[Message], tools: Option<&str>| {
+            codec.encode(messages.to_vec(), tools, &EncodeOptions::default()).is_ok()
+        };
+        let user = Message::new(Role::User, "x");
+        let after_user = |message| writes(&[user.clone(), message], None);
+        let named = codec.format().text().lines().filter_map(|line| {
+            line.strip_prefix("[named.").and_then(|line| line.strip_suffix(']')).map(str::to_owned)
+        });
+        let plain = codec.encode(vec![user.clone()], None, &EncodeOptions::default());
+        let plain = plain.unwrap_or_else(|e| panic!("{}: {e}", codec.format().name()));
+        let shown = codec.vocab().decode(plain.ids(), Spelling::Spell).expect("ids of its own");
+        let result = Message::new(Role::Tool, "x");
+        Self {
+            system: writes(&[Message::new(Role::System, "x"), user.clone()], None),
+            user_name: writes(&[Message { name: Some("a".into()), ..user.clone() }], None),
+            functions: after_user(calling(function("f", r#"{"a": 1}"#))),
+            codes: after_user(calling(code(None, "x"))),
+            results: after_user(result.clone())
+                || writes(&[user.clone(), calling(function("f", r#"{"a": 1}"#)), result], None),
+            tools: writes(&[user.clone()], Some("[]")),
+            named: named.collect(),
+            free_names: after_user(calling(function("a b", r#"{"a": 1}"#))),
+            strips: shown != plain.text(),
+        }
+    }
+}
+
+pub fn calling(call: Call) -> Message {
+    Message { calls: vec![call], ..Message::new(Role::Assistant, "") }
+}
+
+pub fn function(name: &str, arguments: &str) -> Call {
+    Call { id: None, body: CallBody::Function { name: name.into(), arguments: arguments.into() } }
+}
+
+pub fn code(language: Option<&str>, source: &str) -> Call {
+    let language = language.map(str::to_owned);
+    Call { id: None, body: CallBody::Code { language, source: source.into() } }
+}
+
+/// The table.
+pub fn entries() -> &'static [Entry] {
+    static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+        let mut entries = Vec::new();
+        for name in Format::names() {
+            let format = Format::built_in(name).unwrap_or_else(|e| panic!("{e}"));
+            for (vocab, loaded) in made_for(&control(format.text())) {
+                let codec = Codec::new(&format, &loaded);
+                let codec = codec.unwrap_or_else(|e| panic!("{name} on {vocab}: {e}"));
+                entries.push(Entry::new(name, vocab, true, codec));
+            }
+            for (vocab, loaded) in real() {
+                if let Ok(codec) = Codec::new(&format, loaded) {
+                    entries.push(Entry::new(name, vocab, false, codec));
+                }
+            }
+        }
+        entries
+    });
+    &ENTRIES
+}
+
+/// The vocabularies that hold what all formats need, and every format that binds to them.
+pub fn shared() -> &'static [Entry] {
+    static SHARED: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+        let formats =
+            || Format::names().filter_map(|name| Some((name, Format::built_in(name).ok()?)));
+        let mut all: Vec<String> =
+            formats().flat_map(|(_, format)| control(format.text())).collect();
+        all.sort();
+        all.dedup();
+        let mut entries = Vec::new();
+        for (vocab, loaded) in made_for(&all) {
+            for (name, format) in formats() {
+                let codec = Codec::new(&format, &loaded);
+                let codec = codec.unwrap_or_else(|e| panic!("{name} on {vocab}: {e}"));
+                entries.push(Entry::new(name, vocab, true, codec));
+            }
+        }
+        entries
+    });
+    &SHARED
+}
+
+/// Vocabularies with these control tokens: `SentencePiece` as it is, with a dummy prefix, and of bytes.
+pub fn made_for(control: &[String]) -> Vec<(&'static str, Vocab)> {
+    let embedded = include_bytes!("../../rust/core/vocab/embedded.model");
+    let prefixed = model::with_dummy_prefix(embedded);
+    let ranks = model::ranks(&words());
+    let pattern = r"\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+";
+    let files = |bytes: &[u8], first: usize, known: &[&str], pattern: Option<&str>| {
+        let new = control.iter().map(String::as_str).chain(["[UNUSED_TOKEN_9]", "<|reserved|>"]);
+        let new = new.filter(|spelling| !known.contains(spelling)).map(str::to_owned);
+        let options = VocabOptions {
+            special_tokens: new.zip(i32::try_from(first).expect("few")..).collect(),
+            pattern: pattern.map(str::to_owned),
+            ..VocabOptions::default()
+        };
+        let files = VocabFiles { options, ..VocabFiles::one(bytes) };
+        Vocab::load_files(files).unwrap_or_else(|e| panic!("a vocabulary that is made: {e}"))
+    };
+    let size = Vocab::load(embedded).expect("it is embedded").size();
+    let of_model = ["<s>", "</s>", "<unk>"];
+    let count = ranks.iter().filter(|&&byte| byte == b'\n').count();
+    vec![
+        ("pieces", files(embedded, size, &of_model, None)),
+        ("prefixed pieces", files(&prefixed, size, &of_model, None)),
+        ("bytes", files(&ranks, count, &[], Some(pattern))),
+    ]
+}
+
+/// What the ranks that are made have tokens for: the words of every format, and of the hostile texts.
+fn words() -> Vec<String> {
+    let formats = Format::names().filter_map(|name| Format::built_in(name).ok());
+    let mut words: Vec<String> = formats.flat_map(|format| meant(format.text())).collect();
+    words.extend(["中文", "é", "👩\u{200d}", "\u{2581}", "```", "\"}}", "    "].map(str::to_owned));
+    // Not the spellings whole: those are control.
+    let formats = Format::names().filter_map(|name| Format::built_in(name).ok());
+    let spellings: Vec<String> = formats.flat_map(|format| spellings(format.text())).collect();
+    for word in &mut words {
+        for spelling in &spellings {
+            if let Some(at) = word.find(spelling.as_str()) {
+                word.truncate(at + spelling.len() - 1);
+            }
+        }
+    }
+    words.sort();
+    words.dedup();
+    words
+}
+
+/// The first spelling of every control token that a format file names, but for those that it appends.
+pub fn control(text: &str) -> Vec<String> {
+    let table: toml::Table = toml::from_str(text).expect("a format file");
+    let appended = table.get("append").and_then(toml::Value::as_array);
+    let appended: Vec<&str> =
+        appended.into_iter().flatten().filter_map(toml::Value::as_str).collect();
+    let first = tokens(&table).filter_map(|spellings| spellings.into_iter().next());
+    let mut found: Vec<String> =
+        first.filter(|first| !appended.contains(&first.as_str())).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// Every spelling of every control token that a format file names.
+fn spellings(text: &str) -> Vec<String> {
+    let table: toml::Table = toml::from_str(text).expect("a format file");
+    tokens(&table).flatten().collect()
+}
+
+/// The spellings of each control token that a format file names, those of its variants too.
+fn tokens(table: &toml::Table) -> impl Iterator<Item = Vec<String>> + '_ {
+    let variants = table.get("variant").and_then(toml::Value::as_table);
+    let variants = variants.into_iter().flat_map(|variants| variants.values());
+    let tables = variants.filter_map(toml::Value::as_table).chain([table]);
+    let control = tables.filter_map(|table| table.get("control")?.as_table());
+    control.flat_map(|control| control.values()).map(|spellings| {
+        let one = spellings.as_str().into_iter();
+        let many = spellings.as_array().into_iter().flatten().filter_map(toml::Value::as_str);
+        one.chain(many).map(str::to_owned).collect()
+    })
+}
+
+/// The literals between the braces of a format file's strings, and its control spellings.
+fn meant(text: &str) -> Vec<String> {
+    fn walk(value: &toml::Value, found: &mut Vec<String>) {
+        match value {
+            toml::Value::String(text) => {
+                let parts = text.split(['{', '}']).filter(|part| !part.is_empty());
+                found.extend(parts.map(str::to_owned));
+            }
+            toml::Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
+            toml::Value::Table(table) => {
+                let told = ["source", "vocabulary", "guarantee"];
+                let values = table.iter().filter(|(key, _)| !told.contains(&key.as_str()));
+                values.for_each(|(_, value)| walk(value, found));
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    walk(&toml::Value::Table(toml::from_str(text).expect("a format file")), &mut found);
+    // What turns consist of, in one piece.
+    let joined: Vec<String> = found.windows(2).map(<[String]>::concat).collect();
+    found.extend(joined);
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The real vocabularies of the test data: every folder, and every file of one that is none by itself.
+pub fn real() -> &'static [(String, Vocab)] {
+    static REAL: LazyLock<Vec<(String, Vocab)>> = LazyLock::new(|| {
+        let Some(folder) = test_data().map(|folder| folder.join("vocab")) else {
+            return Vec::new();
+        };
+        let mut folders = Vec::new();
+        for name in names(&folder) {
+            let inner = folder.join(&name);
+            let within = names(&inner).into_iter().filter(|inside| inner.join(inside).is_dir());
+            folders.extend(within.map(|inside| format!("{name}/{inside}")));
+            folders.push(name);
+        }
+        folders.sort();
+        folders.retain(|name| folder.join(name).is_dir());
+        let sets = folders.into_iter().flat_map(|name| sets(&folder, name));
+        sets.filter_map(|(name, files)| {
+            let options = VocabOptions::default();
+            Some((name, Vocab::load_files(VocabFiles { files, options }).ok()?))
+        })
+        .collect()
+    });
+    &REAL
+}
+
+type Files = Vec<(String, Arc<[u8]>)>;
+
+/// What of a folder may be a vocabulary: all of it together, and each vocabulary file that needs no other.
+fn sets(root: &Path, folder: String) -> Vec<(String, Files)> {
+    let path = root.join(&folder);
+    let read = |name: &String| {
+        let bytes = std::fs::read(path.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        (name.clone(), Arc::from(bytes))
+    };
+    let names: Vec<String> = names(&path)
+        .into_iter()
+        .filter(|name| VocabFiles::matters(name) && path.join(name).is_file())
+        .collect();
+    let mut files: Files = names.iter().map(read).collect();
+    if folder == "qwen2.5" {
+        // Its configuration alone: the vocabulary is its forerunner's.
+        for name in ["vocab.json", "merges.txt"] {
+            let bytes = std::fs::read(root.join("qwen2").join(name));
+            files.extend(bytes.ok().map(|bytes| (name.to_owned(), bytes.into())));
+        }
+    }
+    let alone = |(name, bytes): &(String, Arc<[u8]>)| {
+        names.len() > 1
+            && VocabFiles::siblings(name, bytes).is_empty()
+            && (name.starts_with("tokenizer.model.") || VocabFiles::is_gguf(bytes))
+    };
+    let mut sets: Vec<(String, Files)> = files
+        .iter()
+        .filter(|file| alone(file))
+        .map(|file| (format!("{folder}/{}", file.0), vec![file.clone()]))
+        .collect();
+    sets.push((folder, files));
+    sets
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}

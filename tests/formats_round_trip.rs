@@ -1,0 +1,205 @@
+//! P2 and P4 of every built-in format with every vocabulary that it binds to: what is encoded comes back,
+//! and nothing of it is lost.
+
+mod common;
+
+use std::collections::HashMap;
+
+use chatcodec::{
+    Boundary, DummyPrefix, EncodeOptions, Encoding, EventKind, Message, OnMarker, Role, Spelling,
+    TurnReason, collect,
+};
+use common::dialogue::{Dialogue, assistant, dialogue, hostile, options};
+use common::table::{Entry, check_each, entries};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+/// Whether the round trip is promised of this encoding.
+fn is_promised(entry: &Entry, encoding: &Encoding, on_marker: OnMarker) -> bool {
+    entry.is_ids() || on_marker != OnMarker::Report || encoding.collisions().is_empty()
+}
+
+/// What `on_marker` may refuse is refused in formats whose markers are text alone.
+fn encode(
+    entry: &Entry,
+    dialogue: &Dialogue,
+    options: &EncodeOptions,
+) -> Result<Option<Encoding>, TestCaseError> {
+    match dialogue.encode(entry, options) {
+        Ok(encoding) => Ok(Some(encoding)),
+        Err(_) if !entry.is_ids() && options.on_marker != OnMarker::Report => Ok(None),
+        Err(error) => Err(TestCaseError::fail(format!("{error} of a dialogue that was written"))),
+    }
+}
+
+/// The table is what it is meant to be: each format has vocabularies that are always there.
+#[test]
+fn every_format_is_in_the_table() {
+    for name in chatcodec::Format::names() {
+        let of_format = || entries().iter().filter(|entry| entry.format == name);
+        assert!(of_format().filter(|entry| entry.made).count() >= 3, "{name}");
+        let has_real = of_format().any(|entry| !entry.made);
+        assert!(has_real || common::test_data().is_none(), "{name} binds to no real vocabulary");
+    }
+    let able = |has: fn(&Entry) -> bool| entries().iter().any(has);
+    assert!(able(|e| e.able.functions) && able(|e| e.able.codes) && able(|e| e.able.results));
+    assert!(able(|e| e.able.tools) && able(|e| e.able.user_name) && able(|e| e.able.system));
+}
+
+#[test]
+fn decode_reverses_encode() {
+    let inputs = |entry| (dialogue(entry), options());
+    check_each(entries(), 200, inputs, |entry, (dialogue, options)| {
+        let Some(encoding) = encode(entry, &dialogue, &options)? else { return Ok(()) };
+        if is_promised(entry, &encoding, options.on_marker) {
+            prop_assert_eq!(entry.codec.decode(encoding.ids()), dialogue.canonical(entry));
+        }
+        Ok(())
+    });
+}
+
+/// An open turn is one too; one with nothing in it is a generation prompt. However the stream of it is
+/// ended, its message is the same.
+#[test]
+fn decode_reverses_encode_of_an_open_turn() {
+    let inputs = |entry| (dialogue(entry), assistant(entry), options());
+    check_each(entries(), 100, inputs, |entry, (dialogue, last, options)| {
+        let options =
+            EncodeOptions { continue_final: true, add_generation_prompt: None, ..options };
+        let dialogue = if dialogue.ends_with_assistant() { dialogue } else { dialogue.with(last) };
+        let Ok(encoding) = dialogue.encode(entry, &options) else { return Ok(()) };
+        if !is_promised(entry, &encoding, options.on_marker) {
+            return Ok(());
+        }
+        let mut expected = dialogue.canonical(entry);
+        expected.pop_if(|last| *last == Message::new(Role::Assistant, ""));
+        prop_assert_eq!(&entry.codec.decode(encoding.ids()), &expected);
+        let mut stream = entry.codec.read_stream();
+        let mut events = Vec::new();
+        stream.push_all(encoding.ids(), &mut events);
+        stream.finish(TurnReason::Length, &mut events);
+        let mut told = collect(&events);
+        told.pop_if(|last| *last == Message::new(Role::Assistant, ""));
+        let texts = |messages: &[Message]| {
+            messages.iter().map(|m| (m.role, m.content.clone(), m.calls.len())).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(texts(&told), texts(&expected));
+        if expected.last().is_some_and(|last| last.role == Role::Assistant) {
+            let end = events.iter().rev().find_map(|event| match event.kind {
+                EventKind::TurnEnd { reason, .. } => Some(reason),
+                _ => None,
+            });
+            prop_assert_eq!(end, Some(TurnReason::Length));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn canonical_is_idempotent() {
+    check_each(entries(), 80, dialogue, |entry, dialogue| {
+        let canonical = Dialogue { messages: dialogue.canonical(entry), tools: None };
+        prop_assert_eq!(&canonical.canonical(entry), &canonical.messages);
+        Ok(())
+    });
+}
+
+/// The same ids only where the canonical forms are the same: short texts of few letters and of what the
+/// format itself writes, so that conversations do come to have the same ids.
+#[test]
+fn the_same_ids_mean_the_same_conversation() {
+    for entry in entries().iter().filter(|entry| entry.made) {
+        let mut seen: HashMap<Vec<i32>, (Vec<Message>, Dialogue)> = HashMap::new();
+        let mut texts: Vec<&str> = vec!["", " ", "\u{2581}", "\n", "\n\n", "a", "a "];
+        let stride = entry.meant.len().div_ceil(6);
+        texts.extend(entry.meant.iter().step_by(stride).map(String::as_str));
+        let turn = |role| texts.iter().map(move |text| Message::new(role, *text));
+        let firsts: Vec<Message> = turn(Role::System).chain(turn(Role::User)).collect();
+        let seconds: Vec<Message> =
+            turn(Role::User).chain(turn(Role::Assistant)).chain(turn(Role::Tool)).collect();
+        let pairs =
+            firsts.iter().flat_map(|a| seconds.iter().map(move |b| vec![a.clone(), b.clone()]));
+        let alone = firsts.iter().map(|message| vec![message.clone()]);
+        for messages in pairs.chain(alone) {
+            let dialogue = Dialogue { messages, tools: None };
+            let options = EncodeOptions { on_marker: OnMarker::Error, ..EncodeOptions::default() };
+            let Ok(encoding) = dialogue.encode(entry, &options) else { continue };
+            let canonical = dialogue.canonical(entry);
+            let known = seen.insert(encoding.ids().to_vec(), (canonical.clone(), dialogue.clone()));
+            if let Some((known, other)) = known {
+                assert_eq!(known, canonical, "{}: {dialogue:?} and {other:?}", entry.name);
+            }
+        }
+        assert!(seen.len() > 50, "{}: {} conversations", entry.name, seen.len());
+    }
+}
+
+/// Text as it comes back: the mark that stands for a space is one.
+fn plain(entry: &Entry, text: &str) -> String {
+    let marks = entry.codec.vocab().kind() == "sentencepiece";
+    if marks { text.replace('\u{2581}', " ") } else { text.to_owned() }
+}
+
+/// Offsets tile the text, each id's stretch is its bytes, and the whole decodes to the text.
+#[test]
+fn the_ids_are_the_text() {
+    let entries = entries().iter().filter(|entry| !entry.able.strips);
+    let inputs = |entry| (dialogue(entry), options());
+    check_each(entries, 80, inputs, |entry, (dialogue, options)| {
+        let vocab = entry.codec.vocab();
+        let Some(encoding) = encode(entry, &dialogue, &options)? else { return Ok(()) };
+        let text = encoding.text();
+        let (ids, is_control) = (encoding.ids(), encoding.is_control());
+        let mut at = 0;
+        for (nth, (&id, (start, end))) in ids.iter().zip(encoding.offsets()).enumerate() {
+            prop_assert_eq!(start, at, "id {} does not begin where the one before ends", nth);
+            prop_assert!(start <= end && end <= text.len());
+            at = end;
+            let begins = nth == 0 || is_control[nth - 1] == 1;
+            let bytes = vocab.token_bytes(id).expect("an id of the vocabulary");
+            let bytes = match bytes.strip_prefix(b" ") {
+                Some(rest) if begins && vocab.dummy_prefix() != DummyPrefix::Never => rest,
+                _ => bytes,
+            };
+            // A mark that is spread over three ids is not a space in any of them.
+            if let Some(covered) = text.get(start..end) {
+                let is_same = covered.as_bytes() == bytes;
+                prop_assert!(is_same || plain(entry, covered).as_bytes() == bytes, "id {nth}");
+            }
+        }
+        prop_assert_eq!(at, text.len(), "the end of the text is in no id");
+        let decoded = vocab.decode(ids, Spelling::Spell).expect("ids of the vocabulary");
+        prop_assert_eq!(decoded, plain(entry, text));
+        Ok(())
+    });
+}
+
+/// The bytes of a slot's ids hold the caller's text, normalised and trimmed, whole.
+#[test]
+fn the_ids_of_a_slot_are_its_text() {
+    let inputs = |entry| (hostile(entry), any::<bool>());
+    check_each(entries(), 80, inputs, |entry, (text, isolated)| {
+        let vocab = entry.codec.vocab();
+        let boundary = if isolated { Boundary::Isolated } else { Boundary::Reference };
+        let options = EncodeOptions { boundary, ..EncodeOptions::default() };
+        let messages = [Message::new(Role::User, text.clone())];
+        let Ok(encoding) = entry.encode(&messages, &options) else {
+            // What writes nothing is refused.
+            prop_assert!(text.trim().is_empty());
+            return Ok(());
+        };
+        let sources = encoding.sources();
+        let is_slot = |nth: &usize| sources[*nth].to_string() == "messages[0].content";
+        let slot: Vec<i32> =
+            (0..sources.len()).filter(is_slot).map(|nth| encoding.ids()[nth]).collect();
+        let decoded = vocab.decode(&slot, Spelling::Spell).expect("ids of the vocabulary");
+        let canonical = entry.codec.canonical(messages.to_vec(), None);
+        let content = &canonical.last().expect("a message").content;
+        prop_assert!(
+            // `decode` takes a leading space for the dummy prefix where there is one.
+            decoded.contains(content) || format!(" {decoded}").contains(content),
+            "{decoded:?} is not {content:?}"
+        );
+        Ok(())
+    });
+}

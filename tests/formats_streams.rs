@@ -1,0 +1,260 @@
+//! P5 and P6 of every built-in format with every vocabulary that it binds to: any ids give events, in any
+//! split the same; a completion is the assistant's message; and no format's ids are another's by mistake.
+
+mod common;
+
+use chatcodec::{
+    Boundary, EncodeOptions, Event, EventKind, Message, NoticeKind, OnMarker, TokenId, TurnReason,
+    collect,
+};
+use common::dialogue::{assistant, dialogue, hostile, options, unnumbered};
+use common::events::{Start, check_ranges, read, read_by_id};
+use common::table::{Entry, check_each, entries, shared};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use proptest::test_runner::TestCaseError;
+
+/// Ids as a model might write them, and as it should not: control and text in any order, what the format
+/// means something by, bytes, and now and then an id that is none.
+fn ids(entry: &'static Entry) -> impl Strategy<Value = Vec<TokenId>> {
+    let vocab = entry.codec.vocab();
+    let size = i32::try_from(vocab.size()).expect("few ids");
+    let own = common::table::control(entry.codec.format().text());
+    let own: Vec<TokenId> =
+        own.iter().filter_map(|own| vocab.control().get(own)).copied().collect();
+    let control: Vec<TokenId> = vocab.control().values().copied().chain(own.clone()).collect();
+    let edges = vec![i32::MIN, -1, size - 1, size, i32::MAX];
+    let encode = |text: String| vocab.try_encode(&text).unwrap_or_default();
+    let piece = prop_oneof![
+        6 => select(if own.is_empty() { control.clone() } else { own }).prop_map(|id| vec![id]),
+        2 => select(control).prop_map(|id| vec![id]),
+        6 => select(&entry.meant[..]).prop_map(encode),
+        3 => hostile(entry).prop_map(encode),
+        1 => (0..size).prop_map(|id| vec![id]),
+        1 => (0..300i32).prop_map(|id| vec![id]),
+        1 => select(edges).prop_map(|id| vec![id]),
+    ];
+    vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+/// The ids of a conversation, with some taken out, doubled or put elsewhere.
+fn shuffled(entry: &'static Entry) -> impl Strategy<Value = Vec<TokenId>> {
+    let edits = vec((any::<[Index; 3]>(), 0..3), 0..4);
+    (dialogue(entry), options(), edits).prop_map(|(dialogue, options, edits)| {
+        let encoding = dialogue.encode(entry, &options);
+        let mut ids = encoding.map_or_else(|_| Vec::new(), |encoding| encoding.ids().to_vec());
+        for ([from, length, to], kind) in edits {
+            let from = from.index(ids.len() + 1);
+            let end = (from + length.index(8)).min(ids.len());
+            let taken = ids[from..end].to_vec();
+            if kind != 0 {
+                ids.drain(from..end);
+            }
+            if kind != 1 {
+                let to = to.index(ids.len() + 1);
+                ids.splice(to..to, taken);
+            }
+        }
+        ids
+    })
+}
+
+fn check_splits(
+    entry: &Entry,
+    start: Start<'_>,
+    ids: &[TokenId],
+    cuts: impl IntoIterator<Item = usize>,
+) -> Result<Vec<Event>, TestCaseError> {
+    let stream = start.stream(&entry.codec);
+    let whole = read(stream.clone(), &[ids], TurnReason::Stop);
+    check_ranges(&whole, ids.len())?;
+    prop_assert_eq!(&read_by_id(stream.clone(), ids, TurnReason::Stop), &whole, "id by id");
+    for cut in cuts {
+        let (head, tail) = ids.split_at(cut.min(ids.len()));
+        let split = read(stream.clone(), &[head, tail], TurnReason::Stop);
+        prop_assert_eq!(&split, &whole, "cut at {}", cut);
+    }
+    Ok(whole)
+}
+
+/// Turns and actions are told one after another, and what has begun ends.
+fn check_order(events: &[Event]) -> Result<(), TestCaseError> {
+    let mut action = None;
+    let mut open = false;
+    for event in events {
+        match &event.kind {
+            EventKind::TurnStart { .. } => {
+                prop_assert!(!open, "a turn begins in a turn: {events:?}");
+                prop_assert_eq!(action, None, "a turn begins in an action: {:?}", events);
+                open = true;
+            }
+            EventKind::TurnEnd { .. } => {
+                prop_assert_eq!(action, None, "a turn ends in an action: {:?}", events);
+                open = false;
+            }
+            EventKind::ActionStart { index, .. } => {
+                prop_assert_eq!(action, None, "an action begins in an action: {:?}", events);
+                action = Some(*index);
+            }
+            EventKind::ActionDelta { index, text } => {
+                prop_assert_eq!(action, Some(*index), "{:?}", events);
+                prop_assert!(!text.is_empty(), "{:?}", events);
+            }
+            EventKind::ActionEnd { index, .. } => {
+                prop_assert_eq!(action.take(), Some(*index), "{:?}", events);
+            }
+            EventKind::Text(text) | EventKind::Reasoning(text) => {
+                prop_assert_eq!(action, None, "text in an action: {:?}", events);
+                prop_assert!(!text.is_empty(), "{:?}", events);
+            }
+            EventKind::Notice { .. } => {}
+        }
+    }
+    prop_assert_eq!(action, None, "an action is never ended: {:?}", events);
+    prop_assert!(!open, "a turn is never ended: {:?}", events);
+    Ok(())
+}
+
+#[test]
+fn any_ids_in_any_split() {
+    let inputs =
+        |entry| (prop_oneof![ids(entry), shuffled(entry)], any::<[Index; 4]>(), any::<Index>());
+    check_each(entries(), 150, inputs, |entry, (ids, cuts, end)| {
+        let cuts = cuts.map(|cut| cut.index(ids.len() + 1));
+        for start in [Start::Conversation, Start::Completion] {
+            let events = check_splits(entry, start, &ids, cuts)?;
+            if matches!(start, Start::Conversation) {
+                check_order(&events)?;
+            }
+        }
+        // Cut off anywhere, and read on from anywhere.
+        let (head, tail) = ids.split_at(end.index(ids.len() + 1));
+        check_order(&check_splits(entry, Start::Conversation, head, [])?)?;
+        check_splits(entry, Start::Prompt(head), tail, cuts)?;
+        entry.codec.decode(&ids);
+        let parsed = entry.codec.parse(tail, Some(head));
+        prop_assert!(parsed.rest <= tail.len());
+        Ok(())
+    });
+}
+
+/// A conversation is read without a notice, in every split; cut off after any id it has begun as it does.
+#[test]
+fn every_split_of_a_conversation() {
+    let inputs = |entry| (dialogue(entry), options());
+    check_each(entries(), 16, inputs, |entry, (dialogue, options)| {
+        let Ok(encoding) = dialogue.encode(entry, &options) else { return Ok(()) };
+        let ids = encoding.ids();
+        let events = check_splits(entry, Start::Conversation, ids, 0..=ids.len())?;
+        check_order(&events)?;
+        let odd = events.iter().find(|event| is_odd(event));
+        let is_promised = entry.is_ids()
+            || options.on_marker != OnMarker::Report
+            || encoding.collisions().is_empty();
+        prop_assert!(odd.is_none() || !is_promised, "{odd:?} in {events:?}");
+        for end in 0..ids.len() {
+            let events = read(entry.codec.read_stream(), &[&ids[..end]], TurnReason::Length);
+            check_ranges(&events, end)?;
+            check_order(&events)?;
+        }
+        Ok(())
+    });
+}
+
+/// In what was encoded nothing is odd; what begins a conversation or ends its last line may be left
+/// at the end.
+fn is_odd(event: &Event) -> bool {
+    match &event.kind {
+        EventKind::Notice { kind: NoticeKind::Trailing, text } => !text.trim().is_empty(),
+        EventKind::Notice { .. } => true,
+        _ => false,
+    }
+}
+
+/// What follows the prompt is read as the assistant's message, up to an id that stops the model.
+#[test]
+fn a_completion_is_the_last_message() {
+    let inputs = |entry| (dialogue(entry), assistant(entry), any::<Index>());
+    check_each(entries(), 120, inputs, |entry, (before, last, stop)| {
+        let marker = if entry.is_ids() { OnMarker::Report } else { OnMarker::Error };
+        let options = |add_generation_prompt| EncodeOptions {
+            add_generation_prompt: Some(add_generation_prompt),
+            boundary: Boundary::Isolated,
+            on_marker: marker,
+            continue_final: false,
+        };
+        let Ok(prompt) = before.encode(entry, &options(true)) else { return Ok(()) };
+        let whole = before.with(last);
+        let Ok(encoding) = whole.encode(entry, &options(false)) else { return Ok(()) };
+        let prompt = prompt.ids();
+        let completion = encoding.ids().strip_prefix(prompt);
+        // Where the assistant's turn is not the next, as after its own.
+        let Some(completion) = completion else {
+            prop_assert!(before.ends_with_assistant() || before.messages.is_empty(), "{whole:?}");
+            return Ok(());
+        };
+        let expected = whole.canonical(entry).pop().expect("a message");
+        let stops = entry.codec.stop_ids();
+        prop_assert!(!stops.is_empty());
+        let masked = encoding.assistant_mask();
+        let end = completion.iter().zip(&masked[prompt.len()..]).rposition(|(_, &is)| is == 1);
+        let mut completion = completion[..end.map_or(0, |end| end + 1)].to_vec();
+        if !completion.last().is_some_and(|last| stops.contains(last)) {
+            completion.push(stops[stop.index(stops.len())]);
+        }
+        for start in [Start::Prompt(prompt), Start::Completion] {
+            let given = match start {
+                Start::Prompt(prompt) => Some(prompt),
+                _ => None,
+            };
+            let events = check_splits(entry, start, &completion, [completion.len() / 2])?;
+            let told = collect(&events);
+            let parsed = entry.codec.parse(&completion, given);
+            prop_assert_eq!(unnumbered(&parsed.message), unnumbered(&expected), "{:?}", events);
+            prop_assert!(told.len() <= 1, "{:?}", events);
+            prop_assert!(
+                [TurnReason::Stop, TurnReason::Action].contains(&parsed.finish),
+                "{:?}",
+                parsed
+            );
+            prop_assert_eq!(parsed.rest, completion.len(), "{:?}", events);
+            let mut stream = given
+                .map_or_else(|| entry.codec.stream(None), |prompt| entry.codec.stream(Some(prompt)))
+                .keeping();
+            let mut events = Vec::new();
+            stream.push_all(&completion, &mut events);
+            stream.finish(TurnReason::Stop, &mut events);
+            prop_assert_eq!(unnumbered(&stream.message()), unnumbered(&expected));
+        }
+        Ok(())
+    });
+}
+
+/// What one format writes, another's reader tells the same, or says that something is odd.
+#[test]
+fn no_format_is_read_as_another() {
+    let family = |entry: &Entry| entry.format.split(':').next().map(str::to_owned);
+    let options = EncodeOptions::default();
+    let of_ids = || shared().iter().filter(|entry| entry.is_ids());
+    check_each(of_ids(), 60, dialogue, |entry, dialogue| {
+        let others = of_ids().filter(|other| other.vocab == entry.vocab);
+        let others = others.filter(|other| family(other) != family(entry));
+        let Ok(encoding) = dialogue.encode(entry, &options) else { return Ok(()) };
+        let mine = entry.codec.decode(encoding.ids());
+        for other in others {
+            let events = read(other.codec.read_stream(), &[encoding.ids()], TurnReason::Stop);
+            let is_odd = events.iter().any(|event| matches!(event.kind, EventKind::Notice { .. }));
+            let theirs = other.codec.decode(encoding.ids());
+            let bare = |messages: &[Message]| -> Vec<Message> {
+                messages.iter().map(unnumbered).map(|m| Message { call_id: None, ..m }).collect()
+            };
+            prop_assert!(
+                is_odd || bare(&theirs) == bare(&mine),
+                "{} reads {mine:?} as {theirs:?}",
+                other.name
+            );
+        }
+        Ok(())
+    });
+}
