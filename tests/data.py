@@ -37,6 +37,21 @@ MODELS = {
 }
 """The real SentencePiece vocabularies."""
 
+FILES = {
+    **MODELS,
+    "deepseek-llm": "vocab/deepseek-llm/deepseek-llm.gguf",
+    "deepseek-v3": "vocab/deepseek-v3/deepseek.tiktoken",
+    "llama3": "vocab/llama3/tokenizer.model",
+    "mixtral-8x22b": "vocab/mixtral-8x22b/tokenizer.model.v3",
+    "mixtral-8x22b-v2": "vocab/mixtral-8x22b/tokenizer.model.v2",
+    "phi3": "vocab/phi3/phi-3/tokenizer.json",
+    "phi3-medium": "vocab/phi3/phi-3-medium/tokenizer.json",
+    "phi3-mini": "vocab/phi3/phi-3-mini/tokenizer.json",
+    "phi3-vision": "vocab/phi3/phi-3-vision/tokenizer.json",
+    "qwen2": "vocab/qwen2/tokenizer.json",
+}
+"""The real vocabularies that formats are tested on."""
+
 INTERNLM2 = ("embedded", "internlm2", "prefixed")
 """The codecs of the format `internlm2`; the last has a vocabulary that puts a space before text."""
 
@@ -71,6 +86,18 @@ def load_vocab(name: str) -> Vocab:
         file.write(model_bytes(name))
         file.flush()
         return Vocab.load(file.name)
+
+
+@functools.cache
+def load_file(name: str) -> Vocab:
+    """A vocabulary of `FILES`, or the embedded one."""
+    return Vocab.embedded() if name == "embedded" else Vocab.load(find(FILES[name]))
+
+
+@functools.cache
+def load_format(format_: str, vocab: str) -> Codec:
+    """A codec of a built-in format and a vocabulary of `FILES`."""
+    return Codec(format_, load_file(vocab))
 
 
 @functools.cache

@@ -1,0 +1,244 @@
+"""The text and the ids that the reference of a format gives a conversation.
+
+Published templates are rendered by jinja2; ids come from sentencepiece, tiktoken, tokenizers and
+mistral-common, on the files of the vocabularies. Nothing of this project takes part.
+`scripts/make_golden.py` uses this module too.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import os
+import re
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import jinja2
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Message = dict[str, Any]
+Encode: TypeAlias = "Callable[[str], list[int]]"
+Part: TypeAlias = "str | list[str | int]"
+"""Text; or in a list a control token's spelling, ids as they are, or nothing: a cut."""
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = Path(os.environ.get("CHATCODEC_TEST_DATA", ROOT.parent / "shared"))
+
+FILES = {
+    "embedded": ROOT / "rust/core/vocab/embedded.model",
+    "chatglm3": SHARED / "vocab/chatglm3/tokenizer.model",
+    "deepseek-v3": SHARED / "vocab/deepseek-v3/deepseek.tiktoken",
+    "internlm2": SHARED / "vocab/internlm2/tokenizer.model",
+    "llama2": SHARED / "vocab/llama2/tokenizer.model",
+    "llama3": SHARED / "vocab/llama3/tokenizer.model",
+    "mixtral-8x22b": SHARED / "vocab/mixtral-8x22b/tokenizer.model.v3",
+    "mixtral-8x22b-v2": SHARED / "vocab/mixtral-8x22b/tokenizer.model.v2",
+    "mixtral-8x7b": SHARED / "vocab/mixtral-8x7b/tokenizer.model.v1",
+    "phi3": SHARED / "vocab/phi3/phi-3/tokenizer.json",
+    "phi3-medium": SHARED / "vocab/phi3/phi-3-medium/tokenizer.json",
+    "phi3-mini": SHARED / "vocab/phi3/phi-3-mini/tokenizer.json",
+    "phi3-vision": SHARED / "vocab/phi3/phi-3-vision/tokenizer.json",
+    "qwen2": SHARED / "vocab/qwen2/tokenizer.json",
+    "yi": SHARED / "vocab/yi/tokenizer.model",
+}
+"""The vocabularies."""
+
+CHAT_TOKENS = {
+    "<|plugin|>": 92538,
+    "<|interpreter|>": 92539,
+    "<|action_end|>": 92540,
+    "<|action_start|>": 92541,
+    "<|im_end|>": 92542,
+    "<|im_start|>": 92543,
+}
+"""InternLM2's; its file spells them `[UNUSED_TOKEN_141]` to `[UNUSED_TOKEN_146]`, in this order."""
+
+CL100K = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""How Llama-3 parts text before merging."""
+
+DEEPSEEK = (
+    r"\p{N}{1,3}",
+    r"[一-龥\u3040-ゟ゠-ヿ]+",
+    (
+        r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
+        r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+)
+"""How DeepSeek-V3 does, one pattern after the other."""
+
+
+class Reference:
+    """One vocabulary, as the library that its model comes with reads it."""
+
+    def __init__(self, name: str) -> None:
+        """Read the file of the vocabulary `name`."""
+        self.name = name
+        path = FILES[name]
+        self.control: dict[str, int] = {}
+        """Control tokens by their spelling."""
+        specials = path.parent / "specials.json"
+        if specials.exists():
+            self.control |= json.loads(specials.read_text("utf-8"))["special_tokens"]
+        if name == "embedded":
+            self.control |= CHAT_TOKENS
+        if path.suffix == ".json":
+            self.run: Encode = self._tokenizers(path)
+        elif name == "llama3":
+            self.run = _tiktoken(path, CL100K, self.control)
+        elif name == "deepseek-v3":
+            self.run = _in_parts(_tiktoken(path, r"(?s:.)+", self.control))
+        else:
+            self.run = self._sentencepiece(path)
+
+    def _sentencepiece(self, path: Path) -> Encode:
+        import sentencepiece  # noqa: PLC0415
+
+        model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        pieces = {model.id_to_piece(id_): id_ for id_ in range(model.get_piece_size())}
+        known = {"<s>", "</s>", "<|im_start|>", "<|im_end|>"} if self.name == "yi" else ()
+        for spelling, id_ in pieces.items():
+            if model.is_control(id_) or spelling in known:
+                self.control.setdefault(spelling, id_)
+        return model.encode  # type: ignore[no-any-return]
+
+    def _tokenizers(self, path: Path) -> Encode:
+        import tokenizers  # noqa: PLC0415
+
+        tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        for id_, token in tokenizer.get_added_tokens_decoder().items():
+            self.control[token.content] = id_
+        return lambda text: tokenizer.encode(text, add_special_tokens=False).ids
+
+    def text(self, run: str) -> list[int]:
+        """Give the ids of a run; a spelling that the reference would take as control is refused."""
+        ids = list(self.run(run))
+        if leaked := set(ids) & set(self.control.values()):
+            raise ValueError(f"{self.name}: text became control {leaked}: {run!r}")
+        return ids
+
+    def ids(self, parts: Iterable[Part]) -> list[int]:
+        """Give the ids of parts: text is joined up to the next part that is none."""
+        if self.name.startswith("phi3"):
+            # Control tokens take white space beside them: the text is encoded as a whole.
+            flat = (item for part in parts for item in ([part] if isinstance(part, str) else part))
+            return self.run("".join(map(str, flat)))
+        ids: list[int] = []
+        run = ""
+        for part in [*parts, []]:
+            if isinstance(part, str):
+                run += part
+                continue
+            if run:
+                ids += self.text(run)
+                run = ""
+            ids += [item if isinstance(item, int) else self.control[item] for item in part]
+        return ids
+
+    def parts(self, text: str) -> list[Part]:
+        """Part a template's text at every spelling of a control token."""
+        spellings = sorted(self.control, key=len, reverse=True)
+        pieces = re.split(f"({'|'.join(map(re.escape, spellings))})", text)
+        return [[piece] if at % 2 else piece for at, piece in enumerate(pieces) if piece]
+
+
+def _tiktoken(path: Path, pattern: str, special: Iterable[str]) -> Encode:
+    import tiktoken  # noqa: PLC0415
+
+    lines = (line.split() for line in path.read_bytes().splitlines() if line)
+    ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
+    for spelling in special:
+        ranks.pop(spelling.encode(), None)
+    encoding = tiktoken.Encoding(
+        path.parent.name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={}
+    )
+    return encoding.encode_ordinary
+
+
+def _in_parts(encode: Encode) -> Encode:
+    import regex  # noqa: PLC0415
+
+    def parts(text: str, pattern: str) -> Iterator[str]:
+        done = 0
+        for match in regex.finditer(pattern, text):
+            yield text[done : match.start()]
+            yield match[0]
+            done = match.end()
+        yield text[done:]
+
+    def encode_parts(text: str) -> list[int]:
+        found = [text]
+        for pattern in DEEPSEEK:
+            found = [part for piece in found for part in parts(piece, pattern) if part]
+        return [id_ for part in found for id_ in encode(part)]
+
+    return encode_parts
+
+
+@functools.cache
+def reference(name: str) -> Reference | None:
+    """Give a vocabulary, or nothing where its file is absent."""
+    return Reference(name) if FILES[name].exists() else None
+
+
+# Published templates.
+
+
+def refuse(problem: str) -> str:
+    """Raise, as templates do."""
+    raise ValueError(problem)
+
+
+@functools.cache
+def template(source: str) -> jinja2.Template:
+    """Compile a template as its readers do."""
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
+    environment.globals["raise_exception"] = refuse
+    return environment.from_string(source)
+
+
+# The encoder of ChatGLM3's model.
+
+
+def chatglm3(messages: Iterable[tuple[str, str, str]], *, prompt: bool) -> list[int]:
+    """Role, metadata and content of each message, the latter two encoded apart."""
+    known = reference("chatglm3")
+    assert known is not None
+    ids = [known.control["[gMASK]"], known.control["sop"]]
+    for role, metadata, content in messages:
+        ids.append(known.control[f"<|{role}|>"])
+        ids += known.text(metadata + "\n")
+        ids += known.text(content)
+    return [*ids, known.control["<|assistant|>"]] if prompt else ids
+
+
+# Mistral's own package.
+
+
+@functools.cache
+def mistral_tokenizer(name: str, *, trained: bool) -> Any:  # noqa: ANN401
+    """Read a vocabulary's file; `trained` requests end with an answer."""
+    from mistral_common.protocol.instruct.validator import ValidationMode  # noqa: PLC0415
+    from mistral_common.tokens.tokenizers.mistral import MistralTokenizer  # noqa: PLC0415
+
+    mode = ValidationMode.finetuning if trained else ValidationMode.test
+    return MistralTokenizer.from_file(str(FILES[name]), mode=mode)
+
+
+def mistral(name: str, messages: list[Message], tools: list[Message] | None = None) -> list[int]:
+    """Encode a request; raises what the package raises where it refuses one."""
+    from mistral_common.protocol.instruct.request import ChatCompletionRequest  # noqa: PLC0415
+
+    trained = bool(messages) and messages[-1]["role"] == "assistant"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tokenizer = mistral_tokenizer(name, trained=trained)
+        request = ChatCompletionRequest(messages=messages, tools=tools or None)  # type: ignore[arg-type]
+        return list(tokenizer.encode_chat_completion(request).tokens)
