@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from naive import Value
 
-ROWS = ["<|im_start|>", "<|im_end|>", "<think>", "ü"]
+ROWS = ["<|im_start|>", "<|im_end|>", "<think>", "Übung"]
 FIRST_ADDED = 258
 ADDED = {spelling: FIRST_ADDED + at for at, spelling in enumerate(ROWS)}
 CONFIG = {
@@ -33,7 +33,7 @@ CONFIG = {
         for spelling, id_ in ADDED.items()
     },
 }
-TEXT = "hello <|im_start|>system\nfür alle<|im_end|> <think>"
+TEXT = "hello <|im_start|>system\nÜbung<|im_end|> <think>"
 
 
 def letters() -> list[str]:
@@ -121,7 +121,7 @@ def test_half_a_vocabulary_is_read_with_its_other_half(halves: Path) -> None:
     vocab = Vocab.load(halves)
     assert (vocab.size, vocab.lossless, vocab.dummy_prefix) == (262, True, "never")
     assert vocab.control == ADDED
-    assert vocab.encode("hello").tolist() == [256, 257, ord("o") - 33]
+    assert vocab.encode("hello").tolist() == [256, 257, ord("o")]
     for file in ("vocab.json", "merges.txt"):
         assert facts(Vocab.load(halves / file)) == facts(vocab)
     for missing, beside in (("vocab.json", "merges.txt"), ("merges.txt", "vocab.json")):
@@ -249,6 +249,9 @@ def test_special_tokens_are_control(halves: Path) -> None:
     assert vocab.control == {"<|im_start|>": 300, "<|im_end|>": 258}
     assert (vocab.size, vocab.unused) == (301, 41)
     assert vocab.encode(TEXT) == plain.encode(TEXT)
+    # Two spellings of one id are aliases; and what the caller says goes before what is known.
+    aliases = {"<h1>": 258, "<b>": 258}
+    assert Vocab.load(halves, special_tokens=aliases).control == aliases
     codec = Codec("chatml", vocab)
     assert codec.stop_ids[:1] == [258]
     assert facts(again(vocab)) == facts(vocab)
@@ -263,13 +266,13 @@ OPTIONS: list[tuple[dict[str, Any], str, str]] = [
     ({"special_tokens": {"<a>": "5"}}, "special_tokens", "`<a>` is 5, expected an id"),
     ({"special_tokens": {"<a>": -1}}, "special_tokens", "`<a>` has id -1, expected one from 0"),
     ({"special_tokens": {"": 300}}, "special_tokens", "id 300 is spelled ``"),
-    ({"special_tokens": {"<a>": 300, "<b>": 300}}, "", "300"),
     (
         {"special_tokens": {"<a>": 2**31 - 1}},
         "pieces",
         "`<a>` has id 2147483647, expected one below",
     ),
     ({"text_tokens": ["nothing of it"]}, "text_tokens", "is no added token"),
+    ({"text_tokens": ["<a>"], "special_tokens": {"<a>": 300}}, "text_tokens", "too"),
     ({"pattern": "\ud800"}, "pattern", "half of a surrogate pair"),
     ({"pattern": "("}, "", ""),
 ]
@@ -279,10 +282,6 @@ OPTIONS: list[tuple[dict[str, Any], str, str]] = [
 def test_what_cannot_be_is_refused(
     halves: Path, options: dict[str, Any], component: str, words: str
 ) -> None:
-    if options == {"special_tokens": {"<a>": 300, "<b>": 300}}:
-        # Two spellings of one id are aliases.
-        assert Vocab.load(halves, **options).control["<b>"] == 300
-        return
     with pytest.raises(VocabError) as caught:
         Vocab.load(halves, **options)
     assert words in str(caught.value)
@@ -329,20 +328,20 @@ def test_a_pickle_holds_all_files(halves: Path) -> None:
 
 
 def test_anything_that_was_changed_in_a_pickle_is_refused(halves: Path) -> None:
-    vocab = Codec("chatml", Vocab.load(halves, text_tokens=["ü"])).vocab
+    vocab = Codec("chatml", Vocab.load(halves, text_tokens=["Übung"])).vocab
     reduced: Any = vocab.__reduce__()
     restore, (files, digest, options, aliases) = reduced
     assert facts(restore(files, digest, options, aliases)) == facts(vocab)
-    assert options == (["ü"], [], None)
+    assert options == (["Übung"], [], None)
     changed = [
         (files[:-1], options, aliases),
         ([*files[1:], files[0]], options, aliases),
         ([("x", files[0][1]), *files[1:]], options, aliases),
         ([*files[:-1], (files[-1][0], files[-1][1] + b" ")], options, aliases),
         (None, options, aliases),
-        (files, (["ü", "<think>"], [], None), aliases),
-        (files, ([], [("ü", 261)], None), aliases),
-        (files, (["ü"], [], "x"), aliases),
+        (files, (["Übung", "<think>"], [], None), aliases),
+        (files, ([], [("Übung", 261)], None), aliases),
+        (files, (["Übung"], [], "x"), aliases),
         (files, options, aliases[:-1]),
     ]
     for files_, options_, aliases_ in changed:
