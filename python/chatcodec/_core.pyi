@@ -158,8 +158,8 @@ class Codec:
     """
     def __new__(cls, /, format: "str | Format", vocab: "str | PathLike[str] | Vocab | None" = None) -> Codec:
         """
-        A codec of a format (a built-in one's name, or a `Format`) and a vocabulary (a path, or a
-        `Vocab`). Without `vocab`, the embedded one, which is laid out for `internlm2`.
+        A codec of a format (a built-in one's name, or a `Format`) and a vocabulary (the path of a file
+        or a folder, as `Vocab.load` takes it, or a `Vocab`). Without `vocab`, the embedded one, which is laid out for `internlm2`.
 
         Raises `FormatError` for a name that there is no format of, `VocabError` for a vocabulary that
         cannot be read or lacks the format's control tokens.
@@ -204,6 +204,17 @@ class Codec:
     def format(self, /) -> Format:
         """
         The format.
+        """
+    @staticmethod
+    def from_pretrained(name_or_dir: "str | PathLike[str]", format: "str | Format", *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None) -> Codec:
+        """
+        A codec of a model on the Hugging Face hub, or of a folder: `Vocab.from_pretrained`, whose
+        options these are, and a format. The format is not guessed from a model's template: it is given,
+        a built-in one's name or a `Format`.
+
+            codec = Codec.from_pretrained("internlm/internlm2-chat-7b", format="internlm2")
+
+        Raises what `Codec` and `Vocab.from_pretrained` raise.
         """
     @property
     def generation_prompt_ids(self, /) -> list[int]:
@@ -642,12 +653,12 @@ class TurnStart:
 class Vocab:
     """
     A vocabulary: text to ids and ids to text, never control from text. Frozen, shared between
-    threads, pickled as the content of its file.
+    threads, pickled as the content of its files.
     """
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
     @staticmethod
-    def _restore(source: "bytes | None", digest: "str | None", aliases: "list[list[str]]") -> Vocab:
+    def _restore(files: "list[tuple[str, bytes]] | None", digest: "str | None", options: "tuple[list[str], list[tuple[str, int]], str | None]", aliases: "list[list[str]]") -> Vocab:
         """
         Makes a pickled vocabulary again.
         """
@@ -665,6 +676,12 @@ class Vocab:
         """
         Ids to the bytes they stand for, control tokens as their spelling.
         """
+    @property
+    def dummy_prefix(self, /) -> str:
+        """
+        Where a space is put before text: `"every run"` of text between two control tokens, the
+        `"first run"`, which no token stands before, or `"never"`.
+        """
     @staticmethod
     def embedded() -> Vocab:
         """
@@ -675,13 +692,40 @@ class Vocab:
         Text to ids, never control. Raises `MessageError` for half of a surrogate pair.
         """
     @staticmethod
-    def load(path: "str | PathLike[str]") -> Vocab:
+    def from_pretrained(name_or_dir: "str | PathLike[str]", *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None) -> Vocab:
         """
-        Reads a vocabulary file; its kind is detected from its content. So far: SentencePiece
-        `.model` files of type BPE with byte fallback.
+        Reads the vocabulary of a model on the Hugging Face hub, such as `"Qwen/Qwen3-8B"`; or what
+        `load` reads, where `name_or_dir` is a folder or a file.
 
-        Raises `VocabError` for a file that is cut, of another kind, or uses what is not implemented,
-        and `OSError` where there is none.
+        Needs `pip install "chatcodec[hub]"` for names. Files in the hub's cache are used without asking
+        the hub; what is not there is downloaded: the tokenizer's files alone, no weights. `revision` is
+        a branch, a tag or a commit. `token` is the hub's: a string, or `True` or `False` for the stored
+        one or none. `local_files_only=True` takes what is cached, and downloads nothing. The other
+        options are `load`'s.
+
+        Raises `VocabError` for a name that the hub does not have or does not give, and for one without
+        a vocabulary, beside what `load` raises; `OSError` where the hub cannot be reached, or nothing is
+        cached; `ImportError` without `huggingface_hub`.
+        """
+    @property
+    def kind(self, /) -> str:
+        """
+        The kind of file it was read from: `"sentencepiece"`, `"tokenizer.json"`, `"tiktoken"` …
+        """
+    @staticmethod
+    def load(path: "str | PathLike[str]", *, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None) -> Vocab:
+        """
+        Reads a vocabulary from a file, or from a folder with its files. Its kind is detected from the
+        content. A file that is half a vocabulary (of ranks, `vocab.json`, `merges.txt`) is read with
+        those beside it; of a folder, only files that say something about a vocabulary are read, 64 MiB
+        in all. Every added token is control, unless it is known to be text.
+
+        `text_tokens` are spellings of added tokens that are ordinary text in this vocabulary.
+        `special_tokens` are control tokens that its files lack, with their ids. `pattern` is the regular
+        expression that parts text before merging, where files of ranks leave it unsaid.
+
+        Raises `VocabError` for files that are cut, of another kind, or use what is not implemented, and
+        for a folder that has none; `OSError` for what is not there or cannot be read.
         """
     @property
     def lossless(self, /) -> bool:
@@ -693,9 +737,24 @@ class Vocab:
         """
         The number of ids, unused ones included.
         """
+    @property
+    def text_reasons(self, /) -> dict[str, str]:
+        """
+        Why they are text. Those that a caller named have no reason here.
+        """
+    @property
+    def text_tokens(self, /) -> dict[str, int]:
+        """
+        The added tokens that are ordinary text, with their ids. All others are control.
+        """
     def token_bytes(self, /, id: "SupportsIndex") -> bytes:
         """
         The bytes of one token: its text, or a control token's spelling.
+        """
+    @property
+    def unused(self, /) -> int:
+        """
+        The number of unused ids: no text and no control token has them.
         """
 
 def collect(events: Iterable[Event]) -> dict[str, Any]:
