@@ -806,8 +806,8 @@ def refused(tmp_path: Path, content: bytes) -> VocabError:
 
 
 EXPECTED = (
-    "expected a SentencePiece `.model`, a `tokenizer.json`, `tekken.json`, ranks, `vocab.json` with "
-    "`merges.txt`, or a GGUF file"
+    "expected a SentencePiece `.model`, a `tokenizer.json`, `tekken.json`, ranks, `vocab.json` "
+    "with `merges.txt`, or a GGUF file"
 )
 KINDS: dict[str, tuple[bytes, str]] = {
     "empty": (b"", f"an empty file; {EXPECTED}"),

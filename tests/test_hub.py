@@ -340,7 +340,7 @@ def test_a_hub_that_cannot_be_reached(hub: Hub, client: Client) -> None:
 @has_client
 def test_what_is_not_cached_is_not_fetched_unless_it_may_be(hub: Hub, client: Client) -> None:
     for options in ({"local_files_only": True}, {"environ": {"HF_HUB_OFFLINE": "1"}}):
-        failed = client.load(NAME, **options)  # type: ignore[arg-type]
+        failed = client.load(NAME, **options)
         assert failed["kinds"][0] == "FileNotFoundError"
         assert failed["filename"] == NAME
     assert hub.asked == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import os
 import pickle
@@ -152,8 +153,8 @@ def test_ranks_are_read_with_what_stands_beside_them(tmp_path: Path) -> None:
 def test_what_is_not_there_is_an_os_error(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere", tmp_path / "nowhere" / "tokenizer.model"):
         makes: list[Callable[[], object]] = [
-            lambda path=path: Vocab.load(path),  # type: ignore[misc]
-            lambda path=path: Codec("internlm2", vocab=str(path)),  # type: ignore[misc]
+            functools.partial(Vocab.load, path),
+            functools.partial(Codec, "internlm2", vocab=str(path)),
         ]
         for make in makes:
             with pytest.raises(FileNotFoundError) as caught:
@@ -199,7 +200,7 @@ def test_what_is_too_long_is_not_read_whole(tmp_path: Path, names: list[str]) ->
             file.truncate(1 << 40 if os.name == "posix" else 1 << 27)
     for path in (tmp_path, tmp_path / names[0]):
         with pytest.raises(VocabError, match="longer than 67108864 bytes") as caught:
-            within(20, lambda path=path: Vocab.load(path))
+            within(20, functools.partial(Vocab.load, path))
         assert (caught.value.file, caught.value.component) == (str(path), "file")
 
 
@@ -330,23 +331,24 @@ def test_a_pickle_holds_all_files(halves: Path) -> None:
 def test_anything_that_was_changed_in_a_pickle_is_refused(halves: Path) -> None:
     vocab = Codec("chatml", Vocab.load(halves, text_tokens=["Übung"])).vocab
     reduced: Any = vocab.__reduce__()
-    restore, (files, digest, options, aliases) = reduced
-    assert facts(restore(files, digest, options, aliases)) == facts(vocab)
-    assert options == (["Übung"], [], None)
+    restore, (files, digest, options, appended, aliases) = reduced
+    assert facts(restore(files, digest, options, appended, aliases)) == facts(vocab)
+    assert (options, appended) == ((["Übung"], [], None), [])
     changed = [
-        (files[:-1], options, aliases),
-        ([*files[1:], files[0]], options, aliases),
-        ([("x", files[0][1]), *files[1:]], options, aliases),
-        ([*files[:-1], (files[-1][0], files[-1][1] + b" ")], options, aliases),
-        (None, options, aliases),
-        (files, (["Übung", "<think>"], [], None), aliases),
-        (files, ([], [("Übung", 261)], None), aliases),
-        (files, (["Übung"], [], "x"), aliases),
-        (files, options, aliases[:-1]),
+        (files[:-1], options, appended, aliases),
+        ([*files[1:], files[0]], options, appended, aliases),
+        ([("x", files[0][1]), *files[1:]], options, appended, aliases),
+        ([*files[:-1], (files[-1][0], files[-1][1] + b" ")], options, appended, aliases),
+        (None, options, appended, aliases),
+        (files, (["Übung", "<think>"], [], None), appended, aliases),
+        (files, ([], [("Übung", 261)], None), appended, aliases),
+        (files, (["Übung"], [], "x"), appended, aliases),
+        (files, options, ["<x>"], aliases),
+        (files, options, appended, aliases[:-1]),
     ]
-    for files_, options_, aliases_ in changed:
+    for files_, *others in changed:
         with pytest.raises(VocabError, match="does not fit its hash"):
-            restore(files_, digest, options_, aliases_)
+            restore(files_, digest, *others)
 
 
 @given(
@@ -403,3 +405,58 @@ def test_ordinary_pieces_are_no_added_text(name: str) -> None:
     vocab = data.load_vocab(name)
     assert vocab.text_tokens == {}
     assert vocab.dummy_prefix == "every run"
+
+
+# Real folders, each as it was published or put together.
+
+FOLDERS: dict[str, tuple[str, int, int]] = {
+    "chatglm3": ("sentencepiece", 64798, 12),
+    "deepseek-coder": ("gguf", 32256, 243),
+    "deepseek-llm": ("gguf", 102400, 2387),
+    "deepseek-v3": ("tiktoken", 128805, 10),
+    "glm4": ("tiktoken", 151343, 14),
+    "gpt-oss": ("tiktoken", 200019, 21),
+    "internlm2": ("sentencepiece", 92544, 150),
+    "llama2": ("sentencepiece", 32000, 3),
+    "llama3": ("tiktoken", 128256, 256),
+    "mixtral-8x7b": ("sentencepiece", 32000, 3),
+    "phi3/phi-3-mini": ("tokenizer.json", 32011, 14),
+    "phi3/phi-3-small": ("tiktoken", 100352, 96),
+    "qwen2": ("tokenizer.json", 151646, 3),
+    "qwen3": ("tokenizer.json", 151669, 26),
+    "yi": ("sentencepiece", 64000, 192),
+}
+"""Kind, size, and how many ids are control."""
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_real_folder(name: str) -> None:
+    folder = data.find(f"vocab/{name}")
+    vocab = Vocab.load(folder)
+    control = set(vocab.control.values())
+    assert (vocab.kind, vocab.size, len(control)) == FOLDERS[name]
+    assert vocab.lossless
+    # Nothing is control and text, and what is spelled stays out of reach.
+    assert control.isdisjoint(vocab.text_tokens.values())
+    assert control.isdisjoint(vocab.encode(" ".join(vocab.control)))
+    for spelling, id_ in vocab.text_tokens.items():
+        assert id_ in vocab.encode(f"x{spelling}x".replace("\u2581", " ")), spelling
+    assert facts(again(vocab)) == facts(vocab)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_every_special_token_of_a_real_folder_is_control(name: str) -> None:
+    path = data.find(f"vocab/{name}") / "specials.json"
+    if not path.exists():
+        pytest.skip("no specials.json: the vocabulary's own file has them")
+    specials = json.loads(path.read_text(encoding="utf-8"))
+    control = Vocab.load(path.parent).control
+    for spelling, id_ in (specials["special_tokens"] | specials.get("aliases", {})).items():
+        assert control[spelling] == id_
+
+
+def test_a_real_folder_of_several_vocabularies_asks_for_one() -> None:
+    folder = data.find("vocab/mixtral-8x22b")
+    with pytest.raises(VocabError, match="expected one of them") as caught:
+        Vocab.load(folder)
+    assert caught.value.file == str(folder)

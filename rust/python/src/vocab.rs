@@ -94,19 +94,25 @@ fn option_error(option: &str, problem: &str) -> PyErr {
     VocabError::new_err((message, None::<String>, None::<usize>, option.to_owned()))
 }
 
-/// What a pickle holds: names and contents, the options in their order, and aliases.
-type Pickled<'py> = (Vec<(String, Bound<'py, PyBytes>)>, PickledOptions, Vec<Vec<String>>);
+/// What a pickle holds: names and contents, the options in their order, what a format appended, and
+/// aliases.
+type Pickled<'py> =
+    (Vec<(String, Bound<'py, PyBytes>)>, PickledOptions, Vec<String>, Vec<Vec<String>>);
 type PickledOptions = (Vec<String>, Vec<(String, TokenId)>, Option<String>);
 
 /// A hash of all of it. Every part has its length before it, and every list too: no two pickles are
 /// hashed alike.
-fn sha256(py: Python<'_>, (files, options, aliases): &Pickled<'_>) -> PyResult<String> {
+fn sha256(py: Python<'_>, (files, options, appended, aliases): &Pickled<'_>) -> PyResult<String> {
     let hash = py.import("hashlib")?.call_method0("sha256")?;
     let update = |bytes: &Bound<'_, PyBytes>| hash.call_method1("update", (bytes,)).map(drop);
     let count = |count: usize| update(&PyBytes::new(py, &(count as u64).to_le_bytes()));
     let text = |text: &str| {
         count(text.len())?;
         update(&PyBytes::new(py, text.as_bytes()))
+    };
+    let texts = |texts: &[String]| {
+        count(texts.len())?;
+        texts.iter().try_for_each(|each| text(each))
     };
     let (text_tokens, special_tokens, pattern) = options;
     count(files.len())?;
@@ -115,20 +121,16 @@ fn sha256(py: Python<'_>, (files, options, aliases): &Pickled<'_>) -> PyResult<S
         count(content.as_bytes().len())?;
         update(content)?;
     }
-    count(text_tokens.len())?;
-    text_tokens.iter().try_for_each(|spelling| text(spelling))?;
+    texts(text_tokens)?;
     count(special_tokens.len())?;
     for (spelling, id) in special_tokens {
         text(spelling)?;
         text(&id.to_string())?;
     }
-    count(pattern.iter().len())?;
-    pattern.iter().try_for_each(|pattern| text(pattern))?;
+    texts(pattern.as_slice())?;
+    texts(appended)?;
     count(aliases.len())?;
-    for group in aliases {
-        count(group.len())?;
-        group.iter().try_for_each(|spelling| text(spelling))?;
-    }
+    aliases.iter().try_for_each(|group| texts(group))?;
     hash.call_method0("hexdigest")?.extract()
 }
 
@@ -276,7 +278,8 @@ impl Vocab {
         self.inner.kind()
     }
 
-    /// Text to ids, never control. Raises `MessageError` for half of a surrogate pair.
+    /// Text to ids, never control: int32. Raises `MessageError` for half of a surrogate pair, and
+    /// `VocabError` for text that has no token, in a vocabulary that is not `lossless`.
     fn encode(&self, py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<IntArray> {
         let text = input::text(text, "text")?;
         let ids = if text.len() < DETACH_BYTES {
@@ -330,11 +333,11 @@ impl Vocab {
         let pickled: Pickled<'_> = (
             files.clone().unwrap_or_default(),
             (text_tokens, special_tokens, pattern),
+            inner.appended().to_vec(),
             inner.aliases().to_vec(),
         );
         let digest = sha256(py, &pickled)?;
-        let (_, options, aliases) = pickled;
-        let appended = inner.appended();
+        let (_, options, appended, aliases) = pickled;
         let arguments = (files, digest, options, appended, aliases).into_pyobject(py)?;
         let restore = py.get_type::<Self>().getattr("_restore")?;
         PyTuple::new(py, [restore, arguments.into_any()])
@@ -358,12 +361,12 @@ impl Vocab {
         aliases: Vec<Vec<String>>,
     ) -> PyResult<Self> {
         let is_embedded = files.is_none();
-        let pickled = (files.unwrap_or_default(), options, aliases);
+        let pickled = (files.unwrap_or_default(), options, appended, aliases);
         if digest != Some(sha256(py, &pickled)?) {
             let message = "vocabulary `file`: the pickled content does not fit its hash";
             return Err(VocabError::new_err((message, None::<String>, None::<usize>, "file")));
         }
-        let (files, (text_tokens, special_tokens, pattern), aliases) = pickled;
+        let (files, (text_tokens, special_tokens, pattern), appended, aliases) = pickled;
         let vocab = if is_embedded {
             CoreVocab::embedded()
         } else {
