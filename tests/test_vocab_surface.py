@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import data
 import models
 import pytest
-from chatcodec import Codec, Vocab, VocabError
+from chatcodec import Codec, Format, Vocab, VocabError
 from clock import within
 from hypothesis import given
 from hypothesis import strategies as st
@@ -217,7 +217,7 @@ def test_a_device_without_an_end_is_not_read_to_its_end() -> None:
 def added(tmp_path: Path) -> Path:
     """A model with pieces that were added: one is known to be text, and two are not."""
     pieces = [Piece("\u2581"), *(Piece(sign, -9) for sign in "<h1>fo")]
-    pieces += [Piece(text, 0, USER_DEFINED) for text in ("<h1>", "<foo>", "foo")]
+    pieces += [Piece(text, 0, USER_DEFINED) for text in ("<h1>", "<foo>", "foo", "\u2581f")]
     path = tmp_path / "tokenizer.model"
     path.write_bytes(Model([*models.specials(), *pieces]).proto())
     return path
@@ -225,7 +225,7 @@ def added(tmp_path: Path) -> Path:
 
 def test_added_tokens_are_control_unless_they_are_known_or_said_to_be_text(added: Path) -> None:
     vocab = Vocab.load(added)
-    ids = {text: vocab.size - 3 + at for at, text in enumerate(("<h1>", "<foo>", "foo"))}
+    ids = {text: vocab.size - 4 + at for at, text in enumerate(("<h1>", "<foo>", "foo"))}
     assert vocab.text_tokens == {"<h1>": ids["<h1>"]}
     assert list(vocab.text_reasons) == ["<h1>"]
     assert {"<foo>", "foo"} <= vocab.control.keys()
@@ -240,6 +240,22 @@ def test_added_tokens_are_control_unless_they_are_known_or_said_to_be_text(added
     for restored in (again(said), again(again(said))):
         assert facts(restored) == facts(said)
     assert Vocab.load(added, text_tokens=("<foo>", "foo")).text_tokens == ids
+    # Named as its file spells it.
+    spaced = Vocab.load(added, text_tokens=["\u2581f"])
+    assert spaced.text_tokens["\u2581f"] == vocab.size - 1
+    assert vocab.size - 1 in spaced.encode("x f")
+
+
+def test_what_a_format_made_control_is_control_whatever_the_caller_says(added: Path) -> None:
+    text = Format.built_in("chatml").text
+    mine = text.replace("<|im_start|>", "<foo>").replace("<|im_end|>", "foo")
+    (path := added.with_name("mine.toml")).write_text(mine, encoding="utf-8")
+    vocab = Vocab.load(added, text_tokens=["<foo>", "foo"])
+    codec = Codec(Format.load(path), vocab)
+    for made in (codec.vocab, again(codec).vocab, again(codec.vocab)):
+        assert {"<foo>", "foo"} <= made.control.keys()
+        assert list(made.text_tokens) == ["<h1>"]
+        assert set(made.control.values()).isdisjoint(made.encode("<foo>foo"))
 
 
 def test_special_tokens_are_control(halves: Path) -> None:
@@ -272,6 +288,7 @@ OPTIONS: list[tuple[dict[str, Any], str, str]] = [
         "pieces",
         "`<a>` has id 2147483647, expected one below",
     ),
+    ({"text_tokens": ["he"]}, "text_tokens", "`he` is no added token"),
     ({"text_tokens": ["nothing of it"]}, "text_tokens", "is no added token"),
     ({"text_tokens": ["<a>"], "special_tokens": {"<a>": 300}}, "text_tokens", "too"),
     ({"pattern": "\ud800"}, "pattern", "half of a surrogate pair"),

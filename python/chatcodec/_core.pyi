@@ -188,7 +188,9 @@ class Codec:
         list of function dicts, or text that is written as it is. `add_generation_prompt=None` means
         yes, unless the last message is the assistant's; `continue_final=True` leaves that message
         open. `boundary="isolated"` encodes what a model generates by itself, as generation does.
-        `on_arguments="string"` writes arguments that are no JSON as a JSON string.
+        `on_arguments="string"` writes arguments that are no JSON as a JSON string. In formats whose
+        markers are text, `on_marker` says what is done about content that spells one: `"report"` it in
+        `collisions`, raise an `"error"`, or `"break"` it, which gives it other ids than a marker's.
 
         Raises `MessageError` with the path of what the format has no place for.
         """
@@ -351,14 +353,15 @@ class Format:
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
     @staticmethod
-    def _restore(name: str, text: str) -> Format:
+    def _restore(name: str, text: str, variant: str | None = None) -> Format:
         """
         Makes a pickled format again.
         """
     @staticmethod
     def built_in(name: str) -> Format:
         """
-        A built-in format by name. Raises `FormatError` with the nearest names.
+        A built-in format by name, or a variant of one after a colon: `"deepseek:v3"`. Raises
+        `FormatError` with the nearest names.
         """
     @property
     def guarantee(self, /) -> str:
@@ -366,10 +369,10 @@ class Format:
         `"ids"`: turns are told apart by ids; `"text"`: by markers that are ordinary text.
         """
     @staticmethod
-    def load(path: "str | PathLike[str]") -> Format:
+    def load(path: "str | PathLike[str]", *, variant: "str | None" = None) -> Format:
         """
-        Reads a format file. Raises `FormatError` with the key that is wrong, and `OSError` where
-        there is no file.
+        Reads a format file, or one of the variants that it offers. Raises `FormatError` with the key
+        that is wrong, and `OSError` where there is no file.
         """
     @property
     def losses(self, /) -> list[str]:
@@ -390,6 +393,11 @@ class Format:
     def text(self, /) -> str:
         """
         The file's text.
+        """
+    @property
+    def vocabulary(self, /) -> str:
+        """
+        The kinds of vocabulary that the format is made for, in words.
         """
 
 @final
@@ -593,13 +601,18 @@ class TurnEnd:
     """
     A turn ends.
     """
-    __match_args__: Final[tuple[Literal["reason"]]]
+    __match_args__: Final[tuple[Literal["reason"], Literal["id"]]]
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self, /) -> int: ...
     def __ne__(self, value: object, /) -> bool: ...
-    def __new__(cls, /, reason: "str", tokens: "tuple[int, int]" = ...) -> TurnEnd: ...
+    def __new__(cls, /, reason: "str", id: "str | None" = None, tokens: "tuple[int, int]" = ...) -> TurnEnd: ...
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
+    @property
+    def id(self, /) -> str | None:
+        """
+        The id of the call that a result answers, where the format writes it.
+        """
     @property
     def reason(self, /) -> str:
         """
@@ -658,7 +671,7 @@ class Vocab:
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
     @staticmethod
-    def _restore(files: "list[tuple[str, bytes]] | None", digest: "str | None", options: "tuple[list[str], list[tuple[str, int]], str | None]", aliases: "list[list[str]]") -> Vocab:
+    def _restore(files: "list[tuple[str, bytes]] | None", digest: "str | None", options: "tuple[list[str], list[tuple[str, int]], str | None]", appended: "list[str]", aliases: "list[list[str]]") -> Vocab:
         """
         Makes a pickled vocabulary again.
         """
@@ -689,7 +702,8 @@ class Vocab:
         """
     def encode(self, /, text: str) -> IntArray:
         """
-        Text to ids, never control. Raises `MessageError` for half of a surrogate pair.
+        Text to ids, never control: int32. Raises `MessageError` for half of a surrogate pair, and
+        `VocabError` for text that has no token, in a vocabulary that is not `lossless`.
         """
     @staticmethod
     def from_pretrained(name_or_dir: "str | PathLike[str]", *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None) -> Vocab:
@@ -766,5 +780,5 @@ def collect(events: Iterable[Event]) -> dict[str, Any]:
 
 def formats() -> list[str]:
     """
-    The names of the built-in formats.
+    The names of the built-in formats, and of their variants after a colon.
     """
