@@ -30,11 +30,11 @@ try:
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
-except ImportError as error:
+except ImportError as _missing:
     raise ImportError(
         'no such file or folder; names on the Hugging Face hub need `pip install "chatcodec[hub]"`',
         name="huggingface_hub",
-    ) from error
+    ) from _missing
 
 __all__ = ["fetch"]
 

@@ -69,7 +69,7 @@ impl LoadOptions<'_> {
         for spelling in self.text_tokens.iter().flatten() {
             options.text_tokens.push(option_text(spelling, "text_tokens")?);
         }
-        for item in self.special_tokens.iter().flat_map(|tokens| tokens.items()).flatten() {
+        for item in self.special_tokens.iter().flat_map(PyMappingMethods::items).flatten() {
             let (spelling, id): (Bound<'_, PyString>, Bound<'_, PyAny>) = item.extract()?;
             let spelling = option_text(&spelling, "special_tokens")?;
             let Ok(id) = id.extract::<TokenId>() else {

@@ -54,8 +54,9 @@ fn read_folder(folder: &Path) -> PyResult<Contents> {
         );
         return Err(VocabError::new_err((message, folder, None::<usize>, "file")));
     }
+    let is_gguf = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "gguf");
     if paths.iter().any(|path| VocabFiles::is_vocabulary(&file_name(path))) {
-        paths.retain(|path| !file_name(path).ends_with(".gguf"));
+        paths.retain(|path| !is_gguf(path));
     }
     paths.sort();
     let mut read = Reader::default();
