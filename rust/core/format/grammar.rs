@@ -113,6 +113,11 @@ impl Rule {
         self.texts.last().map(|text| &text.closer)
     }
 
+    /// The steps that are read before the first text.
+    fn head(&self) -> &[Op] {
+        &self.read[..self.texts.first().map_or(0, |text| text.at)]
+    }
+
     fn opener(&self) -> Vec<TokenId> {
         self.read.first().map(control_ids).unwrap_or_default()
     }
@@ -312,6 +317,9 @@ impl Binder<'_> {
             close: list.close.clone(),
         });
         let stop: Vec<TokenId> = format.stop().iter().filter_map(|name| self.id(name)).collect();
+        self.check_taken(
+            rows.iter().map(|row| &row.rule).chain(items.iter().map(|item| &item.rule)),
+        )?;
         let mut grammar = Grammar {
             turn_openers: openers(rows.iter().map(|row| &row.rule)),
             item_openers: openers(items.iter().map(|item| &item.rule)),
@@ -331,6 +339,25 @@ impl Binder<'_> {
         };
         grammar.markers = self.markers(&grammar)?;
         Ok(grammar)
+    }
+
+    /// White space that tokens of the vocabulary take may be what tells two patterns apart.
+    fn check_taken<'a>(&self, rules: impl Iterator<Item = &'a Rule>) -> Result<()> {
+        let rules: Vec<&Rule> = rules.collect();
+        for (at, taken) in rules.iter().enumerate() {
+            let head = taken.head();
+            let is_taken = taken.ops.iter().any(|op| matches!(op, Op::Taken(_)));
+            if !is_taken || head.is_empty() {
+                continue;
+            }
+            let mut others = rules.iter().enumerate().filter(|(other, _)| *other != at);
+            if others.any(|(_, other)| other.head().starts_with(head)) {
+                let name = self.format.name();
+                let problem = format!("takes white space that tells turns of `{name}` apart");
+                return Err(Error::vocab("control", problem));
+            }
+        }
+        Ok(())
     }
 
     fn items(&self) -> Vec<Item> {

@@ -135,7 +135,12 @@ impl Machine {
     pub(super) fn after_prompt(&mut self, codec: &Codec) {
         (self.started, self.covered) = (FIRST, FIRST);
         match (&self.tentative, &self.place) {
-            (Some(Tentative { phase: Phase::Header(_), .. }), _) if self.turn.is_none() => {
+            (Some(Tentative { phase: Phase::Header(_), held }), _)
+                if held.is(&codec.grammar().generation_prompt) =>
+            {
+                // The turn before it has ended, if nothing has told so yet.
+                (self.turn, self.place) = (None, Place::Outside);
+                self.pending.clear();
                 self.promised = true;
             }
             // A turn that begins without a prompt.

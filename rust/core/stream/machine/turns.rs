@@ -53,7 +53,8 @@ impl Reader<'_> {
     /// The bare generation prompt opens an assistant's turn, and nothing comes after it.
     pub(super) fn open_prompted(&mut self) {
         let Some(tentative) = self.machine.tentative.take() else { return };
-        let (_, last) = tentative.held.bounds();
+        let (opener, last) = tentative.held.bounds();
+        self.close_before(opener);
         let row = self.codec.grammar().assistant();
         let Row { role, name, .. } = &self.codec.grammar().rows[row];
         self.tell(EventKind::TurnStart { role: *role, name: name.clone() }, None, last);
