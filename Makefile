@@ -11,7 +11,8 @@ help:
 	@echo "make run      encode, inspect, decode and stream a sample conversation"
 	@echo "make test     all tests, Rust and Python"
 	@echo "make lint     formatters, linters, type checkers, and whether the stubs are up to date"
-	@echo "make format   write what the formatters and stub generator say"
+	@echo "make format   write what the formatters say"
+	@echo "make stubs    write the type stubs and the tables of formats"
 	@echo "make bench    benchmarks side by side with other libraries, about four minutes"
 	@echo "make fuzz     fuzz targets, TIME=60 seconds each; needs a C++ compiler"
 
@@ -33,6 +34,7 @@ lint: build
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/python scripts/stubs.py --check
+	$(BIN)/python scripts/tables.py --check
 	$(BIN)/python -m mypy.stubtest chatcodec --allowlist scripts/stubtest-allowlist.txt --ignore-unused-allowlist
 
 format: build
@@ -42,6 +44,7 @@ format: build
 
 stubs: build
 	$(BIN)/python scripts/stubs.py
+	$(BIN)/python scripts/tables.py
 
 bench: build
 	$(BIN)/pip install --quiet --group bench

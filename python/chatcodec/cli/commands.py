@@ -151,14 +151,16 @@ def _inspect(args: Namespace) -> bool:
 def _formats(args: Namespace) -> bool:
     known = [Format.built_in(name) for name in formats()]
     if args.json:
-        names = ("name", "guarantee", "source", "losses")
+        names = ("name", "guarantee", "vocabulary", "source", "losses")
         for known_format in known:
             sys.stdout.write(dumps({name: getattr(known_format, name) for name in names}))
         return True
-    rows = [("name", "guarantee", "source"), *((f.name, f.guarantee, f.source) for f in known)]
-    name, guarantee, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+    head = ("name", "guarantee", "vocabulary", "source")
+    rows = [head, *((f.name, f.guarantee, f.vocabulary, f.source) for f in known)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        sys.stdout.write(f"{row[0]:<{name}}  {row[1]:<{guarantee}}  {row[2]}\n")
+        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")
     return True
 
 
