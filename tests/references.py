@@ -115,6 +115,8 @@ class Reference:
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
         for id_, token in tokenizer.get_added_tokens_decoder().items():
             self.control[token.content] = id_
+        # Of Phi-3 whole texts are encoded, of others runs.
+        tokenizer.encode_special_tokens = not self.name.startswith("phi3")
         return lambda text: tokenizer.encode(text, add_special_tokens=False).ids
 
     def text(self, run: str) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,9 @@ class Case:
             bos_token=self.bos,
             eos_token=self.eos,
         ).replace(f" {NOTHING}", "")
+        if self.format == "qwen2":
+            # The vocabulary normalises text, and what is shown is what was encoded.
+            text = unicodedata.normalize("NFC", text)
         return text.replace(*self.tool) if self.tool else text
 
 

@@ -7,37 +7,40 @@ import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
+import chatcodec
 import data
 import pytest
-from chatcodec import Codec, events
+from chatcodec import events
 from naive import merged
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chatcodec import Codec
     from chatcodec.events import Event
 
 Case = dict[str, Any]
 
-FORMATS = ("internlm2", "chatml")
+WITH_BYTES = ("embedded", "internlm2")
+"""Vocabularies without a dummy prefix in which 3 + b is the byte b."""
+
+FILES = sorted((data.ROOT / "tests" / "golden").glob("*.json"))
 
 
 @functools.cache
 def cases(kind: str) -> list[Any]:
     """Every case of a kind with its format, as parameters."""
     found = []
-    for name in FORMATS:
-        golden = json.loads(
-            (data.ROOT / "tests" / "golden" / f"{name}.json").read_text(encoding="utf-8")
-        )
-        assert golden["format"] == name
-        assert {"encode", "read", "stream"} <= golden.keys()
-        found += [pytest.param(name, case, id=f"{name}: {case['name']}") for case in golden[kind]]
+    for path in FILES:
+        golden = json.loads(path.read_text(encoding="utf-8"))
+        name = golden["format"]
+        assert path.stem == name.replace(":", "-")
+        assert {"vocabs", "encode", "read", "stream"} <= golden.keys()
+        for case in golden[kind]:
+            case.setdefault("vocabs", golden["vocabs"])
+            found.append(pytest.param(name, case, id=f"{name}: {case['name']}"))
     assert found
     return found
-
-
-@functools.cache
-def codec_of(format_: str, vocab: str) -> Codec:
-    return Codec(format_, data.load_vocab(vocab))
 
 
 def text_of(part: list[str | int]) -> str:
@@ -59,27 +62,31 @@ def ids_of(codec: Codec, parts: list[str | list[str | int]], *, by_byte: bool = 
     return ids
 
 
-def vocabs(case: Case) -> list[str]:
-    """The vocabularies that a case has ids of, and that are here; skips the test without any."""
-    here = {
-        "embedded",
-        *(name for name, path in data.MODELS.items() if (data.DATA / path).exists()),
-    }
-    names = [name for name in case["ids"] if name in here]
+def here(vocabs: Iterable[str]) -> list[str]:
+    """Those of some vocabularies whose files are here; skips the test without any."""
+    files = {"embedded": data.EMBEDDED_MODEL}
+    files |= {name: data.DATA / path for name, path in data.FILES.items()}
+    names = [name for name in vocabs if files[name].exists()]
     if not names:
-        pytest.skip(f"no test data for {', '.join(case['ids'])} in {data.DATA}")
+        pytest.skip(f"no test data for {', '.join(vocabs)} in {data.DATA}")
     return names
+
+
+def test_every_format_has_golden_cases() -> None:
+    assert [path.stem for path in FILES] == sorted(
+        name.replace(":", "-") for name in chatcodec.formats()
+    )
 
 
 @pytest.mark.parametrize(("format_", "case"), cases("encode"))
 def test_messages_are_written_as_ids(format_: str, case: Case) -> None:
     messages, options = case["messages"], case.get("options", {})
     tools = case.get("tools")
-    for vocab in vocabs(case):
-        codec = codec_of(format_, vocab)
+    for vocab in here(case["ids"]):
+        codec = data.load_format(format_, vocab)
         encoding = codec.encode(messages, tools=tools, **options)
         parts = [text_of(part) if isinstance(part, list) else part for part in case["parts"]]
-        assert encoding.text == "".join(parts)
+        assert encoding.text == case.get("text", "".join(parts))
         assert encoding.ids.tolist() == case["ids"][vocab]
         assert codec.decode(encoding) == case.get("decoded", messages)
         control = [token for part in case["parts"] if isinstance(part, list) for token in part]
@@ -94,12 +101,12 @@ def test_messages_are_written_as_ids(format_: str, case: Case) -> None:
 
 @pytest.mark.parametrize(("format_", "case"), cases("read"))
 def test_ids_are_read_as_messages(format_: str, case: Case) -> None:
-    for vocab in vocabs(case):
-        codec = codec_of(format_, vocab)
+    for vocab in here(case["ids"]):
+        codec = data.load_format(format_, vocab)
         ids = case["ids"][vocab]
         assert ids == ids_of(codec, case["parts"])
         assert codec.decode(ids) == case["messages"]
-        if vocab != "yi":  # whose bytes are elsewhere
+        if vocab in WITH_BYTES:
             assert codec.decode(ids_of(codec, case["parts"], by_byte=True)) == case["messages"]
 
 
@@ -117,20 +124,25 @@ def fields_of(event: Event, *, places: bool) -> Case:
 
 @pytest.mark.parametrize(("format_", "case"), cases("stream"))
 def test_ids_are_told_as_events(format_: str, case: Case) -> None:
-    codec = codec_of(format_, "embedded")
+    for vocab in here(case["vocabs"]):
+        codec = data.load_format(format_, vocab)
+        for by_byte in (False, True) if vocab in WITH_BYTES else (False,):
+            check_stream(codec, case, by_byte=by_byte)
+
+
+def check_stream(codec: Codec, case: Case, *, by_byte: bool) -> None:
     after = case.get("after", "prompt")
-    for by_byte in (False, True):
-        ids = ids_of(codec, case["parts"], by_byte=by_byte)
-        if after == "conversation":
-            prompt: list[int] | None = []
-        else:
-            prompt = None if isinstance(after, str) else ids_of(codec, after, by_byte=by_byte)
-        whole = told(codec, prompt, [ids], case)
-        places = any("tokens" in event for event in case["events"])
-        assert [fields_of(event, places=places) for event in whole] == case["events"]
-        assert told(codec, prompt, [[id_] for id_ in ids], case) == whole
-        for at in range(len(ids) + 1):
-            assert told(codec, prompt, [ids[:at], ids[at:]], case) == whole
+    ids = ids_of(codec, case["parts"], by_byte=by_byte)
+    if after == "conversation":
+        prompt: list[int] | None = []
+    else:
+        prompt = None if isinstance(after, str) else ids_of(codec, after, by_byte=by_byte)
+    whole = told(codec, prompt, [ids], case)
+    places = any("tokens" in event for event in case["events"])
+    assert [fields_of(event, places=places) for event in whole] == case["events"]
+    assert told(codec, prompt, [[id_] for id_ in ids], case) == whole
+    for at in range(len(ids) + 1):
+        assert told(codec, prompt, [ids[:at], ids[at:]], case) == whole
 
 
 def told(

@@ -251,11 +251,9 @@ impl Encoding {
             let surplus = if piece.prefixed { self.prefix_bytes(ids) } else { None };
             let mut at = 0;
             for (nth, &id) in ids.iter().enumerate() {
-                // Byte tokens may part a character; what follows it begins at its end again.
                 let covered = match (nth, surplus) {
                     (0, Some(rest)) => self.vocab.covered_by(rest, &text[at..]),
-                    _ if text.is_char_boundary(at) => self.vocab.covered(id, &text[at..]),
-                    _ => 1,
+                    _ => self.vocab.covered(id, text, at),
                 };
                 offsets.push((piece.text.start + at, piece.text.start + at + covered));
                 at += covered;

@@ -8,7 +8,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 use crate::error::{Error, Result};
 use crate::format::grammar::Literal;
-use crate::vocab::Vocab;
+use crate::vocab::{TokenId, Vocab};
 
 /// The markers of a format, with the ids of one vocabulary.
 #[derive(Debug)]
@@ -97,16 +97,15 @@ pub(crate) fn breaks(text: &str, vocab: &Vocab) -> Vec<usize> {
 /// Where the ids of a text end.
 fn ends(text: &str, vocab: &Vocab) -> Vec<usize> {
     let ids = vocab.try_encode(text).unwrap_or_default();
+    let bytes = |&id: &TokenId| vocab.token_bytes(id).map_or(0, <[u8]>::len);
+    let is_prefixed = ids.iter().map(bytes).sum::<usize>() > text.len();
     let mut at = 0;
     let mut ends = Vec::with_capacity(ids.len());
     for (nth, &id) in ids.iter().enumerate() {
         at += match vocab.token_bytes(id) {
-            _ if !text.is_char_boundary(at) => 1,
             // The dummy prefix covers no text.
-            Ok([b' ', rest @ ..]) if nth == 0 && !text.starts_with(' ') => {
-                vocab.covered_by(rest, &text[at..])
-            }
-            _ => vocab.covered(id, &text[at..]),
+            Ok([b' ', rest @ ..]) if nth == 0 && is_prefixed => vocab.covered_by(rest, text),
+            _ => vocab.covered(id, text, at),
         };
         ends.push(at);
     }

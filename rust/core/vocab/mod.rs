@@ -473,11 +473,14 @@ impl Vocab {
         self.inner.model.strips.get(&id).copied().unwrap_or_default()
     }
 
-    /// How many bytes of `rest`, the text from where a token begins, the token covers.
-    pub(crate) fn covered(&self, id: TokenId, rest: &str) -> usize {
-        match self.token(id) {
-            Some((TokenKind::Byte, _)) => rest.len().min(1),
-            Some((TokenKind::Text, bytes)) => self.covered_by(bytes, rest),
+    /// How many bytes of `text` a token covers that begins at byte `at`, which may be within a character.
+    pub(crate) fn covered(&self, id: TokenId, text: &str, at: usize) -> usize {
+        let left = text.len().saturating_sub(at);
+        match (self.token(id), text.get(at..)) {
+            (Some((TokenKind::Byte, _)), _) => left.min(1),
+            (Some((TokenKind::Text, bytes)), Some(rest)) => self.covered_by(bytes, rest),
+            // Of byte-level tokens any number of bytes may stand within characters.
+            (Some((TokenKind::Text, bytes)), None) => left.min(bytes.len()),
             _ => 0,
         }
     }
