@@ -315,10 +315,30 @@ pub(super) fn check_item(
 
 /// Checks the rows and calls together.
 pub(super) fn check(table: &Table<'_>) -> Checked<()> {
+    check_folded(table)?;
     check_decidable(table)?;
     check_text_rows(table)?;
     check_openers(table)?;
     check_prompt(table)
+}
+
+/// A system text that is read as the user's stands right before it.
+fn check_folded(table: &Table<'_>) -> Checked<()> {
+    for row in table.rows.iter().filter(|_| table.folds_system) {
+        let at =
+            row.pieces.iter().position(|piece| matches!(piece, Piece::Field(Field::System, _)));
+        let guard = |piece: &Piece| matches!(piece, Piece::Guard { field: Field::System, .. });
+        let Some(at) = at else { continue };
+        let Some(guard) = row.pieces[..at].iter().position(guard) else {
+            return wrong(&row.key, "has `{system}` without a guard, which `losses` asks for");
+        };
+        let Piece::Guard { len, .. } = row.pieces[guard] else { continue };
+        let next = row.pieces.get(guard + 1 + len);
+        if at != guard + 1 || !matches!(next, Some(Piece::Field(Field::Content, _))) {
+            return wrong(&row.key, "has more than a literal between `{system}` and `{content}`");
+        }
+    }
+    Ok(())
 }
 
 /// Pieces and the key that they stand under.
@@ -398,7 +418,7 @@ fn extends(longer: &[Piece], shorter: &[Piece]) -> bool {
         return false;
     };
     before == same
-        && matches!((last, other), (Piece::Literal(a), Piece::Literal(b)) if b.starts_with(&**a))
+        && matches!((last, other), (Piece::Literal(a), Piece::Literal(b)) if b.starts_with(&**a) && b.len() > a.len())
 }
 
 /// Rows that begin with text: where they may stand, and that what comes before them ends.
@@ -479,7 +499,23 @@ fn check_openers(table: &Table<'_>) -> Checked<()> {
         rows.iter().chain(&items).filter_map(|(_, pieces)| opener(head(pieces))).collect();
     let opens =
         |names: &[String]| openers.iter().any(|open| open.iter().any(|name| names.contains(name)));
-    for (key, pieces) in rows.iter().chain(&items) {
+    for (key, item) in &items {
+        let other = table.rows.iter().filter(|row| row.role != Role::Assistant);
+        let opens_other = |names: &[String]| {
+            other.clone().any(|row| {
+                row.pieces
+                    .iter()
+                    .find_map(control_names)
+                    .is_some_and(|open| open.iter().any(|name| names.contains(name)))
+            })
+        };
+        if opener(item).is_some_and(|names| opens_other(&names)) {
+            return wrong(key, "begins with a token that opens another's turn");
+        }
+    }
+    let alone = table.rows.iter().filter(|row| is_calls_only(&row.pieces));
+    let alone: Vec<Keyed> = alone.map(|row| (row.key.clone(), row.pieces.clone())).collect();
+    for (key, pieces) in rows.iter().chain(&items).chain(&alone) {
         let from = pieces.iter().rposition(is_text).unwrap_or(0);
         for names in pieces[from..].iter().filter_map(control_names) {
             if opens(&names) {

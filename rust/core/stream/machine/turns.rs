@@ -231,6 +231,8 @@ impl Reader<'_> {
                 let at = self.machine.covered.saturating_sub(1);
                 return self.tell_text(text, at, at);
             }
+            // What is held is the pattern's, or is told when the call ends.
+            Place::Pairs { .. } => return,
             _ => {}
         }
         let (text, first, at) = self.machine.pending.take_all();
