@@ -28,6 +28,11 @@ pub(super) enum HeldItem {
 }
 
 impl HeldItem {
+    /// Whether it is text that stands between two calls of a list, and nothing else.
+    pub(super) fn is_comma(&self) -> bool {
+        matches!(self, Self::Text { text, .. } if text.bytes().all(|b| b == b',' || b == b' '))
+    }
+
     /// The position of the id, or of the last of several.
     pub(super) fn at(&self) -> u32 {
         match *self {

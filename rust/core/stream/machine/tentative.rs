@@ -233,7 +233,13 @@ impl Reader<'_> {
             Some(first @ HeldItem::Text { .. }) => {
                 let at = first.at();
                 match self.machine.place {
-                    Place::Between { .. } => self.machine.place = Place::AfterAction,
+                    Place::Between { .. } => {
+                        self.machine.place = Place::AfterAction;
+                        if held.iter().all(HeldItem::is_comma) {
+                            // The list was cut before its next call.
+                            return;
+                        }
+                    }
                     Place::Outside => self.open_implicit(at),
                     _ => {}
                 }
