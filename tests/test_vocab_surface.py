@@ -258,6 +258,10 @@ def test_what_a_format_made_control_is_control_whatever_the_caller_says(added: P
         assert set(made.control.values()).isdisjoint(made.encode("<foo>foo"))
 
 
+def test_an_ordinary_token_may_be_named_as_text(halves: Path) -> None:
+    assert facts(Vocab.load(halves, text_tokens=["he"])) == facts(Vocab.load(halves))
+
+
 def test_special_tokens_are_control(halves: Path) -> None:
     (halves / "tokenizer_config.json").write_text('{"tokenizer_class": "GPT2Tokenizer"}')
     plain = Vocab.load(halves)
@@ -288,7 +292,6 @@ OPTIONS: list[tuple[dict[str, Any], str, str]] = [
         "pieces",
         "`<a>` has id 2147483647, expected one below",
     ),
-    ({"text_tokens": ["he"]}, "text_tokens", "`he` is no added token"),
     ({"text_tokens": ["nothing of it"]}, "text_tokens", "is no added token"),
     ({"text_tokens": ["<a>"], "special_tokens": {"<a>": 300}}, "text_tokens", "too"),
     ({"pattern": "\ud800"}, "pattern", "half of a surrogate pair"),

@@ -13,6 +13,7 @@ use super::tokens::{TokenKind, Tokens};
 use super::{
     Parts, TokenId, Vocab, beside, gguf, kind, ranks, sentencepiece, tekken, vocab_merges,
 };
+use crate::bpe::SPACE_MARK;
 use crate::error::{Error, Result};
 use kind::Chosen;
 
@@ -153,19 +154,35 @@ fn load_model(files: &VocabFiles, policy: &Policy<'_>) -> Result<Model> {
         Chosen::VocabMerges(vocab, merges) => vocab_merges::load(vocab, merges, &added, policy),
         Chosen::Gguf(bytes) => gguf::load(bytes, &added, policy),
     }?;
-    check_text_tokens(policy)?;
+    // What a format made control is control, whatever the caller says.
+    if policy.withheld.is_empty() {
+        check_text_tokens(&options.text_tokens, &model)?;
+    }
     Ok(model)
 }
 
-/// Every token that the caller says is text must be an added one, unless a format made it control.
-fn check_text_tokens(policy: &Policy<'_>) -> Result<()> {
-    let found = policy.found.borrow();
-    match policy.text_tokens.iter().find(|&spelling| !found.contains(spelling)) {
-        Some(spelling) if policy.withheld.is_empty() => {
+/// Every token that the caller says is text must be one.
+fn check_text_tokens(spellings: &[String], model: &Model) -> Result<()> {
+    let unmarked = |spelling: &String| {
+        if model.space_mark { spelling.replace(SPACE_MARK, " ") } else { spelling.clone() }
+    };
+    let mut missing: HashSet<String> = spellings.iter().map(unmarked).collect();
+    for id in 0..model.tokens.len() as TokenId {
+        if missing.is_empty() {
+            break;
+        }
+        if let Some((TokenKind::Text, bytes)) = model.tokens.get(id)
+            && let Ok(text) = std::str::from_utf8(bytes)
+        {
+            missing.remove(text);
+        }
+    }
+    match spellings.iter().find(|spelling| missing.contains(&unmarked(spelling))) {
+        None => Ok(()),
+        Some(spelling) => {
             let problem = format!("`{spelling}` is no added token of this vocabulary");
             Err(Error::vocab("text_tokens", problem))
         }
-        _ => Ok(()),
     }
 }
 
