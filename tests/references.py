@@ -107,7 +107,7 @@ class Reference:
         for spelling, id_ in pieces.items():
             if model.is_control(id_) or spelling in known:
                 self.control.setdefault(spelling, id_)
-        return model.encode  # type: ignore[no-any-return]
+        return model.encode
 
     def _tokenizers(self, path: Path) -> Encode:
         import tokenizers  # noqa: PLC0415
@@ -165,7 +165,7 @@ def _tiktoken(path: Path, pattern: str, special: Iterable[str]) -> Encode:
 
 
 def _in_parts(encode: Encode) -> Encode:
-    import regex  # noqa: PLC0415
+    import regex  # type: ignore[import-untyped]  # noqa: PLC0415
 
     def parts(text: str, pattern: str) -> Iterator[str]:
         done = 0
@@ -242,5 +242,7 @@ def mistral(name: str, messages: list[Message], tools: list[Message] | None = No
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tokenizer = mistral_tokenizer(name, trained=trained)
-        request = ChatCompletionRequest(messages=messages, tools=tools or None)  # type: ignore[arg-type]
+        request = ChatCompletionRequest.model_validate(
+            {"messages": messages, "tools": tools or None}
+        )
         return list(tokenizer.encode_chat_completion(request).tokens)

@@ -55,7 +55,8 @@ def check(case: Case, messages: list[Message], *, prompt: bool) -> None:
     except ValueError:
         expected = None
     else:
-        if STRICTER.get(case.format, lambda _: False)(messages):
+        refuses = STRICTER.get(case.format)
+        if refuses is not None and refuses(messages):
             expected = None
     if expected is None:
         with pytest.raises(MessageError):
