@@ -424,6 +424,13 @@ impl<'a> Renderer<'a> {
             let text = format!("is missing, and format `{format}` writes it");
             return problem("tool_call_id", text);
         }
+        if message.name.is_none()
+            && has(Field::Name)
+            && candidates().all(|row| fields(row).0 & Field::Name.bit() != 0)
+        {
+            let text = format!("is missing, and format `{format}` writes it");
+            return problem("name", text);
+        }
         let culprit = if message.reasoning.is_some() {
             "reasoning"
         } else if answers {

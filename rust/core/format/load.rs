@@ -19,8 +19,9 @@ use crate::message::Role;
 const MAX_ROWS: usize = 64;
 const MAX_CONTROL: usize = 256;
 const MAX_ITEMS: usize = 16;
-const MAX_APPENDED: usize = 4096;
+const MAX_APPENDED: usize = 1024;
 const MAX_MARKERS: usize = 256;
+const MAX_SPELLING_BYTES: usize = 1024;
 
 /// A key and what is wrong with it.
 pub(super) struct Wrong {
@@ -97,8 +98,11 @@ fn check_words(key: &str, words: &[String], most: usize) -> Checked<()> {
     if words.len() > most {
         return wrong(key, format!("has {} words, expected at most {most}", words.len()));
     }
-    if words.iter().any(String::is_empty) {
-        return wrong(key, "has an empty word, expected text");
+    if words.iter().any(|word| word.is_empty() || word.len() > MAX_SPELLING_BYTES) {
+        return wrong(key, format!("has a word that is not 1 to {MAX_SPELLING_BYTES} bytes long"));
+    }
+    if let Some(at) = (1..words.len()).find(|&at| words[..at].contains(&words[at])) {
+        return wrong(key, format!("has `{}` twice", words[at]));
     }
     Ok(())
 }

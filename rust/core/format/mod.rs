@@ -259,6 +259,17 @@ impl Format {
             return Err(error("", problem));
         }
         let parsed = variant::read(text, variant).map_err(|e| error(&e.key, e.problem))?;
+        if variant.is_none() {
+            // A variant that does not load is an error of the file.
+            for name in variant::names(text) {
+                if !pattern::is_word(&name) || name.contains(':') {
+                    let problem =
+                        format!("{name:?} is no name, expected letters, digits and `_.-`");
+                    return Err(error("variant", problem));
+                }
+                Self::parse_variant(file, text, Some(&name))?;
+            }
+        }
         let mut spec =
             Spec::new(text, parsed).map_err(|Wrong { key, problem }| error(&key, problem))?;
         if let Some(variant) = variant {

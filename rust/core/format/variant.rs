@@ -33,7 +33,7 @@ pub(super) fn read(text: &str, variant: Option<&str>) -> Result<File, Wrong> {
         };
         return Err(Wrong { key: "variant".to_owned(), problem });
     };
-    merge(&mut table, changes);
+    merge(&mut table, changes, &mut format!("variant.{variant}"))?;
     serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|e| {
         let message = e.inner().message();
         let key = format!("variant.{variant}.{}", key_of(e.path(), message));
@@ -55,20 +55,29 @@ pub(super) fn names(text: &str) -> Vec<String> {
 
 /// Puts the keys of `changes` in place of those of `table`, tables within tables likewise; `false` takes
 /// a key away.
-fn merge(table: &mut toml::Table, changes: toml::Table) {
+fn merge(table: &mut toml::Table, changes: toml::Table, path: &mut String) -> Result<(), Wrong> {
+    let length = path.len();
     for (key, value) in changes {
+        path.push('.');
+        path.push_str(&key);
         match (table.get_mut(&key), value) {
-            (_, toml::Value::Boolean(false)) => {
+            (Some(_), toml::Value::Boolean(false)) => {
                 table.remove(&key);
             }
+            (None, toml::Value::Boolean(false)) => {
+                let problem = "takes a key away that the file does not have".to_owned();
+                return Err(Wrong { key: path.clone(), problem });
+            }
             (Some(toml::Value::Table(inner)), toml::Value::Table(changes)) => {
-                merge(inner, changes);
+                merge(inner, changes, path)?;
             }
             (_, value) => {
                 table.insert(key, value);
             }
         }
+        path.truncate(length);
     }
+    Ok(())
 }
 
 /// The key that an error of reading is about: its path ends at the table where a key is missing.
