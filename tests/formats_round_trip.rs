@@ -58,6 +58,21 @@ fn decode_reverses_encode() {
     });
 }
 
+/// What comes back of messages of which the last is open: with nothing in it, it is a generation prompt;
+/// where a space stands before the token that ends a turn, one at the end of an open turn is that.
+fn open(entry: &Entry, mut messages: Vec<Message>) -> Vec<Message> {
+    let turns = [Message::new(Role::User, "x"), Message::new(Role::Assistant, "y")];
+    let whole = entry.encode(&turns, &EncodeOptions::default());
+    if whole.is_ok_and(|whole| whole.text().contains("y "))
+        && let Some(last) = messages.last_mut().filter(|last| last.role == Role::Assistant)
+        && last.content.ends_with(' ')
+    {
+        last.content.pop();
+    }
+    messages.pop_if(|last| *last == Message::new(Role::Assistant, ""));
+    messages
+}
+
 /// An open turn is one too; one with nothing in it is a generation prompt. However the stream of it is
 /// ended, its message is the same.
 #[test]
@@ -71,8 +86,7 @@ fn decode_reverses_encode_of_an_open_turn() {
         if !is_promised(entry, &encoding, options.on_marker) {
             return Ok(());
         }
-        let mut expected = dialogue.canonical(entry);
-        expected.pop_if(|last| *last == Message::new(Role::Assistant, ""));
+        let expected = open(entry, dialogue.canonical(entry));
         prop_assert_eq!(&entry.codec.decode(encoding.ids()), &expected);
         let mut stream = entry.codec.read_stream();
         let mut events = Vec::new();
@@ -97,7 +111,14 @@ fn decode_reverses_encode_of_an_open_turn() {
 
 #[test]
 fn canonical_is_idempotent() {
-    check_each(entries(), 80, dialogue, |entry, dialogue| {
+    check_each(entries(), 80, dialogue, |entry, mut dialogue| {
+        // A mark at the edge becomes a space, which the next time is trimmed.
+        let is_trimmed = |loss: &&str| loss.starts_with("white space around content");
+        if entry.codec.format().losses().iter().any(is_trimmed) {
+            for message in &mut dialogue.messages {
+                message.content = message.content.replace('\u{2581}', " ");
+            }
+        }
         let canonical = Dialogue { messages: dialogue.canonical(entry), tools: None };
         prop_assert_eq!(&canonical.canonical(entry), &canonical.messages);
         Ok(())

@@ -51,25 +51,7 @@ fn written(entry: &Entry, messages: Vec<Message>, tools: Option<String>) -> Dial
     let options = EncodeOptions::default();
     let fits = |dialogue: &Dialogue| dialogue.encode(entry, &options).is_ok();
     let mut dialogue = Dialogue { messages: Vec::new(), tools: None };
-    for mut message in messages {
-        if std::env::var_os("SKIP").is_some() {
-            if entry.format == "chatglm3" && message.content.is_empty() && message.calls.is_empty()
-            {
-                message.content = "x".into();
-            }
-            if entry.format == "mixtral-8x22b"
-                && message.role == Role::System
-                && message.name.as_deref() == Some("nobody")
-            {
-                message.name = None;
-            }
-            if entry.format.starts_with("mixtral-8x7b")
-                && message.content.is_empty()
-                && message.role == Role::User
-            {
-                message.content = "x".into();
-            }
-        }
+    for message in messages {
         let longer = dialogue.with(message);
         // A system text may need a user's to stand in.
         if fits(&longer) || fits(&longer.with(Message::new(Role::User, "x"))) {
@@ -132,16 +114,6 @@ pub fn assistant(entry: &'static Entry) -> BoxedStrategy<Message> {
     // Some formats have no place for text beside calls.
     let content = prop_oneof![Just(String::new()), hostile(entry)];
     (content, prop_oneof![Just(Vec::new()), vec(call, 1..4)])
-        .prop_map(|(content, calls)| {
-            (
-                if std::env::var_os("SKIP").is_some() && content.is_empty() && calls.is_empty() {
-                    "x".into()
-                } else {
-                    content
-                },
-                calls,
-            )
-        })
         .prop_map(|(content, calls)| Message { calls, ..Message::new(Role::Assistant, content) })
         .boxed()
 }

@@ -140,12 +140,6 @@ pub fn entries() -> &'static [Entry] {
             }
             for (vocab, loaded) in real() {
                 if let Ok(codec) = Codec::new(&format, loaded) {
-                    if std::env::var_os("SKIP").is_some()
-                        && name == "chatglm3"
-                        && vocab.contains("phi3")
-                    {
-                        continue;
-                    }
                     entries.push(Entry::new(name, vocab, false, codec));
                 }
             }
