@@ -58,6 +58,21 @@ fn decode_reverses_encode() {
     });
 }
 
+/// What comes back of messages of which the last is open: with nothing in it, it is a generation prompt;
+/// where a space stands before the token that ends a turn, one at the end of an open turn is that.
+fn open(entry: &Entry, mut messages: Vec<Message>) -> Vec<Message> {
+    let turns = [Message::new(Role::User, "x"), Message::new(Role::Assistant, "y")];
+    let whole = entry.encode(&turns, &EncodeOptions::default());
+    if whole.is_ok_and(|whole| whole.text().contains("y "))
+        && let Some(last) = messages.last_mut().filter(|last| last.role == Role::Assistant)
+        && last.content.ends_with(' ')
+    {
+        last.content.pop();
+    }
+    messages.pop_if(|last| *last == Message::new(Role::Assistant, ""));
+    messages
+}
+
 /// An open turn is one too; one with nothing in it is a generation prompt. However the stream of it is
 /// ended, its message is the same.
 #[test]
@@ -71,8 +86,7 @@ fn decode_reverses_encode_of_an_open_turn() {
         if !is_promised(entry, &encoding, options.on_marker) {
             return Ok(());
         }
-        let mut expected = dialogue.canonical(entry);
-        expected.pop_if(|last| *last == Message::new(Role::Assistant, ""));
+        let expected = open(entry, dialogue.canonical(entry));
         prop_assert_eq!(&entry.codec.decode(encoding.ids()), &expected);
         let mut stream = entry.codec.read_stream();
         let mut events = Vec::new();
@@ -97,7 +111,14 @@ fn decode_reverses_encode_of_an_open_turn() {
 
 #[test]
 fn canonical_is_idempotent() {
-    check_each(entries(), 80, dialogue, |entry, dialogue| {
+    check_each(entries(), 80, dialogue, |entry, mut dialogue| {
+        // A mark at the edge becomes a space, which the next time is trimmed.
+        let is_trimmed = |loss: &&str| loss.starts_with("white space around content");
+        if entry.codec.format().losses().iter().any(is_trimmed) {
+            for message in &mut dialogue.messages {
+                message.content = message.content.replace('\u{2581}', " ");
+            }
+        }
         let canonical = Dialogue { messages: dialogue.canonical(entry), tools: None };
         prop_assert_eq!(&canonical.canonical(entry), &canonical.messages);
         Ok(())
@@ -134,10 +155,12 @@ fn the_same_ids_mean_the_same_conversation() {
     }
 }
 
-/// Text as it comes back: the mark that stands for a space is one.
+/// Text as it comes back: where a mark stands for a space, it is one.
 fn plain(entry: &Entry, text: &str) -> String {
-    let marks = entry.codec.vocab().kind() == "sentencepiece";
-    if marks { text.replace('\u{2581}', " ") } else { text.to_owned() }
+    let vocab = entry.codec.vocab();
+    let mark = vocab.try_encode("a\u{2581}a").expect("any text");
+    let has_mark = vocab.decode(&mark, Spelling::Spell).is_ok_and(|text| text == "a a");
+    if has_mark { text.replace('\u{2581}', " ") } else { text.to_owned() }
 }
 
 /// Offsets tile the text, each id's stretch is its bytes, and the whole decodes to the text.
@@ -150,11 +173,18 @@ fn the_ids_are_the_text() {
         let Some(encoding) = encode(entry, &dialogue, &options)? else { return Ok(()) };
         let text = encoding.text();
         let (ids, is_control) = (encoding.ids(), encoding.is_control());
-        let mut at = 0;
+        let (mut at, mut run) = (0, 0);
+        let mut expected = String::new();
         for (nth, (&id, (start, end))) in ids.iter().zip(encoding.offsets()).enumerate() {
             prop_assert_eq!(start, at, "id {} does not begin where the one before ends", nth);
             prop_assert!(start <= end && end <= text.len());
             at = end;
+            if is_control[nth] == 1 {
+                expected.push_str(&plain(entry, &text[run..start]));
+                expected.push_str(&text[start..end]);
+                run = end;
+                continue;
+            }
             let begins = nth == 0 || is_control[nth - 1] == 1;
             let bytes = vocab.token_bytes(id).expect("an id of the vocabulary");
             let bytes = match bytes.strip_prefix(b" ") {
@@ -168,8 +198,9 @@ fn the_ids_are_the_text() {
             }
         }
         prop_assert_eq!(at, text.len(), "the end of the text is in no id");
+        expected.push_str(&plain(entry, &text[run..]));
         let decoded = vocab.decode(ids, Spelling::Spell).expect("ids of the vocabulary");
-        prop_assert_eq!(decoded, plain(entry, text));
+        prop_assert_eq!(decoded, expected);
         Ok(())
     });
 }

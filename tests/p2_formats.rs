@@ -5,26 +5,38 @@
 
 mod common;
 
-use chatcodec::{Call, CallBody, Codec, EncodeOptions, Format, Message, Role, TurnReason, Vocab};
-use common::check;
-use common::text::text;
-use proptest::prelude::*;
+use std::time::{Duration, Instant};
 
-/// What a mutation puts into a pattern.
+use chatcodec::{
+    Call, CallBody, Codec, EncodeOptions, Format, Guarantee, Message, OnMarker, Role, TurnReason,
+    Vocab,
+};
+use common::table::{control, made_for};
+use common::text::text;
+use common::{cases, try_check};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+/// Far more than reading a small file takes.
+const GENEROUS: Duration = Duration::from_secs(5);
+
+/// What a mutation puts into a pattern, beside what the files themselves hold.
 const FRAGMENTS: &[&str] = &[
-    "{START}",
-    "{STOP}",
-    "{STOP|EOS}",
-    "{ACT}",
-    "{PLUGIN}",
-    "{DONE}",
     "{content}",
+    "{content:trim}",
+    "{content:trim_end}",
+    "{content:value}",
+    "{system}",
     "{name}",
+    "{id}",
     "{calls}",
     "{~}",
     "{/}",
     "{?name:",
+    "{?system:",
+    "{?content:",
     "{?calls:",
+    "{?language:",
     "?}",
     " name={name}",
     "\\n",
@@ -41,79 +53,183 @@ const FRAGMENTS: &[&str] = &[
     "{source}",
     "{language}",
     "{call}",
+    "{arguments}",
     "{tools}",
+    "first_user",
+    "last_user",
+    "after_system",
+    "alternate",
+    "ids",
+    "text",
 ];
 
 /// A mutation: where, how much is taken out, and what is put in.
-type Mutation = (prop::sample::Index, usize, Option<&'static str>);
+#[derive(Debug, Clone)]
+enum Mutation {
+    Put(prop::sample::Index, usize, Option<&'static str>),
+    /// A pattern, with another pattern of the file in its place.
+    Recombine(prop::sample::Index, prop::sample::Index),
+    /// A control token's name, with another's in its place.
+    Rename(prop::sample::Index, prop::sample::Index),
+}
 
 fn mutations() -> impl Strategy<Value = Vec<Mutation>> {
     let fragment = prop::option::of(prop::sample::select(FRAGMENTS));
-    prop::collection::vec((any::<prop::sample::Index>(), 0usize..10, fragment), 1..4)
+    let two = || any::<(prop::sample::Index, prop::sample::Index)>();
+    let mutation = prop_oneof![
+        4 => (any::<prop::sample::Index>(), 0usize..10, fragment)
+            .prop_map(|(place, length, with)| Mutation::Put(place, length, with)),
+        2 => two().prop_map(|(a, b)| Mutation::Recombine(a, b)),
+        2 => two().prop_map(|(a, b)| Mutation::Rename(a, b)),
+    ];
+    prop::collection::vec(mutation, 1..4)
 }
 
-/// The file with its patterns, which stand after `[turn]`, mutated.
+/// The file with what stands after its head mutated.
 fn mutate(file: &str, mutations: &[Mutation]) -> String {
     let mut file = file.to_owned();
-    for (place, length, fragment) in mutations {
-        let from = file.find("begin =").or_else(|| file.find("generation =")).unwrap_or(0);
-        let mut start = from + place.index(file.len() - from);
-        let mut end = (start + length).min(file.len());
-        while !file.is_char_boundary(start) {
-            start -= 1;
+    for mutation in mutations {
+        match mutation {
+            Mutation::Put(place, length, fragment) => {
+                let from = ["begin =", "order =", "generation ="];
+                let from = from.iter().filter_map(|key| file.find(key)).min().unwrap_or(0);
+                let start = file.floor_char_boundary(from + place.index(file.len() - from));
+                let end = file.floor_char_boundary((start + length).min(file.len()));
+                file.replace_range(start..end, fragment.unwrap_or_default());
+            }
+            Mutation::Recombine(a, b) => replace(&mut file, &strings, a, b),
+            Mutation::Rename(a, b) => replace(&mut file, &names, a, b),
         }
-        while !file.is_char_boundary(end) {
-            end -= 1;
-        }
-        file.replace_range(start..end.max(start), fragment.unwrap_or_default());
     }
     file
 }
 
-/// A conversation with `text` in every field that takes any.
+/// Puts one of the stretches of a file in the place of another.
+fn replace(
+    file: &mut String,
+    stretches: &dyn Fn(&str) -> Vec<std::ops::Range<usize>>,
+    a: &prop::sample::Index,
+    b: &prop::sample::Index,
+) {
+    let found = stretches(file);
+    if found.is_empty() {
+        return;
+    }
+    let (a, b) = (a.get(&found).clone(), b.get(&found).clone());
+    let with = file[b].to_owned();
+    file.replace_range(a, &with);
+}
+
+/// The values of a file's lines.
+fn strings(file: &str) -> Vec<std::ops::Range<usize>> {
+    let mut at = 0;
+    let mut found = Vec::new();
+    for line in file.split_inclusive('\n') {
+        let value = line.find(" = ").map(|equals| equals + 3);
+        if let Some(value) = value.filter(|&value| matches!(line.as_bytes()[value], b'"' | b'[')) {
+            found.push(at + value..at + line.trim_end().len());
+        }
+        at += line.len();
+    }
+    found
+}
+
+/// The names of control tokens in patterns.
+fn names(file: &str) -> Vec<std::ops::Range<usize>> {
+    let opened = file.match_indices('{').filter_map(|(at, _)| {
+        let length = file[at + 1..].find('}')?;
+        let name = &file[at + 1..at + 1 + length];
+        let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+        is_name.then_some(at + 1..at + 1 + length)
+    });
+    opened.collect()
+}
+
+/// The lines of a mutant that the file does not have.
+fn changed(file: &str, mutant: &str) -> String {
+    let new = mutant.lines().filter(|line| !file.lines().any(|old| old == *line));
+    new.collect::<Vec<_>>().join("\n")
+}
+
+/// Conversations with `text` in every field that takes any.
 fn conversations(text: &str) -> Vec<Vec<Message>> {
     let message = |role| Message::new(role, text);
     let named = |role, name: &str| Message { name: Some(name.into()), ..Message::new(role, text) };
-    let call = |body| Message {
+    let calling = |content: &str, body| Message {
         calls: vec![Call { id: None, body }],
-        ..Message::new(Role::Assistant, text)
+        ..Message::new(Role::Assistant, content)
     };
-    let function = CallBody::Function { name: text.into(), arguments: "{\"a\": 1}".into() };
+    let function =
+        |name: &str| CallBody::Function { name: name.into(), arguments: "{\"a\": 1}".into() };
     let code = CallBody::Code { language: Some("python".into()), source: text.into() };
     let plain = CallBody::Code { language: None, source: text.into() };
+    let (user, answer) = (|| message(Role::User), || message(Role::Assistant));
     vec![
-        vec![message(Role::System), message(Role::User), message(Role::Assistant)],
-        vec![named(Role::User, "a.b"), named(Role::User, "system"), message(Role::User)],
-        vec![message(Role::User), call(function), message(Role::Tool)],
-        vec![call(code), named(Role::Tool, "interpreter"), call(plain)],
+        vec![message(Role::System), user(), answer()],
+        vec![user(), answer(), user(), answer()],
+        vec![named(Role::User, "a.b"), named(Role::User, "system"), user()],
+        vec![user(), calling(text, function(text)), message(Role::Tool)],
+        vec![user(), calling("", function("f")), message(Role::Tool), answer()],
+        vec![calling(text, code.clone()), named(Role::Tool, "interpreter"), calling("", plain)],
+        vec![user(), calling("", code), message(Role::Tool), user()],
         vec![named(Role::System, "plugin")],
+        vec![named(Role::System, "tools"), user()],
     ]
+}
+
+/// The round trip of every conversation that a mutant writes.
+fn check_mutant(codec: &Codec, text: &str, mutant: &str) -> Result<(), TestCaseError> {
+    let is_ids = codec.format().guarantee() == Guarantee::Ids;
+    for messages in conversations(text) {
+        for tools in [None, Some(text.to_owned())] {
+            for on_marker in [OnMarker::Report, OnMarker::Break] {
+                let options = EncodeOptions { on_marker, ..EncodeOptions::default() };
+                let encoding = codec.encode(messages.clone(), tools.as_deref(), &options);
+                let Ok(encoding) = encoding else { continue };
+                if is_ids || on_marker == OnMarker::Break || encoding.collisions().is_empty() {
+                    let expected = codec.canonical(messages.clone(), tools.clone());
+                    prop_assert_eq!(codec.decode(encoding.ids()), expected, "{}", mutant);
+                }
+            }
+        }
+    }
+    let completion = codec.vocab().encode(text);
+    let asked = codec.encode(vec![Message::new(Role::User, "")], None, &EncodeOptions::default());
+    let Ok(asked) = asked else { return Ok(()) };
+    let read = |prompt: Option<&[i32]>| {
+        let (mut stream, mut events) = (codec.stream(prompt), Vec::new());
+        stream.push_all(&completion, &mut events);
+        stream.finish(TurnReason::Stop, &mut events);
+        events
+    };
+    prop_assert_eq!(read(None), read(Some(asked.ids())), "{}", mutant);
+    Ok(())
 }
 
 #[test]
 fn a_format_that_loads_gives_its_conversations_back() {
-    let vocab = Vocab::embedded();
+    let mut failures = Vec::new();
     for name in Format::names() {
-        let file = Format::built_in(name).expect("it is built in").text().to_owned();
-        check(name, 4000, (mutations(), text()), |(mutations, text)| {
-            let mutant = mutate(&file, &mutations);
-            let Ok(format) = Format::parse("mutant", &mutant) else { return Ok(()) };
-            let Ok(codec) = Codec::new(&format, &vocab) else { return Ok(()) };
-            for messages in conversations(&text) {
-                let options = EncodeOptions::default();
-                let Ok(encoding) = codec.encode(messages.clone(), None, &options) else { continue };
-                let expected = codec.canonical(messages, None);
-                prop_assert_eq!(codec.decode(encoding.ids()), expected, "{}", mutant);
-            }
-            let completion = codec.vocab().encode(&text);
-            let read = |prompt: Option<&[i32]>| {
-                let (mut stream, mut events) = (codec.stream(prompt), Vec::new());
-                stream.push_all(&completion, &mut events);
-                stream.finish(TurnReason::Stop, &mut events);
-                events
+        let built_in = Format::built_in(name).expect("it is built in");
+        let (file, variant) = (built_in.text(), built_in.variant());
+        let vocabs: Vec<Vocab> =
+            made_for(&control(file)).into_iter().map(|(_, vocab)| vocab).collect();
+        let read = std::cell::Cell::new(0);
+        let inputs = (mutations(), text(), 0..vocabs.len());
+        let failed = try_check(name, 1500, inputs, |(mutations, text, vocab)| {
+            let mutant = mutate(file, &mutations);
+            let begun = Instant::now();
+            let format = Format::parse_variant("mutant", &mutant, variant);
+            let took = begun.elapsed();
+            prop_assert!(took < GENEROUS, "{took:?} for {mutant}");
+            let Ok(codec) = format.and_then(|format| Codec::new(&format, &vocabs[vocab])) else {
+                return Ok(());
             };
-            prop_assert_eq!(read(None), read(Some(codec.generation_prompt())), "{}", mutant);
-            Ok(())
+            read.set(read.get() + 1);
+            check_mutant(&codec, &text, &changed(file, &mutant))
         });
+        failures.extend(failed.err());
+        assert!(read.get() > cases(30), "{name}: {} mutants were read", read.get());
     }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }

@@ -178,10 +178,22 @@ pub fn check<S: Strategy<Value: Debug>>(
     strategy: S,
     law: impl Fn(S::Value) -> Result<(), TestCaseError>,
 ) {
-    let config = Config { cases: cases(short), failure_persistence: None, ..Config::default() };
+    try_check(what, short, strategy, law).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// As [`check`]; the failure is for the caller to tell.
+pub fn try_check<S: Strategy<Value: Debug>>(
+    what: &str,
+    short: u32,
+    strategy: S,
+    law: impl Fn(S::Value) -> Result<(), TestCaseError>,
+) -> Result<(), String> {
+    let cases = cases(short);
+    let max_shrink_iters = cases.max(3000);
+    let config = Config { cases, max_shrink_iters, failure_persistence: None, ..Config::default() };
     match TestRunner::new(config).run(&strategy, law) {
-        Ok(()) => {}
-        Err(TestError::Fail(reason, value)) => panic!("{what}: {reason}\nfor {value:#?}"),
-        Err(TestError::Abort(reason)) => panic!("{what}: {reason}"),
+        Ok(()) => Ok(()),
+        Err(TestError::Fail(reason, value)) => Err(format!("{what}: {reason}\nfor {value:#?}")),
+        Err(TestError::Abort(reason)) => Err(format!("{what}: {reason}")),
     }
 }

@@ -77,10 +77,13 @@ pub fn with_dummy_prefix(model: &[u8]) -> Vec<u8> {
 /// A file of ranks: every byte, and every beginning of the words, shorter ones first.
 pub fn ranks(words: &[String]) -> Vec<u8> {
     let mut tokens: Vec<Vec<u8>> = (0..=255u8).map(|byte| vec![byte]).collect();
-    let mut longer: Vec<Vec<u8>> = words
-        .iter()
-        .flat_map(|word| (2..=word.len()).map(|end| word.as_bytes()[..end].to_vec()))
-        .collect();
+    let beginnings = |word: &[u8]| (2..=word.len()).map(|end| word[..end].to_vec()).collect();
+    let mut longer: Vec<Vec<u8>> =
+        words.iter().flat_map(|word| -> Vec<Vec<u8>> { beginnings(word.as_bytes()) }).collect();
+    // Tokens that begin within a character, and reach into the next.
+    for word in words.iter().filter(|word| !word.is_ascii()) {
+        longer.extend(beginnings(&word.as_bytes()[1..]));
+    }
     longer.sort_by_key(|token| (token.len(), token.clone()));
     longer.dedup();
     tokens.extend(longer);

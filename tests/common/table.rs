@@ -11,9 +11,9 @@ use chatcodec::{
 };
 
 use proptest::strategy::Strategy;
-use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+use proptest::test_runner::TestCaseError;
 
-use super::{cases, model, test_data};
+use super::{model, test_data, try_check};
 
 /// A format bound to a vocabulary.
 pub struct Entry {
@@ -40,15 +40,9 @@ pub fn check_each<S: Strategy<Value: Debug>>(
     let mut failures = Vec::new();
     for entry in entries {
         // Most for the vocabularies that are made for the format.
-        let cases = cases(if entry.made { short } else { short.div_ceil(8) });
-        let config = Config { cases, failure_persistence: None, ..Config::default() };
-        match TestRunner::new(config).run(&strategy(entry), |value| law(entry, value)) {
-            Ok(()) => {}
-            Err(TestError::Fail(reason, value)) => {
-                failures.push(format!("{}: {reason}\nfor {value:?}", entry.name));
-            }
-            Err(TestError::Abort(reason)) => failures.push(format!("{}: {reason}", entry.name)),
-        }
+        let short = if entry.made { short } else { short.div_ceil(8) };
+        let run = try_check(&entry.name, short, strategy(entry), |value| law(entry, value));
+        failures.extend(run.err());
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
