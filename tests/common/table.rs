@@ -48,6 +48,7 @@ pub fn check_each<S: Strategy<Value: Debug>>(
 }
 
 /// What a format has a place for.
+#[allow(clippy::struct_excessive_bools, reason = "one for each thing that a format may write")]
 #[derive(Debug, Clone, Default)]
 pub struct Able {
     pub system: bool,
@@ -106,7 +107,7 @@ impl Able {
             codes: after_user(calling(code(None, "x"))),
             results: after_user(result.clone())
                 || writes(&[user.clone(), calling(function("f", r#"{"a": 1}"#)), result], None),
-            tools: writes(&[user.clone()], Some("[]")),
+            tools: writes(std::slice::from_ref(&user), Some("[]")),
             named: named.collect(),
             free_names: after_user(calling(function("a b", r#"{"a": 1}"#))),
             strips: shown != plain.text(),
@@ -190,7 +191,7 @@ pub fn made_for(control: &[String]) -> Vec<(&'static str, Vocab)> {
     };
     let size = Vocab::load(embedded).expect("it is embedded").size();
     let of_model = ["<s>", "</s>", "<unk>"];
-    let count = ranks.iter().filter(|&&byte| byte == b'\n').count();
+    let count = ranks.split(|&byte| byte == b'\n').count() - 1;
     vec![
         ("pieces", files(embedded, size, &of_model, None)),
         ("prefixed pieces", files(&prefixed, size, &of_model, None)),
