@@ -49,6 +49,7 @@ pub fn check_each<S: Strategy<Value: Debug>>(
 
 /// What a format has a place for.
 #[derive(Debug, Clone, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a thing that a format has or has not")]
 pub struct Able {
     pub system: bool,
     pub user_name: bool,
@@ -106,7 +107,7 @@ impl Able {
             codes: after_user(calling(code(None, "x"))),
             results: after_user(result.clone())
                 || writes(&[user.clone(), calling(function("f", r#"{"a": 1}"#)), result], None),
-            tools: writes(&[user.clone()], Some("[]")),
+            tools: writes(std::slice::from_ref(&user), Some("[]")),
             named: named.collect(),
             free_names: after_user(calling(function("a b", r#"{"a": 1}"#))),
             strips: shown != plain.text(),
@@ -190,7 +191,7 @@ pub fn made_for(control: &[String]) -> Vec<(&'static str, Vocab)> {
     };
     let size = Vocab::load(embedded).expect("it is embedded").size();
     let of_model = ["<s>", "</s>", "<unk>"];
-    let count = ranks.iter().filter(|&&byte| byte == b'\n').count();
+    let count = ranks.split(|&byte| byte == b'\n').count() - 1;
     vec![
         ("pieces", files(embedded, size, &of_model, None)),
         ("prefixed pieces", files(&prefixed, size, &of_model, None)),
