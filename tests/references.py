@@ -242,7 +242,7 @@ def mistral(name: str, messages: list[Message], tools: list[Message] | None = No
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tokenizer = mistral_tokenizer(name, trained=trained)
-        request = ChatCompletionRequest.model_validate(
+        request: ChatCompletionRequest[Any] = ChatCompletionRequest.model_validate(
             {"messages": messages, "tools": tools or None}
         )
         return list(tokenizer.encode_chat_completion(request).tokens)

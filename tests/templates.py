@@ -100,7 +100,7 @@ CONTENTS = (
     "\n\nthird line\n",
     "你好，世界！",
     " ",
-    "naïve café 👩\u200d👩\u200d👧 \u00a0",
+    "naïve café 👩\u200d👩\u200d👧 \U00018400 \u00a0",
     "\u3000wide\u2028 \x1f",
     "{{ messages }} {% raw %} \\n \"quoted\" 'too'",
     "```python\nprint('x')\n```",
