@@ -48,7 +48,6 @@ pub fn check_each<S: Strategy<Value: Debug>>(
 }
 
 /// What a format has a place for.
-#[allow(clippy::struct_excessive_bools, reason = "one for each thing that a format may write")]
 #[derive(Debug, Clone, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a thing that a format has or has not")]
 pub struct Able {
