@@ -9,7 +9,7 @@ const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// `cl100k_base` as tiktoken has it now: white space at the end stays together.
-const CL100K: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s";
+pub(super) const CL100K: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s";
 
 /// Qwen 2 and later: Llama 3's, digit by digit.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -28,6 +28,10 @@ const QWEN2_SCAN: Known =
     Known::Cl100k { contractions: Contractions::Folded, digits: Digits::One, whole_end: false };
 const CL100K_SCAN: Known =
     Known::Cl100k { contractions: Contractions::Folded, digits: Digits::Three, whole_end: true };
+
+/// What Oniguruma makes of [`CL100K`]: `{1,3}+` is one to three digits, once or more.
+pub(super) const CL100K_ONIGURUMA: Known =
+    Known::Cl100k { contractions: Contractions::Folded, digits: Digits::Many, whole_end: true };
 
 /// Every pattern that is scanned by hand, in every spelling that files have.
 pub(super) const KNOWN: &[(&str, Known)] = &[

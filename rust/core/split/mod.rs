@@ -12,7 +12,7 @@ mod scan;
 mod tests;
 
 use crate::error::Result;
-use known::{KNOWN, NAMES};
+use known::{CL100K, CL100K_ONIGURUMA, KNOWN, NAMES};
 use regex::{Dialect, Regex};
 use runs::Runs;
 use scan::Known;
@@ -50,6 +50,9 @@ impl Splitter {
     /// # Errors
     /// As there, and for what means something else to Oniguruma.
     pub(crate) fn from_oniguruma(pattern: &str) -> Result<Self> {
+        if pattern == CL100K {
+            return Ok(Self::Known(CL100K_ONIGURUMA));
+        }
         regex::check_oniguruma(pattern)?;
         Self::in_dialect(pattern, Dialect::Oniguruma)
     }

@@ -11,6 +11,7 @@ use super::classes::{Classes, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, 
 pub(crate) enum Digits {
     One,
     Three,
+    Many,
 }
 
 /// Which spellings of `'s`, `'t`, `'re`, `'ve`, `'m`, `'ll` and `'d` are pieces.
@@ -283,15 +284,18 @@ impl Scanner<'_> {
     /// The end of the digits of which the first ends at `from`.
     #[inline]
     fn digits(self, from: usize, digits: Digits) -> usize {
+        let more = match digits {
+            Digits::One => 0,
+            Digits::Three => 2,
+            Digits::Many => return self.run(from, NUMBER),
+        };
         let mut at = from;
-        if digits == Digits::Three {
-            for _ in 1..3 {
-                let (class, next) = self.class(at);
-                if class & NUMBER == 0 {
-                    break;
-                }
-                at = next;
+        for _ in 0..more {
+            let (class, next) = self.class(at);
+            if class & NUMBER == 0 {
+                break;
             }
+            at = next;
         }
         at
     }

@@ -8,7 +8,7 @@ use proptest::sample::select;
 
 use super::Splitter;
 use super::classes::{Classes, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, SPACE, UPPER};
-use super::known::{KNOWN, NAMES};
+use super::known::{CL100K, KNOWN, NAMES};
 use super::regex::{Dialect, Regex};
 use super::runs::Runs;
 
@@ -88,7 +88,11 @@ fn nasty_text() -> impl Strategy<Value = String> {
 
 fn cases() -> ProptestConfig {
     let long = std::env::var_os("CHATCODEC_LONG").is_some();
-    ProptestConfig::with_cases(if long { 100_000 } else { 5_000 })
+    ProptestConfig {
+        cases: if long { 100_000 } else { 5_000 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 /// Patterns that are runs.
@@ -117,6 +121,9 @@ proptest! {
             let found = pieces(&Splitter::Known(*known), &text);
             prop_assert_eq!(found, by_regex(&[pattern], &text), "{}", pattern);
         }
+        let found = Splitter::from_oniguruma(CL100K).unwrap();
+        let pattern = CL100K.replace(r"\p{N}{1,3}+", r"\p{N}+");
+        prop_assert_eq!(pieces(&found, &text), by_regex(&[&pattern], &text));
     }
 
     #[test]
