@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use crate::canonical;
 use crate::collect::Collector;
+use crate::decode::Spelling;
 use crate::encode::{self, Encoding, OnMarker};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, TurnReason};
-use crate::format::grammar::Grammar;
+use crate::format::grammar::{Grammar, follows};
 use crate::format::{CallBodySpec, Format, ObjectSpec};
 use crate::message::{self, Message, Node, OnArguments, Role, Shape};
 use crate::render::{self, Boundary, RenderOptions};
@@ -175,6 +176,16 @@ impl Codec {
         let by_default = !ends_with_assistant || self.inner.format.always_prompts();
         let generation_prompt =
             options.add_generation_prompt.unwrap_or(by_default) && !options.continue_final;
+        let last = messages.iter().rev().map(|m| m.role).find(|&role| role != Role::System);
+        if generation_prompt
+            && !self.inner.generation_prompt.is_empty()
+            && !follows(self.inner.format.order(), last, Role::Assistant)
+        {
+            let after = last.map_or("no message", Role::name);
+            let problem =
+                format!("has no place after {after}, expected a user's message before it");
+            return Err(Error::message("add_generation_prompt", problem));
+        }
         let on_marker = options.on_marker;
         let options = RenderOptions {
             tools,
@@ -213,12 +224,21 @@ impl Codec {
         // An answer of nothing is as long as its row's head; a bare generation prompt may be shorter.
         let grammar = &self.inner.grammar;
         let is_closed = grammar.rows[grammar.assistant()].rule.closer().is_some_and(|c| !c.opener);
-        let is_prompt = is_closed || ids.ends_with(&self.inner.generation_prompt);
-        if left_open && is_prompt && messages.last() == Some(&Message::new(Role::Assistant, "")) {
+        let is_prompt = || is_closed || self.ends_with_prompt(ids);
+        if left_open && messages.last() == Some(&Message::new(Role::Assistant, "")) && is_prompt() {
             messages.pop();
         }
         message::link(&mut messages, &self.inner.format);
         messages
+    }
+
+    /// Whether ids end with the generation prompt, which may be text that has other ids beside others.
+    fn ends_with_prompt(&self, ids: &[TokenId]) -> bool {
+        let prompt = self.inner.vocab.decode(&self.inner.generation_prompt, Spelling::Spell);
+        let Ok(prompt) = prompt else { return false };
+        // An id is a byte at least.
+        let last = &ids[ids.len().saturating_sub(prompt.len() + 1)..];
+        self.inner.vocab.decode(last, Spelling::Spell).is_ok_and(|text| text.ends_with(&prompt))
     }
 
     /// A stream of a completion: `prompt` is the ids it continues, by default any that end with the

@@ -419,6 +419,10 @@ impl Vocab {
             return Ok(self.clone());
         }
         let base = Self::assemble(inner.source.clone().load(withheld)?);
+        if self.lossless() && !base.lossless() {
+            let problem = "has tokens that text cannot do without, which the format makes control";
+            return Err(Error::vocab("control", problem));
+        }
         let base = base.with_appended(&inner.appended)?;
         let known: Vec<TokenId> = inner
             .aliases

@@ -81,7 +81,10 @@ impl Reader<'_> {
     pub(super) fn enter(&mut self, row: usize, text: usize) {
         let role = self.role_of(row, text);
         self.machine.turn = Some(Turn { row, text, role, actions: 0, told: false });
-        self.machine.last = Some(role);
+        // Who follows whom is between user and assistant.
+        if role != Role::System || self.machine.last.is_none() {
+            self.machine.last = Some(role);
+        }
         let text = self.turn_text();
         self.machine.prefixed = text.is_some_and(|text| text.prefixed);
         self.machine.place = match text {

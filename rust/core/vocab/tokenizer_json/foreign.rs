@@ -27,6 +27,7 @@ use super::table::{Role, Table};
 use super::{KIND, byte_of, spellings};
 use crate::bpe::SPACE_MARK;
 use crate::error::{Error, Result};
+use crate::split::Splitter;
 use crate::vocab::model::{Engine, Model};
 use crate::vocab::normalize::Normalizer;
 use crate::vocab::tokens::{TokenKind, Tokens};
@@ -40,6 +41,8 @@ const MAX_WORD_CHARS: usize = 1024;
 const MAX_COMPONENT_BYTES: usize = 4 << 20;
 /// How much of a text without a token is told.
 const SHOWN_CHARS: usize = 24;
+/// How many times longer normalizers may make a text.
+const MAX_GROWTH: usize = 64;
 
 /// What the library calls a token that is none, and no text spells.
 const UNREACHABLE: &str = "";
@@ -105,6 +108,7 @@ pub(super) fn load(file: &File<'_>, table: &Table<'_>) -> Result<Model> {
             return Err(Error::vocab("model", problem));
         }
     }
+    check_components(file)?;
     let decoding = Decoding::read(file)?;
     let (model, mut ids) = model(file, table)?;
     let mut tokenizer = tokenizer(file, model, file.pre_tokenizer.map(RawValue::get))?;
@@ -134,6 +138,49 @@ pub(super) fn load(file: &File<'_>, table: &Table<'_>) -> Result<Model> {
         space_mark: decoding.spelling == Spelling::Marked,
         lossless: false,
     })
+}
+
+/// Refuses what the library would run otherwise than its own packages do, or at any cost.
+fn check_components(file: &File<'_>) -> Result<()> {
+    let value = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).unwrap_or_default();
+    if let Some(raw) = file.pre_tokenizer {
+        check_length("pre_tokenizer", raw.get())?;
+        for_each_component(&value(raw), &mut |component| {
+            // Patterns are read as the packages read them, or not at all.
+            match component.pointer("/pattern/Regex").and_then(Value::as_str) {
+                Some(pattern) => Splitter::from_oniguruma(pattern).map(drop),
+                None => Ok(()),
+            }
+        })?;
+    }
+    let Some(raw) = file.normalizer else { return Ok(()) };
+    check_length("normalizer", raw.get())?;
+    let mut growth = 1usize;
+    for_each_component(&value(raw), &mut |component| {
+        let length = |pointer| component.pointer(pointer).and_then(Value::as_str).map(str::len);
+        if let Some(content) = length("/content") {
+            let pattern = length("/pattern/String").unwrap_or(0);
+            growth = growth.saturating_mul((content / pattern.max(1)).max(1));
+        }
+        if growth > MAX_GROWTH {
+            let problem = format!("makes text over {MAX_GROWTH} times longer");
+            return Err(Error::vocab("normalizer", problem));
+        }
+        Ok(())
+    })
+}
+
+/// Calls `check` with a component and with those inside it.
+fn for_each_component(
+    component: &Value,
+    check: &mut impl FnMut(&Value) -> Result<()>,
+) -> Result<()> {
+    check(component)?;
+    let inside = ["normalizers", "pretokenizers"].map(|key| component.get(key));
+    for component in inside.into_iter().flatten().filter_map(Value::as_array).flatten() {
+        for_each_component(component, check)?;
+    }
+    Ok(())
 }
 
 /// The library's tokenizer of a model and a file's other components.
