@@ -254,7 +254,7 @@ def test_stream(embedded: Codec) -> None:
         place = {"line": 1, "event": type(event).__name__, "tokens": list(event.tokens)}
         assert value == fields | place
     assert ran.values[len(first) :] == [
-        {"line": 2, "event": "TurnEnd", "reason": "stop", "tokens": [0, 1]}
+        {"line": 2, "event": "TurnEnd", "reason": "stop", "id": None, "tokens": [0, 1]}
     ]
 
 
@@ -274,7 +274,7 @@ def test_formats() -> None:
     listed = run("formats")
     assert listed.status == 0
     header, *rows = listed.out.splitlines()
-    assert header.split() == ["name", "guarantee", "source"]
+    assert header.split() == ["name", "guarantee", "vocabulary", "source"]
     assert [row.split()[0] for row in rows] == chatcodec.formats()
     values = call("formats", "--json").values
     assert [value["name"] for value in values] == chatcodec.formats()

@@ -593,7 +593,10 @@ FILES: list[tuple[str, str, str, str, str]] = [
         '"after_system"',
         '"last"',
         "place.tools",
-        "unknown variant `last`, expected one of `first`, `after_system`, `first_user`, `last_user`",
+        (
+            "unknown variant `last`, "
+            "expected one of `first`, `after_system`, `first_user`, `last_user`"
+        ),
     ),
     (
         INTERNLM2,

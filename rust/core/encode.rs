@@ -377,17 +377,25 @@ impl Encoding {
         found.sort_by_key(|found| (found.marker.start, std::cmp::Reverse(found.marker.end())));
         let mut collisions: Vec<Collision> = Vec::new();
         let mut end = 0;
+        // Per span how far its code points have been counted: places come in order.
+        let mut counted = (usize::MAX, 0, 0);
         for Collided { marker, span } in found {
             if marker.start < end {
                 continue;
             }
             end = marker.end();
-            let span = &self.spans[span];
+            let nth = span;
+            let span = &self.spans[nth];
             let escaped = span.kind == SpanKind::Slot { escaped: true };
             let slot = &self.text[span.text.clone()];
-            let points = |at: usize| {
+            if counted.0 != nth {
+                counted = (nth, 0, span.skipped as usize);
+            }
+            let mut points = |at: usize| {
                 let at = at.clamp(span.text.start, span.text.end) - span.text.start;
-                span.skipped as usize + code_points(&slot[..at], escaped)
+                let more = code_points(&slot[counted.1..at], escaped);
+                counted = (nth, at, counted.2 + more);
+                counted.2
             };
             collisions.push(Collision {
                 path: span.source,

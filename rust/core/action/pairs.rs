@@ -11,6 +11,9 @@ use crate::stream::HEAD_LIMIT;
 /// Deeper values are passed on as they are, and not called complete.
 const MAX_DEPTH: usize = 512;
 
+/// Longer keys are refused: a reader holds a key until it has it all.
+const MAX_KEY_BYTES: usize = 1024;
+
 /// The keyword arguments that say what `arguments`, one JSON value, does.
 pub(crate) fn write(arguments: &str) -> Result<String, String> {
     if !arguments.starts_with('{') {
@@ -37,6 +40,9 @@ fn convert(value: &str, python: bool) -> Result<String, String> {
                 let text = json::unescape(rest.get(1..length - 1).unwrap_or_default());
                 let after = rest[length..].trim_start_matches([' ', '\t', '\n', '\r']);
                 if python && depth == 1 && after.starts_with(':') {
+                    if text.len() > MAX_KEY_BYTES {
+                        return Err(format!("has a key of over {MAX_KEY_BYTES} bytes"));
+                    }
                     if !is_identifier(&text) {
                         return Err(format!(
                             "has the key {text:?}, expected a name of ASCII letters that Python allows"
@@ -70,6 +76,9 @@ fn convert(value: &str, python: bool) -> Result<String, String> {
             _ => {
                 length = rest.find([',', '}', ']', ' ', '\t', '\n', '\r']).unwrap_or(rest.len());
                 let word = &rest[..length];
+                if python && length > HEAD_LIMIT {
+                    return Err(format!("has a number of over {HEAD_LIMIT} digits"));
+                }
                 out.push_str(match word {
                     "true" if python => "True",
                     "false" if python => "False",
