@@ -131,7 +131,8 @@ fn strings(file: &str) -> Vec<std::ops::Range<usize>> {
     let mut found = Vec::new();
     for line in file.split_inclusive('\n') {
         let value = line.find(" = ").map(|equals| equals + 3);
-        if let Some(value) = value.filter(|&value| matches!(line.as_bytes()[value], b'"' | b'[')) {
+        let begins = |&value: &usize| matches!(line.as_bytes().get(value), Some(b'"' | b'['));
+        if let Some(value) = value.filter(begins) {
             found.push(at + value..at + line.trim_end().len());
         }
         at += line.len();
