@@ -235,7 +235,7 @@ impl Codec {
     /// Whether ids end with the generation prompt, which may be text that has other ids beside others.
     fn ends_with_prompt(&self, ids: &[TokenId]) -> bool {
         let prompt = self.inner.vocab.decode(&self.inner.generation_prompt, Spelling::Spell);
-        let Ok(prompt) = prompt else { return false };
+        let Some(prompt) = prompt.ok().filter(|prompt| !prompt.is_empty()) else { return false };
         // An id is a byte at least.
         let last = &ids[ids.len().saturating_sub(prompt.len() + 1)..];
         self.inner.vocab.decode(last, Spelling::Spell).is_ok_and(|text| text.ends_with(&prompt))

@@ -496,7 +496,7 @@ impl Binder<'_> {
                 Op::Cut => match ops.get(at + 1) {
                     Some(next) if is_text(next) && prefix => prefixed.push(read.len()),
                     // A space that text encoded apart begins with.
-                    Some(Op::Literal(_)) if prefix && at > 0 => read.push(Op::Prefix),
+                    Some(Op::Literal(_)) if prefix => read.push(Op::Prefix),
                     _ => {}
                 },
                 op => read.push(op.clone()),
@@ -616,7 +616,8 @@ impl Binder<'_> {
         }
         let mut texts: Vec<String> = self.format.markers().to_vec();
         let mut heads = Vec::new();
-        let first_literal = |row: &Row| match row.rule.read.first() {
+        let is_read = |op: &&Op| **op != Op::Prefix;
+        let first_literal = |row: &Row| match row.rule.read.iter().find(is_read) {
             Some(Op::Literal(literal)) => Some(literal.text.clone()),
             _ => None,
         };

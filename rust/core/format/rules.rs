@@ -17,7 +17,8 @@ use crate::stream::HEAD_LIMIT;
 /// Longer patterns are refused: real ones have about twenty pieces.
 const MAX_PIECES: usize = 64;
 
-/// A row's guards may be there or not: so many guards, two to that power ways to read it.
+/// A row's guards may be there or not, and so may a prefix after a cut: so many of them, two to that power
+/// ways to read it.
 const MAX_GUARDS: usize = 3;
 
 /// The longest literal between a field and what closes it.
@@ -152,9 +153,11 @@ fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
             }
         }
     }
-    let guards = pieces.iter().filter(|piece| matches!(piece, Piece::Guard { .. })).count();
-    if guards > MAX_GUARDS {
-        return wrong(key, format!("has {guards} guards, expected at most {MAX_GUARDS}"));
+    let is_choice = |piece: &&Piece| matches!(piece, Piece::Guard { .. } | Piece::Cut);
+    let choices = pieces.iter().filter(is_choice).count();
+    if choices > MAX_GUARDS {
+        let problem = format!("has {choices} guards and cuts, expected at most {MAX_GUARDS}");
+        return wrong(key, problem);
     }
     Ok(())
 }
@@ -580,7 +583,8 @@ pub(super) fn check_frame(key: &str, pieces: &[Piece], table: &Table<'_>) -> Che
 
 /// Checks that a head is read in one way: words and white space end, guards can be told.
 fn check_ways(key: &str, pieces: &[Piece]) -> Checked<()> {
-    let own = ways(pieces);
+    // Where a cut has a dummy prefix after it, that is always taken.
+    let own = ways(pieces, false);
     let text = pieces.get(head(pieces).len());
     let before_value = text.is_some_and(ends_itself);
     for way in &own {
@@ -604,7 +608,7 @@ fn check_ways(key: &str, pieces: &[Piece]) -> Checked<()> {
 
 /// Whether something brings one of two heads to its text while it also fits the other.
 fn meets(a: &[Piece], b: &[Piece]) -> bool {
-    let (a, b) = (ways(a), ways(b));
+    let (a, b) = (ways(a, true), ways(b, true));
     a.iter().any(|way| b.iter().any(|other| both_fit(way, other)))
 }
 
@@ -638,8 +642,9 @@ struct Step {
     repeats: bool,
 }
 
-/// A head as steps, once for every choice of its guards.
-fn ways(pieces: &[Piece]) -> Vec<Vec<Step>> {
+/// A head as steps, once for every choice of its guards; with `prefixes`, also for every cut with the
+/// space that a vocabulary may put after it and without.
+fn ways(pieces: &[Piece], prefixes: bool) -> Vec<Vec<Step>> {
     let head = head(pieces);
     let is_object = matches!(pieces.get(head.len()), Some(Piece::Field(Field::Call, _)));
     let mut ways = vec![Vec::new()];
@@ -654,6 +659,14 @@ fn ways(pieces: &[Piece]) -> Vec<Vec<Step>> {
             }
             ways.extend(with);
             at += len;
+            continue;
+        }
+        if *piece == Piece::Cut && prefixes {
+            let mut with = ways.clone();
+            for way in &mut with {
+                way.push(Step { class: Class::Byte(b' '), repeats: false });
+            }
+            ways.extend(with);
             continue;
         }
         // White space before an object means nothing.

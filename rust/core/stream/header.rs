@@ -107,6 +107,11 @@ impl Held {
         text.is_empty() && items.next().is_none()
     }
 
+    /// Whether what is held ends in text, and not in a control token.
+    pub(super) fn ends_in_text(&self) -> Option<bool> {
+        self.items.last().map(|item| matches!(item, HeldItem::Text { .. }))
+    }
+
     /// Whether nothing is held.
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()

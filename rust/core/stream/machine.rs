@@ -77,6 +77,7 @@ struct Turn {
 }
 
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "each says another thing about what comes next")]
 pub(super) struct Machine {
     place: Place,
     turn: Option<Turn>,
@@ -88,6 +89,8 @@ pub(super) struct Machine {
     promised: bool,
     /// Whether what is tentative goes on in the row of the open turn.
     within: bool,
+    /// Whether text has come since the last control token.
+    in_run: bool,
     /// Whether the text that comes next may begin with a dummy prefix.
     prefixed: bool,
     /// Ids before this position are in the range of some event.
@@ -124,6 +127,7 @@ impl Machine {
             last: None,
             promised: false,
             within: false,
+            in_run: false,
             prefixed: false,
             covered: FIRST,
             started: FIRST,
@@ -277,6 +281,8 @@ impl<'a> Reader<'a> {
     }
 
     fn text_of_place(&mut self, piece: Piece<'_>) {
+        self.machine.in_run |=
+            !piece.text.is_empty() && !matches!(self.machine.place, Place::Outside);
         match &self.machine.place {
             Place::Outside => self.text_outside(piece),
             Place::Text => self.text_of_turn(piece),
@@ -292,6 +298,7 @@ impl<'a> Reader<'a> {
     // Control tokens.
 
     fn control(&mut self, id: TokenId, at: u32) {
+        self.machine.in_run = false;
         let grammar = self.codec.grammar();
         let is_answer = self.machine.turn.is_none_or(|turn| turn.role == Role::Assistant);
         let opens_turn = grammar.opens_turn(id);

@@ -124,6 +124,9 @@ impl Reader<'_> {
                 let (opener, last) = tentative.held.bounds();
                 let rest = tentative.held.split_off(fit.end);
                 let head = tentative.held.bounds();
+                if let Some(in_run) = tentative.held.ends_in_text() {
+                    self.machine.in_run = in_run;
+                }
                 let head_last =
                     if tentative.held.is_empty() { None } else { Some(head.1.min(last)) };
                 match fit.rule {

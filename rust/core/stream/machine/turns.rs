@@ -86,7 +86,8 @@ impl Reader<'_> {
             self.machine.last = Some(role);
         }
         let text = self.turn_text();
-        self.machine.prefixed = text.is_some_and(|text| text.prefixed);
+        // After a control token the prefix is taken off already.
+        self.machine.prefixed = self.machine.in_run && text.is_some_and(|text| text.prefixed);
         self.machine.place = match text {
             Some(text) if text.is_value => Place::Value(ValueReader::new()),
             _ => Place::Text,
