@@ -3,12 +3,13 @@
 
 use std::ops::Deref;
 
-use super::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white, is_word_byte};
-use super::{Format, Guarantee, Order, SystemPlace, rules};
+use super::bind::Binder;
+use super::pattern::{Field, Filter};
+use super::{Format, Order};
 use crate::error::{Error, Result};
-use crate::marker::{self, Markers};
+use crate::marker::Markers;
 use crate::message::Role;
-use crate::vocab::{ControlId, DummyPrefix, TokenId, Vocab};
+use crate::vocab::{ControlId, TokenId, Vocab};
 
 /// One step of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +115,7 @@ impl Rule {
     }
 
     /// The steps that are read before the first text.
-    fn head(&self) -> &[Op] {
+    pub(super) fn head(&self) -> &[Op] {
         &self.read[..self.texts.first().map_or(0, |text| text.at)]
     }
 
@@ -171,12 +172,12 @@ pub(crate) struct Grammar {
     pub(crate) markers: Option<Markers>,
     /// Spellings of control tokens that are ordinary words.
     pub(crate) silent: Vec<String>,
-    order: Order,
-    stop: Vec<TokenId>,
-    turn_openers: Vec<TokenId>,
-    item_openers: Vec<TokenId>,
-    begin_ids: Vec<TokenId>,
-    end_ids: Vec<TokenId>,
+    pub(super) order: Order,
+    pub(super) stop: Vec<TokenId>,
+    pub(super) turn_openers: Vec<TokenId>,
+    pub(super) item_openers: Vec<TokenId>,
+    pub(super) begin_ids: Vec<TokenId>,
+    pub(super) end_ids: Vec<TokenId>,
 }
 
 impl Grammar {
@@ -269,385 +270,16 @@ pub(crate) fn follows(order: Order, last: Option<Role>, next: Role) -> bool {
     }
 }
 
-fn openers<'a>(rules: impl Iterator<Item = &'a Rule>) -> Vec<TokenId> {
+pub(super) fn openers<'a>(rules: impl Iterator<Item = &'a Rule>) -> Vec<TokenId> {
     let mut ids: Vec<TokenId> = rules.flat_map(Rule::opener).collect();
     ids.sort_unstable();
     ids.dedup();
     ids
 }
 
-fn control_ids(op: &Op) -> Vec<TokenId> {
+pub(super) fn control_ids(op: &Op) -> Vec<TokenId> {
     match op {
         Op::Control(ids) => ids.iter().map(|id| id.get()).collect(),
         _ => Vec::new(),
     }
-}
-
-struct Binder<'a> {
-    format: &'a Format,
-    control: &'a [(String, Vec<String>)],
-    ids: &'a [ControlId],
-    vocab: &'a Vocab,
-}
-
-impl Binder<'_> {
-    fn grammar(&self) -> Result<Grammar> {
-        let format = self.format;
-        let rows: Vec<Row> = format
-            .rows()
-            .iter()
-            .map(|row| {
-                let is_first =
-                    row.role == Role::System && format.system_place() == SystemPlace::First;
-                Row {
-                    role: row.role,
-                    name: row.name.clone(),
-                    calls_only: rules::is_calls_only(&row.pieces),
-                    text_first: rules::begins_with_text(&row.pieces),
-                    first_only: is_first,
-                    rule: self.rule(&row.pieces, Some(row.role)),
-                }
-            })
-            .collect();
-        let items = self.items();
-        let (begin, end) = (self.ops(format.begin()), self.ops(format.end()));
-        let list = format.list().map(|list| List {
-            open: self.ops(&list.open),
-            between: list.between.clone(),
-            close: list.close.clone(),
-        });
-        let stop: Vec<TokenId> = format.stop().iter().filter_map(|name| self.id(name)).collect();
-        self.check_taken(
-            rows.iter().map(|row| &row.rule).chain(items.iter().map(|item| &item.rule)),
-        )?;
-        let mut grammar = Grammar {
-            turn_openers: openers(rows.iter().map(|row| &row.rule)),
-            item_openers: openers(items.iter().map(|item| &item.rule)),
-            begin_ids: begin.iter().flat_map(control_ids).collect(),
-            end_ids: end.iter().flat_map(control_ids).collect(),
-            rows,
-            items,
-            list,
-            tools: format.tools_pieces().map(|pieces| self.rule(pieces, None)),
-            begin,
-            end,
-            generation_prompt: self.ops(format.generation_prompt()),
-            markers: None,
-            silent: format.silent().to_vec(),
-            order: format.order(),
-            stop,
-        };
-        grammar.markers = self.markers(&grammar)?;
-        Ok(grammar)
-    }
-
-    /// White space that tokens of the vocabulary take may be what tells two patterns apart.
-    fn check_taken<'a>(&self, rules: impl Iterator<Item = &'a Rule>) -> Result<()> {
-        let rules: Vec<&Rule> = rules.collect();
-        for (at, taken) in rules.iter().enumerate() {
-            let head = taken.head();
-            let is_taken = taken.ops.iter().any(|op| matches!(op, Op::Taken(_)));
-            if !is_taken || head.is_empty() {
-                continue;
-            }
-            let mut others = rules.iter().enumerate().filter(|(other, _)| *other != at);
-            if others.any(|(_, other)| other.head().starts_with(head)) {
-                let name = self.format.name();
-                let problem = format!("takes white space that tells turns of `{name}` apart");
-                return Err(Error::vocab("control", problem));
-            }
-        }
-        Ok(())
-    }
-
-    fn items(&self) -> Vec<Item> {
-        let mut items: Vec<Item> = Vec::new();
-        let mut patterns: Vec<(usize, Vec<Piece>)> = Vec::new();
-        for (call, spec) in self.format.calls().iter().enumerate() {
-            let open = self.format.list().map_or(&[][..], |list| &list.open);
-            let with_open = |item: &Vec<Piece>| open.iter().chain(item).cloned().collect();
-            patterns.extend(spec.items.iter().map(|item| (call, with_open(item))));
-        }
-        // A literal is tried before a name that it could be.
-        patterns.sort_by_key(|(_, pieces)| rules::has_field(rules::head(pieces), Field::Name));
-        for (call, pieces) in &patterns {
-            let rule = self.rule(pieces, None);
-            let named = rules::has_field(rules::head(pieces), Field::Name);
-            let reserved = items.iter().filter(|_| named).filter_map(|item| {
-                let literal = item.rule.read.iter().find_map(|op| match op {
-                    Op::Literal(literal) => Some(literal),
-                    _ => None,
-                })?;
-                let word = literal.bytes().take_while(|&byte| is_word_byte(byte)).count();
-                (word > 0).then(|| literal[..word].to_owned())
-            });
-            let reserved = reserved.collect();
-            items.push(Item { call: *call, rule, reserved });
-        }
-        items
-    }
-
-    fn id(&self, name: &str) -> Option<TokenId> {
-        let mut known = self.control.iter().zip(self.ids);
-        known.find(|((known, _), _)| known == name).map(|(_, id)| id.get())
-    }
-
-    fn ops(&self, pieces: &[Piece]) -> Vec<Op> {
-        let mut ops = Vec::with_capacity(pieces.len());
-        let mut shifts = vec![0; pieces.len() + 1];
-        for (at, piece) in pieces.iter().enumerate() {
-            shifts[at] = ops.len();
-            match piece {
-                Piece::Literal(text) => self.push_literal(text, at, pieces, &mut ops),
-                piece => ops.push(self.op(piece)),
-            }
-        }
-        shifts[pieces.len()] = ops.len();
-        // A literal in a guard may have become two steps.
-        for (at, piece) in pieces.iter().enumerate() {
-            if let Piece::Guard { len, .. } = piece
-                && let Some(Op::Guard { len: written, .. }) = ops.get_mut(shifts[at])
-            {
-                *written = shifts[at + 1 + len] - shifts[at] - 1;
-            }
-        }
-        ops
-    }
-
-    /// A literal, without the white space that a control token beside it takes.
-    fn push_literal(&self, text: &str, at: usize, pieces: &[Piece], ops: &mut Vec<Op>) {
-        let strips = |piece: Option<&Piece>| match piece.map(|piece| self.op(piece)) {
-            Some(Op::Control(ids)) => {
-                ids.first().map(|id| self.vocab.strips(id.get())).unwrap_or_default()
-            }
-            _ => crate::vocab::Strips::default(),
-        };
-        let mut rest = text;
-        if strips(at.checked_sub(1).and_then(|at| pieces.get(at))).right {
-            rest = rest.trim_start();
-            let taken = &text[..text.len() - rest.len()];
-            if !taken.is_empty() {
-                ops.push(Op::Taken(taken.to_owned()));
-            }
-        }
-        let mut after = "";
-        if strips(pieces.get(at + 1)).left {
-            let kept = rest.trim_end();
-            after = &rest[kept.len()..];
-            rest = kept;
-        }
-        if !rest.is_empty() {
-            ops.push(Op::Literal(self.literal(rest)));
-        }
-        if !after.is_empty() {
-            ops.push(Op::Taken(after.to_owned()));
-        }
-    }
-
-    fn literal(&self, text: &str) -> Literal {
-        let breaks = match self.format.guarantee() {
-            Guarantee::Ids => Vec::new(),
-            Guarantee::Text => marker::breaks(text, self.vocab),
-        };
-        Literal { text: text.to_owned(), breaks }
-    }
-
-    fn op(&self, piece: &Piece) -> Op {
-        match piece {
-            Piece::Control(names) => {
-                let known = self.control.iter().zip(self.ids);
-                let id = |name| known.clone().find(|((n, _), _)| n == name).map(|(_, &id)| id);
-                Op::Control(names.iter().filter_map(id).collect())
-            }
-            Piece::Literal(text) => Op::Literal(self.literal(text)),
-            &Piece::Field(field, filter) => Op::Field(field, filter),
-            &Piece::Guard { field, len } => Op::Guard { field, len },
-            Piece::Space => Op::Space,
-            Piece::Cut => Op::Cut,
-        }
-    }
-
-    /// Loading the format has checked the shape of the pattern.
-    fn rule(&self, pieces: &[Piece], role: Option<Role>) -> Rule {
-        let ops = self.ops(pieces);
-        let is_control = |op: &Op| matches!(op, Op::Control(_));
-        let last_text = ops.iter().rposition(|op| is_text(op) || is_calls(op)).unwrap_or(0);
-        let close_at = ops[last_text..].iter().position(is_control);
-        let close_at = close_at.map_or(ops.len(), |at| last_text + at);
-        let read_pieces = rules::as_read(pieces, self.format.folds_system());
-        let (read, prefixed) = self.read(&self.ops(&read_pieces));
-        let texts = (0..read.len())
-            .filter(|&at| is_text(&read[at]))
-            .map(|at| self.text(&read, at, prefixed.contains(&at), role))
-            .collect();
-        Rule { ops, read, texts, open_at: last_text + 1, close_at }
-    }
-
-    /// The steps as they are read, and those texts that are encoded apart.
-    fn read(&self, ops: &[Op]) -> (Vec<Op>, Vec<usize>) {
-        let prefix = self.vocab.dummy_prefix() == DummyPrefix::EveryRun;
-        let mut read: Vec<Op> = Vec::with_capacity(ops.len());
-        let mut places = Vec::with_capacity(ops.len() + 1);
-        let mut prefixed = Vec::new();
-        for (at, op) in ops.iter().enumerate() {
-            places.push(read.len());
-            match op {
-                Op::Taken(_) => {}
-                Op::Cut => match ops.get(at + 1) {
-                    Some(next) if is_text(next) && prefix => prefixed.push(read.len()),
-                    // A space that text encoded apart begins with.
-                    Some(Op::Literal(_)) if prefix => read.push(Op::Prefix),
-                    _ => {}
-                },
-                op => read.push(op.clone()),
-            }
-        }
-        places.push(read.len());
-        for (at, op) in ops.iter().enumerate() {
-            if let Op::Guard { len, .. } = op
-                && let Some(Op::Guard { len: read_len, .. }) = read.get_mut(places[at])
-            {
-                *read_len = places[at + 1 + len] - places[at] - 1;
-            }
-        }
-        for at in 1..read.len() {
-            if matches!(read[at], Op::Field(Field::Call, _))
-                && let Op::Literal(text) = &read[at - 1]
-                && is_white(text)
-            {
-                read[at - 1] = Op::Space;
-            }
-        }
-        (read, prefixed)
-    }
-
-    fn text(&self, read: &[Op], at: usize, prefixed: bool, role: Option<Role>) -> Text {
-        let Op::Field(field, filter) = read[at] else {
-            let closer = Closer::default();
-            return Text { at, field: Field::Content, is_value: false, prefixed, closer, next: at };
-        };
-        let is_value = filter == Filter::Value;
-        if is_value {
-            // The token that ends the row ends it too, if it comes too early.
-            let ids = read[at..].iter().find(|op| matches!(op, Op::Control(_)));
-            let ids = ids.map(control_ids).unwrap_or_default();
-            let closer = Closer { ids, ..Closer::default() };
-            return Text { at, field, is_value, prefixed, closer, next: at + 1 };
-        }
-        let mut suffix = Suffix::default();
-        let mut next = at + 1;
-        while let Some(op) = read.get(next) {
-            match op {
-                Op::Guard { field: Field::Calls, .. } | Op::Field(Field::Calls, _) => {}
-                Op::Literal(text) => suffix.literal.push_str(text),
-                Op::Space => suffix.space = true,
-                _ => break,
-            }
-            next += 1;
-        }
-        if field == Field::Arguments && suffix.literal.starts_with(')') {
-            // Its own grammar ends at the bracket.
-            suffix.literal.remove(0);
-        }
-        let mut closer = Closer { suffix, ..Closer::default() };
-        match read.get(next) {
-            Some(op @ Op::Control(_)) => closer.ids = control_ids(op),
-            Some(_) => {
-                let literal = self.literal(&closer.suffix.literal);
-                closer.stops.push(Stop { taken: literal.len(), literal });
-            }
-            None => self.close_openly(&mut closer, role),
-        }
-        Text { at, field, is_value, prefixed, closer, next }
-    }
-
-    /// A row that no control token closes ends where something else begins.
-    fn close_openly(&self, closer: &mut Closer, role: Option<Role>) {
-        let rows = self.format.rows().iter().filter(|row| {
-            let is_first =
-                row.role == Role::System && self.format.system_place() == SystemPlace::First;
-            rules::begins_with_text(&row.pieces)
-                && !rules::is_calls_only(&row.pieces)
-                && !is_first
-                && role.is_some_and(|role| follows(self.format.order(), Some(role), row.role))
-        });
-        let suffix = &closer.suffix.literal;
-        let mut heads: Vec<String> = rows
-            .map(|row| {
-                let mut pieces = row.pieces.iter().filter(|piece| **piece != Piece::Cut);
-                match pieces.next() {
-                    Some(Piece::Literal(text)) => text.clone(),
-                    _ => String::new(),
-                }
-            })
-            .collect();
-        closer.opener = true;
-        if heads.is_empty() {
-            return;
-        }
-        if !is_white(suffix) {
-            let literal = self.literal(suffix);
-            closer.stops.push(Stop { taken: literal.len(), literal });
-            closer.opener = false;
-            return;
-        }
-        if let [Piece::Literal(prompt)] = self.format.generation_prompt() {
-            heads.push(prompt.clone());
-        }
-        heads.retain(|head| !head.is_empty());
-        heads.sort_by_key(String::len);
-        let mut kept: Vec<String> = Vec::new();
-        for head in heads {
-            if !kept.iter().any(|shorter| head.starts_with(&**shorter)) {
-                kept.push(head);
-            }
-        }
-        let stop = |head: &String| Stop {
-            literal: self.literal(&format!("{suffix}{head}")),
-            taken: suffix.len(),
-        };
-        closer.stops.extend(kept.iter().map(stop));
-    }
-
-    /// What counts as a marker in a caller's text, where turns or texts are told apart by text.
-    fn markers(&self, grammar: &Grammar) -> Result<Option<Markers>> {
-        if self.format.guarantee() == Guarantee::Ids {
-            return Ok(None);
-        }
-        let mut texts: Vec<String> = self.format.markers().to_vec();
-        let mut heads = Vec::new();
-        let is_read = |op: &&Op| **op != Op::Prefix;
-        let first_literal = |row: &Row| match row.rule.read.iter().find(is_read) {
-            Some(Op::Literal(literal)) => Some(literal.text.clone()),
-            _ => None,
-        };
-        for row in &grammar.rows {
-            let stops = row.rule.texts.iter().flat_map(|text| &text.closer.stops);
-            texts.extend(stops.map(|stop| stop.literal.text.clone()));
-            heads.extend(first_literal(row).filter(|_| row.text_first));
-        }
-        // A row whose head goes on where another's text begins.
-        let rows = self.format.rows();
-        for (at, row) in rows.iter().enumerate() {
-            for other in &rows[..at] {
-                let (long, short) = (rules::head(&other.pieces), rules::head(&row.pieces));
-                if let (Some(Piece::Literal(long)), Some(Piece::Literal(short))) =
-                    (long.last(), short.last())
-                    && long.starts_with(&**short)
-                {
-                    texts.push(long.trim_end().to_owned());
-                }
-            }
-        }
-        Markers::new(&texts, &heads, self.vocab).map(Some)
-    }
-}
-
-fn is_text(op: &Op) -> bool {
-    matches!(op, Op::Field(field, _)
-        if matches!(field.grammar(), FieldGrammar::Text | FieldGrammar::Object | FieldGrammar::Pairs))
-}
-
-fn is_calls(op: &Op) -> bool {
-    matches!(op, Op::Field(Field::Calls, _))
 }

@@ -4,12 +4,14 @@
 //! the key: a word nobody knows, a control token no pattern uses or none defines, the spelling of a
 //! control token inside ordinary text, a row that cannot be told from another or read back.
 
+mod bind;
 mod file;
 pub(crate) mod grammar;
 mod load;
 pub(crate) mod pattern;
 mod rules;
 mod variant;
+mod walk;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use regex_syntax::hir::{Hir, HirKind, Repetition};
 
 use super::classes::{Classes, Mask, ranges};
+use super::scan::pieces;
 
 const MEMBER: Mask = 1;
 const LEAD: Mask = 2;
@@ -41,28 +42,17 @@ impl Runs {
 
     /// Calls `each` with the matches and what lies between them.
     pub(super) fn split<'a>(&self, text: &'a str, each: &mut dyn FnMut(&'a str)) {
-        let (mut done, mut at) = (0, 0);
-        while at < text.len() {
-            let (class, next) = self.classes.at(text, at);
-            let mut end = at;
-            if class & LEAD != 0 {
-                end = self.run(text, next);
-            }
-            if end <= next {
-                end = if class & MEMBER != 0 { self.run(text, at) } else { at };
-            }
-            if end == at {
-                at = next;
-                continue;
-            }
-            if done < at {
-                each(&text[done..at]);
-            }
-            each(&text[at..end]);
-            (done, at) = (end, end);
-        }
-        if done < text.len() {
-            each(&text[done..]);
+        pieces(text, |at| self.end_of_match(text, at), |at| self.classes.at(text, at).1, each);
+    }
+
+    /// The end of the match that begins at a place; the place itself if none does.
+    fn end_of_match(&self, text: &str, at: usize) -> usize {
+        let (class, next) = self.classes.at(text, at);
+        let end = if class & LEAD != 0 { self.run(text, next) } else { at };
+        match class & MEMBER {
+            _ if end > next => end,
+            0 => at,
+            _ => self.run(text, at),
         }
     }
 

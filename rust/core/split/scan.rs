@@ -51,32 +51,34 @@ pub(crate) enum Known {
 #[inline]
 pub(super) fn scan<'a>(known: Known, text: &'a str, each: impl FnMut(&'a str)) {
     let scanner = Scanner { classes: Classes::of_unicode(), text };
+    let next = |at| scanner.class(at).1;
     // One loop per pattern: what is chosen here is chosen once.
     match known {
-        Known::Gpt2 => pieces(scanner, |at| scanner.gpt2(at), each),
+        Known::Gpt2 => pieces(text, |at| scanner.gpt2(at), next, each),
         Known::Cl100k { contractions, digits, whole_end } => {
-            pieces(scanner, |at| scanner.cl100k(at, contractions, digits, whole_end), each);
+            pieces(text, |at| scanner.cl100k(at, contractions, digits, whole_end), next, each);
         }
         Known::O200k { contractions, digits } => {
-            pieces(scanner, |at| scanner.o200k(at, contractions, digits), each);
+            pieces(text, |at| scanner.o200k(at, contractions, digits), next, each);
         }
-        Known::DeepSeekV3 => pieces(scanner, |at| scanner.deepseek_v3(at), each),
+        Known::DeepSeekV3 => pieces(text, |at| scanner.deepseek_v3(at), next, each),
     }
 }
 
-/// Calls `each` with what is matched and what lies between. A match that ends where it begins is none.
+/// Calls `each` with what is matched and what lies between. A match that ends where it begins is none;
+/// then `next` is where the next one may begin.
 #[inline]
-fn pieces<'a>(
-    scanner: Scanner<'a>,
+pub(super) fn pieces<'a>(
+    text: &'a str,
     end_of_match: impl Fn(usize) -> usize,
+    next: impl Fn(usize) -> usize,
     mut each: impl FnMut(&'a str),
 ) {
-    let text = scanner.text;
     let (mut done, mut at) = (0, 0);
     while at < text.len() {
         let end = end_of_match(at);
         if end == at {
-            at = scanner.class(at).1;
+            at = next(at);
             continue;
         }
         if done < at {
