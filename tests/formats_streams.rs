@@ -4,16 +4,14 @@
 mod common;
 
 use chatcodec::{
-    Boundary, EncodeOptions, Event, EventKind, Message, NoticeKind, OnMarker, TokenId, TurnReason,
-    collect,
+    Boundary, EncodeOptions, EventKind, Message, OnMarker, TokenId, TurnReason, collect,
 };
 use common::dialogue::{assistant, dialogue, hostile, options, unnumbered};
-use common::events::{Start, check_ranges, read, read_by_id};
+use common::events::{Start, check_ranges, check_splits, check_whole_turns, is_odd, read};
 use common::table::{Entry, check_each, entries, shared};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use proptest::test_runner::TestCaseError;
 
 /// Ids as a model might write them, and as it should not: control and text in any order, what the format
 /// means something by, bytes, and now and then an id that is none.
@@ -60,62 +58,6 @@ fn shuffled(entry: &'static Entry) -> impl Strategy<Value = Vec<TokenId>> {
     })
 }
 
-fn check_splits(
-    entry: &Entry,
-    start: Start<'_>,
-    ids: &[TokenId],
-    cuts: impl IntoIterator<Item = usize>,
-) -> Result<Vec<Event>, TestCaseError> {
-    let stream = start.stream(&entry.codec);
-    let whole = read(stream.clone(), &[ids], TurnReason::Stop);
-    check_ranges(&whole, ids.len())?;
-    prop_assert_eq!(&read_by_id(stream.clone(), ids, TurnReason::Stop), &whole, "id by id");
-    for cut in cuts {
-        let (head, tail) = ids.split_at(cut.min(ids.len()));
-        let split = read(stream.clone(), &[head, tail], TurnReason::Stop);
-        prop_assert_eq!(&split, &whole, "cut at {}", cut);
-    }
-    Ok(whole)
-}
-
-/// Turns and actions are told one after another, and what has begun ends.
-fn check_order(events: &[Event]) -> Result<(), TestCaseError> {
-    let mut action = None;
-    let mut open = false;
-    for event in events {
-        match &event.kind {
-            EventKind::TurnStart { .. } => {
-                prop_assert!(!open, "a turn begins in a turn: {events:?}");
-                prop_assert_eq!(action, None, "a turn begins in an action: {:?}", events);
-                open = true;
-            }
-            EventKind::TurnEnd { .. } => {
-                prop_assert_eq!(action, None, "a turn ends in an action: {:?}", events);
-                open = false;
-            }
-            EventKind::ActionStart { index, .. } => {
-                prop_assert_eq!(action, None, "an action begins in an action: {:?}", events);
-                action = Some(*index);
-            }
-            EventKind::ActionDelta { index, text } => {
-                prop_assert_eq!(action, Some(*index), "{:?}", events);
-                prop_assert!(!text.is_empty(), "{:?}", events);
-            }
-            EventKind::ActionEnd { index, .. } => {
-                prop_assert_eq!(action.take(), Some(*index), "{:?}", events);
-            }
-            EventKind::Text(text) | EventKind::Reasoning(text) => {
-                prop_assert_eq!(action, None, "text in an action: {:?}", events);
-                prop_assert!(!text.is_empty(), "{:?}", events);
-            }
-            EventKind::Notice { .. } => {}
-        }
-    }
-    prop_assert_eq!(action, None, "an action is never ended: {:?}", events);
-    prop_assert!(!open, "a turn is never ended: {:?}", events);
-    Ok(())
-}
-
 #[test]
 fn any_ids_in_any_split() {
     let inputs =
@@ -123,15 +65,15 @@ fn any_ids_in_any_split() {
     check_each(entries(), 150, inputs, |entry, (ids, cuts, end)| {
         let cuts = cuts.map(|cut| cut.index(ids.len() + 1));
         for start in [Start::Conversation, Start::Completion] {
-            let events = check_splits(entry, start, &ids, cuts)?;
+            let events = check_splits(&entry.codec, start, &ids, cuts)?;
             if matches!(start, Start::Conversation) {
-                check_order(&events)?;
+                check_whole_turns(&events)?;
             }
         }
         // Cut off anywhere, and read on from anywhere.
         let (head, tail) = ids.split_at(end.index(ids.len() + 1));
-        check_order(&check_splits(entry, Start::Conversation, head, [])?)?;
-        check_splits(entry, Start::Prompt(head), tail, cuts)?;
+        check_whole_turns(&check_splits(&entry.codec, Start::Conversation, head, [])?)?;
+        check_splits(&entry.codec, Start::Prompt(head), tail, cuts)?;
         entry.codec.decode(&ids);
         let parsed = entry.codec.parse(tail, Some(head));
         prop_assert!(parsed.rest <= tail.len());
@@ -146,8 +88,8 @@ fn every_split_of_a_conversation() {
     check_each(entries(), 16, inputs, |entry, (dialogue, options)| {
         let Ok(encoding) = dialogue.encode(entry, &options) else { return Ok(()) };
         let ids = encoding.ids();
-        let events = check_splits(entry, Start::Conversation, ids, 0..=ids.len())?;
-        check_order(&events)?;
+        let events = check_splits(&entry.codec, Start::Conversation, ids, 0..=ids.len())?;
+        check_whole_turns(&events)?;
         let odd = events.iter().find(|event| is_odd(event));
         let is_promised = entry.is_ids()
             || options.on_marker != OnMarker::Report
@@ -156,20 +98,10 @@ fn every_split_of_a_conversation() {
         for end in 0..ids.len() {
             let events = read(entry.codec.read_stream(), &[&ids[..end]], TurnReason::Length);
             check_ranges(&events, end)?;
-            check_order(&events)?;
+            check_whole_turns(&events)?;
         }
         Ok(())
     });
-}
-
-/// In what was encoded nothing is odd; what begins a conversation or ends its last line may be left
-/// at the end.
-fn is_odd(event: &Event) -> bool {
-    match &event.kind {
-        EventKind::Notice { kind: NoticeKind::Trailing, text } => !text.trim().is_empty(),
-        EventKind::Notice { .. } => true,
-        _ => false,
-    }
 }
 
 /// What follows the prompt is read as the assistant's message, up to an id that stops the model.
@@ -208,7 +140,7 @@ fn a_completion_is_the_last_message() {
                 Start::Prompt(prompt) => Some(prompt),
                 _ => None,
             };
-            let events = check_splits(entry, start, &completion, [completion.len() / 2])?;
+            let events = check_splits(&entry.codec, start, &completion, [completion.len() / 2])?;
             let told = collect(&events);
             let parsed = entry.codec.parse(&completion, given);
             prop_assert_eq!(unnumbered(&parsed.message), unnumbered(&expected), "{:?}", events);

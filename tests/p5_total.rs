@@ -10,12 +10,11 @@ use chatcodec::{
     Message, Role, TokenId, TurnReason, Vocab,
 };
 use common::conversation::{Conversation, conversation, options};
-use common::events::{Start, check_ranges, read};
+use common::events::{Start, check_ranges, check_turns, read};
 use common::model::model;
 use common::streams::ids;
 use common::{TestCodec, cases, check, codecs, vocabs};
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseError;
 
 /// Far more than linear work takes, far less than quadratic work on a megabyte.
 const GENEROUS: Duration = Duration::from_secs(20);
@@ -71,47 +70,6 @@ fn any_stream_tells_one_thing_after_another() {
             check_turns(&events.iter().map(|event| &event.kind).collect::<Vec<_>>())
         });
     }
-}
-
-/// Turns and actions are told one after another: nothing begins before what came before has ended,
-/// nothing ends that has not begun, and deltas are of the action that is open.
-fn check_turns(events: &[&EventKind]) -> Result<(), TestCaseError> {
-    let mut turns = 0;
-    let mut action = None;
-    let mut next_action = 0;
-    for event in events {
-        match *event {
-            EventKind::TurnStart { .. } => {
-                prop_assert_eq!(action, None, "a turn begins in an action: {:?}", events);
-                turns += 1;
-                next_action = 0;
-            }
-            EventKind::TurnEnd { .. } => {
-                prop_assert_eq!(action, None, "a turn ends in an action: {:?}", events);
-            }
-            EventKind::ActionStart { index, .. } => {
-                prop_assert_eq!(action, None, "an action begins in an action: {:?}", events);
-                // After a prompt that ends in a turn, its actions are counted on.
-                prop_assert!(turns == 0 || *index == next_action, "{:?}", events);
-                next_action = index + 1;
-                action = Some(*index);
-            }
-            EventKind::ActionDelta { index, text } => {
-                prop_assert_eq!(action, Some(*index), "{:?}", events);
-                prop_assert!(!text.is_empty(), "{:?}", events);
-            }
-            EventKind::ActionEnd { index, .. } => {
-                prop_assert_eq!(action.take(), Some(*index), "{:?}", events);
-            }
-            EventKind::Text(text) | EventKind::Reasoning(text) => {
-                prop_assert_eq!(action, None, "text in an action: {:?}", events);
-                prop_assert!(!text.is_empty(), "{:?}", events);
-            }
-            EventKind::Notice { .. } => {}
-        }
-    }
-    prop_assert_eq!(action, None, "an action is never ended: {:?}", events);
-    Ok(())
 }
 
 /// A stream cut after any id says what it can: what was text in the whole stream and certain then is

@@ -3,34 +3,25 @@
 mod common;
 
 use chatcodec::{
-    Boundary, EncodeOptions, Event, EventKind, Message, NoticeKind, Role, TokenId, TurnReason,
-    collect,
+    Boundary, EncodeOptions, Event, EventKind, Message, Role, TokenId, TurnReason, collect,
 };
 use common::conversation::{Conversation, conversation, options};
-use common::events::{Start, check_ranges, check_texts, read, read_by_id};
+use common::events::{Start, check_texts, is_odd, read};
 use common::streams::ids;
 use common::{TestCodec, check, codecs};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
+/// The events of ids in any split, and their texts where none has begun in a prompt.
 fn check_splits(
     codec: &TestCodec,
     start: Start<'_>,
     ids: &[TokenId],
     cuts: impl IntoIterator<Item = usize>,
 ) -> Result<Vec<Event>, TestCaseError> {
-    let stream = start.stream(&codec.codec);
-    let whole = read(stream.clone(), &[ids], TurnReason::Stop);
-    check_ranges(&whole, ids.len())?;
-    // After a prompt, text may have begun in it.
+    let whole = common::events::check_splits(&codec.codec, start, ids, cuts)?;
     if !matches!(start, Start::Prompt(_)) {
         check_texts(&codec.codec, &whole, ids)?;
-    }
-    prop_assert_eq!(&read_by_id(stream.clone(), ids, TurnReason::Stop), &whole, "id by id");
-    for cut in cuts {
-        let (head, tail) = ids.split_at(cut.min(ids.len()));
-        let split = read(stream.clone(), &[head, tail], TurnReason::Stop);
-        prop_assert_eq!(&split, &whole, "cut at {}", cut);
     }
     Ok(whole)
 }
@@ -61,16 +52,6 @@ fn every_split_of_a_conversation() {
             check_splits(codec, Start::Prompt(prompt), rest, 0..=rest.len())?;
             Ok(())
         });
-    }
-}
-
-/// In what was encoded nothing is odd; what begins a conversation or ends its last line may be left
-/// at the end.
-fn is_odd(event: &Event) -> bool {
-    match &event.kind {
-        EventKind::Notice { kind: NoticeKind::Trailing, text } => !text.trim().is_empty(),
-        EventKind::Notice { .. } => true,
-        _ => false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use chatcodec::{Codec, Event, EventKind, Stream, TokenId, TurnReason};
+use chatcodec::{Codec, Event, EventKind, NoticeKind, Stream, TokenId, TurnReason};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -106,4 +106,93 @@ pub fn check_texts(codec: &Codec, events: &[Event], ids: &[TokenId]) -> Result<(
         );
     }
     Ok(())
+}
+
+/// The events of ids pushed at once, which ids one by one and ids cut anywhere must give too.
+pub fn check_splits(
+    codec: &Codec,
+    start: Start<'_>,
+    ids: &[TokenId],
+    cuts: impl IntoIterator<Item = usize>,
+) -> Result<Vec<Event>, TestCaseError> {
+    let stream = start.stream(codec);
+    let whole = read(stream.clone(), &[ids], TurnReason::Stop);
+    check_ranges(&whole, ids.len())?;
+    prop_assert_eq!(&read_by_id(stream.clone(), ids, TurnReason::Stop), &whole, "id by id");
+    for cut in cuts {
+        let (head, tail) = ids.split_at(cut.min(ids.len()));
+        let split = read(stream.clone(), &[head, tail], TurnReason::Stop);
+        prop_assert_eq!(&split, &whole, "cut at {}", cut);
+    }
+    Ok(whole)
+}
+
+/// Turns and actions are told one after another: nothing begins before what came before has ended,
+/// nothing ends that has not begun, and deltas are of the action that is open.
+pub fn check_turns(events: &[&EventKind]) -> Result<(), TestCaseError> {
+    let mut turns = 0;
+    let mut action = None;
+    let mut next_action = 0;
+    for event in events {
+        match *event {
+            EventKind::TurnStart { .. } => {
+                prop_assert_eq!(action, None, "a turn begins in an action: {:?}", events);
+                turns += 1;
+                next_action = 0;
+            }
+            EventKind::TurnEnd { .. } => {
+                prop_assert_eq!(action, None, "a turn ends in an action: {:?}", events);
+            }
+            EventKind::ActionStart { index, .. } => {
+                prop_assert_eq!(action, None, "an action begins in an action: {:?}", events);
+                // After a prompt that ends in a turn, its actions are counted on.
+                prop_assert!(turns == 0 || *index == next_action, "{:?}", events);
+                next_action = index + 1;
+                action = Some(*index);
+            }
+            EventKind::ActionDelta { index, text } => {
+                prop_assert_eq!(action, Some(*index), "{:?}", events);
+                prop_assert!(!text.is_empty(), "{:?}", events);
+            }
+            EventKind::ActionEnd { index, .. } => {
+                prop_assert_eq!(action.take(), Some(*index), "{:?}", events);
+            }
+            EventKind::Text(text) | EventKind::Reasoning(text) => {
+                prop_assert_eq!(action, None, "text in an action: {:?}", events);
+                prop_assert!(!text.is_empty(), "{:?}", events);
+            }
+            EventKind::Notice { .. } => {}
+        }
+    }
+    prop_assert_eq!(action, None, "an action is never ended: {:?}", events);
+    Ok(())
+}
+
+/// As [`check_turns`], of a stream from the beginning of a conversation: no turn begins in a turn, and what
+/// has begun ends.
+pub fn check_whole_turns(events: &[Event]) -> Result<(), TestCaseError> {
+    check_turns(&events.iter().map(|event| &event.kind).collect::<Vec<_>>())?;
+    let mut open = false;
+    for event in events {
+        match event.kind {
+            EventKind::TurnStart { .. } => {
+                prop_assert!(!open, "a turn begins in a turn: {events:?}");
+                open = true;
+            }
+            EventKind::TurnEnd { .. } => open = false,
+            _ => {}
+        }
+    }
+    prop_assert!(!open, "a turn is never ended: {:?}", events);
+    Ok(())
+}
+
+/// In what was encoded nothing is odd; what begins a conversation or ends its last line may be left
+/// at the end.
+pub fn is_odd(event: &Event) -> bool {
+    match &event.kind {
+        EventKind::Notice { kind: NoticeKind::Trailing, text } => !text.trim().is_empty(),
+        EventKind::Notice { .. } => true,
+        _ => false,
+    }
 }
