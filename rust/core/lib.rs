@@ -39,6 +39,7 @@ mod render;
 mod span;
 mod split;
 mod stream;
+mod utf8;
 mod vocab;
 
 pub use codec::{Codec, EncodeOptions, Parsed, collect};

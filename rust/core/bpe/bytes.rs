@@ -1,27 +1,32 @@
 //! Text to ids for byte-level vocabularies: text is parted into pre-tokens, and bytes merge within each.
 //!
-//! In: tokens that are text, which of them merge, and text. Out: ids. Cost: linear in the text; see
-//! [`unit`](super::unit) for a pre-token of `n` bytes. Pre-tokens seen lately come from a cache.
+//! In: tokens that are text, which of them merge, and text. Out: ids. A pre-token with characters
+//! beyond ASCII, and a long one, is cut further where no token holds its neighbours side by side.
 
 use std::ops::Range;
 
-use super::Scratch;
-use super::cache::{Key, UnitCache};
+use super::cuts::Cuts;
+use super::key::Key;
 use super::lookup::Lookup;
-use super::merges::Merge;
-use super::pairs::{FIRST_PRODUCT, NO_ID, NONE, Pairs, Products};
-use super::symbols::Symbol;
-use super::unit::{NEVER, Unit};
+use super::merger::{Merger, NO_ID};
+use super::pairs::Symbol;
+use super::products::{Ranks, Spelled, merger_of};
+use super::seeds::Seeds;
+use super::units::{Merging, Scratch, Units};
 use crate::error::{Error, Result};
 use crate::split::Splitter;
+use crate::utf8::char_at;
 use crate::vocab::TokenId;
 use aho_corasick::{AhoCorasick, MatchKind};
 
 /// No token of a real vocabulary is longer.
 const MAX_TOKEN_BYTES: usize = 1024;
 
-/// Pre-tokens of up to this many bytes are merged by scanning, longer ones with a heap.
-const SCANNED: usize = 256;
+/// So many cuts are found before the first is used.
+const CUTS: usize = 16;
+
+/// Bytes are the first symbols.
+const BYTES: Symbol = 256;
 
 /// A token of text and its bytes.
 #[derive(Debug, Clone, Copy)]
@@ -42,11 +47,9 @@ pub(crate) enum MergeRules<'a> {
 /// The tables of a byte-level vocabulary's text encoder. Immutable; shared between threads.
 pub(crate) struct ByteBpe {
     splitter: Splitter,
-    /// Per symbol its id.
-    ids: Vec<TokenId>,
-    pairs: Pairs,
-    /// What two bytes merge into: where merging begins.
-    byte_pairs: Vec<Symbol>,
+    merger: Merger,
+    cuts: Cuts,
+    seeds: Seeds,
     /// Tokens that no merge makes, where a pre-token that is one is that token all the same.
     unmade: Lookup,
     whole: Option<Whole>,
@@ -77,13 +80,31 @@ impl ByteBpe {
         check_tokens(tokens)?;
         let bytes = byte_tokens(tokens)?;
         let ignore_merges = ignore_merges || matches!(rules, MergeRules::Ranks);
-        let Products { ids, pairs, unmade } = Products::new(tokens, rules, &bytes)?;
-        let unmade = unmade.into_iter().filter(|_| ignore_merges).map(|at| tokens[at]);
-        let two =
-            (0..FIRST_PRODUCT).flat_map(|left| (0..FIRST_PRODUCT).map(move |right| (left, right)));
-        let byte_pairs = two.map(|(left, right)| pairs.product(left, right)).collect();
+        let has_ids = |byte: &u8| bytes[usize::from(*byte)] != NO_ID;
+        let is_longer =
+            |token: &&ByteToken<'_>| token.bytes.len() > 1 && token.bytes.iter().all(has_ids);
+        let longer: Vec<ByteToken<'_>> = tokens.iter().filter(is_longer).copied().collect();
+        let mut spelled = Spelled::default();
+        let mut cuts = Cuts::default();
+        for token in &longer {
+            spelled.push(token.id, token.bytes.iter().map(|&byte| byte.into()));
+            cuts.join_bytes(token.bytes);
+        }
+        let ranks = match rules {
+            MergeRules::Ranks => {
+                Ranks::OfTokens(longer.iter().map(|token| token.id as u32).collect())
+            }
+            MergeRules::Pairs(pairs) => Ranks::listed(pairs.iter().copied())?,
+        };
+        let (merger, is_made) = merger_of(bytes.to_vec(), BYTES, &spelled, &ranks)?;
+        let unmade = longer.iter().zip(&is_made).filter(|(_, made)| ignore_merges && !**made);
+        let unmade = Lookup::new(unmade.map(|(token, _)| *token));
+        let single = tokens.iter().filter(|token| token.bytes.len() == 1);
+        let made = longer.iter().zip(&is_made).filter(|(_, made)| **made);
+        let known = single.chain(made.map(|(token, _)| token)).map(|token| (token.bytes, token.id));
+        let seeds = Seeds::new(known, unmade.iter());
         let whole = Whole::new(whole)?;
-        Ok(Self { splitter, ids, byte_pairs, unmade: Lookup::new(unmade), pairs, whole })
+        Ok(Self { splitter, merger, cuts, seeds, unmade, whole })
     }
 
     /// Appends the ids of `text` to `out`; with `dummy_prefix`, of a space and `text`.
@@ -113,90 +134,94 @@ impl ByteBpe {
 
     /// Every merge as the ids of left, right and product.
     pub(crate) fn merge_ids(&self) -> impl Iterator<Item = [Option<TokenId>; 3]> + '_ {
-        self.pairs.iter().map(|symbols| symbols.map(|symbol| Some(self.ids[symbol as usize])))
+        self.merger.merge_ids()
     }
 
     /// Encodes text in which no token is matched as a whole.
     fn encode_between(&self, text: &str, scratch: &mut Scratch, out: &mut Vec<TokenId>) {
+        let mut units = Units::new(self, text, scratch, out);
         let mut start = 0;
         self.splitter.split(text, |piece| {
-            let end = start + piece.len();
-            self.encode_piece(text.as_bytes(), start..end, scratch, out);
-            start = end;
+            let unit = start..start + piece.len();
+            start = unit.end;
+            let key = Key::of(text.as_bytes(), &unit);
+            if key.is_some_and(Key::is_ascii) {
+                units.push_key(unit, key, false);
+            } else {
+                self.push_parts(text, unit, &mut units);
+            }
         });
+        units.flush();
     }
 
-    #[inline]
-    fn encode_piece(
+    /// Cuts a pre-token where no token holds its neighbours side by side.
+    fn push_parts(&self, text: &str, unit: Range<usize>, units: &mut Units<'_, Self>) {
+        let bytes = text.as_bytes();
+        let mut start = unit.start;
+        let (mut previous, length) = char_at(bytes, unit.start);
+        let mut at = unit.start + length;
+        while at < unit.end {
+            // Where the next cuts are, and how many: written without asking whether it is one.
+            let (mut cuts, mut count) = ([0; CUTS], 0);
+            while at < unit.end && count < CUTS {
+                let (c, length) = char_at(bytes, at);
+                let is_cut = self.cuts.between_bytes(previous, c, bytes[at - 1], bytes[at]);
+                cuts[count] = at;
+                count += usize::from(is_cut);
+                previous = c;
+                at += length;
+            }
+            for &end in &cuts[..count] {
+                self.push_part(text, start..end, true, units);
+                start = end;
+            }
+        }
+        self.push_part(text, start..unit.end, start > unit.start, units);
+    }
+
+    #[inline(always)]
+    fn push_part(
         &self,
-        text: &[u8],
-        piece: Range<usize>,
-        scratch: &mut Scratch,
-        out: &mut Vec<TokenId>,
+        text: &str,
+        unit: Range<usize>,
+        is_part: bool,
+        units: &mut Units<'_, Self>,
     ) {
-        let key = UnitCache::key(text, &piece);
-        if let Some(key) = key
-            && let Some(ids) = scratch.cache.get(key)
-        {
-            return out.extend_from_slice(ids);
-        }
-        self.encode_new_piece(&text[piece], key, scratch, out);
+        // What is a part makes a difference only where whole pre-tokens are looked up.
+        let is_part = is_part && !self.unmade.is_empty();
+        let key = Key::of(text.as_bytes(), &unit);
+        let key = if is_part { key.map(Key::of_part) } else { key };
+        units.push_key(unit, key, is_part);
+    }
+}
+
+impl Merging for ByteBpe {
+    fn seeds(&self) -> &Seeds {
+        &self.seeds
     }
 
-    #[cold]
-    fn encode_new_piece(
-        &self,
-        piece: &[u8],
-        key: Option<Key>,
-        scratch: &mut Scratch,
-        out: &mut Vec<TokenId>,
-    ) {
-        let Scratch { cache, unit, ids, .. } = scratch;
-        unit.symbols.clear();
-        unit.symbols.extend(piece.iter().map(|&byte| Symbol::from(byte)));
-        if piece.len() <= SCANNED {
-            self.merge_scanning(unit);
-        } else {
-            unit.merge_long(|left, right| match self.pairs.product(left, right) {
-                NONE => NEVER,
-                product => Merge { rank: product, product },
-            });
-        }
-        ids.clear();
-        match self.unmade.get(piece) {
-            Some(id) => ids.push(id),
-            None => ids.extend(unit.symbols.iter().map(|&symbol| self.ids[symbol as usize])),
-        }
-        out.extend_from_slice(ids);
-        if let Some(key) = key {
-            cache.insert(key, ids);
-        }
+    fn merger(&self) -> &Merger {
+        &self.merger
     }
 
-    /// Merges by scanning for the best pair. A product is its own rank, so a scan looks at one number
-    /// per pair, several at a time: faster than a heap for far more symbols than one would think.
-    fn merge_scanning(&self, unit: &mut Unit) {
-        let Unit { symbols, products, .. } = unit;
-        products.clear();
-        let byte_pairs = symbols.windows(2).map(|pair| pair[0] << 8 | pair[1]);
-        products.extend(byte_pairs.map(|pair| self.byte_pairs[pair as usize]));
-        loop {
-            let best = products.iter().fold(NONE, |best, &product| best.min(product));
-            if best == NONE {
-                return;
-            }
-            let Some(at) = products.iter().position(|&product| product == best) else { return };
-            symbols[at] = best;
-            symbols.remove(at + 1);
-            products.remove(at);
-            if at > 0 {
-                products[at - 1] = self.pairs.product(symbols[at - 1], best);
-            }
-            if at < products.len() {
-                products[at] = self.pairs.product(best, symbols[at + 1]);
-            }
-        }
+    fn whole(&self, unit: &str) -> Option<TokenId> {
+        self.unmade.get(unit.as_bytes())
     }
+
+    fn symbols(&self, unit: &str, symbols: &mut Vec<Symbol>) {
+        symbols.extend(unit.bytes().map(Symbol::from));
+    }
+
+    #[inline(always)]
+    fn first_symbols(&self, unit: &str, symbols: &mut [Symbol; 16]) -> usize {
+        for (symbol, byte) in symbols.iter_mut().zip(unit.bytes()) {
+            *symbol = byte.into();
+        }
+        unit.len().min(16)
+    }
+
+    /// Every byte is a token.
+    fn fall_back(&self, _: char, _: &mut Vec<TokenId>) {}
 }
 
 impl Whole {

@@ -58,6 +58,15 @@ impl Lookup {
         entries.insert_unique(hash, entry, |entry| hasher.hash_one(entry.of(bytes)));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The bytes and the id of every token.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], TokenId)> {
+        self.entries.iter().map(|entry| (entry.of(&self.bytes), entry.id))
+    }
+
     /// The token with exactly these bytes.
     pub(super) fn get(&self, bytes: &[u8]) -> Option<TokenId> {
         if bytes.len() > self.longest {

@@ -89,12 +89,27 @@ fn naive_pairs(
 
 /// Tokens of few letters, so that many overlap.
 fn letters() -> impl Strategy<Value = Vec<Vec<u8>>> {
-    vec("[ab]{2,6}|[abc]{2,4}|a{2,9}|[é€]{1,2}".prop_map(String::into_bytes), 0..40)
+    let whole = "[ab]{2,6}|[abc]{2,4}|a{2,9}|[é€]{1,2}".prop_map(String::into_bytes);
+    // Tokens of bytes begin and end anywhere.
+    let part = ("[aé€中😀]{1,4}", any::<prop::sample::Index>(), any::<prop::sample::Index>());
+    let part = part.prop_map(|(text, from, to)| {
+        let from = from.index(text.len());
+        text.as_bytes()[from..=from + to.index(text.len() - from)].to_vec()
+    });
+    vec(prop_oneof![2 => whole, 1 => part.prop_filter("one byte", |token| token.len() > 1)], 0..40)
 }
 
 /// Texts short enough to be scanned, and ones for the heap.
 fn text() -> impl Strategy<Value = String> {
-    prop_oneof!["[ab]{0,12}", "[abc]{0,40}", "[ab]{30,120}", "a{0,100}", "[ab é€]{0,60}"]
+    prop_oneof![
+        "[ab]{0,12}",
+        "[abc]{0,40}",
+        "[ab]{30,120}",
+        "a{0,100}",
+        "[ab é€]{0,60}",
+        "[aé€中😀]{0,20}",
+        "[aé€中😀]{20,60}"
+    ]
 }
 
 proptest! {

@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
+use crate::utf8::char_at;
+
 /// Classes of characters, one bit each.
 pub(super) type Mask = u8;
 
@@ -91,8 +93,9 @@ impl Classes {
     }
 
     #[inline]
-    pub(super) fn of_char(&self, c: char) -> Mask {
-        self.pages[usize::from(self.page_of[c as usize / PAGE])][c as usize % PAGE]
+    pub(super) fn of_code_point(&self, c: u32) -> Mask {
+        let page = self.page_of.get(c as usize / PAGE).copied().unwrap_or(0);
+        self.pages[usize::from(page)][c as usize % PAGE]
     }
 
     /// The classes of the character at a place, and the place after it; at the end of the text no
@@ -108,10 +111,8 @@ impl Classes {
 
     #[inline]
     fn at_wide(&self, text: &str, at: usize) -> (Mask, usize) {
-        match text.get(at..).and_then(|rest| rest.chars().next()) {
-            Some(c) => (self.of_char(c), at + c.len_utf8()),
-            None => (0, at),
-        }
+        let (c, length) = char_at(text.as_bytes(), at);
+        (self.of_code_point(c), at + length)
     }
 
     /// The end of the characters from a place on that are in one of the classes.

@@ -3,8 +3,10 @@
 //! In: text. Out: its pieces, in order; together they are the text, byte for byte. Cost: linear, for
 //! the patterns that real vocabularies have; others are matched by a bounded engine, see [`regex`].
 
+mod blocks;
 mod classes;
 mod known;
+mod masks;
 mod regex;
 mod runs;
 mod scan;

@@ -4,6 +4,7 @@
 //! Where the expression would step back, the function knows where to: so every match is found in one
 //! pass over it, and whatever the text, a character is looked at a few times at most.
 
+use super::blocks;
 use super::classes::{Classes, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, SPACE, UPPER};
 
 /// How many digits stand together at most.
@@ -56,7 +57,7 @@ pub(super) fn scan<'a>(known: Known, text: &'a str, each: impl FnMut(&'a str)) {
     match known {
         Known::Gpt2 => pieces(text, |at| scanner.gpt2(at), next, each),
         Known::Cl100k { contractions, digits, whole_end } => {
-            pieces(text, |at| scanner.cl100k(at, contractions, digits, whole_end), next, each);
+            scanner.scan_cl100k(contractions, digits, whole_end, each);
         }
         Known::O200k { contractions, digits } => {
             pieces(text, |at| scanner.o200k(at, contractions, digits), next, each);
@@ -105,7 +106,7 @@ struct Scanner<'a> {
     text: &'a str,
 }
 
-impl Scanner<'_> {
+impl<'t> Scanner<'t> {
     #[inline]
     fn class(self, at: usize) -> (Mask, usize) {
         self.classes.at(self.text, at)
@@ -148,6 +149,40 @@ impl Scanner<'_> {
             return self.run_without(start, SPACE | LETTER | NUMBER);
         }
         self.spaces(at)
+    }
+
+    /// Calls `each` with the matches of cl100k's family, of which every character is part of one.
+    #[inline]
+    fn scan_cl100k(
+        self,
+        contractions: Contractions,
+        digits: Digits,
+        whole_end: bool,
+        mut each: impl FnMut(&'t str),
+    ) {
+        let bytes = self.text.as_bytes();
+        let mut at = 0;
+        while let Some(rest) = bytes.get(at..)
+            && !rest.is_empty()
+        {
+            let is_ascii = rest.iter().take(blocks::AHEAD + 1).all(u8::is_ascii);
+            if let Some(block) = rest.first_chunk().filter(|_| is_ascii) {
+                let mut starts = blocks::starts(block, digits);
+                let from = at;
+                while starts != 0 {
+                    let end = from + starts.trailing_zeros() as usize;
+                    each(&self.text[at..end]);
+                    at = end;
+                    starts &= starts - 1;
+                }
+                if at > from {
+                    continue;
+                }
+            }
+            let end = self.cl100k(at, contractions, digits, whole_end);
+            each(&self.text[at..end]);
+            at = end;
+        }
     }
 
     #[inline]

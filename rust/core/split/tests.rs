@@ -9,6 +9,7 @@ use proptest::sample::select;
 use super::Splitter;
 use super::classes::{Classes, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, SPACE, UPPER};
 use super::known::{CL100K, KNOWN, NAMES};
+use super::masks::Masks;
 use super::regex::{Dialect, Regex};
 use super::runs::Runs;
 
@@ -86,6 +87,17 @@ fn nasty_text() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Text that is nearly all ASCII, and long enough for whole blocks.
+fn ascii_text() -> impl Strategy<Value = String> {
+    let words = vec![
+        " ", "  ", "\t", "\n", "\r\n", "\n\n", " \n", "\n  ", "a", "word", "Words", " the", "'s",
+        "'LL", "'", "'st", "''s", "!", "!!", "!\n", "(a", ".\n\n  ", "1", "12", "123", "1234567",
+        "\u{b}", "\0", "\u{1c}",
+    ];
+    let word = prop_oneof![60 => select(words), 1 => select(vec!["é", "\u{a0}", "中", "ſ"])];
+    prop::collection::vec(word, 20..100).prop_map(|words| words.concat())
+}
+
 fn cases() -> ProptestConfig {
     let long = std::env::var_os("CHATCODEC_LONG").is_some();
     ProptestConfig {
@@ -116,7 +128,9 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn known_patterns_are_their_regular_expressions(text in nasty_text()) {
+    fn known_patterns_are_their_regular_expressions(
+        text in prop_oneof![nasty_text(), ascii_text()],
+    ) {
         for (pattern, known) in KNOWN {
             let found = pieces(&Splitter::Known(*known), &text);
             prop_assert_eq!(found, by_regex(&[pattern], &text), "{}", pattern);
@@ -153,6 +167,14 @@ proptest! {
 }
 
 #[test]
+fn masks_are_the_classes_of_bytes() {
+    for first in 0..=u8::MAX {
+        let block = std::array::from_fn(|at| first.wrapping_add((at as u8).wrapping_mul(37)));
+        assert_eq!(Masks::of(&block), Masks::of_bytes(&block), "{block:?}");
+    }
+}
+
+#[test]
 fn every_character_is_of_the_classes_of_its_expressions() {
     let classes = Classes::of_unicode();
     let all: [(Mask, &str); 8] = [
@@ -172,8 +194,12 @@ fn every_character_is_of_the_classes_of_its_expressions() {
             let text = c.to_string();
             let is_match = regex.is_match(&text).unwrap();
             count += usize::from(is_match);
-            assert_eq!(classes.of_char(c) & mask != 0, is_match, "{c:?} {pattern}");
-            assert_eq!(classes.at(&text, 0), (classes.of_char(c), text.len()), "{c:?}");
+            assert_eq!(classes.of_code_point(c.into()) & mask != 0, is_match, "{c:?} {pattern}");
+            assert_eq!(
+                classes.at(&text, 0),
+                (classes.of_code_point(c.into()), text.len()),
+                "{c:?}"
+            );
         }
         assert!(count > 1, "{pattern}");
     }

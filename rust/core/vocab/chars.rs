@@ -9,7 +9,7 @@ use super::normalize::Normalizer;
 use super::table::{Table, TokenType};
 use super::tokens::{TokenKind, Tokens};
 use super::{DummyPrefix, TokenId};
-use crate::bpe::{Bpe, Piece, PieceKind, SPACE_MARK};
+use crate::bpe::{CharBpe, Piece, PieceKind, SPACE_MARK};
 use crate::error::{Error, Result};
 
 /// What is done to text before its characters are merged.
@@ -97,7 +97,7 @@ pub(super) fn build(
     }
     Ok(Model {
         kind,
-        engine: Engine::Chars(Box::new(Bpe::new(&text, &byte_ids)?)),
+        engine: Engine::Chars(Box::new(CharBpe::new(&text, &byte_ids)?)),
         tokens: Arc::new(tokens),
         spellings: table.spellings(control.into_iter()),
         strips: table.strips,

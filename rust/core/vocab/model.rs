@@ -11,7 +11,7 @@ use super::normalize::Normalizer;
 use super::tokenizer_json::foreign::Foreign;
 use super::tokens::Tokens;
 use super::{DummyPrefix, TokenId, text_pieces};
-use crate::bpe::{Bpe, ByteBpe, Scratch};
+use crate::bpe::{ByteBpe, CharBpe, Scratch};
 use crate::error::Result;
 
 /// A vocabulary as a reader of one kind of file gives it.
@@ -45,7 +45,7 @@ pub(crate) struct Strips {
 /// Text to ids.
 pub(crate) enum Engine {
     /// Merges characters, as SentencePiece does.
-    Chars(Box<Bpe>),
+    Chars(Box<CharBpe>),
     /// Merges bytes of pre-tokens, as GPT-2 does.
     Bytes(Box<ByteBpe>),
     /// The `tokenizers` library, for what is neither.

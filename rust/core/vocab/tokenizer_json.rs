@@ -21,7 +21,9 @@ use super::model::{Engine, Model, Policy};
 use super::normalize::Normalizer;
 use super::tokens::{TokenKind, Tokens};
 use super::{DummyPrefix, TokenId, alphabet};
-use crate::bpe::{Bpe, ByteBpe, ByteToken, ListedMerge, MergeRules, Piece, PieceKind, SPACE_MARK};
+use crate::bpe::{
+    ByteBpe, ByteToken, CharBpe, ListedMerge, MergeRules, Piece, PieceKind, SPACE_MARK,
+};
 use crate::error::{Error, Result};
 use crate::split::Splitter;
 use file::File;
@@ -239,7 +241,7 @@ fn of_chars(
             return Ok(());
         }
         if !(spaces.splits && text.chars().skip(1).any(|c| c == SPACE_MARK)) {
-            merges.push(ListedMerge { left, right, product });
+            merges.push(ListedMerge { left, right });
         }
         Ok(())
     })?;
@@ -258,7 +260,7 @@ fn of_chars(
         score: 0.0,
         kind: *kind,
     }));
-    let bpe = Bpe::with_listed_merges(&pieces, &merges, &byte_ids)?;
+    let bpe = CharBpe::with_listed_merges(&pieces, &merges, &byte_ids)?;
     let bpe = if spaces.shares_prefix { bpe.sharing_prefix() } else { bpe };
     Ok(Model {
         kind: KIND,

@@ -1,0 +1,394 @@
+//! Text to ids where characters merge, as in SentencePiece's BPE.
+//!
+//! Text is cut wherever two neighbouring characters stand side by side in no piece: no merge crosses
+//! such a place. The units between cuts are looked up or merged one by one.
+
+use std::cmp::Reverse;
+
+use hashbrown::HashMap;
+
+use super::cuts::Cuts;
+use super::merger::{Merger, NO_ID};
+use super::pairs::Symbol;
+use super::products::{Ranks, Spelled, merger_of};
+use super::seeds::Seeds;
+use super::symbols::{ASCII, Symbols};
+use super::units::{Merging, Scratch, Units};
+use super::unused::Unused;
+use super::{ListedMerge, Piece, PieceKind, SPACE_MARK, unmark, unmark_point};
+use crate::error::Result;
+use crate::utf8::char_at;
+use crate::vocab::TokenId;
+
+/// The tables of one vocabulary's text encoder. Immutable; shared between threads.
+pub(crate) struct CharBpe {
+    symbols: Symbols,
+    merger: Merger,
+    cuts: Cuts,
+    seeds: Seeds,
+    /// Pieces matched as a whole, by first character, longest first.
+    whole: HashMap<char, Vec<WholePiece>>,
+    /// Whether some of them begin with an ASCII character.
+    ascii_whole: bool,
+    /// The id that each byte falls back to.
+    bytes: [TokenId; 256],
+    /// What encodes instead, where some pieces are unused.
+    unused: Option<Box<Unused>>,
+    /// Whether a space that text begins with is the dummy prefix: Metaspace's rule.
+    shares_prefix: bool,
+}
+
+/// A piece that is matched as a whole.
+struct WholePiece {
+    chars: Vec<char>,
+    is_verbatim: bool,
+    id: TokenId,
+}
+
+/// So many cuts are found before the first is used.
+const CUTS: usize = 16;
+
+/// How far a text has been read.
+struct Scan<'a> {
+    text: &'a str,
+    /// Where the unit began that goes on.
+    start: usize,
+    at: usize,
+    /// The character before `at`. NUL is in no piece: there is a cut after it, as at the beginning.
+    previous: u32,
+}
+
+impl Scan<'_> {
+    /// Reads up to 64 ASCII characters.
+    #[inline(always)]
+    fn ascii<M: Merging>(&mut self, count: usize, cuts: &Cuts, units: &mut Units<'_, M>) {
+        let bytes = &self.text.as_bytes()[self.at..self.at + count];
+        let first = bytes[0];
+        let mut found = u64::from(cuts.between(self.previous, first.into()));
+        let mut previous = first;
+        for (at, &byte) in bytes.iter().enumerate().skip(1) {
+            found |= u64::from(cuts.between_ascii(previous, byte)) << at;
+            previous = byte;
+        }
+        if self.start == self.at {
+            found &= !1;
+        }
+        while found != 0 {
+            let at = self.at + found.trailing_zeros() as usize;
+            found &= found - 1;
+            units.push(self.start..at);
+            self.start = at;
+        }
+        self.at += count;
+        self.previous = previous.into();
+    }
+}
+
+/// How many of the first 64 bytes are ASCII, from the first on.
+#[inline(always)]
+fn ascii_run(bytes: &[u8]) -> usize {
+    let bytes = &bytes[..bytes.len().min(64)];
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let high = u64::from_le_bytes(*word) & 0x8080_8080_8080_8080;
+        if high != 0 {
+            return at * 8 + high.trailing_zeros() as usize / 8;
+        }
+    }
+    let ascii = rest.iter().position(|byte| !byte.is_ascii()).unwrap_or(rest.len());
+    words.len() * 8 + ascii
+}
+
+impl CharBpe {
+    /// Builds the tables. `bytes[b]` is the id that byte `b` falls back to.
+    ///
+    /// # Errors
+    /// [`Error::Vocab`](crate::Error::Vocab) for more pieces than any real vocabulary has.
+    pub(crate) fn new(pieces: &[Piece<'_>], bytes: &[TokenId; 256]) -> Result<Self> {
+        // Of pieces with equal scores the leftmost in the text comes first: one rank.
+        let longer = |piece: &&Piece<'_>| !piece.kind.is_whole() && is_longer(piece.text);
+        let mut scores: Vec<f32> = pieces.iter().filter(longer).map(|piece| piece.score).collect();
+        scores.sort_unstable_by(|a, b| b.total_cmp(a));
+        scores.dedup();
+        let rank = |piece: &Piece<'_>| scores.partition_point(|&score| score > piece.score) as u32;
+        let ranks = pieces.iter().filter(longer).map(&rank).collect();
+        let mut tables = Self::with_ranks(pieces, &Ranks::OfTokens(ranks), bytes)?;
+        if pieces.iter().any(|piece| piece.kind == PieceKind::Unused) {
+            tables.unused = Some(Box::new(Unused::new(pieces, rank)?));
+        }
+        Ok(tables)
+    }
+
+    /// Builds the tables of a vocabulary that lists its merges, earlier ones first; of a pair that
+    /// stands twice the last counts. The pieces' scores say nothing.
+    ///
+    /// # Errors
+    /// [`Error::Vocab`](crate::Error::Vocab) for more merges than any real vocabulary has.
+    pub(crate) fn with_listed_merges(
+        pieces: &[Piece<'_>],
+        merges: &[ListedMerge],
+        bytes: &[TokenId; 256],
+    ) -> Result<Self> {
+        let id = |place: u32| pieces.get(place as usize).map_or(NO_ID, |piece| piece.id);
+        let ranks = Ranks::listed(merges.iter().map(|merge| (id(merge.left), id(merge.right))))?;
+        Self::with_ranks(pieces, &ranks, bytes)
+    }
+
+    /// The same, but text that begins with a space gets no other one before it.
+    pub(crate) fn sharing_prefix(self) -> Self {
+        Self { shares_prefix: true, ..self }
+    }
+
+    fn with_ranks(pieces: &[Piece<'_>], ranks: &Ranks, bytes: &[TokenId; 256]) -> Result<Self> {
+        let mut symbols = Symbols::default();
+        let mut cuts = Cuts::default();
+        let mut spelled = Spelled::default();
+        for piece in pieces.iter().filter(|piece| !piece.kind.is_whole()) {
+            let chars = || piece.text.chars().map(unmark);
+            for c in chars() {
+                symbols.add(c);
+            }
+            if is_longer(piece.text) {
+                spelled.push(piece.id, chars().map(|c| symbols.get(c.into())));
+                cuts.join(chars());
+            }
+        }
+        let mut firsts = vec![NO_ID; symbols.len()];
+        for piece in pieces.iter().filter(|piece| !piece.kind.is_whole()) {
+            if let Some(c) = only(piece.text) {
+                firsts[symbols.get(unmark(c).into()) as usize] = piece.id;
+            }
+        }
+        let (merger, is_made) = merger_of(firsts, ASCII, &spelled, ranks)?;
+        let seeds = seeds(pieces, &is_made);
+        let whole = whole(pieces, &mut symbols);
+        let ascii_whole = whole.keys().any(char::is_ascii);
+        let bytes = *bytes;
+        Ok(Self {
+            symbols,
+            merger,
+            cuts,
+            seeds,
+            whole,
+            ascii_whole,
+            bytes,
+            unused: None,
+            shares_prefix: false,
+        })
+    }
+
+    /// Appends the ids of `text` to `out`; with `dummy_prefix`, of a space and `text`.
+    ///
+    /// Empty text has no ids, with the prefix or without.
+    pub(crate) fn encode(
+        &self,
+        text: &str,
+        dummy_prefix: bool,
+        scratch: &mut Scratch,
+        out: &mut Vec<TokenId>,
+    ) {
+        let shared = self.shares_prefix && text.starts_with([' ', SPACE_MARK]);
+        if !dummy_prefix || text.is_empty() || shared {
+            return self.encode_units(text, scratch, out);
+        }
+        // The space can only merge into the first unit, so only that unit is copied; pieces matched
+        // as a whole may start at the space and reach further, and unused ones know no cuts.
+        let is_cut = self.whole.is_empty() && self.unused.is_none();
+        let first = if is_cut { self.first_cut(text) } else { text.len() };
+        let mut prefixed = String::with_capacity(first + 1);
+        prefixed.push(' ');
+        prefixed.push_str(&text[..first]);
+        self.encode_units(&prefixed, scratch, out);
+        self.encode_units(&text[first..], scratch, out);
+    }
+
+    /// Every merge as the ids of left, right and product; `None` where a symbol has no id.
+    pub(crate) fn merge_ids(&self) -> Box<dyn Iterator<Item = [Option<TokenId>; 3]> + '_> {
+        match &self.unused {
+            Some(unused) => Box::new(unused.merge_ids()),
+            None => Box::new(self.merger.merge_ids()),
+        }
+    }
+
+    /// The end of the first unit of a text that is not empty.
+    fn first_cut(&self, text: &str) -> usize {
+        let mut chars = text.char_indices();
+        let mut previous = chars.next().map_or(' ', |(_, c)| unmark(c));
+        for (at, c) in chars {
+            let c = unmark(c);
+            if self.cuts.between(previous.into(), c.into()) {
+                return at;
+            }
+            previous = c;
+        }
+        text.len()
+    }
+
+    fn encode_units(&self, text: &str, scratch: &mut Scratch, out: &mut Vec<TokenId>) {
+        if let Some(unused) = &self.unused {
+            return self.encode_unused(unused, text, out);
+        }
+        let mut units = Units::new(self, text, scratch, out);
+        let mut scan = Scan { text, start: 0, at: 0, previous: 0 };
+        while scan.at < text.len() {
+            let ascii = if self.ascii_whole { 0 } else { ascii_run(&text.as_bytes()[scan.at..]) };
+            if ascii > 0 {
+                scan.ascii(ascii, &self.cuts, &mut units);
+            } else {
+                self.scan_wide(&mut scan, &mut units);
+            }
+        }
+        if scan.start < text.len() {
+            units.push(scan.start..text.len());
+        }
+        units.flush();
+    }
+
+    /// Reads characters beyond ASCII, up to some cuts or a piece that is matched as a whole.
+    #[inline(always)]
+    fn scan_wide(&self, scan: &mut Scan<'_>, units: &mut Units<'_, Self>) {
+        let bytes = scan.text.as_bytes();
+        // Where the next cuts are, and how many: written without asking whether it is one.
+        let (mut cuts, mut count) = ([0; CUTS], 0);
+        let mut whole = None;
+        while let Some(byte) = bytes.get(scan.at)
+            && (!byte.is_ascii() || self.ascii_whole)
+            && count < CUTS
+        {
+            let (c, length) = char_at(bytes, scan.at);
+            let c = unmark_point(c);
+            if self.symbols.begins_whole(c) {
+                whole = self.match_whole(&scan.text[scan.at..]);
+                if whole.is_some() {
+                    break;
+                }
+            }
+            cuts[count] = scan.at;
+            count += usize::from(self.cuts.between(scan.previous, c));
+            scan.previous = c;
+            scan.at += length;
+        }
+        for &end in &cuts[..count] {
+            // The text may begin with a cut.
+            if scan.start < end {
+                units.push(scan.start..end);
+                scan.start = end;
+            }
+        }
+        if let Some((length, id)) = whole {
+            if scan.start < scan.at {
+                units.push(scan.start..scan.at);
+            }
+            units.push_id(id);
+            scan.at += length;
+            (scan.start, scan.previous) = (scan.at, 0);
+        }
+    }
+
+    /// Encodes what lies between pieces that are matched as a whole.
+    fn encode_unused(&self, unused: &Unused, text: &str, out: &mut Vec<TokenId>) {
+        let (mut start, mut at) = (0, 0);
+        while let Some(c) = text[at..].chars().next() {
+            if let Some((length, id)) = self.match_whole(&text[at..]) {
+                unused.encode(&text[start..at], &self.bytes, out);
+                out.push(id);
+                at += length;
+                start = at;
+            } else {
+                at += c.len_utf8();
+            }
+        }
+        unused.encode(&text[start..], &self.bytes, out);
+    }
+
+    /// The longest piece matched as a whole that `text` begins with: its bytes and id.
+    fn match_whole(&self, text: &str) -> Option<(usize, TokenId)> {
+        self.whole.get(&unmark(text.chars().next()?))?.iter().find_map(|piece| {
+            let mut rest = text.chars();
+            let read = |c| if piece.is_verbatim { c } else { unmark(c) };
+            let fits = piece.chars.iter().all(|&want| rest.next().map(read) == Some(want));
+            fits.then(|| (text.len() - rest.as_str().len(), piece.id))
+        })
+    }
+}
+
+impl Merging for CharBpe {
+    fn seeds(&self) -> &Seeds {
+        &self.seeds
+    }
+
+    fn merger(&self) -> &Merger {
+        &self.merger
+    }
+
+    fn whole(&self, _: &str) -> Option<TokenId> {
+        None
+    }
+
+    fn symbols(&self, unit: &str, symbols: &mut Vec<Symbol>) {
+        symbols.extend(unit.chars().map(|c| self.symbols.get(unmark(c).into())));
+    }
+
+    #[inline(always)]
+    fn first_symbols(&self, unit: &str, symbols: &mut [Symbol; 16]) -> usize {
+        let (mut at, mut count) = (0, 0);
+        for symbol in symbols {
+            if at >= unit.len() {
+                break;
+            }
+            let (c, length) = char_at(unit.as_bytes(), at);
+            let c = unmark_point(c);
+            *symbol = self.symbols.get(c);
+            at += length;
+            count += 1;
+        }
+        count
+    }
+
+    #[cold]
+    fn fall_back(&self, c: char, ids: &mut Vec<TokenId>) {
+        let mut bytes = [0; 4];
+        ids.extend(c.encode_utf8(&mut bytes).bytes().map(|byte| self.bytes[usize::from(byte)]));
+    }
+}
+
+/// Pieces that their text becomes by itself, spaces as text has them.
+fn seeds(pieces: &[Piece<'_>], is_made: &[bool]) -> Seeds {
+    let mut is_made = is_made.iter();
+    let mut made = |piece: &&Piece<'_>| {
+        !is_longer(piece.text) || is_made.next().is_some_and(|&is_made| is_made)
+    };
+    let merging = pieces.iter().filter(|piece| !piece.kind.is_whole());
+    let made = merging.filter(|piece| made(piece));
+    let texts: Vec<(String, TokenId)> =
+        made.map(|piece| (piece.text.replace(SPACE_MARK, " "), piece.id)).collect();
+    Seeds::new(texts.iter().map(|(text, id)| (text.as_bytes(), *id)), std::iter::empty())
+}
+
+fn whole(pieces: &[Piece<'_>], symbols: &mut Symbols) -> HashMap<char, Vec<WholePiece>> {
+    let mut whole: HashMap<char, Vec<WholePiece>> = HashMap::new();
+    for piece in pieces.iter().filter(|piece| piece.kind.is_whole()) {
+        let is_verbatim = piece.kind == PieceKind::Verbatim;
+        let chars = piece.text.chars().map(|c| if is_verbatim { c } else { unmark(c) });
+        let chars: Vec<char> = chars.collect();
+        if let Some(&first) = chars.first() {
+            symbols.mark_whole(unmark(first));
+            let piece = WholePiece { chars, is_verbatim, id: piece.id };
+            whole.entry(unmark(first)).or_default().push(piece);
+        }
+    }
+    for candidates in whole.values_mut() {
+        candidates.sort_by_key(|piece| Reverse(piece.chars.len()));
+    }
+    whole
+}
+
+/// The character of a text that has only one.
+fn only(text: &str) -> Option<char> {
+    let mut chars = text.chars();
+    chars.next().filter(|_| chars.next().is_none())
+}
+
+fn is_longer(text: &str) -> bool {
+    text.chars().nth(1).is_some()
+}

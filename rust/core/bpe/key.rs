@@ -1,0 +1,118 @@
+//! The bytes of a short unit as two words: what tables of units are asked for.
+
+use std::hash::BuildHasher;
+use std::ops::Range;
+
+use hashbrown::DefaultHashBuilder;
+
+/// Units of up to this many bytes have a key.
+pub(super) const KEY_BYTES: usize = 15;
+
+/// The bytes of a unit, the rest zero; the last byte is their number and never zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Key {
+    low: u64,
+    high: u64,
+}
+
+/// Per number of bytes which of sixteen a key keeps.
+const KEPT: [Key; KEY_BYTES + 1] = {
+    let mut kept = [Key { low: 0, high: 0 }; KEY_BYTES + 1];
+    let mut length = 1;
+    while length <= KEY_BYTES {
+        kept[length].low = if length < 8 { (1 << (8 * length)) - 1 } else { u64::MAX };
+        kept[length].high = if length < 8 { 0 } else { (1 << (8 * (length - 8))) - 1 };
+        length += 1;
+    }
+    kept
+};
+
+/// Set in the last byte of the key of a unit that is a part of a pre-token.
+const PART: u64 = 1 << 63;
+
+impl Key {
+    /// What longer units have for a key: they are no bytes.
+    pub(super) const LONG: Self = Self { low: 1, high: 0 };
+
+    /// The same, of a part of a pre-token.
+    pub(super) const LONG_PART: Self = Self { low: 2, high: 0 };
+
+    #[inline(always)]
+    pub(super) fn is_long(self) -> bool {
+        self.high == 0
+    }
+
+    /// The key of a unit of `text` that is not empty and short enough.
+    #[inline(always)]
+    pub(super) fn of(text: &[u8], unit: &Range<usize>) -> Option<Self> {
+        let length = unit.end.wrapping_sub(unit.start);
+        let kept = KEPT.get(length)?;
+        let (low, high) = match text.get(unit.start..).and_then(|rest| rest.first_chunk::<16>()) {
+            Some(bytes) => words(bytes),
+            None => Self::at_end(text, unit),
+        };
+        let low = low & kept.low;
+        let high = high & kept.high | (length as u64) << 56;
+        Some(Self { low, high })
+    }
+
+    /// Near the end of the text there are no sixteen bytes to read.
+    #[cold]
+    fn at_end(text: &[u8], unit: &Range<usize>) -> (u64, u64) {
+        let mut bytes = [0; 16];
+        for (to, from) in bytes.iter_mut().zip(&text[unit.clone()]) {
+            *to = *from;
+        }
+        words(&bytes)
+    }
+
+    /// The key of the same bytes as a whole pre-token.
+    #[inline(always)]
+    pub(super) fn whole(self) -> Self {
+        Self { high: self.high & !PART, ..self }
+    }
+
+    /// The key of the same bytes as a part of a pre-token.
+    #[inline(always)]
+    pub(super) fn of_part(self) -> Self {
+        Self { high: self.high | PART, ..self }
+    }
+
+    /// Whether all bytes are ASCII.
+    #[inline(always)]
+    pub(super) fn is_ascii(self) -> bool {
+        (self.low | self.high) & 0x8080_8080_8080_8080 == 0
+    }
+}
+
+#[inline(always)]
+fn words(bytes: &[u8; 16]) -> (u64, u64) {
+    let word = |at: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_le_bytes(word)
+    };
+    (word(0), word(8))
+}
+
+/// A hash of keys, drawn per table: no text and no file can be made whose units all collide.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyHasher {
+    low: u64,
+    high: u64,
+}
+
+impl Default for KeyHasher {
+    fn default() -> Self {
+        let random = DefaultHashBuilder::default();
+        Self { low: random.hash_one(0u8), high: random.hash_one(1u8) | 1 }
+    }
+}
+
+impl KeyHasher {
+    #[inline(always)]
+    pub(super) fn hash(&self, key: Key) -> u64 {
+        let product = u128::from(key.low ^ self.low) * u128::from(key.high ^ self.high);
+        (product as u64) ^ ((product >> 64) as u64)
+    }
+}

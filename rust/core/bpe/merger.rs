@@ -1,0 +1,278 @@
+//! Symbols merging: best pair first, leftmost among equals, however long the unit.
+//!
+//! In: the symbols of a unit. Out: the symbols that are left, and where each begins. Up to
+//! [`WINDOW`] symbols merge in place, on the stack. A longer unit is merged window by window, each
+//! beginning with the last token of the one before it: see [`Merger::merge`] for why that is exact.
+//! Cost: linear in the unit, for any text that does not make tokens longer than a window.
+
+use super::agenda::Agenda;
+use super::pairs::{Code, NONE, Pairs, Symbol};
+use crate::vocab::TokenId;
+
+/// As many symbols merge on the stack: one bit of a word each.
+pub(super) const WINDOW: usize = 64;
+
+const POSITION_BITS: u32 = WINDOW.trailing_zeros();
+
+/// Where a window does not do, one so many times as large is taken.
+const GROWTH: usize = 16;
+
+/// What a symbol has that is no token.
+pub(super) const NO_ID: TokenId = -1;
+
+/// The tables of merging.
+pub(super) struct Merger {
+    pairs: Pairs,
+    /// What two of the first symbols merge into: where merging mostly begins.
+    grid: Vec<Code>,
+    side: Symbol,
+    /// Per symbol its id, [`NO_ID`] where it is no token.
+    ids: Vec<TokenId>,
+    /// The first and last code of each group of products of equal rank.
+    ties: Vec<(Code, Code)>,
+}
+
+/// A symbol that is left, and which symbol of the unit it begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) symbol: Symbol,
+    pub(super) start: u32,
+}
+
+/// Working memory for units.
+#[derive(Default)]
+pub(super) struct Work {
+    /// The symbols of the unit.
+    pub(super) symbols: Vec<Symbol>,
+    /// What they became.
+    pub(super) tokens: Vec<Token>,
+    agenda: Agenda,
+}
+
+impl Work {
+    pub(super) fn is_large(&self, most: usize) -> bool {
+        self.symbols.capacity() > most
+            || self.tokens.capacity() > most
+            || self.agenda.is_large(most)
+    }
+}
+
+/// Symbols of a window and per pair of neighbours its code and place, as one number.
+struct Window {
+    symbols: [Symbol; WINDOW],
+    keys: [u32; WINDOW],
+    /// A bit for each symbol that is left.
+    left: u64,
+}
+
+impl Merger {
+    pub(super) fn new(
+        pairs: Pairs,
+        side: Symbol,
+        ids: Vec<TokenId>,
+        ties: Vec<(Code, Code)>,
+    ) -> Self {
+        let mut grid = vec![NONE; (side * side) as usize];
+        for [left, right, _] in pairs.iter() {
+            if left < side && right < side {
+                grid[(left * side + right) as usize] = pairs.code(left, right);
+            }
+        }
+        Self { pairs, grid, side, ids, ties }
+    }
+
+    /// The id of a symbol, [`NO_ID`] if it is no token.
+    #[inline(always)]
+    pub(super) fn id(&self, symbol: Symbol) -> TokenId {
+        self.ids.get(symbol as usize).copied().unwrap_or(NO_ID)
+    }
+
+    /// Left, right and product of every merge, by their ids.
+    pub(super) fn merge_ids(&self) -> impl Iterator<Item = [Option<TokenId>; 3]> + '_ {
+        let id = |symbol| Some(self.id(symbol)).filter(|&id| id != NO_ID);
+        self.pairs.iter().map(move |symbols| symbols.map(id))
+    }
+
+    pub(super) fn pairs(&self) -> &Pairs {
+        &self.pairs
+    }
+
+    #[inline(always)]
+    pub(super) fn first_code(&self, left: Symbol, right: Symbol) -> Code {
+        if left < self.side && right < self.side {
+            self.grid[(left * self.side + right) as usize]
+        } else {
+            self.pairs.code(left, right)
+        }
+    }
+
+    /// The last code that comes as early as this one.
+    #[inline(always)]
+    pub(super) fn last_of_equals(&self, code: Code) -> Code {
+        if code & 1 == 0 { code } else { self.last_of_tied(code) }
+    }
+
+    #[cold]
+    fn last_of_tied(&self, code: Code) -> Code {
+        let at = self.ties.partition_point(|&(_, last)| last < code);
+        self.ties.get(at).map_or(code, |&(_, last)| last)
+    }
+
+    /// The first code that comes as early as this one: a rank.
+    pub(super) fn rank(&self, code: Code) -> u32 {
+        if code & 1 == 0 || code == NONE {
+            return code;
+        }
+        let at = self.ties.partition_point(|&(_, last)| last < code);
+        self.ties.get(at).map_or(code, |&(first, _)| first)
+    }
+
+    /// Merges `work.symbols` into `work.tokens`.
+    ///
+    /// A sequence of tokens is what merging makes of its text exactly if that holds for each two
+    /// neighbours by themselves: the first merge across the boundary of two would come just as early
+    /// were the two alone. Neighbours within a window's result are such. So windows may be joined at
+    /// a token that both have; where the next window has another one there, a larger one is taken.
+    #[inline(always)]
+    pub(super) fn merge(&self, work: &mut Work) {
+        let Work { symbols, tokens, agenda } = work;
+        tokens.clear();
+        if symbols.len() <= WINDOW {
+            self.merge_window(symbols, 0, tokens);
+        } else {
+            self.merge_long(symbols, tokens, agenda);
+        }
+    }
+
+    #[inline(never)]
+    fn merge_long(&self, symbols: &[Symbol], tokens: &mut Vec<Token>, agenda: &mut Agenda) {
+        let mut size = WINDOW;
+        // Where the window begins, and how many tokens come before it.
+        let (mut at, mut kept) = (0_usize, 0);
+        // The same of the window before it, and its size.
+        let mut last: Option<(usize, usize, usize)> = None;
+        loop {
+            let end = symbols.len().min(at.saturating_add(size));
+            let expected = tokens.get(kept).copied().filter(|_| at > 0);
+            tokens.truncate(kept);
+            if end - at <= WINDOW {
+                self.merge_window(&symbols[at..end], at, tokens);
+            } else {
+                agenda.merge(&symbols[at..end], at, tokens, |left, right| {
+                    let code = self.first_code(left, right);
+                    (self.rank(code), code >> 1)
+                });
+            }
+            if expected.is_some_and(|expected| tokens[kept] != expected) {
+                // The two do not join: once more from where the last one began, or all at once.
+                let (start, before, less) = last.take().unwrap_or((0, 0, symbols.len()));
+                (at, kept, size) = (start, before, less.saturating_mul(GROWTH));
+                tokens.truncate(kept + 1);
+                continue;
+            }
+            if end == symbols.len() {
+                return;
+            }
+            // What comes after a window changes its last tokens: the next one begins before these.
+            let latest = at + (end - at) / 2;
+            let more = tokens[kept..].iter().rposition(|token| token.start as usize <= latest);
+            if let Some(more @ 1..) = more {
+                last = Some((at, kept, size));
+                kept += more;
+                at = tokens[kept].start as usize;
+                tokens.truncate(kept + 1);
+                size = WINDOW;
+            } else {
+                tokens.truncate(kept);
+                tokens.extend(expected);
+                size = size.saturating_mul(GROWTH);
+            }
+        }
+    }
+
+    /// Merges up to [`WINDOW`] symbols, of which the first stands at a place in the unit.
+    #[inline(always)]
+    fn merge_window(&self, symbols: &[Symbol], at: usize, tokens: &mut Vec<Token>) {
+        let count = symbols.len().min(WINDOW);
+        if count == 0 {
+            return;
+        }
+        let mut window = Window {
+            symbols: [0; WINDOW],
+            keys: [NONE; WINDOW],
+            left: u64::MAX >> (WINDOW - count),
+        };
+        window.symbols[..count].copy_from_slice(&symbols[..count]);
+        for place in 1..count {
+            let code = self.first_code(symbols[place - 1], symbols[place]);
+            window.keys[place - 1] = key(code, place - 1);
+        }
+        if count <= 8 {
+            self.merge_among::<8>(&mut window);
+        } else if count <= 16 {
+            self.merge_among::<16>(&mut window);
+        } else if count <= 32 {
+            self.merge_among::<32>(&mut window);
+        } else {
+            self.merge_among::<WINDOW>(&mut window);
+        }
+        let mut left = window.left;
+        while left != 0 {
+            let place = left.trailing_zeros() as usize % WINDOW;
+            tokens.push(Token { symbol: window.symbols[place], start: (at + place) as u32 });
+            left &= left - 1;
+        }
+    }
+
+    /// Merges a window whose pairs are among its first `N`.
+    #[inline(always)]
+    fn merge_among<const N: usize>(&self, window: &mut Window) {
+        let Window { symbols, keys, left } = window;
+        loop {
+            let mut best = NONE;
+            for &key in &keys[..N] {
+                best = best.min(key);
+            }
+            if best == NONE {
+                return;
+            }
+            if best >> POSITION_BITS & 1 != 0 {
+                best = self.leftmost_of_equals(&keys[..N], best);
+            }
+            let place = best as usize % WINDOW;
+            let product = best >> (POSITION_BITS + 1);
+            // The symbol to the right goes.
+            let after_place = *left & (u64::MAX << place << 1);
+            let right = after_place.trailing_zeros() as usize % WINDOW;
+            *left &= !(1 << right);
+            keys[right] = NONE;
+            symbols[place] = product;
+            let after = after_place & (after_place - 1);
+            keys[place] = if after == 0 {
+                NONE
+            } else {
+                let next = symbols[after.trailing_zeros() as usize % WINDOW];
+                key(self.pairs.code(product, next), place)
+            };
+            let before = *left & ((1 << place) - 1);
+            if before != 0 {
+                let previous = (WINDOW - 1 - before.leading_zeros() as usize) % WINDOW;
+                keys[previous] = key(self.pairs.code(symbols[previous], product), previous);
+            }
+        }
+    }
+
+    /// Of pairs whose products come equally early, the leftmost.
+    #[cold]
+    fn leftmost_of_equals(&self, keys: &[u32], best: u32) -> u32 {
+        let last = self.last_of_equals(best >> POSITION_BITS);
+        let equals = keys.iter().find(|&&key| key >> POSITION_BITS <= last);
+        equals.copied().unwrap_or(best)
+    }
+}
+
+/// A code and a place as one number: the smallest is what merges next.
+#[inline(always)]
+fn key(code: Code, place: usize) -> u32 {
+    if code == NONE { NONE } else { code << POSITION_BITS | place as u32 }
+}

@@ -1,0 +1,82 @@
+//! Unit → id: the tokens of a vocabulary whose text, alone, becomes that one token. Built once.
+//!
+//! A token that merging does not make of its own text is only known as such: by itself it is that
+//! token where the vocabulary says so, and as a part of a pre-token it is not.
+
+use super::key::{Key, KeyHasher};
+use super::prefetch;
+use crate::vocab::TokenId;
+
+pub(super) struct Seeds {
+    keys: Vec<Key>,
+    ids: Vec<TokenId>,
+    hasher: KeyHasher,
+    /// `64 - log2(places)`.
+    shift: u32,
+}
+
+impl Seeds {
+    /// The seeds of tokens that merging makes, and of tokens that it does not; of two with the same
+    /// text the later one. Texts too long for a key are left out.
+    pub(super) fn new<'a>(
+        made: impl Iterator<Item = (&'a [u8], TokenId)>,
+        unmade: impl Iterator<Item = (&'a [u8], TokenId)>,
+    ) -> Self {
+        // Of tokens that are not made the complement stands in the table.
+        let unmade = unmade.map(|(text, id)| (text, !id));
+        let key = |(text, id): (&[u8], TokenId)| Some((Key::of(text, &(0..text.len()))?, id));
+        let units: Vec<(Key, TokenId)> = made.chain(unmade).filter_map(key).collect();
+        let capacity = (units.len() + units.len() / 4 + 1).next_power_of_two().max(2);
+        let mut seeds = Self {
+            keys: vec![Key::default(); capacity],
+            ids: vec![0; capacity],
+            hasher: KeyHasher::default(),
+            shift: 64 - capacity.trailing_zeros(),
+        };
+        for (key, id) in units {
+            let mut at = seeds.place(key);
+            while seeds.keys[at] != Key::default() && seeds.keys[at] != key {
+                at = (at + 1) & (capacity - 1);
+            }
+            seeds.keys[at] = key;
+            seeds.ids[at] = id;
+        }
+        seeds
+    }
+
+    #[inline]
+    fn place(&self, key: Key) -> usize {
+        (self.hasher.hash(key) >> self.shift) as usize
+    }
+
+    /// Asks the processor to have a unit's place at hand soon.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, key: Key) {
+        let at = self.place(key.whole());
+        if let (Some(key), Some(id)) = (self.keys.get(at), self.ids.get(at)) {
+            prefetch::read(key);
+            prefetch::read(id);
+        }
+    }
+
+    /// The token that a unit is.
+    #[inline]
+    pub(super) fn get(&self, key: Key) -> Option<TokenId> {
+        let whole = key.whole();
+        let mut at = self.place(whole);
+        loop {
+            let found = self.keys[at];
+            if found == whole {
+                break;
+            }
+            if found == Key::default() {
+                return None;
+            }
+            at = (at + 1) & (self.keys.len() - 1);
+        }
+        match self.ids[at] {
+            id @ 0.. => Some(id),
+            unmade => (whole == key).then_some(!unmade),
+        }
+    }
+}

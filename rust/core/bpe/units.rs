@@ -1,0 +1,270 @@
+//! Units to ids, a block at a time: what was seen lately from the cache, what the vocabulary knows
+//! from its seeds, the rest by merging.
+//!
+//! Memory is what takes long, so no step waits for it: the place of a unit in the cache is asked for
+//! when the unit is found and read when the block is full, all seeds of a block are asked for before
+//! the first is read, and units merge side by side.
+
+use std::ops::Range;
+
+use super::cache::{INLINE_IDS, Ids, UnitCache};
+use super::key::Key;
+use super::lanes::Lanes;
+use super::long::LongCache;
+use super::merger::{Merger, NO_ID, Work};
+use super::pairs::Symbol;
+use super::seeds::Seeds;
+use crate::vocab::TokenId;
+
+/// So many units are a block.
+const BLOCK: usize = 256;
+
+/// Working memory of one encoding thread: reused between texts, bounded.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    cache: UnitCache,
+    long: LongCache,
+    work: Work,
+    lanes: Lanes,
+    block: Vec<Unit>,
+    missed: Vec<u32>,
+    /// The ids of a block on their way out.
+    line: Vec<TokenId>,
+    /// The ids of units that have more than fit.
+    many: Vec<TokenId>,
+}
+
+/// Working memory for longer units is given back.
+const MAX_KEPT_SYMBOLS: usize = 1 << 16;
+
+impl Scratch {
+    /// Whether a very long unit has left it large: then it is not kept.
+    pub(crate) fn is_large(&self) -> bool {
+        self.work.is_large(MAX_KEPT_SYMBOLS) || self.many.capacity() > MAX_KEPT_SYMBOLS
+    }
+}
+
+/// What turns a unit into ids.
+pub(super) trait Merging {
+    /// Units whose id is known from the vocabulary.
+    fn seeds(&self) -> &Seeds;
+
+    fn merger(&self) -> &Merger;
+
+    /// The id of a unit without a key that is a token, whatever its merges make of it.
+    fn whole(&self, unit: &str) -> Option<TokenId>;
+
+    /// Appends what merging begins with.
+    fn symbols(&self, unit: &str, symbols: &mut Vec<Symbol>);
+
+    /// The symbols of a short unit, and their number.
+    fn first_symbols(&self, unit: &str, symbols: &mut [Symbol; 16]) -> usize;
+
+    /// Appends the ids of a character that is no token.
+    fn fall_back(&self, c: char, ids: &mut Vec<TokenId>);
+}
+
+/// A unit and what became of it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Unit {
+    key: Key,
+    ids: Ids,
+    /// How many ids; [`MANY`] if they are elsewhere, from the first of `ids` up to the second.
+    count: u32,
+    place: u32,
+    start: usize,
+    end: usize,
+}
+
+const MANY: u32 = u32::MAX;
+
+/// The units of one text on their way to ids.
+pub(super) struct Units<'a, M> {
+    merging: &'a M,
+    text: &'a str,
+    scratch: &'a mut Scratch,
+    out: &'a mut Vec<TokenId>,
+    count: usize,
+}
+
+impl<'a, M: Merging> Units<'a, M> {
+    pub(super) fn new(
+        merging: &'a M,
+        text: &'a str,
+        scratch: &'a mut Scratch,
+        out: &'a mut Vec<TokenId>,
+    ) -> Self {
+        scratch.cache.open();
+        scratch.block.resize(BLOCK, Unit::default());
+        Self { merging, text, scratch, out, count: 0 }
+    }
+
+    /// The next unit, which is not empty.
+    #[inline(always)]
+    pub(super) fn push(&mut self, unit: Range<usize>) {
+        let key = Key::of(self.text.as_bytes(), &unit);
+        self.push_key(unit, key, false);
+    }
+
+    #[inline(always)]
+    pub(super) fn push_key(&mut self, unit: Range<usize>, key: Option<Key>, is_part: bool) {
+        let cache = &self.scratch.cache;
+        let key = key.unwrap_or(if is_part { Key::LONG_PART } else { Key::LONG });
+        let place = cache.place(key);
+        cache.prefetch(place);
+        if let Some(slot) = self.scratch.block.get_mut(self.count) {
+            slot.key = key;
+            slot.place = place;
+            slot.start = unit.start;
+            slot.end = unit.end;
+        }
+        self.count += 1;
+        if self.count == BLOCK {
+            self.flush();
+        }
+    }
+
+    /// An id that stands after the units so far.
+    pub(super) fn push_id(&mut self, id: TokenId) {
+        self.flush();
+        self.out.push(id);
+    }
+
+    /// Appends the ids of the units so far.
+    #[inline(never)]
+    pub(super) fn flush(&mut self) {
+        let count = std::mem::take(&mut self.count).min(BLOCK);
+        let Scratch { cache, missed, block, .. } = &mut *self.scratch;
+        missed.resize(BLOCK, 0);
+        let mut misses = 0;
+        for (at, unit) in block[..count].iter_mut().enumerate() {
+            let number;
+            (unit.ids, number) = cache.get(unit.place, unit.key);
+            unit.count = number;
+            missed[misses] = at as u32;
+            misses += usize::from(number == 0);
+        }
+        if misses > 0 {
+            missed.truncate(misses);
+            self.find();
+        }
+        self.write(count);
+    }
+
+    /// Appends the ids of the block's units.
+    #[inline(always)]
+    fn write(&mut self, count: usize) {
+        let Scratch { block, many, line, .. } = &mut *self.scratch;
+        line.resize(BLOCK * INLINE_IDS, 0);
+        let mut filled = 0;
+        for unit in &block[..count] {
+            if unit.count == MANY {
+                self.out.extend_from_slice(&line[..filled]);
+                filled = 0;
+                let ids = &many[unit.ids[0] as usize..unit.ids[1] as usize];
+                self.out.extend_from_slice(ids);
+                continue;
+            }
+            // All places are written, and those that are none are written over.
+            if let Some(to) = line.get_mut(filled..filled + INLINE_IDS) {
+                to.copy_from_slice(&unit.ids);
+            }
+            filled += unit.count as usize;
+        }
+        self.out.extend_from_slice(&line[..filled]);
+        many.clear();
+    }
+
+    /// Finds the ids of the units that the cache does not have.
+    #[inline(never)]
+    fn find(&mut self) {
+        let Scratch { cache, long, work, lanes, block, missed, many, .. } = &mut *self.scratch;
+        let seeds = self.merging.seeds();
+        for &at in &*missed {
+            seeds.prefetch(block[at as usize].key);
+        }
+        let mut unknown = 0;
+        for nth in 0..missed.len() {
+            let at = missed[nth];
+            let unit = &mut block[at as usize];
+            if unit.key.is_long() {
+                let text = &self.text[unit.start..unit.end];
+                (unit.ids, unit.count) = self.merging.merge_long(text, unit.key, long, work, many);
+            } else if let Some(id) = seeds.get(unit.key) {
+                (unit.ids, unit.count) = ([id; INLINE_IDS], 1);
+                cache.insert(unit.place, unit.key, &[id]);
+            } else {
+                missed[unknown] = at;
+                unknown += 1;
+            }
+        }
+        missed.truncate(unknown);
+        let text = self.text;
+        lanes.merge(
+            self.merging,
+            missed.iter().map(|&at| {
+                let unit = &block[at as usize];
+                &text[unit.start..unit.end]
+            }),
+            many,
+        );
+        for (&at, &(from, to)) in missed.iter().zip(lanes.found()) {
+            let unit = &mut block[at as usize];
+            let ids = &many[from as usize..to as usize];
+            cache.insert(unit.place, unit.key, ids);
+            if let Some(to) = unit.ids.get_mut(..ids.len()) {
+                to.copy_from_slice(ids);
+                unit.count = ids.len() as u32;
+            } else {
+                (unit.ids, unit.count) = ([from as TokenId, to as TokenId, 0, 0], MANY);
+            }
+        }
+    }
+}
+
+trait MergingLong: Merging {
+    /// The ids of a unit without a key.
+    #[inline(never)]
+    fn merge_long(
+        &self,
+        unit: &str,
+        key: Key,
+        long: &mut LongCache,
+        work: &mut Work,
+        many: &mut Vec<TokenId>,
+    ) -> (Ids, u32) {
+        let is_part = key == Key::LONG_PART;
+        let from = many.len();
+        if let Some(found) = long.get(unit, is_part) {
+            many.extend_from_slice(found);
+        } else {
+            match self.whole(unit).filter(|_| !is_part) {
+                Some(id) => many.push(id),
+                None => self.merge(unit, work, many),
+            }
+            long.insert(unit, is_part, &many[from..]);
+        }
+        ([from as TokenId, many.len() as TokenId, 0, 0], MANY)
+    }
+
+    fn merge(&self, unit: &str, work: &mut Work, ids: &mut Vec<TokenId>) {
+        let merger = self.merger();
+        work.symbols.clear();
+        self.symbols(unit, &mut work.symbols);
+        merger.merge(work);
+        let (mut chars, mut next) = (unit.chars(), 0);
+        for token in &work.tokens {
+            match merger.id(token.symbol) {
+                // A symbol that is no token is one character.
+                NO_ID => {
+                    let at = (token.start - next) as usize;
+                    chars.nth(at).into_iter().for_each(|c| self.fall_back(c, ids));
+                    next = token.start + 1;
+                }
+                id => ids.push(id),
+            }
+        }
+    }
+}
+
+impl<M: Merging> MergingLong for M {}

@@ -1,0 +1,100 @@
+//! The pieces of ASCII text under the patterns of cl100k's family, 64 characters at a time.
+//!
+//! Which class each character has is a bit per class and place ([`masks`](super::masks)). Where a
+//! piece begins follows from the classes of a character and its neighbours, for all 64 places at once.
+//! A block begins where a piece does, so nothing is carried from one to the next; near its end, where
+//! what comes next would decide, no place is taken.
+
+use super::masks::Masks;
+use super::scan::Digits;
+
+/// As many characters are looked at together.
+pub(super) const BLOCK: usize = 64;
+
+/// So many characters after a place are enough to know whether a piece begins there.
+pub(super) const AHEAD: usize = 2;
+
+/// A bit for each place of a block where a piece begins that is certain, but for the first place.
+#[inline]
+pub(super) fn starts(block: &[u8; BLOCK], digits: Digits) -> u64 {
+    let masks = Masks::of(block);
+    // What follows a character beyond ASCII is not looked at.
+    let count = masks.wide.trailing_zeros();
+    let Some(before @ 1..) = count.checked_sub(AHEAD as u32) else { return 0 };
+    let mut certain = u64::MAX >> (u64::BITS - before);
+    let Masks { letter, number, space, newline, blank, apostrophe, .. } = masks;
+    let other = !(letter | number | space);
+    let (after_space, after_blank) = (space << 1, blank << 1);
+    let (after_letter, after_number, after_other) = (letter << 1, number << 1, other << 1);
+    // White space that is no newline.
+    let gap = space & !newline;
+    // Signs by themselves go with letters after them, as does the last of a gap.
+    let lone = other & !after_other & !after_blank;
+    let words = letter & !after_letter & !(gap << 1) & !(lone << 1);
+    let signs = other & !after_other & !after_blank;
+    let numbers = match digits {
+        Digits::One => number,
+        Digits::Many => number & !after_number,
+        Digits::Three => every_third(number),
+    };
+    // Newlines right after signs go with them.
+    let taken = run_from(newline, newline & after_other);
+    let gaps = space & !after_space & !taken | gap & (taken << 1);
+    // The last of a gap stands apart, or with what follows.
+    let last = gap & !(space >> 1);
+    // A gap after a newline begins a piece unless another newline follows it.
+    let after_newline = gap & (newline << 1);
+    let ends = gap.wrapping_add(after_newline) & !gap;
+    let before_newline = after_newline != 0 && ends & newline != 0;
+    let mut starts = words | signs | numbers | gaps | last;
+    if before_newline {
+        // Rare: up to the first such gap.
+        let first = after_newline & after_newline.wrapping_neg();
+        certain &= first - 1;
+    } else {
+        starts |= after_newline;
+    }
+    // A gap that may go on: what it is followed by is not known.
+    let known = u64::MAX >> (u64::BITS - count);
+    let going_on = (!gap & known).checked_ilog2().map_or(0, |last| last + 1);
+    if going_on < count {
+        certain &= (1 << going_on) - 1;
+    }
+    let mut contractions = apostrophe & lone & certain;
+    while contractions != 0 {
+        let at = contractions.trailing_zeros() as usize;
+        contractions &= contractions - 1;
+        starts |= after_contraction(block, at);
+    }
+    starts & certain & !1
+}
+
+/// The runs of bits that begin with one of `firsts`.
+#[inline]
+fn run_from(bits: u64, firsts: u64) -> u64 {
+    bits & (bits ^ bits.wrapping_add(firsts))
+}
+
+/// The first of each run of digits, and every third after it.
+#[inline]
+fn every_third(number: u64) -> u64 {
+    let mut all = number & !(number << 1);
+    let fourth = number & number << 1 & number << 2 & number << 3;
+    let mut next = all << 3 & fourth;
+    while next != 0 {
+        all |= next;
+        next = next << 3 & fourth;
+    }
+    all
+}
+
+/// The place after a contraction that begins at a place, if one does.
+#[inline]
+fn after_contraction(block: &[u8; BLOCK], at: usize) -> u64 {
+    let letter = |at: usize| block.get(at).map_or(0, u8::to_ascii_lowercase);
+    match (letter(at + 1), letter(at + 2)) {
+        (b's' | b't' | b'm' | b'd', _) => 1 << (at + 2),
+        (b'r' | b'v', b'e') | (b'l', b'l') if at + 3 < BLOCK => 1 << (at + 3),
+        _ => 0,
+    }
+}

@@ -1,0 +1,91 @@
+//! The classes of 64 characters, a bit per character: with SSE2 where there is one, which is on every
+//! x86-64, and byte by byte elsewhere.
+#![allow(unsafe_code)]
+
+use super::blocks::BLOCK;
+
+/// Which characters of a block are in which class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Masks {
+    /// Not ASCII.
+    pub(super) wide: u64,
+    /// `[A-Za-z]`
+    pub(super) letter: u64,
+    /// `[0-9]`
+    pub(super) number: u64,
+    /// `\s`
+    pub(super) space: u64,
+    /// `[\r\n]`
+    pub(super) newline: u64,
+    /// A space itself.
+    pub(super) blank: u64,
+    pub(super) apostrophe: u64,
+}
+
+impl Masks {
+    #[inline]
+    pub(super) fn of(block: &[u8; BLOCK]) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            // SAFETY: SSE2 is part of every x86-64.
+            unsafe { Self::of_vectors(block) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        Self::of_bytes(block)
+    }
+
+    /// The classes, one character after another.
+    #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "what others run, and tests"))]
+    pub(super) fn of_bytes(block: &[u8; BLOCK]) -> Self {
+        let mut masks = Self::default();
+        for (at, byte) in block.iter().enumerate() {
+            let set = |mask: &mut u64, is: bool| *mask |= u64::from(is) << at;
+            set(&mut masks.wide, !byte.is_ascii());
+            set(&mut masks.letter, byte.is_ascii_alphabetic());
+            set(&mut masks.number, byte.is_ascii_digit());
+            set(&mut masks.space, matches!(byte, b'\t'..=b'\r' | b' '));
+            set(&mut masks.newline, matches!(byte, b'\r' | b'\n'));
+            set(&mut masks.blank, *byte == b' ');
+            set(&mut masks.apostrophe, *byte == b'\'');
+        }
+        masks
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "sse2")]
+    #[inline]
+    fn of_vectors(block: &[u8; BLOCK]) -> Self {
+        use std::arch::x86_64::{
+            __m128i, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x,
+            _mm_set1_epi8, _mm_sub_epi8,
+        };
+        let mut masks = Self::default();
+        let (vectors, _) = block.as_chunks::<16>();
+        for (nth, bytes) in vectors.iter().enumerate() {
+            let [low, high] = [0, 8].map(|at| {
+                let mut word = [0; 8];
+                word.copy_from_slice(&bytes[at..at + 8]);
+                i64::from_le_bytes(word)
+            });
+            let vector = _mm_set_epi64x(high, low);
+            let all = |byte: u8| _mm_set1_epi8(byte.cast_signed());
+            let is = |byte: u8| _mm_cmpeq_epi8(vector, all(byte));
+            // From `first` on, `count` of them: what is below wraps around.
+            let within = |vector: __m128i, first: u8, count: u8| {
+                let from = _mm_sub_epi8(vector, all(first));
+                _mm_cmpeq_epi8(_mm_min_epu8(from, all(count - 1)), from)
+            };
+            let bits = |vector| u64::from(_mm_movemask_epi8(vector) as u16) << (16 * nth);
+            let newline = _mm_or_si128(is(b'\r'), is(b'\n'));
+            let blank = is(b' ');
+            masks.wide |= bits(vector);
+            masks.letter |= bits(within(_mm_or_si128(vector, all(0x20)), b'a', 26));
+            masks.number |= bits(within(vector, b'0', 10));
+            masks.space |= bits(_mm_or_si128(blank, within(vector, b'\t', 5)));
+            masks.newline |= bits(newline);
+            masks.blank |= bits(blank);
+            masks.apostrophe |= bits(is(b'\''));
+        }
+        masks
+    }
+}
