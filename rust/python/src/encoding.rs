@@ -66,7 +66,7 @@ impl Encoding {
     /// The ids: int32, read by NumPy without a copy.
     #[getter]
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, IntArray>> {
-        array(py, &self.ids, || IntArray::int32(self.inner.ids())).cloned()
+        array(py, &self.ids, || IntArray::int32(self.inner.shared_ids())).cloned()
     }
 
     /// What a template would have produced, control tokens spelled, for people to read. Encoding it
