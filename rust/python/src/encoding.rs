@@ -1,7 +1,7 @@
 //! `Encoding`, `Batch`, and what they say of a caller's text.
 
 use chatcodec::Encoding as CoreEncoding;
-use pyo3::exceptions::PyIndexError;
+use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
@@ -59,6 +59,14 @@ fn ranges<'py>(
 ) -> PyResult<Ranges<'py>> {
     let tuple = slot.get_or_try_init(py, || PyTuple::new(py, make()).map(Bound::unbind))?;
     Ok(Ranges(tuple.bind(py).clone()))
+}
+
+fn no_pickle(class: &str, instead: &str) -> PyErr {
+    let message = format!(
+        "cannot pickle `{class}`, which holds its codec's tables: \
+         pickle what is needed of it, such as {instead}"
+    );
+    PyTypeError::new_err(message)
 }
 
 #[pymethods]
@@ -168,6 +176,12 @@ impl Encoding {
 
     fn __len__(&self) -> usize {
         self.inner.ids().len()
+    }
+
+    /// An encoding is not pickled: with its codec's tables it would be many times its ids.
+    #[expect(clippy::unused_self, reason = "the protocol's signature")]
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(no_pickle("Encoding", "`encoding.ids`, `encoding.assistant_mask`"))
     }
 
     fn __repr__(&self) -> String {
@@ -299,6 +313,12 @@ impl Batch {
 
     fn __len__(&self) -> usize {
         self.encodings.len()
+    }
+
+    /// A batch is not pickled: with its codec's tables it would be many times its ids.
+    #[expect(clippy::unused_self, reason = "the protocol's signature")]
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(no_pickle("Batch", "`batch.ids`, `batch.offsets`"))
     }
 
     /// The encoding of one conversation; raises its error if it has none.
