@@ -1,6 +1,6 @@
 //! `IntArray`: a read-only array of ints that speaks the buffer protocol.
 //!
-//! The one place of the bindings with `unsafe`: the protocol hands out a pointer. It points into a
+//! With `unsafe`, because the protocol hands out a pointer. It points into a
 //! frozen object that never moves its items and that the view keeps alive.
 #![allow(unsafe_code)]
 

@@ -179,6 +179,7 @@ impl Encoding {
     }
 
     /// An encoding is not pickled: with its codec's tables it would be many times its ids.
+    #[pyo3(signature = () -> "tuple[object, ...]")]
     #[expect(clippy::unused_self, reason = "the protocol's signature")]
     fn __reduce__(&self) -> PyResult<()> {
         Err(no_pickle("Encoding", "`encoding.ids`, `encoding.assistant_mask`"))
@@ -316,6 +317,7 @@ impl Batch {
     }
 
     /// A batch is not pickled: with its codec's tables it would be many times its ids.
+    #[pyo3(signature = () -> "tuple[object, ...]")]
     #[expect(clippy::unused_self, reason = "the protocol's signature")]
     fn __reduce__(&self) -> PyResult<()> {
         Err(no_pickle("Batch", "`batch.ids`, `batch.offsets`"))
