@@ -18,7 +18,9 @@ from chatcodec import Codec, IntArray, Vocab
 from hypothesis import given
 from hypothesis import strategies as st
 
-INT32 = st.lists(st.integers(-(2**31), 2**31 - 1), max_size=20)
+# Ints of ids are kept and shared up to a bound, others are made anew.
+EDGES = [-(2**31), -1, 0, 1, 256, 257, 2**18 - 1, 2**18, 2**31 - 1]
+INT32 = st.lists(st.integers(-(2**31), 2**31 - 1) | st.sampled_from(EDGES), max_size=20)
 
 
 def int_array(items: list[int], code: str = "i") -> IntArray:
@@ -125,6 +127,18 @@ def test_it_is_a_sequence_like_a_list(items: list[int]) -> None:
         assert (value in ids) == (value in items)
         assert ids.count(value) == items.count(value)
     assert repr(ids) == f"IntArray({items})"
+
+
+def test_ints_of_ids_are_shared_and_counted() -> None:
+    """A list holds references, as many as are given back when it is dropped."""
+    ids = int_array([70_001, 70_002, 70_001])
+    first, _, third = ids.tolist()
+    assert first is third is ids[0] is next(iter(ids))
+    before = sys.getrefcount(first)
+    lists = [ids.tolist() for _ in range(100)]
+    assert sys.getrefcount(first) == before + 200
+    del lists
+    assert sys.getrefcount(first) == before
 
 
 @given(

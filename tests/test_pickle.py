@@ -146,6 +146,16 @@ def test_a_changed_format_is_refused() -> None:
         restore(name, text.replace("{STOP}", "{STPO}"), *rest)
 
 
+def test_encodings_say_what_to_pickle_of_them(embedded: Codec) -> None:
+    encoding, batch = embedded.encode(MESSAGES), embedded.encode_batch([MESSAGES])
+    for value, attribute in [(encoding, "encoding.ids"), (batch, "batch.ids")]:
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            with pytest.raises(TypeError, match=rf"cannot pickle .*`{attribute}`"):
+                pickle.dumps(value, protocol)
+    for array in (encoding.ids, encoding.assistant_mask, batch.ids, batch.offsets):
+        assert again(array) == array
+
+
 @pytest.mark.parametrize("name", ["embedded", "prefixed"])
 def test_another_process_gets_the_same_ids(name: str) -> None:
     codec = data.load_codec(name)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
+import signal
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +136,53 @@ def test_threads_that_share_a_stream_lose_no_id(embedded: Codec) -> None:
     failed = sum(together(work))
     stream.finish()
     assert stream.message()["content"] == "ab" * (200 * THREADS - failed)
+
+
+def test_threads_that_make_ints_get_the_same() -> None:
+    ids = Vocab.embedded().encode(WORDS * 50)
+    expected = [int(text) for text in repr(ids)[len("IntArray([") : -2].split(", ")]
+    assert together(lambda _: [ids.tolist() for _ in range(20)]) == [[expected] * 20] * THREADS
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_process_that_was_forked_while_threads_encode_encodes(embedded: Codec) -> None:
+    """What other threads had at that time is theirs for good: nobody waits for it."""
+    long = [{"role": "user", "content": WORDS * 2000}]
+    expected = embedded.encode(messages_of(1)).ids.tolist()
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.is_set():
+            embedded.encode(long)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                encoding = embedded.encode(messages_of(1))
+                is_same = encoding.ids.tolist() == expected and encoding.neutralized is not None
+                os._exit(0 if is_same else 1)
+            assert ended(child) == 0
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+def ended(process: int, seconds: float = 60) -> int | None:
+    """The exit code of a child process; `None` for one that hangs, which is killed."""
+    for _ in range(round(seconds / 0.01)):
+        pid, status = os.waitpid(process, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    return None
 
 
 @given(draw=st.data())

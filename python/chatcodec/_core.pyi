@@ -133,6 +133,10 @@ class Batch:
         The encoding of one conversation; raises its error if it has none.
         """
     def __len__(self, /) -> int: ...
+    def __reduce__(self, /) -> "tuple[object, ...]":
+        """
+        A batch is not pickled: with its codec's tables it would be many times its ids.
+        """
     def __repr__(self, /) -> str: ...
     @property
     def errors(self, /) -> dict[int, ValueError]:
@@ -281,6 +285,10 @@ class Encoding:
     A conversation as ids. Everything but `ids` and `text` is worked out when it is first asked for.
     """
     def __len__(self, /) -> int: ...
+    def __reduce__(self, /) -> "tuple[object, ...]":
+        """
+        An encoding is not pickled: with its codec's tables it would be many times its ids.
+        """
     def __repr__(self, /) -> str: ...
     @property
     def assistant_mask(self, /) -> IntArray:

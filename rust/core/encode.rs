@@ -19,7 +19,7 @@ use crate::vocab::{DummyPrefix, TokenId, Vocab};
 /// A conversation as ids.
 #[derive(Debug, Clone)]
 pub struct Encoding {
-    ids: Vec<TokenId>,
+    ids: Arc<Vec<TokenId>>,
     text: String,
     spans: Vec<Span>,
     generated: Vec<Range<usize>>,
@@ -122,7 +122,7 @@ pub(crate) fn encode(
                 start = end;
             }
             // By construction this cannot be; were it ever, nothing leaves.
-            if let Some(&id) = ids[from..].iter().find(|&&id| vocab.is_control(id)) {
+            if let Some(id) = vocab.first_control(&ids[from..]) {
                 return Err(Error::vocab("control", format!("text became control id {id}")));
             }
             let ids = from..ids.len();
@@ -155,6 +155,8 @@ pub(crate) fn encode(
         pieces.extend(flush(&mut run, first, &mut ids)?);
         Ok(())
     })?;
+    ids.shrink_to_fit();
+    let ids = Arc::new(ids);
     let (grammar, vocab) = (grammar.clone(), vocab.clone());
     let encoding = Encoding { ids, text, spans, generated, pieces, originals, grammar, vocab };
     if !breaks.is_empty() {
@@ -231,6 +233,11 @@ impl Encoding {
     /// The ids.
     pub fn ids(&self) -> &[TokenId] {
         &self.ids
+    }
+
+    /// The ids, shared: they live as long as whoever holds them.
+    pub fn shared_ids(&self) -> Arc<Vec<TokenId>> {
+        self.ids.clone()
     }
 
     /// What a template would have produced, control tokens spelled, for people to read.

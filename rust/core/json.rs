@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::message::{Node, View};
+use crate::path::Path;
 
 /// Nesting up to here is checked; a deeper value is passed on but not called valid.
 const MAX_DEPTH: usize = 32_768;
@@ -396,7 +397,12 @@ pub(crate) enum Layout {
 }
 
 /// Appends `node` as `json.dumps(node, ensure_ascii=False)` would write it.
-pub(crate) fn write<N: Node>(node: &N, layout: Layout, path: &str, out: &mut String) -> Result<()> {
+pub(crate) fn write<N: Node>(
+    node: &N,
+    layout: Layout,
+    path: Path<'_>,
+    out: &mut String,
+) -> Result<()> {
     Writer { layout, path, out }.value(node, 0)
 }
 
@@ -404,7 +410,7 @@ pub(crate) fn write<N: Node>(node: &N, layout: Layout, path: &str, out: &mut Str
 pub(crate) fn write_list<N: Node>(
     nodes: &[N],
     layout: Layout,
-    path: &str,
+    path: Path<'_>,
     out: &mut String,
 ) -> Result<()> {
     let mut writer = Writer { layout, path, out };
@@ -413,7 +419,7 @@ pub(crate) fn write_list<N: Node>(
 
 struct Writer<'a> {
     layout: Layout,
-    path: &'a str,
+    path: Path<'a>,
     out: &'a mut String,
 }
 
@@ -430,7 +436,7 @@ impl Writer<'_> {
             View::Number(text) => {
                 return Err(Error::message(self.path, format!("holds {text}, which JSON has not")));
             }
-            View::Text(text) => self.text(&text),
+            View::Text(text) => self.text(text),
             View::Surrogate => return Err(self.surrogate()),
             View::List(items) => {
                 self.group(['[', ']'], &items, depth, |this, item| this.value(item, depth + 1))?;
@@ -438,7 +444,7 @@ impl Writer<'_> {
             View::Map(members) => {
                 self.group(['{', '}'], &members, depth, |this, (key, value)| {
                     match key.view() {
-                        View::Text(key) => this.text(&key),
+                        View::Text(key) => this.text(key),
                         View::Surrogate => return Err(this.surrogate()),
                         _ => return Err(Error::message(this.path, "has a key that is no string")),
                     }

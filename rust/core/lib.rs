@@ -35,6 +35,7 @@ mod format;
 mod json;
 mod marker;
 mod message;
+mod path;
 mod render;
 mod span;
 mod split;

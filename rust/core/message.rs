@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::json::{self, Layout};
+use crate::path::Path;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -163,12 +164,12 @@ pub enum OnArguments {
 
 /// A value as a caller has it: a Python object or parsed JSON.
 pub trait Node: Sized {
-    /// What it is.
-    fn view(&self) -> View<Self>;
+    /// What it is, text as it stands in the value.
+    fn view(&self) -> View<'_, Self>;
 }
 
 /// What a [`Node`] is.
-pub enum View<N> {
+pub enum View<'a, N> {
     /// `None`, `null`
     Null,
     /// A truth value.
@@ -176,7 +177,7 @@ pub enum View<N> {
     /// A number as JSON writes it; also what JSON cannot write, such as `nan`.
     Number(String),
     /// Text.
-    Text(String),
+    Text(&'a str),
     /// A string with half of a surrogate pair in it, which is no text.
     Surrogate,
     /// A list.
@@ -188,12 +189,12 @@ pub enum View<N> {
 }
 
 impl Node for serde_json::Value {
-    fn view(&self) -> View<Self> {
+    fn view(&self) -> View<'_, Self> {
         match self {
             Self::Null => View::Null,
             Self::Bool(value) => View::Bool(*value),
             Self::Number(number) => View::Number(number.to_string()),
-            Self::String(text) => View::Text(text.clone()),
+            Self::String(text) => View::Text(text),
             Self::Array(items) => View::List(items.clone()),
             Self::Object(members) => View::Map(
                 members.iter().map(|(key, value)| (key.clone().into(), value.clone())).collect(),
@@ -204,7 +205,7 @@ impl Node for serde_json::Value {
 
 pub(crate) const SURROGATE: &str = "holds half of a surrogate pair, expected text";
 
-impl<N> View<N> {
+impl<'a, N> View<'a, N> {
     fn kind(&self) -> String {
         match self {
             Self::Null => "none".into(),
@@ -217,12 +218,12 @@ impl<N> View<N> {
         }
     }
 
-    fn text(self, path: &str) -> Result<String> {
+    fn text(self, path: Path<'_>) -> Result<&'a str> {
         self.text_or(path, "a string")
     }
 
     /// Text, where `expected` may be given.
-    fn text_or(self, path: &str, expected: &str) -> Result<String> {
+    fn text_or(self, path: Path<'_>, expected: &str) -> Result<&'a str> {
         match self {
             Self::Text(text) => Ok(text),
             Self::Surrogate => Err(Error::message(path, SURROGATE)),
@@ -230,7 +231,7 @@ impl<N> View<N> {
         }
     }
 
-    fn list(self, path: &str) -> Result<Vec<N>> {
+    fn list(self, path: Path<'_>) -> Result<Vec<N>> {
         match self {
             Self::List(items) => Ok(items),
             other => Err(Error::message(path, format!("is {}, expected a list", other.kind()))),
@@ -249,22 +250,23 @@ pub(crate) fn read<N: Node>(
     format: &Format,
     on_arguments: OnArguments,
 ) -> Result<Vec<Message>> {
-    let nodes = messages.view().list("messages")?;
+    let path = Path::Argument("messages");
+    let nodes = messages.view().list(path)?;
     let reader = Reader { format, on_arguments };
-    nodes
-        .iter()
-        .enumerate()
-        .map(|(i, node)| reader.message(node, &format!("messages[{i}]")))
-        .collect()
+    let mut read = Vec::with_capacity(nodes.len());
+    for (i, node) in nodes.iter().enumerate() {
+        read.push(reader.message(node, path.item(i))?);
+    }
+    Ok(read)
 }
 
 /// Reads `tools`: text as it is, or a list of functions written as the format writes them.
 pub(crate) fn read_tools<N: Node>(tools: &N, format: &Format) -> Result<Option<String>> {
     let functions = match tools.view() {
         view if view.is_absent() => return Ok(None),
-        View::Text(text) if text.is_empty() => return Ok(None),
+        View::Text("") => return Ok(None),
         View::List(functions) => functions,
-        View::Text(text) => return Ok(Some(text)),
+        View::Text(text) => return Ok(Some(text.to_owned())),
         View::Surrogate => return Err(Error::message("tools", SURROGATE)),
         view => {
             let problem = format!("is {}, expected a list of dicts, or a string", view.kind());
@@ -274,12 +276,12 @@ pub(crate) fn read_tools<N: Node>(tools: &N, format: &Format) -> Result<Option<S
     let unwrapped: Vec<N> = functions
         .into_iter()
         .enumerate()
-        .map(|(i, tool)| unwrap_tool(tool, &format!("tools[{i}]"), format))
+        .map(|(i, tool)| unwrap_tool(tool, Path::Argument("tools").item(i), format))
         .collect::<Result<_>>()?;
     format.write_tools(&unwrapped).map(Some)
 }
 
-fn unwrap_tool<N: Node>(tool: N, path: &str, format: &Format) -> Result<N> {
+fn unwrap_tool<N: Node>(tool: N, path: Path<'_>, format: &Format) -> Result<N> {
     let View::Map(members) = tool.view() else {
         let problem = format!("is {}, expected a dict", tool.view().kind());
         return Err(Error::message(path, problem));
@@ -291,20 +293,22 @@ fn unwrap_tool<N: Node>(tool: N, path: &str, format: &Format) -> Result<N> {
     let mut odd = None;
     for (key, value) in members {
         match key.view() {
-            View::Text(key) if key == "function" => function = Some(value),
-            View::Text(key) if key != "type" && !value.view().is_absent() => odd = Some(key),
+            View::Text("function") => function = Some(value),
+            View::Text(key) if key != "type" && !value.view().is_absent() => {
+                odd = Some(key.to_owned());
+            }
             _ => {}
         }
     }
     match (function, odd) {
         (None, _) => Ok(tool),
         (Some(_), Some(key)) => {
-            Err(unknown_key(&format!("{path}.{key}"), "a tool beside `function`", "`type`"))
+            Err(unknown_key(path.key(&key), "a tool beside `function`", "`type`"))
         }
         (Some(function), None) if matches!(function.view(), View::Map(_)) => Ok(function),
         (Some(function), None) => {
             let problem = format!("is {}, expected a dict", function.view().kind());
-            Err(Error::message(format!("{path}.function"), problem))
+            Err(Error::message(path.key("function"), problem))
         }
     }
 }
@@ -315,64 +319,64 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn message<N: Node>(&self, node: &N, path: &str) -> Result<Message> {
+    fn message<N: Node>(&self, node: &N, path: Path<'_>) -> Result<Message> {
         const KEYS: &str = "`role`, `content`, `name`, `tool_calls`, `tool_call_id`, `reasoning`, \
                             `reasoning_content`";
         let mut role = None;
         let mut message = Message::new(Role::User, "");
         for_each_key(node, path, |key, _, value| {
-            let path = format!("{path}.{key}");
+            let path = path.key(key);
             match key {
-                "role" => role = Some(self.role(value, &path)?),
-                "content" => message.content = content(value, &path)?,
-                "name" => message.name = non_empty(value.text(&path)?),
+                "role" => role = Some(self.role(value, path)?),
+                "content" => message.content = content(value, path)?,
+                "name" => message.name = non_empty(value.text(path)?),
                 "tool_calls" => {
-                    let calls = value.list(&path)?;
+                    let calls = value.list(path)?;
                     let calls = calls.iter().enumerate();
-                    let calls = calls.map(|(i, call)| self.call(call, &format!("{path}[{i}]")));
+                    let calls = calls.map(|(i, call)| self.call(call, path.item(i)));
                     message.calls = calls.collect::<Result<_>>()?;
                 }
-                "tool_call_id" => message.call_id = non_empty(value.text(&path)?),
+                "tool_call_id" => message.call_id = non_empty(value.text(path)?),
                 "reasoning" | "reasoning_content" => {
-                    let text = non_empty(value.text(&path)?);
+                    let text = non_empty(value.text(path)?);
                     if text.is_some() && message.reasoning.is_some() && text != message.reasoning {
                         let problem = "differs from the message's other key for reasoning";
                         return Err(Error::message(path, problem));
                     }
                     message.reasoning = text.or(message.reasoning.take());
                 }
-                _ => return Err(unknown_key(&path, "a message", KEYS)),
+                _ => return Err(unknown_key(path, "a message", KEYS)),
             }
             Ok(())
         })?;
-        message.role = role.ok_or_else(|| Error::message(format!("{path}.role"), "is missing"))?;
+        message.role = role.ok_or_else(|| Error::message(path.key("role"), "is missing"))?;
         Ok(message)
     }
 
-    fn role<N>(&self, value: View<N>, path: &str) -> Result<Role> {
+    fn role<N>(&self, value: View<'_, N>, path: Path<'_>) -> Result<Role> {
         let word = value.text(path)?;
-        self.format.role(&word).ok_or_else(|| {
+        self.format.role(word).ok_or_else(|| {
             let known = self.format.role_names().join("`, `");
             Error::message(path, format!("is {word:?}, expected one of `{known}`"))
         })
     }
 
-    fn call<N: Node>(&self, node: &N, path: &str) -> Result<Call> {
+    fn call<N: Node>(&self, node: &N, path: Path<'_>) -> Result<Call> {
         let mut call =
             Call { id: None, body: CallBody::Code { language: None, source: String::new() } };
         let mut body = None;
         let mut kind = None;
         for_each_key(node, path, |key, node, value| {
-            let path = format!("{path}.{key}");
+            let path = path.key(key);
             match key {
-                "id" => call.id = non_empty(value.text(&path)?),
-                "type" => kind = Some(value.text(&path)?),
+                "id" => call.id = non_empty(value.text(path)?),
+                "type" => kind = Some(value.text(path)?.to_owned()),
                 "function" | "code" if body.is_some() => {
                     return Err(Error::message(path, "stands beside another body of the call"));
                 }
-                "function" => body = Some(("function", self.function(node, &path)?)),
-                "code" => body = Some(("code", code(node, &path)?)),
-                _ => return Err(unknown_key(&path, "a call", "`id`, `type`, `function`, `code`")),
+                "function" => body = Some(("function", self.function(node, path)?)),
+                "code" => body = Some(("code", code(node, path)?)),
+                _ => return Err(unknown_key(path, "a call", "`id`, `type`, `function`, `code`")),
             }
             Ok(())
         })?;
@@ -382,43 +386,43 @@ impl Reader<'_> {
             && kind != found
         {
             let problem = format!("is {kind:?}, expected \"{found}\" beside `{found}`");
-            return Err(Error::message(format!("{path}.type"), problem));
+            return Err(Error::message(path.key("type"), problem));
         }
         call.body = body;
         Ok(call)
     }
 
-    fn function<N: Node>(&self, node: &N, path: &str) -> Result<CallBody> {
+    fn function<N: Node>(&self, node: &N, path: Path<'_>) -> Result<CallBody> {
         let (mut name, mut arguments) = (None, None);
         for_each_key(node, path, |key, node, value| {
-            let path = format!("{path}.{key}");
+            let path = path.key(key);
             match key {
-                "name" => name = Some(value.text(&path)?),
-                "arguments" => arguments = Some(self.arguments(node, value, &path)?),
-                _ => return Err(unknown_key(&path, "a function call", "`name`, `arguments`")),
+                "name" => name = Some(value.text(path)?.to_owned()),
+                "arguments" => arguments = Some(self.arguments(node, value, path)?),
+                _ => return Err(unknown_key(path, "a function call", "`name`, `arguments`")),
             }
             Ok(())
         })?;
-        let missing = |key| Error::message(format!("{path}.{key}"), "is missing");
+        let missing = |key| Error::message(path.key(key), "is missing");
         let name = name.ok_or_else(|| missing("name"))?;
         let arguments = arguments.ok_or_else(|| missing("arguments"))?;
         Ok(CallBody::Function { name, arguments })
     }
 
-    fn arguments<N: Node>(&self, node: &N, value: View<N>, path: &str) -> Result<String> {
+    fn arguments<N: Node>(&self, node: &N, value: View<'_, N>, path: Path<'_>) -> Result<String> {
         if matches!(value, View::Map(_)) {
             let mut text = String::new();
             json::write(node, Layout::Line, path, &mut text)?;
             return Ok(text);
         }
         let text = value.text_or(path, "a string or a dict")?;
-        let Err(problem) = json::check_value(json::trim(&text)) else { return Ok(text) };
+        let Err(problem) = json::check_value(json::trim(text)) else { return Ok(text.to_owned()) };
         match self.on_arguments {
             OnArguments::Error => Err(Error::message(path, problem)),
             OnArguments::String => {
                 let mut quoted = String::with_capacity(text.len() + 2);
                 quoted.push('"');
-                json::escape_into(&text, &mut quoted);
+                json::escape_into(text, &mut quoted);
                 quoted.push('"');
                 Ok(quoted)
             }
@@ -426,46 +430,46 @@ impl Reader<'_> {
     }
 }
 
-fn code<N: Node>(node: &N, path: &str) -> Result<CallBody> {
+fn code<N: Node>(node: &N, path: Path<'_>) -> Result<CallBody> {
     let (mut language, mut source) = (None, None);
     for_each_key(node, path, |key, _, value| {
-        let path = format!("{path}.{key}");
+        let path = path.key(key);
         match key {
-            "language" => language = non_empty(value.text(&path)?),
-            "source" => source = Some(value.text(&path)?),
-            _ => return Err(unknown_key(&path, "a code call", "`language`, `source`")),
+            "language" => language = non_empty(value.text(path)?),
+            "source" => source = Some(value.text(path)?.to_owned()),
+            _ => return Err(unknown_key(path, "a code call", "`language`, `source`")),
         }
         Ok(())
     })?;
-    let source = source.ok_or_else(|| Error::message(format!("{path}.source"), "is missing"))?;
+    let source = source.ok_or_else(|| Error::message(path.key("source"), "is missing"))?;
     Ok(CallBody::Code { language, source })
 }
 
 /// Text, or text parts joined: joined first, so that nothing can hide between two of them.
-fn content<N: Node>(value: View<N>, path: &str) -> Result<String> {
+fn content<N: Node>(value: View<'_, N>, path: Path<'_>) -> Result<String> {
     let View::List(parts) = value else {
-        return value.text_or(path, "a string or a list of text parts");
+        return value.text_or(path, "a string or a list of text parts").map(str::to_owned);
     };
     let mut joined = String::new();
     for (i, part) in parts.iter().enumerate() {
-        let path = format!("{path}[{i}]");
+        let path = path.item(i);
         let mut kind = None;
         let mut text = None;
-        for_each_key(part, &path, |key, _, value| {
-            let path = format!("{path}.{key}");
+        for_each_key(part, path, |key, _, value| {
+            let path = path.key(key);
             match key {
-                "type" => kind = Some(value.text(&path)?),
-                "text" => text = Some(value.text(&path)?),
+                "type" => kind = Some(value.text(path)?.to_owned()),
+                "text" => text = Some(value.text(path)?.to_owned()),
                 _ if kind.as_deref().is_some_and(|kind| kind != "text") => {}
-                _ => return Err(unknown_key(&path, "a text part", "`type`, `text`")),
+                _ => return Err(unknown_key(path, "a text part", "`type`, `text`")),
             }
             Ok(())
         })?;
         if let Some(kind) = kind.filter(|kind| kind != "text") {
             let problem = format!("is {kind:?}, expected \"text\"");
-            return Err(Error::message(format!("{path}.type"), problem));
+            return Err(Error::message(path.key("type"), problem));
         }
-        let text = text.ok_or_else(|| Error::message(format!("{path}.text"), "is missing"))?;
+        let text = text.ok_or_else(|| Error::message(path.key("text"), "is missing"))?;
         joined.push_str(&text);
     }
     Ok(joined)
@@ -474,8 +478,8 @@ fn content<N: Node>(value: View<N>, path: &str) -> Result<String> {
 /// Calls `each` for every member that is not absent.
 fn for_each_key<N: Node>(
     node: &N,
-    path: &str,
-    mut each: impl FnMut(&str, &N, View<N>) -> Result<()>,
+    path: Path<'_>,
+    mut each: impl FnMut(&str, &N, View<'_, N>) -> Result<()>,
 ) -> Result<()> {
     let members = match node.view() {
         View::Map(members) => members,
@@ -489,22 +493,22 @@ fn for_each_key<N: Node>(
         };
         let view = value.view();
         if !view.is_absent() {
-            each(&key, value, view)?;
+            each(key, value, view)?;
         }
     }
     Ok(())
 }
 
-fn unknown_key(path: &str, of: &str, known: &str) -> Error {
+fn unknown_key(path: Path<'_>, of: &str, known: &str) -> Error {
     // The key is the caller's: it may hold anything.
     Error::message(
-        path.escape_debug().to_string(),
+        path.to_string().escape_debug().to_string(),
         format!("is not a key of {of}, expected one of {known}"),
     )
 }
 
-fn non_empty(text: String) -> Option<String> {
-    (!text.is_empty()).then_some(text)
+fn non_empty(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// Gives calls their ids, and results the kind and id of the call they answer.

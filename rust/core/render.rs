@@ -25,6 +25,10 @@ use plan::{Plan, Step};
 /// Names and languages are at most this long: a reader holds a header until it has it all.
 pub(crate) const MAX_WORD_BYTES: usize = 1024;
 
+/// What a message mostly takes beside its content.
+const HEADER_BYTES: usize = 48;
+const HEADER_SPANS: usize = 6;
+
 /// How runs of text are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Boundary {
@@ -66,6 +70,9 @@ pub(crate) fn render(
 ) -> Result<Rendered> {
     let plan = Plan::new(messages, format, options.tools.is_some())?;
     let mut renderer = Renderer::new(format, grammar, vocab, options);
+    let content: usize = messages.iter().map(|message| message.content.len()).sum();
+    renderer.out.text.reserve(content + messages.len() * HEADER_BYTES);
+    renderer.out.spans.reserve(messages.len() * HEADER_SPANS);
     renderer.scaffold(&grammar.begin);
     let mut previous: Option<&Message> = None;
     for step in plan.steps {
@@ -111,7 +118,7 @@ pub(crate) fn filters(
             system: system.map(|at| (&messages[at], at as i32)),
             ..Turn::new(&messages[index], index as i32)
         };
-        let Ok(row) = renderer.row(&turn) else { continue };
+        let Ok((row, _)) = renderer.row(&turn) else { continue };
         for op in &row.rule.ops {
             match (op, system) {
                 (Op::Field(Field::Content, filter), _) => filters[index] = *filter,
@@ -295,18 +302,18 @@ impl<'a> Renderer<'a> {
     }
 
     fn message(&mut self, turn: &Turn<'_>, open: bool) -> Result<()> {
-        let row = self.row(turn)?;
+        let (row, present) = self.row(turn)?;
         let is_assistant = turn.message.role == Role::Assistant;
-        let prompt = self.grammar.generation_prompt.iter();
-        let prompt_bytes: usize = prompt.map(|op| self.written_bytes(op)).sum();
-        let generated_from = self.out.text.len() + prompt_bytes;
-        if is_assistant && self.options.boundary == Boundary::Isolated {
-            self.isolate_at = Some(generated_from);
+        let mut generated_from = self.out.text.len();
+        if is_assistant {
+            let prompt = self.grammar.generation_prompt.iter();
+            generated_from += prompt.map(|op| self.written_bytes(op)).sum::<usize>();
+            let is_isolated = self.options.boundary == Boundary::Isolated;
+            self.isolate_at = is_isolated.then_some(generated_from);
         }
         self.ends_at_next = false;
         let Rule { ops, open_at, close_at, .. } = &row.rule;
         let ops = if open { &ops[..*open_at] } else { &ops[..] };
-        let present = present(turn, row);
         let mut at = 0;
         let mut end = None;
         while let Some(op) = ops.get(at) {
@@ -354,13 +361,15 @@ impl<'a> Renderer<'a> {
             }
             Op::Field(Field::Name, _) => {
                 let name = message.name.as_deref().unwrap_or_default();
-                check_word(name, &format!("messages[{}].name", turn.index))?;
-                self.slot(name, turn.source(SourceField::Name));
+                let source = turn.source(SourceField::Name);
+                check_word(name, source)?;
+                self.slot(name, source);
             }
             Op::Field(Field::Id, _) => {
                 let id = message.call_id.as_deref().unwrap_or_default();
-                check_word(id, &format!("messages[{}].tool_call_id", turn.index))?;
-                self.slot(id, turn.source(SourceField::CallId));
+                let source = turn.source(SourceField::CallId);
+                check_word(id, source)?;
+                self.slot(id, source);
             }
             Op::Field(Field::Calls, _) => self.calls(&message.calls, turn)?,
             op => self.fixed(op, turn.source(SourceField::Scaffold)),
@@ -381,22 +390,24 @@ impl<'a> Renderer<'a> {
         self.push_text(SpanKind::Literal, "\"", source.scaffold());
     }
 
-    /// The row that fits, or what has no place.
-    fn row(&self, turn: &Turn<'_>) -> Result<&'a Row> {
+    /// The row that fits and the fields that the message has for it, or what has no place.
+    fn row(&self, turn: &Turn<'_>) -> Result<(&'a Row, u32)> {
         let message = turn.message;
         let role = message.role;
         let named = message.name.as_ref().filter(|name| self.format.is_named(name, role));
         let candidates = || {
             self.grammar.rows.iter().filter(|row| row.role == role && row.name.as_ref() == named)
         };
-        let fits = |row: &&Row, present| {
-            let (required, optional) = fields(row);
-            present & required == required && present & !(required | optional) == 0
+        let fitting = |counted: u32| {
+            candidates().map(|row| (row, present(turn, row))).find(|&(row, present)| {
+                let (required, optional) = fields(row);
+                let present = present | counted;
+                present & required == required && present & !(required | optional) == 0
+            })
         };
-        let exact = candidates().find(|row| fits(row, present(turn, row)));
         // Only when none fits does a missing content count as empty text.
-        let empty =
-            || candidates().find(|row| fits(row, present(turn, row) | Field::Content.bit()));
+        let exact = fitting(0);
+        let empty = || fitting(Field::Content.bit());
         let answers = message.call_id.is_some() && role != Role::Tool;
         let refused = message.reasoning.is_some() || answers;
         let row = exact.or_else(empty).filter(|_| !refused);
@@ -404,17 +415,17 @@ impl<'a> Renderer<'a> {
             Err(Error::message(format!("messages[{}].{field}", turn.index), problem))
         };
         match row {
-            Some(row) if row.calls_only && turn.after_assistant => {
+            Some((row, _)) if row.calls_only && turn.after_assistant => {
                 let text = "alone after an assistant's message would read as part of it";
                 return problem("tool_calls", text.to_owned());
             }
-            Some(row) if writes_nothing(row) && message.content.is_empty() => {
+            Some((row, _)) if message.content.is_empty() && writes_nothing(row) => {
                 return problem(
                     "content",
                     "is empty, and nothing else would be written".to_owned(),
                 );
             }
-            Some(row) => return Ok(row),
+            Some(found) => return Ok(found),
             None => {}
         }
         let placed: u32 = candidates().map(fields).fold(0, |all, (a, b)| all | a | b);
@@ -507,15 +518,16 @@ fn writes_nothing(row: &Row) -> bool {
     row.rule.ops.iter().all(|op| matches!(op, Op::Field(Field::Content, _) | Op::Cut))
 }
 
-fn check_word(word: &str, path: &str) -> Result<()> {
+/// Checks a word of a header; where it comes from is where an error is.
+fn check_word(word: &str, source: Source) -> Result<()> {
     if word.len() > MAX_WORD_BYTES {
         let length = word.len();
         let problem = format!("is {length} bytes long, expected at most {MAX_WORD_BYTES}");
-        return Err(Error::message(path, problem));
+        return Err(Error::message(source.to_string(), problem));
     }
     if !is_word(word) {
         let problem = format!("is {word:?}, expected letters, digits and `_.:-` only");
-        return Err(Error::message(path, problem));
+        return Err(Error::message(source.to_string(), problem));
     }
     Ok(())
 }

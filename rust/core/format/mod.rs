@@ -22,6 +22,7 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::json::{self, Layout};
 use crate::message::{CallBody, Node, Role};
+use crate::path::Path;
 pub(crate) use file::{Order, PairStyle, SystemPlace, ToolsPlace};
 use load::Wrong;
 use pattern::{Filter, Piece};
@@ -508,15 +509,16 @@ impl Format {
     pub(crate) fn write_tools<N: Node>(&self, tools: &[N]) -> Result<String> {
         let layout = self.spec.tools.as_ref().map(|tools| tools.layout.clone());
         let mut out = String::new();
+        let path = Path::Argument("tools");
         match layout.unwrap_or(ToolsLayout::Indent) {
-            ToolsLayout::Indent => json::write_list(tools, Layout::Indent, "tools", &mut out)?,
-            ToolsLayout::List => json::write_list(tools, Layout::Line, "tools", &mut out)?,
+            ToolsLayout::Indent => json::write_list(tools, Layout::Indent, path, &mut out)?,
+            ToolsLayout::List => json::write_list(tools, Layout::Line, path, &mut out)?,
             ToolsLayout::Line(between) => {
                 for (i, tool) in tools.iter().enumerate() {
                     if i > 0 {
                         out.push_str(&between);
                     }
-                    json::write(tool, Layout::Line, &format!("tools[{i}]"), &mut out)?;
+                    json::write(tool, Layout::Line, path.item(i), &mut out)?;
                 }
             }
         }

@@ -8,7 +8,7 @@ use crate::format::pattern::Field;
 use crate::format::{CallBodySpec, Member, ObjectSpec};
 use crate::json;
 use crate::message::{Call, CallBody};
-use crate::span::{SourceField, SpanKind};
+use crate::span::{Source, SourceField, SpanKind};
 
 impl Renderer<'_> {
     pub(super) fn calls(&mut self, calls: &[Call], turn: &Turn<'_>) -> Result<()> {
@@ -33,7 +33,6 @@ impl Renderer<'_> {
     }
 
     fn call(&mut self, call: &Call, i: usize, turn: &Turn<'_>) -> Result<()> {
-        let path = format!("messages[{}].tool_calls[{i}]", turn.index);
         let grammar = self.grammar;
         let spec = self.format.call_spec(&call.body);
         let at = spec.and_then(|spec| self.format.calls().iter().position(|c| c.kind == spec.kind));
@@ -41,7 +40,10 @@ impl Renderer<'_> {
         let (Some(spec), Some(item)) = (spec, item) else {
             let problem =
                 format!("is of a kind that format `{}` has no place for", self.format.name());
-            return Err(Error::message(path, problem));
+            return Err(Error::message(
+                format!("messages[{}].tool_calls[{i}]", turn.index),
+                problem,
+            ));
         };
         let open = grammar.list.as_ref().map_or(0, |list| list.open.len());
         let mut ops = item.rule.ops[open..].iter();
@@ -53,34 +55,35 @@ impl Renderer<'_> {
                 }
                 (Op::Field(Field::Language, _), CallBody::Code { language, .. }) => {
                     let language = language.as_deref().unwrap_or_default();
-                    check_word(language, &format!("{path}.code.language"))?;
-                    self.slot(language, turn.source(SourceField::Language(number)));
+                    let source = turn.source(SourceField::Language(number));
+                    check_word(language, source)?;
+                    self.slot(language, source);
                 }
                 (Op::Field(Field::Source, _), CallBody::Code { source, .. }) => {
                     self.slot(source, turn.source(SourceField::Code(number)));
                 }
                 (Op::Field(Field::Name, _), CallBody::Function { name, .. }) => {
-                    let path = format!("{path}.function.name");
-                    check_word(name, &path)?;
-                    check_reserved(name, item, &path)?;
-                    self.slot(name, turn.source(SourceField::FunctionName(number)));
+                    let source = turn.source(SourceField::FunctionName(number));
+                    check_word(name, source)?;
+                    check_reserved(name, item, source)?;
+                    self.slot(name, source);
                 }
                 (Op::Field(Field::Arguments, _), CallBody::Function { arguments, .. }) => {
-                    let problem =
-                        |problem| Error::message(format!("{path}.function.arguments"), problem);
+                    let source = turn.source(SourceField::Arguments(number));
+                    let problem = |problem| Error::message(source.to_string(), problem);
                     json::check_value(json::trim(arguments)).map_err(problem)?;
                     let written = pairs::write(json::trim(arguments)).map_err(problem)?;
-                    self.slot(&written, turn.source(SourceField::Arguments(number)));
+                    self.slot(&written, source);
                 }
                 (Op::Field(Field::Call, _), CallBody::Function { name, arguments }) => {
                     if let CallBodySpec::Object(object) = &spec.body {
-                        check_name(name, &path)?;
-                        let problem =
-                            |problem| Error::message(format!("{path}.function.arguments"), problem);
+                        check_name(name, turn.source(SourceField::FunctionName(number)))?;
+                        let source = turn.source(SourceField::Arguments(number));
+                        let problem = |problem| Error::message(source.to_string(), problem);
                         // What is one value cannot close the call's object or add to it.
                         json::check_value(json::trim(arguments)).map_err(problem)?;
                         let call = Function { name, arguments, id: call.id.as_deref(), number };
-                        self.object(object, &call, turn, &path)?;
+                        self.object(object, &call, turn)?;
                     }
                 }
                 (op, _) => self.fixed(op, turn.source(SourceField::Scaffold)),
@@ -89,13 +92,7 @@ impl Renderer<'_> {
         Ok(())
     }
 
-    fn object(
-        &mut self,
-        object: &ObjectSpec,
-        call: &Function<'_>,
-        turn: &Turn<'_>,
-        path: &str,
-    ) -> Result<()> {
+    fn object(&mut self, object: &ObjectSpec, call: &Function<'_>, turn: &Turn<'_>) -> Result<()> {
         let scaffold = turn.source(SourceField::Scaffold);
         let mut open = "{";
         for (member, keys) in &object.members {
@@ -117,8 +114,9 @@ impl Renderer<'_> {
                 }
                 Member::Id => {
                     let id = call.id.unwrap_or_default();
-                    check_word(id, &format!("{path}.id"))?;
-                    self.slot(id, turn.source(SourceField::Id(call.number)));
+                    let source = turn.source(SourceField::Id(call.number));
+                    check_word(id, source)?;
+                    self.slot(id, source);
                 }
             }
             self.push_text(SpanKind::Literal, quote, scaffold);
@@ -136,19 +134,19 @@ struct Function<'a> {
     number: u32,
 }
 
-fn check_reserved(name: &str, item: &Item, path: &str) -> Result<()> {
+fn check_reserved(name: &str, item: &Item, source: Source) -> Result<()> {
     if item.reserved.iter().any(|reserved| reserved == name) {
         let problem = format!("is `{name}`, which means another kind of call here");
-        return Err(Error::message(path, problem));
+        return Err(Error::message(source.to_string(), problem));
     }
     Ok(())
 }
 
-fn check_name(name: &str, path: &str) -> Result<()> {
+fn check_name(name: &str, source: Source) -> Result<()> {
     let length: usize = name.chars().map(json::escaped_len).sum();
     if length > MAX_WORD_BYTES {
         let problem = format!("is {length} bytes long, expected at most {MAX_WORD_BYTES}");
-        return Err(Error::message(format!("{path}.function.name"), problem));
+        return Err(Error::message(source.to_string(), problem));
     }
     Ok(())
 }

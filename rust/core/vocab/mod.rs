@@ -30,7 +30,7 @@ mod vocab_merges;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, TryLockError};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use hashbrown::{HashMap, HashSet};
@@ -117,7 +117,7 @@ struct Inner {
     /// The first spelling of each such group, which is the one that is shown.
     shown: BTreeMap<TokenId, String>,
     finder: OnceLock<Option<ControlFinder>>,
-    scratches: Mutex<Vec<Scratch>>,
+    scratches: Box<[Mutex<Scratch>]>,
 }
 
 /// Finds spellings of control tokens in text.
@@ -180,7 +180,8 @@ impl Vocab {
             Some((*control.get(spelling)?, spelling.clone()))
         };
         let shown = aliases.iter().filter_map(first).collect();
-        let (finder, scratches) = (OnceLock::new(), Mutex::default());
+        let finder = OnceLock::new();
+        let scratches = (0..MAX_SCRATCHES).map(|_| Mutex::default()).collect();
         let inner = Inner {
             source,
             withheld,
@@ -277,7 +278,15 @@ impl Vocab {
 
     /// Whether an id is never the encoding of text: control, unused, or outside the vocabulary.
     pub fn is_control(&self, id: TokenId) -> bool {
-        !matches!(self.inner.tokens.get(id), Some((TokenKind::Text | TokenKind::Byte, _)))
+        !self.inner.tokens.is_text(id)
+    }
+
+    /// The first of some ids that is never the encoding of text.
+    pub(crate) fn first_control(&self, ids: &[TokenId]) -> Option<TokenId> {
+        let tokens = &self.inner.tokens;
+        // All are looked at, whatever is found: no branch has to be waited for.
+        let is_text = ids.iter().fold(true, |all, &id| all & tokens.is_text(id));
+        if is_text { None } else { ids.iter().copied().find(|&id| self.is_control(id)) }
     }
 
     /// Whether a space is put before text.
@@ -450,13 +459,14 @@ impl Vocab {
 
     /// Runs `work` with a working memory of this vocabulary that no other thread uses meanwhile.
     pub(crate) fn with_scratch<T>(&self, work: impl FnOnce(&mut Scratch) -> T) -> T {
-        let pool = || self.inner.scratches.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = pool().pop();
-        let mut scratch = kept.unwrap_or_default();
+        // Nobody waits: a memory that another thread works with, or worked with when the process was
+        // forked, is passed over.
+        let Some(mut scratch) = self.inner.scratches.iter().find_map(try_lock) else {
+            return work(&mut Scratch::default());
+        };
         let result = work(&mut scratch);
-        let mut pool = pool();
-        if pool.len() < MAX_SCRATCHES && !scratch.is_large() {
-            pool.push(scratch);
+        if scratch.is_large() {
+            *scratch = Scratch::default();
         }
         result
     }
@@ -512,7 +522,10 @@ impl Vocab {
 
     /// The spelling that is shown for a control token.
     pub(crate) fn spelling(&self, id: TokenId) -> &str {
-        let bytes = self.token(id).map_or(&b""[..], |(_, bytes)| bytes);
+        if let Some(shown) = self.inner.shown.get(&id) {
+            return shown;
+        }
+        let bytes = self.inner.tokens.get(id).map_or(&b""[..], |(_, bytes)| bytes);
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
@@ -526,7 +539,11 @@ impl Vocab {
         &'a self,
         text: &'a str,
     ) -> impl Iterator<Item = Spelled<'a>> + 'a {
-        let finder = self.inner.finder.get_or_init(|| self.build_finder()).as_ref();
+        let finder = &self.inner.finder;
+        // Built before it is put in place: where two threads do it at once, nobody waits for the other,
+        // who may be gone in a process that was forked.
+        let built = if finder.get().is_none() { Some(self.build_finder()) } else { None };
+        let finder = finder.get_or_init(|| built.unwrap_or_default()).as_ref();
         finder.into_iter().flat_map(move |finder| {
             finder.automaton.find_iter(text).map(move |found| {
                 let (spelling, id) = &finder.spellings[found.pattern().as_usize()];
@@ -559,6 +576,21 @@ impl fmt::Debug for Vocab {
             .field("size", &self.size())
             .field("control", &self.inner.control.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// What a mutex holds, if no other thread has it.
+fn try_lock<T: Default>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Poisoned(error)) => {
+            // Whoever had it has left it half done.
+            mutex.clear_poison();
+            let mut guard = error.into_inner();
+            *guard = T::default();
+            Some(guard)
+        }
     }
 }
 

@@ -103,7 +103,9 @@ impl Normalizer {
 /// Whether a text is of characters alone that canonical composition never changes and never joins:
 /// those before the first combining mark, and the common Han and kana.
 fn is_simple(text: &str) -> bool {
-    text.chars().all(|c| {
+    // What begins characters from U+0300 on is greater than all other bytes.
+    let is_latin = text.bytes().fold(0, u8::max) < 0xCC;
+    is_latin || text.chars().all(|c| {
         c < '\u{300}'
             || matches!(c, '\u{3000}'..='\u{3098}' | '\u{30A0}'..='\u{30FF}' | '\u{4E00}'..='\u{9FFF}')
     })

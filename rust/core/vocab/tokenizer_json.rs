@@ -113,7 +113,7 @@ fn of_bytes(
     normalizer: Normalizer,
 ) -> Result<Model> {
     let mut tokens = Tokens::default();
-    let mut bytes_of_text = Vec::with_capacity(table.rows.len());
+    let mut text = Vec::with_capacity(table.rows.len());
     let mut whole = Vec::with_capacity(table.added.len());
     for (id, row) in (0..).zip(&table.rows) {
         let bytes = if row.in_model { alphabet::bytes_of(row.text) } else { None };
@@ -123,7 +123,7 @@ fn of_bytes(
             (Role::Withheld, _) => tokens.push(name_of(row, true).as_bytes(), TokenKind::Control),
             (Role::Text, Some(bytes)) => {
                 tokens.push(&bytes, TokenKind::Text);
-                bytes_of_text.push((id, bytes));
+                text.push(id);
             }
             // Of a character that is no byte's: merges, which begin with bytes, never make it.
             (Role::Text, None) => tokens.push(row.text.as_bytes(), TokenKind::Text),
@@ -133,13 +133,13 @@ fn of_bytes(
                     return Err(unsupported("added_tokens", problem));
                 }
                 tokens.push(row.text.as_bytes(), TokenKind::Text);
-                bytes_of_text.extend(bytes.map(|bytes| (id, bytes)));
+                text.extend(bytes.map(|_| id));
                 whole.push((id, normalizer.apply(row.text)));
             }
         }
     }
-    let text: Vec<ByteToken<'_>> =
-        bytes_of_text.iter().map(|(id, bytes)| ByteToken { id: *id, bytes }).collect();
+    let token = |id| tokens.get(id).map(|(_, bytes)| ByteToken { id, bytes });
+    let text: Vec<ByteToken<'_>> = text.into_iter().filter_map(token).collect();
     let whole: Vec<ByteToken<'_>> =
         whole.iter().map(|(id, text)| ByteToken { id: *id, bytes: text.as_bytes() }).collect();
     let mut pairs = Vec::new();

@@ -34,6 +34,14 @@ impl Tokens {
         self.kinds.len()
     }
 
+    /// Whether an id is of text, a piece or a byte.
+    #[inline]
+    pub(crate) fn is_text(&self, id: TokenId) -> bool {
+        // An id below zero is a place behind the last.
+        let kind = self.kinds.get(id as usize);
+        matches!(kind, Some(TokenKind::Text | TokenKind::Byte))
+    }
+
     /// The kind and bytes of an id, `None` outside the vocabulary.
     #[inline]
     pub(crate) fn get(&self, id: TokenId) -> Option<(TokenKind, &[u8])> {

@@ -1,22 +1,25 @@
 //! `IntArray`: a read-only array of ints that speaks the buffer protocol.
 //!
-//! The one place of the bindings with `unsafe`: the protocol hands out a pointer. It points into a
+//! With `unsafe`, because the protocol hands out a pointer. It points into a
 //! frozen object that never moves its items and that the view keeps alive.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
+use std::sync::Arc;
 
 use pyo3::exceptions::{PyBufferError, PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyByteArray, PyBytes, PyList, PySlice, PyString, PyTuple, PyType};
 
+use crate::ints;
 use crate::typed::{IntIter, IntList};
 
 /// The items, by their C type.
 enum Items {
-    I32(Box<[i32]>),
+    /// Shared with who made them.
+    I32(Arc<Vec<i32>>),
     I64(Box<[i64]>),
     U8(Box<[u8]>),
 }
@@ -58,7 +61,7 @@ impl Items {
 
     fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         match self {
-            Self::I32(items) => PyList::new(py, items),
+            Self::I32(items) => ints::list(py, items),
             Self::I64(items) => PyList::new(py, items),
             Self::U8(items) => PyList::new(py, items.iter().copied()),
         }
@@ -66,7 +69,7 @@ impl Items {
 
     fn pick(&self, at: impl Iterator<Item = usize>) -> Self {
         match self {
-            Self::I32(items) => Self::I32(at.map(|at| items[at]).collect()),
+            Self::I32(items) => Self::I32(Arc::new(at.map(|at| items[at]).collect())),
             Self::I64(items) => Self::I64(at.map(|at| items[at]).collect()),
             Self::U8(items) => Self::U8(at.map(|at| items[at]).collect()),
         }
@@ -80,7 +83,7 @@ impl IntArray {
         Self { items, shape, strides }
     }
 
-    pub(crate) fn int32(items: impl Into<Box<[i32]>>) -> Self {
+    pub(crate) fn int32(items: impl Into<Arc<Vec<i32>>>) -> Self {
         Self::new(Items::I32(items.into()))
     }
 
@@ -93,7 +96,7 @@ impl IntArray {
     }
 
     /// The items, where they are ids.
-    pub(crate) fn as_ids(&self) -> Option<&[i32]> {
+    pub(crate) fn as_ids(&self) -> Option<&Arc<Vec<i32>>> {
         match &self.items {
             Items::I32(items) => Some(items),
             _ => None,
@@ -134,7 +137,10 @@ impl IntArray {
         let at = if index < 0 { index + items.len().cast_signed() } else { index };
         let item =
             usize::try_from(at).ok().and_then(|at| items.get(at)).ok_or_else(out_of_range)?;
-        Ok(item.into_pyobject(py)?.into_any())
+        Ok(match i32::try_from(item) {
+            Ok(item) => ints::int(py, item)?.into_any(),
+            Err(_) => item.into_pyobject(py)?.into_any(),
+        })
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<IntIter<'py>> {

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use chatcodec::{
-    Boundary, Codec as CoreCodec, EncodeOptions, Message, OnArguments, OnMarker, Vocab as CoreVocab,
+    Boundary, Call, CallBody, Codec as CoreCodec, EncodeOptions, Message, OnArguments, OnMarker,
+    Vocab as CoreVocab,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -258,8 +259,9 @@ impl Codec {
         let words =
             [("on_marker", on_marker), ("boundary", boundary), ("on_arguments", on_arguments)];
         let options = Options::new(self, add_generation_prompt, continue_final, words, options)?;
-        let (messages, tools) = self.read(messages, tools, options.on_arguments).map_err(raise)?;
-        let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
+        let read = self.read(messages, tools, options.on_arguments).map_err(raise)?;
+        let bytes = text_bytes(&read);
+        let (messages, tools) = read;
         let encode = || self.inner.encode(messages, tools.as_deref(), &options.encode);
         let encoding = if bytes < DETACH_BYTES { encode() } else { py.detach(encode) };
         encoding.map(Encoding::new).map_err(raise)
@@ -428,6 +430,9 @@ impl Codec {
 /// No batch is worth more threads than this.
 const MAX_THREADS: usize = 256;
 
+/// Beginning a thread takes about as long as encoding this much text.
+const THREAD_BYTES: usize = 16 << 10;
+
 /// Conversations with less text are encoded without releasing the interpreter: it costs more.
 const DETACH_BYTES: usize = 4096;
 
@@ -439,9 +444,8 @@ impl Codec {
         options: &EncodeOptions,
         threads: Option<usize>,
     ) -> Vec<chatcodec::Result<chatcodec::Encoding>> {
-        let available = || std::thread::available_parallelism().map_or(1, usize::from);
-        let threads =
-            threads.unwrap_or_else(available).clamp(1, conversations.len().clamp(1, MAX_THREADS));
+        let threads = threads.unwrap_or_else(|| worthwhile_threads(&conversations));
+        let threads = threads.clamp(1, conversations.len().clamp(1, MAX_THREADS));
         let encode = |conversation: chatcodec::Result<Conversation>| {
             let (messages, tools) = conversation?;
             self.inner.encode(messages, tools.as_deref(), options)
@@ -477,6 +481,24 @@ impl Codec {
         done.sort_by_key(|(at, _)| *at);
         done.into_iter().map(|(_, encoding)| encoding).collect()
     }
+}
+
+/// How much text a conversation has, names left out.
+fn text_bytes((messages, tools): &Conversation) -> usize {
+    let call = |call: &Call| match &call.body {
+        CallBody::Function { arguments, .. } => arguments.len(),
+        CallBody::Code { source, .. } => source.len(),
+    };
+    let message =
+        |message: &Message| message.content.len() + message.calls.iter().map(call).sum::<usize>();
+    tools.as_ref().map_or(0, String::len) + messages.iter().map(message).sum::<usize>()
+}
+
+/// As many threads as there are cores, unless there is less text than is worth one.
+fn worthwhile_threads(conversations: &[chatcodec::Result<Conversation>]) -> usize {
+    let bytes: usize = conversations.iter().flatten().map(text_bytes).sum();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores.min(bytes.div_ceil(THREAD_BYTES))
 }
 
 /// The error of one conversation of a batch, with its index in the path.

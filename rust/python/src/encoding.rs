@@ -1,7 +1,7 @@
 //! `Encoding`, `Batch`, and what they say of a caller's text.
 
 use chatcodec::Encoding as CoreEncoding;
-use pyo3::exceptions::PyIndexError;
+use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
@@ -61,12 +61,20 @@ fn ranges<'py>(
     Ok(Ranges(tuple.bind(py).clone()))
 }
 
+fn no_pickle(class: &str, instead: &str) -> PyErr {
+    let message = format!(
+        "cannot pickle `{class}`, which holds its codec's tables: \
+         pickle what is needed of it, such as {instead}"
+    );
+    PyTypeError::new_err(message)
+}
+
 #[pymethods]
 impl Encoding {
     /// The ids: int32, read by NumPy without a copy.
     #[getter]
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, IntArray>> {
-        array(py, &self.ids, || IntArray::int32(self.inner.ids())).cloned()
+        array(py, &self.ids, || IntArray::int32(self.inner.shared_ids())).cloned()
     }
 
     /// What a template would have produced, control tokens spelled, for people to read. Encoding it
@@ -168,6 +176,13 @@ impl Encoding {
 
     fn __len__(&self) -> usize {
         self.inner.ids().len()
+    }
+
+    /// An encoding is not pickled: with its codec's tables it would be many times its ids.
+    #[pyo3(signature = () -> "tuple[object, ...]")]
+    #[expect(clippy::unused_self, reason = "the protocol's signature")]
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(no_pickle("Encoding", "`encoding.ids`, `encoding.assistant_mask`"))
     }
 
     fn __repr__(&self) -> String {
@@ -299,6 +314,13 @@ impl Batch {
 
     fn __len__(&self) -> usize {
         self.encodings.len()
+    }
+
+    /// A batch is not pickled: with its codec's tables it would be many times its ids.
+    #[pyo3(signature = () -> "tuple[object, ...]")]
+    #[expect(clippy::unused_self, reason = "the protocol's signature")]
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(no_pickle("Batch", "`batch.ids`, `batch.offsets`"))
     }
 
     /// The encoding of one conversation; raises its error if it has none.

@@ -1,6 +1,7 @@
 //! The argument "ids": one int, ints, or a buffer of ints; and text.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use chatcodec::TokenId;
 use pyo3::buffer::PyUntypedBuffer;
@@ -18,7 +19,7 @@ use crate::errors::{MessageError, VocabError};
 pub(crate) enum Ids {
     One(TokenId),
     Many(Vec<TokenId>),
-    Shared(Py<IntArray>),
+    Shared(Arc<Vec<TokenId>>),
     /// With the position and the value of every int that is no int32.
     Odd(Vec<TokenId>, Vec<(usize, String)>),
 }
@@ -41,7 +42,7 @@ impl Ids {
         match self {
             Self::One(id) => std::slice::from_ref(id),
             Self::Many(ids) | Self::Odd(ids, _) => ids,
-            Self::Shared(array) => array.get().as_ids().unwrap_or_default(),
+            Self::Shared(ids) => ids,
         }
     }
 
@@ -157,12 +158,12 @@ impl<'py> FromPyObject<'_, 'py> for Ids {
             return from_tuple(&tuple);
         }
         if let Ok(array) = obj.cast::<IntArray>()
-            && array.get().as_ids().is_some()
+            && let Some(ids) = array.get().as_ids()
         {
-            return Ok(Self::Shared(array.to_owned().unbind()));
+            return Ok(Self::Shared(ids.clone()));
         }
         if let Ok(encoding) = obj.cast::<Encoding>() {
-            return Ok(Self::Many(encoding.get().inner().ids().to_vec()));
+            return Ok(Self::Shared(encoding.get().inner().shared_ids()));
         }
         if is_no_ids(&obj) {
             return Err(expected());

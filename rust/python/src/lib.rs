@@ -10,6 +10,7 @@ mod errors;
 mod events;
 mod format;
 mod input;
+mod ints;
 mod node;
 mod stream;
 mod typed;

@@ -11,10 +11,10 @@ use pyo3::types::{
 pub(crate) struct Value<'py>(pub(crate) Bound<'py, PyAny>);
 
 impl Node for Value<'_> {
-    fn view(&self) -> View<Self> {
+    fn view(&self) -> View<'_, Self> {
         let value = &self.0;
         if let Ok(text) = value.cast::<PyString>() {
-            return text.to_str().map_or(View::Surrogate, |text| View::Text(text.to_owned()));
+            return text.to_str().map_or(View::Surrogate, View::Text);
         }
         if value.is_none() {
             return View::Null;
@@ -50,7 +50,7 @@ impl Node for Value<'_> {
 }
 
 /// A mapping or a sequence that is neither of Python's own.
-fn abstract_view<'py>(value: &Bound<'py, PyAny>) -> Option<View<Value<'py>>> {
+fn abstract_view<'py>(value: &Bound<'py, PyAny>) -> Option<View<'static, Value<'py>>> {
     if value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>() {
         return None;
     }

@@ -100,7 +100,7 @@ impl Parsed {
         Ok(Self {
             message: message_dict(py, &parsed.message)?.unbind(),
             finish: parsed.finish.name(),
-            rest: Py::new(py, IntArray::int32(rest))?,
+            rest: Py::new(py, IntArray::int32(rest.to_vec()))?,
         })
     }
 }
@@ -132,7 +132,7 @@ impl Parsed {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let message = self.message.bind(py).repr()?;
-        let rest = self.rest.get().as_ids().map_or(0, <[i32]>::len);
+        let rest = self.rest.get().as_ids().map_or(0, |ids| ids.len());
         Ok(format!("Parsed(message={message}, finish={:?}, rest=<{rest} ids>)", self.finish))
     }
 }
