@@ -11,7 +11,9 @@ mod events;
 mod format;
 mod input;
 mod node;
+mod pool;
 mod stream;
+mod texts;
 mod typed;
 mod vocab;
 mod vocab_files;
@@ -33,6 +35,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::format::{Format, formats};
+    #[pymodule_export]
+    use super::pool::StreamPool;
     #[pymodule_export]
     use super::stream::{Parsed, Stream};
     #[pymodule_export]

@@ -138,3 +138,16 @@ typed_return!(
         type_hint_identifier!("chatcodec.events", "Event")
     )
 );
+
+typed_return!(
+    /// `list[tuple[int, Event]]`
+    SlotEvents, PyList,
+    type_hint_subscript!(
+        type_hint_identifier!("builtins", "list"),
+        type_hint_subscript!(
+            type_hint_identifier!("builtins", "tuple"),
+            type_hint_identifier!("builtins", "int"),
+            type_hint_identifier!("chatcodec.events", "Event")
+        )
+    )
+);
