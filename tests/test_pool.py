@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
+def push(pool: StreamPool, slots: Value, ids: Value) -> list[tuple[int, Event]]:
+    """Slots with their events."""
+    return list(zip(*pool.push(slots, ids), strict=True))
+
+
 def sorted_out(pushed: Iterable[tuple[int, Event]], slots: int) -> list[list[Event]]:
     """The events of each slot."""
     events: list[list[Event]] = [[] for _ in range(slots)]
@@ -43,7 +48,7 @@ def test_a_pool_tells_what_its_streams_alone_tell(codec: Codec, draw: st.DataObj
     pushed: list[tuple[int, Event]] = []
     for start, end in itertools.pairwise([0, *cuts, len(steps)]):
         part = steps[start:end]
-        pushed += pool.push([slot for slot, _ in part], [id_ for _, id_ in part])
+        pushed += push(pool, [slot for slot, _ in part], [id_ for _, id_ in part])
     for slot, events in enumerate(sorted_out(pushed, len(opened))):
         ids, prompt = opened[slot]
         alone = codec.stream(prompt, keep=True)
@@ -73,7 +78,7 @@ def test_thousands_of_streams_in_steps(embedded: Codec) -> None:
             begun += 1
         slots = chance.sample(sorted(active), max(1, len(active) * 3 // 4))
         ids = [kinds[active[slot][0]][active[slot][1]] for slot in slots]
-        for slot, event in pool.push(np.array(slots), np.array(ids, np.int32)):
+        for slot, event in push(pool, np.array(slots), np.array(ids, np.int32)):
             events[slot].append(event)
         for slot in slots:
             kind, at = active[slot]
@@ -91,12 +96,13 @@ def test_a_pool_is_to_be_read(embedded: Codec) -> None:
     one, two = pool.open(keep=True), pool.open()
     assert (one, two, len(pool), repr(pool)) == (0, 1, 2, "StreamPool(2 open)")
     letter, call = embedded.vocab.encode("a").tolist(), [ACT, PLUGIN]
-    pushed = pool.push([one, two, two], [*letter, *call])
-    assert pushed == [(one, Text("a", (0, 1)))]
+    assert pool.push([one, two, two], [*letter, *call]) == ([one], [Text("a", (0, 1))])
     ids = embedded.vocab.encode('{"name": "f", "parameters": {}').tolist()
-    kinds = [type(event) for slot, event in pool.push([two] * len(ids), ids) if slot == two]
+    slots, events = pool.push([two] * len(ids), ids)
+    assert slots == [two] * len(events)
+    kinds = [type(event) for event in events]
     assert kinds == [ActionStart] + [ActionDelta] * (len(kinds) - 1)
-    assert pool.push(one, STOP) == [(one, TurnEnd("stop", None, (1, 2)))]
+    assert pool.push(one, STOP) == ([one], [TurnEnd("stop", None, (1, 2))])
     assert pool.message(one)["content"] == "a"
     pool.close(one)
     assert pool.open() == one
@@ -124,7 +130,7 @@ def test_what_holds_no_stream_is_told_before_anything_is_read(embedded: Codec) -
         pool.finish(slot, "other")
     with pytest.raises(RuntimeError, match="keep=True"):
         pool.message(slot)
-    assert bare([*[event for _, event in pool.push([slot], letter)], *pool.finish(slot)]) == [
+    assert bare([*pool.push([slot], letter)[1], *pool.finish(slot)]) == [
         Text("a"),
         TurnEnd("stop"),
     ]
@@ -134,7 +140,7 @@ def test_ids_that_are_none_are_told_in_their_place(embedded: Codec) -> None:
     pool = StreamPool(embedded)
     one, two = pool.open(), pool.open()
     letter = embedded.vocab.encode("a").tolist()
-    pushed = pool.push([one, two, one], [10**30, *letter, -1])
+    pushed = push(pool, [one, two, one], [10**30, *letter, -1])
     assert [(slot, bare([event])) for slot, event in pushed] == [
         (one, [Notice("unknown_id", str(10**30))]),
         (two, [Text("a")]),
@@ -159,7 +165,7 @@ def test_slots_and_ids_come_in_any_form(embedded: Codec, kind: Callable[[Any], A
     ids = embedded.vocab.encode("word " * 100).tolist()
     each: Value = [ids[slot % len(ids)] for slot in slots]
     expected = [(slot, *embedded.stream().push(id_)) for slot, id_ in zip(slots, each, strict=True)]
-    assert pool.push(kind(slots), kind(each)) == expected
+    assert push(pool, kind(slots), kind(each)) == expected
 
 
 def test_threads_share_a_pool(embedded: Codec) -> None:
@@ -173,7 +179,7 @@ def test_threads_share_a_pool(embedded: Codec) -> None:
             slots = [pool.open() for _ in range(50 + 300 * (number % 2))]
             events: dict[int, list[Event]] = {slot: [] for slot in slots}
             for id_ in ids:
-                for slot, event in pool.push(slots, [id_] * len(slots)):
+                for slot, event in push(pool, slots, [id_] * len(slots)):
                     events[slot].append(event)
             for slot in slots:
                 assert merged([*events[slot], *pool.finish(slot)]) == expected

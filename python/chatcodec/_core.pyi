@@ -602,10 +602,11 @@ class StreamPool:
         """
         Opens a stream and gives its slot. `prompt` and `keep` are as for `Codec.stream`.
         """
-    def push(self, /, slots: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> list[tuple[int, Event]]:
+    def push(self, /, slots: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> tuple[list[int], list[Event]]:
         """
-        Reads one id for each slot, in order, and gives what they say: `(slot, event)` in the order of
-        the ids, nothing for an id that says nothing. `slots` and `ids` are as long as each other, any
+        Reads one id for each slot, in order, and gives what they say: the slots and the events, lists of
+        one length in the order of the ids, with nothing for an id that says nothing:
+        `for slot, event in zip(*pool.push(slots, ids))`. `slots` and `ids` are as long as each other, any
         sequences of ints or one-dimensional buffers of them; a slot may come again. `IndexError` for a
         slot without a stream, before anything is read. The interpreter is released meanwhile.
         """

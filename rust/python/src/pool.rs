@@ -6,7 +6,7 @@ use chatcodec::{Event, NoStream, Stream as CoreStream, StreamPool as CorePool, T
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use pyo3::types::PyList;
+use pyo3::types::{PyList, PyTuple};
 
 use crate::codec::Codec;
 use crate::events::{event_list, event_object, plain_object};
@@ -91,8 +91,9 @@ impl StreamPool {
         self.inner(py).open(if keep { stream.keeping() } else { stream })
     }
 
-    /// Reads one id for each slot, in order, and gives what they say: `(slot, event)` in the order of
-    /// the ids, nothing for an id that says nothing. `slots` and `ids` are as long as each other, any
+    /// Reads one id for each slot, in order, and gives what they say: the slots and the events, lists of
+    /// one length in the order of the ids, with nothing for an id that says nothing:
+    /// `for slot, event in zip(*pool.push(slots, ids))`. `slots` and `ids` are as long as each other, any
     /// sequences of ints or one-dimensional buffers of them; a slot may come again. `IndexError` for a
     /// slot without a stream, before anything is read. The interpreter is released meanwhile.
     fn push<'py>(&self, py: Python<'py>, slots: Ids, ids: Ids) -> PyResult<SlotEvents<'py>> {
@@ -113,15 +114,16 @@ impl StreamPool {
             })
         };
         let vocab = self.codec.vocab();
-        let list = PyList::empty(py);
+        let (slots, events) = (PyList::empty(py), PyList::empty(py));
         for (slot, told) in told.map_err(no_stream)? {
             let event = match told {
                 Told::Plain(plain) => plain_object(py, &plain, &self.texts, vocab)?,
                 Told::Event(event) => event_object(py, event)?,
             };
-            list.append((slot, event))?;
+            slots.append(slot)?;
+            events.append(event)?;
         }
-        Ok(SlotEvents(list))
+        PyTuple::new(py, [slots, events]).map(SlotEvents)
     }
 
     /// Ends the stream in a slot, as `Stream.finish` does. It stays there until it is closed.

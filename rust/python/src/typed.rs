@@ -140,13 +140,16 @@ typed_return!(
 );
 
 typed_return!(
-    /// `list[tuple[int, Event]]`
-    SlotEvents, PyList,
+    /// `tuple[list[int], list[Event]]`
+    SlotEvents, PyTuple,
     type_hint_subscript!(
-        type_hint_identifier!("builtins", "list"),
+        type_hint_identifier!("builtins", "tuple"),
         type_hint_subscript!(
-            type_hint_identifier!("builtins", "tuple"),
-            type_hint_identifier!("builtins", "int"),
+            type_hint_identifier!("builtins", "list"),
+            type_hint_identifier!("builtins", "int")
+        ),
+        type_hint_subscript!(
+            type_hint_identifier!("builtins", "list"),
             type_hint_identifier!("chatcodec.events", "Event")
         )
     )
