@@ -3,10 +3,11 @@
 mod common;
 
 use chatcodec::{
-    Boundary, EncodeOptions, Event, EventKind, Message, Role, TokenId, TurnReason, collect,
+    Boundary, EncodeOptions, Event, EventKind, Message, Role, StreamPool, TokenId, TurnReason,
+    collect,
 };
 use common::conversation::{Conversation, conversation, options};
-use common::events::{Start, check_texts, is_odd, read};
+use common::events::{Start, check_texts, is_odd, read, read_by_id};
 use common::streams::ids;
 use common::{TestCodec, check, codecs};
 use proptest::prelude::*;
@@ -72,6 +73,64 @@ fn random_splits_of_long_streams() {
             }
             let stream = Start::Conversation.stream(&codec.codec);
             prop_assert_eq!(read(stream, &pushes, TurnReason::Stop), whole);
+            Ok(())
+        });
+    }
+}
+
+/// Streams that take turns in a pool, a random few of them in each step, tell what each tells alone.
+#[test]
+fn streams_in_a_pool_tell_what_they_tell_alone() {
+    const STREAMS: usize = 3000;
+    for codec in codecs() {
+        let kinds = prop::collection::vec((ids(codec), 0..3usize), 40);
+        check(&codec.name, 4, (kinds, any::<u64>()), |(kinds, seed)| {
+            let prompt = codec.codec.generation_prompt().to_vec();
+            let start = |kind: usize| match kind {
+                0 => Start::Conversation,
+                1 => Start::Completion,
+                _ => Start::Prompt(&prompt),
+            };
+            let alone: Vec<Vec<Event>> = kinds
+                .iter()
+                .map(|(ids, kind)| {
+                    read_by_id(start(*kind).stream(&codec.codec), ids, TurnReason::Stop)
+                })
+                .collect();
+            let mut pool = StreamPool::new(&codec.codec);
+            for nth in 0..STREAMS {
+                let slot = pool.open(start(kinds[nth % kinds.len()].1).stream(&codec.codec));
+                prop_assert_eq!(slot, nth);
+            }
+            let mut told: Vec<Vec<Event>> = vec![Vec::new(); STREAMS];
+            let mut read = vec![0; STREAMS];
+            let mut chance = seed;
+            while read.iter().enumerate().any(|(nth, &at)| at < kinds[nth % kinds.len()].0.len()) {
+                let (mut slots, mut pushed) = (Vec::new(), Vec::new());
+                for (nth, at) in read.iter_mut().enumerate() {
+                    chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    // Some wait, some come twice.
+                    for _ in 0..(chance >> 62) {
+                        if let Some(&id) = kinds[nth % kinds.len()].0.get(*at) {
+                            slots.push(TokenId::try_from(nth).expect("few"));
+                            pushed.push(id);
+                            *at += 1;
+                        }
+                    }
+                }
+                let mut out = Vec::new();
+                pool.push(&slots, &pushed, &mut out).expect("all are open");
+                for (slot, event) in out {
+                    told[slot as usize].push(event.into_event(codec.codec.vocab()));
+                }
+            }
+            for (nth, mut events) in told.into_iter().enumerate() {
+                let slot = TokenId::try_from(nth).expect("few");
+                pool.close(slot).expect("it is open").finish(TurnReason::Stop, &mut events);
+                let expected = &alone[nth % kinds.len()];
+                prop_assert_eq!(&common::events::merged(events), expected, "slot {}", nth);
+            }
+            prop_assert!(pool.is_empty());
             Ok(())
         });
     }

@@ -447,6 +447,7 @@ def test_events_do_not_depend_on_the_split(codec: Codec, draw: st.DataObject) ->
     events = told(codec.stream(prompt), [ids], reason)
     assert told(codec.stream(prompt), pushes, reason) == events
     assert told(codec.stream(prompt), [[id_] for id_ in ids], reason) == events
+    assert told(codec.stream(prompt), ids, reason) == events
     covers(events, len(ids))
 
 

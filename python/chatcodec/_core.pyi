@@ -11,7 +11,7 @@ from typing_extensions import Buffer
 
 from chatcodec.events import Event
 
-__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Encoding", "Format", "IntArray", "Neutralized", "Notice", "Parsed", "Reasoning", "Stream", "Text", "TurnEnd", "TurnStart", "Vocab", "collect", "formats"]
+__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Encoding", "Format", "IntArray", "Neutralized", "Notice", "Parsed", "Reasoning", "Stream", "StreamPool", "Text", "TurnEnd", "TurnStart", "Vocab", "collect", "formats"]
 
 __version__: Final[str]
 """
@@ -575,10 +575,48 @@ class Stream:
         The message so far; only with `keep=True`. Of an action that the prompt began, it has what the
         stream added.
         """
-    def push(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> list[Event]:
+    def push(self, /, ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding") -> list[Event]:
         """
         Reads an id, or ids, and gives the events they make. However ids are split into pushes, the
         events are the same, but for texts that follow each other. Never raises for any int.
+        """
+
+@final
+class StreamPool:
+    """
+    Many streams of one codec, each in a slot: an engine that generates an id for each of thousands
+    of sequences gives them all in one call. Slots are ints from 0; those that are closed are used
+    again. Safe to share between threads: each call sees the others done or not begun.
+    """
+    def __len__(self, /) -> int:
+        """
+        How many streams are open.
+        """
+    def __new__(cls, /, codec: Codec) -> StreamPool: ...
+    def __repr__(self, /) -> str: ...
+    def close(self, /, slot: SupportsIndex) -> None:
+        """
+        Takes the stream out of a slot, finished or not.
+        """
+    def finish(self, /, slot: SupportsIndex, reason: str = "stop") -> list[Event]:
+        """
+        Ends the stream in a slot, as `Stream.finish` does. It stays there until it is closed.
+        """
+    def message(self, /, slot: SupportsIndex) -> dict[str, Any]:
+        """
+        The message so far of the stream in a slot, as `Stream.message` gives it.
+        """
+    def open(self, /, prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, keep: bool = False) -> int:
+        """
+        Opens a stream and gives its slot. `prompt` and `keep` are as for `Codec.stream`.
+        """
+    def push(self, /, slots: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> tuple[list[int], list[Event]]:
+        """
+        Reads one id for each slot, in order, and gives what they say: the slots and the events, lists of
+        one length in the order of the ids, with nothing for an id that says nothing:
+        `for slot, event in zip(*pool.push(slots, ids))`. `slots` and `ids` are as long as each other, any
+        sequences of ints or one-dimensional buffers of them; a slot may come again. `IndexError` for a
+        slot without a stream, before anything is read. The interpreter is released meanwhile.
         """
 
 @final

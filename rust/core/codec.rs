@@ -1,10 +1,10 @@
 //! A format and a vocabulary together: both arrows.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::canonical;
 use crate::collect::Collector;
-use crate::decode::Spelling;
+use crate::decode::{Spelling, WholeTexts};
 use crate::encode::{self, Encoding, OnMarker};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, TurnReason};
@@ -12,7 +12,7 @@ use crate::format::grammar::{Grammar, follows};
 use crate::format::{CallBodySpec, Format, ObjectSpec};
 use crate::message::{self, Message, Node, OnArguments, Role, Shape};
 use crate::render::{self, Boundary, RenderOptions};
-use crate::stream::Stream;
+use crate::stream::{State, Stream};
 use crate::vocab::{TokenId, Vocab};
 
 /// Messages to ids and ids to messages, for one format and one vocabulary.
@@ -44,6 +44,8 @@ struct Inner {
     generation_prompt: Vec<TokenId>,
     /// A prompt that a stream continues which is given none.
     prompt: Vec<TokenId>,
+    prompted: OnceLock<State>,
+    whole_texts: OnceLock<WholeTexts>,
 }
 
 /// How a conversation is encoded.
@@ -88,7 +90,15 @@ impl Codec {
         let asked = render::render(&asked, format, &grammar, &vocab, &options).and_then(encode);
         let prompt = asked.map_or_else(|_| generation_prompt.clone(), |asked| asked.ids().to_vec());
         let format = format.clone();
-        let inner = Inner { format, vocab, grammar, generation_prompt, prompt };
+        let inner = Inner {
+            format,
+            vocab,
+            grammar,
+            generation_prompt,
+            prompt,
+            prompted: OnceLock::new(),
+            whole_texts: OnceLock::new(),
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -102,9 +112,13 @@ impl Codec {
         &self.inner.vocab
     }
 
-    /// A prompt of this format that a stream continues which is given none.
-    pub(crate) fn any_prompt(&self) -> &[TokenId] {
-        &self.inner.prompt
+    pub(crate) fn whole_texts(&self) -> &WholeTexts {
+        self.inner.whole_texts.get_or_init(|| WholeTexts::new(&self.inner.vocab))
+    }
+
+    /// Where a stream begins that is given no prompt, read once.
+    pub(crate) fn prompted(&self) -> &State {
+        self.inner.prompted.get_or_init(|| State::after_prompt(self, &self.inner.prompt))
     }
 
     pub(crate) fn grammar(&self) -> &Grammar {

@@ -28,7 +28,7 @@ impl Collector {
                 }
                 self.open = false;
             }
-            EventKind::Text(text) => self.message().content.push_str(text),
+            EventKind::Text(text) => self.push_text(None, text),
             EventKind::Reasoning(text) => {
                 self.message().reasoning.get_or_insert_default().push_str(text);
             }
@@ -44,14 +44,7 @@ impl Collector {
                 };
                 self.message().calls.push(Call { id: id.clone(), body });
             }
-            EventKind::ActionDelta { text, .. } => {
-                if let Some(call) = self.message().calls.last_mut() {
-                    match &mut call.body {
-                        CallBody::Function { arguments, .. } => arguments.push_str(text),
-                        CallBody::Code { source, .. } => source.push_str(text),
-                    }
-                }
-            }
+            EventKind::ActionDelta { index, text } => self.push_text(Some(*index), text),
             EventKind::ActionEnd { complete, name, id, .. } => {
                 let Some(call) = self.message().calls.last_mut() else { return };
                 if id.is_some() {
@@ -68,6 +61,19 @@ impl Collector {
                 }
             }
             EventKind::Notice { .. } => {}
+        }
+    }
+
+    /// Takes text of the turn, or of the action that is open.
+    pub(crate) fn push_text(&mut self, action: Option<u32>, text: &str) {
+        let message = self.message();
+        if action.is_none() {
+            return message.content.push_str(text);
+        }
+        match message.calls.last_mut().map(|call| &mut call.body) {
+            Some(CallBody::Function { arguments, .. }) => arguments.push_str(text),
+            Some(CallBody::Code { source, .. }) => source.push_str(text),
+            None => {}
         }
     }
 

@@ -4,6 +4,8 @@
 //! are no UTF-8 come out as U+FFFD, one for each maximal part, as Python's `errors="replace"` does:
 //! what comes out does not depend on how the ids were split.
 
+use std::borrow::Cow;
+
 use crate::error::Result;
 use crate::vocab::{DummyPrefix, TokenId, TokenKind, Vocab, begins_with_space};
 
@@ -42,6 +44,39 @@ pub(crate) fn decode_bytes(vocab: &Vocab, ids: &[TokenId], control: Spelling) ->
     Ok(bytes)
 }
 
+/// The texts of the tokens that are whole characters, by id. Memory: that of the texts, and four bytes an id.
+#[derive(Debug)]
+pub(crate) struct WholeTexts {
+    text: String,
+    /// Where the text of each id ends; an id without one ends where the one before it does.
+    ends: Vec<u32>,
+}
+
+impl WholeTexts {
+    pub(crate) fn new(vocab: &Vocab) -> Self {
+        let mut text = String::new();
+        let mut ends = Vec::with_capacity(vocab.size());
+        for id in 0..vocab.size() as TokenId {
+            if let Some((TokenKind::Text | TokenKind::Byte, bytes)) = vocab.token(id) {
+                text.push_str(std::str::from_utf8(bytes).unwrap_or_default());
+            }
+            ends.push(text.len() as u32);
+        }
+        Self { text, ends }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: TokenId) -> Option<&str> {
+        let at = usize::try_from(id).ok()?;
+        let end = *self.ends.get(at)? as usize;
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        self.text.get(start..end).filter(|text| !text.is_empty())
+    }
+}
+
+/// Longer tokens are copied to the heap where a character has begun before them.
+const SHORT: usize = 32;
+
 /// Token bytes in, whole characters out.
 #[derive(Debug, Clone)]
 pub(crate) struct TextDecoder {
@@ -51,7 +86,6 @@ pub(crate) struct TextDecoder {
     /// Whether the vocabulary puts a space before every text, and whether one may come now.
     prefixed: bool,
     at_start: bool,
-    text: String,
 }
 
 impl TextDecoder {
@@ -61,7 +95,6 @@ impl TextDecoder {
             pending_len: 0,
             prefixed: prefix == DummyPrefix::EveryRun,
             at_start: prefix != DummyPrefix::Never,
-            text: String::new(),
         }
     }
 
@@ -70,30 +103,46 @@ impl TextDecoder {
         self.pending_len > 0
     }
 
+    /// Whether a token of whole characters comes out as it is: no bytes of a character have come before it, and
+    /// no prefix may stand here.
+    #[inline]
+    pub(crate) fn is_between(&self) -> bool {
+        self.pending_len == 0 && !self.at_start
+    }
+
     /// A control token came: a new text begins.
     pub(crate) fn begin_text(&mut self) {
         self.at_start = self.prefixed;
     }
 
     /// The characters that a token finishes.
-    pub(crate) fn push(&mut self, kind: TokenKind, mut token: &[u8]) -> &str {
+    pub(crate) fn push<'t>(&mut self, kind: TokenKind, mut token: &'t [u8]) -> Cow<'t, str> {
         if std::mem::take(&mut self.at_start) && kind == TokenKind::Text {
             token = token.strip_prefix(b" ").unwrap_or(token);
         }
-        self.text.clear();
         if self.pending_len == 0
             && let Ok(text) = std::str::from_utf8(token)
         {
-            self.text.push_str(text);
-            return &self.text;
+            return Cow::Borrowed(text);
         }
-        let mut bytes = Vec::with_capacity(3 + token.len());
-        bytes.extend_from_slice(&self.pending[..usize::from(self.pending_len)]);
-        bytes.extend_from_slice(token);
-        self.pending_len = 0;
+        let mut text = String::new();
+        let (mut short, long);
+        let bytes = match usize::from(std::mem::take(&mut self.pending_len)) {
+            0 => token,
+            held if held + token.len() <= SHORT => {
+                short = [0; SHORT];
+                short[..held].copy_from_slice(&self.pending[..held]);
+                short[held..held + token.len()].copy_from_slice(token);
+                &short[..held + token.len()]
+            }
+            held => {
+                long = [&self.pending[..held], token].concat();
+                &long
+            }
+        };
         let mut chunks = bytes.utf8_chunks().peekable();
         while let Some(chunk) = chunks.next() {
-            self.text.push_str(chunk.valid());
+            text.push_str(chunk.valid());
             let invalid = chunk.invalid();
             if invalid.is_empty() {
                 continue;
@@ -102,10 +151,10 @@ impl TextDecoder {
                 self.pending[..invalid.len()].copy_from_slice(invalid);
                 self.pending_len = invalid.len() as u8;
             } else {
-                self.text.push('\u{FFFD}');
+                text.push('\u{FFFD}');
             }
         }
-        &self.text
+        Cow::Owned(text)
     }
 
     /// What is left of an unfinished character comes out replaced.
@@ -129,7 +178,7 @@ mod tests {
         let mut text = String::new();
         let mut start = 0;
         for &cut in cuts.iter().chain([&bytes.len()]) {
-            text.push_str(decoder.push(TokenKind::Text, &bytes[start..cut]));
+            text.push_str(&decoder.push(TokenKind::Text, &bytes[start..cut]));
             start = cut;
         }
         text.push_str(decoder.flush().unwrap_or_default());

@@ -1,5 +1,6 @@
 //! What a stream of ids says: events, in order, each with the ids it was read from.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::message::Role;
@@ -180,5 +181,45 @@ impl Event {
         }
         self.tokens.end = next.tokens.end;
         Ok(())
+    }
+
+    /// Appends the event, joined to the last one where they can be.
+    pub(crate) fn push_to(self, events: &mut Vec<Self>) {
+        let rest = match events.last_mut() {
+            Some(last) => last.join(self),
+            None => Err(self),
+        };
+        events.extend(rest.err());
+    }
+
+    /// Text of the turn, or of an action of it, as an event.
+    pub(crate) fn of_text(action: Option<u32>, text: String, tokens: Range<u32>) -> Self {
+        let kind = match action {
+            Some(index) => EventKind::ActionDelta { index, text },
+            None => EventKind::Text(text),
+        };
+        Self { kind, tokens }
+    }
+
+    /// Appends text of the turn, or of an action of it, to the last event, or as an event of its own.
+    pub(crate) fn append_text(
+        events: &mut Vec<Self>,
+        action: Option<u32>,
+        text: Cow<'_, str>,
+        tokens: Range<u32>,
+    ) {
+        if let Some(last) = events.last_mut() {
+            let joined = match &mut last.kind {
+                EventKind::Text(joined) if action.is_none() => Some(joined),
+                EventKind::ActionDelta { index, text } if action == Some(*index) => Some(text),
+                _ => None,
+            };
+            if let Some(joined) = joined {
+                joined.push_str(&text);
+                last.tokens.end = tokens.end;
+                return;
+            }
+        }
+        events.push(Self::of_text(action, text.into_owned(), tokens));
     }
 }

@@ -144,6 +144,18 @@ impl Lexer {
         (self.state == State::Ended).then_some(at)
     }
 
+    /// Reads on, if all of the bytes are surely within the value.
+    pub(crate) fn push_within(&mut self, bytes: &[u8]) -> bool {
+        let is_plain = |&byte: &u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
+        if self.state == State::Text && bytes.iter().all(is_plain) {
+            return true;
+        }
+        // It takes a bracket for each level to end a value.
+        let is_within = self.depth > bytes.len()
+            || (self.depth > 0 && !bytes.iter().any(|byte| matches!(byte, b'}' | b']')));
+        is_within && self.push(bytes).is_none()
+    }
+
     /// Whether what has come so far is well formed.
     pub(crate) fn is_valid(&self) -> bool {
         self.valid

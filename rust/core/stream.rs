@@ -13,12 +13,14 @@ mod machine;
 mod pending;
 mod value;
 
+use std::ops::Range;
+
 use crate::codec::Codec;
 use crate::collect::Collector;
 use crate::decode::TextDecoder;
 use crate::event::{Event, TurnReason};
 use crate::message::{Message, Role};
-use crate::vocab::{TokenId, TokenKind, text_decoder};
+use crate::vocab::{TokenId, TokenKind, Vocab, text_decoder};
 use header::HeldItem;
 use machine::{Machine, Piece, Reader};
 
@@ -35,121 +37,70 @@ const FIRST: u32 = 1;
 #[derive(Debug, Clone)]
 pub struct Stream {
     codec: Codec,
+    state: State,
+    kept: Option<Box<Collector>>,
+    /// Whether every id is given to the machine.
+    thorough: bool,
+}
+
+/// What a stream has read so far.
+#[derive(Debug, Clone)]
+pub(crate) struct State {
     decoder: TextDecoder,
     /// Where the character that `decoder` holds began.
     char_start: u32,
-    machine: Machine,
     /// The position of the next id, from [`FIRST`] on.
     index: u32,
-    kept: Option<Collector>,
+    machine: Machine,
 }
 
-impl Stream {
-    /// A stream that begins where a prompt ends: with none, directly after the generation prompt.
-    pub(crate) fn after_prompt(codec: &Codec, prompt: Option<&[TokenId]>) -> Self {
-        let mut stream = Self::at_start(codec);
+/// An id that says its own text, and does nothing else: most ids do.
+///
+/// The text is the same whenever the id is one of these, so a caller may keep it by the id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plain {
+    /// The id.
+    pub id: TokenId,
+    /// The number of the action whose text it is; `None` for the turn's.
+    pub action: Option<u32>,
+    /// Positions of ids in the stream.
+    pub tokens: Range<u32>,
+}
+
+impl Plain {
+    /// The id's text.
+    pub fn text<'v>(&self, vocab: &'v Vocab) -> &'v str {
+        let bytes = vocab.token(self.id).map_or(&b""[..], |(_, bytes)| bytes);
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    /// The event that it is.
+    pub fn into_event(self, vocab: &Vocab) -> Event {
+        Event::of_text(self.action, self.text(vocab).to_owned(), self.tokens)
+    }
+}
+
+impl State {
+    /// At the beginning of a conversation.
+    fn at_start(codec: &Codec) -> Self {
+        let decoder = text_decoder(codec.vocab());
+        Self { decoder, char_start: FIRST, index: FIRST, machine: Machine::at_start() }
+    }
+
+    /// Where a prompt ends.
+    pub(crate) fn after_prompt(codec: &Codec, prompt: &[TokenId]) -> Self {
+        let mut state = Self::at_start(codec);
         let mut told = Vec::new();
-        for &id in prompt.unwrap_or(codec.any_prompt()) {
-            stream.index = PROMPT;
-            stream.step(id, &mut told);
-            told.clear();
-        }
-        stream.index = FIRST;
-        stream.machine.after_prompt(codec);
-        stream
-    }
-
-    /// A stream at the beginning of a conversation.
-    pub(crate) fn at_start(codec: &Codec) -> Self {
-        Self {
-            decoder: text_decoder(codec.vocab()),
-            codec: codec.clone(),
-            char_start: FIRST,
-            machine: Machine::at_start(),
-            index: FIRST,
-            kept: None,
-        }
-    }
-
-    /// Also collects the message, for [`Stream::message`].
-    #[must_use]
-    pub fn keeping(mut self) -> Self {
-        self.kept = Some(Collector::default());
-        self
-    }
-
-    /// Reads one id and appends its events to `out`; texts that follow each other there are joined.
-    pub fn push(&mut self, id: TokenId, out: &mut Vec<Event>) {
-        self.telling(out, |stream, out| stream.step(id, out));
-    }
-
-    /// Reads ids and appends their events to `out`.
-    pub fn push_all(&mut self, ids: &[TokenId], out: &mut Vec<Event>) {
-        self.telling(out, |stream, out| {
-            for &id in ids {
-                stream.step(id, out);
-            }
-        });
-    }
-
-    /// Reads an id that is too large or too small to be one.
-    pub fn push_unknown(&mut self, id: String, out: &mut Vec<Event>) {
-        self.telling(out, |stream, out| {
-            let at = stream.next_position();
-            stream.end_text(at, out);
-            stream.reader(out).input(HeldItem::Unknown { text: id, at });
-        });
-    }
-
-    /// Ends the stream: what is open is closed, what is held comes out.
-    ///
-    /// [`TurnReason::Stop`] after an action becomes [`TurnReason::Action`].
-    pub fn finish(&mut self, reason: TurnReason, out: &mut Vec<Event>) {
-        self.telling(out, |stream, out| {
-            let index = stream.index;
-            stream.end_text(index, out);
-            stream.reader(out).finish(reason, index);
-        });
-    }
-
-    /// The message of the first turn so far; an empty one where the stream does not keep it.
-    pub fn message(&self) -> Message {
-        let kept = self.kept.clone().map(Collector::into_messages);
-        let first = kept.and_then(|messages| messages.into_iter().next());
-        let mut message = first.unwrap_or_else(|| Message::new(Role::Assistant, ""));
-        message.number_calls();
-        message
-    }
-
-    /// How many ids have been read.
-    pub fn position(&self) -> usize {
-        (self.index - FIRST) as usize
-    }
-
-    /// Whether the stream keeps its message.
-    pub fn keeps(&self) -> bool {
-        self.kept.is_some()
-    }
-
-    /// Does `work`, and keeps the events it makes where the stream keeps its message.
-    fn telling(&mut self, out: &mut Vec<Event>, work: impl FnOnce(&mut Self, &mut Vec<Event>)) {
-        let resumed = self.machine.take_resumed();
-        if self.kept.is_none() {
-            out.extend(resumed);
-            return work(self, out);
-        }
-        let mut events: Vec<Event> = resumed.into_iter().collect();
-        work(self, &mut events);
-        if let Some(kept) = &mut self.kept {
-            for event in &events {
-                kept.push(&event.kind);
+        for &id in prompt {
+            state.index = PROMPT;
+            if state.pass(codec, id).is_none() {
+                state.step(codec, id, &mut told);
+                told.clear();
             }
         }
-        out.append(&mut events);
-    }
-
-    fn reader<'a>(&'a mut self, out: &'a mut Vec<Event>) -> Reader<'a> {
-        Reader::new(&self.codec, &mut self.machine, out)
+        state.index = FIRST;
+        state.machine.after_prompt(codec);
+        state
     }
 
     fn next_position(&mut self) -> u32 {
@@ -159,24 +110,43 @@ impl Stream {
     }
 
     /// Ends the text before position `at`: what is left of an unfinished character comes out.
-    fn end_text(&mut self, at: u32, out: &mut Vec<Event>) {
+    fn end_text(&mut self, codec: &Codec, at: u32, out: &mut Vec<Event>) {
         if let Some(text) = self.decoder.flush() {
             let (first, at) = (self.char_start, at.saturating_sub(1));
-            self.reader(out).text(Piece { text, first, at });
+            self.reader(codec, out).text(Piece { text, first, at });
         }
     }
 
-    fn step(&mut self, id: TokenId, out: &mut Vec<Event>) {
+    fn reader<'a>(&'a mut self, codec: &'a Codec, out: &'a mut Vec<Event>) -> Reader<'a> {
+        Reader::new(codec, &mut self.machine, out)
+    }
+
+    /// Reads an id if all that it does is to say its text: whose, which, and from where.
+    #[inline]
+    fn pass<'c>(
+        &mut self,
+        codec: &'c Codec,
+        id: TokenId,
+    ) -> Option<(Option<u32>, &'c str, Range<u32>)> {
+        let text = codec.whole_texts().get(id)?;
+        if !self.decoder.is_between() || !self.machine.pass(codec, text) {
+            return None;
+        }
         let at = self.next_position();
-        let item = match self.codec.vocab().token(id) {
+        self.char_start = at;
+        Some((self.machine.action(), text, self.machine.cover(Some(at), at)))
+    }
+
+    fn step(&mut self, codec: &Codec, id: TokenId, out: &mut Vec<Event>) {
+        let at = self.next_position();
+        let item = match codec.vocab().token(id) {
             Some((kind @ (TokenKind::Text | TokenKind::Byte), bytes)) => {
                 let was_pending = self.decoder.is_pending();
                 let first = if was_pending { self.char_start } else { at };
                 let text = self.decoder.push(kind, bytes);
                 let finished = !text.is_empty();
                 if finished {
-                    let (codec, machine) = (&self.codec, &mut self.machine);
-                    Reader::new(codec, machine, out).text(Piece { text, first, at });
+                    self.reader(codec, out).text(Piece { text: &text, first, at });
                 }
                 if finished || !was_pending {
                     self.char_start = at;
@@ -186,10 +156,154 @@ impl Stream {
             Some((TokenKind::Control, _)) => HeldItem::Control { id, at },
             _ => HeldItem::Unknown { text: id.to_string(), at },
         };
-        self.end_text(at, out);
+        self.end_text(codec, at, out);
         if matches!(item, HeldItem::Control { .. }) {
             self.decoder.begin_text();
         }
-        self.reader(out).input(item);
+        self.reader(codec, out).input(item);
+    }
+}
+
+impl Stream {
+    /// A stream that begins where a prompt ends: with none, directly after the generation prompt.
+    pub(crate) fn after_prompt(codec: &Codec, prompt: Option<&[TokenId]>) -> Self {
+        let state = prompt.map(|prompt| State::after_prompt(codec, prompt));
+        Self::new(codec, state.unwrap_or_else(|| codec.prompted().clone()))
+    }
+
+    /// A stream at the beginning of a conversation.
+    pub(crate) fn at_start(codec: &Codec) -> Self {
+        Self::new(codec, State::at_start(codec))
+    }
+
+    fn new(codec: &Codec, state: State) -> Self {
+        Self { codec: codec.clone(), state, kept: None, thorough: false }
+    }
+
+    /// Also collects the message, for [`Stream::message`].
+    #[must_use]
+    pub fn keeping(mut self) -> Self {
+        self.kept = Some(Box::default());
+        self
+    }
+
+    /// Reads without the short way of [`Stream::push_plain`]: what tests compare that to.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn thorough(mut self) -> Self {
+        self.thorough = true;
+        self
+    }
+
+    /// Reads one id and appends its events to `out`; texts that follow each other there are joined.
+    pub fn push(&mut self, id: TokenId, out: &mut Vec<Event>) {
+        self.push_all(&[id], out);
+    }
+
+    /// Reads ids and appends their events to `out`.
+    pub fn push_all(&mut self, ids: &[TokenId], out: &mut Vec<Event>) {
+        for &id in ids {
+            if let Some((action, text, tokens)) = self.pass(id) {
+                Event::append_text(out, action, text.into(), tokens);
+            } else {
+                self.telling(out, |state, codec, out| state.step(codec, id, out));
+            }
+        }
+    }
+
+    /// Reads an id if all that it does is to say its text; otherwise nothing is read, and it is to be given
+    /// to [`Stream::push`]. Allocates nothing, unless the stream keeps its message.
+    pub fn push_plain(&mut self, id: TokenId) -> Option<Plain> {
+        self.pass(id).map(|(action, _, tokens)| Plain { id, action, tokens })
+    }
+
+    #[inline]
+    fn pass(&mut self, id: TokenId) -> Option<(Option<u32>, &str, Range<u32>)> {
+        if self.thorough {
+            return None;
+        }
+        let passed = self.state.pass(&self.codec, id)?;
+        if let Some(kept) = &mut self.kept {
+            kept.push_text(passed.0, passed.1);
+        }
+        Some(passed)
+    }
+
+    /// Reads an id that is too large or too small to be one.
+    pub fn push_unknown(&mut self, id: String, out: &mut Vec<Event>) {
+        self.telling(out, |state, codec, out| {
+            let at = state.next_position();
+            state.end_text(codec, at, out);
+            state.reader(codec, out).input(HeldItem::Unknown { text: id, at });
+        });
+    }
+
+    /// Ends the stream: what is open is closed, what is held comes out.
+    ///
+    /// [`TurnReason::Stop`] after an action becomes [`TurnReason::Action`].
+    pub fn finish(&mut self, reason: TurnReason, out: &mut Vec<Event>) {
+        self.telling(out, |state, codec, out| {
+            let index = state.index;
+            state.end_text(codec, index, out);
+            state.reader(codec, out).finish(reason, index);
+        });
+    }
+
+    /// The message of the first turn so far; an empty one where the stream does not keep it.
+    pub fn message(&self) -> Message {
+        let kept = self.kept.clone().map(|kept| kept.into_messages());
+        let first = kept.and_then(|messages| messages.into_iter().next());
+        let mut message = first.unwrap_or_else(|| Message::new(Role::Assistant, ""));
+        message.number_calls();
+        message
+    }
+
+    /// How many ids have been read.
+    pub fn position(&self) -> usize {
+        (self.state.index - FIRST) as usize
+    }
+
+    /// The codec it reads by.
+    pub fn codec(&self) -> &Codec {
+        &self.codec
+    }
+
+    /// The vocabulary of its ids.
+    pub fn vocab(&self) -> &Vocab {
+        self.codec.vocab()
+    }
+
+    /// Whether the stream keeps its message.
+    pub fn keeps(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Does `work`, and keeps the events it makes where the stream keeps its message.
+    fn telling(
+        &mut self,
+        out: &mut Vec<Event>,
+        work: impl FnOnce(&mut State, &Codec, &mut Vec<Event>),
+    ) {
+        let resumed = self.state.machine.take_resumed();
+        let Some(kept) = &mut self.kept else {
+            out.extend(resumed);
+            return work(&mut self.state, &self.codec, out);
+        };
+        let mut events: Vec<Event> = resumed.into_iter().collect();
+        work(&mut self.state, &self.codec, &mut events);
+        for event in events {
+            kept.push(&event.kind);
+            event.push_to(out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Stream;
+
+    #[test]
+    fn a_stream_is_small() {
+        assert!(size_of::<Stream>() <= 192, "{} bytes", size_of::<Stream>());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use chatcodec::{Codec, Event, EventKind, NoticeKind, Stream, TokenId, TurnReason};
+use chatcodec::{Codec, Event, EventKind, NoticeKind, Stream, StreamPool, TokenId, TurnReason};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -119,12 +119,43 @@ pub fn check_splits(
     let whole = read(stream.clone(), &[ids], TurnReason::Stop);
     check_ranges(&whole, ids.len())?;
     prop_assert_eq!(&read_by_id(stream.clone(), ids, TurnReason::Stop), &whole, "id by id");
+    check_short_way(&stream, ids.chunks(1))?;
     for cut in cuts {
         let (head, tail) = ids.split_at(cut.min(ids.len()));
+        check_short_way(&stream, [head, tail])?;
         let split = read(stream.clone(), &[head, tail], TurnReason::Stop);
         prop_assert_eq!(&split, &whole, "cut at {}", cut);
     }
     Ok(whole)
+}
+
+/// The short way of ids that are nothing but text tells what the machine tells, push by push.
+fn check_short_way<'a>(
+    stream: &Stream,
+    pushes: impl IntoIterator<Item = &'a [TokenId]>,
+) -> Result<(), TestCaseError> {
+    let (mut short, mut pool) = (stream.clone(), StreamPool::new(stream.codec()));
+    let (mut thorough, slot) = (stream.clone().thorough(), pool.open(stream.clone()));
+    let slot = TokenId::try_from(slot).expect("one slot");
+    for ids in pushes {
+        let mut expected = Vec::new();
+        thorough.push_all(ids, &mut expected);
+        let mut events = Vec::new();
+        short.push_all(ids, &mut events);
+        prop_assert_eq!(&events, &expected, "{:?}", ids);
+        let mut told = Vec::new();
+        pool.push(&vec![slot; ids.len()], ids, &mut told).expect("it is open");
+        let told = told.into_iter().map(|(_, told)| told.into_event(stream.vocab()));
+        prop_assert_eq!(merged(told.collect()), merged(expected), "in a pool: {:?}", ids);
+    }
+    let mut expected = Vec::new();
+    thorough.finish(TurnReason::Stop, &mut expected);
+    for stream in [&mut short, pool.stream(slot).expect("it is open")] {
+        let mut events = Vec::new();
+        stream.finish(TurnReason::Stop, &mut events);
+        prop_assert_eq!(&events, &expected, "at the end");
+    }
+    Ok(())
 }
 
 /// Turns and actions are told one after another: nothing begins before what came before has ended,

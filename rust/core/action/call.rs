@@ -102,6 +102,11 @@ impl CallScanner {
         (!held.is_empty()).then_some((kind, held, self.raw_first))
     }
 
+    /// Reads text, if all of it is surely part of the arguments.
+    pub(crate) fn push_arguments(&mut self, text: &str) -> bool {
+        self.state == State::Arguments && self.lexer.push_within(text.as_bytes())
+    }
+
     /// Reads a stretch of `text` that is one thing: how many bytes it took, and what it is. `first` is
     /// the position of its first character.
     pub(crate) fn step(&mut self, text: &str, first: u32, keys: &ObjectSpec) -> (usize, Step) {

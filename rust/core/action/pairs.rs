@@ -177,6 +177,12 @@ impl PairScanner {
         self.state == State::Done
     }
 
+    /// Whether text is within a string, and says in JSON what it says here.
+    pub(crate) fn is_same(&self, text: &str) -> bool {
+        matches!(self.state, State::Text { quotes: 0, .. })
+            && text.bytes().all(|byte| byte >= 0x20 && !matches!(byte, b'"' | b'\'' | b'\\'))
+    }
+
     /// Whether the arguments are whole and were understood.
     pub(crate) fn is_complete(&self) -> bool {
         self.is_done() && self.is_valid

@@ -60,6 +60,16 @@ pub(crate) struct Closer {
     pub(crate) stops: Vec<Stop>,
 }
 
+impl Closer {
+    /// Whether text that comes when nothing is held is told as it is: nothing in it begins what ends the stretch.
+    pub(crate) fn passes(&self, text: &str) -> bool {
+        let lacks = |literal: &str| {
+            literal.bytes().next().is_none_or(|first| !text.as_bytes().contains(&first))
+        };
+        lacks(&self.suffix.literal) && self.stops.iter().all(|stop| lacks(&stop.literal))
+    }
+}
+
 /// A text that ends a stretch: the first `taken` bytes belong to it, the rest to what comes next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stop {

@@ -304,14 +304,14 @@ impl Header {
                 Taken::Ended => cursor.go_on(ops, after, &mut next),
             }
         }
-        let mut seen: Vec<Cursor> = Vec::with_capacity(next.len());
-        next.retain(|cursor| {
-            let new = !seen.iter().any(|other| other.is_at(cursor));
-            if new {
-                seen.push(cursor.clone());
+        let mut kept = 0;
+        for at in 0..next.len() {
+            if !next[..kept].iter().any(|other| other.is_at(&next[at])) {
+                next.swap(kept, at);
+                kept += 1;
             }
-            new
-        });
+        }
+        next.truncate(kept);
         self.cursors = next;
     }
 }

@@ -4,7 +4,9 @@ mod actions;
 mod tentative;
 mod turns;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::header::HeldItem;
 use super::pending::Pending;
@@ -50,14 +52,14 @@ enum Place {
     /// In a text of a turn.
     Text,
     /// In a text of a turn that is written as JSON.
-    Value(ValueReader),
+    Value(Box<ValueReader>),
     /// In the code of an action: which way of writing it, the language, and whether none of the code has
     /// been told.
     Source { item: usize, language: Option<String>, fresh: bool },
     /// In the JSON object of an action.
-    Call { item: usize, scanner: CallScanner, name: Option<String> },
+    Call { item: usize, scanner: Box<CallScanner>, name: Option<String> },
     /// In the keyword arguments of an action.
-    Pairs { item: usize, scanner: PairScanner, name: String },
+    Pairs { item: usize, scanner: Box<PairScanner>, name: String },
     /// Between two actions of a list.
     Between { item: usize },
     /// After an action, in its turn.
@@ -81,7 +83,7 @@ struct Turn {
 pub(super) struct Machine {
     place: Place,
     turn: Option<Turn>,
-    tentative: Option<Tentative>,
+    tentative: Option<Box<Tentative>>,
     pending: Pending,
     /// Whose turn came last.
     last: Option<Role>,
@@ -98,7 +100,7 @@ pub(super) struct Machine {
     /// Where the last event began: none begins before it, nor in the prompt.
     started: u32,
     /// An action that the prompt left open, told again when the stream begins.
-    resumed: Option<EventKind>,
+    resumed: Option<Box<EventKind>>,
 }
 
 /// The machine at work: what it reads with and what it tells.
@@ -138,7 +140,7 @@ impl Machine {
     /// The prompt has been read: positions count from here.
     pub(super) fn after_prompt(&mut self, codec: &Codec) {
         (self.started, self.covered) = (FIRST, FIRST);
-        match (&self.tentative, &self.place) {
+        match (self.tentative.as_deref(), &self.place) {
             (Some(Tentative { phase: Phase::Header(_), held }), _)
                 if held.is(&codec.grammar().generation_prompt) =>
             {
@@ -151,7 +153,7 @@ impl Machine {
             (None, Place::Outside) if codec.generation_prompt().is_empty() => {
                 self.pending.clear();
                 self.promised = true;
-                self.tentative = Some(Tentative::answer(codec));
+                self.tentative = Some(Box::new(Tentative::answer(codec)));
             }
             _ => {}
         }
@@ -160,54 +162,96 @@ impl Machine {
 
     /// An action that is to be told before anything else.
     pub(super) fn take_resumed(&mut self) -> Option<Event> {
-        self.resumed.take().map(|kind| Event { kind, tokens: 0..0 })
+        self.resumed.take().map(|kind| Event { kind: *kind, tokens: 0..0 })
     }
 
     /// After a prompt: tells an action that the prompt left open once more.
     fn resume(&mut self) {
-        let index = self.turn.map_or(0, |turn| turn.actions.saturating_sub(1));
+        let index = self.action_index();
         let (kind, name) = match &self.place {
             Place::Source { language, .. } => (ActionKind::Code, language.clone()),
             Place::Call { name, .. } => (ActionKind::Function, name.clone()),
             Place::Pairs { name, .. } => (ActionKind::Function, Some(name.clone())),
             _ => return,
         };
-        self.resumed = Some(EventKind::ActionStart { index, kind, name, id: None });
+        self.resumed = Some(Box::new(EventKind::ActionStart { index, kind, name, id: None }));
+    }
+
+    /// Takes the text of a token, if all that it does is to be told. What it does otherwise
+    /// needs a [`Reader`].
+    #[inline]
+    pub(super) fn pass(&mut self, codec: &Codec, text: &str) -> bool {
+        let is_busy = self.tentative.is_some() || self.resumed.is_some() || self.prefixed;
+        if is_busy || !self.pending.is_empty() {
+            return false;
+        }
+        let passes = |closer: Option<&Closer>| closer.is_some_and(|closer| closer.passes(text));
+        let is_plain = match (&mut self.place, self.turn) {
+            (Place::Text, Some(turn)) => {
+                let texts = &codec.grammar().rows[turn.row].rule.texts;
+                passes(texts.get(turn.text).map(|text| &text.closer))
+            }
+            (Place::Source { item, fresh: false, .. }, _) => {
+                passes(codec.grammar().items[*item].rule.closer())
+            }
+            (Place::Call { scanner, .. }, _) => scanner.push_arguments(text),
+            (Place::Pairs { scanner, .. }, _) => scanner.is_same(text),
+            _ => false,
+        };
+        self.in_run |= is_plain;
+        is_plain
+    }
+
+    /// The number of the action whose text comes now; `None` where it is the turn's.
+    pub(super) fn action(&self) -> Option<u32> {
+        let is_action =
+            matches!(self.place, Place::Source { .. } | Place::Call { .. } | Place::Pairs { .. });
+        is_action.then(|| self.action_index())
+    }
+
+    fn action_index(&self) -> u32 {
+        self.turn.map_or(0, |turn| turn.actions.saturating_sub(1))
+    }
+
+    /// The range of text that began at `first` and ends at `last`: ids that no event has told yet go with it,
+    /// of those told already at most the last.
+    pub(super) fn cover(&mut self, first: Option<u32>, last: u32) -> Range<u32> {
+        let covered = self.covered;
+        let start = first.map_or(covered, |first| first.clamp(covered - FIRST, covered));
+        self.cover_until(start, covered.max(last.saturating_add(1)))
+    }
+
+    fn cover_until(&mut self, start: u32, end: u32) -> Range<u32> {
+        let start = start.max(self.started);
+        (self.started, self.covered) = (start, end);
+        start - FIRST..end - FIRST
     }
 }
 
 impl<'a> Reader<'a> {
-    /// Tells an event that ends at position `last`; `first` is where its text begins, if it has one.
-    /// Ids that no event has told yet go with it; of those told already, at most the last.
+    /// Tells an event that ends at position `last`; `first` is where it begins, if ids of its own are known.
     fn tell(&mut self, kind: EventKind, first: Option<u32>, last: u32) {
-        let covered = self.machine.covered;
-        let start = first.map_or(covered, |first| first.clamp(covered - FIRST, covered));
-        let end = covered.max(last.saturating_add(1));
-        self.tell_until(kind, start, end);
-    }
-
-    fn tell_until(&mut self, kind: EventKind, start: u32, end: u32) {
-        let start = start.max(self.machine.started);
-        (self.machine.started, self.machine.covered) = (start, end);
-        let event = Event { kind, tokens: start - FIRST..end - FIRST };
-        let rest = match self.out.last_mut() {
-            Some(last) => last.join(event),
-            None => Err(event),
-        };
-        if let Err(event) = rest {
-            self.out.push(event);
-        }
+        let tokens = self.machine.cover(first, last);
+        self.out.push(Event { kind, tokens });
     }
 
     /// Tells an event that has no ids of its own: it is there because of what comes next.
     fn tell_between(&mut self, kind: EventKind, before: u32) {
         let covered = self.machine.covered;
-        self.tell_until(kind, covered, covered.max(before));
+        let tokens = self.machine.cover_until(covered, covered.max(before));
+        self.out.push(Event { kind, tokens });
     }
 
-    fn tell_text(&mut self, text: String, first: u32, at: u32) {
+    /// Tells text of the turn, or of the action that is open, joined to what was told of it just before.
+    fn tell_part(&mut self, action: Option<u32>, text: Cow<'_, str>, first: u32, at: u32) {
+        let tokens = self.machine.cover(Some(first), at);
+        Event::append_text(self.out, action, text, tokens);
+    }
+
+    fn tell_text<'t>(&mut self, text: impl Into<Cow<'t, str>>, first: u32, at: u32) {
+        let text = text.into();
         if !text.is_empty() {
-            self.tell(EventKind::Text(text), Some(first), at);
+            self.tell_part(None, text, first, at);
         }
     }
 
@@ -307,7 +351,7 @@ impl<'a> Reader<'a> {
                 // The model stops where it begins another's turn.
                 self.close_turn(at);
             }
-            self.machine.tentative = Some(Tentative::opened(self.codec));
+            self.machine.tentative = Some(Box::new(Tentative::opened(self.codec)));
             return self.again(vec![HeldItem::Control { id, at }]);
         }
         match &self.machine.place {
@@ -345,7 +389,7 @@ impl<'a> Reader<'a> {
     // The end.
 
     pub(super) fn finish(&mut self, reason: TurnReason, index: u32) {
-        while let Some(tentative) = &mut self.machine.tentative {
+        while let Some(tentative) = self.machine.tentative.as_deref_mut() {
             match &mut tentative.phase {
                 Phase::Header(header) => {
                     let decision = header.finish();

@@ -1,7 +1,7 @@
 //! `Codec`: the interpreter's side of both arrows.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use chatcodec::{
     Boundary, Call, CallBody, Codec as CoreCodec, EncodeOptions, Message, OnArguments, OnMarker,
@@ -17,6 +17,7 @@ use crate::format::Format;
 use crate::input::Ids;
 use crate::node::{Value, message_list};
 use crate::stream::{Parsed, Stream};
+use crate::texts::Texts;
 use crate::typed::{IntList, MessageList};
 use crate::vocab::Vocab;
 
@@ -29,6 +30,8 @@ pub(crate) struct Codec {
     vocab: Py<Vocab>,
     /// The vocabulary as it was given, for pickling.
     given: CoreVocab,
+    /// Texts of its streams' events.
+    texts: Arc<Texts>,
 }
 
 /// A conversation that was read: its messages and tools.
@@ -148,6 +151,7 @@ impl Codec {
             vocab: Py::new(py, Vocab::new(inner.vocab().clone()))?,
             inner,
             given,
+            texts: Arc::default(),
         })
     }
 
@@ -411,7 +415,7 @@ impl Codec {
     #[pyo3(signature = (prompt = None, keep = false))]
     fn stream(&self, prompt: Option<Ids>, keep: bool) -> Stream {
         let stream = self.inner.stream(prompt.as_ref().map(Ids::all));
-        Stream::new(if keep { stream.keeping() } else { stream })
+        Stream::new(if keep { stream.keeping() } else { stream }, Arc::clone(&self.texts))
     }
 
     fn __repr__(&self) -> String {
@@ -424,6 +428,13 @@ impl Codec {
         let vocab = Py::new(py, Vocab::new(this.given.clone()))?;
         let arguments = PyTuple::new(py, [this.format.as_any(), vocab.as_any()])?;
         PyTuple::new(py, [slf.get_type().into_any(), arguments.into_any()])
+    }
+}
+
+impl Codec {
+    /// What streams are made of: the core's codec, and the texts of their events.
+    pub(crate) fn parts(&self) -> (&CoreCodec, &Arc<Texts>) {
+        (&self.inner, &self.texts)
     }
 }
 

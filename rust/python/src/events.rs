@@ -1,12 +1,15 @@
 //! Events as frozen Python classes, made for `match`.
 
-use chatcodec::{ActionKind, Event, EventKind, Message, NoticeKind, Role, TurnReason};
+use chatcodec::{
+    ActionKind, Event, EventKind, Message, NoticeKind, Plain, Role, TurnReason, Vocab,
+};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyList, PyTuple};
 
 use crate::node::message_dict;
+use crate::texts::{Str, Texts};
 use crate::typed::MessageDict;
 
 /// Declares an event class: its fields, `tokens`, equality, hash, `repr`, `match` and pickling.
@@ -14,7 +17,7 @@ macro_rules! event_class {
     ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty = $hint:literal $(or $default:ident)?),+ $(,)? }) => {
         $(#[$meta])*
         #[pyclass(module = "chatcodec._core", frozen, eq, hash, get_all)]
-        #[derive(Clone, PartialEq, Eq, Hash)]
+        #[derive(PartialEq, Eq, Hash)]
         pub(crate) struct $name {
             $($(#[$field_meta])* $field: $type,)+
             /// Positions of the ids it was read from: first, and one past the last.
@@ -36,7 +39,7 @@ macro_rules! event_class {
 
             fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
                 let fields = [$(
-                    format!("{}={}", stringify!($field), self.$field.clone().into_py_any(py)?.bind(py).repr()?)
+                    format!("{}={}", stringify!($field), (&self.$field).into_py_any(py)?.bind(py).repr()?)
                 ),+];
                 let (start, end) = self.tokens;
                 Ok(format!("{}({}, tokens=({start}, {end}))", stringify!($name), fields.join(", ")))
@@ -46,7 +49,7 @@ macro_rules! event_class {
             fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
                 let (py, this) = (slf.py(), slf.get());
                 let fields = PyTuple::new(py, [
-                    $(this.$field.clone().into_py_any(py)?,)+
+                    $((&this.$field).into_py_any(py)?,)+
                     this.tokens.into_py_any(py)?,
                 ])?;
                 PyTuple::new(py, [slf.get_type().into_any(), fields.into_any()])
@@ -72,14 +75,14 @@ event_class! {
     /// Text of the turn.
     Text {
         /// The text.
-        text: String = "str",
+        text: Str = "str",
     }
 }
 event_class! {
     /// Reasoning of the turn.
     Reasoning {
         /// The text.
-        text: String = "str",
+        text: Str = "str",
     }
 }
 event_class! {
@@ -101,7 +104,7 @@ event_class! {
         /// The action's number.
         index: u32 = "int",
         /// The text.
-        text: String = "str",
+        text: Str = "str",
     }
 }
 event_class! {
@@ -138,7 +141,7 @@ event_class! {
 }
 
 /// An event of the core as a Python object.
-fn event_object(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn event_object(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyAny>> {
     let tokens = (event.tokens.start, event.tokens.end);
     Ok(match event.kind {
         EventKind::TurnStart { role, name } => {
@@ -146,13 +149,20 @@ fn event_object(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyAny>> {
             let event = TurnStart { role, name, channel: None, recipient: None, tokens };
             Bound::new(py, event)?.into_any()
         }
-        EventKind::Text(text) => Bound::new(py, Text { text, tokens })?.into_any(),
-        EventKind::Reasoning(text) => Bound::new(py, Reasoning { text, tokens })?.into_any(),
+        EventKind::Text(text) => {
+            let text = Str::new(py, &text);
+            Bound::new(py, Text { text, tokens })?.into_any()
+        }
+        EventKind::Reasoning(text) => {
+            let text = Str::new(py, &text);
+            Bound::new(py, Reasoning { text, tokens })?.into_any()
+        }
         EventKind::ActionStart { index, kind, name, id } => {
             let kind = kind.name().into();
             Bound::new(py, ActionStart { index, kind, name, id, tokens })?.into_any()
         }
         EventKind::ActionDelta { index, text } => {
+            let text = Str::new(py, &text);
             Bound::new(py, ActionDelta { index, text, tokens })?.into_any()
         }
         EventKind::ActionEnd { index, complete, name, id } => {
@@ -167,6 +177,21 @@ fn event_object(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyAny>> {
     })
 }
 
+/// An id that is nothing but text, as the event that it is.
+pub(crate) fn plain_object<'py>(
+    py: Python<'py>,
+    plain: &Plain,
+    texts: &Texts,
+    vocab: &Vocab,
+) -> PyResult<Bound<'py, PyAny>> {
+    let text = texts.get(py, plain, vocab);
+    let tokens = (plain.tokens.start, plain.tokens.end);
+    Ok(match plain.action {
+        None => Bound::new(py, Text { text, tokens })?.into_any(),
+        Some(index) => Bound::new(py, ActionDelta { index, text, tokens })?.into_any(),
+    })
+}
+
 /// Events as a Python list.
 pub(crate) fn event_list(py: Python<'_>, events: Vec<Event>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
@@ -178,6 +203,7 @@ pub(crate) fn event_list(py: Python<'_>, events: Vec<Event>) -> PyResult<Bound<'
 
 /// A Python event as the core has it.
 fn event_kind(event: &Bound<'_, PyAny>) -> PyResult<EventKind> {
+    let py = event.py();
     let unknown = |what: &str, word: &str| PyValueError::new_err(format!("no {what} `{word}`"));
     let action = |word: &str| match word {
         "function" => Ok(ActionKind::Function),
@@ -185,14 +211,14 @@ fn event_kind(event: &Bound<'_, PyAny>) -> PyResult<EventKind> {
         _ => Err(unknown("kind of action", word)),
     };
     if let Ok(event) = event.cast::<Text>() {
-        return Ok(EventKind::Text(event.get().text.clone()));
+        return Ok(EventKind::Text(event.get().text.to_owned(py)));
     }
     if let Ok(event) = event.cast::<ActionDelta>() {
         let ActionDelta { index, text, .. } = event.get();
-        return Ok(EventKind::ActionDelta { index: *index, text: text.clone() });
+        return Ok(EventKind::ActionDelta { index: *index, text: text.to_owned(py) });
     }
     if let Ok(event) = event.cast::<Reasoning>() {
-        return Ok(EventKind::Reasoning(event.get().text.clone()));
+        return Ok(EventKind::Reasoning(event.get().text.to_owned(py)));
     }
     if let Ok(event) = event.cast::<TurnStart>() {
         let TurnStart { role, name, .. } = event.get();

@@ -12,7 +12,9 @@ mod format;
 mod input;
 mod ints;
 mod node;
+mod pool;
 mod stream;
+mod texts;
 mod typed;
 mod vocab;
 mod vocab_files;
@@ -34,6 +36,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::format::{Format, formats};
+    #[pymodule_export]
+    use super::pool::StreamPool;
     #[pymodule_export]
     use super::stream::{Parsed, Stream};
     #[pymodule_export]

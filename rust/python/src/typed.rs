@@ -138,3 +138,19 @@ typed_return!(
         type_hint_identifier!("chatcodec.events", "Event")
     )
 );
+
+typed_return!(
+    /// `tuple[list[int], list[Event]]`
+    SlotEvents, PyTuple,
+    type_hint_subscript!(
+        type_hint_identifier!("builtins", "tuple"),
+        type_hint_subscript!(
+            type_hint_identifier!("builtins", "list"),
+            type_hint_identifier!("builtins", "int")
+        ),
+        type_hint_subscript!(
+            type_hint_identifier!("builtins", "list"),
+            type_hint_identifier!("chatcodec.events", "Event")
+        )
+    )
+);

@@ -1,5 +1,7 @@
 //! Actions: their bodies as they come, and where they end.
 
+use std::borrow::Cow;
+
 use super::tentative::{Phase, Tentative};
 use super::{Piece, Place, Reader};
 use crate::action::{CallScanner, Step};
@@ -31,7 +33,7 @@ impl Reader<'_> {
         if let Some(turn) = &mut self.machine.turn {
             turn.actions += 1;
         }
-        let index = self.action_index();
+        let index = self.machine.action_index();
         self.tell(EventKind::ActionStart { index, kind, name, id: None }, None, last);
     }
 
@@ -66,7 +68,7 @@ impl Reader<'_> {
             match step {
                 Step::More | Step::Broken => {}
                 Step::Name(found) => *name = Some(found),
-                Step::Arguments => self.delta(stretch.text.to_owned(), stretch.first, stretch.at),
+                Step::Arguments => self.delta(stretch.text, stretch.first, stretch.at),
                 Step::Notice(kind, text, first) => {
                     self.notice(kind, text, Some(first), stretch.at);
                 }
@@ -90,7 +92,7 @@ impl Reader<'_> {
                 held.push(piece.to(spaces + 1).held());
                 let (scanner, waiting) = (CallScanner::new(), Vec::new());
                 let phase = Phase::Call { item, scanner, waiting };
-                self.machine.tentative = Some(Tentative { held, phase });
+                self.machine.tentative = Some(Box::new(Tentative { held, phase }));
                 self.rest(piece.from(spaces + 1));
             }
             Some(b']') => {
@@ -120,13 +122,9 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn delta(&mut self, text: String, first: u32, at: u32) {
-        let index = self.action_index();
-        self.tell(EventKind::ActionDelta { index, text }, Some(first), at);
-    }
-
-    pub(super) fn action_index(&self) -> u32 {
-        self.machine.turn.map_or(0, |turn| turn.actions.saturating_sub(1))
+    pub(super) fn delta<'t>(&mut self, text: impl Into<Cow<'t, str>>, first: u32, at: u32) {
+        let index = self.machine.action_index();
+        self.tell_part(Some(index), text.into(), first, at);
     }
 
     /// Ends the action that is open, if one is; `last` is the position of what ends it, `closed` whether
@@ -176,7 +174,7 @@ impl Reader<'_> {
             }
             _ => return,
         };
-        let index = self.action_index();
+        let index = self.machine.action_index();
         self.tell(EventKind::ActionEnd { index, complete, name, id }, None, last);
         self.machine.place = Place::AfterAction;
         self.machine.pending = Pending::default();

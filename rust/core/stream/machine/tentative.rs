@@ -141,7 +141,7 @@ impl Reader<'_> {
                             let name = fit.word(Field::Name).unwrap_or_default();
                             let told = Some(name.clone());
                             self.open_action(opener, ActionKind::Function, told, head.1);
-                            let scanner = PairScanner::new();
+                            let scanner = Box::new(PairScanner::new());
                             self.machine.place = Place::Pairs { item, scanner, name };
                         }
                         _ => {
@@ -195,7 +195,8 @@ impl Reader<'_> {
 
     /// Decides at once where nothing more need come.
     pub(super) fn settle(&mut self) {
-        if let Some(Tentative { phase: Phase::Header(header), .. }) = &self.machine.tentative
+        if let Some(Tentative { phase: Phase::Header(header), .. }) =
+            self.machine.tentative.as_deref()
             && let decision @ Decision::Fits(_) = header.decision()
         {
             self.decide(decision);
@@ -276,7 +277,7 @@ impl Reader<'_> {
         while !piece.text.is_empty() {
             let codec = self.codec;
             let Some(Tentative { phase: Phase::Call { scanner, waiting, .. }, .. }) =
-                &mut self.machine.tentative
+                self.machine.tentative.as_deref_mut()
             else {
                 return self.text_of_place(piece);
             };
@@ -302,7 +303,7 @@ impl Reader<'_> {
                 Step::Broken if scanner.has_arguments() => self.confirm_call(None),
                 Step::Broken => return self.reject(),
             }
-            if let Some(Tentative { held, .. }) = &self.machine.tentative
+            if let Some(Tentative { held, .. }) = self.machine.tentative.as_deref()
                 && held.is_full()
             {
                 if !self.has_tentative_arguments() {
@@ -314,15 +315,14 @@ impl Reader<'_> {
     }
 
     fn has_tentative_arguments(&self) -> bool {
-        matches!(&self.machine.tentative, Some(Tentative { phase: Phase::Call { scanner, .. }, .. })
+        matches!(self.machine.tentative.as_deref(), Some(Tentative { phase: Phase::Call { scanner, .. }, .. })
             if scanner.has_arguments())
     }
 
     /// The call is one: with its name and where that ended, or without as its arguments grow long.
     pub(super) fn confirm_call(&mut self, name: Option<(String, u32)>) {
-        let Some(Tentative { held, phase: Phase::Call { item, scanner, waiting } }) =
-            self.machine.tentative.take()
-        else {
+        let Some(tentative) = self.machine.tentative.take() else { return };
+        let Tentative { held, phase: Phase::Call { item, scanner, waiting } } = *tentative else {
             return;
         };
         let (opener, _) = held.bounds();
@@ -331,7 +331,7 @@ impl Reader<'_> {
         let before = waiting.first().map(|first| first.first().saturating_sub(1).max(opener));
         let last = before.map_or(name_at, |before| before.min(name_at));
         self.open_action(opener, ActionKind::Function, name.clone(), last);
-        self.machine.place = Place::Call { item, scanner, name };
+        self.machine.place = Place::Call { item, scanner: Box::new(scanner), name };
         for waited in waiting {
             match waited {
                 Waiting::Arguments(mut arguments) => {

@@ -17,7 +17,7 @@ impl Reader<'_> {
             && let Some(tentative) = Tentative::texts(self.codec, self.machine.last)
         {
             // A turn may begin with text.
-            self.machine.tentative = Some(tentative);
+            self.machine.tentative = Some(Box::new(tentative));
             return self.rest(piece);
         }
         if let Some((text, first, at)) = self.machine.pending.push_space(piece) {
@@ -89,7 +89,7 @@ impl Reader<'_> {
         // After a control token the prefix is taken off already.
         self.machine.prefixed = self.machine.in_run && text.is_some_and(|text| text.prefixed);
         self.machine.place = match text {
-            Some(text) if text.is_value => Place::Value(ValueReader::new()),
+            Some(text) if text.is_value => Place::Value(Box::new(ValueReader::new())),
             _ => Place::Text,
         };
     }
@@ -121,7 +121,7 @@ impl Reader<'_> {
                     self.tell_text(text, first, at);
                 }
             }
-            _ => self.tell_text(piece.text.to_owned(), piece.first, piece.at),
+            _ => self.tell_text(piece.text, piece.first, piece.at),
         }
     }
 
@@ -156,7 +156,7 @@ impl Reader<'_> {
             return self.leave();
         }
         self.machine.within = true;
-        self.machine.tentative = Some(Tentative::within(self.codec, turn.row, text.next));
+        self.machine.tentative = Some(Box::new(Tentative::within(self.codec, turn.row, text.next)));
         self.settle();
     }
 

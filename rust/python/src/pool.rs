@@ -1,0 +1,159 @@
+//! `StreamPool`: many streams, advanced by one step of an engine in one call.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use chatcodec::{Event, NoStream, Stream as CoreStream, StreamPool as CorePool, TokenId, Told};
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::codec::Codec;
+use crate::events::{event_list, event_object, plain_object};
+use crate::input::Ids;
+use crate::stream::{engines_reason, kept_message};
+use crate::texts::Texts;
+use crate::typed::{EventList, MessageDict, SlotEvents};
+
+/// Fewer ids are read without releasing the interpreter: it costs more.
+const DETACH_IDS: usize = 256;
+
+/// Many streams of one codec, each in a slot: an engine that generates an id for each of thousands
+/// of sequences gives them all in one call. Slots are ints from 0; those that are closed are used
+/// again. Safe to share between threads: each call sees the others done or not begun.
+#[pyclass(module = "chatcodec._core", frozen)]
+pub(crate) struct StreamPool {
+    codec: chatcodec::Codec,
+    texts: Arc<Texts>,
+    /// Never held while Python code may run.
+    inner: Mutex<CorePool>,
+}
+
+fn no_stream(error: NoStream) -> PyErr {
+    PyIndexError::new_err(error.to_string())
+}
+
+impl StreamPool {
+    fn inner(&self, py: Python<'_>) -> MutexGuard<'_, CorePool> {
+        self.inner.lock_py_attached(py).unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Does something with the stream in a slot.
+    fn with<T>(
+        &self,
+        py: Python<'_>,
+        slot: i64,
+        work: impl FnOnce(&mut CoreStream) -> T,
+    ) -> PyResult<T> {
+        self.inner(py).stream(slot_id(slot)).map(work).map_err(no_stream)
+    }
+}
+
+/// A slot as the core has it; what is no int32 is no slot.
+fn slot_id(slot: i64) -> TokenId {
+    TokenId::try_from(slot).unwrap_or(-1)
+}
+
+/// Gives each slot its id; nothing is read if one holds no stream.
+fn advance(
+    pool: &mut CorePool,
+    slots: &[TokenId],
+    ids: &Ids,
+) -> Result<Vec<(TokenId, Told)>, NoStream> {
+    pool.check(slots)?;
+    let mut told = Vec::with_capacity(slots.len());
+    let mut from = 0;
+    for (at, id) in ids.odd() {
+        pool.push(&slots[from..*at], &ids.all()[from..*at], &mut told)?;
+        let mut events = Vec::new();
+        pool.stream(slots[*at])?.push_unknown(id.clone(), &mut events);
+        told.extend(events.into_iter().map(|event| (slots[*at], Told::Event(event))));
+        from = at + 1;
+    }
+    pool.push(&slots[from..], &ids.all()[from..], &mut told)?;
+    Ok(told)
+}
+
+#[pymethods]
+impl StreamPool {
+    #[new]
+    fn new(codec: &Bound<'_, Codec>) -> Self {
+        let (core, texts) = codec.get().parts();
+        let inner = Mutex::new(CorePool::new(core));
+        Self { codec: core.clone(), texts: Arc::clone(texts), inner }
+    }
+
+    /// Opens a stream and gives its slot. `prompt` and `keep` are as for `Codec.stream`.
+    #[pyo3(signature = (prompt = None, keep = false))]
+    fn open(&self, py: Python<'_>, prompt: Option<Ids>, keep: bool) -> usize {
+        let prompt = prompt.as_ref().map(Ids::all);
+        let stream = py.detach(|| self.codec.stream(prompt));
+        self.inner(py).open(if keep { stream.keeping() } else { stream })
+    }
+
+    /// Reads one id for each slot, in order, and gives what they say: the slots and the events, lists of
+    /// one length in the order of the ids, with nothing for an id that says nothing:
+    /// `for slot, event in zip(*pool.push(slots, ids))`. `slots` and `ids` are as long as each other, any
+    /// sequences of ints or one-dimensional buffers of them; a slot may come again. `IndexError` for a
+    /// slot without a stream, before anything is read. The interpreter is released meanwhile.
+    fn push<'py>(&self, py: Python<'py>, slots: Ids, ids: Ids) -> PyResult<SlotEvents<'py>> {
+        let (each, length) = (slots.all(), ids.all().len());
+        if each.len() != length {
+            let message = format!("{} `slots` and {length} `ids`, expected as many", each.len());
+            return Err(PyValueError::new_err(message));
+        }
+        if let Some((_, slot)) = slots.odd().first() {
+            return Err(PyIndexError::new_err(format!("slot {slot} holds no stream")));
+        }
+        let told = if length < DETACH_IDS {
+            advance(&mut self.inner(py), each, &ids)
+        } else {
+            py.detach(|| {
+                let mut pool = self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                advance(&mut pool, each, &ids)
+            })
+        };
+        let vocab = self.codec.vocab();
+        let (slots, events) = (PyList::empty(py), PyList::empty(py));
+        for (slot, told) in told.map_err(no_stream)? {
+            let event = match told {
+                Told::Plain(plain) => plain_object(py, &plain, &self.texts, vocab)?,
+                Told::Event(event) => event_object(py, event)?,
+            };
+            slots.append(slot)?;
+            events.append(event)?;
+        }
+        PyTuple::new(py, [slots, events]).map(SlotEvents)
+    }
+
+    /// Ends the stream in a slot, as `Stream.finish` does. It stays there until it is closed.
+    #[pyo3(signature = (slot, reason = "stop"))]
+    fn finish<'py>(&self, py: Python<'py>, slot: i64, reason: &str) -> PyResult<EventList<'py>> {
+        let reason = engines_reason(reason)?;
+        let mut events: Vec<Event> = Vec::new();
+        self.with(py, slot, |stream| stream.finish(reason, &mut events))?;
+        event_list(py, events).map(EventList)
+    }
+
+    /// The message so far of the stream in a slot, as `Stream.message` gives it.
+    fn message<'py>(&self, py: Python<'py>, slot: i64) -> PyResult<MessageDict<'py>> {
+        let message = self.with(py, slot, |stream| stream.keeps().then(|| stream.message()))?;
+        kept_message(py, message)
+    }
+
+    /// Takes the stream out of a slot, finished or not.
+    fn close(&self, py: Python<'_>, slot: i64) -> PyResult<()> {
+        let stream = self.inner(py).close(slot_id(slot)).map_err(no_stream)?;
+        drop(stream);
+        Ok(())
+    }
+
+    /// How many streams are open.
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.inner(py).len()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("StreamPool({} open)", self.inner(py).len())
+    }
+}
