@@ -60,7 +60,7 @@ def main() -> int:
     partial = asked.quick or asked.only or asked.rounds
     out = asked.out or WORK / ("quick.json" if partial else "results.json")
     run.do(tasks, out)
-    if not (partial):
+    if not partial:
         _publish(run.results, out)
     else:
         _say(targets.render(run.results))

@@ -41,6 +41,8 @@ def pairs(one: Results, other: Results) -> Iterator[Pair]:
 
 def render(one: Results, other: Results) -> tuple[bool, str]:
     """Whether they agree, and where not."""
+    if one.about.get("quick") != other.about.get("quick"):
+        return False, "A quick run and a full one have texts of other lengths."
     found = list(pairs(one, other))
     apart = [pair for pair in found if not agree(pair[2], pair[3])]
     lines = [[str(key), name, _said(first), _said(second)] for key, name, first, second in apart]

@@ -27,7 +27,7 @@ CONTENDERS = (
     Contender("tokenizers rc", "json", ("tokenizers==1.0.0rc3",)),
     Contender("tokenizers", "json", ("tokenizers==0.23.3",)),
     Contender("splintr", "json", ("splintr-rs==0.22.0",)),
-    Contender("tiktoken", "ranks", ("tiktoken==0.14.0",)),
+    Contender("tiktoken", "ranks", ("tiktoken==0.14.0", "numpy==2.4.6")),
     Contender("sentencepiece", "model", ("sentencepiece==0.2.3",)),
     Contender(
         "transformers", "chat", ("transformers==5.23.0", "tokenizers==0.23.3", "jinja2==3.1.6")

@@ -101,10 +101,10 @@ def _length(results: Results, path: Path) -> None:
         axis.plot(sizes, seconds, marker="o", color=COLOURS[name], label=name)
     axis.set_xscale("log", base=2)
     axis.set_yscale("log", base=2)
-    axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value / 1e6:.3g} MB"))
+    sizes = [max(cell.amount for cell in results.rows[key].cells.values()) for key in keys]
+    axis.set_xticks(sizes, [key.what for key in keys])
     axis.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:.3g} s"))
     axis.set_title(f"{keys[0].vocabulary}, English, fresh flat, one thread", loc="left")
-    axis.set_aspect("equal", adjustable="datalim")
     axis.grid(visible=True, linewidth=0.3)
     axis.legend(frameon=False)
     _save(figure, path)

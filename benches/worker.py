@@ -28,7 +28,11 @@ def main() -> None:
     os.dup2(2, 1)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core)})
-    adapters.import_library(name)
+    try:
+        adapters.import_library(name)
+    except ImportError as error:
+        _write(answers, {"error": f"cannot be imported: {error}"})
+        return
     _write(answers, {"ready": True})
     for line in sys.stdin:
         _serve(name, json.loads(line), answers)

@@ -56,7 +56,10 @@ class Worker:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-            self._answer(START_SECONDS)
+            started = self._answer(START_SECONDS)
+            if "error" in started:
+                self.close()
+                raise JobError(started["error"])
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(job).encode() + b"\n")
         self._process.stdin.flush()
