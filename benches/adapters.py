@@ -256,8 +256,8 @@ LIBRARIES: dict[str, tuple[tuple[str, ...], Callable[[dict[str, Any]], Loaded]]]
 
 
 def read_text(path: str) -> str:
-    """A text of the harness."""
-    return Path(path).read_text(encoding="utf-8")
+    """A text of the harness, its newlines as they are."""
+    return Path(path).read_bytes().decode()
 
 
 def read_items(path: str) -> list[Any]:

@@ -1,7 +1,9 @@
-"""The pure parts of the benchmarks: statistics, targets, comparison, tables. No peer, no clock."""
+"""The benchmarks without peers: statistics, targets, comparison, tables, and our own worker."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,13 +15,21 @@ from benches.contenders import CONTENDERS, OURS
 from benches.results import Key, Results, read
 from benches.targets import Ahead, AtMost, Linear, Target
 from benches.vocabularies import EMBEDDED, Vocabulary
+from benches.workers import JobError, UnsupportedError, Worker
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 KEY = Key("document", "InternLM2", "English", "fresh flat")
 ABOUT = {"machine": {"CPU": "one"}, "versions": {OURS: "1"}}
 SAMPLES = st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=9)
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    made = Worker(Path(sys.executable), OURS, 0)
+    yield made
+    made.close()
 
 
 def results(ours: list[float], **peers: list[float]) -> Results:
@@ -200,3 +210,36 @@ def test_ranks_become_merges() -> None:
     assert model["vocab"]["Ġab"] == 5
     # Both ways to the last one, by the ranks of the halves.
     assert model["merges"] == [["a", "b"], ["Ġ", "a"], ["Ġ", "ab"], ["Ġa", "b"]]
+
+
+def test_a_worker_measures_a_document(worker: Worker, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("Hello, Wörld! 好\r\n" * 50, encoding="utf-8", newline="")
+    form = {"path": None, "format": "internlm2"}
+    job = {"do": "document", "vocabulary": form, "text": str(text), "hot": True}
+    flat, listed = (worker.ask({**job, "out": out}, 60) for out in ("flat", "list"))
+    assert flat["digest"] == listed["digest"]
+    assert {"fresh flat", "hot flat", "load", "first call", "memory"} <= set(flat["figures"])
+    assert flat["figures"]["fresh flat"][1] == text.stat().st_size
+    part = worker.ask({**job, "out": "flat", "limit": 100}, 60)
+    assert part["digest"] != flat["digest"]
+
+
+def test_a_failing_job_is_an_error_and_the_next_one_works(worker: Worker, tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="FileNotFoundError"):
+        worker.ask({"do": "many", "items": str(tmp_path / "none")}, 60)
+    job = {"do": "spell", "vocabulary": {"path": None}, "ids": [300]}
+    assert worker.ask(job, 60)["text"]
+    with pytest.raises(UnsupportedError):
+        worker.ask({**job, "do": "stream", "text": str(Path(__file__))}, 60)
+
+
+def test_a_job_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("Hello, world! " * 100_000, encoding="utf-8")
+    slow = Worker(Path(sys.executable), OURS, 0)
+    job = {"do": "document", "vocabulary": {"path": None}, "text": str(text), "out": "list"}
+    with pytest.raises(JobError, match="more than 0 s"):
+        slow.ask(job, 0.0001)
+    assert slow.ask({"do": "spell", "vocabulary": {"path": None}, "ids": [300]}, 60)["text"]
+    slow.close()
