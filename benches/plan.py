@@ -39,14 +39,15 @@ STREAMED = 80_000
 
 @dataclass(frozen=True)
 class Effort:
-    """Who takes part in a task, and for how long.
-
-    After `seconds` of wall-clock time a contender has samples enough, if it has three.
-    """
+    """Who takes part in a task, and for how long."""
 
     contenders: tuple[str, ...] = PLAIN
     rounds: int = 7
-    seconds: float = 2.0
+    seconds: float = 1.5
+    """After so much wall-clock time a contender has samples enough, if it has `least`."""
+    least: int = 3
+    whole: float = 3.0
+    """A contender that would take longer for a whole text is given a part of it, or left out."""
 
     def of(self, *contenders: str) -> Effort:
         """The same with others."""
@@ -54,7 +55,7 @@ class Effort:
 
 
 FULL = Effort()
-QUICK = Effort((OURS, "fastokens", "gigatoken", "tokenizers rc", "tokenizers"), 3, 1.0)
+QUICK = Effort((OURS, "fastokens", "gigatoken", "tokenizers rc", "tokenizers"), 3, 1.0, whole=0.4)
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Task:
     job: Mapping[str, Any]
     effort: Effort
     partial: bool = False
-    """A contender that is too slow for the whole text takes a fifth of it."""
+    """A contender that is too slow for the whole text is given a part of it."""
     keeps_load: bool = False
     """Figures of loading and memory are kept."""
 
@@ -111,7 +112,7 @@ def _full() -> Iterator[Task]:
     yield from _streams(_main()[0], FULL)
     yield from _streamed("gpt-oss", FULL.of("openai-harmony"))
     for name in _main():
-        yield from _adversarial(name, Effort(PLAIN, 3, 1.0))
+        yield from _adversarial(name, Effort(rounds=3, seconds=0.5, least=1))
     for size in LENGTHS:
         yield _document("length", _main()[0], "English", size, Effort(FASTEST, 3), hot=False)
     for name in _main():

@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 
 TIMEOUT = 40.0
 """Wall-clock seconds that a sample may take."""
-SLOW = 3.0
-"""Seconds for a whole text from which a contender is given a part of it, or left out."""
-PART = 5
-ENOUGH = 3
-"""Samples that a slow contender gets, too."""
+PART = 10
+"""The share of a text that ids are first compared on, and that slow contenders are given."""
 
 
 class OtherIdsError(Exception):
@@ -93,7 +90,7 @@ class Run:
                 turns[name] = turn
         for _ in range(task.effort.rounds):
             for name, turn in list(turns.items()):
-                if turn.spent > task.effort.seconds and turn.samples >= ENOUGH:
+                if turn.spent > task.effort.seconds and turn.samples >= task.effort.least:
                     continue
                 try:
                     self._sample(task, name, turn, digests)
@@ -114,10 +111,10 @@ class Run:
         answer = self._ask(name, part)
         self._compare(name, part, answer, digests)
         seconds = next(value for key, (value, _) in answer["figures"].items() if "fresh" in key)
-        if seconds * PART > SLOW and name != OURS:
+        if seconds * PART > task.effort.whole and name != OURS:
             if not task.partial:
                 self.too_slow.add((task.section, task.vocabulary, name))
-                raise JobError(f"would take more than {SLOW:.0f} s")
+                raise JobError(f"would take more than {task.effort.whole:.0f} s")
             turn.job = {**job, "limit": part["limit"]}
 
     def _sample(self, task: Task, name: str, turn: Turn, digests: dict[int | None, str]) -> None:
