@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 Messages = list[dict[str, str]]
 
 
+class UnsupportedError(Exception):
+    """The library has no such call."""
+
+
 @dataclass(frozen=True)
 class Loaded:
     """An instance of a library with a vocabulary."""
@@ -64,6 +68,8 @@ def _chatcodec(vocabulary: dict[str, Any]) -> Loaded:
     batch = getattr(vocab, "encode_batch", None)
 
     def many(texts: list[str], threads: int) -> object:
+        if batch is None and threads > 1:
+            raise UnsupportedError
         if batch is None:
             return [vocab.encode(text) for text in texts]
         return batch(texts, threads=threads)

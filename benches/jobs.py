@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import adapters
-from .adapters import id_bytes, joined, read_items, read_text
+from .adapters import UnsupportedError, id_bytes, joined, read_items, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -30,10 +30,6 @@ RARE = "\U0001fae8"
 """A character that vocabularies spell in several ids."""
 FIRST = "Hello, world! What is new?"
 """What a library encodes first of all."""
-
-
-class UnsupportedError(Exception):
-    """The library has no such call."""
 
 
 def run(name: str, job: Job) -> dict[str, Any]:

@@ -114,7 +114,9 @@ def _full() -> Iterator[Task]:
     for name in _main():
         yield from _adversarial(name, Effort(rounds=3, seconds=0.5, least=1))
     for size in LENGTHS:
-        yield _document("length", _main()[0], "English", size, Effort(FASTEST, 3), hot=False)
+        yield _document(
+            "length", _main()[0], "English", size, Effort(FASTEST, 3, least=1, whole=6.0), hot=False
+        )
     for name in _main():
         yield from _threads(name, Effort((*FASTEST, "tiktoken", "sentencepiece"), 3, 2.0))
 

@@ -52,7 +52,7 @@ def _answer(name: str, job: dict[str, Any]) -> dict[str, Any]:
     gc.disable()
     try:
         return jobs.run(name, job)
-    except jobs.UnsupportedError:
+    except adapters.UnsupportedError:
         return {"unsupported": True}
     except BaseException as error:  # noqa: BLE001 - a panic of a library is no `Exception`
         return {"error": f"{type(error).__name__}: {error}"[:300]}
