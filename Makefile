@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run test test-rust test-python lint format stubs bench fuzz build clean
+.PHONY: help run test test-rust test-python lint format stubs bench bench-quick fuzz build clean
 
 help:
 	@echo "make run      encode, inspect, decode and stream a sample conversation"
@@ -13,7 +13,7 @@ help:
 	@echo "make lint     formatters, linters, type checkers, and whether the stubs are up to date"
 	@echo "make format   write what the formatters say"
 	@echo "make stubs    write the type stubs and the tables of formats"
-	@echo "make bench    benchmarks side by side with other libraries, about four minutes"
+	@echo "make bench    speed beside other libraries into docs/benchmarks.md, 25 minutes; bench-quick: 3"
 	@echo "make fuzz     fuzz targets, TIME=60 seconds each; needs a C++ compiler"
 
 run: build
@@ -47,8 +47,10 @@ stubs: build
 	$(BIN)/python scripts/tables.py
 
 bench: build
-	$(BIN)/pip install --quiet --group bench
-	$(BIN)/python -m pytest benches
+	$(BIN)/python -m benches
+
+bench-quick: build
+	$(BIN)/python -m benches --quick
 
 # Coverage-guided on the stable compiler; needs a C++ compiler, as rust/fuzz/README.md says.
 TIME ?= 60

@@ -1,0 +1,200 @@
+"""Goes over tasks, rounds and contenders, in this order; keeps what is exact, notes what is not."""
+
+from __future__ import annotations
+
+import array
+import itertools
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import texts
+from .contenders import BY_NAME, OURS
+from .paths import WORK
+from .plan import CALL, LOAD, SIZE, Task
+from .results import Key, Results, Row
+from .workers import JobError, UnsupportedError, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .vocabularies import Vocabulary
+
+TIMEOUT = 40.0
+"""Wall-clock seconds that a sample may take."""
+PART = 10
+"""The share of a text that ids are first compared on, and that slow contenders are given."""
+
+
+class OtherIdsError(Exception):
+    """A contender's ids are not ours."""
+
+
+@dataclass
+class Turn:
+    """How a contender stands in a task."""
+
+    job: dict[str, Any]
+    spent: float = 0.0
+    samples: int = 0
+
+
+@dataclass
+class Run:
+    """A run: its workers and what they gave so far."""
+
+    pythons: Mapping[str, Path]
+    vocabularies: Mapping[str, Vocabulary]
+    core: int
+    results: Results = field(default_factory=Results)
+    workers: dict[str, Worker] = field(default_factory=dict)
+    too_slow: set[tuple[str, str, str]] = field(default_factory=set)
+
+    def do(self, tasks: Sequence[Task], out: Path) -> None:
+        """Measures all tasks; what there is so far is always in the file."""
+        start = time.monotonic()
+        try:
+            for at, task in enumerate(tasks, 1):
+                begun = time.monotonic()
+                self._task(task)
+                self.results.write(out)
+                now = time.monotonic()
+                what = f"{task.section} {task.vocabulary} {task.what}"
+                sys.stderr.write(
+                    f"{at:3}/{len(tasks)} {now - start:5.0f} s  {what}: {now - begun:.1f} s\n"
+                )
+        finally:
+            for worker in self.workers.values():
+                worker.close()
+
+    def _task(self, task: Task) -> None:
+        texts.write(Path(task.job.get("text") or task.job["items"]))
+        digests: dict[int | None, str] = {}
+        notes: dict[str, str] = {}
+        turns: dict[str, Turn] = {}
+        forms = self.vocabularies[task.vocabulary].forms
+        for name in task.effort.contenders:
+            form = forms.get(BY_NAME[name].form)
+            if form is None or name not in self.pythons:
+                continue
+            turn = Turn({**task.job, "vocabulary": form})
+            try:
+                self._check(task, name, turn, digests)
+            except UnsupportedError:
+                continue
+            except (JobError, OtherIdsError) as error:
+                notes[name] = str(error)
+            else:
+                turns[name] = turn
+        for _ in range(task.effort.rounds):
+            for name, turn in list(turns.items()):
+                if turn.spent > task.effort.seconds and turn.samples >= task.effort.least:
+                    continue
+                try:
+                    self._sample(task, name, turn, digests)
+                except (JobError, OtherIdsError) as error:
+                    notes[name] = str(error)
+                    del turns[name]
+        self._note(task, notes)
+
+    def _check(self, task: Task, name: str, turn: Turn, digests: dict[int | None, str]) -> None:
+        """Compares ids, untimed; and finds out whether the contender is too slow for all of it."""
+        job = turn.job
+        if job["do"] != "document":
+            self._compare(name, job, self._ask(name, job), digests)
+            return
+        if (task.section, task.vocabulary, name) in self.too_slow:
+            raise JobError("too slow for this length")
+        part = {**job, "limit": _characters(job["text"]) // PART, "hot": 0}
+        answer = self._ask(name, part)
+        self._compare(name, part, answer, digests)
+        seconds = next(value for key, (value, _) in answer["figures"].items() if "fresh" in key)
+        if seconds * PART > task.effort.whole and name != OURS:
+            if not task.partial:
+                self.too_slow.add((task.section, task.vocabulary, name))
+                raise JobError(f"would take more than {task.effort.whole:.0f} s")
+            turn.job = {**job, "limit": part["limit"]}
+
+    def _sample(self, task: Task, name: str, turn: Turn, digests: dict[int | None, str]) -> None:
+        begun = time.monotonic()
+        answer = self._ask(name, turn.job)
+        turn.spent += time.monotonic() - begun
+        self._compare(name, turn.job, answer, digests)
+        turn.samples += 1
+        for measure, figure in answer["figures"].items():
+            if measure in LOAD:
+                if task.keeps_load:
+                    unit = SIZE if "memory" in measure else CALL
+                    key = Key("load", task.vocabulary, measure, "fresh")
+                    self.results.add(key, unit, name, figure)
+                continue
+            key = Key(task.section, task.vocabulary, task.what, measure)
+            self.results.add(key, task.unit, name, figure)
+
+    def _ask(self, name: str, job: dict[str, Any]) -> dict[str, Any]:
+        if name not in self.workers:
+            self.workers[name] = Worker(self.pythons[name], name, self.core)
+        return self.workers[name].ask(job, TIMEOUT)
+
+    def _compare(
+        self,
+        name: str,
+        job: dict[str, Any],
+        answer: dict[str, Any],
+        digests: dict[int | None, str],
+    ) -> None:
+        """The first to come is ours; a row of peers alone is compared with its first."""
+        expected = digests.setdefault(job.get("limit"), answer["digest"])
+        if answer["digest"] != expected:
+            raise OtherIdsError(self._difference(name, job))
+
+    def _difference(self, name: str, job: dict[str, Any]) -> str:
+        """Where a contender's ids of a text leave ours."""
+        if job["do"] != "document":
+            return "other ids or text"
+        vocabulary = next(
+            vocabulary
+            for vocabulary in self.vocabularies.values()
+            if job["vocabulary"] in vocabulary.forms.values()
+        )
+        forms = {name: job["vocabulary"], OURS: vocabulary.forms["ours"]}
+        made = {}
+        for who, form in forms.items():
+            path = WORK / "ids" / f"{who}.bin".replace(" ", "-")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            asked = {"do": "ids", "text": job["text"], "limit": job.get("limit"), "to": str(path)}
+            self._ask(who, {**asked, "vocabulary": form})
+            made[who] = array.array("i", path.read_bytes())
+        ours, theirs = made[OURS], made[name]
+        pairs = enumerate(itertools.zip_longest(ours, theirs))
+        at = next((at for at, (one, other) in pairs if one != other), None)
+        if at is None:
+            return "other ids in one sample only"
+        near = list(ours[max(at - 3, 0) : at + 4])
+        spelled = self._ask(OURS, {"do": "spell", "vocabulary": forms[OURS], "ids": near})["text"]
+        return (
+            f"other ids from number {at} on: {list(ours[at : at + 3])} is ours, "
+            f"{list(theirs[at : at + 3])} theirs, near {spelled[:60]!r}"
+        )
+
+    def _note(self, task: Task, notes: dict[str, str]) -> None:
+        """Puts notes into the rows of a task."""
+        keys = [
+            key
+            for key in self.results.rows
+            if key[:3] == (task.section, task.vocabulary, task.what)
+        ]
+        if not keys and notes:
+            keys = [Key(task.section, task.vocabulary, task.what, "")]
+        for key in keys:
+            row = self.results.rows.setdefault(key, Row(task.unit))
+            row.notes |= notes
+            for name in notes:
+                row.cells.pop(name, None)
+
+
+def _characters(path: str) -> int:
+    with open(path, encoding="utf-8", newline="") as file:  # noqa: PTH123 - newlines as they are
+        return len(file.read())

@@ -1,0 +1,164 @@
+"""The vocabularies, in the form that each library reads: made once, under `target/bench`.
+
+Peers are given no control tokens for plain text: what spells one is text to all contenders. Whole
+conversations need them: that is the form `chat`, with the published template.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from . import ranks_json, sentencepiece_json
+from .paths import DATA, ROOT, WORK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+Form = dict[str, Any]
+"""What a worker's `load` is given."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A vocabulary and its forms, by their names in `contenders`."""
+
+    name: str
+    forms: dict[str, Form] = field(default_factory=dict)
+
+
+EMBEDDED = "embedded"
+TURN = "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
+CHATML = (
+    f"{{% for message in messages %}}{TURN}{{% endfor %}}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+"""The template that Qwen2 and InternLM2 are published with, the latter after its `bos_token`."""
+
+
+def all_of_them() -> dict[str, Vocabulary]:
+    """Those whose files are there, by name."""
+    found = [_embedded()]
+    if DATA.is_dir():
+        found = [
+            _internlm2(),
+            _sentencepiece("Llama-2", "llama2"),
+            _qwen2(),
+            _llama3(),
+            *found,
+            _gpt_oss(),
+            _mixtral(),
+        ]
+    return {vocabulary.name: vocabulary for vocabulary in found}
+
+
+def _embedded() -> Vocabulary:
+    path = ROOT / "rust" / "core" / "vocab" / "embedded.model"
+    plain = _made("embedded", "plain", lambda: sentencepiece_json.tokenizer_json(path.read_bytes()))
+    return Vocabulary(
+        EMBEDDED,
+        {
+            "ours": {"path": None, "format": "internlm2"},
+            "json": {"path": plain},
+            "model": {"path": str(path)},
+        },
+    )
+
+
+def _sentencepiece(name: str, folder: str) -> Vocabulary:
+    path = DATA / "vocab" / folder / "tokenizer.model"
+    plain = _made(folder, "plain", lambda: sentencepiece_json.tokenizer_json(path.read_bytes()))
+    return Vocabulary(
+        name,
+        {"ours": {"path": str(path)}, "json": {"path": plain}, "model": {"path": str(path)}},
+    )
+
+
+def _internlm2() -> Vocabulary:
+    vocabulary = _sentencepiece("InternLM2", "internlm2")
+    folder = DATA / "vocab" / "internlm2"
+    control = json.loads((folder / "specials.json").read_bytes())["special_tokens"]
+    model = folder / "tokenizer.model"
+    chat = _made(
+        "internlm2",
+        "chat",
+        lambda: sentencepiece_json.tokenizer_json(model.read_bytes(), control),
+    )
+    vocabulary.forms["ours"]["format"] = "internlm2"
+    vocabulary.forms["chat"] = {
+        "path": chat,
+        "template": "{{ bos_token }}" + CHATML,
+        "bos": "<s>",
+    }
+    return vocabulary
+
+
+def _qwen2() -> Vocabulary:
+    folder = DATA / "vocab" / "qwen2"
+    chat = folder / "tokenizer.json"
+
+    def plain() -> dict[str, Any]:
+        return {**json.loads(chat.read_bytes()), "added_tokens": []}
+
+    regex = "pre_tokenizer", "pretokenizers", 0, "pattern", "Regex"
+    pattern = json.loads(chat.read_bytes())
+    for key in regex:
+        pattern = pattern[key]
+    return Vocabulary(
+        "Qwen2",
+        {
+            "ours": {"path": str(chat), "format": "qwen2"},
+            "json": {"path": _made("qwen2", "plain", plain)},
+            "ranks": {"path": str(folder / "qwen.tiktoken"), "pattern": pattern},
+            "chat": {"path": str(chat), "template": CHATML},
+        },
+    )
+
+
+def _llama3() -> Vocabulary:
+    folder = DATA / "vocab" / "llama3"
+    path = folder / "tokenizer.model"
+    pattern = json.loads((folder / "specials.json").read_bytes())["pattern"]
+    plain = _made(
+        "llama3",
+        "plain",
+        lambda: ranks_json.tokenizer_json(ranks_json.read(path.read_bytes()), pattern),
+    )
+    return Vocabulary(
+        "Llama-3",
+        {
+            "ours": {"path": str(path)},
+            "json": {"path": plain},
+            "ranks": {"path": str(path), "pattern": pattern},
+        },
+    )
+
+
+def _gpt_oss() -> Vocabulary:
+    folder = DATA / "vocab" / "gpt-oss"
+    return Vocabulary(
+        "gpt-oss",
+        {
+            "ours": {"path": str(folder / "o200k_base.tiktoken")},
+            "harmony": {"path": str(folder)},
+        },
+    )
+
+
+def _mixtral() -> Vocabulary:
+    path = str(DATA / "vocab" / "mixtral-8x22b" / "tokenizer.model.v3")
+    return Vocabulary(
+        "Mixtral 8x22B",
+        {"ours": {"path": path, "format": "mixtral-8x22b"}, "mistral": {"path": path}},
+    )
+
+
+def _made(folder: str, name: str, make: Callable[[], dict[str, Any]]) -> str:
+    """The path of a file that is made where it is not there."""
+    path: Path = WORK / "vocabularies" / folder / f"{name}.json"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(make(), ensure_ascii=False), encoding="utf-8")
+    return str(path)
