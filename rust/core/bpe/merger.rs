@@ -14,8 +14,11 @@ pub(super) const WINDOW: usize = 64;
 
 const POSITION_BITS: u32 = WINDOW.trailing_zeros();
 
-/// Where a window does not do, one so many times as large is taken.
+/// Where a window does not do, ones so many times as large are taken from there on.
 const GROWTH: usize = 16;
+
+/// A run of one symbol is told from so many of it.
+const RUN: usize = 2048;
 
 /// What a symbol has that is no token.
 pub(super) const NO_ID: TokenId = -1;
@@ -139,9 +142,58 @@ impl Merger {
         tokens.clear();
         if symbols.len() <= WINDOW {
             self.merge_window(symbols, 0, tokens);
-        } else {
+        } else if !self.merge_run(symbols, tokens, agenda) {
             self.merge_long(symbols, tokens, agenda);
         }
+    }
+
+    /// Merges a long run of one symbol, if this is one and it has a token that repeats.
+    ///
+    /// Where a token stands beside itself, any number of it may stand there: no pair of neighbours is
+    /// new. So a shorter run is merged, which lacks some of the repeated token, and these are put in.
+    #[inline(never)]
+    fn merge_run(&self, symbols: &[Symbol], tokens: &mut Vec<Token>, agenda: &mut Agenda) -> bool {
+        if symbols.len() <= 2 * RUN || symbols.iter().any(|&symbol| symbol != symbols[0]) {
+            return false;
+        }
+        let repeated =
+            |tokens: &[Token]| tokens.windows(2).position(|pair| pair[0].symbol == pair[1].symbol);
+        let mut count = RUN;
+        // Once to find what repeats, and once for a run that lacks a whole number of it.
+        for _ in 0..2 {
+            tokens.clear();
+            self.merge_window_long(&symbols[..count], 0, tokens, agenda);
+            let Some(at) = repeated(tokens) else { return false };
+            let length = (tokens[at + 1].start - tokens[at].start) as usize;
+            let lacking = symbols.len() - count;
+            if lacking % length != 0 {
+                count += lacking % length;
+                continue;
+            }
+            let token = tokens[at];
+            let more = (1..=lacking / length)
+                .map(|nth| Token { start: token.start + (nth * length) as u32, ..token });
+            let after = tokens.split_off(at + 1);
+            tokens.extend(more);
+            let moved = |token: Token| Token { start: token.start + lacking as u32, ..token };
+            tokens.extend(after.into_iter().map(moved));
+            return true;
+        }
+        false
+    }
+
+    /// Merges any number of symbols, of which the first stands at a place in the unit.
+    fn merge_window_long(
+        &self,
+        symbols: &[Symbol],
+        at: usize,
+        tokens: &mut Vec<Token>,
+        agenda: &mut Agenda,
+    ) {
+        agenda.merge(symbols, at, tokens, |left, right| {
+            let code = self.first_code(left, right);
+            (self.rank(code), code >> 1)
+        });
     }
 
     #[inline(never)]
@@ -158,10 +210,7 @@ impl Merger {
             if end - at <= WINDOW {
                 self.merge_window(&symbols[at..end], at, tokens);
             } else {
-                agenda.merge(&symbols[at..end], at, tokens, |left, right| {
-                    let code = self.first_code(left, right);
-                    (self.rank(code), code >> 1)
-                });
+                self.merge_window_long(&symbols[at..end], at, tokens, agenda);
             }
             if expected.is_some_and(|expected| tokens[kept] != expected) {
                 // The two do not join: once more from where the last one began, or all at once.
@@ -181,7 +230,6 @@ impl Merger {
                 kept += more;
                 at = tokens[kept].start as usize;
                 tokens.truncate(kept + 1);
-                size = WINDOW;
             } else {
                 tokens.truncate(kept);
                 tokens.extend(expected);

@@ -238,6 +238,44 @@ fn tokens_are_bounded() {
 }
 
 #[test]
+fn long_units_are_what_merging_by_turns_makes_of_them() {
+    let powers = (1..9).flat_map(|log| [b'a', b' '].map(|byte| vec![byte; 1 << log]));
+    let odd = [3, 7, 100].map(|count| vec![b'a'; count]);
+    let mixed = ["ab", "aab", "abab", "ba", "bb"].map(|token| token.as_bytes().to_vec());
+    for more in [powers.clone().chain(odd).collect::<Vec<_>>(), powers.chain(mixed).collect()] {
+        let tokens = with_bytes(more);
+        let bpe = of_ranks(&tokens, Splitter::Whole).unwrap();
+        let check = |unit: &str, length: usize| {
+            let text: String = unit.chars().cycle().take(length).collect();
+            let expected = naive_long(&tokens, text.as_bytes());
+            assert_eq!(encode(&bpe, &text), expected, "{unit} {length}");
+        };
+        for unit in ["a", " ", "b", "ab", "aab", "aabab", "aaaaaaaaab"] {
+            for length in [65, 127, 128, 129, 300, 700] {
+                check(unit, length);
+            }
+        }
+        // Runs so long that they are told from shorter ones.
+        check("a", 4103);
+        check(" ", 4200);
+    }
+}
+
+/// [`naive_ranks`] with a table of the tokens.
+fn naive_long(tokens: &Tokens, text: &[u8]) -> Vec<TokenId> {
+    let ranks: HashMap<&[u8], usize> = tokens.iter().map(Vec::as_slice).zip(0..).collect();
+    // Where parts begin, and the end.
+    let mut places: Vec<usize> = (0..=text.len()).collect();
+    loop {
+        let rank = |at: usize| ranks.get(&text[places[at]..places[at + 2]]);
+        let ranked = (0..places.len().saturating_sub(2)).filter_map(|at| Some((rank(at)?, at)));
+        let Some((_, at)) = ranked.min() else { break };
+        places.remove(at + 1);
+    }
+    places.windows(2).map(|pair| ranks[&text[pair[0]..pair[1]]] as TokenId).collect()
+}
+
+#[test]
 fn long_pre_tokens_are_linear() {
     let tokens = with_bytes((1..8).flat_map(|log| [b'a', b' '].map(|byte| vec![byte; 1 << log])));
     let bpe = of_ranks(&tokens, Splitter::Whole).unwrap();
