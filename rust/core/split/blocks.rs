@@ -28,10 +28,9 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits) -> u64 {
     let (after_letter, after_number, after_other) = (letter << 1, number << 1, other << 1);
     // White space that is no newline.
     let gap = space & !newline;
-    // Signs by themselves go with letters after them, as does the last of a gap.
-    let lone = other & !after_other & !after_blank;
-    let words = letter & !after_letter & !(gap << 1) & !(lone << 1);
     let signs = other & !after_other & !after_blank;
+    // A sign by itself goes with letters after it, as does the last of a gap.
+    let words = letter & !after_letter & !(gap << 1) & !(signs << 1);
     let numbers = match digits {
         Digits::One => number,
         Digits::Many => number & !after_number,
@@ -39,7 +38,7 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits) -> u64 {
     };
     // Newlines right after signs go with them.
     let taken = run_from(newline, newline & after_other);
-    let gaps = space & !after_space & !taken | gap & (taken << 1);
+    let gaps = space & !after_space & !taken;
     // The last of a gap stands apart, or with what follows.
     let last = gap & !(space >> 1);
     // A gap after a newline begins a piece unless another newline follows it.
@@ -60,7 +59,7 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits) -> u64 {
     if going_on < count {
         certain &= (1 << going_on) - 1;
     }
-    let mut contractions = apostrophe & lone & certain;
+    let mut contractions = apostrophe & signs & certain;
     while contractions != 0 {
         let at = contractions.trailing_zeros() as usize;
         contractions &= contractions - 1;
