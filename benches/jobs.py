@@ -192,11 +192,9 @@ def arguments(name: str, job: Job) -> dict[str, Any]:
 def pool(name: str, job: Job) -> dict[str, Any]:
     """A step of an engine: one id for each of many streams, in one call."""
     codec = adapters.load(name, job["vocabulary"]).itself
-    if not hasattr(codec, "stream_pool"):
-        raise UnsupportedError
     streams, steps = job["streams"], job["steps"]
     ids = codec.vocab.encode(read_text(job["text"])).tolist()[:steps]
-    streams_pool = codec.stream_pool()
+    streams_pool = importlib.import_module("chatcodec").StreamPool(codec)
     slots = [streams_pool.open() for _ in range(streams)]
     array = importlib.import_module("array").array
     given = [array("i", [id_] * streams) for id_ in ids]

@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 
+use unicode_normalization_alignments::char::canonical_combining_class;
 use unicode_normalization_alignments::{
     IsNormalized, UnicodeNormalization, is_nfc_quick, is_nfd_quick, is_nfkc_quick, is_nfkd_quick,
 };
@@ -62,9 +63,7 @@ impl Normalizer {
     pub(crate) fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self {
             Self::CollapseSpaces => collapse_spaces(text),
-            Self::Nfc if is_simple(text) || is_nfc_quick(text.chars()) == IsNormalized::Yes => {
-                Cow::Borrowed(text)
-            }
+            Self::Nfc => compose(text),
             Self::Nfd if text.is_ascii() || is_nfd_quick(text.chars()) == IsNormalized::Yes => {
                 Cow::Borrowed(text)
             }
@@ -74,7 +73,6 @@ impl Normalizer {
             Self::Nfkd if text.is_ascii() || is_nfkd_quick(text.chars()) == IsNormalized::Yes => {
                 Cow::Borrowed(text)
             }
-            Self::Nfc => Cow::Owned(text.nfc().map(|(c, _)| c).collect()),
             Self::Nfd => Cow::Owned(text.nfd().map(|(c, _)| c).collect()),
             Self::Nfkc => Cow::Owned(text.nfkc().map(|(c, _)| c).collect()),
             Self::Nfkd => Cow::Owned(text.nfkd().map(|(c, _)| c).collect()),
@@ -100,15 +98,62 @@ impl Normalizer {
     }
 }
 
-/// Whether a text is of characters alone that canonical composition never changes and never joins:
-/// those before the first combining mark, and the common Han and kana.
-fn is_simple(text: &str) -> bool {
+/// Canonical composition. Nothing composes with a stable character from before it, so only what
+/// is not stable is normalised, each time with the character before it.
+fn compose(text: &str) -> Cow<'_, str> {
     // What begins characters from U+0300 on is greater than all other bytes.
-    let is_latin = text.bytes().fold(0, u8::max) < 0xCC;
-    is_latin || text.chars().all(|c| {
-        c < '\u{300}'
-            || matches!(c, '\u{3000}'..='\u{3098}' | '\u{30A0}'..='\u{30FF}' | '\u{4E00}'..='\u{9FFF}')
-    })
+    if text.bytes().fold(0, u8::max) < 0xCC {
+        return Cow::Borrowed(text);
+    }
+    let mut composed = String::new();
+    // How much of the text has been copied, and where the last stable character begins.
+    let (mut done, mut stable) = (0, 0);
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        if is_stable(c) {
+            stable = at;
+            continue;
+        }
+        while chars.next_if(|&(_, c)| !is_stable(c)).is_some() {}
+        let end = chars.peek().map_or(text.len(), |&(at, _)| at);
+        let part = &text[stable..end];
+        if is_nfc_quick(part.chars()) != IsNormalized::Yes {
+            composed.push_str(&text[done..stable]);
+            composed.extend(part.nfc().map(|(c, _)| c));
+            done = end;
+        }
+        stable = end;
+    }
+    if done == 0 {
+        return Cow::Borrowed(text);
+    }
+    composed.push_str(&text[done..]);
+    Cow::Owned(composed)
+}
+
+/// Whether canonical composition leaves a character as it is and joins it with nothing before it.
+fn is_stable(c: char) -> bool {
+    is_common(c)
+        || canonical_combining_class(c) == 0 && is_nfc_quick([c].into_iter()) == IsNormalized::Yes
+}
+
+/// The most frequent characters of which this is known.
+#[inline]
+fn is_common(c: char) -> bool {
+    c < '\u{300}'
+        || matches!(
+            c,
+            '\u{4E00}'..='\u{9FFF}'
+                | '\u{3000}'..='\u{3029}'
+                | '\u{3030}'..='\u{3098}'
+                | '\u{309D}'..='\u{30FF}'
+                | '\u{FF00}'..='\u{FFEF}'
+                | '\u{2002}'..='\u{20CF}'
+                | '\u{400}'..='\u{482}'
+                | '\u{48A}'..='\u{52F}'
+                | '\u{AC00}'..='\u{D7A3}'
+                | '\u{1F300}'..='\u{1FAFF}'
+        )
 }
 
 /// SentencePiece's `remove_extra_whitespaces`: no space at either end, one at a time between.
@@ -134,7 +179,10 @@ mod tests {
     use proptest::prelude::*;
     use unicode_normalization_alignments::UnicodeNormalization;
 
-    use super::{Normalizer, is_simple};
+    use unicode_normalization_alignments::char::canonical_combining_class;
+    use unicode_normalization_alignments::{IsNormalized, is_nfc_quick};
+
+    use super::{Normalizer, is_common, is_stable};
 
     fn all() -> Vec<Normalizer> {
         let strip = |left, right| Normalizer::Strip { left, right };
@@ -146,7 +194,7 @@ mod tests {
 
     /// Characters that compose, reorder and expand; jamo, and signs newer than the tables.
     fn text() -> impl Strategy<Value = String> {
-        let odd = "[a-fÅéΩΣσςİıſK\u{300}-\u{345}\u{958}\u{9be}\u{9c7}\u{1100}-\u{11ff}가-각ﬁ①Ⅷ\u{11383}-\u{113c9}<> \u{1d157}-\u{1d165}]{0,12}";
+        let odd = "[a-fÅéΩΣσςİıſK中か。\u{3099}\u{300}-\u{345}\u{958}\u{9be}\u{9c7}\u{1100}-\u{11ff}가-각ﬁ①Ⅷ\u{11383}-\u{113c9}<> \u{1d157}-\u{1d165}]{0,12}";
         prop_oneof![4 => odd, 1 => "\\PC{0,12}", 1 => any::<String>()]
     }
 
@@ -177,10 +225,21 @@ mod tests {
     }
 
     #[test]
-    fn every_simple_character_is_left_alone_between_any_others() {
-        for c in ('\0'..=char::MAX).filter(|&c| is_simple(c.encode_utf8(&mut [0; 4]))) {
-            let text: String = ['A', c, 'A', c, c].iter().collect();
-            assert_eq!(text.nfc().map(|(c, _)| c).collect::<String>(), text, "{c:?}");
+    fn common_characters_are_stable() {
+        for c in ('\0'..=char::MAX).filter(|&c| is_common(c)) {
+            assert_eq!(canonical_combining_class(c), 0, "{c:?}");
+            assert_eq!(is_nfc_quick([c].into_iter()), IsNormalized::Yes, "{c:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_composes_with_a_stable_character() {
+        for c in ('\0'..=char::MAX).filter(|&c| is_stable(c)) {
+            for before in ["e", "e\u{323}", "\u{1100}", "\u{AC00}", "か", "\u{9C7}"] {
+                let text = format!("{before}{c}");
+                let apart = before.nfc().map(|(c, _)| c).chain([c]);
+                assert!(text.nfc().map(|(c, _)| c).eq(apart), "{before:?} {c:?}");
+            }
         }
     }
 
