@@ -166,7 +166,7 @@ impl Merger {
             let Some(at) = repeated(tokens) else { return false };
             let length = (tokens[at + 1].start - tokens[at].start) as usize;
             let lacking = symbols.len() - count;
-            if lacking % length != 0 {
+            if !lacking.is_multiple_of(length) {
                 count += lacking % length;
                 continue;
             }
