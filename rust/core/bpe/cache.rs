@@ -6,7 +6,7 @@ use crate::vocab::TokenId;
 /// As many ids as a place holds, which is half a cache line.
 pub(super) const INLINE_IDS: usize = 4;
 
-/// 1 MiB a thread.
+/// 2 MiB a thread: more than a second-level cache holds, but what is not there has been asked for.
 const LINES_LOG2: u32 = 15;
 
 /// Up to four ids in one word each; how many there are stands in the top bits of the first.

@@ -10,7 +10,7 @@ use crate::vocab::TokenId;
 /// Longer units are not remembered.
 const MOST_BYTES: usize = 256;
 
-/// 512 KiB a thread, and as much for the ids at most.
+/// 512 KiB a thread, and four times as much for the ids at most.
 const MAX_BYTES: usize = 1 << 19;
 
 #[derive(Clone, Copy)]
