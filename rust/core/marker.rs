@@ -35,7 +35,9 @@ impl Found<'_> {
 impl Markers {
     pub(crate) fn new(texts: &[String], heads: &[String], vocab: &Vocab) -> Result<Self> {
         let literal = |text: &String| Literal { text: text.clone(), breaks: breaks(text, vocab) };
-        let mut texts: Vec<Literal> = texts.iter().map(literal).collect();
+        // No text is a marker that is not there, and it would be found within characters.
+        let mut texts: Vec<Literal> =
+            texts.iter().filter(|text| !text.is_empty()).map(literal).collect();
         texts.sort_by(|a, b| a.text.cmp(&b.text));
         texts.dedup();
         let finder = AhoCorasick::builder()
@@ -110,4 +112,18 @@ fn ends(text: &str, vocab: &Vocab) -> Vec<usize> {
         ends.push(at);
     }
     ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Markers;
+    use crate::vocab::Vocab;
+
+    #[test]
+    fn no_text_is_no_marker() {
+        let texts = ["", "User:"].map(str::to_owned);
+        let markers = Markers::new(&texts, &[], &Vocab::embedded()).unwrap();
+        let found: Vec<usize> = markers.find("\u{23A} User: é").map(|found| found.start).collect();
+        assert_eq!(found, [3]);
+    }
 }
