@@ -208,16 +208,9 @@ impl Merging for ByteBpe {
         self.unmade.get(unit.as_bytes())
     }
 
-    fn symbols(&self, unit: &str, symbols: &mut Vec<Symbol>) {
-        symbols.extend(unit.bytes().map(Symbol::from));
-    }
-
     #[inline(always)]
-    fn first_symbols(&self, unit: &str, symbols: &mut [Symbol; 16]) -> usize {
-        for (symbol, byte) in symbols.iter_mut().zip(unit.bytes()) {
-            *symbol = byte.into();
-        }
-        unit.len().min(16)
+    fn symbols(&self, unit: &str) -> impl Iterator<Item = Symbol> {
+        unit.bytes().map(Symbol::from)
     }
 
     /// Every byte is a token.

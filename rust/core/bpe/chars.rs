@@ -325,24 +325,9 @@ impl Merging for CharBpe {
         None
     }
 
-    fn symbols(&self, unit: &str, symbols: &mut Vec<Symbol>) {
-        symbols.extend(unit.chars().map(|c| self.symbols.get(unmark(c).into())));
-    }
-
     #[inline(always)]
-    fn first_symbols(&self, unit: &str, symbols: &mut [Symbol; 16]) -> usize {
-        let (mut at, mut count) = (0, 0);
-        for symbol in symbols {
-            if at >= unit.len() {
-                break;
-            }
-            let (c, length) = char_at(unit.as_bytes(), at);
-            let c = unmark_point(c);
-            *symbol = self.symbols.get(c);
-            at += length;
-            count += 1;
-        }
-        count
+    fn symbols(&self, unit: &str) -> impl Iterator<Item = Symbol> {
+        unit.chars().map(|c| self.symbols.get(unmark(c).into()))
     }
 
     #[cold]

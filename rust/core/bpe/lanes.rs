@@ -3,7 +3,8 @@
 //! A merge asks the table of pairs for two more, and waits for memory. So several units merge in
 //! turns: each asks for its pairs, and reads the answers when the others have asked for theirs.
 
-use super::merger::NO_ID;
+use super::key::KEY_BYTES;
+use super::merger::{NO_ID, key, place_of, product_of};
 use super::pairs::{Asked, NONE, Symbol};
 use super::units::Merging;
 use crate::vocab::TokenId;
@@ -11,10 +12,8 @@ use crate::vocab::TokenId;
 /// So many units merge at a time.
 const LANES: usize = 16;
 
-/// As many symbols as a unit with a key can have.
-const MOST: usize = 16;
-
-const POSITION_BITS: u32 = MOST.trailing_zeros();
+/// No unit with a key has more symbols, which is a power of two.
+const MOST: usize = (KEY_BYTES + 1).next_power_of_two();
 
 /// A unit in the middle of merging.
 #[derive(Clone, Copy)]
@@ -97,7 +96,11 @@ impl<'a> Lane<'a> {
             unit,
             nth,
         };
-        let count = merging.first_symbols(unit, &mut lane.symbols);
+        let mut count = 0;
+        for (slot, symbol) in lane.symbols.iter_mut().zip(merging.symbols(unit)) {
+            *slot = symbol;
+            count += 1;
+        }
         lane.left = (1 << count) - 1;
         for place in 1..count {
             let code = merging.merger().first_code(lane.symbols[place - 1], lane.symbols[place]);
@@ -122,13 +125,8 @@ impl<'a> Lane<'a> {
         if best == NONE {
             return false;
         }
-        if best >> POSITION_BITS & 1 != 0 {
-            let last = merging.merger().last_of_equals(best >> POSITION_BITS);
-            let equals = self.keys.iter().find(|&&key| key >> POSITION_BITS <= last);
-            best = equals.copied().unwrap_or(best);
-        }
-        let place = best as usize % MOST;
-        let product = best >> (POSITION_BITS + 1);
+        best = merging.merger().leftmost_of_equals(&self.keys, best);
+        let (place, product) = (place_of(best) % MOST, product_of(best));
         // The symbol to the right goes.
         let after_place = self.left & (u32::MAX << place << 1);
         let right = after_place.trailing_zeros() as usize % MOST;
@@ -169,10 +167,4 @@ impl<'a> Lane<'a> {
             }
         }
     }
-}
-
-/// A code and a place as one number: the smallest is what merges next.
-#[inline(always)]
-fn key(code: u32, place: usize) -> u32 {
-    if code == NONE { NONE } else { code << POSITION_BITS | place as u32 }
 }

@@ -109,25 +109,15 @@ impl Merger {
         }
     }
 
-    /// The last code that comes as early as this one.
-    #[inline(always)]
-    pub(super) fn last_of_equals(&self, code: Code) -> Code {
-        if code & 1 == 0 { code } else { self.last_of_tied(code) }
-    }
-
-    #[cold]
-    fn last_of_tied(&self, code: Code) -> Code {
+    /// The first and the last code that come as early as this one, of which there are several.
+    fn tie(&self, code: Code) -> (Code, Code) {
         let at = self.ties.partition_point(|&(_, last)| last < code);
-        self.ties.get(at).map_or(code, |&(_, last)| last)
+        self.ties.get(at).copied().unwrap_or((code, code))
     }
 
     /// The first code that comes as early as this one: a rank.
-    pub(super) fn rank(&self, code: Code) -> u32 {
-        if code & 1 == 0 || code == NONE {
-            return code;
-        }
-        let at = self.ties.partition_point(|&(_, last)| last < code);
-        self.ties.get(at).map_or(code, |&(first, _)| first)
+    fn rank(&self, code: Code) -> u32 {
+        if code & 1 == 0 || code == NONE { code } else { self.tie(code).0 }
     }
 
     /// Merges `work.symbols` into `work.tokens`.
@@ -162,7 +152,7 @@ impl Merger {
         // Once to find what repeats, and once for a run that lacks a whole number of it.
         for _ in 0..2 {
             tokens.clear();
-            self.merge_window_long(&symbols[..count], 0, tokens, agenda);
+            self.merge_by_agenda(&symbols[..count], 0, tokens, agenda);
             let Some(at) = repeated(tokens) else { return false };
             let length = (tokens[at + 1].start - tokens[at].start) as usize;
             let lacking = symbols.len() - count;
@@ -182,8 +172,8 @@ impl Merger {
         false
     }
 
-    /// Merges any number of symbols, of which the first stands at a place in the unit.
-    fn merge_window_long(
+    /// Merges symbols too many for a window on the stack, of which the first stands at a place in the unit.
+    fn merge_by_agenda(
         &self,
         symbols: &[Symbol],
         at: usize,
@@ -210,7 +200,7 @@ impl Merger {
             if end - at <= WINDOW {
                 self.merge_window(&symbols[at..end], at, tokens);
             } else {
-                self.merge_window_long(&symbols[at..end], at, tokens, agenda);
+                self.merge_by_agenda(&symbols[at..end], at, tokens, agenda);
             }
             if expected.is_some_and(|expected| tokens[kept] != expected) {
                 // The two do not join: once more from where the last one began, or all at once.
@@ -284,11 +274,8 @@ impl Merger {
             if best == NONE {
                 return;
             }
-            if best >> POSITION_BITS & 1 != 0 {
-                best = self.leftmost_of_equals(&keys[..N], best);
-            }
-            let place = best as usize % WINDOW;
-            let product = best >> (POSITION_BITS + 1);
+            best = self.leftmost_of_equals(&keys[..N], best);
+            let (place, product) = (place_of(best), product_of(best));
             // The symbol to the right goes.
             let after_place = *left & (u64::MAX << place << 1);
             let right = after_place.trailing_zeros() as usize % WINDOW;
@@ -310,10 +297,15 @@ impl Merger {
         }
     }
 
-    /// Of pairs whose products come equally early, the leftmost.
+    /// Of pairs whose products come as early as the best one's, the leftmost.
+    #[inline(always)]
+    pub(super) fn leftmost_of_equals(&self, keys: &[u32], best: u32) -> u32 {
+        if best >> POSITION_BITS & 1 == 0 { best } else { self.leftmost_of_tied(keys, best) }
+    }
+
     #[cold]
-    fn leftmost_of_equals(&self, keys: &[u32], best: u32) -> u32 {
-        let last = self.last_of_equals(best >> POSITION_BITS);
+    fn leftmost_of_tied(&self, keys: &[u32], best: u32) -> u32 {
+        let (_, last) = self.tie(best >> POSITION_BITS);
         let equals = keys.iter().find(|&&key| key >> POSITION_BITS <= last);
         equals.copied().unwrap_or(best)
     }
@@ -321,6 +313,18 @@ impl Merger {
 
 /// A code and a place as one number: the smallest is what merges next.
 #[inline(always)]
-fn key(code: Code, place: usize) -> u32 {
+pub(super) fn key(code: Code, place: usize) -> u32 {
     if code == NONE { NONE } else { code << POSITION_BITS | place as u32 }
+}
+
+/// The place of such a number.
+#[inline(always)]
+pub(super) fn place_of(key: u32) -> usize {
+    key as usize % WINDOW
+}
+
+/// The product of such a number.
+#[inline(always)]
+pub(super) fn product_of(key: u32) -> Symbol {
+    key >> (POSITION_BITS + 1)
 }

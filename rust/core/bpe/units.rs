@@ -54,14 +54,57 @@ pub(super) trait Merging {
     /// The id of a unit without a key that is a token, whatever its merges make of it.
     fn whole(&self, unit: &str) -> Option<TokenId>;
 
-    /// Appends what merging begins with.
-    fn symbols(&self, unit: &str, symbols: &mut Vec<Symbol>);
-
-    /// The symbols of a short unit, and their number.
-    fn first_symbols(&self, unit: &str, symbols: &mut [Symbol; 16]) -> usize;
+    /// What merging begins with.
+    fn symbols(&self, unit: &str) -> impl Iterator<Item = Symbol>;
 
     /// Appends the ids of a character that is no token.
     fn fall_back(&self, c: char, ids: &mut Vec<TokenId>);
+
+    /// The ids of a unit without a key.
+    #[inline(never)]
+    fn merge_long(
+        &self,
+        unit: &str,
+        key: Key,
+        long: &mut LongCache,
+        work: &mut Work,
+        many: &mut Vec<TokenId>,
+    ) -> (Ids, u32) {
+        let is_part = key == Key::LONG_PART;
+        let from = many.len();
+        if let Some(found) = long.get(unit, is_part) {
+            many.extend_from_slice(found);
+        } else {
+            match self.whole(unit).filter(|_| !is_part) {
+                Some(id) => many.push(id),
+                None => self.merge(unit, work, many),
+            }
+            long.insert(unit, is_part, &many[from..]);
+        }
+        ([from as TokenId, many.len() as TokenId, 0, 0], MANY)
+    }
+
+    /// Appends the ids that merging makes of a unit of any length.
+    fn merge(&self, unit: &str, work: &mut Work, ids: &mut Vec<TokenId>) {
+        let merger = self.merger();
+        work.symbols.clear();
+        work.symbols.extend(self.symbols(unit));
+        merger.merge(work);
+        let (mut chars, mut next) = (unit.chars(), 0);
+        for token in &work.tokens {
+            match merger.id(token.symbol) {
+                // A symbol that is no token is one character.
+                NO_ID => {
+                    let at = (token.start - next) as usize;
+                    if let Some(c) = chars.nth(at) {
+                        self.fall_back(c, ids);
+                    }
+                    next = token.start + 1;
+                }
+                id => ids.push(id),
+            }
+        }
+    }
 }
 
 /// A unit and what became of it.
@@ -221,50 +264,3 @@ impl<'a, M: Merging> Units<'a, M> {
         }
     }
 }
-
-trait MergingLong: Merging {
-    /// The ids of a unit without a key.
-    #[inline(never)]
-    fn merge_long(
-        &self,
-        unit: &str,
-        key: Key,
-        long: &mut LongCache,
-        work: &mut Work,
-        many: &mut Vec<TokenId>,
-    ) -> (Ids, u32) {
-        let is_part = key == Key::LONG_PART;
-        let from = many.len();
-        if let Some(found) = long.get(unit, is_part) {
-            many.extend_from_slice(found);
-        } else {
-            match self.whole(unit).filter(|_| !is_part) {
-                Some(id) => many.push(id),
-                None => self.merge(unit, work, many),
-            }
-            long.insert(unit, is_part, &many[from..]);
-        }
-        ([from as TokenId, many.len() as TokenId, 0, 0], MANY)
-    }
-
-    fn merge(&self, unit: &str, work: &mut Work, ids: &mut Vec<TokenId>) {
-        let merger = self.merger();
-        work.symbols.clear();
-        self.symbols(unit, &mut work.symbols);
-        merger.merge(work);
-        let (mut chars, mut next) = (unit.chars(), 0);
-        for token in &work.tokens {
-            match merger.id(token.symbol) {
-                // A symbol that is no token is one character.
-                NO_ID => {
-                    let at = (token.start - next) as usize;
-                    chars.nth(at).into_iter().for_each(|c| self.fall_back(c, ids));
-                    next = token.start + 1;
-                }
-                id => ids.push(id),
-            }
-        }
-    }
-}
-
-impl<M: Merging> MergingLong for M {}
