@@ -1,12 +1,10 @@
 //! P3 for every kind of vocabulary file: the reference's ids, the same from every file of one
 //! vocabulary, and never control from text; what is broken or contradicts itself is an error.
 
-mod common;
-
 use std::sync::{Arc, LazyLock};
 
+use crate::common::{cases, check, read_data, test_data};
 use chatcodec::{Error, Spelling, TokenId, Vocab, VocabFiles, VocabOptions};
-use common::{cases, check, read_data, test_data};
 use proptest::prelude::*;
 
 type Files = Vec<(String, Arc<[u8]>)>;

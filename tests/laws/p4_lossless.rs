@@ -1,12 +1,10 @@
 //! P4: nothing is lost. The bytes of the ids are the bytes of the text, and offsets say which.
 
-mod common;
-
+use crate::common::conversation::{Conversation, conversation, options};
+use crate::common::template::{Part, Template};
+use crate::common::text::{long_text, text};
+use crate::common::{TestCodec, check, codecs, vocabs};
 use chatcodec::{Boundary, DummyPrefix, EncodeOptions, Encoding, Spelling};
-use common::conversation::{Conversation, conversation, options};
-use common::template::{Part, Template};
-use common::text::{long_text, text};
-use common::{TestCodec, check, codecs, vocabs};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 

@@ -1,11 +1,9 @@
 //! P7: every id knows where it comes from.
 
-mod common;
-
+use crate::common::conversation::{Conversation, conversation, options};
+use crate::common::template::{Part, Template};
+use crate::common::{TestCodec, check, codecs};
 use chatcodec::{EncodeOptions, Encoding};
-use common::conversation::{Conversation, conversation, options};
-use common::template::{Part, Template};
-use common::{TestCodec, check, codecs};
 use proptest::prelude::*;
 
 /// Per id the parts of the template that it covers; of an id that covers none, the one it stands

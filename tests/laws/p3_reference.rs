@@ -1,15 +1,13 @@
 //! P3: ids are the reference's. The reference here is the naive encoder, and a template written by
 //! hand: what the real ones give stands in the golden cases.
 
-mod common;
-
+use crate::common::conversation::{conversation, options};
+use crate::common::model::{model, model_text};
+use crate::common::naive::Naive;
+use crate::common::template::Template;
+use crate::common::text::long_text;
+use crate::common::{TestVocab, cases, check, codecs, read_data, vocabs};
 use chatcodec::Vocab;
-use common::conversation::{conversation, options};
-use common::model::{model, model_text};
-use common::naive::Naive;
-use common::template::Template;
-use common::text::long_text;
-use common::{TestVocab, cases, check, codecs, read_data, vocabs};
 use proptest::prelude::*;
 
 fn naive(known: &TestVocab) -> Naive {

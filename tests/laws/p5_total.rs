@@ -1,19 +1,17 @@
 //! P5: total. Any text gives ids or an error that names its field; any ids, events; any file, a
 //! vocabulary or an error. Nothing panics, nothing hangs.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
+use crate::common::conversation::{Conversation, conversation, options};
+use crate::common::events::{Start, check_ranges, check_turns, read};
+use crate::common::model::model;
+use crate::common::streams::ids;
+use crate::common::{TestCodec, cases, check, codecs, vocabs};
 use chatcodec::{
     ActionKind, Call, CallBody, Codec, EncodeOptions, Error, EventKind, Format, HEAD_LIMIT,
     Message, Role, TokenId, TurnReason, Vocab,
 };
-use common::conversation::{Conversation, conversation, options};
-use common::events::{Start, check_ranges, check_turns, read};
-use common::model::model;
-use common::streams::ids;
-use common::{TestCodec, cases, check, codecs, vocabs};
 use proptest::prelude::*;
 
 /// Far more than linear work takes, far less than quadratic work on a megabyte.
@@ -236,7 +234,7 @@ fn calls(text: &str) -> Vec<Call> {
 #[test]
 fn a_place_that_never_ends() {
     let codec = &codecs()[0].codec;
-    for (opening, filling) in common::endless::places(codec) {
+    for (opening, filling) in crate::common::endless::places(codec) {
         let begun = Instant::now();
         let filled = filling.ids.iter().copied().cycle().take(cases(20_000) as usize);
         let ids: Vec<TokenId> = opening.ids.into_iter().chain(filled).collect();

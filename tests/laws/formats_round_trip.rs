@@ -1,16 +1,14 @@
 //! P2 and P4 of every built-in format with every vocabulary that it binds to: what is encoded comes back,
 //! and nothing of it is lost.
 
-mod common;
-
 use std::collections::HashMap;
 
+use crate::common::dialogue::{Dialogue, assistant, dialogue, hostile, options};
+use crate::common::table::{Entry, check_each, entries};
 use chatcodec::{
     Boundary, DummyPrefix, EncodeOptions, Encoding, EventKind, Message, OnMarker, Role, Spelling,
     TurnReason, collect,
 };
-use common::dialogue::{Dialogue, assistant, dialogue, hostile, options};
-use common::table::{Entry, check_each, entries};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -39,7 +37,10 @@ fn every_format_is_in_the_table() {
         let of_format = || entries().iter().filter(|entry| entry.format == name);
         assert!(of_format().filter(|entry| entry.made).count() >= 3, "{name}");
         let has_real = of_format().any(|entry| !entry.made);
-        assert!(has_real || common::test_data().is_none(), "{name} binds to no real vocabulary");
+        assert!(
+            has_real || crate::common::test_data().is_none(),
+            "{name} binds to no real vocabulary"
+        );
     }
     let able = |has: fn(&Entry) -> bool| entries().iter().any(has);
     assert!(able(|e| e.able.functions) && able(|e| e.able.codes) && able(|e| e.able.results));

@@ -1,18 +1,16 @@
 //! The golden cases of `tests/golden`: what every format writes, reads and tells, by hand, with ids
 //! that another library gave. The files say what their keys mean.
 
-mod common;
-
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex};
 
+use crate::common::events::{Start, check_ranges, read, read_by_id};
+use crate::common::read_data;
 use chatcodec::{
     Boundary, Codec, EncodeOptions, Event, EventKind, Format, Message, OnArguments, TokenId,
     TurnReason, Vocab, VocabFiles,
 };
-use common::events::{Start, check_ranges, read, read_by_id};
-use common::read_data;
 use serde_json::Value;
 
 /// The golden files: every format's.

@@ -1,11 +1,9 @@
 //! P8: vocabularies, formats and codecs are shared freely between threads.
 
-mod common;
-
+use crate::common::conversation::{Conversation, conversation};
+use crate::common::text::long_text;
+use crate::common::{codecs, vocabs};
 use chatcodec::{Codec, EncodeOptions, Encoding, Format, Stream, Vocab};
-use common::conversation::{Conversation, conversation};
-use common::text::long_text;
-use common::{codecs, vocabs};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 

@@ -1,13 +1,11 @@
 //! P2: `decode(encode(m)) == canonical(m)`, for any text in any field.
 
-mod common;
-
 use std::collections::HashMap;
 
+use crate::common::conversation::{Conversation, conversation, options};
+use crate::common::text::text;
+use crate::common::{check, codecs};
 use chatcodec::{Boundary, CallBody, EncodeOptions, Message, Role};
-use common::conversation::{Conversation, conversation, options};
-use common::text::text;
-use common::{check, codecs};
 use proptest::prelude::*;
 
 #[test]

@@ -1,12 +1,10 @@
 //! P1 and P7 of every built-in format with every vocabulary that it binds to: text is never control, and
 //! every id knows where it comes from.
 
-mod common;
-
+use crate::common::dialogue::{Dialogue, dialogue, hostile, options};
+use crate::common::table::{Entry, calling, check_each, code, control, entries, function};
+use crate::common::text::long_text;
 use chatcodec::{Call, CallBody, EncodeOptions, Encoding, Message, Role, TokenId};
-use common::dialogue::{Dialogue, dialogue, hostile, options};
-use common::table::{Entry, calling, check_each, code, control, entries, function};
-use common::text::long_text;
 use proptest::prelude::*;
 use serde_json::json as value;
 
@@ -92,7 +90,7 @@ fn spellings(entry: &Entry) -> Vec<String> {
     };
     let (mut spellings, rest): (Vec<String>, Vec<String>) =
         known.keys().cloned().partition(|spelling| is_own(spelling));
-    let stride = rest.len().div_ceil(common::cases(12) as usize).max(1);
+    let stride = rest.len().div_ceil(crate::common::cases(12) as usize).max(1);
     spellings.extend(rest.into_iter().step_by(stride));
     spellings
 }

@@ -1,15 +1,13 @@
 //! P6: however ids are split into pushes, the events are the same.
 
-mod common;
-
+use crate::common::conversation::{Conversation, conversation, options};
+use crate::common::events::{Start, check_texts, is_odd, read, read_by_id};
+use crate::common::streams::ids;
+use crate::common::{TestCodec, check, codecs};
 use chatcodec::{
     Boundary, EncodeOptions, Event, EventKind, Message, Role, StreamPool, TokenId, TurnReason,
     collect,
 };
-use common::conversation::{Conversation, conversation, options};
-use common::events::{Start, check_texts, is_odd, read, read_by_id};
-use common::streams::ids;
-use common::{TestCodec, check, codecs};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -20,7 +18,7 @@ fn check_splits(
     ids: &[TokenId],
     cuts: impl IntoIterator<Item = usize>,
 ) -> Result<Vec<Event>, TestCaseError> {
-    let whole = common::events::check_splits(&codec.codec, start, ids, cuts)?;
+    let whole = crate::common::events::check_splits(&codec.codec, start, ids, cuts)?;
     if !matches!(start, Start::Prompt(_)) {
         check_texts(&codec.codec, &whole, ids)?;
     }
@@ -128,7 +126,7 @@ fn streams_in_a_pool_tell_what_they_tell_alone() {
                 let slot = TokenId::try_from(nth).expect("few");
                 pool.close(slot).expect("it is open").finish(TurnReason::Stop, &mut events);
                 let expected = &alone[nth % kinds.len()];
-                prop_assert_eq!(&common::events::merged(events), expected, "slot {}", nth);
+                prop_assert_eq!(&crate::common::events::merged(events), expected, "slot {}", nth);
             }
             prop_assert!(pool.is_empty());
             Ok(())
@@ -153,7 +151,7 @@ fn a_copy_and_a_kept_message_agree_with_the_events() {
             stream.push_all(&ids[at..], &mut events);
             stream.finish(TurnReason::Stop, &mut events);
             let whole = read(codec.codec.stream(None), &[&ids], TurnReason::Stop);
-            prop_assert_eq!(&common::events::merged(events), &whole);
+            prop_assert_eq!(&crate::common::events::merged(events), &whole);
             let mut first = collect(&whole)
                 .into_iter()
                 .next()

@@ -1,14 +1,12 @@
 //! P5 and P6 of every built-in format with every vocabulary that it binds to: any ids give events, in any
 //! split the same; a completion is the assistant's message; and no format's ids are another's by mistake.
 
-mod common;
-
+use crate::common::dialogue::{assistant, dialogue, hostile, options, unnumbered};
+use crate::common::events::{Start, check_ranges, check_splits, check_whole_turns, is_odd, read};
+use crate::common::table::{Entry, check_each, entries, shared};
 use chatcodec::{
     Boundary, EncodeOptions, EventKind, Message, OnMarker, TokenId, TurnReason, collect,
 };
-use common::dialogue::{assistant, dialogue, hostile, options, unnumbered};
-use common::events::{Start, check_ranges, check_splits, check_whole_turns, is_odd, read};
-use common::table::{Entry, check_each, entries, shared};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -18,7 +16,7 @@ use proptest::sample::{Index, select};
 fn ids(entry: &'static Entry) -> impl Strategy<Value = Vec<TokenId>> {
     let vocab = entry.codec.vocab();
     let size = i32::try_from(vocab.size()).expect("few ids");
-    let own = common::table::control(entry.codec.format().text());
+    let own = crate::common::table::control(entry.codec.format().text());
     let own: Vec<TokenId> =
         own.iter().filter_map(|own| vocab.control().get(own)).copied().collect();
     let control: Vec<TokenId> = vocab.control().values().copied().chain(own.clone()).collect();

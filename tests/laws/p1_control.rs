@@ -1,17 +1,15 @@
 //! P1: text is never control. Whatever a caller writes in whatever field, the control ids of a
 //! conversation are those that its shape demands.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+use crate::common::conversation::{Conversation, conversation, options};
+use crate::common::text::{SPELLINGS, json, long_text, text};
+use crate::common::{TestCodec, check, codecs, vocabs};
 use chatcodec::{
     Boundary, Call, CallBody, EncodeOptions, Encoding, Error, Message, OnArguments, Role, TokenId,
 };
-use common::conversation::{Conversation, conversation, options};
-use common::text::{SPELLINGS, json, long_text, text};
-use common::{TestCodec, check, codecs, vocabs};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use serde_json::json as value;

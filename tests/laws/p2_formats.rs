@@ -3,17 +3,15 @@
 //! The built-in files are mutated where it hurts: in their patterns. Most mutants are refused; those that
 //! are not must keep the promise, because the loader said so.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
+use crate::common::table::{control, made_for};
+use crate::common::text::text;
+use crate::common::{cases, try_check};
 use chatcodec::{
     Call, CallBody, Codec, EncodeOptions, Format, Guarantee, Message, OnMarker, Role, TurnReason,
     Vocab,
 };
-use common::table::{control, made_for};
-use common::text::text;
-use common::{cases, try_check};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 

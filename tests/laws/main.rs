@@ -1,0 +1,22 @@
+//! The laws, a module each, in one program: the crate is linked once, and a vocabulary is loaded once.
+//!
+//! `cargo test p2_formats` runs one module. What needs a process of its own has a file beside this folder.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod formats;
+mod formats_control;
+mod formats_round_trip;
+mod formats_streams;
+mod golden;
+mod p1_control;
+mod p2_formats;
+mod p2_round_trip;
+mod p3_files;
+mod p3_reference;
+mod p4_lossless;
+mod p5_total;
+mod p6_chunks;
+mod p7_provenance;
+mod p8_immutable;
