@@ -2,7 +2,7 @@
 
 use crate::action::pairs;
 use crate::format::grammar::{Grammar, Op};
-use crate::format::pattern::{Field, Filter};
+use crate::format::pattern::{Field, Filter, Piece};
 use crate::format::{CallBodySpec, Format, SystemPlace, ToolsPlace};
 use crate::json;
 use crate::message::{self, CallBody, Message, Role, leading_systems};
@@ -18,20 +18,25 @@ pub(crate) fn canonical(
     vocab: &Vocab,
 ) -> Vec<Message> {
     message::link(&mut messages, format);
-    let filters = render::filters(&messages, format, grammar, vocab);
-    for (message, filter) in messages.iter_mut().zip(filters) {
-        trim(&mut message.content, filter);
+    let written = render::written(&messages, format, grammar, vocab);
+    for (message, written) in messages.iter_mut().zip(written) {
+        trim(&mut message.content, written.content);
+        message.reasoning = message.reasoning.take().and_then(|mut reasoning| {
+            trim(&mut reasoning, written.reasoning?);
+            Some(reasoning).filter(|reasoning| !reasoning.is_empty())
+        });
     }
     if format.folds_system() {
         fold_system(&mut messages, format, grammar);
     }
     let has_system = messages.first().is_none_or(|message| message.role == Role::System);
-    if let Some(tools) = tools {
-        insert_tools(&mut messages, &tools, format);
-    }
     if let Some(text) = format.default_system().filter(|_| !has_system) {
         messages.insert(0, Message::new(Role::System, text));
     }
+    if let Some(tools) = tools {
+        insert_tools(&mut messages, &tools, format);
+    }
+    fold_results(&mut messages, format);
     let is_pairs = format.calls().iter().any(|call| matches!(call.body, CallBodySpec::Pairs(_)));
     let canonical = |text: &mut String| {
         if let std::borrow::Cow::Owned(changed) = vocab.canonical_text(text) {
@@ -40,6 +45,7 @@ pub(crate) fn canonical(
     };
     for message in &mut messages {
         canonical(&mut message.content);
+        message.reasoning.iter_mut().for_each(canonical);
         for call in &mut message.calls {
             match &mut call.body {
                 CallBody::Function { name, arguments } => {
@@ -91,15 +97,85 @@ fn fold_system(messages: &mut Vec<Message>, format: &Format, grammar: &Grammar) 
 
 /// The turn that declares tools, as the system message that it is read as.
 fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
-    let (before, after) = format.tools_frame();
-    let mut turn = Message::new(Role::System, format!("{before}{tools}{after}"));
-    turn.name = format.tools_name().map(str::to_owned);
     let is_user = |message: &Message| message.role == Role::User;
+    let holder = match (format.tools_in(), format.tools_place()) {
+        (Some(Role::System), _) => messages.first().filter(|m| m.role == Role::System).map(|_| 0),
+        (Some(_), Some(ToolsPlace::LastUser)) => messages.iter().rposition(is_user),
+        (Some(_), _) => messages.iter().position(is_user),
+        (None, _) => None,
+    };
+    let held = holder.map(|at| messages[at].content.clone()).unwrap_or_default();
+    let content = spelled(format.tools_inside(), format, |field| match field {
+        Field::Tools => tools.to_owned(),
+        _ => held.clone(),
+    });
+    if let Some(at) = holder {
+        messages[at].content = content;
+        return;
+    }
+    let mut turn = Message::new(format.tools_in().unwrap_or(Role::System), content);
+    turn.name = format.tools_name().map(str::to_owned);
     let at = match format.tools_place() {
         Some(ToolsPlace::AfterSystem) => leading_systems(messages),
         Some(ToolsPlace::FirstUser) => messages.iter().position(is_user).unwrap_or(0),
         Some(ToolsPlace::LastUser) => messages.iter().rposition(is_user).unwrap_or(0),
-        Some(ToolsPlace::First) | None => 0,
+        Some(ToolsPlace::First | ToolsPlace::System) | None => 0,
     };
     messages.insert(at, turn);
+}
+
+/// What a pattern writes, with its control tokens spelled out. A guard holds if its field is not empty.
+fn spelled(pieces: &[Piece], format: &Format, value: impl Fn(Field) -> String) -> String {
+    let mut text = String::new();
+    let mut at = 0;
+    while let Some(piece) = pieces.get(at) {
+        at += 1;
+        match piece {
+            Piece::Literal(literal) => text.push_str(literal),
+            Piece::Control(names) => {
+                let mut known = format.control().iter();
+                let spellings = known.find(|(name, _)| names.first() == Some(name));
+                text.extend(spellings.and_then(|(_, spellings)| spellings.first()).cloned());
+            }
+            &Piece::Field(field, filter) => text.push_str(filter.trim(&value(field))),
+            &Piece::Guard { field, len } if value(field).is_empty() => at += len,
+            Piece::Guard { .. } | Piece::Space | Piece::Cut => {}
+        }
+    }
+    text
+}
+
+/// Results that are read as the text of a turn.
+fn fold_results(messages: &mut Vec<Message>, format: &Format) {
+    let Some(results) = format.results() else { return };
+    let Some(folded) = &results.folded else { return };
+    let item = format.rows().iter().find(|row| row.role == Role::Tool);
+    let item = item.map_or(&[][..], |row| &row.pieces);
+    let mut kept: Vec<Message> = Vec::with_capacity(messages.len());
+    let mut goes_on = false;
+    for message in std::mem::take(messages) {
+        if message.role != Role::Tool {
+            goes_on = false;
+            kept.push(message);
+            continue;
+        }
+        let text = spelled(item, format, |field| match field {
+            Field::Content => message.content.clone(),
+            Field::Name => message.name.clone().unwrap_or_default(),
+            _ => message.call_id.clone().unwrap_or_default(),
+        });
+        let no_field = |_: Field| String::new();
+        if let Some(last) = kept.last_mut().filter(|_| goes_on) {
+            last.content.push_str(&spelled(&results.between, format, no_field));
+            last.content.push_str(&text);
+        } else {
+            let before = spelled(&folded.before, format, no_field);
+            kept.push(Message::new(folded.role, format!("{before}{text}")));
+        }
+        goes_on = true;
+    }
+    *messages = kept;
+    if folded.role == Role::Tool {
+        message::link(messages, format);
+    }
 }

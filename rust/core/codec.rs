@@ -58,6 +58,8 @@ pub struct EncodeOptions {
     pub continue_final: bool,
     /// How runs of text are joined.
     pub boundary: Boundary,
+    /// Whether the generation prompt asks for reasoning, or for none; the format's own prompt if not given.
+    pub thinking: Option<bool>,
     /// What is done about a caller's text that spells a marker, where markers are text.
     pub on_marker: OnMarker,
 }
@@ -183,6 +185,14 @@ impl Codec {
                 "do not end with an assistant's message, which `continue_final` continues";
             return Err(Error::message("messages", problem));
         }
+        if let Some(thinking) = options.thinking
+            && self.inner.grammar.thinking[usize::from(!thinking)].is_none()
+            && (!thinking || !self.inner.format.has_reasoning())
+        {
+            let problem =
+                format!("has no generation prompt in format `{}`", self.inner.format.name());
+            return Err(Error::message("thinking", problem));
+        }
         if options.continue_final && options.add_generation_prompt == Some(true) {
             let problem = "is on beside `continue_final`; expected one of them";
             return Err(Error::message("add_generation_prompt", problem));
@@ -204,6 +214,7 @@ impl Codec {
         let options = RenderOptions {
             tools,
             generation_prompt,
+            thinking: options.thinking,
             continue_final: options.continue_final,
             boundary: options.boundary,
         };

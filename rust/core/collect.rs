@@ -1,6 +1,6 @@
 //! Events to messages: what a stream said, as the messages it said.
 
-use crate::event::{ActionKind, EventKind};
+use crate::event::{ActionKind, EventKind, Part};
 use crate::message::{Call, CallBody, Message, Role};
 
 /// Builds messages from events, in order.
@@ -28,10 +28,8 @@ impl Collector {
                 }
                 self.open = false;
             }
-            EventKind::Text(text) => self.push_text(None, text),
-            EventKind::Reasoning(text) => {
-                self.message().reasoning.get_or_insert_default().push_str(text);
-            }
+            EventKind::Text(text) => self.push_text(Part::Text, text),
+            EventKind::Reasoning(text) => self.push_text(Part::Reasoning, text),
             EventKind::ActionStart { kind, name, id, .. } => {
                 let body = match kind {
                     ActionKind::Function => CallBody::Function {
@@ -44,7 +42,7 @@ impl Collector {
                 };
                 self.message().calls.push(Call { id: id.clone(), body });
             }
-            EventKind::ActionDelta { index, text } => self.push_text(Some(*index), text),
+            EventKind::ActionDelta { index, text } => self.push_text(Part::Action(*index), text),
             EventKind::ActionEnd { complete, name, id, .. } => {
                 let Some(call) = self.message().calls.last_mut() else { return };
                 if id.is_some() {
@@ -65,10 +63,12 @@ impl Collector {
     }
 
     /// Takes text of the turn, or of the action that is open.
-    pub(crate) fn push_text(&mut self, action: Option<u32>, text: &str) {
+    pub(crate) fn push_text(&mut self, part: Part, text: &str) {
         let message = self.message();
-        if action.is_none() {
-            return message.content.push_str(text);
+        match part {
+            Part::Text => return message.content.push_str(text),
+            Part::Reasoning => return message.reasoning.get_or_insert_default().push_str(text),
+            Part::Action(_) => {}
         }
         match message.calls.last_mut().map(|call| &mut call.body) {
             Some(CallBody::Function { arguments, .. }) => arguments.push_str(text),

@@ -24,6 +24,17 @@ impl ActionKind {
     }
 }
 
+/// What a stretch of text is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The turn's text.
+    Text,
+    /// The turn's reasoning.
+    Reasoning,
+    /// The action of this number.
+    Action(u32),
+}
+
 /// Why a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnReason {
@@ -192,26 +203,30 @@ impl Event {
         events.extend(rest.err());
     }
 
-    /// Text of the turn, or of an action of it, as an event.
-    pub(crate) fn of_text(action: Option<u32>, text: String, tokens: Range<u32>) -> Self {
-        let kind = match action {
-            Some(index) => EventKind::ActionDelta { index, text },
-            None => EventKind::Text(text),
+    /// A stretch of text as an event.
+    pub(crate) fn of_text(part: Part, text: String, tokens: Range<u32>) -> Self {
+        let kind = match part {
+            Part::Text => EventKind::Text(text),
+            Part::Reasoning => EventKind::Reasoning(text),
+            Part::Action(index) => EventKind::ActionDelta { index, text },
         };
         Self { kind, tokens }
     }
 
-    /// Appends text of the turn, or of an action of it, to the last event, or as an event of its own.
+    /// Appends a stretch of text to the last event, or as an event of its own.
     pub(crate) fn append_text(
         events: &mut Vec<Self>,
-        action: Option<u32>,
+        part: Part,
         text: Cow<'_, str>,
         tokens: Range<u32>,
     ) {
         if let Some(last) = events.last_mut() {
             let joined = match &mut last.kind {
-                EventKind::Text(joined) if action.is_none() => Some(joined),
-                EventKind::ActionDelta { index, text } if action == Some(*index) => Some(text),
+                EventKind::Text(joined) if part == Part::Text => Some(joined),
+                EventKind::Reasoning(joined) if part == Part::Reasoning => Some(joined),
+                EventKind::ActionDelta { index, text } if part == Part::Action(*index) => {
+                    Some(text)
+                }
                 _ => None,
             };
             if let Some(joined) = joined {
@@ -220,6 +235,6 @@ impl Event {
                 return;
             }
         }
-        events.push(Self::of_text(action, text.into_owned(), tokens));
+        events.push(Self::of_text(part, text.into_owned(), tokens));
     }
 }

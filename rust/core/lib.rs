@@ -49,7 +49,7 @@ pub use collect::Collector;
 pub use decode::Spelling;
 pub use encode::{Collision, Encoding, Neutralized, OnMarker};
 pub use error::{Error, Result};
-pub use event::{ActionKind, Event, EventKind, NoticeKind, TurnReason};
+pub use event::{ActionKind, Event, EventKind, NoticeKind, Part, TurnReason};
 pub use format::{Format, Guarantee};
 pub use message::{Call, CallBody, Message, Node, OnArguments, Role, Shape, View};
 pub use pool::{NoStream, StreamPool, Told};

@@ -13,9 +13,9 @@ use std::ops::Range;
 use hashbrown::HashMap;
 
 use crate::error::{Error, Result};
-use crate::format::Format;
 use crate::format::grammar::{Grammar, Op, Row, Rule};
 use crate::format::pattern::{Field, Filter, is_word};
+use crate::format::{Format, ReasoningWhen, RowUse};
 use crate::json;
 use crate::message::{Message, Role};
 use crate::span::{Source, SourceField, Span, SpanKind};
@@ -44,6 +44,8 @@ pub enum Boundary {
 pub(crate) struct RenderOptions<'a> {
     pub(crate) tools: Option<&'a str>,
     pub(crate) generation_prompt: bool,
+    /// Whether the generation prompt asks for reasoning, or for none.
+    pub(crate) thinking: Option<bool>,
     pub(crate) continue_final: bool,
     pub(crate) boundary: Boundary,
 }
@@ -77,38 +79,87 @@ pub(crate) fn render(
     let mut previous: Option<&Message> = None;
     for step in plan.steps {
         match step {
-            Step::Tools => renderer.tools(),
+            Step::Tools => renderer.tools(None)?,
+            Step::ToolsIn(index) => {
+                renderer.tools(Some(&Turn::new(&messages[index], index as i32)))?;
+                previous = Some(&messages[index]);
+            }
+            Step::ToolsInDefault(text) => {
+                renderer.tools(Some(&Turn::new(&Message::new(Role::System, text), -1)))?;
+            }
             Step::DefaultSystem(text) => {
                 renderer.message(&Turn::new(&Message::new(Role::System, text), -1), false)?;
             }
             Step::Message { index, system } => {
                 let open = options.continue_final && index + 1 == messages.len();
+                let is_result = |at: Option<usize>| {
+                    at.and_then(|at| messages.get(at)).is_some_and(|m| m.role == Role::Tool)
+                };
                 let turn = Turn {
                     system: system.map(|at| (&messages[at], at as i32)),
                     after_assistant: previous.is_some_and(|m| m.role == Role::Assistant),
+                    reasons: shows_reasoning(messages, index, format),
+                    is_last: index + 1 == messages.len() && !options.generation_prompt,
                     ..Turn::new(&messages[index], index as i32)
                 };
-                renderer.message(&turn, open)?;
+                let results = grammar.results.as_ref();
+                if let Some(results) = results.filter(|_| turn.message.role == Role::Tool) {
+                    let goes_on = is_result(index.checked_sub(1));
+                    let before = if goes_on { &results.between } else { &results.open };
+                    renderer.frame(before, &turn);
+                    renderer.message(&turn, open)?;
+                    if !is_result(Some(index + 1)) {
+                        renderer.frame(&results.close, &turn);
+                    }
+                } else {
+                    renderer.message(&turn, open)?;
+                }
                 previous = Some(&messages[index]);
             }
         }
     }
     if options.generation_prompt {
-        renderer.scaffold(&grammar.generation_prompt);
+        renderer.scaffold(prompt_of(grammar, options.thinking));
     } else if !options.continue_final {
         renderer.scaffold(&grammar.end);
     }
     Ok(renderer.out)
 }
 
-/// The filter that each message's content is written through; none for messages without a place.
-pub(crate) fn filters(
+/// The generation prompt that asks for reasoning, or for none, where the format has one that does.
+pub(crate) fn prompt_of(grammar: &Grammar, thinking: Option<bool>) -> &[Op] {
+    let asked = thinking.and_then(|thinking| grammar.thinking[usize::from(!thinking)].as_ref());
+    asked.unwrap_or(&grammar.generation_prompt)
+}
+
+/// Whether the reasoning of a message is written.
+fn shows_reasoning(messages: &[Message], index: usize, format: &Format) -> bool {
+    match format.reasoning() {
+        ReasoningWhen::All => true,
+        ReasoningWhen::None => false,
+        ReasoningWhen::SinceLastUser => {
+            !messages[index..].iter().any(|message| message.role == Role::User)
+        }
+    }
+}
+
+/// How the texts of a message are written.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Written {
+    pub(crate) content: Filter,
+    /// `None` where reasoning is not written.
+    pub(crate) reasoning: Option<Filter>,
+}
+
+/// How each message's texts are written; as they are for messages without a place. `last` says whether no
+/// generation prompt follows.
+pub(crate) fn written(
     messages: &[Message],
     format: &Format,
     grammar: &Grammar,
     vocab: &Vocab,
-) -> Vec<Filter> {
-    let mut filters = vec![Filter::None; messages.len()];
+) -> Vec<Written> {
+    let mut filters = vec![Written::default(); messages.len()];
     let Ok(plan) = Plan::new(messages, format, false) else { return filters };
     let options = RenderOptions::default();
     let renderer = Renderer::new(format, grammar, vocab, &options);
@@ -116,13 +167,17 @@ pub(crate) fn filters(
         let Step::Message { index, system } = step else { continue };
         let turn = Turn {
             system: system.map(|at| (&messages[at], at as i32)),
+            reasons: shows_reasoning(messages, index, format),
             ..Turn::new(&messages[index], index as i32)
         };
         let Ok((row, _)) = renderer.row(&turn) else { continue };
         for op in &row.rule.ops {
             match (op, system) {
-                (Op::Field(Field::Content, filter), _) => filters[index] = *filter,
-                (Op::Field(Field::System, filter), Some(at)) => filters[at] = *filter,
+                (Op::Field(Field::Content, filter), _) => filters[index].content = *filter,
+                (Op::Field(Field::System, filter), Some(at)) => filters[at].content = *filter,
+                (Op::Field(Field::Reasoning, filter), _) => {
+                    filters[index].reasoning = Some(*filter).filter(|_| turn.reasons);
+                }
                 _ => {}
             }
         }
@@ -154,11 +209,19 @@ struct Turn<'a> {
     /// A system message that stands in a user's turn.
     system: Option<(&'a Message, i32)>,
     after_assistant: bool,
+    /// Whether its reasoning is written.
+    reasons: bool,
+    /// Whether the conversation ends with it.
+    is_last: bool,
 }
 
 impl<'a> Turn<'a> {
     fn new(message: &'a Message, index: i32) -> Self {
-        Self { message, index, system: None, after_assistant: false }
+        Self { message, index, system: None, after_assistant: false, reasons: true, is_last: false }
+    }
+
+    fn reasoning(&self) -> Option<&'a str> {
+        self.message.reasoning.as_deref().filter(|_| self.reasons)
     }
 
     fn source(&self, field: SourceField) -> Source {
@@ -276,6 +339,13 @@ impl<'a> Renderer<'a> {
         }
     }
 
+    /// Writes steps that hold no field beside a message.
+    fn frame(&mut self, ops: &[Op], turn: &Turn<'_>) {
+        for op in ops {
+            self.fixed(op, turn.source(SourceField::Scaffold));
+        }
+    }
+
     /// Writes a step that holds no field.
     fn fixed(&mut self, op: &Op, source: Source) {
         match op {
@@ -287,18 +357,33 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    fn tools(&mut self) {
+    /// The turn that declares tools: by itself, or with the message whose turn it is.
+    fn tools(&mut self, turn: Option<&Turn<'_>>) -> Result<()> {
         let grammar = self.grammar;
-        if let (Some(text), Some(rule)) = (self.options.tools, &grammar.tools) {
-            for op in &rule.ops {
-                match op {
-                    Op::Field(..) => {
-                        self.slot(text, Source { message: -1, field: SourceField::Tools });
-                    }
-                    op => self.fixed(op, Source::NONE),
+        let (Some(text), Some(rule)) = (self.options.tools, &grammar.tools) else { return Ok(()) };
+        let scaffold = turn.map_or(Source::NONE, |turn| turn.source(SourceField::Scaffold));
+        if let Some(turn) = turn {
+            // Its row says what has a place.
+            self.row(turn)?;
+        }
+        let mut at = 0;
+        while let Some(op) = rule.ops.get(at) {
+            at += 1;
+            match (op, turn) {
+                (&Op::Guard { len, .. }, turn) => {
+                    let is_empty = turn.is_none_or(|turn| turn.message.content.is_empty());
+                    at += if is_empty { len } else { 0 };
                 }
+                (Op::Field(Field::Tools, _), _) => {
+                    self.slot(text, Source { message: -1, field: SourceField::Tools });
+                }
+                (&Op::Field(_, filter), Some(turn)) => {
+                    self.text(&turn.message.content, filter, turn.source(SourceField::Content));
+                }
+                (op, _) => self.fixed(op, scaffold),
             }
         }
+        Ok(())
     }
 
     fn message(&mut self, turn: &Turn<'_>, open: bool) -> Result<()> {
@@ -306,8 +391,7 @@ impl<'a> Renderer<'a> {
         let is_assistant = turn.message.role == Role::Assistant;
         let mut generated_from = self.out.text.len();
         if is_assistant {
-            let prompt = self.grammar.generation_prompt.iter();
-            generated_from += prompt.map(|op| self.written_bytes(op)).sum::<usize>();
+            generated_from += self.prompt_bytes(&row.rule.ops, present);
             let is_isolated = self.options.boundary == Boundary::Isolated;
             self.isolate_at = is_isolated.then_some(generated_from);
         }
@@ -338,6 +422,29 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
+    /// How many bytes of a row the generation prompt writes: what both begin with.
+    fn prompt_bytes(&self, ops: &[Op], present: u32) -> usize {
+        let mut bytes = 0;
+        let mut at = 0;
+        for op in &self.grammar.generation_prompt {
+            while let Some(&Op::Guard { field, len }) = ops.get(at) {
+                at += if present & field.bit() == 0 { len + 1 } else { 1 };
+            }
+            match (op, ops.get(at)) {
+                (Op::Literal(prompt), Some(Op::Literal(row))) if row.starts_with(&**prompt) => {
+                    bytes += prompt.len();
+                    if prompt.len() < row.len() {
+                        break;
+                    }
+                }
+                (op, Some(other)) if op == other => bytes += self.written_bytes(op),
+                _ => break,
+            }
+            at += 1;
+        }
+        bytes
+    }
+
     fn written_bytes(&self, op: &Op) -> usize {
         match op {
             Op::Control(ids) => ids.first().map_or(0, |&id| self.vocab.spelling(id.get()).len()),
@@ -352,6 +459,10 @@ impl<'a> Renderer<'a> {
         match op {
             &Op::Field(Field::Content, filter) => {
                 self.text(&message.content, filter, turn.source(SourceField::Content));
+            }
+            &Op::Field(Field::Reasoning, filter) => {
+                let reasoning = turn.reasoning().unwrap_or_default();
+                self.text(reasoning, filter, turn.source(SourceField::Reasoning));
             }
             &Op::Field(Field::System, filter) => {
                 if let Some((system, index)) = turn.system {
@@ -396,7 +507,17 @@ impl<'a> Renderer<'a> {
         let role = message.role;
         let named = message.name.as_ref().filter(|name| self.format.is_named(name, role));
         let candidates = || {
-            self.grammar.rows.iter().filter(|row| row.role == role && row.name.as_ref() == named)
+            let is_own = |row: &&Row| {
+                row.role == role
+                    && row.name.as_ref() == named
+                    && row.place != RowUse::Read
+                    && (row.place != RowUse::WrittenLast || turn.is_last)
+            };
+            // Rows for the last message come before those for any.
+            let rows = self.grammar.rows.iter().filter(is_own);
+            let (last, any): (Vec<&Row>, Vec<&Row>) =
+                rows.partition(|row| row.place == RowUse::WrittenLast);
+            last.into_iter().chain(any)
         };
         let fitting = |counted: u32| {
             candidates().map(|row| (row, present(turn, row))).find(|&(row, present)| {
@@ -409,7 +530,7 @@ impl<'a> Renderer<'a> {
         let exact = fitting(0);
         let empty = || fitting(Field::Content.bit());
         let answers = message.call_id.is_some() && role != Role::Tool;
-        let refused = message.reasoning.is_some() || answers;
+        let refused = answers;
         let row = exact.or_else(empty).filter(|_| !refused);
         let problem = |field: &str, problem: String| {
             Err(Error::message(format!("messages[{}].{field}", turn.index), problem))
@@ -442,7 +563,7 @@ impl<'a> Renderer<'a> {
             let text = format!("is missing, and format `{format}` writes it");
             return problem("name", text);
         }
-        let culprit = if message.reasoning.is_some() {
+        let culprit = if turn.reasoning().is_some() && !has(Field::Reasoning) {
             "reasoning"
         } else if answers {
             "tool_call_id"
@@ -479,6 +600,14 @@ fn present(turn: &Turn<'_>, row: &Row) -> u32 {
     let mut present = 0;
     if !filter.unwrap_or_default().trim(&message.content).is_empty() {
         present |= Field::Content.bit();
+    }
+    let filter = row.rule.ops.iter().find_map(|op| match op {
+        &Op::Field(Field::Reasoning, filter) => Some(filter),
+        _ => None,
+    });
+    let reasoning = turn.reasoning().unwrap_or_default();
+    if !filter.unwrap_or_default().trim(reasoning).is_empty() {
+        present |= Field::Reasoning.bit();
     }
     if turn.system.is_some() {
         present |= Field::System.bit();

@@ -24,6 +24,8 @@ pub enum SourceField {
     Scaffold,
     /// `content`
     Content,
+    /// `reasoning`
+    Reasoning,
     /// `name`
     Name,
     /// `tool_call_id`
@@ -66,6 +68,7 @@ impl fmt::Display for Source {
         match self.field {
             SourceField::Scaffold => Ok(()),
             SourceField::Content => write!(f, "messages[{message}].content"),
+            SourceField::Reasoning => write!(f, "messages[{message}].reasoning"),
             SourceField::Name => write!(f, "messages[{message}].name"),
             SourceField::CallId => write!(f, "messages[{message}].tool_call_id"),
             SourceField::Id(i) => call(f, i, "id"),

@@ -18,7 +18,7 @@ use std::ops::Range;
 use crate::codec::Codec;
 use crate::collect::Collector;
 use crate::decode::TextDecoder;
-use crate::event::{Event, TurnReason};
+use crate::event::{Event, Part, TurnReason};
 use crate::message::{Message, Role};
 use crate::vocab::{TokenId, TokenKind, Vocab, text_decoder};
 use header::HeldItem;
@@ -61,8 +61,8 @@ pub(crate) struct State {
 pub struct Plain {
     /// The id.
     pub id: TokenId,
-    /// The number of the action whose text it is; `None` for the turn's.
-    pub action: Option<u32>,
+    /// What its text is part of.
+    pub part: Part,
     /// Positions of ids in the stream.
     pub tokens: Range<u32>,
 }
@@ -76,7 +76,7 @@ impl Plain {
 
     /// The event that it is.
     pub fn into_event(self, vocab: &Vocab) -> Event {
-        Event::of_text(self.action, self.text(vocab).to_owned(), self.tokens)
+        Event::of_text(self.part, self.text(vocab).to_owned(), self.tokens)
     }
 }
 
@@ -123,18 +123,14 @@ impl State {
 
     /// Reads an id if all that it does is to say its text: whose, which, and from where.
     #[inline]
-    fn pass<'c>(
-        &mut self,
-        codec: &'c Codec,
-        id: TokenId,
-    ) -> Option<(Option<u32>, &'c str, Range<u32>)> {
+    fn pass<'c>(&mut self, codec: &'c Codec, id: TokenId) -> Option<(Part, &'c str, Range<u32>)> {
         let text = codec.whole_texts().get(id)?;
         if !self.decoder.is_between() || !self.machine.pass(codec, text) {
             return None;
         }
         let at = self.next_position();
         self.char_start = at;
-        Some((self.machine.action(), text, self.machine.cover(Some(at), at)))
+        Some((self.machine.part(codec), text, self.machine.cover(Some(at), at)))
     }
 
     fn step(&mut self, codec: &Codec, id: TokenId, out: &mut Vec<Event>) {
@@ -203,8 +199,8 @@ impl Stream {
     /// Reads ids and appends their events to `out`.
     pub fn push_all(&mut self, ids: &[TokenId], out: &mut Vec<Event>) {
         for &id in ids {
-            if let Some((action, text, tokens)) = self.pass(id) {
-                Event::append_text(out, action, text.into(), tokens);
+            if let Some((part, text, tokens)) = self.pass(id) {
+                Event::append_text(out, part, text.into(), tokens);
             } else {
                 self.telling(out, |state, codec, out| state.step(codec, id, out));
             }
@@ -214,11 +210,11 @@ impl Stream {
     /// Reads an id if all that it does is to say its text; otherwise nothing is read, and it is to be given
     /// to [`Stream::push`]. Allocates nothing, unless the stream keeps its message.
     pub fn push_plain(&mut self, id: TokenId) -> Option<Plain> {
-        self.pass(id).map(|(action, _, tokens)| Plain { id, action, tokens })
+        self.pass(id).map(|(part, _, tokens)| Plain { id, part, tokens })
     }
 
     #[inline]
-    fn pass(&mut self, id: TokenId) -> Option<(Option<u32>, &str, Range<u32>)> {
+    fn pass(&mut self, id: TokenId) -> Option<(Part, &str, Range<u32>)> {
         if self.thorough {
             return None;
         }

@@ -96,8 +96,18 @@ fn user(entry: &'static Entry) -> impl Strategy<Value = Message> {
         )
 }
 
-/// An assistant's message, with calls where the format has some.
+/// An assistant's message, with calls and reasoning where the format has some.
 pub fn assistant(entry: &'static Entry) -> BoxedStrategy<Message> {
+    let reasons = entry.able.reasoning;
+    (answer(entry), option::of(hostile(entry)))
+        .prop_map(move |(answer, reasoning)| {
+            let reasoning = reasoning.filter(|reasoning| reasons && !reasoning.is_empty());
+            Message { reasoning, ..answer }
+        })
+        .boxed()
+}
+
+fn answer(entry: &'static Entry) -> BoxedStrategy<Message> {
     let able = &entry.able;
     if !able.functions && !able.codes {
         return hostile(entry).prop_map(|text| Message::new(Role::Assistant, text)).boxed();
@@ -175,7 +185,7 @@ pub fn options() -> impl Strategy<Value = EncodeOptions> {
     (any::<Option<bool>>(), any::<bool>(), on_marker).prop_map(
         |(add_generation_prompt, isolated, on_marker)| {
             let boundary = if isolated { Boundary::Isolated } else { Boundary::Reference };
-            EncodeOptions { add_generation_prompt, boundary, on_marker, continue_final: false }
+            EncodeOptions { add_generation_prompt, boundary, on_marker, ..EncodeOptions::default() }
         },
     )
 }

@@ -56,6 +56,7 @@ pub struct Able {
     pub functions: bool,
     pub codes: bool,
     pub results: bool,
+    pub reasoning: bool,
     pub tools: bool,
     /// Names of the closed sets that the file gives.
     pub named: Vec<String>,
@@ -107,6 +108,10 @@ impl Able {
             codes: after_user(calling(code(None, "x"))),
             results: after_user(result.clone())
                 || writes(&[user.clone(), calling(function("f", r#"{"a": 1}"#)), result], None),
+            reasoning: after_user(Message {
+                reasoning: Some("x".into()),
+                ..Message::new(Role::Assistant, "x")
+            }),
             tools: writes(std::slice::from_ref(&user), Some("[]")),
             named: named.collect(),
             free_names: after_user(calling(function("a b", r#"{"a": 1}"#))),
@@ -128,11 +133,19 @@ pub fn code(language: Option<&str>, source: &str) -> Call {
     Call { id: None, body: CallBody::Code { language, source: source.into() } }
 }
 
+/// The names of the formats that are tested: all, or those of `CHATCODEC_FORMATS`, parted by commas.
+fn format_names() -> impl Iterator<Item = &'static str> {
+    let only = std::env::var("CHATCODEC_FORMATS").unwrap_or_default();
+    let only: Vec<String> = only.split(',').map(str::to_owned).collect();
+    let is_asked = move |name: &&str| only == [""] || only.iter().any(|asked| asked == name);
+    Format::names().filter(is_asked)
+}
+
 /// The table.
 pub fn entries() -> &'static [Entry] {
     static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         let mut entries = Vec::new();
-        for name in Format::names() {
+        for name in format_names() {
             let format = Format::built_in(name).unwrap_or_else(|e| panic!("{e}"));
             for (vocab, loaded) in made_for(&control(format.text())) {
                 let codec = Codec::new(&format, &loaded);
@@ -154,7 +167,7 @@ pub fn entries() -> &'static [Entry] {
 pub fn shared() -> &'static [Entry] {
     static SHARED: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         let formats =
-            || Format::names().filter_map(|name| Some((name, Format::built_in(name).ok()?)));
+            || format_names().filter_map(|name| Some((name, Format::built_in(name).ok()?)));
         let mut all: Vec<String> =
             formats().flat_map(|(_, format)| control(format.text())).collect();
         all.sort();

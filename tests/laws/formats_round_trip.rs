@@ -62,9 +62,9 @@ fn decode_reverses_encode() {
 /// What comes back of messages of which the last is open: with nothing in it, it is a generation prompt;
 /// where a space stands before the token that ends a turn, one at the end of an open turn is that.
 fn open(entry: &Entry, mut messages: Vec<Message>) -> Vec<Message> {
-    let turns = [Message::new(Role::User, "x"), Message::new(Role::Assistant, "y")];
+    let turns = [Message::new(Role::User, "x"), Message::new(Role::Assistant, "#y")];
     let whole = entry.encode(&turns, &EncodeOptions::default());
-    if whole.is_ok_and(|whole| whole.text().contains("y "))
+    if whole.is_ok_and(|whole| whole.text().contains("#y "))
         && let Some(last) = messages.last_mut().filter(|last| last.role == Role::Assistant)
         && last.content.ends_with(' ')
     {
@@ -124,6 +124,11 @@ fn canonical_is_idempotent() {
     check_each(entries(), 80, dialogue, |entry, mut dialogue| {
         // A mark at the edge becomes a space, which the next time is trimmed.
         let is_trimmed = |loss: &&str| loss.starts_with("white space around content");
+        // A result's markers are its text, and get markers of their own the next time.
+        let is_folded = |loss: &&str| loss.starts_with("that a text was a result");
+        if entry.codec.format().losses().iter().any(is_folded) {
+            dialogue.messages.retain(|message| message.role != Role::Tool);
+        }
         if entry.codec.format().losses().iter().any(is_trimmed) {
             for message in &mut dialogue.messages {
                 message.content = message.content.replace('\u{2581}', " ");

@@ -112,7 +112,7 @@ fn a_completion_is_the_last_message() {
             add_generation_prompt: Some(add_generation_prompt),
             boundary: Boundary::Isolated,
             on_marker: marker,
-            continue_final: false,
+            ..EncodeOptions::default()
         };
         let Ok(prompt) = before.encode(entry, &options(true)) else { return Ok(()) };
         let whole = before.with(last);

@@ -1,11 +1,11 @@
 //! A format's table with the ids of a vocabulary put into it.
 
 use super::grammar::{
-    Closer, Grammar, Item, List, Literal, Op, Row, Rule, Stop, Suffix, Text, control_ids, follows,
-    openers,
+    Closer, Grammar, Item, List, Literal, Op, Reasoning, Results, Row, Rule, Stop, Suffix, Text,
+    control_ids, follows, openers,
 };
 use super::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white, is_word_byte};
-use super::{Format, Guarantee, SystemPlace, rules};
+use super::{CallBodySpec, Format, Guarantee, SystemPlace, rules};
 use crate::error::{Error, Result};
 use crate::marker::{self, Markers};
 use crate::message::Role;
@@ -33,6 +33,7 @@ impl Binder<'_> {
                     calls_only: rules::is_calls_only(&row.pieces),
                     text_first: rules::begins_with_text(&row.pieces),
                     first_only: is_first,
+                    place: row.place,
                     rule: self.rule(&row.pieces, Some(row.role)),
                 }
             })
@@ -41,21 +42,45 @@ impl Binder<'_> {
         let (begin, end) = (self.ops(format.begin()), self.ops(format.end()));
         let list = format.list().map(|list| List {
             open: self.ops(&list.open),
-            between: list.between.clone(),
-            close: list.close.clone(),
+            between: self.ops(&list.between),
+            close: self.ops(&list.close),
+            is_json: list.is_json,
         });
+        let results = format.results().map(|results| Results {
+            open: self.ops(&results.open),
+            between: self.ops(&results.between),
+            close: self.ops(&results.close),
+        });
+        let ids = |ops: Option<&Vec<Op>>| ops.into_iter().flatten().flat_map(control_ids).collect();
+        let inside = self.ops(format.tools_inside());
+        let controls =
+            |row: &Row| row.rule.head().iter().filter(|op| matches!(op, Op::Control(_))).count();
+        let mut read_order: Vec<usize> =
+            (0..rows.len()).filter(|&row| rows[row].place.is_read()).collect();
+        read_order.sort_by_key(|&row| std::cmp::Reverse(controls(&rows[row])));
+        let prompt = |thinking| format.thinking_prompt(thinking).map(|pieces| self.ops(pieces));
         let stop: Vec<TokenId> = format.stop().iter().filter_map(|name| self.id(name)).collect();
         self.check_taken(
             rows.iter().map(|row| &row.rule).chain(items.iter().map(|item| &item.rule)),
         )?;
         let mut grammar = Grammar {
-            turn_openers: openers(rows.iter().map(|row| &row.rule)),
+            turn_openers: openers(read_order.iter().map(|&row| &rows[row].rule)),
             item_openers: openers(items.iter().map(|item| &item.rule)),
             begin_ids: begin.iter().flat_map(control_ids).collect(),
             end_ids: end.iter().flat_map(control_ids).collect(),
+            results_close_ids: ids(results.as_ref().map(|results| &results.close)),
+            calls_close_ids: ids(list
+                .as_ref()
+                .filter(|list| !list.is_json)
+                .map(|list| &list.close)),
+            spelled_ids: inside.iter().flat_map(control_ids).collect(),
+            thinking: [prompt(true), prompt(false)],
+            read_order,
             rows,
             items,
             list,
+            results,
+            after_content: format.after_content().to_owned(),
             tools: format.tools_pieces().map(|pieces| self.rule(pieces, None)),
             begin,
             end,
@@ -90,15 +115,15 @@ impl Binder<'_> {
 
     fn items(&self) -> Vec<Item> {
         let mut items: Vec<Item> = Vec::new();
-        let mut patterns: Vec<(usize, Vec<Piece>)> = Vec::new();
+        let mut patterns: Vec<(usize, Vec<Piece>, bool)> = Vec::new();
+        let list = self.format.list();
         for (call, spec) in self.format.calls().iter().enumerate() {
-            let open = self.format.list().map_or(&[][..], |list| &list.open);
-            let with_open = |item: &Vec<Piece>| open.iter().chain(item).cloned().collect();
-            patterns.extend(spec.items.iter().map(|item| (call, with_open(item))));
+            let read = spec.items.iter().flat_map(|item| rules::items_as_read(item, list));
+            patterns.extend(read.map(|(pieces, opened)| (call, pieces, opened)));
         }
         // A literal is tried before a name that it could be.
-        patterns.sort_by_key(|(_, pieces)| rules::has_field(rules::head(pieces), Field::Name));
-        for (call, pieces) in &patterns {
+        patterns.sort_by_key(|(_, pieces, _)| rules::has_field(rules::head(pieces), Field::Name));
+        for (call, pieces, opened) in &patterns {
             let rule = self.rule(pieces, None);
             let named = rules::has_field(rules::head(pieces), Field::Name);
             let reserved = items.iter().filter(|_| named).filter_map(|item| {
@@ -110,7 +135,8 @@ impl Binder<'_> {
                 (word > 0).then(|| literal[..word].to_owned())
             });
             let reserved = reserved.collect();
-            items.push(Item { call: *call, rule, reserved });
+            let opened = *opened && list.is_some_and(|list| !list.is_json);
+            items.push(Item { call: *call, rule, reserved, opened });
         }
         items
     }
@@ -202,13 +228,28 @@ impl Binder<'_> {
         let last_text = ops.iter().rposition(|op| is_text(op) || is_calls(op)).unwrap_or(0);
         let close_at = ops[last_text..].iter().position(is_control);
         let close_at = close_at.map_or(ops.len(), |at| last_text + at);
-        let read_pieces = rules::as_read(pieces, self.format.folds_system());
+        let read_pieces =
+            rules::without_reasoning(&rules::as_read(pieces, self.format.folds_system()));
         let (read, prefixed) = self.read(&self.ops(&read_pieces));
         let texts = (0..read.len())
             .filter(|&at| is_text(&read[at]))
             .map(|at| self.text(&read, at, prefixed.contains(&at), role))
             .collect();
-        Rule { ops, read, texts, open_at: last_text + 1, close_at }
+        let reasoning = rules::reasoning_pieces(pieces).map(|pieces| self.reasoning(&pieces));
+        Rule { ops, read, texts, open_at: last_text + 1, close_at, reasoning }
+    }
+
+    fn reasoning(&self, pieces: &rules::ReasoningPieces<'_>) -> Reasoning {
+        let suffix = Suffix { literal: pieces.after.to_owned(), space: false };
+        let ids = control_ids(&self.op(pieces.close));
+        let closer = Closer { suffix, ids, ..Closer::default() };
+        let field = Field::Reasoning;
+        Reasoning {
+            open: control_ids(&self.op(pieces.open)),
+            before: pieces.before.to_owned(),
+            text: Text { at: 0, field, is_value: false, prefixed: false, closer, next: 0 },
+            after: pieces.then.to_owned(),
+        }
     }
 
     /// The steps as they are read, and those texts that are encoded apart.
@@ -250,6 +291,8 @@ impl Binder<'_> {
     }
 
     fn text(&self, read: &[Op], at: usize, prefixed: bool, role: Option<Role>) -> Text {
+        let is_pairs =
+            self.format.calls().iter().any(|call| matches!(call.body, CallBodySpec::Pairs(_)));
         let Op::Field(field, filter) = read[at] else {
             let closer = Closer::default();
             return Text { at, field: Field::Content, is_value: false, prefixed, closer, next: at };
@@ -273,11 +316,14 @@ impl Binder<'_> {
             }
             next += 1;
         }
-        if field == Field::Arguments && suffix.literal.starts_with(')') {
+        if field == Field::Arguments && suffix.literal.starts_with(')') && is_pairs {
             // Its own grammar ends at the bracket.
             suffix.literal.remove(0);
         }
         let mut closer = Closer { suffix, ..Closer::default() };
+        if role == Some(Role::Assistant) && field == Field::Content {
+            closer.before_call.literal.push_str(self.format.after_content());
+        }
         match read.get(next) {
             Some(op @ Op::Control(_)) => closer.ids = control_ids(op),
             Some(_) => {
@@ -294,7 +340,8 @@ impl Binder<'_> {
         let rows = self.format.rows().iter().filter(|row| {
             let is_first =
                 row.role == Role::System && self.format.system_place() == SystemPlace::First;
-            rules::begins_with_text(&row.pieces)
+            row.place.is_read()
+                && rules::begins_with_text(&row.pieces)
                 && !rules::is_calls_only(&row.pieces)
                 && !is_first
                 && role.is_some_and(|role| follows(self.format.order(), Some(role), row.role))

@@ -29,6 +29,8 @@ pub(super) struct File {
     pub(super) default_system: Option<String>,
     #[serde(default)]
     pub(super) losses: Vec<Loss>,
+    #[serde(default)]
+    pub(super) reasoning: ReasoningWhen,
     pub(super) control: BTreeMap<String, OneOrMany>,
     #[serde(default)]
     pub(super) roles: BTreeMap<String, String>,
@@ -39,7 +41,11 @@ pub(super) struct File {
     pub(super) tools: ToolsFile,
     #[serde(default)]
     pub(super) calls: ListFile,
+    #[serde(default)]
+    pub(super) results: FrameFile,
     pub(super) turn: TurnFile,
+    #[serde(default)]
+    pub(super) last: LastFile,
     #[serde(default)]
     pub(super) named: BTreeMap<String, NamedFile>,
     #[serde(default)]
@@ -82,6 +88,21 @@ pub(crate) enum Order {
 pub(super) enum Loss {
     /// That a text was the system's: it is read as the user's.
     System,
+    /// That a text was a call's result: it is read as the text of the turn that it stands in.
+    Results,
+}
+
+/// In which messages reasoning is written.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ReasoningWhen {
+    /// In all.
+    #[default]
+    All,
+    /// In those after the last user's.
+    SinceLastUser,
+    /// In none.
+    None,
 }
 
 #[derive(Deserialize)]
@@ -92,6 +113,8 @@ pub(super) struct GenerationFile {
     pub(super) when: GenerationWhen,
     #[serde(default)]
     pub(super) stop: String,
+    pub(super) thinking: Option<String>,
+    pub(super) no_thinking: Option<String>,
 }
 
 /// When the generation prompt is written.
@@ -140,6 +163,8 @@ pub(crate) enum ToolsPlace {
     FirstUser,
     /// Before the last user's turn.
     LastUser,
+    /// In the turn of the system message that the conversation begins with.
+    System,
 }
 
 #[derive(Deserialize, Default)]
@@ -170,11 +195,32 @@ pub(super) enum ToolsStyle {
 #[serde(deny_unknown_fields)]
 pub(super) struct ListFile {
     #[serde(default)]
+    pub(super) after_content: String,
+    #[serde(default)]
     pub(super) open: String,
     #[serde(default)]
     pub(super) between: String,
     #[serde(default)]
     pub(super) close: String,
+}
+
+/// What stands around results that follow each other.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FrameFile {
+    #[serde(default)]
+    pub(super) open: String,
+    #[serde(default)]
+    pub(super) between: String,
+    #[serde(default)]
+    pub(super) close: String,
+}
+
+/// The rows of the message that a conversation ends with.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LastFile {
+    pub(super) assistant: Option<OneOrMany>,
 }
 
 #[derive(Deserialize)]

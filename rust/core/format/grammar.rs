@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use super::bind::Binder;
 use super::pattern::{Field, Filter};
-use super::{Format, Order};
+use super::{Format, Order, RowUse};
 use crate::error::{Error, Result};
 use crate::marker::Markers;
 use crate::message::Role;
@@ -52,6 +52,8 @@ impl Deref for Literal {
 pub(crate) struct Closer {
     /// Ordinary text between the field and what ends it.
     pub(crate) suffix: Suffix,
+    /// Ordinary text between the field and a call.
+    pub(crate) before_call: Suffix,
     /// Control tokens that end it.
     pub(crate) ids: Vec<TokenId>,
     /// Whether it ends where something else begins.
@@ -66,7 +68,9 @@ impl Closer {
         let lacks = |literal: &str| {
             literal.bytes().next().is_none_or(|first| !text.as_bytes().contains(&first))
         };
-        lacks(&self.suffix.literal) && self.stops.iter().all(|stop| lacks(&stop.literal))
+        lacks(&self.suffix.literal)
+            && lacks(&self.before_call.literal)
+            && self.stops.iter().all(|stop| lacks(&stop.literal))
     }
 }
 
@@ -111,6 +115,19 @@ pub(crate) struct Rule {
     pub(crate) open_at: usize,
     /// Where in `ops` the control token is that ends the text; behind the last one where there is none.
     pub(crate) close_at: usize,
+    /// Reasoning that may stand before the text.
+    pub(crate) reasoning: Option<Reasoning>,
+}
+
+/// Reasoning, which a control token opens and another closes.
+#[derive(Debug)]
+pub(crate) struct Reasoning {
+    pub(crate) open: Vec<TokenId>,
+    /// Text of the pattern that stands after the token that opens it; it may be missing.
+    pub(crate) before: String,
+    pub(crate) text: Text,
+    /// Text of the pattern that stands after the token that closes it; it may be missing.
+    pub(crate) after: String,
 }
 
 impl Rule {
@@ -146,6 +163,7 @@ pub(crate) struct Row {
     pub(crate) text_first: bool,
     /// Whether it may stand before all others only.
     pub(crate) first_only: bool,
+    pub(crate) place: RowUse,
 }
 
 /// One way to write or read a call.
@@ -157,14 +175,26 @@ pub(crate) struct Item {
     pub(crate) rule: Rule,
     /// Names that are another way's literal, and so no function's.
     pub(crate) reserved: Vec<String>,
+    /// Whether it is read only: after what opens a list of calls.
+    pub(crate) opened: bool,
 }
 
 /// What stands around a list of calls.
 #[derive(Debug)]
 pub(crate) struct List {
     pub(crate) open: Vec<Op>,
-    pub(crate) between: String,
-    pub(crate) close: String,
+    pub(crate) between: Vec<Op>,
+    pub(crate) close: Vec<Op>,
+    /// Whether it is a list in JSON.
+    pub(crate) is_json: bool,
+}
+
+/// What stands around results that follow each other.
+#[derive(Debug)]
+pub(crate) struct Results {
+    pub(crate) open: Vec<Op>,
+    pub(crate) between: Vec<Op>,
+    pub(crate) close: Vec<Op>,
 }
 
 /// A format bound to a vocabulary.
@@ -174,10 +204,17 @@ pub(crate) struct Grammar {
     /// Ways to read a call, tried in this order.
     pub(crate) items: Vec<Item>,
     pub(crate) list: Option<List>,
+    pub(crate) results: Option<Results>,
+    /// What stands between content and a call.
+    pub(crate) after_content: String,
     pub(crate) tools: Option<Rule>,
     pub(crate) begin: Vec<Op>,
     pub(crate) end: Vec<Op>,
     pub(crate) generation_prompt: Vec<Op>,
+    /// The prompts that ask for reasoning, and for none.
+    pub(crate) thinking: [Option<Vec<Op>>; 2],
+    /// Rows in the order in which they are tried: those with more control tokens before their text first.
+    pub(crate) read_order: Vec<usize>,
     /// What a caller's text may spell, where markers are text.
     pub(crate) markers: Option<Markers>,
     /// Spellings of control tokens that are ordinary words.
@@ -188,6 +225,11 @@ pub(crate) struct Grammar {
     pub(super) item_openers: Vec<TokenId>,
     pub(super) begin_ids: Vec<TokenId>,
     pub(super) end_ids: Vec<TokenId>,
+    /// What closes results, and lists of calls.
+    pub(super) results_close_ids: Vec<TokenId>,
+    pub(super) calls_close_ids: Vec<TokenId>,
+    /// Control tokens that stand in the text that declares tools.
+    pub(super) spelled_ids: Vec<TokenId>,
 }
 
 impl Grammar {
@@ -232,6 +274,26 @@ impl Grammar {
         self.end_ids.contains(&id)
     }
 
+    /// Whether calls stand in a list in JSON.
+    pub(crate) fn has_json_list(&self) -> bool {
+        self.list.as_ref().is_some_and(|list| list.is_json)
+    }
+
+    /// Whether an id closes results that follow each other.
+    pub(crate) fn closes_results(&self, id: TokenId) -> bool {
+        self.results_close_ids.contains(&id)
+    }
+
+    /// Whether an id closes a list of calls.
+    pub(crate) fn closes_calls(&self, id: TokenId) -> bool {
+        self.calls_close_ids.contains(&id)
+    }
+
+    /// Whether an id stands for its spelling in the text that declares tools.
+    pub(crate) fn is_spelled(&self, id: TokenId) -> bool {
+        self.spelled_ids.contains(&id)
+    }
+
     /// Whether an id stops the model, whatever else it does.
     pub(crate) fn stops(&self, id: TokenId) -> bool {
         self.stop.contains(&id)
@@ -239,7 +301,8 @@ impl Grammar {
 
     /// The row that text outside a turn is read by: the assistant's first.
     pub(crate) fn assistant(&self) -> usize {
-        let is_plain = |row: &Row| row.role == Role::Assistant && !row.calls_only;
+        let is_plain =
+            |row: &Row| row.role == Role::Assistant && !row.calls_only && row.place.is_read();
         self.rows.iter().position(is_plain).unwrap_or(0)
     }
 
@@ -247,6 +310,7 @@ impl Grammar {
     pub(crate) fn rows_after(&self, last: Option<Role>) -> impl Iterator<Item = usize> + '_ {
         let fits = move |row: &Row| {
             !row.calls_only
+                && row.place.is_read()
                 && (!row.first_only || last.is_none())
                 && (row.role == Role::System || follows(self.order, last, row.role))
         };

@@ -11,7 +11,8 @@ use super::file::{
 };
 use super::pattern::{self, Field, Filter, Piece};
 use super::{
-    CallBodySpec, CallSpec, ListSpec, ObjectSpec, RowSpec, Spec, ToolsLayout, ToolsSpec, rules,
+    CallBodySpec, CallSpec, Folded, ListSpec, ObjectSpec, ResultsSpec, RowSpec, RowUse, Spec,
+    ToolsLayout, ToolsSpec, rules,
 };
 use crate::message::Role;
 
@@ -42,11 +43,12 @@ impl Spec {
         check_words("silent", &file.silent, MAX_APPENDED)?;
         check_words("markers", &file.markers, MAX_MARKERS)?;
         let folds_system = file.losses.contains(&Loss::System);
-        let rows = rows(&file, &patterns)?;
-        let list = list(&file, &patterns)?;
-        let calls = calls(&file.call, &patterns, list.as_ref())?;
+        let mut rows = rows(&file, &patterns)?;
+        let results = results(&file, &patterns, &mut rows)?;
+        let (list, calls) = calls(&file, &patterns)?;
         let tools = tools(&file, &patterns, &rows)?;
         let prompt = patterns.pieces("generation.prompt", &file.generation.prompt, &[])?;
+        let thinking = thinking(&file, &patterns, &rows)?;
         let stop = stop(&patterns, &file.generation.stop)?;
         let begin = patterns.pieces("begin", &file.begin, &[])?;
         let end = patterns.pieces("end", &file.end, &[])?;
@@ -63,6 +65,8 @@ impl Spec {
             prompt: &prompt,
         };
         rules::check(&table)?;
+        let inside = tools.as_ref().map_or(&[][..], |tools| &tools.inside);
+        rules::check_inside(inside, &stop, &table)?;
         rules::check_frame("begin", &begin, &table)?;
         rules::check_frame("end", &end, &table)?;
         Ok(Self {
@@ -84,6 +88,10 @@ impl Spec {
             begin,
             end,
             generation_prompt: prompt,
+            thinking,
+            reasoning: file.reasoning,
+            after_content: file.calls.after_content,
+            results,
             stop,
             tools,
             rows,
@@ -135,7 +143,7 @@ fn check_system(file: &File, rows: &[RowSpec]) -> Checked<()> {
 fn allowed(role: Role) -> &'static [Field] {
     match role {
         Role::User => &[Field::Content, Field::Name, Field::System],
-        Role::Assistant => &[Field::Content, Field::Calls],
+        Role::Assistant => &[Field::Content, Field::Calls, Field::Reasoning],
         Role::System => &[Field::Content],
         Role::Tool => &[Field::Content, Field::Id],
     }
@@ -144,14 +152,34 @@ fn allowed(role: Role) -> &'static [Field] {
 fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
     let folds_system = file.losses.contains(&Loss::System);
     let mut rows = Vec::new();
+    let wraps_results = !file.results.open.is_empty() || !file.results.close.is_empty();
     let mut row = |key: &str, role, name: Option<&String>, texts: Option<&OneOrMany>| {
         let texts = texts.map(|texts| texts.clone().into_vec());
+        let place = match (key, role) {
+            ("last.assistant", _) => RowUse::WrittenLast,
+            (_, Role::Tool) if wraps_results => RowUse::Written,
+            _ => RowUse::Both,
+        };
         let many = texts.as_ref().is_some_and(|texts| texts.len() > 1);
         for (nth, text) in texts.iter().flatten().enumerate() {
             let key = if many { format!("{key}[{nth}]") } else { key.to_owned() };
             let pieces = patterns.pieces(&key, text, allowed(role))?;
-            rules::check_row(&key, &rules::as_read(&pieces, folds_system))?;
-            rows.push(RowSpec { key, role, name: name.cloned(), pieces });
+            let mut place = place;
+            if role == Role::Assistant {
+                let is_other = |row: &&RowSpec| row.role == role && row.place == RowUse::Both;
+                let mut others = rows.iter().filter(is_other);
+                let is_read =
+                    |row: &RowSpec| row.pieces == pieces || rules::is_read_by(&pieces, &row.pieces);
+                if others.any(is_read) && place == RowUse::Both {
+                    place = RowUse::Written;
+                } else if place == RowUse::WrittenLast && !rows.iter().any(is_read) {
+                    return wrong(key, "is read back by no row of `turn.assistant`");
+                }
+            }
+            if place == RowUse::Both {
+                rules::check_row(&key, &rules::as_read(&pieces, folds_system))?;
+            }
+            rows.push(RowSpec { key, role, name: name.cloned(), pieces, place });
             if rows.len() > MAX_ROWS {
                 return wrong("turn", format!("makes more than {MAX_ROWS} rows"));
             }
@@ -166,7 +194,145 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
         row(&format!("named.{name}.system"), Role::System, Some(name), named.system.as_ref())?;
         row(&format!("named.{name}.tool"), Role::Tool, Some(name), named.tool.as_ref())?;
     }
+    row("last.assistant", Role::Assistant, None, file.last.assistant.as_ref())?;
     Ok(rows)
+}
+
+/// What stands around results that follow each other, and the rows that read them: a result with what opens
+/// them and one without, where a control token begins it; or the row whose text they are read as.
+fn results(
+    file: &File,
+    patterns: &Patterns,
+    rows: &mut Vec<RowSpec>,
+) -> Checked<Option<ResultsSpec>> {
+    let frame = &file.results;
+    if frame.open.is_empty() && frame.close.is_empty() {
+        if frame.between.is_empty() {
+            return Ok(None);
+        }
+        return wrong("results.between", "stands between results that nothing opens or closes");
+    }
+    let open = patterns.pieces("results.open", &frame.open, &[])?;
+    let between = patterns.pieces("results.between", &frame.between, &[])?;
+    let close = patterns.pieces("results.close", &frame.close, &[])?;
+    let Some(at) = rows.iter().position(|row| row.role == Role::Tool) else {
+        return wrong("results", "has no row `turn.tool`");
+    };
+    let item = rows[at].pieces.clone();
+    if file.losses.contains(&Loss::Results) {
+        let is_text = |piece: &Piece| matches!(piece, Piece::Literal(_) | Piece::Field(..));
+        if !item.iter().chain(&between).all(is_text) {
+            return wrong("results", "hold more than literals and fields, and are read as text");
+        }
+        let fields: Vec<&Piece> =
+            item.iter().filter(|piece| matches!(piece, Piece::Field(..))).collect();
+        let is_content = |piece: &&Piece| matches!(piece, Piece::Field(Field::Content, filter) if *filter != Filter::Value);
+        if fields.len() != 1 || !fields.iter().all(is_content) {
+            return wrong("results", "hold more than `{content}`, and are read as text");
+        }
+        let whole: Vec<Piece> = [&open[..], &item, &close].concat();
+        let read = rows.iter().filter(|row| row.place == RowUse::Both);
+        let folded = read.filter_map(|row| {
+            let inside = read_as(&row.pieces, &whole, Field::Content)?;
+            let at = inside.iter().position(|piece| matches!(piece, Piece::Field(..)))?;
+            // What of the frame is not the row's is read with the results.
+            let item_at = item.iter().position(|piece| matches!(piece, Piece::Field(..)))?;
+            let (before, after) = (inside.get(..at)?, inside.get(at + 1..)?);
+            let before = strip_end(before, item.get(..item_at)?)?;
+            let after = strip_start(after, item.get(item_at + 1..)?)?;
+            Some(Folded { role: row.role, before, after })
+        });
+        let found = folded.into_iter().next();
+        let folded = found.unwrap_or(Folded { role: Role::Tool, before: vec![], after: vec![] });
+        if folded.role == Role::Tool {
+            let content = [Piece::Field(Field::Content, Filter::None)];
+            let (key, pieces) = ("results.open".to_owned(), [&open[..], &content, &close].concat());
+            rules::check_row(&key, &pieces)?;
+            let (role, place) = (Role::Tool, RowUse::Read);
+            rows.push(RowSpec { key, role, name: None, pieces, place });
+        }
+        return Ok(Some(ResultsSpec { open, between, close, folded: Some(folded) }));
+    }
+    if !matches!(item.first(), Some(Piece::Control(_))) {
+        let problem = "begins with text, expected a control token, or `losses` with `results`";
+        return wrong(&rows[at].key, problem);
+    }
+    rules::check_row(&rows[at].key, &item)?;
+    let first: Vec<Piece> = join(&open, &item);
+    rules::check_row("results.open", &first)?;
+    rows[at].place = RowUse::Both;
+    if !open.is_empty() {
+        let (role, key) = (Role::Tool, "results.open".to_owned());
+        rows.push(RowSpec { key, role, name: None, pieces: first, place: RowUse::Read });
+    }
+    Ok(Some(ResultsSpec { open, between, close, folded: None }))
+}
+
+/// Two patterns as one.
+fn join(first: &[Piece], second: &[Piece]) -> Vec<Piece> {
+    let mut pieces = first.to_vec();
+    let mut second = second.to_vec();
+    if let (Some(Piece::Literal(text)), Some(Piece::Literal(more))) =
+        (pieces.last_mut(), second.first())
+    {
+        text.push_str(more);
+        second.remove(0);
+    }
+    pieces.extend(second);
+    pieces
+}
+
+/// Pieces without those that they end with, of which the first may be the end of a literal.
+fn strip_end(pieces: &[Piece], end: &[Piece]) -> Option<Vec<Piece>> {
+    let Some((first, rest)) = end.split_first() else { return Some(pieces.to_vec()) };
+    let before = pieces.strip_suffix(rest)?;
+    match (before.split_last()?, first) {
+        ((last, before), first) if last == first => Some(before.to_vec()),
+        ((Piece::Literal(last), before), Piece::Literal(first)) => {
+            let kept = last.strip_suffix(&**first)?;
+            Some(before.iter().cloned().chain([Piece::Literal(kept.to_owned())]).collect())
+        }
+        _ => None,
+    }
+}
+
+/// Pieces without those that they begin with, of which the last may be the beginning of a literal.
+fn strip_start(pieces: &[Piece], start: &[Piece]) -> Option<Vec<Piece>> {
+    let Some((last, rest)) = start.split_last() else { return Some(pieces.to_vec()) };
+    let after = pieces.strip_prefix(rest)?;
+    match (after.split_first()?, last) {
+        ((first, after), last) if first == last => Some(after.to_vec()),
+        ((Piece::Literal(first), after), Piece::Literal(last)) => {
+            let kept = first.strip_prefix(&**last)?;
+            Some(
+                [Piece::Literal(kept.to_owned())]
+                    .into_iter()
+                    .chain(after.iter().cloned())
+                    .collect(),
+            )
+        }
+        _ => None,
+    }
+}
+
+/// The generation prompts that ask for reasoning, and for none: an assistant row begins with each.
+fn thinking(
+    file: &File,
+    patterns: &Patterns,
+    rows: &[RowSpec],
+) -> Checked<[Option<Vec<Piece>>; 2]> {
+    let prompt = |key: &str, text: Option<&String>| -> Checked<Option<Vec<Piece>>> {
+        let Some(text) = text else { return Ok(None) };
+        let pieces = patterns.pieces(key, text, &[])?;
+        if !rows.iter().any(|row| rules::has_field(&row.pieces, Field::Reasoning)) {
+            return wrong(key, "asks for reasoning or for none, which no row has");
+        }
+        Ok(Some(pieces))
+    };
+    Ok([
+        prompt("generation.thinking", file.generation.thinking.as_ref())?,
+        prompt("generation.no_thinking", file.generation.no_thinking.as_ref())?,
+    ])
 }
 
 /// Reads patterns and keeps account of the control tokens that they use.
@@ -267,7 +433,10 @@ fn check_filter(key: &str, field: Field, filter: Filter) -> Checked<()> {
     let fits = match filter {
         Filter::None => true,
         Filter::Trim | Filter::TrimEnd | Filter::TrimEndSpaces => {
-            matches!(field, Field::Content | Field::System)
+            matches!(field, Field::Content | Field::System | Field::Reasoning)
+        }
+        Filter::TrimLines | Filter::TrimLinesStart => {
+            matches!(field, Field::Content | Field::Reasoning)
         }
         Filter::Value => field == Field::Content,
     };
@@ -309,14 +478,34 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     let Some(place) = file.place.tools else {
         return wrong("turn.tools", "has no place, expected `place.tools`");
     };
-    let pieces = patterns.pieces("turn.tools", text, &[Field::Tools])?;
-    rules::check_row("turn.tools", &pieces)?;
-    let systems = rows.iter().filter(|row| row.role == Role::System);
-    let read_back = |row: &RowSpec| Some((row.name.clone(), read_as(&row.pieces, &pieces)?));
+    let fields = [Field::Tools, Field::System, Field::Content];
+    let pieces = patterns.pieces("turn.tools", text, &fields)?;
+    let holds =
+        match (rules::has_field(&pieces, Field::System), rules::has_field(&pieces, Field::Content))
+        {
+            (false, false) => None,
+            (true, false) => Some(Role::System),
+            (false, true) => Some(Role::User),
+            (true, true) => return wrong("turn.tools", "has both `{system}` and `{content}`"),
+        };
+    let fits = match place {
+        ToolsPlace::System => holds == Some(Role::System),
+        ToolsPlace::FirstUser | ToolsPlace::LastUser => holds != Some(Role::System),
+        ToolsPlace::First | ToolsPlace::AfterSystem => holds.is_none(),
+    };
+    if !fits {
+        let problem = "does not fit `place.tools`: in a system's turn stands `{system}`, in a user's `{content}`";
+        return wrong("turn.tools", problem);
+    }
+    let role = holds.unwrap_or(Role::System);
+    let readers = rows.iter().filter(|row| row.role == role && row.place == RowUse::Both);
+    let read_back =
+        |row: &RowSpec| Some((row.name.clone(), read_as(&row.pieces, &pieces, Field::Tools)?));
+    rules::check_pieces("turn.tools", &pieces)?;
     // A row of a name reads more narrowly than the one without.
-    let found = systems.filter_map(read_back).max_by_key(|(name, _)| name.is_some());
-    let Some((name, frame)) = found else {
-        let problem = "is read back by no system row, expected one that differs in the field only";
+    let found = readers.filter_map(read_back).max_by_key(|(name, _)| name.is_some());
+    let Some((name, inside)) = found else {
+        let problem = "is read back by no row, expected one that differs in the text only";
         return wrong("turn.tools", problem);
     };
     let layout = match (file.tools.style, &file.tools.between) {
@@ -335,84 +524,102 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     if !after_system && rules::begins_with_text(&pieces) {
         return wrong("turn.tools", "begins with text, expected a control token");
     }
-    Ok(Some(ToolsSpec { pieces, unwrap, layout, name, frame, place }))
+    Ok(Some(ToolsSpec { pieces, unwrap, layout, name, inside, holds, place }))
 }
 
-/// The texts before and after the tools that a system row reads as its content with them, if it
-/// differs in the field only.
-fn read_as(row: &[Piece], tools: &[Piece]) -> Option<(String, String)> {
+/// What a row reads as its content of a pattern that differs from it there only, and holds a field.
+fn read_as(row: &[Piece], pieces: &[Piece], field: Field) -> Option<Vec<Piece>> {
     let at = row.iter().position(|piece| matches!(piece, Piece::Field(Field::Content, _)))?;
     let (head, tail) = (&row[..at], &row[at + 1..]);
-    let rest = tools.strip_prefix(head)?.strip_suffix(tail)?;
-    let literal = |pieces: &[Piece]| match pieces {
-        [] => Some(String::new()),
-        [Piece::Literal(text)] => Some(text.clone()),
-        _ => None,
-    };
-    let at = rest.iter().position(|piece| matches!(piece, Piece::Field(Field::Tools, _)))?;
-    Some((literal(&rest[..at])?, literal(&rest[at + 1..])?))
+    let rest = strip_end(&strip_start(pieces, head)?, tail)?;
+    rules::has_field(&rest, field).then_some(rest)
 }
 
-fn list(file: &File, patterns: &Patterns) -> Checked<Option<ListSpec>> {
-    let calls = &file.calls;
-    if calls.open.is_empty() && calls.between.is_empty() && calls.close.is_empty() {
-        return Ok(None);
-    }
-    let open = patterns.pieces("calls.open", &calls.open, &[])?;
-    for (key, text) in [("calls.between", &calls.between), ("calls.close", &calls.close)] {
-        let pieces = patterns.pieces(key, text, &[])?;
-        if !matches!(&pieces[..], [Piece::Literal(_)]) {
-            return wrong(key, "is no plain text, expected what stands in a list of calls");
-        }
-    }
-    if !matches!(&open[..], [Piece::Control(_)] | [Piece::Control(_), Piece::Literal(_)]) {
-        return wrong("calls.open", "is not a control token, and text after it at most");
-    }
-    Ok(Some(ListSpec { open, between: calls.between.clone(), close: calls.close.clone() }))
-}
-
-fn calls(
-    file: &BTreeMap<String, CallFile>,
-    patterns: &Patterns,
-    list: Option<&ListSpec>,
-) -> Checked<Vec<CallSpec>> {
+/// What stands around a list of calls, and the ways to write one.
+fn calls(file: &File, patterns: &Patterns) -> Checked<(Option<ListSpec>, Vec<CallSpec>)> {
+    let is_object =
+        |call: &CallFile| call.item.clone().into_vec().iter().any(|item| item == "{call}");
+    let list = list(file, patterns, file.call.values().any(is_object))?;
+    let is_json = list.as_ref().is_some_and(|list| list.is_json);
     let mut calls = Vec::new();
-    for (kind, call) in file {
-        let key = format!("call.{kind}");
-        let object = call.object.as_ref().map(|object| object_spec(&key, object)).transpose()?;
-        let (body, allowed): (_, &[Field]) = match (object, call.pair) {
-            (Some(_), Some(_)) => {
-                return wrong(
-                    format!("{key}.pair"),
-                    "stands beside `object`, expected one of them",
-                );
-            }
-            (Some(object), None) => (CallBodySpec::Object(object), &[Field::Call]),
-            (None, Some(style)) => (CallBodySpec::Pairs(style), &[Field::Name, Field::Arguments]),
-            (None, None) => (CallBodySpec::Code, &[Field::Language, Field::Source]),
-        };
-        let item = format!("{key}.item");
-        let texts = call.item.clone().into_vec();
-        if texts.is_empty() || texts.len() > MAX_ITEMS {
-            let count = texts.len();
-            return wrong(item, format!("has {count} patterns, expected 1 to {MAX_ITEMS}"));
-        }
-        let mut items = Vec::new();
-        for text in &texts {
-            let pieces = patterns.pieces(&item, text, allowed)?;
-            rules::check_item(&item, &pieces, &body, list.is_some())?;
-            items.push(pieces);
-        }
-        calls.push(CallSpec { kind: kind.clone(), items, body });
+    for (kind, call) in &file.call {
+        calls.push(one_call(kind, call, patterns, is_json)?);
     }
     for (what, is_code) in [("a function", false), ("code", true)] {
-        let mut same = calls.iter().filter(|call| call.body.is_code() == is_code);
+        let mut same = calls.iter().filter(|call: &&CallSpec| call.body.is_code() == is_code);
         if let (Some(first), Some(second)) = (same.next(), same.next()) {
             let problem = format!("is a second way beside `call.{}` to call {what}", first.kind);
             return wrong(format!("call.{}", second.kind), problem);
         }
     }
-    Ok(calls)
+    Ok((list, calls))
+}
+
+fn list(file: &File, patterns: &Patterns, is_json: bool) -> Checked<Option<ListSpec>> {
+    let calls = &file.calls;
+    patterns.pieces("calls.after_content", &calls.after_content, &[])?;
+    if !pattern::is_white(&calls.after_content) {
+        return wrong("calls.after_content", "is text, expected white space");
+    }
+    if calls.open.is_empty() && calls.between.is_empty() && calls.close.is_empty() {
+        return Ok(None);
+    }
+    let open = patterns.pieces("calls.open", &calls.open, &[])?;
+    let between = patterns.pieces("calls.between", &calls.between, &[])?;
+    let close = patterns.pieces("calls.close", &calls.close, &[])?;
+    let is_scaffold = |piece: &Piece| match piece {
+        Piece::Control(_) => !is_json,
+        Piece::Literal(text) => is_json || pattern::is_white(text),
+        _ => false,
+    };
+    for (key, pieces) in [("calls.between", &between), ("calls.close", &close)] {
+        if !pieces.iter().all(is_scaffold) || (is_json && pieces.is_empty()) {
+            let problem = if is_json {
+                "is no plain text, expected what stands in a list of calls"
+            } else {
+                "has more than control tokens and white space"
+            };
+            return wrong(key, problem);
+        }
+    }
+    if is_json && !matches!(&open[..], [Piece::Control(_)] | [Piece::Control(_), Piece::Literal(_)])
+    {
+        return wrong("calls.open", "is not a control token, and text after it at most");
+    }
+    let is_open = matches!(open.first(), None | Some(Piece::Control(_)));
+    if !is_json && (!is_open || !open.iter().all(is_scaffold)) {
+        return wrong("calls.open", "is not a control token, and white space after it at most");
+    }
+    Ok(Some(ListSpec { open, between, close, is_json }))
+}
+
+fn one_call(kind: &str, call: &CallFile, patterns: &Patterns, is_json: bool) -> Checked<CallSpec> {
+    let key = format!("call.{kind}");
+    let object = call.object.as_ref().map(|object| object_spec(&key, object)).transpose()?;
+    let texts = call.item.clone().into_vec();
+    let takes_arguments = texts.iter().any(|text| text.contains("{arguments}"));
+    let header: &[Field] = &[Field::Name, Field::Id, Field::Arguments];
+    let (body, allowed): (_, &[Field]) = match (object, call.pair) {
+        (Some(_), Some(_)) => {
+            return wrong(format!("{key}.pair"), "stands beside `object`, expected one of them");
+        }
+        (Some(object), None) => (CallBodySpec::Object(object), &[Field::Call]),
+        (None, Some(style)) => (CallBodySpec::Pairs(style), header),
+        (None, None) if takes_arguments => (CallBodySpec::Raw, header),
+        (None, None) => (CallBodySpec::Code, &[Field::Language, Field::Source]),
+    };
+    let item = format!("{key}.item");
+    if texts.is_empty() || texts.len() > MAX_ITEMS {
+        let count = texts.len();
+        return wrong(item, format!("has {count} patterns, expected 1 to {MAX_ITEMS}"));
+    }
+    let mut items = Vec::new();
+    for text in &texts {
+        let pieces = patterns.pieces(&item, text, allowed)?;
+        rules::check_item(&item, &pieces, &body, is_json)?;
+        items.push(pieces);
+    }
+    Ok(CallSpec { kind: kind.to_owned(), items, body })
 }
 
 fn object_spec(key: &str, table: &toml::Table) -> Checked<ObjectSpec> {

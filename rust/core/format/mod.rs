@@ -23,15 +23,16 @@ use crate::error::{Error, Result};
 use crate::json::{self, Layout};
 use crate::message::{CallBody, Node, Role};
 use crate::path::Path;
-pub(crate) use file::{Order, PairStyle, SystemPlace, ToolsPlace};
+pub(crate) use file::{Order, PairStyle, ReasoningWhen, SystemPlace, ToolsPlace};
 use load::Wrong;
-use pattern::{Filter, Piece};
+use pattern::{Field, Filter, Piece};
 
 /// The formats that come with this crate, by name.
 const BUILT_IN: &[(&str, &str)] = &[
     ("chatglm3", include_str!("../formats/chatglm3.toml")),
     ("chatml", include_str!("../formats/chatml.toml")),
     ("deepseek", include_str!("../formats/deepseek.toml")),
+    ("hermes", include_str!("../formats/hermes.toml")),
     ("internlm2", include_str!("../formats/internlm2.toml")),
     ("llama2", include_str!("../formats/llama2.toml")),
     ("llama3", include_str!("../formats/llama3.toml")),
@@ -39,6 +40,8 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("mixtral-8x7b", include_str!("../formats/mixtral-8x7b.toml")),
     ("phi3", include_str!("../formats/phi3.toml")),
     ("qwen2", include_str!("../formats/qwen2.toml")),
+    ("qwen2.5", include_str!("../formats/qwen2.5.toml")),
+    ("qwen3", include_str!("../formats/qwen3.toml")),
     ("yi", include_str!("../formats/yi.toml")),
 ];
 
@@ -95,6 +98,9 @@ struct Spec {
     begin: Vec<Piece>,
     end: Vec<Piece>,
     generation_prompt: Vec<Piece>,
+    /// The prompts that ask for reasoning, and for none.
+    thinking: [Option<Vec<Piece>>; 2],
+    reasoning: ReasoningWhen,
     /// Control tokens that stop the model though no row writes them.
     stop: Vec<String>,
     always_prompts: bool,
@@ -107,6 +113,9 @@ struct Spec {
     rows: Vec<RowSpec>,
     calls: Vec<CallSpec>,
     list: Option<ListSpec>,
+    /// What stands between content and the calls after it.
+    after_content: String,
+    results: Option<ResultsSpec>,
 }
 
 /// One row of the table: how one shape of message is written and read.
@@ -116,6 +125,44 @@ pub(crate) struct RowSpec {
     pub(crate) role: Role,
     pub(crate) name: Option<String>,
     pub(crate) pieces: Vec<Piece>,
+    pub(crate) place: RowUse,
+}
+
+/// What a row is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowUse {
+    /// It is written and read.
+    Both,
+    /// It is read by another row.
+    Written,
+    /// It is written for the message that a conversation ends with; read by another row.
+    WrittenLast,
+    /// It is written in pieces.
+    Read,
+}
+
+impl RowUse {
+    pub(crate) fn is_read(self) -> bool {
+        matches!(self, Self::Both | Self::Read)
+    }
+}
+
+/// What stands around results that follow each other.
+pub(crate) struct ResultsSpec {
+    pub(crate) open: Vec<Piece>,
+    pub(crate) between: Vec<Piece>,
+    pub(crate) close: Vec<Piece>,
+    /// Where results are read as the text of a turn: the row that reads them.
+    pub(crate) folded: Option<Folded>,
+}
+
+/// Whose text results are read as, and what of their frame is read with them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Folded {
+    pub(crate) role: Role,
+    /// Of what stands before and after the results.
+    pub(crate) before: Vec<Piece>,
+    pub(crate) after: Vec<Piece>,
 }
 
 /// How the turn that declares tools is written.
@@ -126,8 +173,10 @@ struct ToolsSpec {
     layout: ToolsLayout,
     /// The name of the system row that reads it back.
     name: Option<String>,
-    /// The texts around the tools that this row reads as its content with them.
-    frame: (String, String),
+    /// What this row reads as its content.
+    inside: Vec<Piece>,
+    /// The message whose turn it takes the place of.
+    holds: Option<Role>,
     place: ToolsPlace,
 }
 
@@ -145,8 +194,10 @@ enum ToolsLayout {
 pub(crate) struct ListSpec {
     /// A control token, and a literal after it.
     pub(crate) open: Vec<Piece>,
-    pub(crate) between: String,
-    pub(crate) close: String,
+    pub(crate) between: Vec<Piece>,
+    pub(crate) close: Vec<Piece>,
+    /// Whether it is a list in JSON, of calls that are objects.
+    pub(crate) is_json: bool,
 }
 
 /// One kind of call.
@@ -165,6 +216,8 @@ pub(crate) enum CallBodySpec {
     Object(ObjectSpec),
     /// `{arguments}` are pairs of key and value, `{name}` stands before them.
     Pairs(PairStyle),
+    /// `{arguments}` are JSON, `{name}` stands before them.
+    Raw,
     /// `{source}` is code.
     Code,
 }
@@ -172,6 +225,11 @@ pub(crate) enum CallBodySpec {
 impl CallBodySpec {
     pub(crate) fn is_code(&self) -> bool {
         *self == Self::Code
+    }
+
+    /// Whether `{arguments}` stand after a header.
+    pub(crate) fn has_header(&self) -> bool {
+        matches!(self, Self::Pairs(_) | Self::Raw)
     }
 }
 
@@ -327,7 +385,14 @@ impl Format {
             };
             spec.rows.iter().any(of)
         };
-        if [Filter::Trim, Filter::TrimEnd, Filter::TrimEndSpaces].into_iter().any(filters) {
+        let trims = [
+            Filter::Trim,
+            Filter::TrimEnd,
+            Filter::TrimEndSpaces,
+            Filter::TrimLines,
+            Filter::TrimLinesStart,
+        ];
+        if trims.into_iter().any(filters) {
             losses.push("white space around content, where the rows trim it");
         }
         if spec.default_system.is_some() {
@@ -336,7 +401,20 @@ impl Format {
         if spec.folds_system {
             losses.push("a system message: comes back as the beginning of the user's");
         }
-        if spec.calls.iter().any(|call| matches!(call.body, CallBodySpec::Object(_))) {
+        match spec.reasoning {
+            ReasoningWhen::All => {}
+            ReasoningWhen::SinceLastUser => {
+                losses.push("reasoning: what stands before the last user message");
+            }
+            ReasoningWhen::None => losses.push("reasoning"),
+        }
+        if spec.results.as_ref().is_some_and(|results| results.folded.is_some()) {
+            losses.push(
+                "that a text was a result: it comes back as the text of the turn that holds it",
+            );
+        }
+        if spec.calls.iter().any(|c| matches!(c.body, CallBodySpec::Object(_) | CallBodySpec::Raw))
+        {
             losses.push(
                 "arguments: without the white space around them, as JSON text if given as a dict",
             );
@@ -361,8 +439,10 @@ impl Format {
 
     /// Whether the ids of calls are written.
     pub(crate) fn writes_ids(&self) -> bool {
-        let writes =
-            |call: &CallSpec| matches!(&call.body, CallBodySpec::Object(o) if o.has(Member::Id));
+        let writes = |call: &CallSpec| match &call.body {
+            CallBodySpec::Object(object) => object.has(Member::Id),
+            _ => call.items.first().is_some_and(|item| rules::has_field(item, Field::Id)),
+        };
         self.spec.calls.iter().any(writes)
     }
 
@@ -410,9 +490,31 @@ impl Format {
         self.spec.tools.as_ref().map(|tools| tools.place)
     }
 
-    /// The texts around the tools that are read as content with them.
-    pub(crate) fn tools_frame(&self) -> (&str, &str) {
-        self.spec.tools.as_ref().map_or(("", ""), |tools| (&*tools.frame.0, &*tools.frame.1))
+    /// What is read as the content of the turn that declares tools.
+    pub(crate) fn tools_inside(&self) -> &[Piece] {
+        self.spec.tools.as_ref().map_or(&[], |tools| &tools.inside)
+    }
+
+    /// Whose turn the tools stand in, where they have none of their own.
+    pub(crate) fn tools_in(&self) -> Option<Role> {
+        self.spec.tools.as_ref()?.holds
+    }
+
+    pub(crate) fn reasoning(&self) -> ReasoningWhen {
+        self.spec.reasoning
+    }
+
+    /// Whether reasoning has a place.
+    pub fn has_reasoning(&self) -> bool {
+        self.spec.rows.iter().any(|row| rules::has_field(&row.pieces, Field::Reasoning))
+    }
+
+    pub(crate) fn results(&self) -> Option<&ResultsSpec> {
+        self.spec.results.as_ref()
+    }
+
+    pub(crate) fn after_content(&self) -> &str {
+        &self.spec.after_content
     }
 
     pub(crate) fn control(&self) -> &[(String, Vec<String>)] {
@@ -437,6 +539,11 @@ impl Format {
 
     pub(crate) fn generation_prompt(&self) -> &[Piece] {
         &self.spec.generation_prompt
+    }
+
+    /// The generation prompt that asks for reasoning, or for none.
+    pub(crate) fn thinking_prompt(&self, thinking: bool) -> Option<&[Piece]> {
+        self.spec.thinking[usize::from(!thinking)].as_deref()
     }
 
     pub(crate) fn tools_pieces(&self) -> Option<&[Piece]> {

@@ -25,8 +25,10 @@ pub(crate) enum Field {
     System,
     /// The arguments of one call as pairs of key and value.
     Arguments,
-    /// The id of the call that a result answers, a header word.
+    /// The id of the call that a result answers, or of a call, a header word.
     Id,
+    /// What the model thought before it spoke.
+    Reasoning,
 }
 
 /// What is done to a field's text before it is written.
@@ -41,15 +43,21 @@ pub(crate) enum Filter {
     TrimEnd,
     /// Without spaces, U+0020 and nothing else, at its end.
     TrimEndSpaces,
+    /// Without newlines at both ends.
+    TrimLines,
+    /// Without newlines at its beginning.
+    TrimLinesStart,
     /// As JSON: objects, lists, numbers and words of JSON as they are, other text as a JSON string.
     Value,
 }
 
 impl Filter {
-    const ALL: [(&'static str, Self); 4] = [
+    const ALL: [(&'static str, Self); 6] = [
         ("trim", Self::Trim),
         ("trim_end", Self::TrimEnd),
         ("trim_end_spaces", Self::TrimEndSpaces),
+        ("trim_lines", Self::TrimLines),
+        ("trim_lines_start", Self::TrimLinesStart),
         ("value", Self::Value),
     ];
 
@@ -67,6 +75,8 @@ impl Filter {
             Self::Trim => text.trim_matches(is_template_space),
             Self::TrimEnd => text.trim_end_matches(is_template_space),
             Self::TrimEndSpaces => text.trim_end_matches(' '),
+            Self::TrimLines => text.trim_matches('\n'),
+            Self::TrimLinesStart => text.trim_start_matches('\n'),
             Self::None | Self::Value => text,
         }
     }
@@ -93,7 +103,7 @@ pub(crate) enum Grammar {
 }
 
 impl Field {
-    const ALL: [(&'static str, Self, Grammar); 10] = [
+    const ALL: [(&'static str, Self, Grammar); 11] = [
         ("content", Self::Content, Grammar::Text),
         ("name", Self::Name, Grammar::Word),
         ("calls", Self::Calls, Grammar::Items),
@@ -104,6 +114,7 @@ impl Field {
         ("system", Self::System, Grammar::Text),
         ("arguments", Self::Arguments, Grammar::Pairs),
         ("id", Self::Id, Grammar::Word),
+        ("reasoning", Self::Reasoning, Grammar::Text),
     ];
 
     fn parse(word: &str) -> Option<Self> {

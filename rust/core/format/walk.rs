@@ -47,6 +47,10 @@ enum Class {
 }
 
 impl Class {
+    fn is_control(&self) -> bool {
+        matches!(self, Self::Control(_))
+    }
+
     fn meets(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Byte(a), Self::Byte(b)) => a == b,
@@ -131,7 +135,12 @@ fn both_fit(a: &[Step], b: &[Step]) -> bool {
     while let Some((from_a, from_b)) = open.pop() {
         for at_a in reached(a, from_a) {
             for at_b in reached(b, from_b) {
-                let (Some(step_a), Some(step_b)) = (a.get(at_a), b.get(at_b)) else { return true };
+                let (step_a, step_b) = match (a.get(at_a), b.get(at_b)) {
+                    (Some(step_a), Some(step_b)) => (step_a, step_b),
+                    // Where one has come to its text, no text is the other's control token.
+                    (None, Some(step)) | (Some(step), None) if step.class.is_control() => continue,
+                    _ => return true,
+                };
                 let next = |step: &Step, at| if step.repeats { at } else { at + 1 };
                 let next = (next(step_a, at_a), next(step_b, at_b));
                 if step_a.class.meets(&step_b.class) && seen.insert(next) {

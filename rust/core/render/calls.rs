@@ -15,6 +15,9 @@ impl Renderer<'_> {
         let scaffold = turn.source(SourceField::Scaffold);
         let grammar = self.grammar;
         let list = grammar.list.as_ref();
+        if !turn.message.content.is_empty() {
+            self.push_text(SpanKind::Literal, &grammar.after_content, scaffold);
+        }
         for op in list.iter().flat_map(|list| &list.open) {
             self.fixed(op, scaffold);
         }
@@ -22,12 +25,12 @@ impl Renderer<'_> {
             if let Some(list) = list
                 && i > 0
             {
-                self.push_text(SpanKind::Literal, &list.between, scaffold);
+                self.frame(&list.between, turn);
             }
             self.call(call, i, turn)?;
         }
         if let Some(list) = list {
-            self.push_text(SpanKind::Literal, &list.close, scaffold);
+            self.frame(&list.close, turn);
         }
         Ok(())
     }
@@ -36,7 +39,8 @@ impl Renderer<'_> {
         let grammar = self.grammar;
         let spec = self.format.call_spec(&call.body);
         let at = spec.and_then(|spec| self.format.calls().iter().position(|c| c.kind == spec.kind));
-        let item = at.and_then(|at| grammar.items.iter().find(|item| item.call == at));
+        let item =
+            at.and_then(|at| grammar.items.iter().find(|item| item.call == at && !item.opened));
         let (Some(spec), Some(item)) = (spec, item) else {
             let problem =
                 format!("is of a kind that format `{}` has no place for", self.format.name());
@@ -45,7 +49,8 @@ impl Renderer<'_> {
                 problem,
             ));
         };
-        let open = grammar.list.as_ref().map_or(0, |list| list.open.len());
+        let open = grammar.list.as_ref().filter(|list| list.is_json);
+        let open = open.map_or(0, |list| list.open.len());
         let mut ops = item.rule.ops[open..].iter();
         let number = i as u32;
         while let Some(op) = ops.next() {
@@ -68,10 +73,20 @@ impl Renderer<'_> {
                     check_reserved(name, item, source)?;
                     self.slot(name, source);
                 }
+                (Op::Field(Field::Id, _), _) => {
+                    let id = call.id.as_deref().unwrap_or_default();
+                    let source = turn.source(SourceField::Id(number));
+                    check_word(id, source)?;
+                    self.slot(id, source);
+                }
                 (Op::Field(Field::Arguments, _), CallBody::Function { arguments, .. }) => {
                     let source = turn.source(SourceField::Arguments(number));
                     let problem = |problem| Error::message(source.to_string(), problem);
                     json::check_value(json::trim(arguments)).map_err(problem)?;
+                    if spec.body == CallBodySpec::Raw {
+                        self.part_slot(arguments, json::trim(arguments), source);
+                        continue;
+                    }
                     let written = pairs::write(json::trim(arguments)).map_err(problem)?;
                     self.slot(&written, source);
                 }

@@ -8,6 +8,10 @@ use crate::message::{Message, Role, leading_systems};
 /// One thing that is written.
 pub(super) enum Step<'a> {
     Tools,
+    /// Tools, in the turn of a message.
+    ToolsIn(usize),
+    /// Tools, in the turn of the system message that the conversation lacks.
+    ToolsInDefault(&'a str),
     /// The system message that a conversation without one begins with.
     DefaultSystem(&'a str),
     /// A message, with the system message that stands in its turn.
@@ -31,16 +35,28 @@ impl<'a> Plan<'a> {
         check_order(messages, format)?;
         let inside = system_inside(messages, format)?;
         let is_user = |message: &Message| message.role == Role::User;
-        let tools_at = match place.filter(|_| tools) {
-            None => None,
+        let tools_in = format.tools_in().filter(|_| tools);
+        let has_system = messages.first().is_some_and(|message| message.role == Role::System);
+        let tools_in = match tools_in {
+            Some(Role::System) if has_system => Some(0),
+            Some(Role::User) if place == Some(ToolsPlace::LastUser) => {
+                Some(user_at(messages.iter().rposition(is_user))?)
+            }
+            Some(Role::User) => Some(user_at(messages.iter().position(is_user))?),
+            _ => None,
+        };
+        let tools_at = match place.filter(|_| tools && format.tools_in().is_none()) {
+            None | Some(ToolsPlace::System) => None,
             Some(ToolsPlace::First) => Some(0),
             Some(ToolsPlace::AfterSystem) => Some(leading_systems(messages)),
             Some(ToolsPlace::FirstUser) => Some(user_at(messages.iter().position(is_user))?),
             Some(ToolsPlace::LastUser) => Some(user_at(messages.iter().rposition(is_user))?),
         };
         let mut steps = Vec::with_capacity(messages.len() + 2);
-        let has_system = messages.first().is_none_or(|message| message.role == Role::System);
-        if let Some(text) = format.default_system().filter(|_| !has_system) {
+        let default = format.default_system().filter(|_| !has_system && !messages.is_empty());
+        if tools && format.tools_in() == Some(Role::System) && !has_system {
+            steps.push(Step::ToolsInDefault(default.unwrap_or_default()));
+        } else if let Some(text) = default {
             steps.push(Step::DefaultSystem(text));
         }
         for index in 0..messages.len() {
@@ -48,6 +64,7 @@ impl<'a> Plan<'a> {
                 steps.push(Step::Tools);
             }
             match inside {
+                _ if tools_in == Some(index) => steps.push(Step::ToolsIn(index)),
                 Some((system, _)) if system == index => {}
                 Some((system, at)) if at == index => {
                     steps.push(Step::Message { index, system: Some(system) });

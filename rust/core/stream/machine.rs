@@ -12,10 +12,11 @@ use super::header::HeldItem;
 use super::pending::Pending;
 use super::value::ValueReader;
 use super::{FIRST, PROMPT};
-use crate::action::{CallScanner, PairScanner};
+use crate::action::{Body, CallScanner};
 use crate::codec::Codec;
-use crate::event::{ActionKind, Event, EventKind, NoticeKind, TurnReason};
+use crate::event::{ActionKind, Event, EventKind, NoticeKind, Part, TurnReason};
 use crate::format::grammar::{Closer, Row, Text};
+use crate::format::pattern::Field;
 use crate::message::Role;
 use crate::vocab::TokenId;
 use tentative::{Phase, Tentative};
@@ -58,8 +59,8 @@ enum Place {
     Source { item: usize, language: Option<String>, fresh: bool },
     /// In the JSON object of an action.
     Call { item: usize, scanner: Box<CallScanner>, name: Option<String> },
-    /// In the keyword arguments of an action.
-    Pairs { item: usize, scanner: Box<PairScanner>, name: String },
+    /// In the arguments of an action whose header has its name.
+    Arguments { item: usize, body: Box<Body>, name: String, id: Option<String> },
     /// Between two actions of a list.
     Between { item: usize },
     /// After an action, in its turn.
@@ -76,6 +77,28 @@ struct Turn {
     actions: u32,
     /// Whether text after an action has been told.
     told: bool,
+    /// Whether it is reasoning that is being read.
+    thinking: bool,
+}
+
+/// Which text of the pattern may come next, beside reasoning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lead {
+    /// What stands after the token that opens it.
+    Open,
+    /// What stands after the token that closes it.
+    Close,
+}
+
+impl Turn {
+    /// The text that is being read.
+    fn text_of(self, codec: &Codec) -> Option<&Text> {
+        let rule = &codec.grammar().rows[self.row].rule;
+        match &rule.reasoning {
+            Some(reasoning) if self.thinking => Some(&reasoning.text),
+            _ => rule.texts.get(self.text),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -95,6 +118,8 @@ pub(super) struct Machine {
     in_run: bool,
     /// Whether the text that comes next may begin with a dummy prefix.
     prefixed: bool,
+    /// The text that comes next may begin with the pattern's.
+    lead: Option<Lead>,
     /// Ids before this position are in the range of some event.
     covered: u32,
     /// Where the last event began: none begins before it, nor in the prompt.
@@ -131,6 +156,7 @@ impl Machine {
             within: false,
             in_run: false,
             prefixed: false,
+            lead: None,
             covered: FIRST,
             started: FIRST,
             resumed: None,
@@ -171,10 +197,14 @@ impl Machine {
         let (kind, name) = match &self.place {
             Place::Source { language, .. } => (ActionKind::Code, language.clone()),
             Place::Call { name, .. } => (ActionKind::Function, name.clone()),
-            Place::Pairs { name, .. } => (ActionKind::Function, Some(name.clone())),
+            Place::Arguments { name, .. } => (ActionKind::Function, Some(name.clone())),
             _ => return,
         };
-        self.resumed = Some(Box::new(EventKind::ActionStart { index, kind, name, id: None }));
+        let id = match &self.place {
+            Place::Arguments { id, .. } => id.clone(),
+            _ => None,
+        };
+        self.resumed = Some(Box::new(EventKind::ActionStart { index, kind, name, id }));
     }
 
     /// Takes the text of a token, if all that it does is to be told. What it does otherwise
@@ -182,31 +212,34 @@ impl Machine {
     #[inline]
     pub(super) fn pass(&mut self, codec: &Codec, text: &str) -> bool {
         let is_busy = self.tentative.is_some() || self.resumed.is_some() || self.prefixed;
-        if is_busy || !self.pending.is_empty() {
+        if is_busy || self.lead.is_some() || !self.pending.is_empty() {
             return false;
         }
         let passes = |closer: Option<&Closer>| closer.is_some_and(|closer| closer.passes(text));
         let is_plain = match (&mut self.place, self.turn) {
-            (Place::Text, Some(turn)) => {
-                let texts = &codec.grammar().rows[turn.row].rule.texts;
-                passes(texts.get(turn.text).map(|text| &text.closer))
-            }
+            (Place::Text, Some(turn)) => passes(turn.text_of(codec).map(|text| &text.closer)),
             (Place::Source { item, fresh: false, .. }, _) => {
                 passes(codec.grammar().items[*item].rule.closer())
             }
             (Place::Call { scanner, .. }, _) => scanner.push_arguments(text),
-            (Place::Pairs { scanner, .. }, _) => scanner.is_same(text),
+            (Place::Arguments { body, .. }, _) => body.is_same(text),
             _ => false,
         };
         self.in_run |= is_plain;
         is_plain
     }
 
-    /// The number of the action whose text comes now; `None` where it is the turn's.
-    pub(super) fn action(&self) -> Option<u32> {
-        let is_action =
-            matches!(self.place, Place::Source { .. } | Place::Call { .. } | Place::Pairs { .. });
-        is_action.then(|| self.action_index())
+    /// What the text is part of that comes now.
+    pub(super) fn part(&self, codec: &Codec) -> Part {
+        match self.place {
+            Place::Source { .. } | Place::Call { .. } | Place::Arguments { .. } => {
+                Part::Action(self.action_index())
+            }
+            _ => match self.turn.and_then(|turn| turn.text_of(codec)) {
+                Some(text) if text.field == Field::Reasoning => Part::Reasoning,
+                _ => Part::Text,
+            },
+        }
     }
 
     fn action_index(&self) -> u32 {
@@ -243,15 +276,19 @@ impl<'a> Reader<'a> {
     }
 
     /// Tells text of the turn, or of the action that is open, joined to what was told of it just before.
-    fn tell_part(&mut self, action: Option<u32>, text: Cow<'_, str>, first: u32, at: u32) {
+    fn tell_part(&mut self, part: Part, text: Cow<'_, str>, first: u32, at: u32) {
         let tokens = self.machine.cover(Some(first), at);
-        Event::append_text(self.out, action, text, tokens);
+        Event::append_text(self.out, part, text, tokens);
     }
 
     fn tell_text<'t>(&mut self, text: impl Into<Cow<'t, str>>, first: u32, at: u32) {
         let text = text.into();
         if !text.is_empty() {
-            self.tell_part(None, text, first, at);
+            let part = match self.turn_text() {
+                Some(text) if text.field == Field::Reasoning => Part::Reasoning,
+                _ => Part::Text,
+            };
+            self.tell_part(part, text, first, at);
         }
     }
 
@@ -266,7 +303,7 @@ impl<'a> Reader<'a> {
 
     /// The text of the turn that is open.
     fn turn_text(&self) -> Option<&'a Text> {
-        self.row()?.rule.texts.get(self.machine.turn?.text)
+        self.machine.turn?.text_of(self.codec)
     }
 
     fn closer(&self) -> Option<&'a Closer> {
@@ -333,7 +370,7 @@ impl<'a> Reader<'a> {
             Place::Value(_) => self.text_of_value(piece),
             Place::Source { .. } => self.text_of_source(piece),
             Place::Call { .. } => self.text_of_call(piece),
-            Place::Pairs { .. } => self.text_of_pairs(piece),
+            Place::Arguments { .. } => self.text_of_arguments(piece),
             Place::Between { .. } => self.text_between(piece),
             Place::AfterAction => self.text_after_action(piece),
         }
@@ -355,14 +392,21 @@ impl<'a> Reader<'a> {
             return self.again(vec![HeldItem::Control { id, at }]);
         }
         match &self.machine.place {
-            Place::Source { item, .. } | Place::Call { item, .. } | Place::Pairs { item, .. }
+            Place::Source { item, .. }
+            | Place::Call { item, .. }
+            | Place::Arguments { item, .. }
                 if grammar.items[*item].rule.closer().is_some_and(|c| c.ids.contains(&id)) =>
             {
                 return self.end_action(at, true);
             }
             Place::Outside => {
                 self.machine.pending.clear();
-                if (grammar.begins(id) && self.machine.last.is_none()) || grammar.ends(id) {
+                let closes_results =
+                    grammar.closes_results(id) && self.machine.last == Some(Role::Tool);
+                if (grammar.begins(id) && self.machine.last.is_none())
+                    || grammar.ends(id)
+                    || closes_results
+                {
                     return;
                 }
                 if self.open_empty(id, at) {
@@ -371,7 +415,20 @@ impl<'a> Reader<'a> {
             }
             _ => {}
         }
-        let closes = self.closer().is_some_and(|closer| closer.ids.contains(&id));
+        if is_answer && self.reasoning(id) {
+            return;
+        }
+        if self.has_acted() && grammar.closes_calls(id) {
+            self.machine.pending.clear();
+            return;
+        }
+        if !is_answer && matches!(self.machine.place, Place::Text) && grammar.is_spelled(id) {
+            let text = self.spelling(id);
+            return self.text_of_turn(Piece { text: &text, first: at, at });
+        }
+        let last = self.row().and_then(|row| row.rule.closer());
+        let mut ends = self.closer().into_iter().chain(last);
+        let closes = ends.any(|closer| closer.ids.contains(&id));
         let stops = is_answer && self.machine.turn.is_some() && grammar.stops(id);
         if closes || stops {
             return self.close_turn(at);
@@ -410,7 +467,7 @@ impl<'a> Reader<'a> {
         let last = index.saturating_sub(1);
         if self.machine.turn.is_some() {
             self.end_action(self.machine.covered.saturating_sub(1), false);
-            self.end_text();
+            self.end_turn_text();
             let acted = self.has_acted();
             let reason = match reason {
                 TurnReason::Stop if acted => TurnReason::Action,

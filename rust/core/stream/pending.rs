@@ -53,24 +53,28 @@ impl Pending {
         (!is_space || self.text.len() > HEAD_LIMIT).then(|| self.take_all())
     }
 
-    /// Adds text; what cannot be part of `suffix` at its end comes out. With `fresh`, nothing has come
-    /// before what is held: then the suffix may stand without the newline it begins with.
+    /// Adds text; what cannot be part of one of `suffixes` at its end comes out. With `fresh`, nothing has
+    /// come before what is held: then the suffix may stand without the newline it begins with.
     pub(super) fn push_until(
         &mut self,
         piece: Piece<'_>,
-        suffix: &Suffix,
+        suffixes: &[&Suffix],
         fresh: bool,
     ) -> Option<Stretch> {
         self.push(piece);
-        if fresh && self.may_become(suffix) {
+        if fresh && suffixes.iter().any(|suffix| self.may_become(suffix)) {
             return None;
         }
-        let mut held = held_from(&self.text, suffix);
-        if self.text.len() - held > HEAD_LIMIT {
+        let held = suffixes.iter().map(|suffix| {
+            let held = held_from(&self.text, suffix);
+            if self.text.len() - held <= HEAD_LIMIT {
+                return held;
+            }
             // Too much white space to be the pattern's; the end of it may begin the pattern's.
             let literal = Suffix { literal: suffix.literal.clone(), space: false };
-            held = held_from(&self.text, &literal);
-        }
+            held_from(&self.text, &literal)
+        });
+        let held = held.min().unwrap_or(self.text.len());
         (held > 0).then(|| self.take(held))
     }
 
@@ -111,6 +115,10 @@ impl Pending {
     /// Takes so many bytes out.
     pub(super) fn take_bytes(&mut self, bytes: usize) -> Stretch {
         self.take(bytes.min(self.text.len()))
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 
     /// How many bytes are held.

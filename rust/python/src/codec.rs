@@ -51,11 +51,17 @@ impl Options {
         words: [(&str, &str); 3],
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        if let Some(option) = options.and_then(|options| options.keys().iter().next()) {
-            let name = codec.inner.format().name();
-            let message =
-                format!("unexpected option `{option}`: format `{name}` declares no options");
-            return Err(PyTypeError::new_err(message));
+        let format = codec.inner.format();
+        let mut thinking = None;
+        for (option, value) in options.into_iter().flatten() {
+            if !format.has_reasoning() || option.str()? != "thinking" {
+                let (name, known) = (format.name(), format.has_reasoning());
+                let known = if known { "`thinking`" } else { "no options" };
+                let message =
+                    format!("unexpected option `{option}`: format `{name}` declares {known}");
+                return Err(PyTypeError::new_err(message));
+            }
+            thinking = value.extract()?;
         }
         let choose = |(name, word): (&str, &str), known: &[&str]| {
             known.iter().position(|known| *known == word).ok_or_else(|| {
@@ -71,6 +77,7 @@ impl Options {
             encode: EncodeOptions {
                 add_generation_prompt,
                 continue_final,
+                thinking,
                 boundary: boundaries[choose(boundary, &["reference", "isolated"])?],
                 on_marker: markers[choose(on_marker, &["report", "error", "break"])?],
             },

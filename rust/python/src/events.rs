@@ -1,7 +1,7 @@
 //! Events as frozen Python classes, made for `match`.
 
 use chatcodec::{
-    ActionKind, Event, EventKind, Message, NoticeKind, Plain, Role, TurnReason, Vocab,
+    ActionKind, Event, EventKind, Message, NoticeKind, Part, Plain, Role, TurnReason, Vocab,
 };
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -186,9 +186,10 @@ pub(crate) fn plain_object<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let text = texts.get(py, plain, vocab);
     let tokens = (plain.tokens.start, plain.tokens.end);
-    Ok(match plain.action {
-        None => Bound::new(py, Text { text, tokens })?.into_any(),
-        Some(index) => Bound::new(py, ActionDelta { index, text, tokens })?.into_any(),
+    Ok(match plain.part {
+        Part::Text => Bound::new(py, Text { text, tokens })?.into_any(),
+        Part::Reasoning => Bound::new(py, Reasoning { text, tokens })?.into_any(),
+        Part::Action(index) => Bound::new(py, ActionDelta { index, text, tokens })?.into_any(),
     })
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::tentative::{Phase, Tentative};
 use super::{Piece, Place, Reader};
 use crate::action::{CallScanner, Step};
-use crate::event::{ActionKind, EventKind, NoticeKind};
+use crate::event::{ActionKind, EventKind, NoticeKind, Part};
 use crate::json;
 use crate::stream::HEAD_LIMIT;
 use crate::stream::header::Held;
@@ -17,6 +17,7 @@ impl Reader<'_> {
         opener: u32,
         kind: ActionKind,
         name: Option<String>,
+        id: Option<String>,
         last: u32,
     ) {
         let is_answer =
@@ -29,19 +30,19 @@ impl Reader<'_> {
             self.open_implicit(opener);
         }
         self.end_action_before(opener);
-        self.end_text();
+        self.end_text_before_call();
         if let Some(turn) = &mut self.machine.turn {
             turn.actions += 1;
         }
         let index = self.machine.action_index();
-        self.tell(EventKind::ActionStart { index, kind, name, id: None }, None, last);
+        self.tell(EventKind::ActionStart { index, kind, name, id }, None, last);
     }
 
     pub(super) fn text_of_source(&mut self, piece: Piece<'_>) {
         let codec = self.codec;
         let Place::Source { item, fresh, .. } = self.machine.place else { return };
         let Some(closer) = codec.grammar().items[item].rule.closer() else { return };
-        let told = self.machine.pending.push_until(piece, &closer.suffix, fresh);
+        let told = self.machine.pending.push_until(piece, &[&closer.suffix], fresh);
         if let Some((text, first, at)) = told {
             self.source(text, first, at);
         }
@@ -73,7 +74,7 @@ impl Reader<'_> {
                     self.notice(kind, text, Some(first), stretch.at);
                 }
             }
-            if is_done && codec.grammar().list.is_some() {
+            if is_done && codec.grammar().has_json_list() {
                 self.end_action(stretch.at, true);
                 self.machine.place = Place::Between { item };
                 return self.rest(piece);
@@ -106,10 +107,9 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn text_of_pairs(&mut self, piece: Piece<'_>) {
-        let Place::Pairs { scanner, .. } = &mut self.machine.place else { return };
-        let (taken, said) =
-            if scanner.is_done() { (0, String::new()) } else { scanner.push(piece.text) };
+    pub(super) fn text_of_arguments(&mut self, piece: Piece<'_>) {
+        let Place::Arguments { body, .. } = &mut self.machine.place else { return };
+        let (taken, said) = if body.is_done() { (0, "".into()) } else { body.push(piece.text) };
         if !said.is_empty() {
             let stretch = piece.to(taken);
             self.delta(said, stretch.first, stretch.at);
@@ -124,7 +124,7 @@ impl Reader<'_> {
 
     pub(super) fn delta<'t>(&mut self, text: impl Into<Cow<'t, str>>, first: u32, at: u32) {
         let index = self.machine.action_index();
-        self.tell_part(Some(index), text.into(), first, at);
+        self.tell_part(Part::Action(index), text.into(), first, at);
     }
 
     /// Ends the action that is open, if one is; `last` is the position of what ends it, `closed` whether
@@ -157,9 +157,9 @@ impl Reader<'_> {
                 }
                 (complete, name, id)
             }
-            Place::Pairs { item, scanner, name } => {
-                let said = scanner.finish();
-                let (complete, name) = (scanner.is_complete(), name.clone());
+            Place::Arguments { item, body, name, id } => {
+                let said = body.finish();
+                let (complete, name, id) = (body.is_complete(closed), name.clone(), id.clone());
                 let suffix = suffix_of(*item);
                 let is_own = self.machine.pending.begins(&suffix);
                 let (text, first, at) = self.machine.pending.take_all();
@@ -170,7 +170,7 @@ impl Reader<'_> {
                 if !is_own && !text.is_empty() {
                     self.notice(NoticeKind::Malformed, text, Some(first), at);
                 }
-                (complete, Some(name), None)
+                (complete, Some(name), id)
             }
             _ => return,
         };

@@ -1,7 +1,7 @@
 //! Markers that are not certain yet: which header they begin, and a call before its name is known.
 
 use super::{Place, Reader};
-use crate::action::{CallScanner, PairScanner, Step};
+use crate::action::{Body, CallScanner, PairScanner, RawScanner, Step};
 use crate::codec::Codec;
 use crate::event::{ActionKind, EventKind, NoticeKind, TurnReason};
 use crate::format::CallBodySpec;
@@ -53,7 +53,7 @@ impl Tentative {
     /// After a control token that opens something: every row, then every way to write a call.
     pub(super) fn opened(codec: &Codec) -> Self {
         let grammar = codec.grammar();
-        let rows = (0..grammar.rows.len()).filter(|&row| {
+        let rows = grammar.read_order.iter().copied().filter(|&row| {
             let row = &grammar.rows[row];
             !row.calls_only && !row.text_first
         });
@@ -78,7 +78,7 @@ impl Tentative {
         let is_plain = |row: &usize| {
             grammar.rows[*row].role == Role::Assistant && !grammar.rows[*row].calls_only
         };
-        let rows: Vec<usize> = (0..grammar.rows.len()).filter(is_plain).collect();
+        let rows: Vec<usize> = grammar.read_order.iter().copied().filter(is_plain).collect();
         Self::header(Header::new(grammar, by_head(grammar, rows, grammar.items.len())))
     }
 
@@ -137,16 +137,21 @@ impl Reader<'_> {
                             tentative.phase = Phase::Call { item, scanner, waiting };
                             self.machine.tentative = Some(tentative);
                         }
-                        Some(CallBodySpec::Pairs(_)) => {
+                        Some(body @ (CallBodySpec::Pairs(_) | CallBodySpec::Raw)) => {
                             let name = fit.word(Field::Name).unwrap_or_default();
-                            let told = Some(name.clone());
-                            self.open_action(opener, ActionKind::Function, told, head.1);
-                            let scanner = Box::new(PairScanner::new());
-                            self.machine.place = Place::Pairs { item, scanner, name };
+                            let id = fit.word(Field::Id);
+                            let kind = ActionKind::Function;
+                            self.open_action(opener, kind, Some(name.clone()), id.clone(), head.1);
+                            let body = Box::new(match body {
+                                CallBodySpec::Pairs(_) => Body::Python(PairScanner::new()),
+                                _ => Body::Raw(RawScanner::default()),
+                            });
+                            self.machine.place = Place::Arguments { item, body, name, id };
                         }
                         _ => {
                             let language = fit.word(Field::Language);
-                            self.open_action(opener, ActionKind::Code, language.clone(), head.1);
+                            let kind = ActionKind::Code;
+                            self.open_action(opener, kind, language.clone(), None, head.1);
                             self.machine.place = Place::Source { item, language, fresh: true };
                         }
                     },
@@ -330,7 +335,7 @@ impl Reader<'_> {
         // What waited comes after the start, so the start ends where that begins.
         let before = waiting.first().map(|first| first.first().saturating_sub(1).max(opener));
         let last = before.map_or(name_at, |before| before.min(name_at));
-        self.open_action(opener, ActionKind::Function, name.clone(), last);
+        self.open_action(opener, ActionKind::Function, name.clone(), None, last);
         self.machine.place = Place::Call { item, scanner: Box::new(scanner), name };
         for waited in waiting {
             match waited {

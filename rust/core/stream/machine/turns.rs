@@ -1,9 +1,9 @@
 //! Turns and their texts: where one begins, what belongs to it, where it ends.
 
 use super::tentative::Tentative;
-use super::{Piece, Place, Reader, Turn};
+use super::{Lead, Piece, Place, Reader, Turn};
 use crate::event::{EventKind, NoticeKind, TurnReason};
-use crate::format::grammar::{Closer, Op, Row};
+use crate::format::grammar::{Closer, Op, Row, Suffix};
 use crate::format::pattern::Field;
 use crate::message::Role;
 use crate::stream::value::ValueReader;
@@ -80,7 +80,9 @@ impl Reader<'_> {
     /// A turn, or the next text of one, begins.
     pub(super) fn enter(&mut self, row: usize, text: usize) {
         let role = self.role_of(row, text);
-        self.machine.turn = Some(Turn { row, text, role, actions: 0, told: false });
+        self.machine.turn =
+            Some(Turn { row, text, role, actions: 0, told: false, thinking: false });
+        self.machine.lead = None;
         // Who follows whom is between user and assistant.
         if role != Role::System || self.machine.last.is_none() {
             self.machine.last = Some(role);
@@ -103,7 +105,53 @@ impl Reader<'_> {
         }
     }
 
+    /// A control token that opens or closes reasoning: whether it does. It goes with what comes next.
+    pub(super) fn reasoning(&mut self, id: TokenId) -> bool {
+        let (Some(turn), Some(row)) = (self.machine.turn, self.row()) else { return false };
+        let Some(reasoning) = &row.rule.reasoning else { return false };
+        let (opens, lead) = match (turn.thinking, &self.machine.place) {
+            (false, Place::Text | Place::AfterAction) if reasoning.open.contains(&id) => {
+                self.end_text(&Suffix::default());
+                (true, Lead::Open)
+            }
+            (true, Place::Text | Place::AfterAction) if reasoning.text.closer.ids.contains(&id) => {
+                self.end_text(&reasoning.text.closer.suffix);
+                (false, Lead::Close)
+            }
+            _ => return false,
+        };
+        if let Some(turn) = &mut self.machine.turn {
+            turn.thinking = opens;
+        }
+        self.machine.place = Place::Text;
+        self.machine.lead = Some(lead);
+        true
+    }
+
+    /// Takes off what the pattern has beside reasoning, if it is there.
+    fn text_after_lead(&mut self, lead: Lead, piece: Piece<'_>) {
+        let reasoning = self.row().and_then(|row| row.rule.reasoning.as_ref());
+        let literal = reasoning.map_or("", |reasoning| match lead {
+            Lead::Open => &reasoning.before,
+            Lead::Close => &reasoning.after,
+        });
+        let pending = &mut self.machine.pending;
+        pending.push(piece);
+        if pending.len() < literal.len() && literal.starts_with(pending.text()) {
+            return;
+        }
+        if pending.text().starts_with(literal) {
+            pending.take_bytes(literal.len());
+        }
+        let (text, first, at) = pending.take_all();
+        self.machine.lead = None;
+        self.text_of_turn(Piece { text: &text, first, at });
+    }
+
     pub(super) fn text_of_turn(&mut self, mut piece: Piece<'_>) {
+        if let Some(lead) = self.machine.lead {
+            return self.text_after_lead(lead, piece);
+        }
         if self.machine.prefixed && !piece.text.is_empty() {
             self.machine.prefixed = false;
             if piece.text.starts_with(' ') {
@@ -115,8 +163,11 @@ impl Reader<'_> {
         }
         match self.closer() {
             Some(closer) if !closer.stops.is_empty() => self.text_until_stop(piece, closer),
-            Some(closer) if !closer.suffix.literal.is_empty() => {
-                let told = self.machine.pending.push_until(piece, &closer.suffix, false);
+            Some(closer)
+                if !closer.suffix.literal.is_empty() || !closer.before_call.literal.is_empty() =>
+            {
+                let suffixes = [&closer.suffix, &closer.before_call];
+                let told = self.machine.pending.push_until(piece, &suffixes, false);
                 if let Some((text, first, at)) = told {
                     self.tell_text(text, first, at);
                 }
@@ -174,23 +225,36 @@ impl Reader<'_> {
     /// Closes the open turn at its closing token.
     pub(super) fn close_turn(&mut self, at: u32) {
         self.end_action(at.saturating_sub(1), false);
-        self.end_text();
+        self.end_turn_text();
         let acted = self.has_acted();
         let reason = if acted { TurnReason::Action } else { TurnReason::Stop };
         self.tell(EventKind::TurnEnd { reason, id: None }, None, at);
         self.leave();
     }
 
-    /// What is held at the end of a turn's text is the pattern's if it is all of it, text if not.
-    pub(super) fn end_text(&mut self) {
-        let is_text = match (&self.machine.place, self.closer()) {
-            (Place::Text, Some(closer)) => !self.machine.pending.is(&closer.suffix, false),
-            (Place::Value(_), _) => true,
+    /// Ends the text of a turn that ends.
+    pub(super) fn end_turn_text(&mut self) {
+        let closer = self.closer().filter(|_| self.machine.turn.is_none_or(|turn| !turn.thinking));
+        self.end_text(&closer.map(|closer| closer.suffix.clone()).unwrap_or_default());
+    }
+
+    /// Ends the text of a turn before a call.
+    pub(super) fn end_text_before_call(&mut self) {
+        let closer = self.closer().filter(|_| self.machine.turn.is_none_or(|turn| !turn.thinking));
+        self.end_text(&closer.map(|closer| closer.before_call.clone()).unwrap_or_default());
+    }
+
+    /// What is held at the end of a text is the pattern's if it is all of that, text if not.
+    fn end_text(&mut self, suffix: &Suffix) {
+        let is_text = match &self.machine.place {
+            Place::Text => self.machine.lead.is_some() || !self.machine.pending.is(suffix, false),
+            Place::Value(_) => true,
             _ => false,
         };
         if is_text {
             self.flush_text();
         }
+        self.machine.lead = None;
         self.machine.pending.clear();
     }
 
@@ -208,7 +272,7 @@ impl Reader<'_> {
         if !matches!(self.machine.place, Place::Text | Place::AfterAction | Place::Outside) {
             self.end_action_before(opener);
         }
-        self.end_text();
+        self.end_turn_text();
         // Where no token closes a turn, this is how it ends.
         let reason = match self.closer() {
             Some(closer) if closer.opener && self.has_acted() => TurnReason::Action,
@@ -236,7 +300,7 @@ impl Reader<'_> {
                 return self.tell_text(text, at, at);
             }
             // What is held is the pattern's, or is told when the call ends.
-            Place::Pairs { .. } => return,
+            Place::Arguments { .. } => return,
             _ => {}
         }
         let (text, first, at) = self.machine.pending.take_all();

@@ -1,0 +1,50 @@
+//! Arguments as raw JSON after a header: passed on as they are, from the first to the last byte of the value.
+
+use crate::json::{self, Lexer};
+
+/// Reads one JSON value up to its end.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RawScanner {
+    lexer: Lexer,
+    begun: bool,
+    ended: bool,
+}
+
+impl RawScanner {
+    /// Whether the value has ended.
+    pub(crate) fn is_done(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether text is surely part of the value.
+    pub(crate) fn is_same(&mut self, text: &str) -> bool {
+        self.begun && !self.ended && self.lexer.push_within(text.as_bytes())
+    }
+
+    /// Whether what has come is one whole JSON value; nothing is none.
+    pub(crate) fn is_complete(&self) -> bool {
+        if self.ended { self.lexer.is_valid() } else { self.lexer.is_complete_at_end() }
+    }
+
+    /// Whether nothing has come.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.begun
+    }
+
+    /// Reads text: how much of it, and which of that is the value's.
+    pub(crate) fn push<'t>(&mut self, text: &'t str) -> (usize, &'t str) {
+        let mut start = 0;
+        if !self.begun {
+            start = text.bytes().take_while(|&byte| json::is_space(byte)).count();
+            self.begun = start < text.len();
+        }
+        let rest = &text[start..];
+        if rest.is_empty() {
+            return (text.len(), rest);
+        }
+        let end = self.lexer.push(rest.as_bytes());
+        self.ended = end.is_some();
+        let end = end.unwrap_or(rest.len());
+        (start + end, &rest[..end])
+    }
+}
