@@ -64,7 +64,7 @@ class Twin:
             case ActionDelta(index, text) if self.call and index == open_index:
                 self.call["source"] += text
             case ActionEnd(index) if self.call and index == open_index:
-                if not self.call["held"] and event.id not in {None, self.call["id"]}:
+                if not self.call["held"] and event.id and event.id != self.call["id"]:
                     self.hidden_at.append(at)
                 self.close(event)
             case TurnEnd(reason):
@@ -76,7 +76,7 @@ class Twin:
     def begin(self, event: ActionStart) -> None:
         code = event.kind == "code"
         name = CODE if code else event.name
-        held = name is None or (self.wait and event.id is None)
+        held = name is None or (self.wait and not event.id)
         self.call = {"index": event.index, "code": code, "name": name, "id": event.id}
         self.call |= {"held": held, "made": None if held else self.take_id(event.id), "source": ""}
 

@@ -57,7 +57,7 @@ class Usage:
 class Call:
     """A call: of a function, or of code as a function."""
 
-    __slots__ = ("code", "held", "id", "index", "language", "name", "number", "wrote")
+    __slots__ = ("code", "held", "id", "index", "language", "name", "number", "written_id", "wrote")
 
     def __init__(self, event: ActionStart, code_name: str) -> None:
         """Take what the event says of it; code is a call of `code_name`."""
@@ -65,7 +65,10 @@ class Call:
         self.code = event.kind == "code"
         self.name = code_name if self.code else event.name
         self.language = event.name if self.code else None
-        self.id = event.id
+        self.written_id = event.id
+        """The id that the model wrote."""
+        self.id = ""
+        """The id that clients are told."""
         self.number = 0
         """Its place among the calls that were shown."""
         self.wrote = False
@@ -186,7 +189,7 @@ class Adapter(ABC):
 
     def _begin_call(self, event: ActionStart) -> None:
         self._call = call = Call(event, self.code_name)
-        waits = call.name is None or (self.wait_for_ids and call.id is None)
+        waits = call.name is None or (self.wait_for_ids and not call.written_id)
         if not waits:
             self._show_call(call)
 
@@ -194,8 +197,8 @@ class Adapter(ABC):
         """Take the name and the id that came after the arguments."""
         if call.held is not None:
             call.name = call.name if call.name is not None else event.name
-            call.id = call.id or event.id
-        elif event.id is not None and event.id != call.id:
+            call.written_id = call.written_id or event.id
+        elif event.id and event.id != call.written_id:
             self._tell_hidden(event)
 
     def _show_call(self, call: Call) -> None:
@@ -212,7 +215,7 @@ class Adapter(ABC):
 
     def _unused_id(self, call: Call) -> str:
         """Make an id that no call of the response has: clients tell calls by it."""
-        made = call.id
+        made = call.written_id
         if not made or made in self._call_ids:
             made = self.call_id(call.number) if self.call_id else self._made_id(call.number)
         while made in self._call_ids:
