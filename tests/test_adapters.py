@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 import clients
 import pytest
 from anthropic.types import RawMessageStreamEvent
-from chatcodec.adapters import Adapter, Usage, anthropic, openai_chat, openai_responses, plain, sse
+from chatcodec.adapters import (
+    Adapter,
+    Chunk,
+    Usage,
+    anthropic,
+    openai_chat,
+    openai_responses,
+    plain,
+    sse,
+)
 from chatcodec.events import (
     ActionDelta,
     ActionEnd,
@@ -37,7 +46,7 @@ from strategies import hostile_texts
 from test_stream import completions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import ModuleType
 
     from chatcodec import Codec
@@ -317,6 +326,22 @@ def test_the_reason_is_there_when_the_turn_is_over() -> None:
     assert adapter.reason == "implicit"
 
 
+def test_what_was_cut_is_incomplete() -> None:
+    for reason, status in (("length", "incomplete"), ("stop", "completed")):
+        events: list[Event] = [
+            F,
+            ActionDelta(0, '{"a'),
+            ActionEnd(0, CUT),
+            Text("A"),
+            TurnEnd(reason),
+        ]
+        chunks = told(openai_responses.EventStream(id="resp_7", model="m"), events)
+        response = openai_responses.collect(chunks)
+        assert [item["status"] for item in response["output"]] == ["incomplete", status]
+        details = {"reason": "max_output_tokens"} if reason == "length" else None
+        assert (response["status"], response["incomplete_details"]) == (status, details)
+
+
 @pytest.mark.parametrize("module", [openai_chat, openai_responses, anthropic])
 def test_nothing_is_not_folded(module: ModuleType) -> None:
     with pytest.raises(ValueError, match="no "):
@@ -418,6 +443,19 @@ def a_call() -> st.SearchStrategy[list[Event]]:
 def any_events() -> st.SearchStrategy[list[Event]]:
     parts = st.one_of(any_event().map(lambda event: [event]), a_call())
     return st.lists(parts, max_size=12).map(lambda lists: [*itertools.chain(*lists)])
+
+
+def long_runs() -> st.SearchStrategy[list[Event]]:
+    """Events that go on with what the one before began, or nearly."""
+    text = st.sampled_from(["ab", '"', "text", ""])
+    deltas = st.lists(st.builds(ActionDelta, st.sampled_from([0, 0, 0, 1]), text), max_size=9)
+    run = st.one_of(
+        st.lists(st.builds(Text, text), max_size=9),
+        st.lists(st.builds(Reasoning, text), max_size=9),
+        st.builds(lambda kind, run: [ActionStart(0, kind, "f"), *run, END_F], KINDS, deltas),
+        deltas,
+    )
+    return st.lists(run, max_size=6).map(lambda lists: [*itertools.chain(*lists)])
 
 
 ENDINGS = {"stop", "action", "implicit"}
@@ -550,6 +588,35 @@ def test_plain_deltas_are_the_message(events: list[Event]) -> None:
     assert chunks[-1] == {"type": "end", "reason": expected.finish}
     expected.finish = None
     assert clients.message_seen(plain.collect(chunks)) == expected
+
+
+LINES: dict[str, tuple[Callable[[], Adapter], Callable[[Chunk], bytes], bytes]] = {
+    "chat": (chat, sse.data, sse.DONE),
+    "responses": (lambda: openai_responses.EventStream(id="r", model="m"), sse.event, b""),
+    "anthropic": (lambda: anthropic.EventStream(id="m", model="m"), sse.event, b""),
+    "eager": (lambda: anthropic.EventStream(id="m", model="m", eager_input=True), sse.event, b""),
+    "plain": (plain.DeltaStream, sse.data, b""),
+}
+
+
+@pytest.mark.parametrize("shape", LINES)
+@given(events=st.one_of(long_runs(), long_runs(), any_events()), size=st.integers(1, 9))
+def test_lines_are_what_chunks_are_written_as(shape: str, events: list[Event], size: int) -> None:
+    make, write, done = LINES[shape]
+    chunks = told(make(), events)
+    lines = sse.Lines(make())
+    written = b"".join(lines.push(events[at : at + size]) for at in range(0, len(events), size))
+    assert written + lines.finish() == b"".join(map(write, chunks)) + done
+    assert lines.push(events) + lines.finish() == b""
+
+
+def test_lines_like_the_last_are_not_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of one delta is replaced by the next one's, whatever is in it."""
+    lines = sse.Lines(chat())
+    assert lines.push([Text("ab"), Text("cd")]).count(b"data: ") == 3
+    monkeypatch.setattr(lines, "adapter", None)
+    line = lines.push([Text('"\u2028\n')])
+    assert json.loads(line[6:])["choices"][0]["delta"] == {"content": '"\u2028\n'}
 
 
 @given(drawn=st.data())

@@ -102,6 +102,13 @@ class Adapter(ABC):
     reason: str | None = field(default=None, init=False)
     """Why the turn ended, as its `TurnEnd` says; None before. No later event is shown."""
 
+    named_events: ClassVar[bool] = True
+    """Whether the API names its events in lines `event: …`."""
+    ends_with_done: ClassVar[bool] = False
+    """Whether a line `[DONE]` ends its streams."""
+    alike: ClassVar[bool] = True
+    """Whether deltas of the same text or call differ in nothing but their text."""
+
     _prefix: ClassVar[str] = "call"
     _code_is_json: ClassVar[bool] = True
 

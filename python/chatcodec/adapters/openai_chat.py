@@ -8,7 +8,7 @@ follow in fragments, which make exactly what was generated. A whole call without
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from chatcodec.adapters._adapter import Adapter, Call, Chunk, Usage
 
@@ -37,6 +37,9 @@ class ChunkStream(Adapter):
     reasoning_key: str | None = "reasoning_content"
     """The key of reasoning in deltas and in the message; some clients read `reasoning`. None to
     leave it out."""
+
+    named_events: ClassVar[bool] = False
+    ends_with_done: ClassVar[bool] = True
 
     _begun: bool = field(default=False, init=False, repr=False)
 

@@ -8,7 +8,7 @@ generated is kept until then.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from chatcodec.adapters._adapter import Adapter, Call, Chunk, Usage
 
@@ -38,6 +38,8 @@ class EventStream(Adapter):
     """Whether reasoning is told as its text or as a summary; None to leave it out."""
     request: Mapping[str, Any] = field(default_factory=dict)
     """What the response repeats of the request: `instructions`, `tools`, `temperature` …"""
+
+    alike: ClassVar[bool] = False  # each has its number
 
     _sequence: int = field(default=0, init=False, repr=False)
     _output: list[Chunk] = field(default_factory=list, init=False, repr=False)

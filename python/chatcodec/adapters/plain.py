@@ -31,6 +31,8 @@ class DeltaStream(Adapter):
     id: str = ""
     """The id of the response; calls are `call_0` … without one."""
 
+    named_events: ClassVar[bool] = False
+
     _code_is_json: ClassVar[bool] = False
 
     def _text(self, text: str) -> None:
