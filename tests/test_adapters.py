@@ -36,7 +36,7 @@ from chatcodec.events import (
     TurnStart,
 )
 from clients import with_inputs
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from naive_adapter import Twin
 from openai.types.chat import ChatCompletionChunk
@@ -601,6 +601,10 @@ LINES: dict[str, tuple[Callable[[], Adapter], Callable[[Chunk], bytes], bytes]] 
 
 @pytest.mark.parametrize("shape", LINES)
 @given(events=st.one_of(long_runs(), long_runs(), any_events()), size=st.integers(1, 9))
+@example([ActionStart(0, "code"), ActionDelta(0, "ab"), ActionDelta(0, '"')], 1)
+@example([F, ActionDelta(0, "ab"), ActionDelta(1, "ab"), ActionDelta(0, "cd")], 1)
+@example([Text("ab"), Text("ab"), Text(""), Text("m"), Text("content"), Text("ab")], 1)
+@example([Text("A"), Text("ab"), STOP, Text("cd")], 1)
 def test_lines_are_what_chunks_are_written_as(shape: str, events: list[Event], size: int) -> None:
     make, write, done = LINES[shape]
     chunks = told(make(), events)
