@@ -342,6 +342,46 @@ def test_what_was_cut_is_incomplete() -> None:
         assert (response["status"], response["incomplete_details"]) == (status, details)
 
 
+def test_code_comes_back_as_code(embedded: Codec) -> None:
+    """The next turn's prompt is what it would be with the message that was parsed."""
+    act, code, done = (
+        embedded.vocab.control[f"<|{name}|>"]
+        for name in ("action_start", "interpreter", "action_end")
+    )
+    fenced = embedded.vocab.encode('\n```python\nprint("é")\n```').tolist()
+    ids = [*embedded.vocab.encode("So:"), act, code, *fenced, done, embedded.stop_ids[0]]
+    adapter = chat()
+    chunks = adapter.push(embedded.stream().push(ids)) + adapter.finish()
+    (choice,) = openai_chat.collect(chunks)["choices"]
+    asked = {"role": "user", "content": "?"}
+    result = {"role": "tool", "content": "é", "tool_call_id": "call_7_0"}
+    read = openai_chat.with_code([asked, choice["message"], result])
+    parsed = embedded.parse(ids).message
+    told_back = embedded.encode(read)
+    assert told_back.ids == embedded.encode([asked, parsed, {**result, "tool_call_id": None}]).ids
+    assert told_back.ids[len(embedded.encode([asked])) :][: len(ids)] == ids
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        {"name": "f", "arguments": '{"code": "x"}'},
+        {"name": "code_interpreter", "arguments": '{"code": 1}'},
+        {"name": "code_interpreter", "arguments": '{"code": "x", "a": 1}'},
+        {"name": "code_interpreter", "arguments": '{"code": "x'},
+        {"name": "code_interpreter", "arguments": "[" * 100_000},
+        {"name": "code_interpreter", "arguments": None},
+        None,
+    ],
+)
+def test_other_calls_stay_calls(function: Value) -> None:
+    messages = [{"role": "assistant", "tool_calls": [{"id": "x", "function": function}]}]
+    assert openai_chat.with_code(messages) == messages
+    assert openai_chat.with_code([{"role": "user", "content": "A", "tool_calls": None}]) == [
+        {"role": "user", "content": "A", "tool_calls": None}
+    ]
+
+
 @pytest.mark.parametrize("module", [openai_chat, openai_responses, anthropic])
 def test_nothing_is_not_folded(module: ModuleType) -> None:
     with pytest.raises(ValueError, match="no "):

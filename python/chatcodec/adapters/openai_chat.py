@@ -7,17 +7,18 @@ follow in fragments, which make exactly what was generated. A whole call without
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from chatcodec.adapters._adapter import Adapter, Call, Chunk, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from chatcodec.events import Reasoning
 
-__all__ = ["ChunkStream", "collect"]
+__all__ = ["ChunkStream", "collect", "with_code"]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -133,6 +134,38 @@ def collect(chunks: Iterable[Chunk]) -> dict[str, Any]:
         {"index": index, **choices[index].whole()} for index in sorted(choices)
     ]
     return completion
+
+
+def with_code(
+    messages: Iterable[Mapping[str, Any]],
+    *,
+    code_name: str = "code_interpreter",
+    language: str | None = "python",
+) -> list[dict[str, Any]]:
+    """Give a client's messages with calls of `code_name` as the code they were told for.
+
+    They are code again for `Codec.encode`, in `language`, which chunks do not tell. A call whose
+    arguments are anything but `{"code": "…"}` stays a call.
+    """
+    read = [dict(message) for message in messages]
+    for message in read:
+        if calls := message.get("tool_calls"):
+            message["tool_calls"] = [_as_code(call, code_name, language) for call in calls]
+    return read
+
+
+def _as_code(call: Any, code_name: str, language: str | None) -> Any:  # noqa: ANN401
+    match call:
+        case {"function": {"name": str(name), "arguments": str(arguments)}} if name == code_name:
+            try:
+                value = json.loads(arguments)
+            except (ValueError, RecursionError):
+                return call
+            match value:
+                case {"code": str(source), **rest} if not rest:
+                    code = {"language": language, "source": source}
+                    return {"id": call.get("id"), "type": "code", "code": code}
+    return call
 
 
 class _Choice:
