@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import clients
@@ -380,6 +381,20 @@ def test_other_calls_stay_calls(function: Value) -> None:
     assert openai_chat.with_code([{"role": "user", "content": "A", "tool_calls": None}]) == [
         {"role": "user", "content": "A", "tool_calls": None}
     ]
+
+
+@pytest.mark.parametrize("shape", ["chat", "anthropic", "eager", "plain"])
+def test_nothing_is_kept_of_what_was_said(shape: str) -> None:
+    """The state after many deltas is as large as after few."""
+
+    def size(count: int) -> int:
+        adapter = LINES[shape][0]()
+        adapter.push([Reasoning("a"), Text("b")] * count)
+        adapter.push([F, *[ActionDelta(0, "ab")] * count, END_F, *[Text("cd")] * count])
+        adapter.push([])
+        return sum(len(repr(getattr(adapter, field.name))) for field in fields(adapter))
+
+    assert size(10_000) <= size(10) + len("10000")
 
 
 @pytest.mark.parametrize("module", [openai_chat, openai_responses, anthropic])

@@ -77,7 +77,7 @@ class Call:
         """Its arguments so far, until it is shown."""
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class Adapter(ABC):
     """One assistant's message in the shape of an API. Every shape has these options.
 
@@ -135,6 +135,8 @@ class Adapter(ABC):
                 self._text(event.text)
             elif isinstance(event, ActionDelta) and call is not None and call.index == event.index:
                 self._write(call, event.text)
+            elif isinstance(event, Reasoning) and call is None and event.text:
+                self._reasoning(event)
             else:
                 self._shape(event)
         return chunks

@@ -25,7 +25,7 @@ DEPTH = 128
 """How deep an input may be nested; Anthropic's client reads 200."""
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class EventStream(Adapter):
     """Events to the events of a message, as dicts.
 

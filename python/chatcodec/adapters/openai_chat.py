@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ChunkStream", "collect", "with_code"]
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class ChunkStream(Adapter):
     """Events to chunks: `chat.completion.chunk` objects as dicts.
 

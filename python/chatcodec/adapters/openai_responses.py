@@ -23,7 +23,7 @@ PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
 """What ids of items begin with."""
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class EventStream(Adapter):
     """Events to Responses' events, as dicts.
 

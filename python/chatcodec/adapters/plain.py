@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["DeltaStream", "collect"]
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class DeltaStream(Adapter):
     """Events to deltas. Code stays code here: `code_name` is not used."""
 
