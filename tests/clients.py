@@ -44,20 +44,32 @@ class Seen:
         return self.text, self.reasoning, [(name, arguments) for _, name, arguments in self.calls]
 
 
-def transport(body: bytes, kind: str) -> httpx2.Client:
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        del request
-        return httpx2.Response(200, headers={"content-type": kind}, content=body)
+ANSWER: dict[str, bytes] = {"body": b""}
+"""What the next request is answered with. Clients are made once: that takes longer than a test."""
 
+
+def answer(request: httpx2.Request) -> httpx2.Response:
+    del request
+    kind = "application/json" if ANSWER["body"].startswith(b"{") else "text/event-stream"
+    return httpx2.Response(200, headers={"content-type": kind}, content=ANSWER["body"])
+
+
+def http() -> httpx2.Client:
     return httpx2.Client(transport=httpx2.MockTransport(answer))
 
 
-def openai_of(body: bytes, kind: str = "text/event-stream") -> openai.OpenAI:
-    return openai.OpenAI(api_key="-", max_retries=0, http_client=transport(body, kind))
+OPENAI = openai.OpenAI(api_key="-", max_retries=0, http_client=http())
+ANTHROPIC = anthropic_client.Anthropic(api_key="-", max_retries=0, http_client=http())
 
 
-def anthropic_of(body: bytes, kind: str = "text/event-stream") -> anthropic_client.Anthropic:
-    return anthropic_client.Anthropic(api_key="-", max_retries=0, http_client=transport(body, kind))
+def openai_of(body: bytes) -> openai.OpenAI:
+    ANSWER["body"] = body
+    return OPENAI
+
+
+def anthropic_of(body: bytes) -> anthropic_client.Anthropic:
+    ANSWER["body"] = body
+    return ANTHROPIC
 
 
 def json_of(whole: Chunk) -> bytes:
@@ -127,7 +139,7 @@ def chat_by_hand(chunks: Iterable[Chunk], key: str = "reasoning_content") -> See
 def chat_whole(completion: Chunk) -> Seen:
     """`client.chat.completions.create()`."""
     ChatCompletion.model_validate(completion)
-    client = openai_of(json_of(completion), "application/json")
+    client = openai_of(json_of(completion))
     return chat_seen(client.chat.completions.create(model="m", messages=ASKED))
 
 
@@ -178,7 +190,7 @@ def responses_accumulated(events: Iterable[Chunk]) -> Seen:
 def responses_whole(response: Chunk) -> Seen:
     """`client.responses.create()`."""
     Response.model_validate(response)
-    client = openai_of(json_of(response), "application/json")
+    client = openai_of(json_of(response))
     return responses_seen(client.responses.create(model="m", input="?"))
 
 
@@ -213,7 +225,7 @@ def anthropic_accumulated(events: Iterable[Chunk]) -> Seen:
 def anthropic_whole(message: Chunk) -> Seen:
     """`client.messages.create()`."""
     Message.model_validate(message)
-    client = anthropic_of(json_of(message), "application/json")
+    client = anthropic_of(json_of(message))
     return anthropic_seen(client.messages.create(model="m", messages=ASKED, max_tokens=1))
 
 
