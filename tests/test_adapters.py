@@ -9,6 +9,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import subprocess
+import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -401,6 +403,15 @@ def test_nothing_is_kept_of_what_was_said(shape: str) -> None:
 def test_nothing_is_not_folded(module: ModuleType) -> None:
     with pytest.raises(ValueError, match="no "):
         module.collect([])
+
+
+def test_no_client_library_is_needed() -> None:
+    code = """if True:
+        import sys
+        sys.modules |= dict.fromkeys(["openai", "anthropic", "pydantic", "httpx2"])
+        from chatcodec.adapters import anthropic, openai_chat, openai_responses, plain, sse
+    """
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_events_as_lines() -> None:
