@@ -46,11 +46,11 @@ def chunks_of(request: dict[str, Any], prompt: Encoding) -> Iterator[Chunk]:
     adapter = openai_chat.ChunkStream(
         id=f"chatcmpl-{next(NUMBERS)}", model=request["model"], created=int(time.time())
     )
-    generated = 0
-    for token in itertools.islice(generate(request), request.get("max_tokens")):
+    generated, limit = 0, request.get("max_tokens")
+    for token in itertools.islice(generate(request), limit):
         yield from adapter.push(stream.push(token))
         generated += 1
-    yield from adapter.push(stream.finish("stop" if adapter.reason else "length"))
+    yield from adapter.push(stream.finish("length" if generated == limit else "stop"))
     options = request.get("stream_options") or {"include_usage": not request.get("stream")}
     usage = Usage(prompt_tokens=len(prompt), completion_tokens=generated)
     yield from adapter.finish(usage if options.get("include_usage") else None)

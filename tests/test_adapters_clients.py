@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import clients
 import data
 import pytest
+from anthropic.types import Message
 from chatcodec import Codec, StreamPool, collect
 from chatcodec.adapters import Adapter, Usage, anthropic, openai_chat, openai_responses, plain
 from chatcodec.events import ActionEnd, ActionStart, TurnEnd, TurnStart
 from clients import message_seen, with_inputs
+from openai.types.chat import ChatCompletion
+from openai.types.responses import Response
 from test_golden import cases, here, ids_of
 
 if TYPE_CHECKING:
@@ -157,6 +160,28 @@ def folded(adapter: Adapter, chunks: list[Chunk]) -> Chunk:
             return anthropic.collect(chunks)
         case _:
             return plain.collect(chunks)
+
+
+@pytest.mark.parametrize(("format_", "case"), cases("stream"))
+def test_a_stream_may_be_cut_after_any_id(format_: str, case: Case) -> None:
+    codec = data.load_format(format_, here(case["vocabs"])[0])
+    prompt, ids = golden(codec, case)
+    for at in range(len(ids)):
+        pushes = pushes_of(codec, prompt, [ids[:at]], {"reason": "length"})
+        turn = turn_of(itertools.chain(*pushes))
+        message = collect(turn)
+        chat, responses, messages, deltas = (
+            folded(adapter, chunks_of(adapter, pushes)) for adapter in adapters()
+        )
+        finish = finish_of(message, turn)
+        assert without_ids(deltas) == without_ids(message)
+        seen = clients.chat_seen(ChatCompletion.model_validate(chat))
+        assert (seen.said(), seen.finish) == (message_seen(message).said(), finish[0])
+        seen = clients.responses_seen(Response.model_validate(responses))
+        assert (seen.said(), seen.finish) == (message_seen(message).said(), finish[1])
+        seen = clients.anthropic_seen(Message.model_validate(messages))
+        assert seen.said() == with_inputs(message_seen(message)).said()
+        assert seen.finish == finish[2]
 
 
 @pytest.mark.parametrize("format_", ["internlm2", "mixtral-8x22b", "qwen2"])
