@@ -684,7 +684,7 @@ def test_lines_like_the_last_are_not_written_anew(monkeypatch: pytest.MonkeyPatc
     """The text of one delta is replaced by the next one's, whatever is in it."""
     lines = sse.Lines(chat())
     assert lines.push([Text("ab"), Text("cd")]).count(b"data: ") == 3
-    monkeypatch.setattr(lines, "adapter", None)
+    monkeypatch.setattr(openai_chat.ChunkStream, "push", None)
     line = lines.push([Text('"\u2028\n')])
     assert json.loads(line[6:])["choices"][0]["delta"] == {"content": '"\u2028\n'}
 

@@ -106,8 +106,8 @@ class Adapter(ABC):
     """Whether the API names its events in lines `event: …`."""
     ends_with_done: ClassVar[bool] = False
     """Whether a line `[DONE]` ends its streams."""
-    alike: ClassVar[bool] = True
-    """Whether deltas of the same text or call differ in nothing but their text."""
+    numbered: ClassVar[bool] = False
+    """Whether each event has a `sequence_number`, after its type."""
 
     _prefix: ClassVar[str] = "call"
     _code_is_json: ClassVar[bool] = True
@@ -153,6 +153,13 @@ class Adapter(ABC):
         self._finished = self._hidden = True
         self._close(usage)
         return chunks
+
+    def repeat(self, text: str) -> int:  # noqa: ARG002
+        """Take a delta that is like the last but for its text; give its number, if they have one.
+
+        For `sse.Lines`, which has written it.
+        """
+        return 0
 
     def _shape(self, event: Event) -> None:
         """Take an event that changes what is open."""

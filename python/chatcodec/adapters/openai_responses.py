@@ -39,7 +39,7 @@ class EventStream(Adapter):
     request: Mapping[str, Any] = field(default_factory=dict)
     """What the response repeats of the request: `instructions`, `tools`, `temperature` …"""
 
-    alike: ClassVar[bool] = False  # each has its number
+    numbered: ClassVar[bool] = True
 
     _sequence: int = field(default=0, init=False, repr=False)
     _output: list[Chunk] = field(default_factory=list, init=False, repr=False)
@@ -69,6 +69,12 @@ class EventStream(Adapter):
                 "usage": None if usage is None else _usage(usage),
             }
         }
+
+    def repeat(self, text: str) -> int:
+        """Take a delta that is like the last but for its text; give its number."""
+        self._parts.append(text)
+        self._sequence += 1
+        return self._sequence - 1
 
     def _open(self) -> None:
         self._say("response.created", self._response("in_progress"))

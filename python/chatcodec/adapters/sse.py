@@ -48,10 +48,11 @@ class Lines:
         self._begun = False
         self._code = False
         # The kind of the last event, and the index of its call, if the next one of the same makes
-        # the same line but for the text between head and tail.
+        # the same line but for the text before the tail, and a number after the head.
         self._kind: type[Event] | None = None
         self._index: int | None = None
         self._head = b""
+        self._after_number = b""
         self._tail = b""
 
     def push(self, events: Iterable[Event]) -> bytes:
@@ -68,7 +69,11 @@ class Lines:
                 and (not isinstance(event_, ActionDelta) or event_.index == self._index)
             ):
                 text = _encode(event_.text).encode("ascii")
-                lines.append(b"%b%b%b" % (self._head, text, self._tail))
+                if self.adapter.numbered:
+                    number = b"%d" % self.adapter.repeat(event_.text)
+                    lines += (self._head, number, self._after_number, text, self._tail)
+                else:
+                    lines += (self._head, text, self._tail)
             else:
                 lines += self._lines(event_)
         return b"".join(lines)
@@ -85,11 +90,7 @@ class Lines:
         self._kind = None
         if isinstance(event_, ActionStart):
             self._code = event_.kind == "code"
-        elif (
-            len(lines) == 1
-            and self.adapter.alike
-            and isinstance(event_, (Text, ActionDelta, Reasoning))
-        ):
+        elif len(lines) == 1 and isinstance(event_, (Text, ActionDelta, Reasoning)):
             self._learn(lines[0], event_)
         return lines
 
@@ -100,6 +101,10 @@ class Lines:
         """
         parts = line.split(_encode(event_.text).encode("ascii"))
         if len(parts) == 2 and not (isinstance(event_, ActionDelta) and self._code):  # noqa: PLR2004
-            self._head, self._tail = parts
+            head, self._tail = parts
+            if self.adapter.numbered:
+                before, key, after = head.partition(b'"sequence_number":')
+                head, self._after_number = before + key, after.lstrip(b"0123456789")
+            self._head = head
             self._kind = type(event_)
             self._index = event_.index if isinstance(event_, ActionDelta) else None
