@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from chatcodec import Codec
+from chatcodec.adapters import openai_chat, sse
 
 from . import texts
 from .paths import DATA
 
 if TYPE_CHECKING:
+    from chatcodec.events import Event
     from pytest_benchmark.fixture import BenchmarkFixture
 
 FILES = {"embedded": None, "internlm2": DATA / "vocab" / "internlm2" / "tokenizer.model"}
@@ -67,6 +69,31 @@ def test_stream(benchmark: BenchmarkFixture, codec: Codec, english: str) -> None
             push(id_)
 
     benchmark(pushes)
+
+
+@pytest.fixture
+def pushes(codec: Codec, english: str) -> list[list[Event]]:
+    """The events of a text, an id a push."""
+    stream = codec.stream()
+    return [stream.push(id_) for id_ in codec.vocab.encode(texts.cut(english, 2800)).tolist()]
+
+
+def test_chunks(benchmark: BenchmarkFixture, pushes: list[list[Event]]) -> None:
+    def chunks() -> None:
+        push = openai_chat.ChunkStream(id="chatcmpl-0", model="m").push
+        for events in pushes:
+            push(events)
+
+    benchmark(chunks)
+
+
+def test_chunks_as_lines(benchmark: BenchmarkFixture, pushes: list[list[Event]]) -> None:
+    def lines() -> None:
+        push = sse.Lines(openai_chat.ChunkStream(id="chatcmpl-0", model="m")).push
+        for events in pushes:
+            push(events)
+
+    benchmark(lines)
 
 
 def test_parse(benchmark: BenchmarkFixture, codec: Codec, english: str) -> None:

@@ -1,0 +1,291 @@
+"""What all shapes share: one assistant's message, read from events, one thing open at a time.
+
+A shape says what to write when the message opens, for text, for reasoning, for a call and its
+arguments, and at the end. Any sequence of events is fine: what begins closes what is open, and what
+fits nowhere is not shown. Cost: a dispatch and a dict per event; nothing is kept but what a shape
+repeats at the end, and the arguments of a call whose name is not known yet.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from json import JSONEncoder
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from chatcodec.events import (
+    ActionDelta,
+    ActionEnd,
+    ActionStart,
+    Event,
+    Reasoning,
+    Text,
+    TurnEnd,
+    TurnStart,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Chunk: TypeAlias = dict[str, Any]
+"""A piece of a response, of values that JSON has."""
+
+ENDED = frozenset({"stop", "action", "implicit"})
+"""The reasons of turns that a model ended; with any other, and without one, the turn was cut."""
+
+KIND = re.compile(r"^[a-z]+[-_]")
+"""What the id of a response says of its kind: `chatcmpl-`, `resp_`, `msg_`."""
+
+quote = JSONEncoder(ensure_ascii=False).encode
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    """What a response took, in ids. Each shape has its own words for it."""
+
+    prompt_tokens: int
+    """Ids of the prompt, those that were cached included."""
+    completion_tokens: int
+    """Ids that were generated, reasoning included."""
+    reasoning_tokens: int = 0
+    """Those of them that were reasoning."""
+    cached_tokens: int = 0
+    """Ids of the prompt that a cache had."""
+
+
+class Call:
+    """A call: of a function, or of code as a function."""
+
+    __slots__ = ("code", "held", "id", "index", "language", "name", "number", "written_id", "wrote")
+
+    def __init__(self, event: ActionStart, code_name: str) -> None:
+        """Take what the event says of it; code is a call of `code_name`."""
+        self.index = event.index
+        self.code = event.kind == "code"
+        self.name = code_name if self.code else event.name
+        self.language = event.name if self.code else None
+        self.written_id = event.id
+        """The id that the model wrote."""
+        self.id = ""
+        """The id that clients are told."""
+        self.number = 0
+        """Its place among the calls that were shown."""
+        self.wrote = False
+        """Whether any of its arguments were shown."""
+        self.held: list[str] | None = []
+        """Its arguments so far, until it is shown."""
+
+
+@dataclass(kw_only=True, eq=False, slots=True)
+class Adapter(ABC):
+    """One assistant's message in the shape of an API. Every shape has these options.
+
+    An adapter is for one response and one thread. It knows no clock and draws no random numbers:
+    what it says depends on the events and its options alone.
+    """
+
+    id: str
+    """The id of the response. Ids of calls and items are made of what follows its `chatcmpl-`."""
+    code_name: str = "code_interpreter"
+    """The name of the function that code is a call of, with arguments `{"code": …}`."""
+    call_id: Callable[[int], str] | None = None
+    """Makes the id of a call from its number, where the model writes none. By default `call_`, the
+    response's id and the number."""
+    wait_for_ids: bool = False
+    """Whether a call is held until its end for the id that the model may write there. Otherwise
+    a call is shown as soon as it has a name, and an id that comes later goes to `on_hidden`."""
+    on_hidden: Callable[[Event], object] | None = None
+    """Is called with every event that no chunk shows: notices, reasoning that was not asked for,
+    other turns and what they say."""
+
+    reason: str | None = field(default=None, init=False)
+    """Why the turn ended, as its `TurnEnd` says; None before. No later event is shown."""
+
+    named_events: ClassVar[bool] = True
+    """Whether the API names its events in lines `event: …`."""
+    ends_with_done: ClassVar[bool] = False
+    """Whether a line `[DONE]` ends its streams."""
+    numbered: ClassVar[bool] = False
+    """Whether each event has a `sequence_number`, after its type."""
+
+    _prefix: ClassVar[str] = "call"
+    _code_is_json: ClassVar[bool] = True
+
+    _chunks: list[Chunk] = field(default_factory=list, init=False, repr=False)
+    _started: bool = field(default=False, init=False, repr=False)
+    _finished: bool = field(default=False, init=False, repr=False)
+    _hidden: bool = field(default=False, init=False, repr=False)
+    _call: Call | None = field(default=None, init=False, repr=False)
+    _call_ids: set[str] = field(default_factory=set, init=False, repr=False)
+    _tokens: int = field(default=0, init=False, repr=False)
+
+    def push(self, events: Iterable[Event]) -> list[Chunk]:
+        """Give what events add to the response. The first push, even of no events, opens it."""
+        chunks: list[Chunk] = []
+        self._chunks = chunks
+        if not self._started:
+            self._started = True
+            self._open()
+        for event in events:
+            call = self._call
+            if self._hidden:
+                self._hide(event)
+            elif isinstance(event, Text) and call is None and event.text:
+                self._text(event.text)
+            elif isinstance(event, ActionDelta) and call is not None and call.index == event.index:
+                self._write(call, event.text)
+            elif isinstance(event, Reasoning) and call is None and event.text:
+                self._reasoning(event)
+            else:
+                self._shape(event)
+        return chunks
+
+    def finish(self, usage: Usage | None = None) -> list[Chunk]:
+        """End the response. After that, nothing is to be said.
+
+        Push what `Stream.finish` gave before: a turn without an end counts as cut short.
+        """
+        if self._finished:
+            return []
+        chunks = self.push(())
+        self._end_call(complete=False)
+        self._finished = self._hidden = True
+        self._close(usage)
+        return chunks
+
+    def repeat(self, text: str) -> int:  # noqa: ARG002
+        """Take a delta that is like the last but for its text; give its number, if they have one.
+
+        For `sse.Lines`, which has written it.
+        """
+        return 0
+
+    def _shape(self, event: Event) -> None:
+        """Take an event that changes what is open."""
+        match event:
+            case Text(text="") | Reasoning(text="") | TurnStart(role="assistant"):
+                pass
+            case Text(text):
+                self._end_call(complete=False)
+                self._text(text)
+            case Reasoning():
+                self._end_call(complete=False)
+                self._reasoning(event)
+            case ActionStart():
+                self._end_call(complete=False)
+                self._begin_call(event)
+            case ActionEnd(index) if self._call is not None and self._call.index == index:
+                self._name_call(self._call, event)
+                self._end_call(complete=event.complete)
+            case TurnStart():
+                self._hidden = True
+                self._tell_hidden(event)
+            case TurnEnd(reason):
+                self._end_call(complete=False)
+                self.reason = reason
+                self._tokens = event.tokens[1]
+                self._hidden = True
+            case _:
+                self._tell_hidden(event)
+
+    def _hide(self, event: Event) -> None:
+        """Take an event after the turn, or of another's."""
+        over = self._finished or self.reason is not None
+        if isinstance(event, TurnStart) and event.role == "assistant" and not over:
+            self._hidden = False
+        else:
+            self._tell_hidden(event)
+
+    def _tell_hidden(self, event: Event) -> None:
+        if self.on_hidden is not None:
+            self.on_hidden(event)
+
+    # Calls.
+
+    def _begin_call(self, event: ActionStart) -> None:
+        self._call = call = Call(event, self.code_name)
+        waits = call.name is None or (self.wait_for_ids and not call.written_id)
+        if not waits:
+            self._show_call(call)
+
+    def _name_call(self, call: Call, event: ActionEnd) -> None:
+        """Take the name and the id that came after the arguments."""
+        if call.held is not None:
+            call.name = call.name if call.name is not None else event.name
+            call.written_id = call.written_id or event.id
+        elif event.id and event.id != call.written_id:
+            self._tell_hidden(event)
+
+    def _show_call(self, call: Call) -> None:
+        held, call.held = call.held, None
+        call.number = len(self._call_ids)
+        call.name = call.name or ""
+        call.id = self._unused_id(call)
+        self._call_ids.add(call.id)
+        self._call_start(call)
+        if call.code and self._code_is_json:
+            self._call_delta(call, '{"code": "')
+        for text in held or ():
+            self._write(call, text)
+
+    def _unused_id(self, call: Call) -> str:
+        """Make an id that no call of the response has: clients tell calls by it."""
+        made = call.written_id
+        if not made or made in self._call_ids:
+            made = self.call_id(call.number) if self.call_id else self._made_id(call.number)
+        while made in self._call_ids:
+            made += "_"
+        return made
+
+    def _made_id(self, number: int, prefix: str = "") -> str:
+        return "_".join(filter(None, (prefix or self._prefix, KIND.sub("", self.id), str(number))))
+
+    def _write(self, call: Call, text: str) -> None:
+        if call.held is not None:
+            call.held.append(text)
+        elif text:
+            call.wrote = True
+            self._call_delta(call, quote(text)[1:-1] if call.code and self._code_is_json else text)
+
+    def _end_call(self, *, complete: bool) -> None:
+        call, self._call = self._call, None
+        if call is None:
+            return
+        if call.held is not None:
+            self._show_call(call)
+        if not call.code:
+            # A whole call that has no arguments has none to give: an empty object.
+            if complete and not call.wrote:
+                self._call_delta(call, "{}")
+        elif self._code_is_json:
+            self._call_delta(call, '"}')
+        self._call_end(call, complete=complete)
+
+    @property
+    def _cut(self) -> bool:
+        """Whether the turn was cut short."""
+        return self.reason not in ENDED
+
+    # What a shape says.
+
+    def _open(self) -> None:  # noqa: B027
+        """Say what comes before anything is generated."""
+
+    @abstractmethod
+    def _text(self, text: str) -> None: ...
+
+    @abstractmethod
+    def _reasoning(self, event: Reasoning) -> None: ...
+
+    @abstractmethod
+    def _call_start(self, call: Call) -> None: ...
+
+    @abstractmethod
+    def _call_delta(self, call: Call, text: str) -> None: ...
+
+    def _call_end(self, call: Call, *, complete: bool) -> None:  # noqa: B027
+        """Say that a call is over."""
+
+    @abstractmethod
+    def _close(self, usage: Usage | None) -> None: ...

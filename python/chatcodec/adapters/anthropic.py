@@ -1,0 +1,207 @@
+"""Anthropic's messages: events, and the message that they make.
+
+Text, thinking and each call is a block of the content: started, told in deltas, stopped. A call's
+input has to be a JSON object that clients can read, so arguments are told at their end: as they
+were generated, or as `{"INVALID_JSON": "…"}` if they are none. With `eager_input` they are told as
+they come.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from chatcodec.adapters._adapter import Adapter, Call, Chunk, Usage, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chatcodec.events import Reasoning
+
+__all__ = ["EventStream", "collect"]
+
+DEPTH = 128
+"""How deep an input may be nested; Anthropic's client reads 200."""
+
+
+@dataclass(kw_only=True, eq=False, slots=True)
+class EventStream(Adapter):
+    """Events to the events of a message, as dicts.
+
+    `stop_reason` is `max_tokens` for a turn that was cut short, `tool_use` for one with calls, and
+    `end_turn` otherwise. Without usage, the output's tokens are the ids up to the turn's end.
+    """
+
+    model: str
+    """The name of the model."""
+    prompt_tokens: int = 0
+    """How many ids the prompt has, for `message_start`."""
+    thinking: bool = True
+    """Whether reasoning is told, as thinking with an empty signature."""
+    eager_input: bool = False
+    """Whether arguments are told as they come, though the client raises if they are no JSON."""
+
+    _block: str | None = field(default=None, init=False, repr=False)
+    _blocks: int = field(default=0, init=False, repr=False)
+    _input: list[str] = field(default_factory=list, init=False, repr=False)
+
+    _prefix = "toolu"
+
+    def _open(self) -> None:
+        message: Chunk = {
+            "id": self.id,
+            "type": "message",
+            "role": "assistant",
+            "model": self.model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": self.prompt_tokens, "output_tokens": 0},
+        }
+        self._chunks.append({"type": "message_start", "message": message})
+
+    def _start(self, block: Chunk) -> None:
+        self._stop()
+        self._block = block["type"]
+        self._chunks.append(
+            {"type": "content_block_start", "index": self._blocks, "content_block": block}
+        )
+
+    def _stop(self) -> None:
+        if self._block is not None:
+            self._chunks.append({"type": "content_block_stop", "index": self._blocks})
+            self._block = None
+            self._blocks += 1
+
+    def _delta(self, delta: Chunk) -> None:
+        self._chunks.append({"type": "content_block_delta", "index": self._blocks, "delta": delta})
+
+    def _text(self, text: str) -> None:
+        if self._block != "text":
+            self._start({"type": "text", "text": ""})
+        self._delta({"type": "text_delta", "text": text})
+
+    def _reasoning(self, event: Reasoning) -> None:
+        if not self.thinking:
+            self._tell_hidden(event)
+        else:
+            if self._block != "thinking":
+                self._start({"type": "thinking", "thinking": "", "signature": ""})
+            self._delta({"type": "thinking_delta", "thinking": event.text})
+
+    def _call_start(self, call: Call) -> None:
+        self._start({"type": "tool_use", "id": call.id, "name": call.name, "input": {}})
+
+    def _call_delta(self, call: Call, text: str) -> None:
+        del call
+        if not self.eager_input:
+            self._input.append(text)
+        else:
+            self._delta({"type": "input_json_delta", "partial_json": text})
+
+    def _call_end(self, call: Call, *, complete: bool) -> None:
+        del call, complete
+        if not self.eager_input:
+            whole, self._input = "".join(self._input), []
+            if _object(whole) is None:
+                whole = _invalid(whole) if whole else "{}"
+            self._delta({"type": "input_json_delta", "partial_json": whole})
+        self._stop()
+
+    def _close(self, usage: Usage | None) -> None:
+        self._stop()
+        reason = "max_tokens" if self._cut else "tool_use" if self._call_ids else "end_turn"
+        self._chunks.append(
+            {
+                "type": "message_delta",
+                "delta": {"stop_reason": reason, "stop_sequence": None},
+                "usage": {"output_tokens": self._tokens} if usage is None else _usage(usage),
+            }
+        )
+        self._chunks.append({"type": "message_stop"})
+
+
+def _usage(usage: Usage) -> dict[str, int]:
+    return {
+        "input_tokens": usage.prompt_tokens - usage.cached_tokens,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": usage.cached_tokens,
+        "output_tokens": usage.completion_tokens,
+    }
+
+
+def _invalid(text: str) -> str:
+    """Arguments that are no object, in one: as Anthropic's documents tell how to send them back."""
+    return f'{{"INVALID_JSON": {quote(text)}}}'
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """Read arguments that are an object and no trouble for a client; None for others."""
+    try:
+        value = json.loads(text)
+        if "\\u" in text:
+            quote(value).encode()  # not if half of a surrogate pair is in it
+    except (ValueError, RecursionError):
+        return None
+    deep = text.count("{") + text.count("[") > DEPTH and _is_deep(value)
+    return value if isinstance(value, dict) and not deep else None
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(DEPTH):
+        level = [
+            inner
+            for outer in level
+            for inner in (
+                outer.values()
+                if isinstance(outer, dict)
+                else outer
+                if isinstance(outer, list)
+                else ()
+            )
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def collect(events: Iterable[Chunk]) -> dict[str, Any]:
+    """Fold the events of a message into the message.
+
+    Raises `ValueError` where `message_start` is not among them.
+    """
+    message: dict[str, Any] | None = None
+    parts: list[str] = []
+    for event in events:
+        match event:
+            case {"type": "message_start", "message": dict(start)}:
+                message = {**start, "content": []}
+            case _ if message is None:
+                break
+            case {"type": "content_block_start", "content_block": dict(block)}:
+                message["content"].append({**block})
+                parts = []
+            case {"type": "content_block_delta", "delta": dict(delta)}:
+                parts.append(delta[KEYS[delta["type"]]])
+            case {"type": "content_block_stop"}:
+                _fill(message["content"][-1], "".join(parts))
+            case {"type": "message_delta", "delta": dict(delta), "usage": dict(usage)}:
+                message |= delta
+                message["usage"] = {**message["usage"], **usage}
+    if message is None:
+        raise ValueError("no `message_start`: an adapter's first push gives it")
+    return message
+
+
+KEYS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+"""Where each delta has its text."""
+
+
+def _fill(block: Chunk, whole: str) -> None:
+    if block["type"] == "tool_use":
+        block["input"] = json.loads(_invalid(whole)) if (value := _object(whole)) is None else value
+    else:
+        block[block["type"]] = whole

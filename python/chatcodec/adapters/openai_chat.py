@@ -1,0 +1,206 @@
+"""OpenAI's chat completions: chunks, and the completion that they make.
+
+The first delta has the role, and `content`: `""` where text begins the message, None where
+something else does. A call's first delta has its index, id, type and name, each once; its arguments
+follow in fragments, which make exactly what was generated. A whole call without arguments has `{}`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from chatcodec.adapters._adapter import Adapter, Call, Chunk, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from chatcodec.events import Reasoning
+
+__all__ = ["ChunkStream", "collect", "with_code"]
+
+
+@dataclass(kw_only=True, eq=False, slots=True)
+class ChunkStream(Adapter):
+    """Events to chunks: `chat.completion.chunk` objects as dicts.
+
+    `finish_reason` is `length` for a turn that was cut short, `tool_calls` for one with calls, and
+    `stop` otherwise. Where `finish` is given the usage, a chunk without choices tells it.
+    """
+
+    model: str
+    """The name of the model."""
+    created: int = 0
+    """When the response was begun, in seconds since 1970."""
+    choice: int = 0
+    """The index of the choice, where a response has several: one adapter each, of the same id."""
+    reasoning_key: str | None = "reasoning_content"
+    """The key of reasoning in deltas and in the message; some clients read `reasoning`. None to
+    leave it out."""
+
+    named_events: ClassVar[bool] = False
+    ends_with_done: ClassVar[bool] = True
+
+    _begun: bool = field(default=False, init=False, repr=False)
+
+    def _delta(self, delta: Chunk, finish_reason: str | None = None) -> None:
+        self._chunks.append(
+            {
+                "id": self.id,
+                "object": "chat.completion.chunk",
+                "created": self.created,
+                "model": self.model,
+                "choices": [
+                    {
+                        "index": self.choice,
+                        "delta": delta,
+                        "logprobs": None,
+                        "finish_reason": finish_reason,
+                    }
+                ],
+            }
+        )
+
+    def _begin(self, content: str | None) -> None:
+        self._begun = True
+        self._delta({"role": "assistant", "content": content})
+
+    def _text(self, text: str) -> None:
+        if not self._begun:
+            self._begin("")
+        self._delta({"content": text})
+
+    def _reasoning(self, event: Reasoning) -> None:
+        if self.reasoning_key is None:
+            return self._tell_hidden(event)
+        if not self._begun:
+            self._begin(None)
+        self._delta({self.reasoning_key: event.text})
+        return None
+
+    def _call_start(self, call: Call) -> None:
+        if not self._begun:
+            self._begin(None)
+        function = {"name": call.name, "arguments": ""}
+        self._delta(
+            {
+                "tool_calls": [
+                    {"index": call.number, "id": call.id, "type": "function", "function": function}
+                ]
+            }
+        )
+
+    def _call_delta(self, call: Call, text: str) -> None:
+        self._delta({"tool_calls": [{"index": call.number, "function": {"arguments": text}}]})
+
+    def _close(self, usage: Usage | None) -> None:
+        if not self._begun:
+            self._begin("")
+        self._delta({}, "length" if self._cut else "tool_calls" if self._call_ids else "stop")
+        if usage is not None:
+            self._delta({})
+            self._chunks[-1] |= {"choices": [], "usage": _usage(usage)}
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }
+
+
+def collect(chunks: Iterable[Chunk]) -> dict[str, Any]:
+    """Fold the chunks of a response into its `chat.completion`: all choices, and the usage.
+
+    Raises `ValueError` where there are no chunks.
+    """
+    completion: dict[str, Any] = {}
+    choices: dict[int, _Choice] = {}
+    for chunk in chunks:
+        if not completion:
+            completion = {key: chunk[key] for key in ("id", "object", "created", "model")}
+        for choice in chunk["choices"]:
+            choices.setdefault(choice["index"], _Choice()).push(choice)
+        if "usage" in chunk:
+            completion["usage"] = chunk["usage"]
+    if not completion:
+        raise ValueError("no chunks: an adapter's `finish` gives the last ones")
+    completion["object"] = "chat.completion"
+    completion["choices"] = [
+        {"index": index, **choices[index].whole()} for index in sorted(choices)
+    ]
+    return completion
+
+
+def with_code(
+    messages: Iterable[Mapping[str, Any]],
+    *,
+    code_name: str = "code_interpreter",
+    language: str | None = "python",
+) -> list[dict[str, Any]]:
+    """Give a client's messages with calls of `code_name` as the code they were told for.
+
+    They are code again for `Codec.encode`, in `language`, which chunks do not tell. A call whose
+    arguments are anything but `{"code": "…"}` stays a call.
+    """
+    read = [dict(message) for message in messages]
+    for message in read:
+        if calls := message.get("tool_calls"):
+            message["tool_calls"] = [_as_code(call, code_name, language) for call in calls]
+    return read
+
+
+def _as_code(call: Any, code_name: str, language: str | None) -> Any:  # noqa: ANN401
+    match call:
+        case {"function": {"name": str(name), "arguments": str(arguments)}} if name == code_name:
+            try:
+                value = json.loads(arguments)
+            except (ValueError, RecursionError):
+                return call
+            match value:
+                case {"code": str(source), **rest} if not rest:
+                    code = {"language": language, "source": source}
+                    return {"id": call.get("id"), "type": "code", "code": code}
+    return call
+
+
+class _Choice:
+    """A choice that is being folded; texts are joined at the end, in linear time."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, list[str]] = {"content": []}
+        self.role = "assistant"
+        self.calls: list[dict[str, Any]] = []
+        self.arguments: list[list[str]] = []
+        self.finish_reason: str | None = None
+
+    def push(self, choice: Chunk) -> None:
+        for key, value in choice["delta"].items():
+            if key == "tool_calls":
+                for call in value:
+                    self.push_call(call)
+            elif key != "role" and value is not None:
+                self.texts.setdefault(key, []).append(value)
+        self.finish_reason = choice["finish_reason"] or self.finish_reason
+
+    def push_call(self, call: Chunk) -> None:
+        function = call["function"]
+        if "id" in call:
+            self.calls.append({"id": call["id"], "type": "function", "function": function})
+            self.arguments.append([])
+        self.arguments[call["index"]].append(function["arguments"])
+
+    def whole(self) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant"}
+        for key, parts in self.texts.items():
+            message[key] = "".join(parts) if parts else None
+        if self.calls:
+            message["tool_calls"] = [
+                {**call, "function": {**call["function"], "arguments": "".join(parts)}}
+                for call, parts in zip(self.calls, self.arguments, strict=True)
+            ]
+        return {"message": message, "logprobs": None, "finish_reason": self.finish_reason}
