@@ -538,7 +538,12 @@ pub(crate) fn link(messages: &mut [Message], format: &Format) {
                     if writes_ids { format!("call{number:05}") } else { format!("call_{number}") };
                 number += 1;
                 let given = call.id.take();
-                let id = given.clone().filter(|_| writes_ids).unwrap_or(own);
+                let name = match &call.body {
+                    CallBody::Function { name, .. } => name,
+                    CallBody::Code { .. } => "",
+                };
+                let fitted = format.id_form().fit(given.as_deref(), name, number - 1);
+                let id = fitted.filter(|_| writes_ids).unwrap_or(own);
                 call.id = Some(id.clone());
                 if let Some(given) = given {
                     by_given.entry(given).or_insert(made.len());
@@ -557,9 +562,14 @@ pub(crate) fn link(messages: &mut [Message], format: &Format) {
                 let kind = kind.or_else(|| format.default_kind().map(str::to_owned));
                 message.name = kind.or(message.name.take());
             }
-            if !writes_ids || message.call_id.is_none() {
-                message.call_id = by_order.map(|made| made.id.clone());
-            }
+            message.call_id = match message.call_id.take().filter(|_| writes_ids) {
+                None => by_order.map(|made| made.id.clone()),
+                Some(given) => match by_id {
+                    Some(&at) => Some(made[at].id.clone()),
+                    None if format.id_form().has_name() => Some(given),
+                    None => format.id_form().fit(Some(&given), "", 0),
+                },
+            };
             answered += 1;
         }
     }

@@ -246,6 +246,7 @@ pub(super) struct CallFile {
     pub(super) item: OneOrMany,
     pub(super) object: Option<toml::Table>,
     pub(super) pair: Option<PairStyle>,
+    pub(super) id: Option<String>,
 }
 
 /// How arguments are written that are pairs of key and value.

@@ -11,8 +11,8 @@ use super::file::{
 };
 use super::pattern::{self, Field, Filter, Piece};
 use super::{
-    CallBodySpec, CallSpec, Folded, ListSpec, ObjectSpec, ResultsSpec, RowSpec, RowUse, Spec,
-    ToolsLayout, ToolsSpec, rules,
+    CallBodySpec, CallSpec, Folded, IdForm, ListSpec, ObjectSpec, ResultsSpec, RowSpec, RowUse,
+    Spec, ToolsLayout, ToolsSpec, rules,
 };
 use crate::message::Role;
 
@@ -619,7 +619,20 @@ fn one_call(kind: &str, call: &CallFile, patterns: &Patterns, is_json: bool) -> 
         rules::check_item(&item, &pieces, &body, is_json)?;
         items.push(pieces);
     }
-    Ok(CallSpec { kind: kind.to_owned(), items, body })
+    let id = call.id.as_deref().map_or(Some(IdForm::Any), IdForm::parse);
+    let Some(id) = id else {
+        let problem =
+            "is unknown, expected `alphanumeric9`, or words around `{name}` and `{index}`";
+        return wrong(format!("{key}.id"), problem);
+    };
+    let is_named = |item: &Vec<Piece>| {
+        let has_id = rules::has_field(item, Field::Id) && id.has_name();
+        rules::has_field(item, Field::Name) || has_id
+    };
+    if body.has_header() && !items.iter().all(is_named) {
+        return wrong(item, "has no `{name}`, and no `{id}` that has it");
+    }
+    Ok(CallSpec { kind: kind.to_owned(), items, body, id })
 }
 
 fn object_spec(key: &str, table: &toml::Table) -> Checked<ObjectSpec> {

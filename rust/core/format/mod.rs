@@ -7,6 +7,7 @@
 mod bind;
 mod file;
 pub(crate) mod grammar;
+mod id_form;
 mod load;
 pub(crate) mod pattern;
 mod rules;
@@ -24,6 +25,7 @@ use crate::json::{self, Layout};
 use crate::message::{CallBody, Node, Role};
 use crate::path::Path;
 pub(crate) use file::{Order, PairStyle, ReasoningWhen, SystemPlace, ToolsPlace};
+pub(crate) use id_form::IdForm;
 use load::Wrong;
 use pattern::{Field, Filter, Piece};
 
@@ -32,10 +34,14 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("chatglm3", include_str!("../formats/chatglm3.toml")),
     ("chatml", include_str!("../formats/chatml.toml")),
     ("deepseek", include_str!("../formats/deepseek.toml")),
+    ("gemma3", include_str!("../formats/gemma3.toml")),
+    ("glm4", include_str!("../formats/glm4.toml")),
     ("hermes", include_str!("../formats/hermes.toml")),
     ("internlm2", include_str!("../formats/internlm2.toml")),
+    ("kimi-k2", include_str!("../formats/kimi-k2.toml")),
     ("llama2", include_str!("../formats/llama2.toml")),
     ("llama3", include_str!("../formats/llama3.toml")),
+    ("mistral", include_str!("../formats/mistral.toml")),
     ("mixtral-8x22b", include_str!("../formats/mixtral-8x22b.toml")),
     ("mixtral-8x7b", include_str!("../formats/mixtral-8x7b.toml")),
     ("phi3", include_str!("../formats/phi3.toml")),
@@ -207,6 +213,7 @@ pub(crate) struct CallSpec {
     /// The first is written, all are read.
     pub(crate) items: Vec<Vec<Piece>>,
     pub(crate) body: CallBodySpec,
+    pub(crate) id: IdForm,
 }
 
 /// How what is called is written.
@@ -595,6 +602,12 @@ impl Format {
         self.names_of(Role::Tool).into_iter().find(|name| {
             self.spec.calls.iter().any(|call| call.kind == *name && !call.body.is_code())
         })
+    }
+
+    /// What the ids of calls look like.
+    pub(crate) fn id_form(&self) -> &IdForm {
+        let function = self.spec.calls.iter().find(|call| !call.body.is_code());
+        function.map_or(&IdForm::Any, |call| &call.id)
     }
 
     /// How a call of this body is written.

@@ -488,7 +488,9 @@ fn check_folded(table: &Table<'_>) -> Checked<()> {
         };
         let Piece::Guard { len, .. } = row.pieces[guard] else { continue };
         let next = row.pieces.get(guard + 1 + len);
-        if at != guard + 1 || !matches!(next, Some(Piece::Field(Field::Content, _))) {
+        let is_text =
+            matches!(next, Some(Piece::Field(Field::Content, filter)) if *filter != Filter::Value);
+        if at != guard + 1 || !is_text {
             return wrong(&row.key, "has more than a literal between `{system}` and `{content}`");
         }
     }

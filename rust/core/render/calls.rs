@@ -77,6 +77,15 @@ impl Renderer<'_> {
                     let id = call.id.as_deref().unwrap_or_default();
                     let source = turn.source(SourceField::Id(number));
                     check_word(id, source)?;
+                    if let CallBody::Function { name, .. } = &call.body
+                        && spec.id.has_name()
+                        && spec.id.name(id) != name
+                    {
+                        let problem =
+                            format!("is {name:?}, which the call's id `{id}` cannot hold");
+                        let source = turn.source(SourceField::FunctionName(number));
+                        return Err(Error::message(source.to_string(), problem));
+                    }
                     self.slot(id, source);
                 }
                 (Op::Field(Field::Arguments, _), CallBody::Function { arguments, .. }) => {

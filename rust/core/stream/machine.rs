@@ -124,6 +124,8 @@ pub(super) struct Machine {
     covered: u32,
     /// Where the last event began: none begins before it, nor in the prompt.
     started: u32,
+    /// The id of the call that the open turn answers.
+    answers: Option<Box<str>>,
     /// An action that the prompt left open, told again when the stream begins.
     resumed: Option<Box<EventKind>>,
 }
@@ -159,6 +161,7 @@ impl Machine {
             lead: None,
             covered: FIRST,
             started: FIRST,
+            answers: None,
             resumed: None,
         }
     }
@@ -409,6 +412,9 @@ impl<'a> Reader<'a> {
                 {
                     return;
                 }
+                if self.open_reasoning(id, at) {
+                    return;
+                }
                 if self.open_empty(id, at) {
                     return self.close_turn(at);
                 }
@@ -473,7 +479,8 @@ impl<'a> Reader<'a> {
                 TurnReason::Stop if acted => TurnReason::Action,
                 reason => reason,
             };
-            self.tell_between(EventKind::TurnEnd { reason, id: None }, index);
+            let id = self.answers();
+            self.tell_between(EventKind::TurnEnd { reason, id }, index);
             self.leave();
         } else if self.machine.covered < index {
             let (text, ..) = self.machine.pending.take_all();

@@ -138,8 +138,12 @@ impl Reader<'_> {
                             self.machine.tentative = Some(tentative);
                         }
                         Some(body @ (CallBodySpec::Pairs(_) | CallBodySpec::Raw)) => {
-                            let name = fit.word(Field::Name).unwrap_or_default();
                             let id = fit.word(Field::Id);
+                            let form = self.codec.format().id_form();
+                            let name = fit
+                                .word(Field::Name)
+                                .or_else(|| id.as_deref().map(|id| form.name(id).to_owned()))
+                                .unwrap_or_default();
                             let kind = ActionKind::Function;
                             self.open_action(opener, kind, Some(name.clone()), id.clone(), head.1);
                             let body = Box::new(match body {
@@ -188,6 +192,9 @@ impl Reader<'_> {
         }
         self.machine.within = false;
         self.enter(row, text);
+        if !is_end && role == Role::Tool {
+            self.machine.answers = fit.word(Field::Id).map(String::into_boxed_str);
+        }
         if is_end {
             let kind = EventKind::TurnEnd { reason: TurnReason::Stop, id: fit.word(Field::Id) };
             match last {
