@@ -333,7 +333,8 @@ impl Answer {
                     kind = *of;
                     continue;
                 }
-                EventKind::Text(_) | EventKind::Reasoning(_) => SourceField::Content,
+                EventKind::Text(_) => SourceField::Content,
+                EventKind::Reasoning(_) => SourceField::Reasoning,
                 EventKind::ActionDelta { index, .. } if kind == ActionKind::Code => {
                     SourceField::Code(*index)
                 }

@@ -18,7 +18,7 @@ fn options(entry: &Entry, add_generation_prompt: Option<bool>) -> EncodeOptions 
         add_generation_prompt,
         boundary: Boundary::Isolated,
         on_marker: if entry.is_ids() { OnMarker::Report } else { OnMarker::Error },
-        continue_final: false,
+        ..EncodeOptions::default()
     }
 }
 
