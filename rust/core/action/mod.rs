@@ -7,6 +7,8 @@ mod call;
 pub(crate) mod pairs;
 mod raw;
 #[allow(dead_code, reason = "read by no format yet")]
+pub(crate) mod pythonic;
+#[allow(dead_code, reason = "read by no format yet")]
 pub(crate) mod tagged;
 
 pub(crate) use body::Body;
