@@ -11,6 +11,8 @@ mod id_form;
 mod load;
 pub(crate) mod pattern;
 mod rules;
+#[allow(dead_code, reason = "written by no format yet")]
+mod typescript;
 mod variant;
 mod walk;
 
