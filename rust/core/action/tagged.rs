@@ -10,7 +10,7 @@ use super::bare::{BareValue, ValueKind};
 use super::pairs::respace;
 use crate::json::{self, Lexer};
 use crate::stream::HEAD_LIMIT;
-use crate::vocab::TokenId;
+use crate::vocab::{TokenId, Vocab};
 
 /// Longer keys are refused: a reader holds a key until it has it all.
 const MAX_KEY_BYTES: usize = 1024;
@@ -167,6 +167,11 @@ pub(crate) enum Written<'a> {
     Key(String),
     /// A caller's value.
     Value(String),
+}
+
+/// Arguments as they are written: spaced anew, with text as the vocabulary gives it back.
+pub(crate) fn read_as(arguments: &str, vocab: &Vocab) -> String {
+    vocab.canonical_text(&respace(json::trim(arguments))).into_owned()
 }
 
 /// The pairs that say what `arguments`, one JSON value, does.
