@@ -38,6 +38,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("deepseek", include_str!("../formats/deepseek.toml")),
     ("gemma3", include_str!("../formats/gemma3.toml")),
     ("glm4", include_str!("../formats/glm4.toml")),
+    ("glm4.5", include_str!("../formats/glm4.5.toml")),
     ("hermes", include_str!("../formats/hermes.toml")),
     ("internlm2", include_str!("../formats/internlm2.toml")),
     ("kimi-k2", include_str!("../formats/kimi-k2.toml")),
