@@ -69,6 +69,10 @@ impl Spec {
         rules::check_inside(inside, &stop, &table)?;
         rules::check_frame("begin", &begin, &table)?;
         rules::check_frame("end", &end, &table)?;
+        if let Some(results) = results.as_ref().filter(|results| results.folded.is_none()) {
+            rules::check_frame("results.between", &results.between, &table)?;
+            rules::check_frame("results.close", &results.close, &table)?;
+        }
         Ok(Self {
             text: text.into(),
             variant: None,
