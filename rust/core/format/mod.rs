@@ -11,6 +11,8 @@ mod id_form;
 mod load;
 pub(crate) mod pattern;
 mod rules;
+#[allow(dead_code, reason = "written by no format yet")]
+mod typescript;
 mod variant;
 mod walk;
 
@@ -36,6 +38,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("deepseek", include_str!("../formats/deepseek.toml")),
     ("gemma3", include_str!("../formats/gemma3.toml")),
     ("glm4", include_str!("../formats/glm4.toml")),
+    ("glm4.5", include_str!("../formats/glm4.5.toml")),
     ("hermes", include_str!("../formats/hermes.toml")),
     ("internlm2", include_str!("../formats/internlm2.toml")),
     ("kimi-k2", include_str!("../formats/kimi-k2.toml")),
@@ -48,6 +51,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("qwen2", include_str!("../formats/qwen2.toml")),
     ("qwen2.5", include_str!("../formats/qwen2.5.toml")),
     ("qwen3", include_str!("../formats/qwen3.toml")),
+    ("qwen3-coder", include_str!("../formats/qwen3-coder.toml")),
     ("yi", include_str!("../formats/yi.toml")),
 ];
 
@@ -223,6 +227,8 @@ pub(crate) enum CallBodySpec {
     Object(ObjectSpec),
     /// `{arguments}` are pairs of key and value, `{name}` stands before them.
     Pairs(PairStyle),
+    /// `{arguments}` are tagged pairs of key and value, `{name}` stands before them.
+    Tagged(TaggedSpec),
     /// `{arguments}` are JSON, `{name}` stands before them.
     Raw,
     /// `{source}` is code.
@@ -236,8 +242,16 @@ impl CallBodySpec {
 
     /// Whether `{arguments}` stand after a header.
     pub(crate) fn has_header(&self) -> bool {
-        matches!(self, Self::Pairs(_) | Self::Raw)
+        matches!(self, Self::Pairs(_) | Self::Tagged(_) | Self::Raw)
     }
+}
+
+/// What stands before a key, between it and its value, and after the value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TaggedSpec {
+    pub(crate) open: Vec<Piece>,
+    pub(crate) between: Vec<Piece>,
+    pub(crate) close: Vec<Piece>,
 }
 
 /// A member of a call's JSON object.
@@ -424,6 +438,11 @@ impl Format {
         {
             losses.push(
                 "arguments: without the white space around them, as JSON text if given as a dict",
+            );
+        }
+        if spec.calls.iter().any(|call| matches!(call.body, CallBodySpec::Tagged(_))) {
+            losses.push(
+                "arguments: their spelling, and strings that are JSON of another kind, which come back as that",
             );
         }
         if spec.calls.iter().any(|call| matches!(call.body, CallBodySpec::Pairs(_))) {

@@ -383,6 +383,9 @@ impl<'a> Reader<'a> {
 
     fn control(&mut self, id: TokenId, at: u32) {
         self.machine.in_run = false;
+        if self.control_of_arguments(id, at) {
+            return;
+        }
         let grammar = self.codec.grammar();
         let is_answer = self.machine.turn.is_none_or(|turn| turn.role == Role::Assistant);
         let opens_turn = grammar.opens_turn(id);

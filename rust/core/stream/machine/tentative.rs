@@ -1,7 +1,7 @@
 //! Markers that are not certain yet: which header they begin, and a call before its name is known.
 
 use super::{Place, Reader};
-use crate::action::{Body, CallScanner, PairScanner, RawScanner, Step};
+use crate::action::{Body, CallScanner, PairScanner, RawScanner, Step, TaggedScanner};
 use crate::codec::Codec;
 use crate::event::{ActionKind, EventKind, NoticeKind, TurnReason};
 use crate::format::CallBodySpec;
@@ -137,7 +137,7 @@ impl Reader<'_> {
                             tentative.phase = Phase::Call { item, scanner, waiting };
                             self.machine.tentative = Some(tentative);
                         }
-                        Some(body @ (CallBodySpec::Pairs(_) | CallBodySpec::Raw)) => {
+                        Some(body) if body.has_header() => {
                             let id = fit.word(Field::Id);
                             let form = self.codec.format().id_form();
                             let name = fit
@@ -146,8 +146,12 @@ impl Reader<'_> {
                                 .unwrap_or_default();
                             let kind = ActionKind::Function;
                             self.open_action(opener, kind, Some(name.clone()), id.clone(), head.1);
-                            let body = Box::new(match body {
-                                CallBodySpec::Pairs(_) => Body::Python(PairScanner::new()),
+                            let tagged = self.codec.grammar().items[item].tagged.as_ref();
+                            let body = Box::new(match (body, tagged) {
+                                (_, Some(tagged)) => {
+                                    Body::Tagged(TaggedScanner::new(), tagged.style.clone())
+                                }
+                                (CallBodySpec::Pairs(_), _) => Body::Python(PairScanner::new()),
                                 _ => Body::Raw(RawScanner::default()),
                             });
                             self.machine.place = Place::Arguments { item, body, name, id };
