@@ -145,13 +145,16 @@ fn next_unstable(text: &str, stable: &mut usize) -> Option<(usize, usize)> {
             *stable = at - 1;
         }
         // Runs of characters of three bytes: Chinese and its neighbours.
-        while bytes.get(at).is_some_and(|byte| byte & 0xF0 == 0xE0) {
-            let c = char_at(bytes, at).0 as usize;
-            if COMMON.get(c / 64).is_none_or(|word| word >> (c % 64) & 1 == 0) {
-                break;
-            }
-            *stable = at;
+        let from = at;
+        while let Some(&[first @ 0xE0..=0xEF, second, third]) =
+            bytes.get(at..).and_then(|rest| rest.first_chunk())
+            && COMMON[usize::from(first & 15) << 6 | usize::from(second & 63)] >> (third & 63) & 1
+                != 0
+        {
             at += 3;
+        }
+        if from < at {
+            *stable = at - 3;
         }
         if at == bytes.len() {
             return None;
@@ -171,7 +174,8 @@ fn is_stable(c: char) -> bool {
         || canonical_combining_class(c) == 0 && is_nfc_quick([c].into_iter()) == IsNormalized::Yes
 }
 
-/// A bit for each character of up to three bytes in UTF-8 that is common.
+/// A bit for each character of up to three bytes in UTF-8 that is common: a word for each sixty-four,
+/// which have all but their last byte in common.
 static COMMON: [u64; 0x1_0000 / 64] = {
     let mut common = [0; 0x1_0000 / 64];
     let mut c = 0;
