@@ -23,6 +23,7 @@ are.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import sys
 import textwrap
@@ -40,10 +41,15 @@ PACKAGED = ("mixtral-8x7b", "mixtral-8x22b")
 """Formats whose reference is a package that takes messages."""
 
 
-def fill(case: dict[str, Any]) -> None:
+def fill(case: dict[str, Any], special_tokens: list[str]) -> None:
     """Set the ids of one case, for every vocabulary it names."""
     for name in case["ids"]:
-        known = references.reference(name)
+        known = references.reference("embedded" if name == "appended" else name)
+        if known is not None and name == "appended":
+            known = copy.copy(known)
+            size = 1 + max(known.control.values())
+            appended = {spelling: size + nth for nth, spelling in enumerate(special_tokens)}
+            known.control = known.control | appended
         if known is None:
             print(f"skipped: no `{references.FILES[name]}`", file=sys.stderr)
             continue
@@ -86,7 +92,7 @@ def main() -> int:
         before = path.read_text(encoding="utf-8")
         cases = json.loads(before)
         for case in [*cases["encode"], *cases["read"]]:
-            fill(case)
+            fill(case, cases.get("special_tokens", []))
         if cases["format"] in PACKAGED:
             for case in cases["encode"]:
                 for name in filter(references.reference, case["ids"]):

@@ -101,6 +101,21 @@ def load_format(format_: str, vocab: str) -> Codec:
 
 
 @functools.cache
+def load_appended(format_: str, spellings: tuple[str, ...]) -> Codec:
+    """A codec on the embedded vocabulary with tokens after its last."""
+    first = Vocab.embedded().size
+    tokens = {spelling: first + nth for nth, spelling in enumerate(spellings)}
+    return Codec(format_, Vocab.load(EMBEDDED_MODEL, special_tokens=tokens))
+
+
+def load_case(format_: str, vocab: str, case: dict[str, Any]) -> Codec:
+    """A codec of a format and of a vocabulary that a golden case names."""
+    if vocab == "appended":
+        return load_appended(format_, tuple(case["special_tokens"]))
+    return load_format(format_, vocab)
+
+
+@functools.cache
 def load_codec(name: str) -> Codec:
     """A codec of `CODECS`."""
     if name == "embedded":

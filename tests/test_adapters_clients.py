@@ -114,7 +114,7 @@ def golden(codec: Codec, case: Case) -> tuple[list[int] | None, list[int]]:
 @pytest.mark.parametrize(("format_", "case"), cases("stream"))
 def test_clients_reassemble_what_was_parsed(format_: str, case: Case) -> None:
     for vocab in here(case["vocabs"]):
-        codec = data.load_format(format_, vocab)
+        codec = data.load_case(format_, vocab, case)
         prompt, ids = golden(codec, case)
         pushes = pushes_of(codec, prompt, [[id_] for id_ in ids], case)
         turn = turn_of(itertools.chain(*pushes))
@@ -135,7 +135,7 @@ def test_clients_reassemble_what_was_parsed(format_: str, case: Case) -> None:
 def test_ids_that_a_model_wrote_are_kept(format_: str, case: Case) -> None:
     """As soon as they come; or whenever they come, where calls wait for them."""
     vocab = here(case["vocabs"])[0]
-    codec = data.load_format(format_, vocab)
+    codec = data.load_case(format_, vocab, case)
     prompt, ids = golden(codec, case)
     pushes = pushes_of(codec, prompt, [[id_] for id_ in ids], case)
     turn = turn_of(itertools.chain(*pushes))
@@ -164,7 +164,7 @@ def folded(adapter: Adapter, chunks: list[Chunk]) -> Chunk:
 
 @pytest.mark.parametrize(("format_", "case"), cases("stream"))
 def test_a_stream_may_be_cut_after_any_id(format_: str, case: Case) -> None:
-    codec = data.load_format(format_, here(case["vocabs"])[0])
+    codec = data.load_case(format_, here(case["vocabs"])[0], case)
     prompt, ids = golden(codec, case)
     for at in range(len(ids)):
         pushes = pushes_of(codec, prompt, [ids[:at]], {"reason": "length"})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Case = dict[str, Any]
 
-WITH_BYTES = ("embedded", "internlm2")
+WITH_BYTES = ("embedded", "appended", "internlm2")
 """Vocabularies without a dummy prefix in which 3 + b is the byte b."""
 
 FILES = sorted((data.ROOT / "tests" / "golden").glob("*.json"))
@@ -38,6 +38,7 @@ def cases(kind: str) -> list[Any]:
         assert {"vocabs", "encode", "read", "stream"} <= golden.keys()
         for case in golden[kind]:
             case.setdefault("vocabs", golden["vocabs"])
+            case["special_tokens"] = golden.get("special_tokens", [])
             found.append(pytest.param(name, case, id=f"{name}: {case['name']}"))
     assert found
     return found
@@ -64,7 +65,7 @@ def ids_of(codec: Codec, parts: list[str | list[str | int]], *, by_byte: bool = 
 
 def here(vocabs: Iterable[str]) -> list[str]:
     """Those of some vocabularies whose files are here; skips the test without any."""
-    files = {"embedded": data.EMBEDDED_MODEL}
+    files = {"embedded": data.EMBEDDED_MODEL, "appended": data.EMBEDDED_MODEL}
     files |= {name: data.DATA / path for name, path in data.FILES.items()}
     names = [name for name in vocabs if files[name].exists()]
     if not names:
@@ -83,7 +84,7 @@ def test_messages_are_written_as_ids(format_: str, case: Case) -> None:
     messages, options = case["messages"], case.get("options", {})
     tools = case.get("tools")
     for vocab in here(case["ids"]):
-        codec = data.load_format(format_, vocab)
+        codec = data.load_case(format_, vocab, case)
         encoding = codec.encode(messages, tools=tools, **options)
         parts = [text_of(part) if isinstance(part, list) else part for part in case["parts"]]
         assert encoding.text == case.get("text", "".join(parts))
@@ -102,7 +103,7 @@ def test_messages_are_written_as_ids(format_: str, case: Case) -> None:
 @pytest.mark.parametrize(("format_", "case"), cases("read"))
 def test_ids_are_read_as_messages(format_: str, case: Case) -> None:
     for vocab in here(case["ids"]):
-        codec = data.load_format(format_, vocab)
+        codec = data.load_case(format_, vocab, case)
         ids = case["ids"][vocab]
         assert ids == ids_of(codec, case["parts"])
         assert codec.decode(ids) == case["messages"]
@@ -125,7 +126,7 @@ def fields_of(event: Event, *, places: bool) -> Case:
 @pytest.mark.parametrize(("format_", "case"), cases("stream"))
 def test_ids_are_told_as_events(format_: str, case: Case) -> None:
     for vocab in here(case["vocabs"]):
-        codec = data.load_format(format_, vocab)
+        codec = data.load_case(format_, vocab, case)
         for by_byte in (False, True) if vocab in WITH_BYTES else (False,):
             check_stream(codec, case, by_byte=by_byte)
 

@@ -9,7 +9,7 @@ use crate::common::events::{Start, check_ranges, read, read_by_id};
 use crate::common::read_data;
 use chatcodec::{
     Boundary, Codec, EncodeOptions, Event, EventKind, Format, Message, OnArguments, TokenId,
-    TurnReason, Vocab, VocabFiles,
+    TurnReason, Vocab, VocabFiles, VocabOptions,
 };
 use serde_json::Value;
 
@@ -34,6 +34,7 @@ fn files() -> Vec<Value> {
 /// The files of each vocabulary that cases name.
 const VOCABS: &[(&str, &[&str])] = &[
     ("embedded", &[]),
+    ("appended", &[]),
     ("chatglm3", &["chatglm3/tokenizer.model"]),
     ("deepseek-v3", &["deepseek-v3/deepseek.tiktoken", "deepseek-v3/specials.json"]),
     ("internlm2", &["internlm2/tokenizer.model"]),
@@ -69,10 +70,22 @@ fn load(name: &str) -> Option<Vocab> {
     Some(Vocab::load_files(files).unwrap_or_else(|e| panic!("{name}: {e}")))
 }
 
-/// The codec of a format on a vocabulary, if the vocabulary is there.
-fn codec(format: &str, name: &str) -> Option<Codec> {
-    let format = Format::built_in(format).expect("it is built in");
-    Some(Codec::new(&format, &vocab(name)?).expect("they fit"))
+/// The codec of a file's format on a vocabulary, if the vocabulary is there.
+fn codec(file: &Value, name: &str) -> Option<Codec> {
+    let format = Format::built_in(string(&file["format"])).expect("it is built in");
+    let vocab = if name == "appended" { appended(file) } else { vocab(name)? };
+    Some(Codec::new(&format, &vocab).expect("they fit"))
+}
+
+/// The embedded vocabulary with tokens that the file names after its last.
+fn appended(file: &Value) -> Vocab {
+    let spellings =
+        array(&file["special_tokens"]).iter().map(|spelling| string(spelling).to_owned());
+    let first = i32::try_from(Vocab::embedded().size()).expect("few ids");
+    let special_tokens = spellings.zip(first..).collect();
+    let options = VocabOptions { special_tokens, ..VocabOptions::default() };
+    let embedded = include_bytes!("../../rust/core/vocab/embedded.model");
+    Vocab::load_files(VocabFiles { options, ..VocabFiles::one(embedded) }).expect("a vocabulary")
 }
 
 #[test]
@@ -92,7 +105,7 @@ fn for_each_case(list: &str, test: impl Fn(&Codec, &Value, &[TokenId], &str)) {
         for (vocab, _) in VOCABS {
             let cases = array(&file[list]);
             let named: Vec<_> = cases.iter().filter(|case| !case["ids"][vocab].is_null()).collect();
-            let Some(codec) = (!named.is_empty()).then(|| codec(format, vocab)).flatten() else {
+            let Some(codec) = (!named.is_empty()).then(|| codec(&file, vocab)).flatten() else {
                 continue;
             };
             for case in named {
@@ -134,6 +147,7 @@ fn conversations_are_written_as_the_reference_writes_them() {
             add_generation_prompt: options["add_generation_prompt"].as_bool(),
             continue_final: options["continue_final"] == true,
             boundary: if isolated { Boundary::Isolated } else { Boundary::Reference },
+            thinking: options["thinking"].as_bool(),
             ..EncodeOptions::default()
         };
         let encoding = codec.encode(given, tools.as_deref(), &options).expect("in the domain");
@@ -219,9 +233,9 @@ fn streams_tell_these_events_in_any_split() {
     for file in files() {
         let format = string(&file["format"]);
         for vocab in array(&file["vocabs"]).iter().map(string) {
-            let Some(codec) = codec(format, vocab) else { continue };
+            let Some(codec) = codec(&file, vocab) else { continue };
             // Where 3 + b is the byte b, and no space stands before text.
-            let has_bytes = ["embedded", "internlm2"].contains(&vocab);
+            let has_bytes = ["embedded", "appended", "internlm2"].contains(&vocab);
             let mut wrong = Vec::new();
             for by_bytes in [false, true] {
                 for case in array(&file["stream"]) {
