@@ -289,9 +289,8 @@ impl Header {
                 for (byte, value) in text.bytes().enumerate() {
                     let after = Position { byte: byte + 1, ..position };
                     let begins_id = is_new_id && byte == 0;
-                    self.advance(grammar, after, |cursor, op| match op {
-                        Op::Prefix if by_text => Taken::No,
-                        op => cursor.take_byte(op, value, begins_id),
+                    self.advance(grammar, after, |cursor, op| {
+                        cursor.take_byte(op, value, begins_id)
                     });
                     match self.decision() {
                         Decision::Open => {}

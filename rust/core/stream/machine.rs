@@ -192,7 +192,7 @@ impl Machine {
 
     /// What comes is text that no ids are known of.
     pub(super) fn read_text(&mut self) {
-        (self.by_text, self.prefixed) = (true, false);
+        self.by_text = true;
     }
 
     /// An action that is to be told before anything else.

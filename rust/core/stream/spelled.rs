@@ -150,7 +150,7 @@ impl Search {
         }
         self.tell(&mut cursor, hold, &mut items);
         let pieces = cursor.rest(self.by_text);
-        self.text = text[hold..].to_owned();
+        text[hold..].clone_into(&mut self.text);
         self.pieces = pieces;
         items
     }
@@ -222,7 +222,9 @@ impl Cursor<'_> {
         if let Some(begun) = rest.first_mut() {
             (begun.start, begun.first) = (self.byte, first);
         }
-        rest.iter_mut().for_each(|piece| piece.start -= self.byte);
+        for piece in &mut rest {
+            piece.start -= self.byte;
+        }
         rest
     }
 }

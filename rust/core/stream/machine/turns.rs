@@ -89,8 +89,7 @@ impl Reader<'_> {
         }
         let text = self.turn_text();
         // After a control token the prefix is taken off already.
-        self.machine.prefixed =
-            self.machine.in_run && !self.machine.by_text && text.is_some_and(|text| text.prefixed);
+        self.machine.prefixed = self.machine.in_run && text.is_some_and(|text| text.prefixed);
         self.machine.place = match text {
             Some(text) if text.is_value => Place::Value(Box::new(ValueReader::new())),
             _ => Place::Text,
