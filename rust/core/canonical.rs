@@ -1,6 +1,6 @@
 //! What a conversation reads as after a round trip: the losses of a format and a vocabulary, as a function.
 
-use crate::action::pairs;
+use crate::action::{pairs, tagged};
 use crate::format::grammar::{Grammar, Op};
 use crate::format::pattern::{Field, Filter, Piece};
 use crate::format::{CallBodySpec, Format, SystemPlace, ToolsPlace};
@@ -55,6 +55,9 @@ pub(crate) fn canonical(
                     }
                     if is_pairs {
                         *arguments = pairs::respace(arguments);
+                    }
+                    if let Some(style) = grammar.tagged() {
+                        *arguments = tagged::canonical(&tagged::read_as(arguments, vocab), style);
                     }
                     canonical(arguments);
                 }

@@ -8,10 +8,11 @@ use crate::decode::{Spelling, WholeTexts};
 use crate::encode::{self, Encoding, OnMarker};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, TurnReason};
+use crate::extend::{End, Trail};
 use crate::format::grammar::{Grammar, follows};
 use crate::format::{CallBodySpec, Format, ObjectSpec};
 use crate::message::{self, Message, Node, OnArguments, Role, Shape};
-use crate::render::{self, Boundary, RenderOptions};
+use crate::render::{self, Boundary, RenderOptions, Rendered};
 use crate::stream::{Spellings, State, Stream};
 use crate::vocab::{TokenId, Vocab};
 
@@ -129,7 +130,12 @@ impl Codec {
         self.inner.prompted.get_or_init(|| State::after_prompt(self, &self.inner.prompt))
     }
 
-    pub(crate) fn grammar(&self) -> &Grammar {
+    /// A prompt that stands for any.
+    pub(crate) fn prompt(&self) -> &[TokenId] {
+        &self.inner.prompt
+    }
+
+    pub(crate) fn grammar(&self) -> &Arc<Grammar> {
         &self.inner.grammar
     }
 
@@ -184,7 +190,17 @@ impl Codec {
         tools: Option<&str>,
         options: &EncodeOptions,
     ) -> Result<Encoding> {
-        message::link(&mut messages, &self.inner.format);
+        let Inner { format, vocab, grammar, .. } = &*self.inner;
+        let linker = message::link(&mut messages, format);
+        let end = self.end_of(&messages, options)?;
+        let rendered = self.render(&messages, tools, end, options)?;
+        let trail = Trail::new(&messages, tools.is_some(), linker, end, format);
+        let encoding = encode::encode(rendered, grammar, vocab, options.on_marker)?;
+        Ok(encoding.with_trail(trail))
+    }
+
+    /// How messages end with these options, checked.
+    pub(crate) fn end_of(&self, messages: &[Message], options: &EncodeOptions) -> Result<End> {
         let ends_with_assistant = messages.last().is_some_and(|m| m.role == Role::Assistant);
         if options.continue_final && !ends_with_assistant {
             let problem =
@@ -216,17 +232,26 @@ impl Codec {
                 format!("has no place after {after}, expected a user's message before it");
             return Err(Error::message("add_generation_prompt", problem));
         }
-        let on_marker = options.on_marker;
+        Ok(End::new(generation_prompt, options.continue_final))
+    }
+
+    /// Messages that have been linked, as spans.
+    pub(crate) fn render(
+        &self,
+        messages: &[Message],
+        tools: Option<&str>,
+        end: End,
+        options: &EncodeOptions,
+    ) -> Result<Rendered> {
         let options = RenderOptions {
             tools,
-            generation_prompt,
+            generation_prompt: end == End::Prompted,
             thinking: options.thinking,
-            continue_final: options.continue_final,
+            continue_final: end == End::Open,
             boundary: options.boundary,
         };
         let Inner { format, vocab, grammar, .. } = &*self.inner;
-        let rendered = render::render(&messages, format, grammar, vocab, &options)?;
-        encode::encode(rendered, grammar, vocab, on_marker)
+        render::render(messages, format, grammar, vocab, &options)
     }
 
     /// What decides the control ids of a conversation: two of one shape have the same.

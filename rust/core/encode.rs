@@ -4,17 +4,24 @@
 //! text, its spans, and which ids each run or control token became; offsets, masks and sources are
 //! derived from these.
 
+mod join;
+mod labels;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 use crate::error::{Error, Result};
+use crate::extend::Trail;
 use crate::format::grammar::Grammar;
 use crate::marker::Found;
 use crate::render::Rendered;
 use crate::span::{Source, Span, SpanKind};
 use crate::vocab::{DummyPrefix, TokenId, Vocab};
+
+pub(crate) use join::Given;
+pub use labels::LabelOptions;
 
 /// A conversation as ids.
 #[derive(Debug, Clone)]
@@ -28,6 +35,9 @@ pub struct Encoding {
     originals: HashMap<usize, String>,
     grammar: Arc<Grammar>,
     vocab: Vocab,
+    /// Where in `text` the generation prompt begins.
+    prompt_at: Option<usize>,
+    trail: Trail,
 }
 
 /// Consecutive ids: one control token, or one run of text.
@@ -35,9 +45,19 @@ pub struct Encoding {
 struct IdPiece {
     ids: Range<usize>,
     text: Range<usize>,
-    is_control: bool,
-    /// Whether the first id begins with a dummy prefix, which no text stands for.
-    prefixed: bool,
+    kind: PieceKind,
+}
+
+#[derive(Debug, Clone)]
+enum PieceKind {
+    Control,
+    /// Text that was encoded; where it is prefixed, the first id begins with a dummy prefix, which no
+    /// text stands for.
+    Run {
+        prefixed: bool,
+    },
+    /// Text of ids that were given, with what each covers of it: encoding it may give others.
+    Given(Vec<Range<u32>>),
 }
 
 /// A spelling of a control token in a caller's text, which is text here and control elsewhere.
@@ -87,7 +107,7 @@ pub(crate) fn encode(
     vocab: &Vocab,
     on_marker: OnMarker,
 ) -> Result<Encoding> {
-    let Rendered { text, spans, generated, originals } = rendered;
+    let Rendered { text, spans, generated, originals, goes_on, prompt_at } = rendered;
     let breaks = match on_marker {
         OnMarker::Report => Vec::new(),
         OnMarker::Error => {
@@ -111,7 +131,7 @@ pub(crate) fn encode(
             let prefixed = first
                 && match vocab.dummy_prefix() {
                     DummyPrefix::EveryRun => true,
-                    DummyPrefix::FirstRun => from == 0,
+                    DummyPrefix::FirstRun => from == 0 && !goes_on,
                     DummyPrefix::Never => false,
                 };
             let mut start = range.start;
@@ -126,7 +146,7 @@ pub(crate) fn encode(
                 return Err(Error::vocab("control", format!("text became control id {id}")));
             }
             let ids = from..ids.len();
-            Ok(Some(IdPiece { ids, text: range, is_control: false, prefixed }))
+            Ok(Some(IdPiece { ids, text: range, kind: PieceKind::Run { prefixed } }))
         };
         for span in &spans {
             match span.kind {
@@ -140,10 +160,10 @@ pub(crate) fn encode(
                     ids.push(id.get());
                     let text = span.text.clone();
                     let ids = at..at + 1;
-                    pieces.push(IdPiece { ids, text, is_control: true, prefixed: false });
+                    pieces.push(IdPiece { ids, text, kind: PieceKind::Control });
                     first = true;
                 }
-                SpanKind::Taken => {}
+                SpanKind::Taken | SpanKind::Given => {}
                 SpanKind::Cut => {
                     if let Some(piece) = flush(&mut run, first, &mut ids)? {
                         pieces.push(piece);
@@ -158,7 +178,19 @@ pub(crate) fn encode(
     ids.shrink_to_fit();
     let ids = Arc::new(ids);
     let (grammar, vocab) = (grammar.clone(), vocab.clone());
-    let encoding = Encoding { ids, text, spans, generated, pieces, originals, grammar, vocab };
+    let trail = Trail::default();
+    let encoding = Encoding {
+        ids,
+        text,
+        spans,
+        generated,
+        pieces,
+        originals,
+        grammar,
+        vocab,
+        prompt_at,
+        trail,
+    };
     if !breaks.is_empty() {
         encoding.check_markers()?;
     }
@@ -198,7 +230,7 @@ fn collisions<'a>(
 
 /// The stretches of text between two control tokens.
 fn runs(spans: &[Span]) -> impl Iterator<Item = Range<usize>> + '_ {
-    let is_control = |span: &Span| matches!(span.kind, SpanKind::Control(_));
+    let is_control = |span: &Span| matches!(span.kind, SpanKind::Control(_) | SpanKind::Given);
     spans.split(is_control).filter_map(|spans| {
         let (first, last) = (spans.first()?, spans.last()?);
         Some(first.text.start..last.text.end)
@@ -249,20 +281,31 @@ impl Encoding {
     pub fn offsets(&self) -> Vec<(usize, usize)> {
         let mut offsets = Vec::with_capacity(self.ids.len());
         for piece in &self.pieces {
-            if piece.is_control {
-                offsets.push((piece.text.start, piece.text.end));
-                continue;
-            }
+            let begin = piece.text.start;
+            let prefixed = match &piece.kind {
+                PieceKind::Control => {
+                    offsets.push((begin, piece.text.end));
+                    continue;
+                }
+                PieceKind::Given(covered) => {
+                    let covered = covered.iter();
+                    offsets.extend(
+                        covered.map(|of| (begin + of.start as usize, begin + of.end as usize)),
+                    );
+                    continue;
+                }
+                PieceKind::Run { prefixed } => *prefixed,
+            };
             let text = &self.text[piece.text.clone()];
             let ids = &self.ids[piece.ids.clone()];
-            let surplus = if piece.prefixed { self.prefix_bytes(ids) } else { None };
+            let surplus = if prefixed { self.prefix_bytes(ids) } else { None };
             let mut at = 0;
             for (nth, &id) in ids.iter().enumerate() {
                 let covered = match (nth, surplus) {
                     (0, Some(rest)) => self.vocab.covered_by(rest, &text[at..]),
                     _ => self.vocab.covered(id, text, at),
                 };
-                offsets.push((piece.text.start + at, piece.text.start + at + covered));
+                offsets.push((begin + at, begin + at + covered));
                 at += covered;
             }
         }
@@ -319,8 +362,10 @@ impl Encoding {
     /// Per id 1 for a control token, 0 for text.
     pub fn is_control(&self) -> Vec<u8> {
         let mut mask = vec![0; self.ids.len()];
-        for piece in self.pieces.iter().filter(|piece| piece.is_control) {
-            mask[piece.ids.start] = 1;
+        for piece in &self.pieces {
+            if matches!(piece.kind, PieceKind::Control) {
+                mask[piece.ids.start] = 1;
+            }
         }
         mask
     }
@@ -339,16 +384,22 @@ impl Encoding {
     /// Per id 1 if a model generates it: an assistant's turn from the first id that ends after its
     /// generation prompt, up to and including the id that stops it.
     pub fn assistant_mask(&self) -> Vec<u8> {
-        let mut turns = self.generated.iter().peekable();
-        let mut mask = Vec::with_capacity(self.ids.len());
+        self.turns_of_ids().into_iter().map(|turn| u8::from(turn.is_some())).collect()
+    }
+
+    /// Per id which of the turns that a model generates it is of.
+    fn turns_of_ids(&self) -> Vec<Option<usize>> {
+        let mut turns = self.generated.iter().enumerate().peekable();
+        let mut found = Vec::with_capacity(self.ids.len());
         for (start, end) in self.offsets() {
-            while turns.next_if(|turn| turn.end < end || turn.end <= start).is_some() {}
+            while turns.next_if(|(_, turn)| turn.end < end || turn.end <= start).is_some() {}
             // A dummy prefix covers nothing: it belongs to the text that it begins.
-            let begins =
-                |turn: &&Range<usize>| turn.start < end || (start == end && turn.start == end);
-            mask.push(u8::from(turns.peek().is_some_and(begins)));
+            let begins = |(_, turn): &&(usize, &Range<usize>)| {
+                turn.start < end || (start == end && turn.start == end)
+            };
+            found.push(turns.peek().filter(begins).map(|(nth, _)| *nth));
         }
-        mask
+        found
     }
 
     /// Spellings of control tokens in the caller's text: leftmost-longest, in every slot.

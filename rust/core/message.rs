@@ -516,51 +516,85 @@ fn non_empty(text: &str) -> Option<String> {
 /// Where ids are not written, calls are numbered through the conversation, and a result answers by its
 /// order the calls of the last message that made some. A result that names no kind of the format's takes
 /// that of the call its own id refers to, or else of the one it answers by order.
-pub(crate) fn link(messages: &mut [Message], format: &Format) {
-    struct Made {
-        id: String,
-        kind: Option<String>,
-    }
-    let writes_ids = format.writes_ids();
-    let has_kinds = !format.names_of(Role::Tool).is_empty();
-    let mut made: Vec<Made> = Vec::new();
-    let mut by_given: HashMap<String, usize> = HashMap::new();
-    let mut answered = 0;
-    let mut number = 0;
-    for message in messages {
-        if !message.calls.is_empty() {
-            made.clear();
-            by_given.clear();
-            answered = 0;
-            for call in &mut message.calls {
-                // Nine letters and digits, as formats that write ids expect them.
-                let own =
-                    if writes_ids { format!("call{number:05}") } else { format!("call_{number}") };
-                number += 1;
-                let given = call.id.take();
-                let id = given.clone().filter(|_| writes_ids).unwrap_or(own);
-                call.id = Some(id.clone());
-                if let Some(given) = given {
-                    by_given.entry(given).or_insert(made.len());
+pub(crate) fn link(messages: &mut [Message], format: &Format) -> Linker {
+    let mut linker = Linker::default();
+    linker.link(messages, format);
+    linker
+}
+
+/// Which calls have been made, as far as what comes next may refer to them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Linker {
+    made: Vec<Made>,
+    by_given: HashMap<String, usize>,
+    answered: usize,
+    number: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Made {
+    id: String,
+    kind: Option<String>,
+}
+
+impl Linker {
+    /// As [`link`], of messages that come after those it has seen.
+    pub(crate) fn link(&mut self, messages: &mut [Message], format: &Format) {
+        let writes_ids = format.writes_ids();
+        let has_kinds = !format.names_of(Role::Tool).is_empty();
+        let Self { made, by_given, answered, number } = self;
+        for message in messages {
+            if !message.calls.is_empty() {
+                made.clear();
+                by_given.clear();
+                *answered = 0;
+                for call in &mut message.calls {
+                    // Nine letters and digits, as formats that write ids expect them.
+                    let own = if writes_ids {
+                        format!("call{number:05}")
+                    } else {
+                        format!("call_{number}")
+                    };
+                    *number += 1;
+                    let given = call.id.take();
+                    let name = match &call.body {
+                        CallBody::Function { name, .. } => name,
+                        CallBody::Code { .. } => "",
+                    };
+                    let fitted = format.id_form().fit(given.as_deref(), name, *number - 1);
+                    let id = fitted.filter(|_| writes_ids).unwrap_or(own);
+                    call.id = Some(id.clone());
+                    if let Some(given) = given {
+                        by_given.entry(given).or_insert(made.len());
+                    }
+                    let kind = format.call_kind(&call.body).map(str::to_owned);
+                    made.push(Made { id, kind });
                 }
-                let kind = format.call_kind(&call.body).map(str::to_owned);
-                made.push(Made { id, kind });
+            } else if message.role == Role::Tool {
+                let by_id = message.call_id.as_ref().and_then(|id| by_given.get(id));
+                let by_order = made.get(*answered);
+                let answers = by_id.map(|&at| &made[at]).or(by_order);
+                let kind = answers.and_then(|made| made.kind.clone());
+                if !has_kinds {
+                    message.name = None;
+                } else if !message
+                    .name
+                    .as_ref()
+                    .is_some_and(|name| format.is_named(name, Role::Tool))
+                {
+                    let kind = kind.or_else(|| format.default_kind().map(str::to_owned));
+                    message.name = kind.or(message.name.take());
+                }
+                message.call_id = match message.call_id.take().filter(|_| writes_ids) {
+                    None => by_order.map(|made| made.id.clone()),
+                    Some(given) => match by_id {
+                        Some(&at) => Some(made[at].id.clone()),
+                        None if format.id_form().has_name() => Some(given),
+                        None => format.id_form().fit(Some(&given), "", 0),
+                    },
+                };
+                *answered += 1;
             }
-        } else if message.role == Role::Tool {
-            let by_id = message.call_id.as_ref().and_then(|id| by_given.get(id));
-            let by_order = made.get(answered);
-            let answers = by_id.map(|&at| &made[at]).or(by_order);
-            let kind = answers.and_then(|made| made.kind.clone());
-            if !has_kinds {
-                message.name = None;
-            } else if !message.name.as_ref().is_some_and(|name| format.is_named(name, Role::Tool)) {
-                let kind = kind.or_else(|| format.default_kind().map(str::to_owned));
-                message.name = kind.or(message.name.take());
-            }
-            if !writes_ids || message.call_id.is_none() {
-                message.call_id = by_order.map(|made| made.id.clone());
-            }
-            answered += 1;
         }
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct RenderOptions<'a> {
 }
 
 /// A conversation as spans over one text.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Rendered {
     pub(crate) text: String,
     pub(crate) spans: Vec<Span>,
@@ -60,6 +60,10 @@ pub(crate) struct Rendered {
     pub(crate) generated: Vec<Range<usize>>,
     /// What the caller gave for spans whose text was normalised.
     pub(crate) originals: HashMap<usize, String>,
+    /// Whether text of the conversation stands before it.
+    pub(crate) goes_on: bool,
+    /// Where in `text` the generation prompt begins, if there is one.
+    pub(crate) prompt_at: Option<usize>,
 }
 
 /// Renders messages that have been read and linked.
@@ -119,6 +123,7 @@ pub(crate) fn render(
         }
     }
     if options.generation_prompt {
+        renderer.out.prompt_at = Some(renderer.out.text.len());
         renderer.scaffold(prompt_of(grammar, options.thinking));
     } else if !options.continue_final {
         renderer.scaffold(&grammar.end);

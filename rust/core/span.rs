@@ -94,6 +94,8 @@ pub(crate) enum SpanKind {
     Taken,
     /// No text: what stands before and after is encoded apart.
     Cut,
+    /// A control token that was not written but given, in ids that a model generated.
+    Given,
 }
 
 /// A stretch of the rendered text with what it is and where it comes from.

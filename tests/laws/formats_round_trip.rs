@@ -26,6 +26,8 @@ fn encode(
     match dialogue.encode(entry, options) {
         Ok(encoding) => Ok(Some(encoding)),
         Err(_) if !entry.is_ids() && options.on_marker != OnMarker::Report => Ok(None),
+        // A prompt that is asked for has its place after a user's message only, where turns alternate.
+        Err(error) if error.to_string().starts_with("`add_generation_prompt`") => Ok(None),
         Err(error) => Err(TestCaseError::fail(format!("{error} of a dialogue that was written"))),
     }
 }
@@ -124,6 +126,11 @@ fn canonical_is_idempotent() {
     check_each(entries(), 80, dialogue, |entry, mut dialogue| {
         // A mark at the edge becomes a space, which the next time is trimmed.
         let is_trimmed = |loss: &&str| loss.starts_with("white space around content");
+        // Nor is a system text that is trimmed only once it is the user's.
+        let is_trimmed_user = |loss: &&str| loss.starts_with("a system message: comes back");
+        if entry.codec.format().losses().iter().any(is_trimmed_user) {
+            dialogue.messages.retain(|message| message.role != Role::System);
+        }
         // A result's markers are its text, and get markers of their own the next time.
         let is_folded = |loss: &&str| loss.starts_with("that a text was a result");
         if entry.codec.format().losses().iter().any(is_folded) {

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod extend;
 mod formats;
 mod formats_control;
 mod formats_round_trip;

@@ -1,9 +1,13 @@
 //! Arguments that stand after a header with the name: one way to read them for each way to write them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use super::bare::ValueKind;
 use super::pairs::PairScanner;
 use super::raw::RawScanner;
+use super::tagged::{TaggedScanner, TaggedStyle};
+use crate::vocab::TokenId;
 
 /// Reads the arguments of one call.
 #[derive(Debug, Clone)]
@@ -12,6 +16,13 @@ pub(crate) enum Body {
     Python(PairScanner),
     /// A JSON value.
     Raw(RawScanner),
+    /// Tagged pairs of key and value.
+    Tagged(TaggedScanner, Arc<TaggedStyle>),
+}
+
+/// Without a schema, values are what they look like.
+fn unknown(_: &str) -> ValueKind {
+    ValueKind::Unknown
 }
 
 impl Body {
@@ -20,6 +31,7 @@ impl Body {
         match self {
             Self::Python(scanner) => scanner.is_done(),
             Self::Raw(scanner) => scanner.is_done(),
+            Self::Tagged(scanner, _) => scanner.is_done(),
         }
     }
 
@@ -28,6 +40,8 @@ impl Body {
         match self {
             Self::Python(scanner) => scanner.is_in_string(),
             Self::Raw(scanner) => scanner.is_in_string(),
+            // What is spelled there is the pairs' own.
+            Self::Tagged(..) => false,
         }
     }
 
@@ -36,6 +50,7 @@ impl Body {
         match self {
             Self::Python(scanner) => scanner.is_same(text),
             Self::Raw(scanner) => scanner.is_same(text),
+            Self::Tagged(scanner, style) => scanner.is_same(text, style),
         }
     }
 
@@ -50,6 +65,26 @@ impl Body {
                 let (taken, said) = scanner.push(text);
                 (taken, said.into())
             }
+            Self::Tagged(scanner, style) => {
+                let (taken, said) = scanner.push(text, style, &unknown);
+                (taken, said.into())
+            }
+        }
+    }
+
+    /// Reads a control token: whether it belongs to the arguments, and the JSON that it says.
+    pub(crate) fn push_control(&mut self, id: TokenId) -> (bool, String) {
+        match self {
+            Self::Tagged(scanner, style) => scanner.push_control(id, style, &unknown),
+            _ => (false, String::new()),
+        }
+    }
+
+    /// What was read and turned out to be none of the arguments.
+    pub(crate) fn take_rest(&mut self) -> String {
+        match self {
+            Self::Tagged(scanner, _) => scanner.take_rest(),
+            _ => String::new(),
         }
     }
 
@@ -58,6 +93,7 @@ impl Body {
         match self {
             Self::Python(scanner) => scanner.finish(),
             Self::Raw(_) => String::new(),
+            Self::Tagged(scanner, style) => scanner.finish(style),
         }
     }
 
@@ -67,6 +103,7 @@ impl Body {
             Self::Python(scanner) => scanner.is_complete(),
             Self::Raw(scanner) if scanner.is_empty() => closed,
             Self::Raw(scanner) => scanner.is_complete(),
+            Self::Tagged(scanner, _) => scanner.is_complete(),
         }
     }
 }

@@ -139,7 +139,10 @@ impl CallScanner {
             (State::KeyOrEnd, b'"') => State::Key,
             (State::KeyOrEnd | State::After, b'}') => State::Done,
             (State::Colon, b':') => State::Value,
-            _ => return (spaces, self.broken()),
+            _ => {
+                self.keep(&text[..spaces]);
+                return (spaces, self.broken());
+            }
         };
         match next {
             State::Key => {
@@ -171,13 +174,19 @@ impl CallScanner {
         let end = self.lexer.push(text.as_bytes());
         let taken = end.unwrap_or(text.len());
         self.raw.push_str(&text[..taken]);
+        if self.is_too_long(end) {
+            return (taken, self.broken());
+        }
         if end.is_some() {
             self.state = State::Colon;
             self.value_at = self.raw.len();
-        } else if self.raw.len() > HEAD_LIMIT {
-            return (taken, self.broken());
         }
         (taken, Step::More)
+    }
+
+    /// Whether a string had become too long before its closing quote: however it was cut into pieces.
+    fn is_too_long(&self, end: Option<usize>) -> bool {
+        self.raw.len() - usize::from(end.is_some()) > HEAD_LIMIT
     }
 
     fn value(&mut self, text: &str, keys: &ObjectSpec) -> (usize, Step) {
@@ -234,11 +243,13 @@ impl CallScanner {
         let end = self.lexer.push(text.as_bytes());
         let taken = end.unwrap_or(text.len());
         self.raw.push_str(&text[..taken]);
+        if self.is_too_long(end) {
+            let kind = NoticeKind::UnknownKey;
+            self.state = if end.is_some() { State::After } else { State::Other(kind) };
+            return (taken, Step::Notice(kind, std::mem::take(&mut self.raw), self.raw_first));
+        }
         if end.is_none() {
-            if self.raw.len() >= HEAD_LIMIT {
-                self.state = State::Other(NoticeKind::UnknownKey);
-            }
-            return (taken, self.overflow(NoticeKind::UnknownKey));
+            return (taken, Step::More);
         }
         self.state = State::After;
         let raw = std::mem::take(&mut self.raw);
@@ -250,9 +261,11 @@ impl CallScanner {
         let end = self.lexer.push(text.as_bytes());
         let taken = end.unwrap_or(text.len());
         self.raw.push_str(&text[..taken]);
+        if self.is_too_long(end) {
+            return (taken, self.broken());
+        }
         if end.is_none() {
-            let too_long = self.raw.len() > HEAD_LIMIT;
-            return (taken, if too_long { self.broken() } else { Step::More });
+            return (taken, Step::More);
         }
         self.has_name = true;
         self.state = State::After;
@@ -292,5 +305,93 @@ impl CallScanner {
     fn broken(&mut self) -> Step {
         self.state = State::Broken;
         Step::Broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn keys() -> ObjectSpec {
+        let key = |member, key: &str| (member, vec![key.to_owned()]);
+        ObjectSpec {
+            members: vec![
+                key(Member::Name, "name"),
+                key(Member::Arguments, "arguments"),
+                key(Member::Id, "id"),
+            ],
+        }
+    }
+
+    /// What was told, neighbours of one kind joined, and what it came to.
+    fn read(text: &str, chars: usize) -> (Vec<(String, String)>, bool, Option<String>) {
+        let mut scanner = CallScanner::new();
+        let mut told: Vec<(String, String)> = Vec::new();
+        let mut tell = |kind: String, text: &str| match told.last_mut() {
+            Some((last, before)) if *last == kind => before.push_str(text),
+            _ => told.push((kind, text.to_owned())),
+        };
+        for chunk in text.chars().collect::<Vec<_>>().chunks(chars) {
+            let chunk: String = chunk.iter().collect();
+            let mut rest = chunk.as_str();
+            while !rest.is_empty() {
+                let taken = if scanner.push_arguments(rest) {
+                    tell("arguments".into(), rest);
+                    rest.len()
+                } else {
+                    let (taken, step) = scanner.step(rest, 0, &keys());
+                    match step {
+                        Step::More | Step::Broken => {}
+                        Step::Name(name) => tell("name".into(), &name),
+                        Step::Arguments => tell("arguments".into(), &rest[..taken]),
+                        Step::Notice(kind, text, _) => tell(format!("{kind:?}"), &text),
+                    }
+                    taken
+                };
+                rest = &rest[taken..];
+            }
+        }
+        let (complete, id) = (scanner.is_complete(), scanner.id().map(str::to_owned));
+        if let Some((kind, text, _)) = scanner.take_odd() {
+            tell(format!("{kind:?}"), &text);
+        }
+        if let Some((held, _)) = scanner.finish() {
+            tell("held".into(), &held);
+        }
+        (told, complete, id)
+    }
+
+    #[test]
+    fn long_words_are_refused_however_they_come() {
+        for length in HEAD_LIMIT - 3..HEAD_LIMIT + 3 {
+            let long = "x".repeat(length);
+            for text in [
+                format!("{{\"{long}\": 1, \"name\": \"f\"}}"),
+                format!("{{\"name\": \"{long}\"}}"),
+                format!("{{\"id\": \"{long}\", \"name\": \"f\"}}"),
+            ] {
+                let whole = read(&text, usize::MAX);
+                for chars in [1, 7] {
+                    assert!(read(&text, chars) == whole, "{} of {length}", &text[..10]);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_do_not_matter(
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    "{", "}", "\"name\"", "\"arguments\"", "\"id\"", "\"x\"", ":", ",", " ", "\n", "\"f\"",
+                    "1", "true", "[", "]", "\"", "\\", "é", "{}",
+                ]),
+                0..18),
+            chars in 1usize..5,
+        ) {
+            let text = format!("{{{}", parts.concat());
+            prop_assert_eq!(read(&text, chars), read(&text, usize::MAX), "{}", text);
+        }
     }
 }

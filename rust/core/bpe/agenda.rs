@@ -4,7 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::merger::Token;
-use super::pairs::{NONE, Symbol};
+use super::pairs::Symbol;
+
+/// The rank of two that do not merge.
+pub(super) const NO_RANK: u32 = u32::MAX;
 
 const END: u32 = u32::MAX;
 
@@ -27,7 +30,7 @@ impl Agenda {
     }
 
     /// Merges symbols, of which the first stands at a place in the unit: `O(n log n)`. `merge` tells
-    /// rank and product of a pair; the rank of none is [`NONE`]. Every candidate is asked for once.
+    /// rank and product of a pair; the rank of none is [`NO_RANK`]. Every candidate is asked for once.
     pub(super) fn merge(
         &mut self,
         unit: &[Symbol],
@@ -42,7 +45,7 @@ impl Agenda {
         let mut merge_at = |symbols: &[Symbol], at: u32, next: &[u32]| {
             let left = symbols[at as usize];
             let right = symbols.get(next[at as usize] as usize);
-            right.map_or((NONE, 0), |&right| merge(left, right))
+            right.map_or((NO_RANK, 0), |&right| merge(left, right))
         };
         let count = symbols.len() as u32;
         next.clear();
@@ -54,20 +57,20 @@ impl Agenda {
         let entry = |rank: u32, at: u32| Reverse(u64::from(rank) << 32 | u64::from(at));
         let mut entries = std::mem::take(candidates).into_vec();
         entries.clear();
-        let found = (0..count).zip(merges.iter()).filter(|(_, (rank, _))| *rank != NONE);
+        let found = (0..count).zip(merges.iter()).filter(|(_, (rank, _))| *rank != NO_RANK);
         entries.extend(found.map(|(at, &(rank, _))| entry(rank, at)));
         // Built at once, which takes linear time.
         *candidates = BinaryHeap::from(entries);
         while let Some(Reverse(popped)) = candidates.pop() {
             let left = popped as u32;
             let (rank, product) = merges[left as usize];
-            if u64::from(rank) != popped >> 32 || rank == NONE {
+            if u64::from(rank) != popped >> 32 || rank == NO_RANK {
                 continue; // One of the two has merged with another meanwhile.
             }
             let right = next[left as usize];
             let after = next[right as usize];
             symbols[left as usize] = product;
-            merges[right as usize] = (NONE, 0);
+            merges[right as usize] = (NO_RANK, 0);
             next[left as usize] = after;
             if after != END {
                 previous[after as usize] = left;
@@ -76,7 +79,7 @@ impl Agenda {
                 if at != END {
                     let merge = merge_at(symbols, at, next);
                     merges[at as usize] = merge;
-                    if merge.0 != NONE {
+                    if merge.0 != NO_RANK {
                         candidates.push(entry(merge.0, at));
                     }
                 }

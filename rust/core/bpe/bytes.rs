@@ -141,8 +141,8 @@ impl ByteBpe {
     fn encode_between(&self, text: &str, scratch: &mut Scratch, out: &mut Vec<TokenId>) {
         let mut units = Units::new(self, text, scratch, out);
         let mut start = 0;
-        self.splitter.split(text, |piece| {
-            let unit = start..start + piece.len();
+        self.splitter.ends(text, |end| {
+            let unit = start..end;
             start = unit.end;
             let key = Key::of(text.as_bytes(), &unit);
             if key.is_some_and(Key::is_ascii) {

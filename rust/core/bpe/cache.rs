@@ -64,7 +64,7 @@ impl UnitCache {
         let mut ids = slots[usize::from(second)].ids;
         let count = (ids[0] >> ID_BITS) as u32 + 1;
         ids[0] &= (1 << ID_BITS) - 1;
-        (ids, if first | second { count } else { 0 })
+        (ids, count * u32::from(first | second))
     }
 
     #[inline]

@@ -63,15 +63,10 @@ impl Scan<'_> {
     #[inline(always)]
     fn ascii<M: Merging>(&mut self, count: usize, cuts: &Cuts, units: &mut Units<'_, M>) {
         let bytes = &self.text.as_bytes()[self.at..self.at + count];
-        let first = bytes[0];
-        let mut found = u64::from(cuts.between(self.previous, first.into()));
-        let mut previous = first;
-        for (at, &byte) in bytes.iter().enumerate().skip(1) {
-            found |= u64::from(cuts.between_ascii(previous, byte)) << at;
-            previous = byte;
-        }
-        if self.start == self.at {
-            found &= !1;
+        let (first, last) = (bytes[0], bytes[count - 1]);
+        let mut found = cuts.among_ascii(0, bytes) & !1;
+        if self.start < self.at {
+            found |= u64::from(cuts.between(self.previous, first.into()));
         }
         while found != 0 {
             let at = self.at + found.trailing_zeros() as usize;
@@ -80,7 +75,7 @@ impl Scan<'_> {
             self.start = at;
         }
         self.at += count;
-        self.previous = previous.into();
+        self.previous = last.into();
     }
 }
 

@@ -5,13 +5,15 @@
 //! bit set: a false hit there loses a cut, never a merge. Tokens of bytes may begin or end within a
 //! character: of such a boundary its two bytes are kept.
 
-const ASCII: usize = 128;
+const ASCII: u32 = 128;
+/// The right character is the word's upper half, and has seven bits.
+const ASCII_PAIRS: usize = 1 << 15;
 const HASHED_BITS: u32 = 21;
 const BYTE_PAIRS: usize = 256 * 256;
 
 pub(super) struct Cuts {
-    /// By the two characters: 1 where no token holds them.
-    ascii: Box<[u8; ASCII * ASCII]>,
+    /// By the two characters as they stand in memory, a word: 1 where no token holds them.
+    ascii: Box<[u8; ASCII_PAIRS]>,
     hashed: Vec<u64>,
     /// By the last byte of the left character and the first of the right one.
     bytes: Vec<u64>,
@@ -19,9 +21,10 @@ pub(super) struct Cuts {
 
 impl Default for Cuts {
     /// A cut everywhere.
+    #[allow(clippy::large_stack_arrays, reason = "it is on the heap")]
     fn default() -> Self {
         Self {
-            ascii: Box::new([1; ASCII * ASCII]),
+            ascii: Box::new([1; ASCII_PAIRS]),
             hashed: vec![0; 1 << (HASHED_BITS - 6)],
             bytes: vec![0; BYTE_PAIRS / 64],
         }
@@ -35,7 +38,7 @@ impl Cuts {
         let Some(mut left) = chars.next() else { return };
         for right in chars {
             if left.is_ascii() && right.is_ascii() {
-                self.ascii[left as usize * ASCII + right as usize] = 0;
+                self.ascii[ascii_pair(left as u8, right as u8)] = 0;
             } else {
                 let bit = hash(left.into(), right.into());
                 self.hashed[bit / 64] |= 1 << (bit % 64);
@@ -68,7 +71,7 @@ impl Cuts {
     /// Whether text may be cut between two neighbouring characters.
     #[inline(always)]
     pub(super) fn between(&self, left: u32, right: u32) -> bool {
-        if (left | right) < ASCII as u32 {
+        if (left | right) < ASCII {
             self.between_ascii(left as u8, right as u8)
         } else {
             let bit = hash(left, right);
@@ -78,8 +81,32 @@ impl Cuts {
 
     /// The same for two that are ASCII.
     #[inline(always)]
-    pub(super) fn between_ascii(&self, left: u8, right: u8) -> bool {
-        self.ascii[usize::from(left & 127) * ASCII + usize::from(right & 127)] != 0
+    fn between_ascii(&self, left: u8, right: u8) -> bool {
+        self.ascii[ascii_pair(left, right)] != 0
+    }
+
+    /// A bit for each of up to 64 ASCII characters before which there may be a cut; `previous`, which
+    /// is ASCII too, stands before the first.
+    #[inline(always)]
+    pub(super) fn among_ascii(&self, previous: u8, chars: &[u8]) -> u64 {
+        let cut = |left: u8, right: u8| u64::from(self.ascii[ascii_pair(left, right)]);
+        let (words, rest) = chars.as_chunks::<8>();
+        let (mut found, mut left, mut place) = (0, previous, 0);
+        for word in words {
+            let mut eight = cut(left, word[0]);
+            for at in 1..8 {
+                eight |= cut(word[at - 1], word[at]) << at;
+            }
+            found |= eight << (place % 64);
+            place += 8;
+            left = word[7];
+        }
+        for &right in rest {
+            found |= cut(left, right) << (place % 64);
+            place += 1;
+            left = right;
+        }
+        found
     }
 
     /// The same where tokens may begin and end within a character; `last` is the left one's last byte
@@ -87,8 +114,15 @@ impl Cuts {
     #[inline(always)]
     pub(super) fn between_bytes(&self, left: u32, right: u32, last: u8, first: u8) -> bool {
         let bit = byte_pair(last, first);
-        self.between(left, right) && self.bytes[bit / 64] >> (bit % 64) & 1 == 0
+        let joined = self.bytes[bit / 64] >> (bit % 64);
+        // Both are asked, whatever the first says: what it says cannot be guessed.
+        u64::from(self.between(left, right)) & !joined & 1 != 0
     }
+}
+
+#[inline(always)]
+fn ascii_pair(left: u8, right: u8) -> usize {
+    usize::from(u16::from_le_bytes([left, right])) % ASCII_PAIRS
 }
 
 #[inline(always)]

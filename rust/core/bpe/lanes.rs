@@ -4,34 +4,38 @@
 //! turns: each asks for its pairs, and reads the answers when the others have asked for theirs.
 
 use super::key::KEY_BYTES;
-use super::merger::{NO_ID, key, place_of, product_of};
-use super::pairs::{Asked, NONE, Symbol};
+use super::merger::{LAST, NO_ID, key, place_of, product_of};
+use super::pairs::{Asked, NO_SYMBOL, Symbol};
 use super::units::Merging;
 use crate::vocab::TokenId;
 
 /// So many units merge at a time.
 const LANES: usize = 16;
 
-/// No unit with a key has more symbols, which is a power of two.
-const MOST: usize = (KEY_BYTES + 1).next_power_of_two();
+/// A unit with a key has fewer symbols: one place is left.
+const MOST: usize = KEY_BYTES + 1;
 
-/// A unit in the middle of merging.
+/// The bit of what stands after every symbol.
+const END: u32 = 1 << MOST;
+
+/// A unit in the middle of merging. Symbols stand from place 1 on, between two that never merge: so
+/// what is before the first and after the last one needs no question.
 #[derive(Clone, Copy)]
-struct Lane<'a> {
-    symbols: [Symbol; MOST],
+struct Lane {
+    symbols: [Symbol; 2 * MOST],
     /// Per pair of neighbours its code and place, as one number.
     keys: [u32; MOST],
-    /// A bit for each symbol that is left.
+    /// A bit for each symbol that is left, and for the two that never merge.
     left: u32,
-    /// What the table of pairs was asked for, and for which places; none at `MOST`.
+    /// What the table of pairs was asked for, and for which places.
     asked: [(Asked, usize); 2],
-    unit: &'a str,
     nth: usize,
 }
 
 /// Working memory.
 #[derive(Default)]
 pub(super) struct Lanes {
+    lanes: Vec<Lane>,
     found: Vec<(u32, u32)>,
 }
 
@@ -41,40 +45,38 @@ impl Lanes {
         self.found.iter()
     }
 
-    /// Appends the ids of units, each of which has a key; in any order, [`found`](Self::found) says where.
+    /// Appends the ids of `count` units, each of which has a key; in any order, [`found`](Self::found) says where.
     pub(super) fn merge<'a, M: Merging>(
         &mut self,
         merging: &M,
-        units: impl ExactSizeIterator<Item = &'a str>,
+        count: usize,
+        unit: impl Fn(usize) -> &'a str,
         ids: &mut Vec<TokenId>,
     ) {
-        self.found.clear();
-        self.found.resize(units.len(), (0, 0));
-        let mut units = units.enumerate();
-        let mut lanes: [Option<Lane<'a>>; LANES] = [None; LANES];
+        let Self { lanes, found } = self;
+        found.clear();
+        found.resize(count, (0, 0));
+        lanes.resize(LANES, Lane::EMPTY);
+        let mut next = 0;
         let mut open = 0;
-        loop {
-            while open < LANES
-                && let Some((nth, unit)) = units.next()
-            {
-                lanes[open] = Some(Lane::new(merging, unit, nth));
-                open += 1;
-            }
-            if open == 0 {
-                return;
-            }
+        for lane in lanes.iter_mut().take(count) {
+            lane.begin(merging, unit(next), next);
+            next += 1;
+            open += 1;
+        }
+        while open > 0 {
             let mut at = 0;
-            while at < open {
-                let Some(lane) = &mut lanes[at] else { return };
+            while let Some(lane) = lanes[..open].get_mut(at) {
                 if lane.step(merging) {
                     at += 1;
                     continue;
                 }
                 let from = ids.len() as u32;
-                lane.finish(merging, ids);
-                self.found[lane.nth] = (from, ids.len() as u32);
-                if let Some((nth, unit)) = units.next() {
-                    *lane = Lane::new(merging, unit, nth);
+                lane.finish(merging, unit(lane.nth), ids);
+                found[lane.nth] = (from, ids.len() as u32);
+                if next < count {
+                    lane.begin(merging, unit(next), next);
+                    next += 1;
                     at += 1;
                 } else {
                     open -= 1;
@@ -85,81 +87,68 @@ impl Lanes {
     }
 }
 
-impl<'a> Lane<'a> {
+impl Lane {
+    const EMPTY: Self = Self {
+        symbols: [NO_SYMBOL; 2 * MOST],
+        keys: [LAST; MOST],
+        left: 0,
+        asked: [(Asked::NOTHING, 0); 2],
+        nth: 0,
+    };
+
     #[inline(always)]
-    fn new<M: Merging>(merging: &M, unit: &'a str, nth: usize) -> Self {
-        let mut lane = Self {
-            symbols: [0; MOST],
-            keys: [NONE; MOST],
-            left: 0,
-            asked: [(Asked::default(), MOST); 2],
-            unit,
-            nth,
-        };
+    fn begin<M: Merging>(&mut self, merging: &M, unit: &str, nth: usize) {
+        let merger = merging.merger();
+        self.keys = [LAST; MOST];
         let mut count = 0;
-        for (slot, symbol) in lane.symbols.iter_mut().zip(merging.symbols(unit)) {
-            *slot = symbol;
+        let mut previous = NO_SYMBOL;
+        for symbol in merging.symbols(unit).take(KEY_BYTES) {
+            if count > 0 {
+                self.keys[count] = key(merger.first_code(previous, symbol), count);
+            }
             count += 1;
+            self.symbols[count] = symbol;
+            previous = symbol;
         }
-        lane.left = (1 << count) - 1;
-        for place in 1..count {
-            let code = merging.merger().first_code(lane.symbols[place - 1], lane.symbols[place]);
-            lane.keys[place - 1] = key(code, place - 1);
-        }
-        lane
+        self.left = ((2 << count) - 1) | END;
+        self.asked = [(Asked::NOTHING, 0); 2];
+        self.nth = nth;
     }
 
     /// Makes the next merge; whether there was one.
     #[inline(always)]
     fn step<M: Merging>(&mut self, merging: &M) -> bool {
-        let pairs = merging.merger().pairs();
+        let (merger, pairs) = (merging.merger(), merging.merger().pairs());
         for (asked, place) in self.asked {
-            if let Some(slot) = self.keys.get_mut(place) {
-                *slot = key(pairs.answer(asked), place);
-            }
+            self.keys[place % MOST] = key(pairs.answer(asked), place);
         }
-        let mut best = NONE;
-        for &key in &self.keys {
-            best = best.min(key);
-        }
-        if best == NONE {
-            return false;
-        }
-        best = merging.merger().leftmost_of_equals(&self.keys, best);
+        let Some(best) = merger.next_merge::<MOST>(&self.keys) else { return false };
         let (place, product) = (place_of(best) % MOST, product_of(best));
         // The symbol to the right goes.
-        let after_place = self.left & (u32::MAX << place << 1);
-        let right = after_place.trailing_zeros() as usize % MOST;
-        self.left &= !(1 << right);
-        self.keys[right] = NONE;
-        self.keys[place] = NONE;
-        self.symbols[place] = product;
-        let after = after_place & after_place.wrapping_sub(1);
+        let after = self.left & (u32::MAX << place << 1);
+        let right = after.trailing_zeros() as usize % MOST;
+        let after = (after & after.wrapping_sub(1)).trailing_zeros() as usize % (2 * MOST);
         let before = self.left & ((1 << place) - 1);
-        self.asked = [(Asked::default(), MOST); 2];
-        if after != 0 {
-            let next = self.symbols[after.trailing_zeros() as usize % MOST];
-            self.asked[0] = (pairs.ask(product, next), place);
-        }
-        if before != 0 {
-            let previous = before.ilog2() as usize % MOST;
-            self.keys[previous] = NONE;
-            self.asked[1] = (pairs.ask(self.symbols[previous], product), previous);
-        }
+        let before = before.checked_ilog2().unwrap_or(0) as usize % MOST;
+        self.left &= !(1 << right);
+        self.keys[right] = LAST;
+        self.symbols[place] = product;
+        let next = self.symbols[after];
+        self.asked =
+            [(pairs.ask(product, next), place), (pairs.ask(self.symbols[before], product), before)];
         true
     }
 
     #[inline(always)]
-    fn finish<M: Merging>(&self, merging: &M, ids: &mut Vec<TokenId>) {
-        let mut left = self.left;
+    fn finish<M: Merging>(&self, merging: &M, unit: &str, ids: &mut Vec<TokenId>) {
+        let mut left = self.left & !END & !1;
         while left != 0 {
             let place = left.trailing_zeros() as usize % MOST;
             left &= left - 1;
             match merging.merger().id(self.symbols[place]) {
                 // A symbol that is no token is one character.
                 NO_ID => {
-                    let c = self.unit.chars().nth(place);
-                    if let Some(c) = c {
+                    if let Some(c) = unit.chars().nth(place - 1) {
                         merging.fall_back(c, ids);
                     }
                 }

@@ -5,7 +5,7 @@
 //! beginning with the last token of the one before it: see [`Merger::merge`] for why that is exact.
 //! Cost: linear in the unit, for any text that does not make tokens longer than a window.
 
-use super::agenda::Agenda;
+use super::agenda::{Agenda, NO_RANK};
 use super::pairs::{Code, NONE, Pairs, Symbol};
 use crate::vocab::TokenId;
 
@@ -117,7 +117,11 @@ impl Merger {
 
     /// The first code that comes as early as this one: a rank.
     fn rank(&self, code: Code) -> u32 {
-        if code & 1 == 0 || code == NONE { code } else { self.tie(code).0 }
+        match code {
+            NONE => NO_RANK,
+            code if code & 1 == 0 => code,
+            code => self.tie(code).0,
+        }
     }
 
     /// Merges `work.symbols` into `work.tokens`.
@@ -237,7 +241,7 @@ impl Merger {
         }
         let mut window = Window {
             symbols: [0; WINDOW],
-            keys: [NONE; WINDOW],
+            keys: [LAST; WINDOW],
             left: u64::MAX >> (WINDOW - count),
         };
         window.symbols[..count].copy_from_slice(&symbols[..count]);
@@ -267,24 +271,17 @@ impl Merger {
     fn merge_among<const N: usize>(&self, window: &mut Window) {
         let Window { symbols, keys, left } = window;
         loop {
-            let mut best = NONE;
-            for &key in &keys[..N] {
-                best = best.min(key);
-            }
-            if best == NONE {
-                return;
-            }
-            best = self.leftmost_of_equals(&keys[..N], best);
+            let Some(best) = self.next_merge::<N>(keys) else { return };
             let (place, product) = (place_of(best), product_of(best));
             // The symbol to the right goes.
             let after_place = *left & (u64::MAX << place << 1);
             let right = after_place.trailing_zeros() as usize % WINDOW;
             *left &= !(1 << right);
-            keys[right] = NONE;
+            keys[right] = LAST;
             symbols[place] = product;
             let after = after_place & (after_place - 1);
             keys[place] = if after == 0 {
-                NONE
+                LAST
             } else {
                 let next = symbols[after.trailing_zeros() as usize % WINDOW];
                 key(self.pairs.code(product, next), place)
@@ -297,24 +294,38 @@ impl Merger {
         }
     }
 
-    /// Of pairs whose products come as early as the best one's, the leftmost.
+    /// The first of some keys; of those that come as early the leftmost. None if none merges.
     #[inline(always)]
-    pub(super) fn leftmost_of_equals(&self, keys: &[u32], best: u32) -> u32 {
-        if best >> POSITION_BITS & 1 == 0 { best } else { self.leftmost_of_tied(keys, best) }
+    pub(super) fn next_merge<const N: usize>(&self, keys: &[u32]) -> Option<u32> {
+        let keys: &[u32; N] = keys.first_chunk()?;
+        let best = least(keys);
+        if best >= LAST {
+            None
+        } else if best >> POSITION_BITS & 1 == 0 {
+            Some(best)
+        } else {
+            Some(self.leftmost_of_tied(keys, best))
+        }
     }
 
     #[cold]
     fn leftmost_of_tied(&self, keys: &[u32], best: u32) -> u32 {
-        let (_, last) = self.tie(best >> POSITION_BITS);
-        let equals = keys.iter().find(|&&key| key >> POSITION_BITS <= last);
+        let (_, last) = self.tie(code_of(best));
+        let equals = keys.iter().find(|&&key| key < LAST && code_of(key) <= last);
         equals.copied().unwrap_or(best)
     }
 }
 
+/// Added to every code, so that a key's bits are a number's to the processor: see [`least`].
+const NORMAL: u32 = 1 << 22;
+
+/// The key of a pair that does not merge, and all that come after it.
+pub(super) const LAST: u32 = (NONE + NORMAL) << POSITION_BITS;
+
 /// A code and a place as one number: the smallest is what merges next.
 #[inline(always)]
 pub(super) fn key(code: Code, place: usize) -> u32 {
-    if code == NONE { NONE } else { code << POSITION_BITS | place as u32 }
+    (code + NORMAL) << POSITION_BITS | place as u32
 }
 
 /// The place of such a number.
@@ -326,5 +337,25 @@ pub(super) fn place_of(key: u32) -> usize {
 /// The product of such a number.
 #[inline(always)]
 pub(super) fn product_of(key: u32) -> Symbol {
-    key >> (POSITION_BITS + 1)
+    code_of(key) >> 1
+}
+
+#[inline(always)]
+fn code_of(key: u32) -> Code {
+    (key >> POSITION_BITS) - NORMAL
+}
+
+/// The smallest of some keys, `N` a multiple of eight. Their order is that of the floating-point numbers with
+/// their bits, all of which are normal: of these every processor finds the smaller one at once, four
+/// by four.
+#[inline(always)]
+fn least<const N: usize>(keys: &[u32; N]) -> u32 {
+    let smaller = |a: f32, b: f32| if a < b { a } else { b };
+    let mut four = [f32::INFINITY; 4];
+    for some in keys.as_chunks::<4>().0 {
+        for (least, &key) in four.iter_mut().zip(some) {
+            *least = smaller(*least, f32::from_bits(key));
+        }
+    }
+    smaller(smaller(four[0], four[1]), smaller(four[2], four[3])).to_bits()
 }

@@ -21,8 +21,8 @@ pub(super) const NO_SYMBOL: Symbol = (1 << SYMBOL_BITS) - 2;
 /// come first.
 pub(super) type Code = u32;
 
-/// No product.
-pub(super) const NONE: Code = Code::MAX;
+/// No product: what an empty slot says.
+pub(super) const NONE: Code = (1 << PAIR_SHIFT) - 1;
 
 /// Two symbols, a product and a bit are a word.
 const SYMBOL_BITS: u32 = 21;
@@ -30,89 +30,125 @@ const SYMBOL_BITS: u32 = 21;
 /// Ten times as many as the largest vocabulary has.
 pub(super) const MAX_SYMBOLS: usize = NO_SYMBOL as usize;
 
+/// Where the pair stands in a slot, above its code.
+const PAIR_SHIFT: u32 = SYMBOL_BITS + 1;
+
 const EMPTY: u64 = u64::MAX;
+
+/// So many bits a merge has the filter at least.
+const FILTER: usize = 8;
 
 /// An open-addressing table from a pair of symbols to the code of their product.
 pub(super) struct Pairs {
-    /// Per merge left, right and code.
+    /// Per merge left, right and code; the last slot stays empty, and nothing is looked for from there on.
     slots: Vec<u64>,
     /// `64 - log2(slots)`: the hash's top bits are the place.
     shift: u32,
+    /// A bit is set where the hash of a pair says so. Most pairs that are asked for do not merge, and
+    /// this is small enough to be at hand.
+    filter: Vec<u64>,
+    filter_shift: u32,
     /// Drawn per table, so that no file can be made whose pairs all collide.
     factor: u64,
 }
 
 /// A question to the table, and where its answer may stand.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pair: u64,
     place: u32,
 }
 
+impl Asked {
+    /// What no two symbols are.
+    pub(super) const NOTHING: Self = Self { pair: EMPTY >> PAIR_SHIFT, place: u32::MAX };
+}
+
 impl Pairs {
     pub(super) fn with_capacity(merges: usize) -> Self {
-        let capacity = (merges + merges / 4 + 1).next_power_of_two().max(2);
+        let capacity = (merges + merges / 2 + 1).next_power_of_two().max(2);
+        let filter_bits = (merges * FILTER).next_power_of_two().max(64);
         Self {
-            slots: vec![EMPTY; capacity],
+            slots: vec![EMPTY; capacity + 1],
             shift: 64 - capacity.trailing_zeros(),
+            filter: vec![0; filter_bits / 64],
+            filter_shift: 64 - filter_bits.trailing_zeros(),
             factor: DefaultHashBuilder::default().hash_one(0u8) | 1,
         }
     }
 
     #[inline(always)]
-    fn place(&self, pair: u64) -> usize {
-        let mixed = u128::from(pair ^ (pair >> 19)) * u128::from(self.factor);
-        let folded = (mixed as u64) ^ ((mixed >> 64) as u64);
-        (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
+    fn hash(&self, pair: u64) -> u64 {
+        pair.wrapping_mul(self.factor)
     }
 
     /// What two symbols merge into, or [`NONE`].
     #[inline(always)]
     pub(super) fn code(&self, left: Symbol, right: Symbol) -> Code {
-        let pair = pair(left, right);
-        self.read(pair, self.place(pair))
+        self.answer(self.place(pair(left, right)))
     }
 
     /// Has the processor fetch what two symbols merge into.
     #[inline(always)]
     pub(super) fn ask(&self, left: Symbol, right: Symbol) -> Asked {
-        let pair = pair(left, right);
-        let place = self.place(pair);
-        if let Some(slot) = self.slots.get(place) {
+        let asked = self.place(pair(left, right));
+        if let Some(slot) = self.slots.get(asked.place as usize) {
             super::prefetch::read(slot);
         }
-        Asked { pair, place: place as u32 }
+        asked
+    }
+
+    /// Where a pair is looked for.
+    #[inline(always)]
+    fn place(&self, pair: u64) -> Asked {
+        let hash = self.hash(pair);
+        let bit = hash >> self.filter_shift;
+        let word = self.filter.get(bit as usize / 64).copied().unwrap_or(0);
+        // All ones where it is not there: then it is looked for where an empty slot is found at once.
+        let absent = (word >> (bit % 64) & 1).wrapping_sub(1);
+        let last = self.slots.len() as u64 - 1;
+        let place = hash >> self.shift & !absent | last & absent;
+        Asked { pair: pair | absent >> PAIR_SHIFT, place: place as u32 }
     }
 
     /// The answer to what was asked.
     #[inline(always)]
     pub(super) fn answer(&self, asked: Asked) -> Code {
-        self.read(asked.pair, asked.place as usize)
+        let at = asked.place as usize;
+        let slot = self.slots.get(at).copied().unwrap_or(EMPTY);
+        if slot >> PAIR_SHIFT == asked.pair { slot as Code & NONE } else { self.further(asked) }
     }
 
-    #[inline(always)]
-    fn read(&self, pair: u64, place: usize) -> Code {
-        let mut at = place & (self.slots.len() - 1);
+    /// The answer where it is not in the first slot.
+    #[cold]
+    fn further(&self, asked: Asked) -> Code {
+        let mut at = asked.place as usize;
         loop {
-            let slot = self.slots[at];
-            if slot >> (SYMBOL_BITS + 1) == pair {
-                return slot as Code & ((1 << (SYMBOL_BITS + 1)) - 1);
+            let slot = self.slots.get(at).copied().unwrap_or(EMPTY);
+            if slot >> PAIR_SHIFT == asked.pair || slot == EMPTY {
+                return slot as Code & NONE;
             }
-            if slot == EMPTY {
-                return NONE;
-            }
-            at = (at + 1) & (self.slots.len() - 1);
+            at = self.after(at);
         }
+    }
+
+    /// The slot after one, round and round.
+    #[inline(always)]
+    fn after(&self, at: usize) -> usize {
+        (at + 1) & (self.slots.len() - 2)
     }
 
     /// Of two merges with the same pair the later one counts.
     pub(super) fn insert(&mut self, left: Symbol, right: Symbol, code: Code) {
         let pair = pair(left, right);
-        let mut at = self.place(pair);
-        while self.slots[at] != EMPTY && self.slots[at] >> (SYMBOL_BITS + 1) != pair {
-            at = (at + 1) & (self.slots.len() - 1);
+        let hash = self.hash(pair);
+        let bit = (hash >> self.filter_shift) as usize;
+        self.filter[bit / 64] |= 1 << (bit % 64);
+        let mut at = (hash >> self.shift) as usize;
+        while self.slots[at] != EMPTY && self.slots[at] >> PAIR_SHIFT != pair {
+            at = self.after(at);
         }
-        self.slots[at] = pair << (SYMBOL_BITS + 1) | u64::from(code);
+        self.slots[at] = pair << PAIR_SHIFT | u64::from(code);
     }
 
     /// Left, right and product of every merge.

@@ -5,7 +5,7 @@
 
 use hashbrown::HashMap;
 
-use super::agenda::Agenda;
+use super::agenda::{Agenda, NO_RANK};
 use super::merger::{Merger, Token};
 use super::pairs::{Code, MAX_SYMBOLS, NONE, Pairs, Symbol};
 use crate::error::{Error, Result};
@@ -91,8 +91,8 @@ pub(super) fn merger_of(
     let mut left_over = LeftOver::default();
     for (product, &at) in (first_product..).zip(&by_length) {
         let merge = |left, right| match found.code(left, right) {
-            NONE => (NONE, 0),
-            code => made[code as usize].map_or((NONE, 0), |made| (made.rank, code)),
+            NONE => (NO_RANK, 0),
+            code => made[code as usize].map_or((NO_RANK, 0), |made| (made.rank, code)),
         };
         let Some((left, right)) = left_over.two(tokens.get(at), merge) else { continue };
         let rank = match ranks {
@@ -169,7 +169,7 @@ impl LeftOver {
         while symbols.len() > 2 {
             let best = merges.iter().enumerate().min_by_key(|(_, (rank, _))| *rank);
             let (at, &(rank, product)) = best?;
-            if rank == NONE {
+            if rank == NO_RANK {
                 return None;
             }
             symbols[at] = product;

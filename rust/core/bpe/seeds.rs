@@ -7,12 +7,19 @@ use super::key::{Key, KeyHasher};
 use super::prefetch;
 use crate::vocab::TokenId;
 
+/// So many bits a seed has the filter at least.
+const FILTER: usize = 8;
+
 pub(super) struct Seeds {
     keys: Vec<Key>,
     ids: Vec<TokenId>,
     hasher: KeyHasher,
     /// `64 - log2(places)`.
     shift: u32,
+    /// A bit is set where the hash of a seed says so: most units that are none are told by it, and
+    /// it is small enough to be at hand.
+    filter: Vec<u64>,
+    filter_shift: u32,
 }
 
 impl Seeds {
@@ -27,14 +34,20 @@ impl Seeds {
         let key = |(text, id): (&[u8], TokenId)| Some((Key::of(text, &(0..text.len()))?, id));
         let units: Vec<(Key, TokenId)> = made.chain(unmade).filter_map(key).collect();
         let capacity = (units.len() + units.len() / 4 + 1).next_power_of_two().max(2);
+        let filter_bits = (units.len() * FILTER).next_power_of_two().max(64);
         let mut seeds = Self {
             keys: vec![Key::default(); capacity],
             ids: vec![0; capacity],
             hasher: KeyHasher::default(),
             shift: 64 - capacity.trailing_zeros(),
+            filter: vec![0; filter_bits / 64],
+            filter_shift: 64 - filter_bits.trailing_zeros(),
         };
         for (key, id) in units {
-            let mut at = seeds.place(key);
+            let hash = seeds.hasher.hash(key);
+            let bit = (hash >> seeds.filter_shift) as usize;
+            seeds.filter[bit / 64] |= 1 << (bit % 64);
+            let mut at = (hash >> seeds.shift) as usize;
             while seeds.keys[at] != Key::default() && seeds.keys[at] != key {
                 at = (at + 1) & (capacity - 1);
             }
@@ -44,16 +57,21 @@ impl Seeds {
         seeds
     }
 
-    #[inline]
-    fn place(&self, key: Key) -> usize {
-        (self.hasher.hash(key) >> self.shift) as usize
+    /// Where a unit is looked for, if it may be there.
+    #[inline(always)]
+    fn place(&self, key: Key) -> Option<usize> {
+        let hash = self.hasher.hash(key);
+        let bit = (hash >> self.filter_shift) as usize;
+        let word = self.filter.get(bit / 64)?;
+        (word >> (bit % 64) & 1 != 0).then_some((hash >> self.shift) as usize)
     }
 
     /// Asks the processor to have a unit's place at hand soon.
     #[inline(always)]
     pub(super) fn prefetch(&self, key: Key) {
-        let at = self.place(key.whole());
-        if let (Some(key), Some(id)) = (self.keys.get(at), self.ids.get(at)) {
+        if let Some(at) = self.place(key.whole())
+            && let (Some(key), Some(id)) = (self.keys.get(at), self.ids.get(at))
+        {
             prefetch::read(key);
             prefetch::read(id);
         }
@@ -63,7 +81,7 @@ impl Seeds {
     #[inline]
     pub(super) fn get(&self, key: Key) -> Option<TokenId> {
         let whole = key.whole();
-        let mut at = self.place(whole);
+        let mut at = self.place(whole)?;
         loop {
             let found = self.keys[at];
             if found == whole {

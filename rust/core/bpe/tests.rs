@@ -261,6 +261,18 @@ fn long_units_are_what_merging_by_turns_makes_of_them() {
     }
 }
 
+#[test]
+fn windows_that_do_not_join_are_merged_together() {
+    // The pair furthest to the right merges first: the last character decides about all before it.
+    let chars: Vec<u8> = (b'!'..=b'~').collect();
+    let tokens = with_bytes(chars.windows(2).rev().map(<[u8]>::to_vec));
+    let bpe = of_ranks(&tokens, Splitter::Whole).unwrap();
+    for end in 1..=chars.len() {
+        let text = std::str::from_utf8(&chars[..end]).unwrap();
+        assert_eq!(encode(&bpe, text), naive_ranks(&tokens, text.as_bytes()), "{text}");
+    }
+}
+
 /// [`naive_ranks`] with a table of the tokens.
 fn naive_long(tokens: &Tokens, text: &[u8]) -> Vec<TokenId> {
     let ranks: HashMap<&[u8], usize> = tokens.iter().map(Vec::as_slice).zip(0..).collect();

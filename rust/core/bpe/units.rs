@@ -243,14 +243,11 @@ impl<'a, M: Merging> Units<'a, M> {
         }
         missed.truncate(unknown);
         let text = self.text;
-        lanes.merge(
-            self.merging,
-            missed.iter().map(|&at| {
-                let unit = &block[at as usize];
-                &text[unit.start..unit.end]
-            }),
-            many,
-        );
+        let unit = |nth: usize| {
+            let unit = &block[missed[nth] as usize];
+            &text[unit.start..unit.end]
+        };
+        lanes.merge(self.merging, missed.len(), unit, many);
         for (&at, &(from, to)) in missed.iter().zip(lanes.found()) {
             let unit = &mut block[at as usize];
             let ids = &many[from as usize..to as usize];

@@ -7,9 +7,9 @@
 
 use hashbrown::HashMap;
 
-use super::agenda::Agenda;
+use super::agenda::{Agenda, NO_RANK};
 use super::merger::{NO_ID, Token};
-use super::pairs::{NONE, Symbol};
+use super::pairs::Symbol;
 use super::{Piece, PieceKind, unmark};
 use crate::error::{Error, Result};
 use crate::vocab::TokenId;
@@ -85,8 +85,8 @@ impl Unused {
         let mut proposed: HashMap<Symbol, (Symbol, Symbol)> = HashMap::new();
         let mut tokens: Vec<Token> = Vec::new();
         Agenda::default().merge(&symbols, 0, &mut tokens, |left, right| {
-            let merge = self.merges.get(&(left, right)).copied().unwrap_or((NONE, 0));
-            if merge.0 != NONE && self.id(merge.1) == UNUSED {
+            let merge = self.merges.get(&(left, right)).copied().unwrap_or((NO_RANK, 0));
+            if merge.0 != NO_RANK && self.id(merge.1) == UNUSED {
                 proposed.insert(merge.1, (left, right));
             }
             merge

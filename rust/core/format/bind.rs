@@ -1,11 +1,15 @@
 //! A format's table with the ids of a vocabulary put into it.
 
+use std::sync::Arc;
+
 use super::grammar::{
-    Closer, Grammar, Item, List, Literal, Op, Reasoning, Results, Row, Rule, Stop, Suffix, Text,
-    control_ids, follows, openers,
+    Closer, Grammar, Item, List, Literal, Op, Reasoning, Results, Row, Rule, Stop, Suffix, Tagged,
+    Text, control_ids, follows, openers,
 };
 use super::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white, is_word_byte};
 use super::{CallBodySpec, Format, Guarantee, SystemPlace, rules};
+use crate::action::TaggedStyle;
+use crate::action::tagged::Tag;
 use crate::error::{Error, Result};
 use crate::marker::{self, Markers};
 use crate::message::Role;
@@ -38,7 +42,7 @@ impl Binder<'_> {
                 }
             })
             .collect();
-        let items = self.items();
+        let items = self.items()?;
         let (begin, end) = (self.ops(format.begin()), self.ops(format.end()));
         let list = format.list().map(|list| List {
             open: self.ops(&list.open),
@@ -113,7 +117,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn items(&self) -> Vec<Item> {
+    fn items(&self) -> Result<Vec<Item>> {
         let mut items: Vec<Item> = Vec::new();
         let mut patterns: Vec<(usize, Vec<Piece>, bool)> = Vec::new();
         let list = self.format.list();
@@ -136,9 +140,35 @@ impl Binder<'_> {
             });
             let reserved = reserved.collect();
             let opened = *opened && list.is_some_and(|list| !list.is_json);
-            items.push(Item { call: *call, rule, reserved, opened });
+            let tagged = self.tagged(*call)?;
+            items.push(Item { call: *call, rule, reserved, opened, tagged });
         }
-        items
+        Ok(items)
+    }
+
+    /// What stands around the keys and values of a call's arguments.
+    fn tagged(&self, call: usize) -> Result<Option<Tagged>> {
+        let Some(CallBodySpec::Tagged(spec)) = self.format.calls().get(call).map(|call| &call.body)
+        else {
+            return Ok(None);
+        };
+        let mut control = Vec::new();
+        let mut tags = |pieces: &[Piece]| -> Vec<Tag> {
+            let tag = |op: Op| match op {
+                Op::Literal(literal) => Some(Tag::Text(literal.text)),
+                Op::Control(ids) => {
+                    control.extend(ids.first().copied());
+                    Some(Tag::Control(ids.into_iter().map(ControlId::get).collect()))
+                }
+                _ => None,
+            };
+            self.ops(pieces).into_iter().filter_map(tag).collect()
+        };
+        let (open, between, close) = (tags(&spec.open), tags(&spec.between), tags(&spec.close));
+        let style = TaggedStyle::new(open, between, close).map_err(|problem| {
+            Error::vocab("control", format!("leaves a pair of `call` that {problem}"))
+        })?;
+        Ok(Some(Tagged { style: Arc::new(style), control }))
     }
 
     fn id(&self, name: &str) -> Option<TokenId> {

@@ -245,12 +245,12 @@ pub(super) struct NamedFile {
 pub(super) struct CallFile {
     pub(super) item: OneOrMany,
     pub(super) object: Option<toml::Table>,
-    pub(super) pair: Option<PairStyle>,
+    pub(super) pair: Option<String>,
+    pub(super) id: Option<String>,
 }
 
 /// How arguments are written that are pairs of key and value.
-#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PairStyle {
     /// Keyword arguments of a Python call: `a="x", b=True`.
     Python,

@@ -2,10 +2,12 @@
 //! `stream` to read.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use super::bind::Binder;
 use super::pattern::{Field, Filter};
 use super::{Format, Order, RowUse};
+use crate::action::TaggedStyle;
 use crate::error::{Error, Result};
 use crate::marker::Markers;
 use crate::message::Role;
@@ -177,6 +179,16 @@ pub(crate) struct Item {
     pub(crate) reserved: Vec<String>,
     /// Whether it is read only: after what opens a list of calls.
     pub(crate) opened: bool,
+    /// What stands around keys and values, where arguments are tagged pairs.
+    pub(crate) tagged: Option<Tagged>,
+}
+
+/// What stands around keys and values.
+#[derive(Debug, Clone)]
+pub(crate) struct Tagged {
+    pub(crate) style: Arc<TaggedStyle>,
+    /// The control tokens in it.
+    pub(crate) control: Vec<ControlId>,
 }
 
 /// What stands around a list of calls.
@@ -272,6 +284,11 @@ impl Grammar {
     /// Whether an id may stand after the last turn.
     pub(crate) fn ends(&self, id: TokenId) -> bool {
         self.end_ids.contains(&id)
+    }
+
+    /// How the arguments of calls are tagged, if they are.
+    pub(crate) fn tagged(&self) -> Option<&TaggedStyle> {
+        self.items.iter().find_map(|item| Some(&*item.tagged.as_ref()?.style))
     }
 
     /// Whether calls stand in a list in JSON.

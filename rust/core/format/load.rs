@@ -11,8 +11,8 @@ use super::file::{
 };
 use super::pattern::{self, Field, Filter, Piece};
 use super::{
-    CallBodySpec, CallSpec, Folded, ListSpec, ObjectSpec, ResultsSpec, RowSpec, RowUse, Spec,
-    ToolsLayout, ToolsSpec, rules,
+    CallBodySpec, CallSpec, Folded, IdForm, ListSpec, ObjectSpec, PairStyle, ResultsSpec, RowSpec,
+    RowUse, Spec, TaggedSpec, ToolsLayout, ToolsSpec, rules,
 };
 use crate::message::Role;
 
@@ -69,6 +69,10 @@ impl Spec {
         rules::check_inside(inside, &stop, &table)?;
         rules::check_frame("begin", &begin, &table)?;
         rules::check_frame("end", &end, &table)?;
+        if let Some(results) = results.as_ref().filter(|results| results.folded.is_none()) {
+            rules::check_frame("results.between", &results.between, &table)?;
+            rules::check_frame("results.close", &results.close, &table)?;
+        }
         Ok(Self {
             text: text.into(),
             variant: None,
@@ -599,12 +603,16 @@ fn one_call(kind: &str, call: &CallFile, patterns: &Patterns, is_json: bool) -> 
     let texts = call.item.clone().into_vec();
     let takes_arguments = texts.iter().any(|text| text.contains("{arguments}"));
     let header: &[Field] = &[Field::Name, Field::Id, Field::Arguments];
-    let (body, allowed): (_, &[Field]) = match (object, call.pair) {
+    let (body, allowed): (_, &[Field]) = match (object, call.pair.as_deref()) {
         (Some(_), Some(_)) => {
             return wrong(format!("{key}.pair"), "stands beside `object`, expected one of them");
         }
         (Some(object), None) => (CallBodySpec::Object(object), &[Field::Call]),
-        (None, Some(style)) => (CallBodySpec::Pairs(style), header),
+        (None, Some("python")) => (CallBodySpec::Pairs(PairStyle::Python), header),
+        (None, Some(pair)) => {
+            let pair = tagged(&format!("{key}.pair"), pair, patterns)?;
+            (CallBodySpec::Tagged(pair), header)
+        }
         (None, None) if takes_arguments => (CallBodySpec::Raw, header),
         (None, None) => (CallBodySpec::Code, &[Field::Language, Field::Source]),
     };
@@ -619,7 +627,36 @@ fn one_call(kind: &str, call: &CallFile, patterns: &Patterns, is_json: bool) -> 
         rules::check_item(&item, &pieces, &body, is_json)?;
         items.push(pieces);
     }
-    Ok(CallSpec { kind: kind.to_owned(), items, body })
+    let id = call.id.as_deref().map_or(Some(IdForm::Any), IdForm::parse);
+    let Some(id) = id else {
+        let problem =
+            "is unknown, expected `alphanumeric9`, or words around `{name}` and `{index}`";
+        return wrong(format!("{key}.id"), problem);
+    };
+    let is_named = |item: &Vec<Piece>| {
+        let has_id = rules::has_field(item, Field::Id) && id.has_name();
+        rules::has_field(item, Field::Name) || has_id
+    };
+    if body.has_header() && !items.iter().all(is_named) {
+        return wrong(item, "has no `{name}`, and no `{id}` that has it");
+    }
+    Ok(CallSpec { kind: kind.to_owned(), items, body, id })
+}
+
+/// What stands around `{key}` and `{value}`.
+fn tagged(key: &str, pair: &str, patterns: &Patterns) -> Checked<TaggedSpec> {
+    let parts = pair.split_once("{key}").and_then(|(open, rest)| {
+        let (between, close) = rest.split_once("{value}")?;
+        Some([open, between, close])
+    });
+    let Some(parts) = parts else {
+        let problem = "is neither `python` nor a pattern with `{key}` and `{value}` after it";
+        return wrong(key, problem);
+    };
+    let [open, between, close] = parts.map(|part| patterns.pieces(key, part, &[]));
+    let spec = TaggedSpec { open: open?, between: between?, close: close? };
+    rules::check_tagged(key, &spec)?;
+    Ok(spec)
 }
 
 fn object_spec(key: &str, table: &toml::Table) -> Checked<ObjectSpec> {

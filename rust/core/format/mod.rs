@@ -7,9 +7,12 @@
 mod bind;
 mod file;
 pub(crate) mod grammar;
+mod id_form;
 mod load;
 pub(crate) mod pattern;
 mod rules;
+#[allow(dead_code, reason = "written by no format yet")]
+mod typescript;
 mod variant;
 mod walk;
 
@@ -24,6 +27,7 @@ use crate::json::{self, Layout};
 use crate::message::{CallBody, Node, Role};
 use crate::path::Path;
 pub(crate) use file::{Order, PairStyle, ReasoningWhen, SystemPlace, ToolsPlace};
+pub(crate) use id_form::IdForm;
 use load::Wrong;
 use pattern::{Field, Filter, Piece};
 
@@ -32,16 +36,22 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("chatglm3", include_str!("../formats/chatglm3.toml")),
     ("chatml", include_str!("../formats/chatml.toml")),
     ("deepseek", include_str!("../formats/deepseek.toml")),
+    ("gemma3", include_str!("../formats/gemma3.toml")),
+    ("glm4", include_str!("../formats/glm4.toml")),
+    ("glm4.5", include_str!("../formats/glm4.5.toml")),
     ("hermes", include_str!("../formats/hermes.toml")),
     ("internlm2", include_str!("../formats/internlm2.toml")),
+    ("kimi-k2", include_str!("../formats/kimi-k2.toml")),
     ("llama2", include_str!("../formats/llama2.toml")),
     ("llama3", include_str!("../formats/llama3.toml")),
+    ("mistral", include_str!("../formats/mistral.toml")),
     ("mixtral-8x22b", include_str!("../formats/mixtral-8x22b.toml")),
     ("mixtral-8x7b", include_str!("../formats/mixtral-8x7b.toml")),
     ("phi3", include_str!("../formats/phi3.toml")),
     ("qwen2", include_str!("../formats/qwen2.toml")),
     ("qwen2.5", include_str!("../formats/qwen2.5.toml")),
     ("qwen3", include_str!("../formats/qwen3.toml")),
+    ("qwen3-coder", include_str!("../formats/qwen3-coder.toml")),
     ("yi", include_str!("../formats/yi.toml")),
 ];
 
@@ -207,6 +217,7 @@ pub(crate) struct CallSpec {
     /// The first is written, all are read.
     pub(crate) items: Vec<Vec<Piece>>,
     pub(crate) body: CallBodySpec,
+    pub(crate) id: IdForm,
 }
 
 /// How what is called is written.
@@ -216,6 +227,8 @@ pub(crate) enum CallBodySpec {
     Object(ObjectSpec),
     /// `{arguments}` are pairs of key and value, `{name}` stands before them.
     Pairs(PairStyle),
+    /// `{arguments}` are tagged pairs of key and value, `{name}` stands before them.
+    Tagged(TaggedSpec),
     /// `{arguments}` are JSON, `{name}` stands before them.
     Raw,
     /// `{source}` is code.
@@ -229,8 +242,16 @@ impl CallBodySpec {
 
     /// Whether `{arguments}` stand after a header.
     pub(crate) fn has_header(&self) -> bool {
-        matches!(self, Self::Pairs(_) | Self::Raw)
+        matches!(self, Self::Pairs(_) | Self::Tagged(_) | Self::Raw)
     }
+}
+
+/// What stands before a key, between it and its value, and after the value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TaggedSpec {
+    pub(crate) open: Vec<Piece>,
+    pub(crate) between: Vec<Piece>,
+    pub(crate) close: Vec<Piece>,
 }
 
 /// A member of a call's JSON object.
@@ -419,6 +440,11 @@ impl Format {
                 "arguments: without the white space around them, as JSON text if given as a dict",
             );
         }
+        if spec.calls.iter().any(|call| matches!(call.body, CallBodySpec::Tagged(_))) {
+            losses.push(
+                "arguments: their spelling, and strings that are JSON of another kind, which come back as that",
+            );
+        }
         if spec.calls.iter().any(|call| matches!(call.body, CallBodySpec::Pairs(_))) {
             losses.push("arguments: their spelling, they come back as `json.dumps` writes them");
         }
@@ -595,6 +621,12 @@ impl Format {
         self.names_of(Role::Tool).into_iter().find(|name| {
             self.spec.calls.iter().any(|call| call.kind == *name && !call.body.is_code())
         })
+    }
+
+    /// What the ids of calls look like.
+    pub(crate) fn id_form(&self) -> &IdForm {
+        let function = self.spec.calls.iter().find(|call| !call.body.is_code());
+        function.map_or(&IdForm::Any, |call| &call.id)
     }
 
     /// How a call of this body is written.

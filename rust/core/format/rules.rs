@@ -9,7 +9,7 @@ use super::file::{Order, SystemPlace};
 use super::load::{Checked, wrong};
 use super::pattern::{Field, Filter, Grammar, Piece, is_white};
 use super::walk::{check_ways, meets};
-use super::{CallBodySpec, CallSpec, Guarantee, ListSpec, RowSpec};
+use super::{CallBodySpec, CallSpec, Guarantee, ListSpec, RowSpec, TaggedSpec};
 use crate::message::Role;
 use crate::render::MAX_WORD_BYTES;
 use crate::stream::HEAD_LIMIT;
@@ -406,7 +406,7 @@ pub(super) fn check_item(
     check_pieces(key, pieces)?;
     let field = match body {
         CallBodySpec::Object(_) => Field::Call,
-        CallBodySpec::Pairs(_) | CallBodySpec::Raw => Field::Arguments,
+        CallBodySpec::Pairs(_) | CallBodySpec::Tagged(_) | CallBodySpec::Raw => Field::Arguments,
         CallBodySpec::Code => Field::Source,
     };
     if !has_field(pieces, field) {
@@ -437,7 +437,49 @@ pub(super) fn check_item(
         }
         return check_after_text(key, rest, true);
     }
-    check_after_text(key, tail, matches!(body, CallBodySpec::Code | CallBodySpec::Raw))
+    if let CallBodySpec::Tagged(spec) = body
+        && let ([Piece::Literal(close), ..], Some(Piece::Literal(open))) =
+            (tail, first_tag(&spec.open))
+    {
+        let (close, open) = (close.trim_start(), open.trim());
+        if !close.is_empty() && (close.starts_with(open) || open.starts_with(close.trim_end())) {
+            return wrong(key, "goes on after its arguments as a further pair would begin");
+        }
+    }
+    let is_free = matches!(body, CallBodySpec::Code | CallBodySpec::Raw | CallBodySpec::Tagged(_));
+    check_after_text(key, tail, is_free)
+}
+
+/// Checks what stands around a key and its value.
+pub(super) fn check_tagged(key: &str, spec: &TaggedSpec) -> Checked<()> {
+    for pieces in [&spec.open, &spec.between, &spec.close] {
+        check_pieces(key, pieces)?;
+        let is_tag = |piece: &Piece| matches!(piece, Piece::Control(_) | Piece::Literal(_));
+        if !pieces.iter().all(is_tag) {
+            return wrong(key, "has more than control tokens and literals beside key and value");
+        }
+        if first_tag(pieces).is_none() {
+            return wrong(key, "has no tag before, between or after key and value");
+        }
+        let bytes: usize = pieces.iter().map(literal_len).sum();
+        if bytes > MAX_SUFFIX_BYTES {
+            let problem = format!("has over {MAX_SUFFIX_BYTES} bytes of literal beside its key");
+            return wrong(key, problem);
+        }
+    }
+    Ok(())
+}
+
+fn literal_len(piece: &Piece) -> usize {
+    match piece {
+        Piece::Literal(text) => text.len(),
+        _ => 0,
+    }
+}
+
+/// The first piece that is more than white space.
+fn first_tag(pieces: &[Piece]) -> Option<&Piece> {
+    pieces.iter().find(|piece| !matches!(piece, Piece::Literal(text) if is_white(text)))
 }
 
 /// Checks the rows and calls together.
@@ -447,7 +489,27 @@ pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     check_text_rows(table)?;
     check_openers(table)?;
     check_reasoning_tokens(table)?;
+    check_tagged_tokens(table)?;
     check_prompt(table)
+}
+
+/// The tokens of tagged pairs do nothing else.
+fn check_tagged_tokens(table: &Table<'_>) -> Checked<()> {
+    let rows = table.rows.iter().flat_map(|row| &row.pieces);
+    let items = table.calls.iter().flat_map(|call| call.items.iter().flatten());
+    let list = table.list.into_iter();
+    let list = list.flat_map(|list| list.open.iter().chain(&list.between).chain(&list.close));
+    let others = rows.chain(items).chain(list).chain(table.prompt);
+    let taken: Vec<String> = others.filter_map(control_names).flatten().collect();
+    for call in table.calls {
+        let CallBodySpec::Tagged(spec) = &call.body else { continue };
+        let own = spec.open.iter().chain(&spec.between).chain(&spec.close);
+        if own.filter_map(control_names).flatten().any(|name| taken.contains(&name)) {
+            let key = format!("call.{}.pair", call.kind);
+            return wrong(key, "has a token that does something else too");
+        }
+    }
+    Ok(())
 }
 
 /// The tokens around reasoning do nothing else.
@@ -488,7 +550,9 @@ fn check_folded(table: &Table<'_>) -> Checked<()> {
         };
         let Piece::Guard { len, .. } = row.pieces[guard] else { continue };
         let next = row.pieces.get(guard + 1 + len);
-        if at != guard + 1 || !matches!(next, Some(Piece::Field(Field::Content, _))) {
+        let is_text =
+            matches!(next, Some(Piece::Field(Field::Content, filter)) if *filter != Filter::Value);
+        if at != guard + 1 || !is_text {
             return wrong(&row.key, "has more than a literal between `{system}` and `{content}`");
         }
     }

@@ -2,8 +2,9 @@
 
 use super::{MAX_WORD_BYTES, Renderer, Turn, check_word};
 use crate::action::pairs;
+use crate::action::tagged::{self, Written};
 use crate::error::{Error, Result};
-use crate::format::grammar::{Item, Op};
+use crate::format::grammar::{Item, Op, Tagged};
 use crate::format::pattern::Field;
 use crate::format::{CallBodySpec, Member, ObjectSpec};
 use crate::json;
@@ -77,6 +78,15 @@ impl Renderer<'_> {
                     let id = call.id.as_deref().unwrap_or_default();
                     let source = turn.source(SourceField::Id(number));
                     check_word(id, source)?;
+                    if let CallBody::Function { name, .. } = &call.body
+                        && spec.id.has_name()
+                        && spec.id.name(id) != name
+                    {
+                        let problem =
+                            format!("is {name:?}, which the call's id `{id}` cannot hold");
+                        let source = turn.source(SourceField::FunctionName(number));
+                        return Err(Error::message(source.to_string(), problem));
+                    }
                     self.slot(id, source);
                 }
                 (Op::Field(Field::Arguments, _), CallBody::Function { arguments, .. }) => {
@@ -85,6 +95,10 @@ impl Renderer<'_> {
                     json::check_value(json::trim(arguments)).map_err(problem)?;
                     if spec.body == CallBodySpec::Raw {
                         self.part_slot(arguments, json::trim(arguments), source);
+                        continue;
+                    }
+                    if let Some(tagged) = &item.tagged {
+                        self.tagged(arguments, tagged, source)?;
                         continue;
                     }
                     let written = pairs::write(json::trim(arguments)).map_err(problem)?;
@@ -102,6 +116,26 @@ impl Renderer<'_> {
                     }
                 }
                 (op, _) => self.fixed(op, turn.source(SourceField::Scaffold)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Arguments as tagged pairs of key and value.
+    fn tagged(&mut self, arguments: &str, tagged: &Tagged, source: Source) -> Result<()> {
+        let arguments = tagged::read_as(arguments, self.vocab);
+        let written = tagged::write(&arguments, &tagged.style)
+            .map_err(|problem| Error::message(source.to_string(), problem))?;
+        for piece in written {
+            match piece {
+                Written::Text(text) => {
+                    self.push_text(SpanKind::Literal, text, source.scaffold());
+                }
+                Written::Control(id) => {
+                    let known = tagged.control.iter().copied().find(|known| known.get() == id);
+                    self.control(&Op::Control(known.into_iter().collect()), source.scaffold());
+                }
+                Written::Key(text) | Written::Value(text) => self.slot(&text, source),
             }
         }
         Ok(())

@@ -53,6 +53,11 @@ impl<'a> Plan<'a> {
             Some(ToolsPlace::LastUser) => Some(user_at(messages.iter().rposition(is_user))?),
         };
         let mut steps = Vec::with_capacity(messages.len() + 2);
+        let tools_first = tools_at.is_some() && place == Some(ToolsPlace::First);
+        if tools_first {
+            steps.push(Step::Tools);
+        }
+        let tools_at = tools_at.filter(|_| !tools_first);
         let default = format.default_system().filter(|_| !has_system && !messages.is_empty());
         if tools && format.tools_in() == Some(Role::System) && !has_system {
             steps.push(Step::ToolsInDefault(default.unwrap_or_default()));

@@ -89,21 +89,44 @@ impl Splitter {
         Self::Digits { individual }
     }
 
-    /// Calls `each` with every piece of `text`, in order: together they are `text`. No piece is empty.
-    pub(crate) fn split<'a>(&self, text: &'a str, mut each: impl FnMut(&'a str)) {
+    /// Calls `each` with the end of every piece of `text`, in order. The next one begins there, and the
+    /// last one ends where `text` does; no piece is empty.
+    pub(crate) fn ends(&self, text: &str, mut each: impl FnMut(usize)) {
         match self {
             _ if text.is_empty() => {}
             // By far the most frequent, and worth a loop that knows what `each` does.
-            Self::Known(known) => scan::scan(*known, text, each),
-            _ => self.split_dyn(text, &mut each),
+            Self::Known(known) => scan::ends(*known, text, each),
+            _ => {
+                let mut end = 0;
+                self.split_dyn(text, &mut |piece| {
+                    end += piece.len();
+                    each(end);
+                });
+            }
         }
+    }
+
+    /// Calls `each` with every piece.
+    #[cfg(test)]
+    pub(crate) fn split<'a>(&self, text: &'a str, mut each: impl FnMut(&'a str)) {
+        let mut start = 0;
+        self.ends(text, |end| {
+            each(&text[start..end]);
+            start = end;
+        });
     }
 
     fn split_dyn<'a>(&self, text: &'a str, each: &mut dyn FnMut(&'a str)) {
         match self {
             Self::Whole => each(text),
             Self::Digits { individual } => split_digits(text, *individual, each),
-            Self::Known(known) => scan::scan(*known, text, each),
+            Self::Known(known) => {
+                let mut start = 0;
+                scan::ends(*known, text, |end| {
+                    each(&text[start..end]);
+                    start = end;
+                });
+            }
             Self::Runs(runs) => runs.split(text, each),
             Self::Regex(regex) => regex.split(text, each),
             Self::Sequence(splitters) => split_in_turn(splitters, text, each),

@@ -48,21 +48,26 @@ pub(crate) enum Known {
     DeepSeekV3,
 }
 
-/// Calls `each` with the matches of a pattern and what lies between them.
+/// Calls `each` with the ends of the matches of a pattern, and of what lies between them.
 #[inline]
-pub(super) fn scan<'a>(known: Known, text: &'a str, each: impl FnMut(&'a str)) {
+pub(super) fn ends(known: Known, text: &str, mut each: impl FnMut(usize)) {
     let scanner = Scanner { classes: Classes::of_unicode(), text };
     let next = |at| scanner.class(at).1;
+    let mut end = 0;
+    let each_piece = |piece: &str| {
+        end += piece.len();
+        each(end);
+    };
     // One loop per pattern: what is chosen here is chosen once.
     match known {
-        Known::Gpt2 => pieces(text, |at| scanner.gpt2(at), next, each),
+        Known::Gpt2 => pieces(text, |at| scanner.gpt2(at), next, each_piece),
         Known::Cl100k { contractions, digits, whole_end } => {
             scanner.scan_cl100k(contractions, digits, whole_end, each);
         }
         Known::O200k { contractions, digits } => {
-            pieces(text, |at| scanner.o200k(at, contractions, digits), next, each);
+            pieces(text, |at| scanner.o200k(at, contractions, digits), next, each_piece);
         }
-        Known::DeepSeekV3 => pieces(text, |at| scanner.deepseek_v3(at), next, each),
+        Known::DeepSeekV3 => pieces(text, |at| scanner.deepseek_v3(at), next, each_piece),
     }
 }
 
@@ -106,7 +111,7 @@ struct Scanner<'a> {
     text: &'a str,
 }
 
-impl<'t> Scanner<'t> {
+impl Scanner<'_> {
     #[inline]
     fn class(self, at: usize) -> (Mask, usize) {
         self.classes.at(self.text, at)
@@ -151,14 +156,15 @@ impl<'t> Scanner<'t> {
         self.spaces(at)
     }
 
-    /// Calls `each` with the matches of cl100k's family, of which every character is part of one.
+    /// Calls `each` with the ends of the matches of cl100k's family, of which every character is part
+    /// of one.
     #[inline]
     fn scan_cl100k(
         self,
         contractions: Contractions,
         digits: Digits,
         whole_end: bool,
-        mut each: impl FnMut(&'t str),
+        mut each: impl FnMut(usize),
     ) {
         let bytes = self.text.as_bytes();
         let mut at = 0;
@@ -170,18 +176,16 @@ impl<'t> Scanner<'t> {
                 let mut starts = blocks::starts(block, digits);
                 let from = at;
                 while starts != 0 {
-                    let end = from + starts.trailing_zeros() as usize;
-                    each(&self.text[at..end]);
-                    at = end;
+                    at = from + starts.trailing_zeros() as usize;
+                    each(at);
                     starts &= starts - 1;
                 }
                 if at > from {
                     continue;
                 }
             }
-            let end = self.cl100k(at, contractions, digits, whole_end);
-            each(&self.text[at..end]);
-            at = end;
+            at = self.cl100k(at, contractions, digits, whole_end);
+            each(at);
         }
     }
 

@@ -127,6 +127,8 @@ pub(super) struct Machine {
     covered: u32,
     /// Where the last event began: none begins before it, nor in the prompt.
     started: u32,
+    /// The id of the call that the open turn answers.
+    answers: Option<Box<str>>,
     /// An action that the prompt left open, told again when the stream begins.
     resumed: Option<Box<EventKind>>,
 }
@@ -163,6 +165,7 @@ impl Machine {
             lead: None,
             covered: FIRST,
             started: FIRST,
+            answers: None,
             resumed: None,
         }
     }
@@ -395,6 +398,9 @@ impl<'a> Reader<'a> {
             return self.text_of_place(Piece { text: &spelled.text, first, at });
         }
         self.machine.in_run = false;
+        if self.control_of_arguments(id, at) {
+            return;
+        }
         let grammar = self.codec.grammar();
         let is_answer = self.machine.turn.is_none_or(|turn| turn.role == Role::Assistant);
         let opens_turn = grammar.opens_turn(id);
@@ -427,6 +433,9 @@ impl<'a> Reader<'a> {
                     || grammar.ends(id)
                     || closes_results
                 {
+                    return;
+                }
+                if self.open_reasoning(id, at) {
                     return;
                 }
                 if self.open_empty(id, at) {
@@ -531,7 +540,8 @@ impl<'a> Reader<'a> {
                 TurnReason::Stop if acted => TurnReason::Action,
                 reason => reason,
             };
-            self.tell_between(EventKind::TurnEnd { reason, id: None }, index);
+            let id = self.answers();
+            self.tell_between(EventKind::TurnEnd { reason, id }, index);
             self.leave();
         } else if self.machine.covered < index {
             let (text, ..) = self.machine.pending.take_all();

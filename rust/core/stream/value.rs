@@ -67,15 +67,13 @@ fn whole_escapes(text: &str) -> usize {
             at += 1;
             continue;
         }
-        let length = match bytes.get(at + 1) {
-            None => return at,
-            Some(b'u') => 6,
-            Some(_) => 2,
-        };
+        let mut digits = bytes.iter().skip(at + 2).take(4);
+        let is_code = bytes.get(at + 1) == Some(&b'u') && digits.all(u8::is_ascii_hexdigit);
+        let length = if is_code { 6 } else { 2 };
         if at + length > bytes.len() {
             return at;
         }
-        let is_high = length == 6
+        let is_high = is_code
             && matches!(bytes[at + 2], b'd' | b'D')
             && matches!(bytes[at + 3], b'8' | b'9' | b'a' | b'A' | b'b' | b'B');
         let after = &bytes[at + length..];
@@ -88,4 +86,41 @@ fn whole_escapes(text: &str) -> usize {
         }
     }
     at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(text: &str, chars: usize) -> (usize, String) {
+        let mut reader = ValueReader::new();
+        let (mut taken, mut out) = (0, String::new());
+        for chunk in text.chars().collect::<Vec<_>>().chunks(chars) {
+            let chunk: String = chunk.iter().collect();
+            let (length, said, ended) = reader.push(&chunk);
+            taken += length;
+            out.push_str(&said);
+            if ended {
+                break;
+            }
+        }
+        (taken, out + &reader.finish())
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_do_not_matter(
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    "\"", "\\", "u", "d83d", "\\ud83d", "\\ude00", "\\n", "é", "x", "1", " ", "{", "}", ",",
+                ]),
+                0..12),
+            quote in "\"?",
+            chars in 1usize..4,
+        ) {
+            let text = quote + &parts.concat();
+            prop_assert_eq!(read(&text, chars), read(&text, usize::MAX), "{}", text);
+        }
+    }
 }

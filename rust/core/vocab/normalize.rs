@@ -14,6 +14,7 @@ use unicode_normalization_alignments::{
 };
 
 use crate::bpe::SPACE_MARK;
+use crate::utf8::char_at;
 
 /// A normalisation; applying it twice changes nothing more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -108,14 +109,10 @@ fn compose(text: &str) -> Cow<'_, str> {
     let mut composed = String::new();
     // How much of the text has been copied, and where the last stable character begins.
     let (mut done, mut stable) = (0, 0);
-    let mut chars = text.char_indices().peekable();
-    while let Some((at, c)) = chars.next() {
-        if is_stable(c) {
-            stable = at;
-            continue;
-        }
-        while chars.next_if(|&(_, c)| !is_stable(c)).is_some() {}
-        let end = chars.peek().map_or(text.len(), |&(at, _)| at);
+    while let Some((at, length)) = next_unstable(text, &mut stable) {
+        let rest = &text[at + length..];
+        let after = rest.find(is_stable).unwrap_or(rest.len());
+        let end = at + length + after;
         let part = &text[stable..end];
         if is_nfc_quick(part.chars()) != IsNormalized::Yes {
             composed.push_str(&text[done..stable]);
@@ -131,15 +128,71 @@ fn compose(text: &str) -> Cow<'_, str> {
     Cow::Owned(composed)
 }
 
+/// The first character from `stable` on that is not stable, as place and length; what stands before it,
+/// if anything does, is then at `stable`.
+fn next_unstable(text: &str, stable: &mut usize) -> Option<(usize, usize)> {
+    let bytes = text.as_bytes();
+    let mut at = *stable;
+    loop {
+        // The last stable character that is known to begin here or later.
+        let from = at;
+        while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>())
+            && word.is_ascii()
+        {
+            at += 8;
+        }
+        if from < at {
+            *stable = at - 1;
+        }
+        // Runs of characters of three bytes: Chinese and its neighbours.
+        let from = at;
+        while let Some(&[first @ 0xE0..=0xEF, second, third]) =
+            bytes.get(at..).and_then(|rest| rest.first_chunk())
+            && COMMON[usize::from(first & 15) << 6 | usize::from(second & 63)] >> (third & 63) & 1
+                != 0
+        {
+            at += 3;
+        }
+        if from < at {
+            *stable = at - 3;
+        }
+        if at == bytes.len() {
+            return None;
+        }
+        let (c, length) = char_at(bytes, at);
+        if !char::from_u32(c).is_some_and(is_stable) {
+            return Some((at, length));
+        }
+        *stable = at;
+        at += length;
+    }
+}
+
 /// Whether canonical composition leaves a character as it is and joins it with nothing before it.
 fn is_stable(c: char) -> bool {
     is_common(c)
         || canonical_combining_class(c) == 0 && is_nfc_quick([c].into_iter()) == IsNormalized::Yes
 }
 
+/// A bit for each character of up to three bytes in UTF-8 that is common: a word for each sixty-four,
+/// which have all but their last byte in common.
+static COMMON: [u64; 0x1_0000 / 64] = {
+    let mut common = [0; 0x1_0000 / 64];
+    let mut c = 0;
+    while c < 0x1_0000 {
+        if let Some(common_char) = char::from_u32(c)
+            && is_common(common_char)
+        {
+            common[c as usize / 64] |= 1 << (c % 64);
+        }
+        c += 1;
+    }
+    common
+};
+
 /// The most frequent characters of which this is known.
 #[inline]
-fn is_common(c: char) -> bool {
+const fn is_common(c: char) -> bool {
     c < '\u{300}'
         || matches!(
             c,

@@ -10,6 +10,7 @@ use crate::json;
 use crate::stream::HEAD_LIMIT;
 use crate::stream::header::Held;
 use crate::stream::pending::Pending;
+use crate::vocab::TokenId;
 
 impl Reader<'_> {
     pub(super) fn open_action(
@@ -114,11 +115,34 @@ impl Reader<'_> {
             let stretch = piece.to(taken);
             self.delta(said, stretch.first, stretch.at);
         }
+        self.rest_of_arguments(piece.first);
         // What comes after the arguments is the pattern's, or is told when the call ends.
         self.machine.pending.push(piece.from(taken));
         if self.machine.pending.len() > HEAD_LIMIT {
             let (text, first, at) = self.machine.pending.take_all();
             self.notice(NoticeKind::Malformed, text, Some(first), at);
+        }
+    }
+
+    /// A control token in an action: whether it belongs to the arguments.
+    pub(super) fn control_of_arguments(&mut self, id: TokenId, at: u32) -> bool {
+        let Place::Arguments { body, .. } = &mut self.machine.place else { return false };
+        let (accepted, said) = body.push_control(id);
+        let before = self.machine.covered.saturating_sub(1);
+        if !said.is_empty() {
+            let at = if accepted { at } else { before };
+            self.delta(said, at, at);
+        }
+        self.rest_of_arguments(before);
+        accepted
+    }
+
+    /// Holds what was read and turned out to come after the arguments.
+    fn rest_of_arguments(&mut self, at: u32) {
+        let Place::Arguments { body, .. } = &mut self.machine.place else { return };
+        if body.is_done() {
+            let rest = body.take_rest();
+            self.machine.pending.push(Piece { text: &rest, first: at, at });
         }
     }
 
@@ -159,6 +183,9 @@ impl Reader<'_> {
             }
             Place::Arguments { item, body, name, id } => {
                 let said = body.finish();
+                let cut = body.take_rest();
+                let at = self.machine.covered.saturating_sub(1);
+                self.machine.pending.push(Piece { text: &cut, first: at, at });
                 let (complete, name, id) = (body.is_complete(closed), name.clone(), id.clone());
                 let suffix = suffix_of(*item);
                 let is_own = self.machine.pending.begins(&suffix);

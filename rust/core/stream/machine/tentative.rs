@@ -1,7 +1,7 @@
 //! Markers that are not certain yet: which header they begin, and a call before its name is known.
 
 use super::{Place, Reader};
-use crate::action::{Body, CallScanner, PairScanner, RawScanner, Step};
+use crate::action::{Body, CallScanner, PairScanner, RawScanner, Step, TaggedScanner};
 use crate::codec::Codec;
 use crate::event::{ActionKind, EventKind, NoticeKind, TurnReason};
 use crate::format::CallBodySpec;
@@ -149,13 +149,21 @@ impl Reader<'_> {
                             tentative.phase = Phase::Call { item, scanner, waiting };
                             self.machine.tentative = Some(tentative);
                         }
-                        Some(body @ (CallBodySpec::Pairs(_) | CallBodySpec::Raw)) => {
-                            let name = fit.word(Field::Name).unwrap_or_default();
+                        Some(body) if body.has_header() => {
                             let id = fit.word(Field::Id);
+                            let form = self.codec.format().id_form();
+                            let name = fit
+                                .word(Field::Name)
+                                .or_else(|| id.as_deref().map(|id| form.name(id).to_owned()))
+                                .unwrap_or_default();
                             let kind = ActionKind::Function;
                             self.open_action(opener, kind, Some(name.clone()), id.clone(), head.1);
-                            let body = Box::new(match body {
-                                CallBodySpec::Pairs(_) => Body::Python(PairScanner::new()),
+                            let tagged = self.codec.grammar().items[item].tagged.as_ref();
+                            let body = Box::new(match (body, tagged) {
+                                (_, Some(tagged)) => {
+                                    Body::Tagged(TaggedScanner::new(), tagged.style.clone())
+                                }
+                                (CallBodySpec::Pairs(_), _) => Body::Python(PairScanner::new()),
                                 _ => Body::Raw(RawScanner::default()),
                             });
                             self.machine.place = Place::Arguments { item, body, name, id };
@@ -200,6 +208,9 @@ impl Reader<'_> {
         }
         self.machine.within = false;
         self.enter(row, text);
+        if !is_end && role == Role::Tool {
+            self.machine.answers = fit.word(Field::Id).map(String::into_boxed_str);
+        }
         if is_end {
             let kind = EventKind::TurnEnd { reason: TurnReason::Stop, id: fit.word(Field::Id) };
             match last {

@@ -77,6 +77,28 @@ impl Reader<'_> {
         true
     }
 
+    /// The id of the call that the turn answers, which its header has told.
+    pub(super) fn answers(&mut self) -> Option<String> {
+        self.machine.answers.take().map(String::from)
+    }
+
+    /// Reasoning begins between turns, where an answer without a header may: whether it does.
+    pub(super) fn open_reasoning(&mut self, id: TokenId, at: u32) -> bool {
+        let grammar = self.codec.grammar();
+        let row = grammar.rows_after(self.machine.last).find(|&row| {
+            let row = &grammar.rows[row];
+            let reasoning = row.rule.reasoning.as_ref();
+            row.text_first && reasoning.is_some_and(|reasoning| reasoning.open.contains(&id))
+        });
+        let Some(row) = row else { return false };
+        let Row { role, name, .. } = &grammar.rows[row];
+        if !std::mem::take(&mut self.machine.promised) {
+            self.tell_between(EventKind::TurnStart { role: *role, name: name.clone() }, at);
+        }
+        self.enter(row, 0);
+        self.reasoning(id)
+    }
+
     /// A turn, or the next text of one, begins.
     pub(super) fn enter(&mut self, row: usize, text: usize) {
         let role = self.role_of(row, text);
@@ -198,7 +220,7 @@ impl Reader<'_> {
         };
         let is_last = text.next >= row.rule.read.len();
         if is_last || turn.role != row.role {
-            let kind = EventKind::TurnEnd { reason: TurnReason::Stop, id: None };
+            let kind = EventKind::TurnEnd { reason: TurnReason::Stop, id: self.answers() };
             match last {
                 Some(last) => self.tell(kind, None, last),
                 None => self.tell_between(kind, before),
@@ -229,7 +251,8 @@ impl Reader<'_> {
         self.end_turn_text();
         let acted = self.has_acted();
         let reason = if acted { TurnReason::Action } else { TurnReason::Stop };
-        self.tell(EventKind::TurnEnd { reason, id: None }, None, at);
+        let id = self.answers();
+        self.tell(EventKind::TurnEnd { reason, id }, None, at);
         self.leave();
     }
 
@@ -280,7 +303,8 @@ impl Reader<'_> {
             Some(closer) if closer.opener => TurnReason::Stop,
             _ => TurnReason::Implicit,
         };
-        self.tell_between(EventKind::TurnEnd { reason, id: None }, opener);
+        let id = self.answers();
+        self.tell_between(EventKind::TurnEnd { reason, id }, opener);
         self.leave();
     }
 
