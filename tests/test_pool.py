@@ -188,3 +188,22 @@ def test_threads_share_a_pool(embedded: Codec) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(work, range(8)))
     assert len(pool) == 0
+
+
+def test_streams_of_every_marker_policy_share_a_pool(embedded: Codec) -> None:
+    pool = StreamPool(embedded)
+    ids = embedded.vocab.encode("Hi<|im_end|>")
+    plain, spelled, text = (pool.open(markers=m) for m in ("ids", "ids_or_text", "text"))
+    with pytest.raises(ValueError, match="reads text"):
+        pool.push([plain, text], [ids[0], ids[0]])
+    with pytest.raises(ValueError, match="reads ids"):
+        pool.push_text(plain, "Hi")
+    with pytest.raises(ValueError, match="ids_or_text"):
+        pool.open(markers="anything")
+    slots = [slot for _ in ids for slot in (plain, spelled)]
+    events = sorted_out(push(pool, slots, [id_ for id_ in ids for _ in range(2)]), 2)
+    for slot, policy in ((plain, "ids"), (spelled, "ids_or_text")):
+        expected = told(embedded.stream(markers=policy), [ids])
+        assert merged([*events[slot], *pool.finish(slot)]) == expected
+    said = [*pool.push_text(text, "Hi<|im_"), *pool.push_text(text, "end|>"), *pool.finish(text)]
+    assert bare(merged(said)) == [Text("Hi"), TurnEnd("stop")]

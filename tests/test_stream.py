@@ -901,3 +901,73 @@ def test_shape_is_all_that_decides_the_events(internlm2: Codec) -> None:
         for c in (conversation, hostile)
     ]
     assert kinds[0] == kinds[1]
+
+
+SPELLED = [ACT, PLUGIN, F, DONE, STOP]
+"""A call, whose markers may be spelled."""
+
+
+def spelled(codec: Codec, parts: Iterable[str | int]) -> str:
+    """What a model writes that spells its markers."""
+    return "".join(part if isinstance(part, str) else codec.vocab.decode([part]) for part in parts)
+
+
+def told_of_text(stream: Stream, pushes: Iterable[str]) -> list[Event]:
+    """The events of a stream that is given text and then finished, texts joined."""
+    events = [event for text in pushes for event in stream.push_text(text)]
+    return merged([*events, *stream.finish()])
+
+
+def test_a_spelled_call_is_one_where_spellings_count(embedded: Codec) -> None:
+    text = "Sure." + spelled(embedded, SPELLED)
+    ids = embedded.vocab.encode(text)
+    assert bare(told(embedded.stream(), [ids])) == [Text(text), STOPPED]
+    expected = [Text("Sure."), *CALL_F, ACTED]
+    assert bare(told(embedded.stream(markers="ids_or_text"), [ids])) == expected
+    assert bare(told_of_text(embedded.stream(markers="text"), [text])) == expected
+    assert embedded.parse(ids, markers="ids_or_text").message == collect(expected)
+    parsed = embedded.parse(text + "\nrest", markers="text")
+    assert (parsed.message, parsed.rest_text) == (collect(expected), "\nrest")
+    assert len(parsed.rest) == 0
+
+
+def test_text_in_any_chunks(embedded: Codec) -> None:
+    text = "é<|<" + spelled(embedded, SPELLED) + "<|im_end|"
+    whole = told_of_text(embedded.stream(markers="text"), [text])
+    assert told_of_text(embedded.stream(markers="text"), text) == whole
+    for at in range(len(text) + 1):
+        pushes = [text[:at], text[at:]]
+        assert told_of_text(embedded.stream(markers="text"), pushes) == whole
+    assert whole[-1].tokens[1] == len(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Write <|action_start|> to call.", "<|action_end|>", "a <|plugin|>\n{", "<|im_start|>nobody"],
+)
+def test_a_quoted_marker_is_text(embedded: Codec, text: str) -> None:
+    assert embedded.parse(text, markers="text").message["content"] == text
+    ids = embedded.vocab.encode(text)
+    assert embedded.parse(ids, markers="ids_or_text").message["content"] == text
+
+
+def test_a_marker_in_a_string_ends_nothing(embedded: Codec) -> None:
+    arguments = '{"a": "<|action_end|><|im_end|>"}'
+    body = f'\n{{"name": "f", "parameters": {arguments}}}'
+    text = spelled(embedded, [ACT, PLUGIN, body, DONE, STOP])
+    events = told_of_text(embedded.stream(markers="text"), text)
+    assert bare(events) == [*call(0, "f", arguments), ACTED]
+
+
+def test_a_stream_takes_ids_or_text(embedded: Codec) -> None:
+    for markers in ("ids", "ids_or_text"):
+        with pytest.raises(ValueError, match="reads ids"):
+            embedded.stream(markers=markers).push_text("a")
+    with pytest.raises(ValueError, match="reads text"):
+        embedded.stream(markers="text").push([1])
+    with pytest.raises(ValueError, match="reads text"):
+        embedded.parse([1], markers="text")
+    for wrong in ("Text", "", "all"):
+        with pytest.raises(ValueError, match="ids_or_text"):
+            embedded.stream(markers=wrong)
+    assert repr(embedded.stream(markers="text")) == "Stream(0 characters read)"

@@ -227,20 +227,26 @@ class Codec:
         """
         The ids that open an assistant's turn.
         """
-    def parse(self, /, completion_ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None) -> Parsed:
+    def parse(self, /, completion_ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | str", prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, markers: str = "ids") -> Parsed:
         """
         Reads a completion up to the end of the assistant's turn. `prompt` is the ids it continues; by
-        default any prompt that ends with the generation prompt.
+        default any prompt that ends with the generation prompt. `markers` is as for `stream`; with
+        `"text"`, the completion is a str, and what comes after the turn is `Parsed.rest_text`.
         """
     @property
     def stop_ids(self, /) -> list[int]:
         """
         The ids that end an assistant's turn.
         """
-    def stream(self, /, prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, keep: bool = False) -> Stream:
+    def stream(self, /, prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, keep: bool = False, markers: str = "ids") -> Stream:
         """
         A stream of a completion. `prompt` is the ids it continues; by default any prompt that ends
         with the generation prompt. `keep=True` also collects the message, for `Stream.message`.
+
+        `markers` says what counts as a control token of the format in what is pushed: `"ids"`, its id
+        alone; `"ids_or_text"`, its spelling in text too, for grammars and fine-tunes that write it with
+        ordinary ids; `"text"`, its spelling, for engines that give text: the stream takes `push_text`
+        only, and the positions of its events are of characters. What only quotes a marker is text.
         """
     @property
     def vocab(self, /) -> Vocab:
@@ -527,7 +533,12 @@ class Parsed:
     @property
     def rest(self, /) -> IntArray:
         """
-        The ids after the turn.
+        The ids after the turn; none of a completion that was given as text.
+        """
+    @property
+    def rest_text(self, /) -> str:
+        """
+        The text after the turn, of a completion that was given as text.
         """
 
 @final
@@ -579,6 +590,12 @@ class Stream:
         """
         Reads an id, or ids, and gives the events they make. However ids are split into pushes, the
         events are the same, but for texts that follow each other. Never raises for any int.
+        `ValueError` for a stream of `markers="text"`.
+        """
+    def push_text(self, /, text: str) -> list[Event]:
+        """
+        Reads text and gives the events it makes, of a stream of `markers="text"`; `ValueError` for any
+        other. However text is cut, the events are the same, but for texts that follow each other.
         """
 
 @final
@@ -606,9 +623,9 @@ class StreamPool:
         """
         The message so far of the stream in a slot, as `Stream.message` gives it.
         """
-    def open(self, /, prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, keep: bool = False) -> int:
+    def open(self, /, prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, keep: bool = False, markers: str = "ids") -> int:
         """
-        Opens a stream and gives its slot. `prompt` and `keep` are as for `Codec.stream`.
+        Opens a stream and gives its slot. `prompt`, `keep` and `markers` are as for `Codec.stream`.
         """
     def push(self, /, slots: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> tuple[list[int], list[Event]]:
         """
@@ -616,7 +633,12 @@ class StreamPool:
         one length in the order of the ids, with nothing for an id that says nothing:
         `for slot, event in zip(*pool.push(slots, ids))`. `slots` and `ids` are as long as each other, any
         sequences of ints or one-dimensional buffers of them; a slot may come again. `IndexError` for a
-        slot without a stream, before anything is read. The interpreter is released meanwhile.
+        slot without a stream, `ValueError` for one that reads text, before anything is read. The interpreter
+        is released meanwhile.
+        """
+    def push_text(self, /, slot: SupportsIndex, text: str) -> list[Event]:
+        """
+        Reads text for the stream in a slot, as `Stream.push_text` does.
         """
 
 @final

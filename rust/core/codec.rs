@@ -13,7 +13,7 @@ use crate::format::grammar::{Grammar, follows};
 use crate::format::{CallBodySpec, Format, ObjectSpec};
 use crate::message::{self, Message, Node, OnArguments, Role, Shape};
 use crate::render::{self, Boundary, RenderOptions, Rendered};
-use crate::stream::{State, Stream};
+use crate::stream::{Spellings, State, Stream};
 use crate::vocab::{TokenId, Vocab};
 
 /// Messages to ids and ids to messages, for one format and one vocabulary.
@@ -47,6 +47,7 @@ struct Inner {
     prompt: Vec<TokenId>,
     prompted: OnceLock<State>,
     whole_texts: OnceLock<WholeTexts>,
+    spellings: OnceLock<Spellings>,
 }
 
 /// How a conversation is encoded.
@@ -101,6 +102,7 @@ impl Codec {
             prompt,
             prompted: OnceLock::new(),
             whole_texts: OnceLock::new(),
+            spellings: OnceLock::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -117,6 +119,10 @@ impl Codec {
 
     pub(crate) fn whole_texts(&self) -> &WholeTexts {
         self.inner.whole_texts.get_or_init(|| WholeTexts::new(&self.inner.vocab))
+    }
+
+    pub(crate) fn spellings(&self) -> &Spellings {
+        self.inner.spellings.get_or_init(|| Spellings::new(&self.inner.format, &self.inner.vocab))
     }
 
     /// Where a stream begins that is given no prompt, read once.
@@ -304,17 +310,33 @@ impl Codec {
 
     /// Reads a completion up to the end of the assistant's turn: push, then finish.
     pub fn parse(&self, ids: &[TokenId], prompt: Option<&[TokenId]>) -> Parsed {
-        let mut stream = self.stream(prompt);
+        self.parse_ids(self.stream(prompt), ids)
+    }
+
+    /// As [`Codec::parse`], by a stream that has read nothing yet.
+    pub fn parse_ids(&self, mut stream: Stream, ids: &[TokenId]) -> Parsed {
         let mut events = Vec::new();
         stream.push_all(ids, &mut events);
+        self.parsed(stream, events, ids.len())
+    }
+
+    /// As [`Codec::parse`], of text, by a stream of [`crate::MarkerPolicy::Text`] that has read nothing yet;
+    /// the rest is counted in characters.
+    pub fn parse_text(&self, mut stream: Stream, text: &str) -> Parsed {
+        let mut events = Vec::new();
+        stream.push_text(text, &mut events);
+        self.parsed(stream, events, text.chars().count())
+    }
+
+    fn parsed(&self, mut stream: Stream, mut events: Vec<Event>, length: usize) -> Parsed {
         stream.finish(TurnReason::Stop, &mut events);
         let is_end = |event: &Event| matches!(event.kind, EventKind::TurnEnd { .. });
         let end = events.iter().position(is_end).unwrap_or(events.len());
         let (finish, rest) = match events.get(end) {
             Some(Event { kind: EventKind::TurnEnd { reason, .. }, tokens }) => {
-                (*reason, (tokens.end as usize).min(ids.len()))
+                (*reason, (tokens.end as usize).min(length))
             }
-            _ => (TurnReason::Stop, ids.len()),
+            _ => (TurnReason::Stop, length),
         };
         events.truncate(end + 1);
         let mut messages = collect(&events);

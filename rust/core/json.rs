@@ -119,6 +119,14 @@ impl Default for Lexer {
 }
 
 impl Lexer {
+    /// Whether a string has begun and not ended.
+    pub(crate) fn is_in_string(&self) -> bool {
+        matches!(
+            self.state,
+            State::Text | State::Escape | State::Hex(_) | State::LooseText | State::LooseEscape
+        )
+    }
+
     /// Reads on. `Some(n)` when the value has ended: its last byte is the one before `bytes[n]`.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;

@@ -56,5 +56,5 @@ pub use message::{Call, CallBody, Message, Node, OnArguments, Role, Shape, View}
 pub use pool::{NoStream, StreamPool, Told};
 pub use render::Boundary;
 pub use span::{Source, SourceField};
-pub use stream::{HEAD_LIMIT, Plain, Stream};
+pub use stream::{HEAD_LIMIT, MarkerPolicy, Plain, Stream};
 pub use vocab::{ControlId, DummyPrefix, TextToken, TokenId, Vocab, VocabFiles, VocabOptions};

@@ -11,6 +11,7 @@
 mod header;
 mod machine;
 mod pending;
+mod spelled;
 mod value;
 
 use std::ops::Range;
@@ -23,12 +24,18 @@ use crate::message::{Message, Role};
 use crate::vocab::{TokenId, TokenKind, Vocab, text_decoder};
 use header::HeldItem;
 use machine::{Machine, Piece, Reader};
+pub use spelled::MarkerPolicy;
+use spelled::Search;
+pub(crate) use spelled::Spellings;
 
 /// The longest header that is waited for, in bytes.
 pub const HEAD_LIMIT: usize = 4096;
 
 /// The position of every id of a prompt: before the stream's first.
 const PROMPT: u32 = 0;
+
+/// Text without ids is tried in stretches of so many characters, then by character.
+const STRETCH: usize = 64;
 
 /// The position of a stream's first id.
 const FIRST: u32 = 1;
@@ -52,6 +59,8 @@ pub(crate) struct State {
     /// The position of the next id, from [`FIRST`] on.
     index: u32,
     machine: Machine,
+    /// What is searched for control tokens that are spelled, where these count.
+    search: Option<Box<Search>>,
 }
 
 /// An id that says its own text, and does nothing else: most ids do.
@@ -84,7 +93,13 @@ impl State {
     /// At the beginning of a conversation.
     fn at_start(codec: &Codec) -> Self {
         let decoder = text_decoder(codec.vocab());
-        Self { decoder, char_start: FIRST, index: FIRST, machine: Machine::at_start() }
+        Self {
+            decoder,
+            char_start: FIRST,
+            index: FIRST,
+            machine: Machine::at_start(),
+            search: None,
+        }
     }
 
     /// Where a prompt ends.
@@ -109,11 +124,73 @@ impl State {
         at
     }
 
-    /// Ends the text before position `at`: what is left of an unfinished character comes out.
+    /// From here on, what counts as a control token is another.
+    fn read_by(&mut self, policy: MarkerPolicy) {
+        let by_text = policy == MarkerPolicy::Text;
+        self.search = (policy != MarkerPolicy::Ids).then(|| Box::new(Search::new(by_text)));
+        if by_text {
+            self.machine.read_text();
+        }
+    }
+
+    /// Ends the text before position `at`: what is left of an unfinished character comes out, and what
+    /// might have become a control token.
     fn end_text(&mut self, codec: &Codec, at: u32, out: &mut Vec<Event>) {
+        self.end_character(codec, at, out);
+        if let Some(search) = &mut self.search {
+            let items = search.finish(codec.spellings());
+            self.read_items(codec, items, out);
+        }
+    }
+
+    fn end_character(&mut self, codec: &Codec, at: u32, out: &mut Vec<Event>) {
         if let Some(text) = self.decoder.flush() {
             let (first, at) = (self.char_start, at.saturating_sub(1));
-            self.reader(codec, out).text(Piece { text, first, at });
+            self.read_piece(codec, Piece { text, first, at }, out);
+        }
+    }
+
+    /// Reads text, in which control tokens may be spelled.
+    fn read_piece(&mut self, codec: &Codec, piece: Piece<'_>, out: &mut Vec<Event>) {
+        let Some(search) = &mut self.search else { return self.reader(codec, out).text(piece) };
+        if !search.is_by_text() && search.passes(codec.spellings(), piece.text) {
+            return self.reader(codec, out).text(piece);
+        }
+        let items = search.push(codec.spellings(), piece);
+        self.read_items(codec, items, out);
+    }
+
+    fn read_items(&mut self, codec: &Codec, items: Vec<HeldItem>, out: &mut Vec<Event>) {
+        for item in items {
+            match item {
+                HeldItem::Text { text, first, .. } if self.machine.by_text => {
+                    self.read_characters(codec, &text, first, out);
+                }
+                item => self.reader(codec, out).input(item),
+            }
+        }
+    }
+
+    /// Reads text of which every character has a position of its own.
+    fn read_characters(&mut self, codec: &Codec, text: &str, first: u32, out: &mut Vec<Event>) {
+        let (mut rest, mut at) = (text, first);
+        while !rest.is_empty() {
+            // What does nothing but to be told is told at once.
+            let cut = rest.char_indices().nth(STRETCH).map_or(rest.len(), |(byte, _)| byte);
+            let (head, tail) = rest.split_at(cut);
+            let end = at.saturating_add(head.chars().count() as u32);
+            if self.machine.pass(codec, head) {
+                let tokens = self.machine.cover(Some(at), end.saturating_sub(1));
+                Event::append_text(out, self.machine.part(codec), head.into(), tokens);
+            } else {
+                let mut reader = self.reader(codec, out);
+                let mut buffer = [0; 4];
+                for (character, at) in head.chars().zip(at..end) {
+                    let text = &*character.encode_utf8(&mut buffer);
+                    reader.text(Piece { text, first: at, at });
+                }
+            }
+            (rest, at) = (tail, end);
         }
     }
 
@@ -125,12 +202,36 @@ impl State {
     #[inline]
     fn pass<'c>(&mut self, codec: &'c Codec, id: TokenId) -> Option<(Part, &'c str, Range<u32>)> {
         let text = codec.whole_texts().get(id)?;
-        if !self.decoder.is_between() || !self.machine.pass(codec, text) {
+        let is_searched = self.search.as_ref().is_some_and(|s| !s.passes(codec.spellings(), text));
+        if is_searched || !self.decoder.is_between() || !self.machine.pass(codec, text) {
             return None;
         }
         let at = self.next_position();
         self.char_start = at;
         Some((self.machine.part(codec), text, self.machine.cover(Some(at), at)))
+    }
+
+    fn push_text(&mut self, codec: &Codec, text: &str, out: &mut Vec<Event>) {
+        if text.is_empty() {
+            return;
+        }
+        let first = self.index;
+        self.end_character(codec, first, out);
+        let last = if self.machine.by_text {
+            first.saturating_add(text.chars().count() as u32).saturating_sub(1)
+        } else {
+            first
+        };
+        self.index = last.saturating_add(1);
+        if !self.machine.by_text {
+            return self.read_piece(codec, Piece { text, first, at: last }, out);
+        }
+        match &self.search {
+            Some(search) if !search.passes(codec.spellings(), text) => {
+                self.read_piece(codec, Piece { text, first, at: last }, out);
+            }
+            _ => self.read_characters(codec, text, first, out),
+        }
     }
 
     fn step(&mut self, codec: &Codec, id: TokenId, out: &mut Vec<Event>) {
@@ -142,14 +243,14 @@ impl State {
                 let text = self.decoder.push(kind, bytes);
                 let finished = !text.is_empty();
                 if finished {
-                    self.reader(codec, out).text(Piece { text: &text, first, at });
+                    self.read_piece(codec, Piece { text: &text, first, at }, out);
                 }
                 if finished || !was_pending {
                     self.char_start = at;
                 }
                 return;
             }
-            Some((TokenKind::Control, _)) => HeldItem::Control { id, at },
+            Some((TokenKind::Control, _)) => HeldItem::Control { id, at, spelled: None },
             _ => HeldItem::Unknown { text: id.to_string(), at },
         };
         self.end_text(codec, at, out);
@@ -183,6 +284,25 @@ impl Stream {
         self
     }
 
+    /// What counts as a control token from here on; of what the prompt says, its ids do.
+    ///
+    /// With [`MarkerPolicy::Text`] the stream is given text, by [`Stream::push_text`], and the positions of
+    /// its events are of characters. Ids that it is given all the same are one more position each.
+    #[must_use]
+    pub fn reading(mut self, policy: MarkerPolicy) -> Self {
+        self.state.read_by(policy);
+        self
+    }
+
+    /// What counts as a control token.
+    pub fn policy(&self) -> MarkerPolicy {
+        match &self.state.search {
+            None => MarkerPolicy::Ids,
+            Some(search) if search.is_by_text() => MarkerPolicy::Text,
+            Some(_) => MarkerPolicy::IdsOrText,
+        }
+    }
+
     /// Reads without the short way of [`Stream::push_plain`]: what tests compare that to.
     #[doc(hidden)]
     #[must_use]
@@ -205,6 +325,12 @@ impl Stream {
                 self.telling(out, |state, codec, out| state.step(codec, id, out));
             }
         }
+    }
+
+    /// Reads text and appends its events to `out`. However text is cut, the events are the same, but for texts
+    /// that follow each other. For a stream of [`MarkerPolicy::Text`]; in any other it is one position.
+    pub fn push_text(&mut self, text: &str, out: &mut Vec<Event>) {
+        self.telling(out, |state, codec, out| state.push_text(codec, text, out));
     }
 
     /// Reads an id if all that it does is to say its text; otherwise nothing is read, and it is to be given

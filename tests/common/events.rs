@@ -70,6 +70,22 @@ pub fn read_by_id(mut stream: Stream, ids: &[TokenId], reason: TurnReason) -> Ve
     merged(events)
 }
 
+/// The events of text pushed as `pushes`, merged.
+pub fn read_text<'a>(
+    mut stream: Stream,
+    pushes: impl IntoIterator<Item = &'a str>,
+    reason: TurnReason,
+) -> Vec<Event> {
+    let mut events = Vec::new();
+    for text in pushes {
+        let mut new = Vec::new();
+        stream.push_text(text, &mut new);
+        events.append(&mut new);
+    }
+    stream.finish(reason, &mut events);
+    merged(events)
+}
+
 /// Ranges are monotone, cover every id, and two neighbours share one id at most.
 pub fn check_ranges(events: &[Event], ids: usize) -> Result<(), TestCaseError> {
     let mut last: Range<u32> = 0..0;
@@ -115,7 +131,15 @@ pub fn check_splits(
     ids: &[TokenId],
     cuts: impl IntoIterator<Item = usize>,
 ) -> Result<Vec<Event>, TestCaseError> {
-    let stream = start.stream(codec);
+    check_stream(start.stream(codec), ids, cuts)
+}
+
+/// As [`check_splits`], of any stream.
+pub fn check_stream(
+    stream: Stream,
+    ids: &[TokenId],
+    cuts: impl IntoIterator<Item = usize>,
+) -> Result<Vec<Event>, TestCaseError> {
     let whole = read(stream.clone(), &[ids], TurnReason::Stop);
     check_ranges(&whole, ids.len())?;
     prop_assert_eq!(&read_by_id(stream.clone(), ids, TurnReason::Stop), &whole, "id by id");

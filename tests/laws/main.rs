@@ -11,6 +11,7 @@ mod formats_control;
 mod formats_round_trip;
 mod formats_streams;
 mod golden;
+mod marks;
 mod p1_control;
 mod p2_formats;
 mod p2_round_trip;

@@ -35,6 +35,16 @@ impl Body {
         }
     }
 
+    /// Whether a string has begun and not ended: what stands in it ends nothing.
+    pub(crate) fn is_in_string(&self) -> bool {
+        match self {
+            Self::Python(scanner) => scanner.is_in_string(),
+            Self::Raw(scanner) => scanner.is_in_string(),
+            // What is spelled there is the pairs' own.
+            Self::Tagged(..) => false,
+        }
+    }
+
     /// Whether text is part of the arguments and says in JSON what it says here.
     pub(crate) fn is_same(&mut self, text: &str) -> bool {
         match self {

@@ -226,6 +226,14 @@ impl CallScanner {
         self.id.as_deref()
     }
 
+    /// Whether a string has begun and not ended: what stands in it ends nothing.
+    pub(crate) fn is_in_string(&self) -> bool {
+        matches!(
+            self.state,
+            State::Key | State::Name | State::Id | State::Arguments | State::Other(_)
+        ) && self.lexer.is_in_string()
+    }
+
     /// Whether the object has been closed.
     pub(crate) fn is_done(&self) -> bool {
         self.state == State::Done

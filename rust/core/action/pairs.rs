@@ -177,6 +177,14 @@ impl PairScanner {
         self.state == State::Done
     }
 
+    /// Whether a string has begun and not ended.
+    pub(crate) fn is_in_string(&self) -> bool {
+        matches!(
+            self.state,
+            State::Open(..) | State::Text { .. } | State::Escape { .. } | State::Code { .. }
+        )
+    }
+
     /// Whether text is within a string, and says in JSON what it says here.
     pub(crate) fn is_same(&self, text: &str) -> bool {
         matches!(self.state, State::Text { quotes: 0, .. })

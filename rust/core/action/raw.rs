@@ -16,6 +16,11 @@ impl RawScanner {
         self.ended
     }
 
+    /// Whether a string has begun and not ended.
+    pub(crate) fn is_in_string(&self) -> bool {
+        self.lexer.is_in_string()
+    }
+
     /// Whether text is surely part of the value.
     pub(crate) fn is_same(&mut self, text: &str) -> bool {
         self.begun && !self.ended && self.lexer.push_within(text.as_bytes())

@@ -4,6 +4,7 @@
 //! have failed. What it waits for is the position where its text begins.
 
 use super::HEAD_LIMIT;
+use super::spelled::Spelled;
 use crate::format::grammar::{Grammar, Op, Rule};
 use crate::format::pattern::{Field, Grammar as FieldGrammar, is_white, is_word_byte};
 use crate::vocab::TokenId;
@@ -19,6 +20,8 @@ pub(super) enum HeldItem {
     Control {
         id: TokenId,
         at: u32,
+        /// How it was spelled, if it was not its id that came.
+        spelled: Option<Box<Spelled>>,
     },
     /// An id outside the vocabulary, written out.
     Unknown {
@@ -38,6 +41,29 @@ impl HeldItem {
         match *self {
             Self::Text { at, .. } | Self::Control { at, .. } | Self::Unknown { at, .. } => at,
         }
+    }
+
+    /// How a control token was spelled, if it was not its id that came.
+    pub(super) fn spelled(&self) -> Option<&Spelled> {
+        match self {
+            Self::Control { spelled, .. } => spelled.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// A control token that was spelled as the text that it is.
+    pub(super) fn into_text(self) -> Self {
+        match self {
+            Self::Control { at, spelled: Some(spelled), .. } => {
+                Self::Text { text: spelled.text, first: spelled.first, at }
+            }
+            item => item,
+        }
+    }
+
+    /// The position where it begins.
+    fn opener(&self) -> u32 {
+        self.spelled().map_or_else(|| self.at(), |spelled| spelled.first)
     }
 }
 
@@ -72,7 +98,7 @@ impl Held {
 
     /// The positions of the first and the last id.
     pub(super) fn bounds(&self) -> (u32, u32) {
-        (self.items.first().map_or(0, HeldItem::at), self.items.last().map_or(0, HeldItem::at))
+        (self.items.first().map_or(0, HeldItem::opener), self.items.last().map_or(0, HeldItem::at))
     }
 
     /// Whether what is held is just what `ops`, which hold no field, write.
@@ -110,6 +136,19 @@ impl Held {
     /// Whether what is held ends in text, and not in a control token.
     pub(super) fn ends_in_text(&self) -> Option<bool> {
         self.items.last().map(|item| matches!(item, HeldItem::Text { .. }))
+    }
+
+    /// The control token that it begins with, if that was spelled.
+    pub(super) fn spelled(&self) -> Option<TokenId> {
+        match self.items.first() {
+            Some(&HeldItem::Control { id, spelled: Some(_), .. }) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Whether it is one item.
+    pub(super) fn is_one(&self) -> bool {
+        self.items.len() == 1
     }
 
     /// Whether nothing is held.
@@ -233,12 +272,20 @@ impl Header {
     }
 
     /// Reads the item that was just added to `held` at `position`.
-    pub(super) fn step(&mut self, grammar: &Grammar, held: &Held, position: Position) -> Decision {
+    ///
+    /// With `by_text`, positions are not of ids.
+    pub(super) fn step(
+        &mut self,
+        grammar: &Grammar,
+        held: &Held,
+        position: Position,
+        by_text: bool,
+    ) -> Decision {
         let Some(item) = held.items.get(position.item) else { return Decision::Open };
         match item {
             HeldItem::Text { text, .. } => {
                 let before = position.item.checked_sub(1).and_then(|item| held.items.get(item));
-                let is_new_id = before.is_some_and(|before| before.at() != item.at());
+                let is_new_id = !by_text && before.is_some_and(|before| before.at() != item.at());
                 for (byte, value) in text.bytes().enumerate() {
                     let after = Position { byte: byte + 1, ..position };
                     let begins_id = is_new_id && byte == 0;

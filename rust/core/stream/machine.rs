@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::header::HeldItem;
 use super::pending::Pending;
+use super::spelled::Spelled;
 use super::value::ValueReader;
 use super::{FIRST, PROMPT};
 use crate::action::{Body, CallScanner};
@@ -116,6 +117,8 @@ pub(super) struct Machine {
     within: bool,
     /// Whether text has come since the last control token.
     in_run: bool,
+    /// Positions are of characters, not of ids.
+    pub(super) by_text: bool,
     /// Whether the text that comes next may begin with a dummy prefix.
     prefixed: bool,
     /// The text that comes next may begin with the pattern's.
@@ -157,6 +160,7 @@ impl Machine {
             promised: false,
             within: false,
             in_run: false,
+            by_text: false,
             prefixed: false,
             lead: None,
             covered: FIRST,
@@ -187,6 +191,11 @@ impl Machine {
             _ => {}
         }
         self.resume();
+    }
+
+    /// What comes is text that no ids are known of.
+    pub(super) fn read_text(&mut self) {
+        self.by_text = true;
     }
 
     /// An action that is to be told before anything else.
@@ -344,7 +353,7 @@ impl<'a> Reader<'a> {
                 HeldItem::Text { text, first, at } => {
                     self.text_of_place(Piece { text: &text, first, at });
                 }
-                HeldItem::Control { id, at } => self.control(id, at),
+                HeldItem::Control { id, at, spelled } => self.control(id, at, spelled),
                 HeldItem::Unknown { text, at } => self.unknown(text, at),
             }
         }
@@ -381,7 +390,13 @@ impl<'a> Reader<'a> {
 
     // Control tokens.
 
-    fn control(&mut self, id: TokenId, at: u32) {
+    fn control(&mut self, id: TokenId, at: u32, spelled: Option<Box<Spelled>>) {
+        let first = spelled.as_deref().map_or(at, |spelled| spelled.first);
+        if let Some(spelled) = spelled.as_deref()
+            && self.is_quoted()
+        {
+            return self.text_of_place(Piece { text: &spelled.text, first, at });
+        }
         self.machine.in_run = false;
         if self.control_of_arguments(id, at) {
             return;
@@ -390,12 +405,17 @@ impl<'a> Reader<'a> {
         let is_answer = self.machine.turn.is_none_or(|turn| turn.role == Role::Assistant);
         let opens_turn = grammar.opens_turn(id);
         if opens_turn || (grammar.opens_item(id) && is_answer) {
-            if opens_turn && self.machine.turn.is_some() && is_answer && grammar.stops(id) {
+            if opens_turn
+                && self.machine.turn.is_some()
+                && is_answer
+                && grammar.stops(id)
+                && spelled.is_none()
+            {
                 // The model stops where it begins another's turn.
-                self.close_turn(at);
+                self.close_turn(at, at);
             }
             self.machine.tentative = Some(Box::new(Tentative::opened(self.codec)));
-            return self.again(vec![HeldItem::Control { id, at }]);
+            return self.again(vec![HeldItem::Control { id, at, spelled }]);
         }
         match &self.machine.place {
             Place::Source { item, .. }
@@ -419,7 +439,7 @@ impl<'a> Reader<'a> {
                     return;
                 }
                 if self.open_empty(id, at) {
-                    return self.close_turn(at);
+                    return self.close_turn(first, at);
                 }
             }
             _ => {}
@@ -440,11 +460,39 @@ impl<'a> Reader<'a> {
         let closes = ends.any(|closer| closer.ids.contains(&id));
         let stops = is_answer && self.machine.turn.is_some() && grammar.stops(id);
         if closes || stops {
-            return self.close_turn(at);
+            return self.close_turn(first, at);
+        }
+        if let Some(spelled) = spelled {
+            self.notice_quoted(NoticeKind::UnexpectedControl);
+            return self.text_of_place(Piece { text: &spelled.text, first, at });
         }
         self.flush_text();
         let spelling = self.spelling(id);
         self.notice(NoticeKind::UnexpectedControl, spelling, None, at);
+    }
+
+    /// Whether a control token that is spelled here is part of what is being read: in a string, or in code
+    /// that has an end of its own.
+    fn is_quoted(&self) -> bool {
+        match &self.machine.place {
+            Place::Value(reader) => reader.is_in_string(),
+            Place::Call { scanner, .. } => scanner.is_in_string(),
+            Place::Arguments { body, .. } => body.is_in_string(),
+            Place::Source { item, fresh, .. } => {
+                let closer = self.codec.grammar().items[*item].rule.closer();
+                let suffix = closer.map(|closer| &closer.suffix);
+                suffix.is_some_and(|suffix| {
+                    !suffix.literal.is_empty() && !self.machine.pending.is(suffix, *fresh)
+                })
+            }
+            _ => false,
+        }
+    }
+
+    /// A control token that is spelled where it means nothing is text, which is told by itself.
+    fn notice_quoted(&mut self, kind: NoticeKind) {
+        let text = String::new();
+        self.tell_between(EventKind::Notice { kind, text }, PROMPT);
     }
 
     fn unknown(&mut self, text: String, at: u32) {
@@ -459,6 +507,16 @@ impl<'a> Reader<'a> {
             match &mut tentative.phase {
                 Phase::Header(header) => {
                     let decision = header.finish();
+                    let is_stop = tentative.held.is_one()
+                        && tentative
+                            .held
+                            .spelled()
+                            .is_some_and(|id| self.codec.grammar().stops(id));
+                    if is_stop && self.machine.turn.is_some_and(|t| t.role == Role::Assistant) {
+                        let (first, at) = tentative.held.bounds();
+                        self.machine.tentative = None;
+                        return self.close_turn(first, at);
+                    }
                     let is_prompt = !self.machine.promised
                         && !self.codec.generation_prompt().is_empty()
                         && tentative.held.is(&self.codec.grammar().generation_prompt);

@@ -79,16 +79,17 @@ impl Pending {
     }
 
     /// Adds text; what cannot be part of a stop at its end comes out. A stop that is whole is found: which
-    /// it is, and it stays at the beginning of what is held.
+    /// it is, and it stays at the beginning of what is held. With `by_text`, positions are not of ids.
     pub(super) fn push_until_stop(
         &mut self,
         piece: Piece<'_>,
         stops: &[Stop],
+        by_text: bool,
     ) -> (Option<Stretch>, Option<usize>) {
         self.push(piece);
         let found = stops.iter().enumerate().filter_map(|(nth, stop)| {
             let mut places = self.text.match_indices(&stop.literal.text);
-            let (at, _) = places.find(|&(at, _)| self.is_genuine(at, stop))?;
+            let (at, _) = places.find(|&(at, _)| by_text || self.is_genuine(at, stop))?;
             Some((at, nth))
         });
         if let Some((at, nth)) = found.min() {

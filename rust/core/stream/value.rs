@@ -47,6 +47,11 @@ impl ValueReader {
         (taken, said, end.is_some())
     }
 
+    /// Whether a string has begun and not ended.
+    pub(super) fn is_in_string(&self) -> bool {
+        self.lexer.is_in_string()
+    }
+
     /// What is held and will not be finished.
     pub(super) fn finish(&mut self) -> String {
         std::mem::take(&mut self.escape)

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chatcodec::{
-    Boundary, Call, CallBody, Codec as CoreCodec, EncodeOptions, Message, OnArguments, OnMarker,
-    Vocab as CoreVocab,
+    Boundary, Call, CallBody, Codec as CoreCodec, EncodeOptions, MarkerPolicy, Message,
+    OnArguments, OnMarker, Vocab as CoreVocab,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -14,9 +14,9 @@ use pyo3::types::{PyAny, PyDict, PyMapping, PyString, PyTuple};
 use crate::encoding::{Batch, Encoding};
 use crate::errors::{FormatError, raise, raise_in};
 use crate::format::Format;
-use crate::input::Ids;
+use crate::input::{Ids, text};
 use crate::node::{Value, message_list};
-use crate::stream::{Parsed, Stream};
+use crate::stream::{Parsed, Stream, check_given, marker_policy};
 use crate::texts::Texts;
 use crate::typed::{IntList, MessageList};
 use crate::vocab::Vocab;
@@ -409,20 +409,49 @@ impl Codec {
     }
 
     /// Reads a completion up to the end of the assistant's turn. `prompt` is the ids it continues; by
-    /// default any prompt that ends with the generation prompt.
-    #[pyo3(signature = (completion_ids, prompt = None))]
-    fn parse(&self, py: Python<'_>, completion_ids: Ids, prompt: Option<Ids>) -> PyResult<Parsed> {
-        let ids = completion_ids.all();
-        let parsed = self.inner.parse(ids, prompt.as_ref().map(Ids::all));
-        Parsed::new(py, &parsed, &ids[parsed.rest..])
+    /// default any prompt that ends with the generation prompt. `markers` is as for `stream`; with
+    /// `"text"`, the completion is a str, and what comes after the turn is `Parsed.rest_text`.
+    #[pyo3(signature = (
+        completion_ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | str",
+        prompt = None,
+        markers = "ids"
+    ))]
+    fn parse(
+        &self,
+        completion_ids: &Bound<'_, PyAny>,
+        prompt: Option<Ids>,
+        markers: &str,
+    ) -> PyResult<Parsed> {
+        let py = completion_ids.py();
+        let policy = marker_policy(markers)?;
+        let stream = self.inner.stream(prompt.as_ref().map(Ids::all)).reading(policy);
+        if policy == MarkerPolicy::Text
+            && let Ok(given) = completion_ids.cast::<PyString>()
+        {
+            let given = text(given, "completion_ids")?;
+            let parsed = self.inner.parse_text(stream, given);
+            let rest = given.char_indices().nth(parsed.rest).map_or("", |(at, _)| &given[at..]);
+            return Parsed::new(py, &parsed, &[], rest);
+        }
+        let ids: Ids = completion_ids.extract()?;
+        check_given(policy, false)?;
+        let ids = ids.all();
+        let parsed = self.inner.parse_ids(stream, ids);
+        Parsed::new(py, &parsed, &ids[parsed.rest..], "")
     }
 
     /// A stream of a completion. `prompt` is the ids it continues; by default any prompt that ends
     /// with the generation prompt. `keep=True` also collects the message, for `Stream.message`.
-    #[pyo3(signature = (prompt = None, keep = false))]
-    fn stream(&self, prompt: Option<Ids>, keep: bool) -> Stream {
-        let stream = self.inner.stream(prompt.as_ref().map(Ids::all));
-        Stream::new(if keep { stream.keeping() } else { stream }, Arc::clone(&self.texts))
+    ///
+    /// `markers` says what counts as a control token of the format in what is pushed: `"ids"`, its id
+    /// alone; `"ids_or_text"`, its spelling in text too, for grammars and fine-tunes that write it with
+    /// ordinary ids; `"text"`, its spelling, for engines that give text: the stream takes `push_text`
+    /// only, and the positions of its events are of characters. What only quotes a marker is text.
+    #[pyo3(signature = (prompt = None, keep = false, markers = "ids"))]
+    fn stream(&self, prompt: Option<Ids>, keep: bool, markers: &str) -> PyResult<Stream> {
+        let policy = marker_policy(markers)?;
+        let stream = self.inner.stream(prompt.as_ref().map(Ids::all)).reading(policy);
+        Ok(Stream::new(if keep { stream.keeping() } else { stream }, Arc::clone(&self.texts)))
     }
 
     fn __repr__(&self) -> String {

@@ -6,12 +6,12 @@ use chatcodec::{Event, NoStream, Stream as CoreStream, StreamPool as CorePool, T
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::codec::Codec;
 use crate::events::{event_list, event_object, plain_object};
 use crate::input::Ids;
-use crate::stream::{engines_reason, kept_message};
+use crate::stream::{check_given, engines_reason, kept_message, marker_policy};
 use crate::texts::Texts;
 use crate::typed::{EventList, MessageDict, SlotEvents};
 
@@ -54,13 +54,20 @@ fn slot_id(slot: i64) -> TokenId {
     TokenId::try_from(slot).unwrap_or(-1)
 }
 
-/// Gives each slot its id; nothing is read if one holds no stream.
-fn advance(
+/// Gives each slot its id; nothing is read if one holds no stream, or one that reads text.
+fn advance(pool: &mut CorePool, slots: &[TokenId], ids: &Ids) -> PyResult<Vec<(TokenId, Told)>> {
+    pool.check(slots).map_err(no_stream)?;
+    for &slot in slots {
+        check_given(pool.stream(slot).map_err(no_stream)?.policy(), false)?;
+    }
+    read_ids(pool, slots, ids).map_err(no_stream)
+}
+
+fn read_ids(
     pool: &mut CorePool,
     slots: &[TokenId],
     ids: &Ids,
 ) -> Result<Vec<(TokenId, Told)>, NoStream> {
-    pool.check(slots)?;
     let mut told = Vec::with_capacity(slots.len());
     let mut from = 0;
     for (at, id) in ids.odd() {
@@ -83,19 +90,40 @@ impl StreamPool {
         Self { codec: core.clone(), texts: Arc::clone(texts), inner }
     }
 
-    /// Opens a stream and gives its slot. `prompt` and `keep` are as for `Codec.stream`.
-    #[pyo3(signature = (prompt = None, keep = false))]
-    fn open(&self, py: Python<'_>, prompt: Option<Ids>, keep: bool) -> usize {
+    /// Opens a stream and gives its slot. `prompt`, `keep` and `markers` are as for `Codec.stream`.
+    #[pyo3(signature = (prompt = None, keep = false, markers = "ids"))]
+    fn open(
+        &self,
+        py: Python<'_>,
+        prompt: Option<Ids>,
+        keep: bool,
+        markers: &str,
+    ) -> PyResult<usize> {
+        let policy = marker_policy(markers)?;
         let prompt = prompt.as_ref().map(Ids::all);
-        let stream = py.detach(|| self.codec.stream(prompt));
-        self.inner(py).open(if keep { stream.keeping() } else { stream })
+        let stream = py.detach(|| self.codec.stream(prompt).reading(policy));
+        Ok(self.inner(py).open(if keep { stream.keeping() } else { stream }))
+    }
+
+    /// Reads text for the stream in a slot, as `Stream.push_text` does.
+    fn push_text<'py>(&self, slot: i64, text: &Bound<'py, PyString>) -> PyResult<EventList<'py>> {
+        let py = text.py();
+        let given = crate::input::text(text, "text")?;
+        let events = self.with(py, slot, |stream| {
+            check_given(stream.policy(), true)?;
+            let mut events: Vec<Event> = Vec::new();
+            stream.push_text(given, &mut events);
+            Ok::<_, PyErr>(events)
+        })??;
+        event_list(py, events).map(EventList)
     }
 
     /// Reads one id for each slot, in order, and gives what they say: the slots and the events, lists of
     /// one length in the order of the ids, with nothing for an id that says nothing:
     /// `for slot, event in zip(*pool.push(slots, ids))`. `slots` and `ids` are as long as each other, any
     /// sequences of ints or one-dimensional buffers of them; a slot may come again. `IndexError` for a
-    /// slot without a stream, before anything is read. The interpreter is released meanwhile.
+    /// slot without a stream, `ValueError` for one that reads text, before anything is read. The interpreter
+    /// is released meanwhile.
     fn push<'py>(&self, py: Python<'py>, slots: Ids, ids: Ids) -> PyResult<SlotEvents<'py>> {
         let (each, length) = (slots.all(), ids.all().len());
         if each.len() != length {
@@ -115,7 +143,7 @@ impl StreamPool {
         };
         let vocab = self.codec.vocab();
         let (slots, events) = (PyList::empty(py), PyList::empty(py));
-        for (slot, told) in told.map_err(no_stream)? {
+        for (slot, told) in told? {
             let event = match told {
                 Told::Plain(plain) => plain_object(py, &plain, &self.texts, vocab)?,
                 Told::Event(event) => event_object(py, event)?,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use chatcodec::{Message, Stream as CoreStream, TurnReason};
+use chatcodec::{MarkerPolicy, Message, Stream as CoreStream, TurnReason};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyDict, PyInt, PyList};
+use pyo3::types::{PyAny, PyDict, PyInt, PyList, PyString};
 
 use crate::array::IntArray;
 use crate::events::{event_list, plain_object};
@@ -37,6 +37,32 @@ pub(crate) fn kept_message(py: Python<'_>, message: Option<Message>) -> PyResult
     message_dict(py, &message).map(MessageDict)
 }
 
+/// What counts as a control token.
+pub(crate) fn marker_policy(markers: &str) -> PyResult<MarkerPolicy> {
+    match markers {
+        "ids" => Ok(MarkerPolicy::Ids),
+        "ids_or_text" => Ok(MarkerPolicy::IdsOrText),
+        "text" => Ok(MarkerPolicy::Text),
+        _ => {
+            let message =
+                format!("markers={markers:?}, expected \"ids\", \"ids_or_text\" or \"text\"");
+            Err(PyValueError::new_err(message))
+        }
+    }
+}
+
+/// A stream is given what it reads: ids, or text.
+pub(crate) fn check_given(policy: MarkerPolicy, is_text: bool) -> PyResult<()> {
+    let message = match (policy, is_text) {
+        (MarkerPolicy::Text, false) => "the stream reads text, expected `push_text`",
+        (MarkerPolicy::Ids | MarkerPolicy::IdsOrText, true) => {
+            "the stream reads ids, expected `push`, or a stream of `markers=\"text\"`"
+        }
+        _ => return Ok(()),
+    };
+    Err(PyValueError::new_err(message))
+}
+
 /// The engine's reason for the end of a stream.
 pub(crate) fn engines_reason(reason: &str) -> PyResult<TurnReason> {
     let is_engines = |reason: &TurnReason| {
@@ -52,8 +78,10 @@ pub(crate) fn engines_reason(reason: &str) -> PyResult<TurnReason> {
 impl Stream {
     /// Reads an id, or ids, and gives the events they make. However ids are split into pushes, the
     /// events are the same, but for texts that follow each other. Never raises for any int.
+    /// `ValueError` for a stream of `markers="text"`.
     #[pyo3(signature = (ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding"))]
     fn push<'py>(&mut self, py: Python<'py>, ids: &Bound<'py, PyAny>) -> PyResult<EventList<'py>> {
+        check_given(self.inner.policy(), false)?;
         // Most calls by far are for one int.
         if ids.is_exact_instance_of::<PyInt>()
             && let Ok(id) = ids.extract()
@@ -76,6 +104,16 @@ impl Stream {
         }
         self.inner.push_all(&ids.all()[from..], &mut events);
         event_list(py, events).map(EventList)
+    }
+
+    /// Reads text and gives the events it makes, of a stream of `markers="text"`; `ValueError` for any
+    /// other. However text is cut, the events are the same, but for texts that follow each other.
+    fn push_text<'py>(&mut self, text: &Bound<'py, PyString>) -> PyResult<EventList<'py>> {
+        check_given(self.inner.policy(), true)?;
+        let given = crate::input::text(text, "text")?;
+        let mut events = Vec::new();
+        self.inner.push_text(given, &mut events);
+        event_list(text.py(), events).map(EventList)
     }
 
     /// Ends the stream: closes what is open, gives what is held. `reason` is the engine's: `"stop"`,
@@ -109,7 +147,11 @@ impl Stream {
     }
 
     fn __repr__(&self) -> String {
-        format!("Stream({} ids read)", self.inner.position())
+        let what = match self.inner.policy() {
+            MarkerPolicy::Text => "characters",
+            MarkerPolicy::Ids | MarkerPolicy::IdsOrText => "ids",
+        };
+        format!("Stream({} {what} read)", self.inner.position())
     }
 }
 
@@ -119,14 +161,22 @@ pub(crate) struct Parsed {
     message: Py<PyDict>,
     finish: &'static str,
     rest: Py<IntArray>,
+    rest_text: String,
 }
 
 impl Parsed {
-    pub(crate) fn new(py: Python<'_>, parsed: &chatcodec::Parsed, rest: &[i32]) -> PyResult<Self> {
+    /// `rest` and `rest_text` are what comes after the turn: one of them is of the completion's kind.
+    pub(crate) fn new(
+        py: Python<'_>,
+        parsed: &chatcodec::Parsed,
+        rest: &[i32],
+        rest_text: &str,
+    ) -> PyResult<Self> {
         Ok(Self {
             message: message_dict(py, &parsed.message)?.unbind(),
             finish: parsed.finish.name(),
             rest: Py::new(py, IntArray::int32(rest.to_vec()))?,
+            rest_text: rest_text.to_owned(),
         })
     }
 }
@@ -150,7 +200,13 @@ impl Parsed {
         self.finish
     }
 
-    /// The ids after the turn.
+    /// The text after the turn, of a completion that was given as text.
+    #[getter]
+    fn rest_text(&self) -> &str {
+        &self.rest_text
+    }
+
+    /// The ids after the turn; none of a completion that was given as text.
     #[getter]
     fn rest<'py>(&self, py: Python<'py>) -> Bound<'py, IntArray> {
         self.rest.bind(py).clone()
@@ -159,6 +215,10 @@ impl Parsed {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let message = self.message.bind(py).repr()?;
         let rest = self.rest.get().as_ids().map_or(0, |ids| ids.len());
-        Ok(format!("Parsed(message={message}, finish={:?}, rest=<{rest} ids>)", self.finish))
+        let rest = match self.rest_text.chars().count() {
+            0 => format!("{rest} ids"),
+            characters => format!("{characters} characters"),
+        };
+        Ok(format!("Parsed(message={message}, finish={:?}, rest=<{rest}>)", self.finish))
     }
 }

@@ -105,7 +105,12 @@ impl Reader<'_> {
         match &mut tentative.phase {
             Phase::Header(header) => {
                 let position = tentative.held.push(item);
-                let decision = header.step(self.codec.grammar(), &tentative.held, position);
+                let decision = header.step(
+                    self.codec.grammar(),
+                    &tentative.held,
+                    position,
+                    self.machine.by_text,
+                );
                 self.decide(decision);
             }
             Phase::Call { item: kind, .. } => {
@@ -129,6 +134,13 @@ impl Reader<'_> {
                 }
                 let head_last =
                     if tentative.held.is_empty() { None } else { Some(head.1.min(last)) };
+                if let (Some(id), RuleOf::Row(_)) = (tentative.held.spelled(), fit.rule)
+                    && self.codec.grammar().stops(id)
+                    && self.machine.turn.is_some_and(|turn| turn.role == Role::Assistant)
+                {
+                    // The model stopped where it began another's turn, as is known now.
+                    self.close_turn(opener, opener);
+                }
                 match fit.rule {
                     RuleOf::Row(row) => self.begin_text(row, &fit, opener, head_last),
                     RuleOf::Item(item) => match self.codec.body_of(item) {
@@ -231,7 +243,7 @@ impl Reader<'_> {
                 }
                 _ => self.machine.place = Place::Text,
             }
-        } else {
+        } else if tentative.held.spelled().is_none() {
             self.flush_text();
         }
         let mut held = tentative.held.into_items();
@@ -242,7 +254,12 @@ impl Reader<'_> {
             return self.again(held);
         }
         match held.first() {
-            Some(HeldItem::Control { id, at }) if !within => {
+            Some(HeldItem::Control { spelled: Some(_), .. }) if !within => {
+                self.notice_quoted(NoticeKind::Malformed);
+                let opener = held.remove(0).into_text();
+                held.insert(0, opener);
+            }
+            Some(HeldItem::Control { id, at, .. }) if !within => {
                 // A token that has ended the turn before it has been told.
                 if *at >= self.machine.covered || *at == PROMPT {
                     let spelling = self.spelling(*id);
@@ -274,6 +291,10 @@ impl Reader<'_> {
 
     /// The object of a call before its name is known.
     fn tentative_call(&mut self, item: usize, input: HeldItem) {
+        let is_quoted = input.spelled().is_some()
+            && matches!(self.machine.tentative.as_deref(), Some(Tentative { phase: Phase::Call { scanner, .. }, .. })
+                if scanner.is_in_string());
+        let input = if is_quoted { input.into_text() } else { input };
         let HeldItem::Text { text, first, at } = input else {
             let closes = matches!(&input, HeldItem::Control { id, .. }
                 if self.codec.grammar().items[item].rule.closer().is_some_and(|c| c.ids.contains(id)));

@@ -199,7 +199,8 @@ impl Reader<'_> {
     }
 
     fn text_until_stop(&mut self, piece: Piece<'_>, closer: &Closer) {
-        let (told, found) = self.machine.pending.push_until_stop(piece, &closer.stops);
+        let (told, found) =
+            self.machine.pending.push_until_stop(piece, &closer.stops, self.machine.by_text);
         if let Some((text, first, at)) = told {
             self.tell_text(text, first, at);
         }
@@ -244,9 +245,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Closes the open turn at its closing token.
-    pub(super) fn close_turn(&mut self, at: u32) {
-        self.end_action(at.saturating_sub(1), false);
+    /// Closes the open turn at its closing token, which is at `first` to `at`.
+    pub(super) fn close_turn(&mut self, first: u32, at: u32) {
+        self.end_action(first.saturating_sub(1), false);
         self.end_turn_text();
         let acted = self.has_acted();
         let reason = if acted { TurnReason::Action } else { TurnReason::Stop };
