@@ -32,7 +32,7 @@ pub(crate) struct Trail {
     linker: Linker,
     /// What the format writes in the last user's turn, and so elsewhere once there is another.
     moves: Option<&'static str>,
-    /// Whether there is reasoning after the last user's message.
+    /// Whether a model has answered since the user's last message, and so may have reasoned.
     reasons: bool,
 }
 
@@ -68,11 +68,17 @@ impl Trail {
     ) -> Self {
         let system = messages.first().is_some_and(|message| message.role == Role::System);
         let roles = messages.iter().map(|message| message.role).collect();
-        let moves = moves(format, system, tools);
-        let since = messages.iter().rev().take_while(|message| message.role != Role::User);
-        let reasons = since.into_iter().any(|message| message.reasoning.is_some());
-        Self { roles, end, linker, moves, reasons }
+        let reasons = reasons(messages, false);
+        Self { roles, end, linker, moves: moves(format, system, tools), reasons }
     }
+}
+
+/// Whether a model has answered since the user's last message, if it had before these.
+fn reasons(messages: &[Message], before: bool) -> bool {
+    messages.iter().fold(before, |reasons, message| match message.role {
+        Role::User => false,
+        role => reasons || role == Role::Assistant,
+    })
 }
 
 /// What of a conversation a format writes in its last user's turn.
@@ -147,15 +153,6 @@ impl Codec {
             return Err(Error::message("new_messages", problem));
         }
         let answer = Answer::read(self, prompt, completion)?;
-        let reasons = trail.reasons || answer.message.reasoning.is_some();
-        let drops = format.reasoning() != ReasoningWhen::All;
-        if reasons && drops && messages.iter().any(is_user) {
-            let name = format.name();
-            let problem =
-                format!("hold a user's message, before which format `{name}` drops reasoning");
-            return Err(Error::message("new_messages", problem));
-        }
-        let asks = messages.iter().any(is_user);
         let mut turns = vec![Message::new(Role::User, "x"), answer.message.clone()];
         turns.extend(messages);
         let mut linker = trail.linker.clone();
@@ -166,6 +163,14 @@ impl Codec {
         let expected =
             canonical::canonical(expected, None, format, self.grammar(), self.vocab()).pop();
 
+        // A format may write a turn otherwise once others follow: without its reasoning, or the frame around none.
+        let alone = self.render(&turns[..2], None, End::Closed, options).map_err(renamed)?;
+        let leaves_out = format.reasoning() == ReasoningWhen::SinceLastUser && trail.reasons;
+        if leaves_out && turns[2..].iter().any(is_user) || written(&alone) != written(&rendered) {
+            let name = format.name();
+            let problem = format!("follow a turn that format `{name}` then writes in another way");
+            return Err(Error::message("new_messages", problem));
+        }
         let resumes = trail.end == End::Open;
         let index = trail.roles.len() - usize::from(resumes);
         let takes_last = answer.ended == Ended::ByOpener;
@@ -195,7 +200,7 @@ impl Codec {
                 let mut roles = trail.roles.clone();
                 roles.truncate(index);
                 roles.extend(turns[1..].iter().map(|message| message.role));
-                let reasons = reasons && !asks;
+                let reasons = reasons(&turns[1..], trail.reasons);
                 let trail = Trail { roles, end, linker, moves: trail.moves, reasons };
                 return Ok(answered.followed_by(next, written).with_trail(trail));
             }
@@ -210,6 +215,18 @@ impl Codec {
             Error::message("completion", problem)
         }))
     }
+}
+
+/// What a model generates of the answer.
+fn written(rendered: &Rendered) -> &str {
+    let start = rendered.generated.first().map_or(0, |turn| turn.start);
+    &rendered.text[start..turn_end(rendered, start).max(start)]
+}
+
+/// Where the answer's turn ends, of which a part begins at `start`.
+fn turn_end(rendered: &Rendered, start: usize) -> usize {
+    let is_next = |span: &&Span| span.text.start >= start && span.source.message != ANSWER;
+    rendered.spans.iter().find(is_next).map_or(rendered.text.len(), |span| span.text.start)
 }
 
 fn is_end(event: &Event) -> bool {
@@ -253,7 +270,10 @@ impl Answer {
         let (base, asked) = (stream.position() as u32, events.len());
         stream.push_all(completion, &mut events);
         let mut pushed = events.len();
-        stream.clone().finish(TurnReason::Stop, &mut events);
+        // Text that is told last is not to be joined to what was told before.
+        let mut last = Vec::new();
+        stream.clone().finish(TurnReason::Stop, &mut last);
+        events.append(&mut last);
         let is_start = |event: &Event| {
             matches!(event.kind, EventKind::TurnStart { role: Role::Assistant, .. })
         };
@@ -350,9 +370,7 @@ impl Answer {
     /// The places in what was rendered from which on it may follow an answer that said `said`.
     fn seams(&self, rendered: &Rendered, said: &str) -> Vec<usize> {
         let Some(turn) = rendered.generated.first() else { return Vec::new() };
-        let is_next = |span: &&Span| span.text.start >= turn.start && span.source.message != ANSWER;
-        let next = rendered.spans.iter().find(is_next);
-        let next = next.map_or(rendered.text.len(), |span| span.text.start);
+        let next = turn_end(rendered, turn.start);
         match self.ended {
             Ended::ByControl => return vec![turn.end.min(next)],
             Ended::ByOpener => return vec![next],

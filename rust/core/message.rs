@@ -589,8 +589,13 @@ impl Linker {
                     None => by_order.map(|made| made.id.clone()),
                     Some(given) => match by_id {
                         Some(&at) => Some(made[at].id.clone()),
-                        None if format.id_form().has_name() => Some(given),
-                        None => format.id_form().fit(Some(&given), "", 0),
+                        None if !format.id_form().has_name() => {
+                            format.id_form().fit(Some(&given), "", 0)
+                        }
+                        None if format.id_form().name(&given) == given => {
+                            by_order.map(|made| made.id.clone()).or(Some(given))
+                        }
+                        None => Some(given),
                     },
                 };
                 *answered += 1;

@@ -396,7 +396,12 @@ impl<'a> Renderer<'a> {
         let is_assistant = turn.message.role == Role::Assistant;
         let mut generated_from = self.out.text.len();
         if is_assistant {
-            generated_from += self.prompt_bytes(&row.rule.ops, present);
+            generated_from += if row.calls_only {
+                // Its calls begin with the prompt.
+                self.grammar.generation_prompt.iter().map(|op| self.written_bytes(op)).sum()
+            } else {
+                self.prompt_bytes(&row.rule.ops, present)
+            };
             let is_isolated = self.options.boundary == Boundary::Isolated;
             self.isolate_at = is_isolated.then_some(generated_from);
         }

@@ -131,22 +131,22 @@ pub fn check_splits(
     ids: &[TokenId],
     cuts: impl IntoIterator<Item = usize>,
 ) -> Result<Vec<Event>, TestCaseError> {
-    check_stream(start.stream(codec), ids, cuts)
+    check_stream(&start.stream(codec), ids, cuts)
 }
 
 /// As [`check_splits`], of any stream.
 pub fn check_stream(
-    stream: Stream,
+    stream: &Stream,
     ids: &[TokenId],
     cuts: impl IntoIterator<Item = usize>,
 ) -> Result<Vec<Event>, TestCaseError> {
     let whole = read(stream.clone(), &[ids], TurnReason::Stop);
     check_ranges(&whole, ids.len())?;
     prop_assert_eq!(&read_by_id(stream.clone(), ids, TurnReason::Stop), &whole, "id by id");
-    check_short_way(&stream, ids.chunks(1))?;
+    check_short_way(stream, ids.chunks(1))?;
     for cut in cuts {
         let (head, tail) = ids.split_at(cut.min(ids.len()));
-        check_short_way(&stream, [head, tail])?;
+        check_short_way(stream, [head, tail])?;
         let split = read(stream.clone(), &[head, tail], TurnReason::Stop);
         prop_assert_eq!(&split, &whole, "cut at {}", cut);
     }

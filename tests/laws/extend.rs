@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::dialogue::{Dialogue, assistant, dialogue, hostile};
+use crate::common::dialogue::{Dialogue, assistant, dialogue, hostile, unnumbered};
 use crate::common::table::{Entry, check_each, entries};
 use chatcodec::{
     Boundary, EncodeOptions, Encoding, Error, LabelOptions, Message, OnMarker, Role, TokenId,
@@ -58,6 +58,11 @@ fn turns(entry: &'static Entry) -> impl Strategy<Value = Turns> {
             // As the caller is told them.
             call.id = Some(format!("call_{number}"));
         }
+        if entry.format.starts_with("kimi-k2") {
+            // Its calls are told by ids that hold their names: others are known to the whole conversation only.
+            answer.calls.iter_mut().for_each(|call| call.id = None);
+            after.iter_mut().for_each(|message| message.call_id = None);
+        }
         let mut turns = Turns { before, answer, after: Vec::new() };
         // As much of it as can be said then.
         while !after.is_empty() {
@@ -94,6 +99,11 @@ fn is_moved(entry: &Entry, turns: &Turns) -> bool {
     turns.after.iter().any(is_user)
         && (moves("tools") && turns.before.tools.is_some()
             || moves("system") && turns.before.messages.iter().any(is_system))
+}
+
+/// Whether something follows where turns are written otherwise then.
+fn is_reasoned(entry: &Entry, turns: &Turns) -> bool {
+    entry.codec.format().text().contains("since_last_user") && !turns.after.is_empty()
 }
 
 fn path_of(error: &Error) -> &str {
@@ -159,8 +169,14 @@ fn the_next_prompt_is_that_of_the_whole_conversation() {
                     refused.fetch_add(1, Ordering::Relaxed);
                     // Written, U+2581 is no white space that rows trim; read, it is a space.
                     let is_odd = format!("{:?}", turns.answer).contains('\u{2581}');
+                    // Without what stops it, the end of a text may be read as the format's own.
+                    let told = entry.codec.parse(&completion, None).message;
+                    let meant = turns.answered().canonical(entry).pop();
+                    let is_told =
+                        meant.is_some_and(|meant| unnumbered(&meant) == unnumbered(&told));
+                    let is_expected = !is_own || encoded.is_err() || is_odd || !is_told;
                     let is_expected =
-                        !is_own || encoded.is_err() || is_odd || is_moved(entry, &turns);
+                        is_expected || is_moved(entry, &turns) || is_reasoned(entry, &turns);
                     prop_assert!(is_expected, "{error} for {completion:?}");
                     return Ok(());
                 }
@@ -232,6 +248,10 @@ fn whatever_a_model_writes() {
             extended.fetch_add(1, Ordering::Relaxed);
             check_prefix(&next, &prompt, &completion)?;
             turns.answer = entry.codec.parse(&completion, Some(prompt.ids())).message;
+            if turns.answer == Message::new(Role::Assistant, "") {
+                // An answer of nothing may read as the prompt alone.
+                return Ok(());
+            }
             prop_assert_eq!(entry.codec.decode(next.ids()), turns.whole().canonical(entry));
             let adopted = entry.codec.adopt(prompt.ids());
             let adopted = entry.codec.extend(&adopted, &completion, turns.after.clone(), &options);

@@ -139,6 +139,8 @@ fn canonical_is_idempotent() {
         if entry.codec.format().losses().iter().any(is_trimmed) {
             for message in &mut dialogue.messages {
                 message.content = message.content.replace('\u{2581}', " ");
+                let reasoning = message.reasoning.take();
+                message.reasoning = reasoning.map(|text| text.replace('\u{2581}', " "));
             }
         }
         let canonical = Dialogue { messages: dialogue.canonical(entry), tools: None };

@@ -111,7 +111,7 @@ fn any_ids_that_may_spell_markers_in_any_split() {
         let cuts = cuts.map(|cut| cut.index(ids.len() + 1));
         for start in [Start::Conversation, Start::Completion] {
             let stream = start.stream(&entry.codec).reading(MarkerPolicy::IdsOrText);
-            let events = check_stream(stream, &ids, cuts)?;
+            let events = check_stream(&stream, &ids, cuts)?;
             if matches!(start, Start::Conversation) {
                 check_whole_turns(&events)?;
             }

@@ -63,6 +63,7 @@ impl Spec {
             calls: &calls,
             list: list.as_ref(),
             prompt: &prompt,
+            stop: &stop,
         };
         rules::check(&table)?;
         let inside = tools.as_ref().map_or(&[][..], |tools| &tools.inside);

@@ -34,6 +34,7 @@ pub(super) struct Table<'a> {
     pub(super) calls: &'a [CallSpec],
     pub(super) list: Option<&'a ListSpec>,
     pub(super) prompt: &'a [Piece],
+    pub(super) stop: &'a [String],
 }
 
 /// Whether a piece is a field whose end is found by what follows it, or by its own grammar.
@@ -518,7 +519,7 @@ fn check_reasoning_tokens(table: &Table<'_>) -> Checked<()> {
     let others = rows.iter().chain(&items).flat_map(|(_, pieces)| pieces);
     let list = table.list.into_iter().flat_map(|list| list.open.iter().chain(&list.close));
     let others = others.chain(list).filter_map(control_names);
-    let others: Vec<String> = others.flatten().collect();
+    let others: Vec<String> = others.flatten().chain(table.stop.iter().cloned()).collect();
     for row in table.rows.iter().filter(|row| row.place.is_read()) {
         let Some(ReasoningPieces { open, close, .. }) = reasoning_pieces(&row.pieces) else {
             continue;

@@ -278,6 +278,62 @@ impl Codec {
         encoding.map(Encoding::new).map_err(raise)
     }
 
+    /// The next turn's prompt, from the last one and what the model answered: its ids begin with `prompt`'s and
+    /// `completion_ids` as they are, then comes what ends the turn if the completion did not, then
+    /// `new_messages` as `encode` writes them, with its options. What came before is copied, not encoded again.
+    ///
+    /// `prompt` is an encoding that ends with the generation prompt, or with a message left open; or the ids of
+    /// one, whose sources are then not known. `completion_ids` are as generated, with the id that stopped the
+    /// model or without. The completion is a message of its own: results among `new_messages` answer its calls,
+    /// by the ids that `parse` gives them or by their order.
+    ///
+    ///     prompt = codec.extend(prompt, completion, [{"role": "user", "content": "And then?"}])
+    ///
+    /// Raises `MessageError` if these ids are not what the format writes for the whole conversation, or cannot be
+    /// shown to be: the completion is cut within a call, goes on after its turn, or reads as another message than
+    /// is written by it; or the format moves something to the last user's turn. Encode all messages then.
+    #[pyo3(signature = (
+        prompt: "Encoding | Sequence[int] | Buffer",
+        completion_ids,
+        new_messages: "Sequence[Mapping[str, Any]]",
+        *,
+        add_generation_prompt: "bool | None" = None,
+        continue_final: "bool" = false,
+        on_marker: "str" = "report",
+        boundary: "str" = "reference",
+        on_arguments: "str" = "error",
+        **options: "object"
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
+    fn extend(
+        &self,
+        prompt: &Bound<'_, PyAny>,
+        completion_ids: Ids,
+        new_messages: &Bound<'_, PyAny>,
+        add_generation_prompt: Option<bool>,
+        continue_final: bool,
+        on_marker: &str,
+        boundary: &str,
+        on_arguments: &str,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Encoding> {
+        let words =
+            [("on_marker", on_marker), ("boundary", boundary), ("on_arguments", on_arguments)];
+        let options = Options::new(self, add_generation_prompt, continue_final, words, options)?;
+        let messages = self.inner.read(&Value(new_messages.clone()), options.on_arguments);
+        let messages = messages.map_err(|error| raise(of_new_messages(error)))?;
+        let adopted;
+        let prompt = if let Ok(encoding) = prompt.cast::<Encoding>() {
+            encoding.get().inner()
+        } else {
+            adopted = self.inner.adopt(prompt.extract::<Ids>()?.plain()?);
+            &adopted
+        };
+        let completion = completion_ids.plain()?;
+        let extended = self.inner.extend(prompt, completion, messages, &options.encode);
+        extended.map(Encoding::new).map_err(raise)
+    }
+
     /// Many conversations to ids, on all cores (or `threads`), the interpreter released.
     ///
     /// A conversation is a list of messages, or a dict of `messages` and `tools`; the other options
@@ -546,6 +602,16 @@ fn worthwhile_threads(conversations: &[chatcodec::Result<Conversation>]) -> usiz
     let bytes: usize = conversations.iter().flatten().map(text_bytes).sum();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     cores.min(bytes.div_ceil(THREAD_BYTES))
+}
+
+/// An error of messages that are called `new_messages`.
+fn of_new_messages(error: chatcodec::Error) -> chatcodec::Error {
+    match error {
+        chatcodec::Error::Message { path, problem } if path.starts_with("messages") => {
+            chatcodec::Error::Message { path: format!("new_{path}"), problem }
+        }
+        error => error,
+    }
 }
 
 /// The error of one conversation of a batch, with its index in the path.

@@ -1,7 +1,7 @@
 //! `Encoding`, `Batch`, and what they say of a caller's text.
 
-use chatcodec::Encoding as CoreEncoding;
-use pyo3::exceptions::{PyIndexError, PyTypeError};
+use chatcodec::{Encoding as CoreEncoding, LabelOptions, Role};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
@@ -59,6 +59,25 @@ fn ranges<'py>(
 ) -> PyResult<Ranges<'py>> {
     let tuple = slot.get_or_try_init(py, || PyTuple::new(py, make()).map(Bound::unbind))?;
     Ok(Ranges(tuple.bind(py).clone()))
+}
+
+/// Which ids are labels, read and checked.
+fn label_options(
+    roles: Option<Vec<String>>,
+    last_only: bool,
+    ignore_index: i32,
+) -> PyResult<LabelOptions> {
+    let role = |word: &String| {
+        Role::parse(word).ok_or_else(|| {
+            let known = "`system`, `user`, `assistant`, `tool`";
+            PyValueError::new_err(format!("`roles` holds {word:?}, expected some of {known}"))
+        })
+    };
+    let roles = match &roles {
+        None => vec![Role::Assistant],
+        Some(roles) => roles.iter().map(role).collect::<PyResult<_>>()?,
+    };
+    Ok(LabelOptions { roles, last_only, ignore_index })
 }
 
 fn no_pickle(class: &str, instead: &str) -> PyErr {
@@ -128,6 +147,27 @@ impl Encoding {
     #[getter]
     fn assistant_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, IntArray>> {
         array(py, &self.assistant_mask, || IntArray::uint8(self.inner.assistant_mask())).cloned()
+    }
+
+    /// What to train on: per id the id itself, or `ignore_index` where it is no label; int32. Of the assistant's
+    /// turns these are the ids of `assistant_mask`, with the id that stops the model; of other `roles` the
+    /// caller's text. `last_only` leaves only the last message of these roles.
+    ///
+    /// Places are those of the ids: trainers compare what is predicted at one with the label of the next.
+    #[pyo3(signature = (
+        *,
+        roles: "Sequence[str] | None" = None,
+        last_only: "bool" = false,
+        ignore_index: "int" = -100
+    ))]
+    fn labels(
+        &self,
+        roles: Option<Vec<String>>,
+        last_only: bool,
+        ignore_index: i32,
+    ) -> PyResult<IntArray> {
+        let options = label_options(roles, last_only, ignore_index)?;
+        Ok(IntArray::int32(self.inner.labels(&options)))
     }
 
     /// Per id `(start, end)` in `text`, as bytes of its UTF-8.
@@ -298,6 +338,30 @@ impl Batch {
     #[getter]
     fn offsets<'py>(&self, py: Python<'py>) -> Bound<'py, IntArray> {
         self.offsets.bind(py).clone()
+    }
+
+    /// What to train on, as `Encoding.labels` has it, of all conversations one after another: at the places of
+    /// `ids`; int32.
+    #[pyo3(signature = (
+        *,
+        roles: "Sequence[str] | None" = None,
+        last_only: "bool" = false,
+        ignore_index: "int" = -100
+    ))]
+    fn labels(
+        &self,
+        py: Python<'_>,
+        roles: Option<Vec<String>>,
+        last_only: bool,
+        ignore_index: i32,
+    ) -> PyResult<IntArray> {
+        let options = label_options(roles, last_only, ignore_index)?;
+        let known = self.encodings.iter().flatten();
+        let cores: Vec<&CoreEncoding> = known.map(|encoding| encoding.get().inner()).collect();
+        let labels = || -> Vec<i32> {
+            cores.iter().flat_map(|encoding| encoding.labels(&options)).collect()
+        };
+        Ok(IntArray::int32(py.detach(labels)))
     }
 
     /// With `errors="return"`, the conversations that could not be encoded and why; they have no ids.

@@ -1,0 +1,150 @@
+"""`Codec.extend`: the next prompt begins with the ids that were seen.
+
+The laws for every format are in Rust.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from chatcodec import Codec
+from chatcodec.errors import MessageError
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import hostile_texts
+
+if TYPE_CHECKING:
+    from chatcodec import Encoding
+
+ASK = [{"role": "user", "content": "Weather in Oslo?"}]
+NEXT = [{"role": "user", "content": "And in Bergen?"}]
+
+
+def answer(codec: Codec, text: str = "Cold.", *, stop: bool = True) -> list[int]:
+    return [*codec.vocab.encode(text), *(codec.stop_ids[:1] if stop else [])]
+
+
+def call(codec: Codec, body: str = '\n{"name": "f", "parameters": {"a": 1}}') -> list[int]:
+    control = codec.vocab.control
+    act, plugin, done = (
+        control[name] for name in ("<|action_start|>", "<|plugin|>", "<|action_end|>")
+    )
+    return [act, plugin, *codec.vocab.encode(body), done, codec.stop_ids[0]]
+
+
+def whole(
+    codec: Codec, messages: list[dict[str, Any]], *, continue_final: bool = False
+) -> Encoding:
+    return codec.encode(messages, boundary="isolated", continue_final=continue_final)
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_the_next_prompt_is_that_of_the_whole_conversation(embedded: Codec, stop: bool) -> None:  # noqa: FBT001
+    prompt = whole(embedded, ASK)
+    completion = answer(embedded, stop=stop)
+    extended = embedded.extend(prompt, completion, NEXT)
+    expected = whole(embedded, [*ASK, {"role": "assistant", "content": "Cold."}, *NEXT])
+    assert extended.ids.tolist()[: len(prompt) + len(completion)] == [*prompt.ids, *completion]
+    assert extended.ids == expected.ids
+    assert extended.text == expected.text
+    assert extended.sources == expected.sources
+    assert extended.message_indices == expected.message_indices
+    assert extended.assistant_mask == expected.assistant_mask
+    assert extended.is_control == expected.is_control
+    assert extended.offsets == expected.offsets
+    assert extended.char_offsets == expected.char_offsets
+
+
+@given(texts=st.lists(hostile_texts(), min_size=1, max_size=4))
+def test_turn_after_turn(texts: list[str]) -> None:
+    embedded = Codec("internlm2")
+    messages: list[dict[str, Any]] = [*ASK]
+    prompt = whole(embedded, messages)
+    for text in texts:
+        seen = [*prompt.ids, *answer(embedded, text)]
+        prompt = embedded.extend(prompt, answer(embedded, text), NEXT)
+        messages += [{"role": "assistant", "content": text}, *NEXT]
+        assert prompt.ids.tolist()[: len(seen)] == seen
+        assert embedded.decode(prompt.ids) == embedded.canonical(messages)
+    assert prompt.ids == whole(embedded, messages).ids
+
+
+def test_results_answer_the_calls_of_the_completion(embedded: Codec) -> None:
+    prompt = embedded.encode(ASK, tools=[{"name": "f"}])
+    parsed = embedded.parse(call(embedded), prompt.ids)
+    told = parsed.message["tool_calls"][0]["id"]
+    results = [{"role": "tool", "tool_call_id": told, "content": "3"}]
+    extended = embedded.extend(prompt, call(embedded), results)
+    assert extended.text.endswith(
+        "<|im_start|>environment name=<|plugin|>\n3<|im_end|>\n<|im_start|>assistant\n"
+    )
+    messages = [*ASK, parsed.message, *results]
+    assert embedded.decode(extended.ids) == embedded.canonical(messages, tools=[{"name": "f"}])
+    assert "messages[1].tool_calls[0].function.arguments" in extended.sources
+
+
+def test_a_prompt_may_be_ids(embedded: Codec) -> None:
+    prompt = embedded.encode(ASK)
+    by_ids = embedded.extend(np.asarray(prompt.ids), answer(embedded), NEXT)
+    extended = embedded.extend(prompt, answer(embedded), NEXT)
+    assert by_ids.ids == extended.ids
+    assert by_ids.text == extended.text
+    old = len(prompt)
+    assert by_ids.message_indices.tolist() == [-1] * old + extended.message_indices.tolist()[old:]
+    assert by_ids.labels() == extended.labels()
+
+
+def test_a_message_that_was_left_open_goes_on(embedded: Codec) -> None:
+    begun = [*ASK, {"role": "assistant", "content": "It is "}]
+    prompt = whole(embedded, begun, continue_final=True)
+    extended = embedded.extend(prompt, answer(embedded, "cold."), NEXT)
+    messages = [*ASK, {"role": "assistant", "content": "It is cold."}, *NEXT]
+    assert embedded.decode(extended.ids) == embedded.canonical(messages)
+    assert extended.message_indices.tolist()[-1] == -1
+    assert set(extended.message_indices.tolist()) == {-1, 0, 1, 2}
+    trained = [id_ for id_ in extended.labels() if id_ != -100]
+    assert embedded.vocab.decode(trained, control="spell") == "It is cold.<|im_end|>"
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "why"),
+    [
+        ("call", "completion", "ends within a call"),
+        ("turn", "completion", "goes on after its turn has ended"),
+        ("control", "completion", "unexpected_control"),
+        ("after", "completion", "text_after_action"),
+    ],
+)
+def test_what_is_no_turn_is_refused(embedded: Codec, text: str, path: str, why: str) -> None:
+    start = embedded.vocab.control["<|im_start|>"]
+    plugin = embedded.vocab.control["<|plugin|>"]
+    completions = {
+        "call": call(embedded, '\n{"name": "f", "parameters": {"a": ')[:-2],
+        "turn": [*answer(embedded), start, *embedded.vocab.encode("user\nHi")],
+        "control": [*answer(embedded, stop=False), plugin, *answer(embedded)],
+        "after": [*call(embedded)[:-1], *answer(embedded)],
+    }
+    with pytest.raises(MessageError, match=why) as error:
+        embedded.extend(embedded.encode(ASK), completions[text], NEXT)
+    assert error.value.path == path
+
+
+def test_what_cannot_be_extended_is_refused(embedded: Codec) -> None:
+    ended = embedded.encode([*ASK, {"role": "assistant", "content": "Cold."}])
+    with pytest.raises(MessageError, match="does not end where a model answers"):
+        embedded.extend(ended, answer(embedded), NEXT)
+    with pytest.raises(MessageError, match="does not end where a model answers"):
+        embedded.extend(ended.ids, answer(embedded), NEXT)
+    with pytest.raises(MessageError, match="another codec"):
+        embedded.extend(Codec("internlm2").encode(ASK), answer(embedded), NEXT)
+    with pytest.raises(MessageError) as error:
+        embedded.extend(embedded.encode(ASK), answer(embedded), [{"role": "critic"}])
+    assert error.value.path == "new_messages[0].role"
+    named = [*NEXT, {"role": "user", "name": "a b", "content": "Hi"}]
+    with pytest.raises(MessageError) as error:
+        embedded.extend(embedded.encode(ASK), answer(embedded), named)
+    assert error.value.path == "new_messages[1].name"
+    with pytest.raises(TypeError):
+        embedded.extend("ids", answer(embedded), NEXT)  # type: ignore[arg-type]
