@@ -25,7 +25,7 @@ test-rust: | tools
 	cargo test
 
 test-python: build
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: build
 	cargo fmt --all --check

@@ -12,11 +12,12 @@ import sys
 from itertools import zip_longest
 from pathlib import Path
 
-from chatcodec import Codec, collect
+from chatcodec import Codec, Vocab, collect
 from chatcodec.cli import main as chatcodec
 
 CONVERSATION = Path(__file__).with_name("conversation.json")
 COMPLETION = Path(__file__).with_name("completion.json")
+EMBEDDED = Path(__file__).parents[1] / "rust/core/vocab/embedded.model"
 IDS_PER_PUSH = 3
 
 
@@ -58,8 +59,35 @@ def tour() -> bool:
     events += stream.finish()
 
     came_back = collect(events) == answer
+    print(f"\n   collect(events) == the answer: {came_back}\n")
+    return fine and same and came_back and reasoning()
+
+
+def reasoning() -> bool:
+    """Print the stream of an answer that reasons and calls; say whether it came back."""
+    print("5. the same of a format with reasoning: `qwen3`, on the embedded vocabulary\n")
+    spellings = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>"]
+    spellings += ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
+    embedded = Vocab.embedded()
+    tokens = {spelling: embedded.size + nth for nth, spelling in enumerate(spellings)}
+    codec = Codec("qwen3", Vocab.load(EMBEDDED, special_tokens=tokens))
+    question = {"role": "user", "content": "Do I need a coat in Paris?"}
+    call = {"name": "weather", "arguments": '{"city": "Paris"}'}
+    answer = {
+        "role": "assistant",
+        "content": "Let me see.",
+        "reasoning": "The weather decides.",
+        "tool_calls": [{"id": "call_0", "type": "function", "function": call}],
+    }
+    prompt = codec.encode([question])
+    completion = codec.encode([question, answer]).ids[len(prompt) :]
+    stream = codec.stream(prompt)
+    events = [*stream.push(completion), *stream.finish()]
+    for event in events:
+        print(f"   {event}")
+    came_back = collect(events) == answer
     print(f"\n   collect(events) == the answer: {came_back}")
-    return fine and same and came_back
+    return came_back
 
 
 if __name__ == "__main__":

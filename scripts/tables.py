@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chatcodec import Format, formats
 
@@ -26,13 +27,40 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join([line(head), "|" + "---|" * len(head), *map(line, rows)])
 
 
+def golden(name: str) -> dict[str, Any]:
+    """A format's golden cases."""
+    path = ROOT / "tests" / "golden" / f"{name.replace(':', '-')}.json"
+    cases: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return cases
+
+
+def parts(name: str) -> str:
+    """What a format parses and renders beside text, as its golden cases show."""
+    cases = golden(name)
+    messages = [message for case in cases["encode"] for message in case["messages"]]
+    events = [event["event"] for case in cases["stream"] for event in case["events"]]
+    found = ["text"]
+    if "Reasoning" in events or any("reasoning" in message for message in messages):
+        found.append("reasoning")
+    if "ActionStart" in events or any("tool_calls" in message for message in messages):
+        found.append("calls")
+    if any(message["role"] in {"tool", "environment", "observation"} for message in messages):
+        found.append("results")
+    if any("tools" in case for case in cases["encode"]):
+        found.append("tools")
+    return ", ".join(found)
+
+
 def formats_table() -> str:
-    """Name, guarantee, kinds of vocabulary and source of every built-in format."""
+    """Name, guarantee, what is parsed and rendered, vocabularies and source of every format."""
     rows = []
     for name in formats():
         known = Format.built_in(name)
-        rows.append((f"`{name}`", known.guarantee, known.vocabulary, known.source))
-    return table(("format", "guarantee", "vocabulary", "source"), rows)
+        checked = "spellings" if golden(name)["vocabs"] == ["appended"] else "ids"
+        cells = (known.guarantee, parts(name), checked, known.vocabulary, known.source)
+        rows.append((f"`{name}`", *cells))
+    head = ("format", "guarantee", "parse and render", "checked", "vocabulary", "source")
+    return table(head, rows)
 
 
 def losses_table() -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 from chatcodec import Codec
 from chatcodec.errors import MessageError
@@ -87,7 +86,7 @@ def test_results_answer_the_calls_of_the_completion(embedded: Codec) -> None:
 
 def test_a_prompt_may_be_ids(embedded: Codec) -> None:
     prompt = embedded.encode(ASK)
-    by_ids = embedded.extend(np.asarray(prompt.ids), answer(embedded), NEXT)
+    by_ids = embedded.extend(prompt.ids, answer(embedded), NEXT)
     extended = embedded.extend(prompt, answer(embedded), NEXT)
     assert by_ids.ids == extended.ids
     assert by_ids.text == extended.text

@@ -903,7 +903,7 @@ def test_shape_is_all_that_decides_the_events(internlm2: Codec) -> None:
     assert kinds[0] == kinds[1]
 
 
-SPELLED = [ACT, PLUGIN, F, DONE, STOP]
+SPELLED: list[str | int] = [ACT, PLUGIN, F, DONE, STOP]
 """A call, whose markers may be spelled."""
 
 

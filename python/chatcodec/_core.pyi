@@ -148,6 +148,11 @@ class Batch:
         """
         The ids of all conversations, int32.
         """
+    def labels(self, /, *, roles: "Sequence[str] | None" = None, last_only: "bool" = False, ignore_index: "int" = ...) -> IntArray:
+        """
+        What to train on, as `Encoding.labels` has it, of all conversations one after another: at the places of
+        `ids`; int32.
+        """
     @property
     def offsets(self, /) -> IntArray:
         """
@@ -205,6 +210,23 @@ class Codec:
         A conversation is a list of messages, or a dict of `messages` and `tools`; the other options
         are `encode`'s. `errors="return"` leaves conversations that cannot be encoded without ids and
         puts their errors into `batch.errors`; `"raise"` raises the first.
+        """
+    def extend(self, /, prompt: "Encoding | Sequence[int] | Buffer", completion_ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, new_messages: "Sequence[Mapping[str, Any]]", *, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, on_marker: "str" = "report", boundary: "str" = "reference", on_arguments: "str" = "error", **options: "object") -> Encoding:
+        """
+        The next turn's prompt, from the last one and what the model answered: its ids begin with `prompt`'s and
+        `completion_ids` as they are, then comes what ends the turn if the completion did not, then
+        `new_messages` as `encode` writes them, with its options. What came before is copied, not encoded again.
+
+        `prompt` is an encoding that ends with the generation prompt, or with a message left open; or the ids of
+        one, whose sources are then not known. `completion_ids` are as generated, with the id that stopped the
+        model or without. The completion is a message of its own: results among `new_messages` answer its calls,
+        by the ids that `parse` gives them or by their order.
+
+            prompt = codec.extend(prompt, completion, [{"role": "user", "content": "And then?"}])
+
+        Raises `MessageError` if these ids are not what the format writes for the whole conversation, or cannot be
+        shown to be: the completion is cut within a call, goes on after its turn, or reads as another message than
+        is written by it; or the format moves something to the last user's turn. Encode all messages then.
         """
     @property
     def format(self, /) -> Format:
@@ -328,6 +350,14 @@ class Encoding:
     def is_control(self, /) -> IntArray:
         """
         Per id 1 for a control token, 0 for text; uint8.
+        """
+    def labels(self, /, *, roles: "Sequence[str] | None" = None, last_only: "bool" = False, ignore_index: "int" = ...) -> IntArray:
+        """
+        What to train on: per id the id itself, or `ignore_index` where it is no label; int32. Of the assistant's
+        turns these are the ids of `assistant_mask`, with the id that stops the model; of other `roles` the
+        caller's text. `last_only` leaves only the last message of these roles.
+
+        Places are those of the ids: trainers compare what is predicted at one with the label of the next.
         """
     @property
     def message_indices(self, /) -> IntArray:

@@ -1,0 +1,84 @@
+"""Conversations with tools, calls and reasoning, written as the models' own templates do."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import data
+import jinja2
+import pytest
+
+Message = dict[str, Any]
+
+CALL = {"type": "function", "function": {"name": "weather", "arguments": {"city": "Paris"}}}
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+MESSAGES: dict[str, Message] = {
+    "user": {"role": "user", "content": "Weather in Paris? 天气"},
+    "answer": {"role": "assistant", "content": "Sunny."},
+    "call": {"role": "assistant", "content": "", "tool_calls": [CALL]},
+    "calls": {"role": "assistant", "content": "Let me see.", "tool_calls": [CALL, CALL]},
+    "reasons": {"role": "assistant", "content": "Sunny.", "reasoning_content": "It is\nwarm."},
+    "tool": {"role": "tool", "content": "sunny"},
+}
+
+
+def template(name: str) -> jinja2.Template:
+    """The template of a model's configuration."""
+    path = data.find(f"vocab/{name}/tokenizer_config.json")
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
+    environment.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)
+    return environment.from_string(json.loads(path.read_text("utf-8"))["chat_template"])
+
+
+def conversations(kinds: list[str]) -> list[list[Message]]:
+    """Every sequence of a few kinds after a question, with a system message and without."""
+    found = []
+    for length in range(4):
+        for names in itertools.product(kinds, repeat=length):
+            rest = [MESSAGES["user"], *(MESSAGES[name] for name in names)]
+            found += [rest, [{"role": "system", "content": "Be brief."}, *rest]]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("qwen2.5", ["user", "answer", "call", "calls", "tool"]),
+        ("qwen3", ["user", "answer", "call", "calls", "reasons", "tool"]),
+    ],
+)
+def test_conversations_are_those_of_the_template(name: str, kinds: list[str]) -> None:
+    written = template(name)
+    codec = data.load_appended(name, TOKENS)
+    for messages, prompt in itertools.product(conversations(kinds), (False, True)):
+        if prompt and messages[-1]["role"] == "assistant":
+            # What comes last is written otherwise there, though another turn follows.
+            continue
+        for tools in (None, [TOOL]):
+            expected = written.render(messages=messages, tools=tools, add_generation_prompt=prompt)
+            encoding = codec.encode(messages, tools=tools, add_generation_prompt=prompt)
+            assert encoding.text == expected
+
+
+def test_a_prompt_that_asks_for_no_reasoning() -> None:
+    messages = [MESSAGES["user"]]
+    expected = template("qwen3").render(
+        messages=messages, add_generation_prompt=True, enable_thinking=False
+    )
+    codec = data.load_appended("qwen3", TOKENS)
+    assert codec.encode(messages, thinking=False).text == expected
+
+
+TOKENS = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
+    "<think>",
+    "</think>",
+)
