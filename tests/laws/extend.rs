@@ -60,8 +60,12 @@ fn turns(entry: &'static Entry) -> impl Strategy<Value = Turns> {
         }
         if entry.format.starts_with("kimi-k2") {
             // Its calls are told by ids that hold their names: others are known to the whole conversation only.
-            answer.calls.iter_mut().for_each(|call| call.id = None);
-            after.iter_mut().for_each(|message| message.call_id = None);
+            for call in &mut answer.calls {
+                call.id = None;
+            }
+            for message in &mut after {
+                message.call_id = None;
+            }
         }
         let mut turns = Turns { before, answer, after: Vec::new() };
         // As much of it as can be said then.

