@@ -537,11 +537,12 @@ INTERNLM2, CHATML = (Format.built_in(name).text for name in ("internlm2", "chatm
 USER = 'user = "{START}user\\n{content}{STOP}\\n"'
 TOP = (
     "expected one of `name`, `guarantee`, `source`, `vocabulary`, `begin`, `end`, `append`, "
-    "`silent`, `markers`, `order`, `default_system`, `losses`, `control`, `roles`, `generation`, "
-    "`place`, `tools`, `calls`, `turn`, `named`, `call`, `variant`"
+    "`silent`, `markers`, `order`, `default_system`, `losses`, `reasoning`, `control`, `roles`, "
+    "`generation`, `place`, `tools`, `calls`, `results`, `turn`, `last`, `named`, `call`, `variant`"
 )
 FIELDS = (
-    "`content`, `name`, `calls`, `tools`, `call`, `language`, `source`, `system`, `arguments`, `id`"
+    "`content`, `name`, `calls`, `tools`, `call`, `language`, `source`, `system`, `arguments`, `id`, "
+    "`reasoning`"
 )
 
 # The text, what is replaced by what, the key, and what the message says of it.
@@ -561,14 +562,14 @@ FILES: list[tuple[str, str, str, str, str]] = [
         "generation = {",
         "generation = { think = 1,",
         "generation.think",
-        "unknown field `think`, expected one of `prompt`, `when`, `stop`",
+        "unknown field `think`, expected one of `prompt`, `when`, `stop`, `thinking`, `no_thinking`",
     ),
     (
         INTERNLM2,
         "[call.plugin]",
         '[call.plugin]\nitems = "x"',
         "call.plugin.items",
-        "unknown field `items`, expected one of `item`, `object`, `pair`",
+        "unknown field `items`, expected one of `item`, `object`, `pair`, `id`",
     ),
     (
         INTERNLM2,
@@ -595,7 +596,7 @@ FILES: list[tuple[str, str, str, str, str]] = [
         "place.tools",
         (
             "unknown variant `last`, "
-            "expected one of `first`, `after_system`, `first_user`, `last_user`"
+            "expected one of `first`, `after_system`, `first_user`, `last_user`, `system`"
         ),
     ),
     (
@@ -741,7 +742,7 @@ FILES: list[tuple[str, str, str, str, str]] = [
         '\ntools = "{START}system name',
         '\ntools = "{START}tools name',
         "turn.tools",
-        "is read back by no system row, expected one that differs in the field only",
+        "is read back by no row, expected one that differs in the text only",
     ),
     (
         INTERNLM2,

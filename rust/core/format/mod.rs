@@ -61,7 +61,9 @@ static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
         let own = Format::variants(text).into_iter().map(|variant| format!("{name}:{variant}"));
         [(*name).to_owned()].into_iter().chain(own).collect::<Vec<_>>()
     };
-    BUILT_IN.iter().flat_map(variants).collect()
+    let mut names: Vec<String> = BUILT_IN.iter().flat_map(variants).collect();
+    names.sort();
+    names
 });
 
 /// What tells turns apart.
