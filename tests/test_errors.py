@@ -541,8 +541,8 @@ TOP = (
     "`generation`, `place`, `tools`, `calls`, `results`, `turn`, `last`, `named`, `call`, `variant`"
 )
 FIELDS = (
-    "`content`, `name`, `calls`, `tools`, `call`, `language`, `source`, `system`, `arguments`, `id`, "
-    "`reasoning`"
+    "`content`, `name`, `calls`, `tools`, `call`, `language`, `source`, `system`, `arguments`, "
+    "`id`, `reasoning`"
 )
 
 # The text, what is replaced by what, the key, and what the message says of it.
@@ -562,7 +562,10 @@ FILES: list[tuple[str, str, str, str, str]] = [
         "generation = {",
         "generation = { think = 1,",
         "generation.think",
-        "unknown field `think`, expected one of `prompt`, `when`, `stop`, `thinking`, `no_thinking`",
+        (
+            "unknown field `think`, "
+            "expected one of `prompt`, `when`, `stop`, `thinking`, `no_thinking`"
+        ),
     ),
     (
         INTERNLM2,
