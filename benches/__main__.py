@@ -51,13 +51,14 @@ def main() -> int:
         tasks = [task.at_most(asked.rounds) for task in tasks]
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}
     run = Run(pythons, found, max(cores))
+    partial = bool(asked.quick or asked.only or asked.rounds)
     run.results.about = {
         "quick": asked.quick,
+        "partial": partial,
         "machine": machine.describe(),
         "versions": _versions(),
     }
     run.results.notes = failed
-    partial = asked.quick or asked.only or asked.rounds
     out = asked.out or WORK / ("quick.json" if partial else "results.json")
     run.do(tasks, out)
     if not partial:

@@ -35,6 +35,8 @@ class Loaded:
     """Text to the most compact form of ids."""
     many: Callable[[list[str], int], object] | None = None
     """Texts to ids, on so many threads."""
+    threaded: Callable[[str, int], object] | None = None
+    """One text to ids, on so many threads."""
     conversation: Callable[[Messages], object] | None = None
     """Messages to ids."""
     conversation_list: Callable[[Messages], Sequence[int]] | None = None
@@ -66,6 +68,7 @@ def _chatcodec(vocabulary: dict[str, Any]) -> Loaded:
         codec = None
         vocab = chatcodec.Vocab.load(path) if path else chatcodec.Vocab.embedded()
     batch = getattr(vocab, "encode_batch", None)
+    parallel = "threads" in (vocab.encode.__text_signature__ or "")
 
     def many(texts: list[str], threads: int) -> object:
         if batch is None and threads > 1:
@@ -85,6 +88,7 @@ def _chatcodec(vocabulary: dict[str, Any]) -> Loaded:
         listed=lambda text: vocab.encode(text).tolist(),
         flat=vocab.encode,
         many=many,
+        threaded=(lambda text, threads: vocab.encode(text, threads=threads)) if parallel else None,
         conversation=lambda messages: codec.encode(messages).ids,
         conversation_list=lambda messages: codec.encode(messages).ids.tolist(),
         streamed=streamed if codec else None,

@@ -30,6 +30,12 @@ class Vocabulary:
 
 
 EMBEDDED = "embedded"
+FORMATS: dict[str, str] = {
+    "internlm2": "internlm2/tokenizer.model",
+    "chatglm3": "chatglm3/tokenizer.model",
+    "mixtral-8x22b": "mixtral-8x22b/tokenizer.model.v3",
+}
+"""The formats whose streams are measured, each with a vocabulary: all that a new one needs."""
 TURN = "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
 CHATML = (
     f"{{% for message in messages %}}{TURN}{{% endfor %}}"
@@ -50,7 +56,10 @@ def all_of_them() -> dict[str, Vocabulary]:
             *found,
             _gpt_oss(),
             _mixtral(),
+            *(_format(name, str(DATA / "vocab" / file)) for name, file in FORMATS.items()),
         ]
+    else:
+        found.append(_format("internlm2", None))
     return {vocabulary.name: vocabulary for vocabulary in found}
 
 
@@ -65,6 +74,11 @@ def _embedded() -> Vocabulary:
             "model": {"path": str(path)},
         },
     )
+
+
+def _format(name: str, path: str | None) -> Vocabulary:
+    """What our own streams of a format are measured with; named as the format is."""
+    return Vocabulary(name, {"ours": {"path": path, "format": name}})
 
 
 def _sentencepiece(name: str, folder: str) -> Vocabulary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from benches import compare, figures, page, plan, ranks_json, stats, targets, texts
 from benches.contenders import CONTENDERS, OURS
 from benches.results import Key, Results, read
+from benches.run import Turn
 from benches.targets import Ahead, AtMost, Linear, Target
 from benches.vocabularies import EMBEDDED, Vocabulary
 from benches.workers import JobError, UnsupportedError, Worker
@@ -115,7 +117,7 @@ def test_linear_is_a_byte_beside_a_byte() -> None:
 
 def test_the_targets_are_rows_that_are_measured() -> None:
     """A target whose row no task makes would never be judged."""
-    names = {target.rows[0].vocabulary for target in targets.TARGETS}
+    names = {row.vocabulary for target in targets.TARGETS for row in target.rows}
     if "chat" not in texts.KINDS:
         pytest.skip("without ../shared the vocabularies of the targets are not there")
     vocabularies = {name: Vocabulary(name) for name in names}
@@ -125,6 +127,21 @@ def test_the_targets_are_rows_that_are_measured() -> None:
     for target in targets.TARGETS:
         for row in target.rows:
             assert row.section == "load" or row[:3] in made
+
+
+@given(st.integers(1, 9).flatmap(lambda most: st.tuples(st.just(most), st.integers(1, most))))
+def test_samples_are_spread_over_the_rounds(given_: tuple[int, int]) -> None:
+    rounds, wanted = given_
+    turn = Turn({}, rounds)
+    taken = []
+    for round_ in range(rounds):
+        if turn.is_due(round_, rounds):
+            taken.append(round_)
+            turn.samples += 1
+            turn.wanted = wanted
+    assert len(taken) == wanted
+    gaps = {after - before for before, after in itertools.pairwise([*taken, rounds])}
+    assert max(gaps) - min(gaps) <= 1
 
 
 def test_without_data_there_is_something_to_measure() -> None:
@@ -223,6 +240,18 @@ def test_a_worker_measures_a_document(worker: Worker, tmp_path: Path) -> None:
     assert flat["figures"]["fresh flat"][1] == text.stat().st_size
     part = worker.ask({**job, "out": "flat", "limit": 100}, 60)
     assert part["digest"] != flat["digest"]
+
+
+def test_a_worker_measures_our_streams(worker: Worker, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text('He said: "Wörld!" 好\n' * 20, encoding="utf-8")
+    form = {"path": None, "format": "internlm2"}
+    for do, measures in (
+        ("pushes", {"one id a push, text", "one id a push, no event", "an array at once"}),
+        ("arguments", {"one id a push", "parse"}),
+    ):
+        answer = worker.ask({"do": do, "vocabulary": form, "text": str(text)}, 60)
+        assert measures <= set(answer["figures"])
 
 
 def test_a_failing_job_is_an_error_and_the_next_one_works(worker: Worker, tmp_path: Path) -> None:
