@@ -201,6 +201,29 @@ def test_the_page_says_where_a_peer_is_ahead() -> None:
     assert "In no row." in page.render(results([1.0], fastokens=[2.0]), plots=False)
 
 
+def test_the_page_has_words_for_all() -> None:
+    assert set(page.WORDS["contenders"]) == {contender.name for contender in CONTENDERS}
+    assert set(texts.KINDS) <= set(page.WORDS["texts"])
+    tasks = plan.tasks({EMBEDDED: Vocabulary(EMBEDDED)}, quick=False)
+    assert {task.section for task in tasks} <= set(page.WORDS["sections"])
+
+
+def test_the_page_begins_with_ratios() -> None:
+    said = page.render(results([1.0], fastokens=[2.0], gigatoken=[3.0]), plots=False)
+    glance = said.partition("## At a glance")[2].partition("##")[0]
+    assert "| A document: English | **2x** (fastokens) |" in glance
+
+
+def test_streams_of_formats_are_a_line_each() -> None:
+    found = results([1.0])
+    for name in ("internlm2", "chatglm3"):
+        key = Key("format", name, "text", "one id a push, text")
+        found.add(key, "id", OURS, (2e-7, 1.0))
+    grid = page.render(found, plots=False).partition("## Streams of every format")[2]
+    assert "| `chatglm3`            | 200 ns ±0%" in grid
+    assert "| vLLM, hermes parser" in grid
+
+
 def test_every_version_is_pinned() -> None:
     for contender in CONTENDERS:
         assert all("==" in requirement for requirement in contender.requirements)
