@@ -90,10 +90,8 @@ def _glance(results: Results) -> str:
             best = row.best_peer()
             if key.measure != measure or best is None or OURS not in row.cells:
                 continue
-            ahead = _ahead(row, best)
-            said = f"**{times(ahead)}**" if ahead > 1 else times(ahead)
-            title = WORDS["sections"][section]["title"].partition(",")[0]
-            lines.setdefault(f"{title}: {key.what}", {})[key.vocabulary] = f"{said} ({best})"
+            line = f"{WORDS['sections'][section]['title']}: {key.what}"
+            lines.setdefault(line, {})[key.vocabulary] = f"{_ratio(row)} ({best})"
     columns = list(dict.fromkeys(name for line in lines.values() for name in line))
     made = [[name, *(line.get(column, "—") for column in columns)] for name, line in lines.items()]
     return table(["", *columns], made)
@@ -152,7 +150,8 @@ def _ratio(row: Row) -> str:
     best = row.best_peer()
     if best is None or OURS not in row.cells:
         return "—"
-    return f"**{times(_ahead(row, best))}**"
+    ahead = _ahead(row, best)
+    return f"**{times(ahead)}**" if ahead > 1 else times(ahead)
 
 
 def _ahead(row: Row, peer: str) -> float:

@@ -109,7 +109,7 @@ def _full() -> Iterator[Task]:
         yield _document("document", name, "English", DOCUMENT, FULL, out="list")
     if EMBEDDED not in _main():
         for name in ("Llama-2", "Llama-3", EMBEDDED):
-            yield from _documents(name, texts.KINDS, DOCUMENT, replace(FULL, rounds=5))
+            yield from _documents(name, texts.KINDS, DOCUMENT, replace(FULL, rounds=5, seconds=3.0))
         yield from _documents("gpt-oss", ("English",), DOCUMENT, FULL)
     for name in _main():
         yield from _messages(name, ("English", "chat", "Chinese"), FULL)
@@ -123,7 +123,9 @@ def _full() -> Iterator[Task]:
         yield from _adversarial(name, effort)
     for name in _main():
         for size in LENGTHS:
-            yield _document("length", name, "English", size, Effort(rounds=3, whole=8.0), hot=False)
+            yield _document(
+                "length", name, "English", size, Effort(rounds=2, least=2, whole=8.0), hot=False
+            )
     for name in _main():
         yield from _threads(name, Effort(rounds=5))
 
