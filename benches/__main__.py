@@ -19,7 +19,7 @@ from .run import Run
 def main() -> int:
     """Measures, or reads what was measured; prints the table of targets."""
     parser = argparse.ArgumentParser(prog="python -m benches", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="the main rows, in some minutes")
+    parser.add_argument("--quick", action="store_true", help="the main rows, in three minutes")
     parser.add_argument("--only", metavar="WORD", help="only tasks with this in their names")
     parser.add_argument("--rounds", metavar="N", type=int, help="no more rounds than this")
     parser.add_argument("--out", type=Path, help="where results are written")

@@ -18,6 +18,9 @@ MAY_DIFFER = 0.05
 """The share of ratios that may differ in runs that are the same: a quarter of samples lies outside
 the quartiles on either side."""
 
+SLACK = 0.02
+"""What differs by no more is the same: some figures, as of memory, have hardly a spread."""
+
 Pair = tuple["Key", str, "Summary", "Summary"]
 
 
@@ -44,7 +47,7 @@ def render(one: Results, other: Results) -> tuple[bool, str]:
     if one.about.get("quick") != other.about.get("quick"):
         return False, "A quick run and a full one have texts of other lengths."
     found = list(pairs(one, other))
-    apart = [pair for pair in found if not agree(pair[2], pair[3])]
+    apart = [pair for pair in found if not agree(pair[2], pair[3], SLACK)]
     lines = [[str(key), name, _said(first), _said(second)] for key, name, first, second in apart]
     same = bool(found) and len(apart) <= MAY_DIFFER * len(found)
     said = f"{len(found) - len(apart)} of {len(found)} ratios are the same within their spread."

@@ -124,7 +124,7 @@ def _full() -> Iterator[Task]:
     for name in _main():
         for size in LENGTHS:
             yield _document(
-                "length", name, "English", size, Effort(rounds=2, least=2, whole=8.0), hot=False
+                "length", name, "English", size, Effort(rounds=2, least=2, whole=4.0), hot=False
             )
     for name in _main():
         yield from _threads(name, Effort(rounds=5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import importlib
 import sys
 from pathlib import Path
@@ -37,6 +38,9 @@ COLOURS = dict(
     )
 )
 
+LOWEST = {"MB/s": 0.5, "µs": 10}
+"""Where the axes begin that have no zero."""
+
 
 def main() -> None:
     """Draws all there is."""
@@ -58,7 +62,8 @@ def main() -> None:
 def _bars(results: Results, section: str, out: str, unit: str, path: Path) -> None:
     """A panel for each vocabulary: a group for each text, a full bar fresh and an outline hot."""
     keys = [key for key, _ in results.of(section) if key.measure == f"fresh {out}"]
-    vocabularies = list(dict.fromkeys(key.vocabulary for key in keys))
+    counts = collections.Counter(key.vocabulary for key in keys)
+    vocabularies = [vocabulary for vocabulary, count in counts.items() if count > 1]
     if not vocabularies:
         return
     figure, axes = pyplot.subplots(
@@ -80,7 +85,9 @@ def _bars(results: Results, section: str, out: str, unit: str, path: Path) -> No
                 label = name if filled else None
                 axis.bar(places, heights, width, label=label, linewidth=0.6, **style)
         axis.set_yscale("log")
+        axis.set_ylim(bottom=LOWEST[unit])
         axis.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.yaxis.set_minor_formatter(ticker.NullFormatter())
         middle = (len(names) - 1) * width / 2
         axis.set_xticks([group + middle for group in range(len(some))], [key.what for key in some])
         axis.set_ylabel(unit)

@@ -169,6 +169,12 @@ def test_another_machine_keeps_the_ratios() -> None:
     assert compare.render(one, other)[0]
 
 
+def test_what_has_no_spread_may_differ_a_little() -> None:
+    one = results([100.0], fastokens=[200.0])
+    assert compare.render(one, results([100.0], fastokens=[203.0]))[0]
+    assert not compare.render(one, results([100.0], fastokens=[210.0]))[0]
+
+
 def test_runs_with_nothing_in_common_do_not_agree() -> None:
     assert not compare.render(Results(), Results())[0]
 
