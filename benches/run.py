@@ -20,6 +20,7 @@ from .workers import JobError, UnsupportedError, Worker
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from .plan import Effort
     from .vocabularies import Vocabulary
 
 TIMEOUT = 40.0
@@ -132,9 +133,7 @@ class Run:
         self._compare(name, turn.job, answer, digests)
         turn.samples += 1
         if turn.samples == 1:
-            effort = task.effort
-            most = min(effort.rounds, int(effort.seconds / spent))
-            turn.wanted = max(min(effort.least, effort.rounds), most)
+            turn.wanted = _wanted(task.effort, name, spent)
         if turn.job["do"] == "document":
             seconds, size = _fresh(answer)
             self.rates[task.section, task.vocabulary, name] = seconds / size
@@ -208,6 +207,12 @@ class Run:
             row.notes |= notes
             for name in notes:
                 row.cells.pop(name, None)
+
+
+def _wanted(effort: Effort, name: str, seconds: float) -> int:
+    """How many samples of so many seconds a contender gives: ours, to which all ratios are, most."""
+    least = effort.rounds if name == OURS else effort.least
+    return min(effort.rounds, max(least, int(effort.seconds / seconds)))
 
 
 def _fresh(answer: dict[str, Any]) -> tuple[float, float]:
