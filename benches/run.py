@@ -210,7 +210,7 @@ class Run:
 
 
 def _wanted(effort: Effort, name: str, seconds: float) -> int:
-    """How many samples of so many seconds a contender gives: ours, to which all ratios are, most."""
+    """How many samples of so many seconds a contender gives; ours most, for ratios are to it."""
     least = effort.rounds if name == OURS else effort.least
     return min(effort.rounds, max(least, int(effort.seconds / seconds)))
 

@@ -226,7 +226,7 @@ def test_streams_of_formats_are_a_line_each() -> None:
         key = Key("format", name, "text", "one id a push, text")
         found.add(key, "id", OURS, (2e-7, 1.0))
     grid = page.render(found, plots=False).partition("## Streams of every format")[2]
-    assert "| `chatglm3`            | 200 ns ±0%" in grid
+    assert "| `chatglm3`            | 200 ns " in grid
     assert "| vLLM, hermes parser" in grid
 
 
