@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from .stats import Summary
 
 MAY_DIFFER = 0.05
-"""The share of ratios that may differ in runs that are the same: a quarter of samples lies outside
-the quartiles on either side."""
-
+"""The share of ratios that may differ in runs that are the same: spreads are of few samples."""
 SLACK = 0.02
 """What differs by no more is the same: some figures, as of memory, have hardly a spread."""
 
@@ -33,7 +31,7 @@ def pairs(one: Results, other: Results) -> Iterator[Pair]:
         for name, cell in row.cells.items():
             if name != OURS and name in beside.cells:
                 ratios = (
-                    ratio(each.summary, ours.summary)
+                    ratio(each.extent, ours.extent)
                     for each, ours in (
                         (cell, row.cells[OURS]),
                         (beside.cells[name], beside.cells[OURS]),

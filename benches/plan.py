@@ -48,8 +48,8 @@ class Effort:
     """Who takes part in a task, and for how long."""
 
     contenders: tuple[str, ...] = ANCHORS
-    rounds: int = 7
-    seconds: float = 4.0
+    rounds: int = 5
+    seconds: float = 3.0
     """So much wall-clock time a contender is given, which says how many samples it gives."""
     least: int = 3
     """Fewer samples than this it never gives."""
@@ -62,6 +62,8 @@ class Effort:
 
 
 FULL = Effort()
+OTHERS = Effort(seconds=2.0, least=2)
+"""For vocabularies beside the main ones."""
 QUICK = Effort(rounds=3, seconds=2.0, least=2, whole=0.4)
 
 
@@ -109,7 +111,7 @@ def _full() -> Iterator[Task]:
         yield _document("document", name, "English", DOCUMENT, FULL, out="list")
     if EMBEDDED not in _main():
         for name in ("Llama-2", "Llama-3", EMBEDDED):
-            yield from _documents(name, texts.KINDS, DOCUMENT, replace(FULL, rounds=5, seconds=3.0))
+            yield from _documents(name, texts.KINDS, DOCUMENT, OTHERS)
         yield from _documents("gpt-oss", ("English",), DOCUMENT, FULL)
     for name in _main():
         yield from _messages(name, ("English", "chat", "Chinese"), FULL)
@@ -119,15 +121,20 @@ def _full() -> Iterator[Task]:
     yield from _formats(FORMATS, FULL.of(OURS))
     yield from _streams(_main()[0])
     for name in _main():
-        effort = Effort((*ANCHORS, "splintr"), 3, seconds=2.0, least=2)
+        effort = Effort((*ANCHORS, "splintr"), 3, seconds=1.0, least=1)
         yield from _adversarial(name, effort)
     for name in _main():
         for size in LENGTHS:
             yield _document(
-                "length", name, "English", size, Effort(rounds=2, least=2, whole=4.0), hot=False
+                "length",
+                name,
+                "English",
+                size,
+                Effort(rounds=2, seconds=2.0, least=1, whole=4.0),
+                hot=False,
             )
     for name in _main():
-        yield from _threads(name, Effort(rounds=5))
+        yield from _threads(name, Effort(seconds=2.0, least=2))
 
 
 def _main() -> tuple[str, ...]:
