@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import targets
 from .contenders import OURS
 from .figures import figure, table, times, with_spread
+from .paths import DATA, ROOT
 from .results import Key
 
 if TYPE_CHECKING:
@@ -174,8 +175,9 @@ def _notes(rows: dict[Key, Row], *, by_vocabulary: bool = False) -> Sequence[str
 
 
 def _plain(note: str) -> str:
-    """A note as one line of Markdown that means itself."""
-    return "`" + " ".join(note.split()).replace("`", "'") + "`"
+    """A note as one line of Markdown that means itself, and names no place of this machine."""
+    said = note.replace(str(DATA), "data").replace(str(ROOT), ".")
+    return "`" + " ".join(said.split()).replace("`", "'") + "`"
 
 
 def _behind(results: Results) -> Sequence[str]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from benches import compare, figures, page, plan, ranks_json, stats, targets, texts
 from benches.contenders import CONTENDERS, OURS
+from benches.paths import DATA
 from benches.results import Key, Results, read
 from benches.run import Turn
 from benches.targets import Ahead, AtMost, Linear, Target
@@ -204,6 +205,8 @@ def test_the_page_says_where_a_peer_is_ahead() -> None:
     assert "fastokens 1 MB/s" in behind
     assert "0.5x" in behind
     assert "splintr, English: `other ids from number 3 on near 'it'`" in said
+    found.rows[KEY].notes["splintr"] = f"no file {DATA / 'vocab'}"
+    assert "- splintr, English: `no file data/vocab`" in page.render(found, plots=False)
     assert "In no row." in page.render(results([1.0], fastokens=[2.0]), plots=False)
 
 
