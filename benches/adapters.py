@@ -61,12 +61,12 @@ def load(name: str, vocabulary: dict[str, Any]) -> Loaded:
 def _chatcodec(vocabulary: dict[str, Any]) -> Loaded:
     chatcodec = importlib.import_module("chatcodec")
     path, form = vocabulary["path"], vocabulary.get("format")
-    if form:
-        codec = chatcodec.Codec(form, vocab=path) if path else chatcodec.Codec(form)
-        vocab = codec.vocab
-    else:
-        codec = None
-        vocab = chatcodec.Vocab.load(path) if path else chatcodec.Vocab.embedded()
+    vocab = (
+        chatcodec.Vocab.load(path, special_tokens=vocabulary.get("special_tokens"))
+        if path
+        else chatcodec.Vocab.embedded()
+    )
+    codec: Any = chatcodec.Codec(form, vocab=vocab) if form else None
     batch = getattr(vocab, "encode_batch", None)
     parallel = "threads" in (vocab.encode.__text_signature__ or "")
 

@@ -30,12 +30,18 @@ class Vocabulary:
 
 
 EMBEDDED = "embedded"
-FORMATS: dict[str, str] = {
-    "internlm2": "internlm2/tokenizer.model",
-    "chatglm3": "chatglm3/tokenizer.model",
-    "mixtral-8x22b": "mixtral-8x22b/tokenizer.model.v3",
+FORMATS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "internlm2": ("internlm2/tokenizer.model", ()),
+    "chatglm3": ("chatglm3/tokenizer.model", ()),
+    "mixtral-8x22b": ("mixtral-8x22b/tokenizer.model.v3", ()),
+    "hermes": ("qwen3/tokenizer.json", ("<|begin_of_text|>",)),
+    "qwen2.5": ("qwen3/tokenizer.json", ()),
+    "qwen3": ("qwen3/tokenizer.json", ()),
 }
-"""The formats whose streams are measured, each with a vocabulary: all that a new one needs."""
+"""The formats whose streams are measured, all that a new one needs: each with a vocabulary, and the
+control tokens that this lacks."""
+UNUSED = 210_000
+"""Ids that no vocabulary here has, for control tokens that are added."""
 TURN = "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
 CHATML = (
     f"{{% for message in messages %}}{TURN}{{% endfor %}}"
@@ -56,7 +62,10 @@ def all_of_them() -> dict[str, Vocabulary]:
             *found,
             _gpt_oss(),
             _mixtral(),
-            *(_format(name, str(DATA / "vocab" / file)) for name, file in FORMATS.items()),
+            *(
+                _format(name, str(DATA / "vocab" / file), *added)
+                for name, (file, added) in FORMATS.items()
+            ),
         ]
     else:
         found.append(_format("internlm2", None))
@@ -76,9 +85,12 @@ def _embedded() -> Vocabulary:
     )
 
 
-def _format(name: str, path: str | None) -> Vocabulary:
+def _format(name: str, path: str | None, *added: str) -> Vocabulary:
     """What our own streams of a format are measured with; named as the format is."""
-    return Vocabulary(name, {"ours": {"path": path, "format": name}})
+    form: Form = {"path": path, "format": name}
+    if added:
+        form["special_tokens"] = {token: UNUSED + at for at, token in enumerate(added)}
+    return Vocabulary(name, {"ours": form})
 
 
 def _sentencepiece(name: str, folder: str) -> Vocabulary:
