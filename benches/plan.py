@@ -64,6 +64,7 @@ class Effort:
 FULL = Effort()
 OTHERS = Effort(seconds=2.0, least=2)
 """For vocabularies beside the main ones."""
+LONGER = Effort(rounds=2, seconds=2.0, least=1, whole=4.0)
 QUICK = Effort(rounds=3, seconds=2.0, least=2, whole=0.4)
 
 
@@ -106,35 +107,30 @@ def _quick() -> Iterator[Task]:
 
 
 def _full() -> Iterator[Task]:
+    """The rows of the targets first: a run that is broken off has them."""
+    others = ("Llama-2", "Llama-3", EMBEDDED) if EMBEDDED not in _main() else ()
     for name in _main():
         yield from _documents(name, texts.KINDS, DOCUMENT, FULL)
         yield _document("document", name, "English", DOCUMENT, FULL, out="list")
-    if EMBEDDED not in _main():
-        for name in ("Llama-2", "Llama-3", EMBEDDED):
-            yield from _documents(name, texts.KINDS, DOCUMENT, OTHERS)
-        yield from _documents("gpt-oss", ("English",), DOCUMENT, FULL)
-    for name in _main():
         yield from _messages(name, ("English", "chat", "Chinese"), FULL)
         yield from _many(name, ("English", "chat"), FULL)
         yield from _conversations(name, FULL.of(*CHAT))
-    yield from _conversations("Mixtral 8x22B", FULL.of(*CHAT))
     yield from _formats(FORMATS, FULL.of(OURS))
     yield from _streams(_main()[0])
+    for name in others[:1]:
+        yield from _documents(name, texts.KINDS, DOCUMENT, OTHERS)
     for name in _main():
         effort = Effort((*ANCHORS, "splintr"), 3, seconds=1.0, least=1)
         yield from _adversarial(name, effort)
     for name in _main():
         for size in LENGTHS:
-            yield _document(
-                "length",
-                name,
-                "English",
-                size,
-                Effort(rounds=2, seconds=2.0, least=1, whole=4.0),
-                hot=False,
-            )
+            yield _document("length", name, "English", size, LONGER, hot=False)
     for name in _main():
         yield from _threads(name, Effort(seconds=2.0, least=2))
+    yield from _conversations("Mixtral 8x22B", FULL.of(*CHAT))
+    for name in others[1:]:
+        yield from _documents(name, texts.KINDS, DOCUMENT, OTHERS)
+    yield from _documents("gpt-oss", ("English",), DOCUMENT, FULL)
 
 
 def _main() -> tuple[str, ...]:
