@@ -101,7 +101,7 @@ def _quick() -> Iterator[Task]:
         yield from _messages(name, ("English",), QUICK)
         yield from _conversations(name, QUICK.of(*CHAT))
     yield from _many(_main()[-1], ("English",), QUICK)
-    yield from _formats([*FORMATS][:1], QUICK.of(OURS))
+    yield from _formats(FORMATS, replace(QUICK, rounds=2).of(OURS))
     for name in _main():
         yield from _adversarial(name, Effort((OURS,), 1, least=1))
 

@@ -37,6 +37,24 @@ FORMATS: dict[str, tuple[str, tuple[str, ...]]] = {
     "hermes": ("qwen3/tokenizer.json", ("<|begin_of_text|>",)),
     "qwen2.5": ("qwen3/tokenizer.json", ()),
     "qwen3": ("qwen3/tokenizer.json", ()),
+    "mistral": ("mixtral-8x22b/tokenizer.model.v7", ()),
+    "glm4": ("glm4/tokenizer.model", ()),
+    "kimi-k2": (
+        "glm4/tokenizer.model",
+        (
+            "[EOS]",
+            "<|im_system|>",
+            "<|im_user|>",
+            "<|im_assistant|>",
+            "<|im_middle|>",
+            "<|im_end|>",
+            "<|tool_calls_section_begin|>",
+            "<|tool_calls_section_end|>",
+            "<|tool_call_begin|>",
+            "<|tool_call_argument_begin|>",
+            "<|tool_call_end|>",
+        ),
+    ),
 }
 """The formats whose streams are measured, all that a new one needs: each with a vocabulary, and the
 control tokens that this lacks."""
