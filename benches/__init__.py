@@ -24,10 +24,15 @@ pinned to one core. Each sample is taken in a fork of that process: it loads the
 a first call and then what is timed: so *fresh* is an instance that has seen no other text, or only
 the text that the row names, and nothing that one library caches for a whole process can help it.
 *Hot* is the same text again by the same instance: it measures a cache. Rounds go over contenders in
-turns (a, b, c, a, b, c), so that what else the machine does hits all of them. The clock is the CPU
-time of the process with all its threads. *List* is a Python list of ints, *flat* the most compact
-form that a library gives: a buffer, an array, or its list where it has nothing else.
+turns (a, b, c, a, b, c), so that what else the machine does hits all of them; one whose samples are
+dear gives fewer of them, spread over all rounds. The clock is the CPU time of the process with all
+its threads. *List* is a Python list of ints, *flat* the most compact form that a library gives: a
+buffer, an array, or its list where it has nothing else.
 
-Ids are compared with ours before anything of a row is timed, and again for every sample. A peer
-whose ids differ, or that fails or takes too long, has no figure in that row, but a note.
+Loading is most of what a sample costs. A loaded process could be forked for each text instead, but
+its pages would be copied as they are written: at a cost that is no part of encoding, and largest
+for who has the largest tables.
+
+Ids of every sample are compared with ours. A peer whose ids differ, or that fails or takes too
+long, has no figure in that row, but a note.
 """

@@ -19,7 +19,7 @@ from .run import Run
 def main() -> int:
     """Measures, or reads what was measured; prints the table of targets."""
     parser = argparse.ArgumentParser(prog="python -m benches", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="the main rows, in some minutes")
+    parser.add_argument("--quick", action="store_true", help="the main rows, in three minutes")
     parser.add_argument("--only", metavar="WORD", help="only tasks with this in their names")
     parser.add_argument("--rounds", metavar="N", type=int, help="no more rounds than this")
     parser.add_argument("--out", type=Path, help="where results are written")
@@ -51,13 +51,14 @@ def main() -> int:
         tasks = [task.at_most(asked.rounds) for task in tasks]
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}
     run = Run(pythons, found, max(cores))
+    partial = bool(asked.quick or asked.only or asked.rounds)
     run.results.about = {
         "quick": asked.quick,
+        "partial": partial,
         "machine": machine.describe(),
         "versions": _versions(),
     }
     run.results.notes = failed
-    partial = asked.quick or asked.only or asked.rounds
     out = asked.out or WORK / ("quick.json" if partial else "results.json")
     run.do(tasks, out)
     if not partial:

@@ -35,6 +35,8 @@ class Loaded:
     """Text to the most compact form of ids."""
     many: Callable[[list[str], int], object] | None = None
     """Texts to ids, on so many threads."""
+    threaded: Callable[[str, int], object] | None = None
+    """One text to ids, on so many threads."""
     conversation: Callable[[Messages], object] | None = None
     """Messages to ids."""
     conversation_list: Callable[[Messages], Sequence[int]] | None = None
@@ -59,13 +61,14 @@ def load(name: str, vocabulary: dict[str, Any]) -> Loaded:
 def _chatcodec(vocabulary: dict[str, Any]) -> Loaded:
     chatcodec = importlib.import_module("chatcodec")
     path, form = vocabulary["path"], vocabulary.get("format")
-    if form:
-        codec = chatcodec.Codec(form, vocab=path) if path else chatcodec.Codec(form)
-        vocab = codec.vocab
-    else:
-        codec = None
-        vocab = chatcodec.Vocab.load(path) if path else chatcodec.Vocab.embedded()
+    vocab = (
+        chatcodec.Vocab.load(path, special_tokens=vocabulary.get("special_tokens"))
+        if path
+        else chatcodec.Vocab.embedded()
+    )
+    codec: Any = chatcodec.Codec(form, vocab=vocab) if form else None
     batch = getattr(vocab, "encode_batch", None)
+    parallel = "threads" in (vocab.encode.__text_signature__ or "")
 
     def many(texts: list[str], threads: int) -> object:
         if batch is None and threads > 1:
@@ -85,6 +88,7 @@ def _chatcodec(vocabulary: dict[str, Any]) -> Loaded:
         listed=lambda text: vocab.encode(text).tolist(),
         flat=vocab.encode,
         many=many,
+        threaded=(lambda text, threads: vocab.encode(text, threads=threads)) if parallel else None,
         conversation=lambda messages: codec.encode(messages).ids,
         conversation_list=lambda messages: codec.encode(messages).ids.tolist(),
         streamed=streamed if codec else None,

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from .stats import Summary
 
 MAY_DIFFER = 0.05
-"""The share of ratios that may differ in runs that are the same: a quarter of samples lies outside
-the quartiles on either side."""
+"""The share of ratios that may differ in runs that are the same: spreads are of few samples."""
+SLACK = 0.02
+"""What differs by no more is the same: some figures, as of memory, have hardly a spread."""
 
 Pair = tuple["Key", str, "Summary", "Summary"]
 
@@ -30,7 +31,7 @@ def pairs(one: Results, other: Results) -> Iterator[Pair]:
         for name, cell in row.cells.items():
             if name != OURS and name in beside.cells:
                 ratios = (
-                    ratio(each.summary, ours.summary)
+                    ratio(each.extent, ours.extent)
                     for each, ours in (
                         (cell, row.cells[OURS]),
                         (beside.cells[name], beside.cells[OURS]),
@@ -44,7 +45,7 @@ def render(one: Results, other: Results) -> tuple[bool, str]:
     if one.about.get("quick") != other.about.get("quick"):
         return False, "A quick run and a full one have texts of other lengths."
     found = list(pairs(one, other))
-    apart = [pair for pair in found if not agree(pair[2], pair[3])]
+    apart = [pair for pair in found if not agree(pair[2], pair[3], SLACK)]
     lines = [[str(key), name, _said(first), _said(second)] for key, name, first, second in apart]
     same = bool(found) and len(apart) <= MAY_DIFFER * len(found)
     said = f"{len(found) - len(apart)} of {len(found)} ratios are the same within their spread."

@@ -23,7 +23,9 @@ def figure(value: float, unit: str) -> str:
 
 
 def with_spread(summary: Summary, unit: str) -> str:
-    """A median, and half the distance of its quartiles in per cent."""
+    """A median, and half the distance of its quartiles in per cent; of a single sample, itself."""
+    if summary.low == summary.high:
+        return figure(summary.median, unit)
     share = (summary.high - summary.low) / 2 / summary.median * 100 if summary.median else 0
     return f"{figure(summary.median, unit)} ±{share:.0f}%"
 

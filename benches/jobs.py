@@ -142,51 +142,83 @@ def stream(name: str, job: Job) -> dict[str, Any]:
     return {"figures": {"one id a push": (seconds, len(ids))}, "digest": _digest(text.encode())}
 
 
-def pushes(name: str, job: Job) -> dict[str, Any]:
-    """Pushes of our own streams: of an id that gives an event, one that gives none, and in bulk."""
-    codec = adapters.load(name, job["vocabulary"]).itself
-    ids = codec.vocab.encode(read_text(job["text"]))
-    listed = ids.tolist()
-    # The first id of a character of several: each stream gets one, so no push is followed by more.
-    part = codec.vocab.encode(RARE).tolist()[:2]
-    quiet = [codec.stream() for _ in range(2000)]
-    for stream_ in quiet:
-        stream_.push(part[0])
-    given = [stream_.push for stream_ in quiet]
-    codec.stream().push(listed[:100])
-    push = codec.stream().push
-    with_event, _ = _timed(lambda: _push_each(push, listed))
-    without, _ = _timed(lambda: [one(part[1]) for one in given])
-    figures: dict[str, Figure] = {
-        "one id a push, with an event": (with_event, len(listed)),
-        "one id a push, without an event": (without, len(given)),
+def threaded(name: str, job: Job) -> dict[str, Any]:
+    """One text by a new instance on several threads, in wall-clock time."""
+    text = read_text(job["text"])
+    threads = job["threads"]
+    _use_cores(threads)
+    encode = _known(adapters.load(name, job["vocabulary"]).threaded)
+    encode(FIRST, threads)
+    start = time.perf_counter()
+    ids = encode(text, threads)
+    seconds = time.perf_counter() - start
+    return {
+        "figures": {f"{threads} threads": (seconds, len(text.encode()))},
+        "digest": _digest(id_bytes(ids)),
     }
+
+
+def pushes(name: str, job: Job) -> dict[str, Any]:
+    """An answer of text by our own streams: one id a push, with and without events; in bulk."""
+    codec = adapters.load(name, job["vocabulary"]).itself
+    ids = _completion(codec, {"content": read_text(job["text"])})
+    _push_each(codec.stream().push, ids[:200])
+    with_event, _ = _timed(lambda: _push_each(codec.stream().push, ids))
+    figures: dict[str, Figure] = {"one id a push, text": (with_event, len(ids))}
+    before, id_ = _quiet(codec)
+    waiting = [codec.stream() for _ in range(2000)]
+    for stream_ in waiting:
+        stream_.push(before)
+    given = [stream_.push for stream_ in waiting]
+    without, _ = _timed(lambda: [push(id_) for push in given])
+    figures["one id a push, no event"] = (without, len(given))
     said = ""
-    for measure, some in (("a list at once", listed), ("an array at once", ids)):
+    flat = importlib.import_module("array").array("i", ids)
+    for measure, some in (("a list at once", ids), ("an array at once", flat)):
         seconds, (events,) = _timed_each(codec.stream().push, [some])
-        figures[measure] = (seconds, len(listed))
-        said = "".join(event.text for event in events)
-    figures["parse"] = (_timed(lambda: codec.parse(ids))[0], len(listed))
+        figures[measure] = (seconds, len(ids))
+        said = "".join(getattr(event, "text", "") for event in events)
+    figures["parse"] = (_timed(lambda: codec.parse(flat))[0], len(ids))
     return {"figures": figures, "digest": _digest(said.encode())}
 
 
 def arguments(name: str, job: Job) -> dict[str, Any]:
     """One call with long arguments: streamed one id a push, and parsed whole."""
     codec = adapters.load(name, job["vocabulary"]).itself
-    question = [{"role": "user", "content": "Write."}]
+    json = importlib.import_module("json")
     content = {"text": read_text(job["text"])}
-    function = {"name": "write", "arguments": importlib.import_module("json").dumps(content)}
-    answer = {"role": "assistant", "tool_calls": [{"type": "function", "function": function}]}
-    whole = codec.encode([*question, answer]).ids.tolist()
-    ids = whole[len(codec.encode(question).ids) :]
-    push = codec.stream().push
-    streamed, _ = _timed(lambda: _push_each(push, ids))
+    function = {"name": "write", "arguments": json.dumps(content)}
+    call = {"id": "abcdefgh1", "type": "function", "function": function}
+    ids = _completion(codec, {"tool_calls": [call]})
+    streamed, _ = _timed(lambda: _push_each(codec.stream().push, ids))
     parsed, message = _timed(lambda: codec.parse(ids).message)
     told = message["tool_calls"][0]["function"]["arguments"]
+    if json.loads(told) != content:
+        raise ValueError("the arguments were not read back")
     return {
         "figures": {"one id a push": (streamed, 1), "parse": (parsed, 1)},
         "digest": _digest(told.encode()),
     }
+
+
+def _completion(codec: Any, answer: dict[str, Any]) -> list[int]:  # noqa: ANN401 - of no known type
+    """The ids that a model generates to give an answer."""
+    question = [{"role": "user", "content": "Write."}]
+    prompt: list[int] = codec.encode(question, add_generation_prompt=True).ids.tolist()
+    answered = [*question, {"role": "assistant", **answer}]
+    whole: list[int] = codec.encode(answered, add_generation_prompt=False).ids.tolist()
+    if whole[: len(prompt)] != prompt:
+        raise UnsupportedError
+    return whole[len(prompt) :]
+
+
+def _quiet(codec: Any) -> tuple[list[int], int]:  # noqa: ANN401 - of no known type
+    """Ids of an answer that begins with text, and the next one, which does not end a character."""
+    ids = _completion(codec, {"content": f"Hello {RARE * 2}"})
+    push = codec.stream().push
+    said = [bool(push(id_)) for id_ in ids]
+    at = next(at for at, event in enumerate(said) if not event and any(said[:at]))
+    return ids[:at], ids[at]
 
 
 def pool(name: str, job: Job) -> dict[str, Any]:
@@ -227,6 +259,7 @@ JOBS: dict[str, Callable[[str, Job], dict[str, Any]]] = {
         many,
         conversation_batch,
         stream,
+        threaded,
         pushes,
         arguments,
         pool,

@@ -14,7 +14,7 @@ def describe() -> dict[str, str]:
     return {
         "CPU": f"{_cpu()}, {os.cpu_count()} cores",
         "memory": _memory(),
-        "OS": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "OS": f"{platform.system()} {platform.release().partition('-')[0]} {platform.machine()}",
         "Python": platform.python_version(),
         "Rust": _said("rustc", "--version"),
         "commit": _said("git", "describe", "--always", "--dirty"),

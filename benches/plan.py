@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import texts
 from .contenders import CONTENDERS, OURS
-from .vocabularies import EMBEDDED
+from .vocabularies import EMBEDDED, FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -21,33 +21,40 @@ BYTE, ID, CALL, SIZE = "B", "id", "call", "MB"
 LOAD = ("load", "first call", "load and first call", "memory", "memory after the text")
 """What a document's sample says beside the document."""
 
+ANCHORS = (OURS, "fastokens", "gigatoken", "tokenizers rc")
+"""Those that are fastest somewhere: they take part in all rows of plain encoding."""
 PLAIN = tuple(
     contender.name
     for contender in CONTENDERS
     if contender.form in {"ours", "json", "ranks", "model", "harmony"}
 )
+"""All that encode plain text; those that are behind everywhere are measured on English."""
 CHAT = (OURS, "transformers", "mistral-common")
-FASTEST = (OURS, "fastokens", "gigatoken", "tokenizers rc", "splintr", "tokenizers")
+
+TRIED, PART_OF_IT, LEFT_OUT = "tried", "part of it", "left out"
 
 MESSAGE = 2800
 SHORT = 100
 SEEN, UNSEEN = 100, 40
 DOCUMENT = 5_000_000
 LENGTHS = tuple(1 << power for power in range(16, 27, 2))
+LONG = 16_000_000
 STREAMED = 80_000
+ARGUMENTS = (("64 KB of arguments", 1 << 16), ("1 MB of arguments", 1 << 20))
 
 
 @dataclass(frozen=True)
 class Effort:
     """Who takes part in a task, and for how long."""
 
-    contenders: tuple[str, ...] = PLAIN
-    rounds: int = 7
-    seconds: float = 1.5
-    """After so much wall-clock time a contender has samples enough, if it has `least`."""
+    contenders: tuple[str, ...] = ANCHORS
+    rounds: int = 5
+    seconds: float = 3.0
+    """So much wall-clock time a contender is given, which says how many samples it gives."""
     least: int = 3
-    whole: float = 3.0
-    """A contender that would take longer for a whole text is given a part of it, or left out."""
+    """Fewer samples than this it never gives."""
+    whole: float = 1.5
+    """Seconds: a contender that would take longer for a whole text is too slow for it."""
 
     def of(self, *contenders: str) -> Effort:
         """The same with others."""
@@ -55,7 +62,10 @@ class Effort:
 
 
 FULL = Effort()
-QUICK = Effort((OURS, "fastokens", "gigatoken", "tokenizers rc", "tokenizers"), 3, 1.0, whole=0.4)
+OTHERS = Effort(seconds=2.0, least=2)
+"""For vocabularies beside the main ones."""
+LONGER = Effort(rounds=2, seconds=2.0, least=1, whole=4.0)
+QUICK = Effort(rounds=3, seconds=2.0, least=2, whole=0.4)
 
 
 @dataclass(frozen=True)
@@ -68,8 +78,8 @@ class Task:
     unit: str
     job: Mapping[str, Any]
     effort: Effort
-    partial: bool = False
-    """A contender that is too slow for the whole text is given a part of it."""
+    slow: str = TRIED
+    """What becomes of a contender that would take too long for a whole text."""
     keeps_load: bool = False
     """Figures of loading and memory are kept."""
 
@@ -91,34 +101,36 @@ def _quick() -> Iterator[Task]:
         yield from _messages(name, ("English",), QUICK)
         yield from _conversations(name, QUICK.of(*CHAT))
     yield from _many(_main()[-1], ("English",), QUICK)
-    yield from _streams(_main()[0], QUICK)
-    yield from _adversarial(_main()[0], Effort((OURS,), 1))
+    yield from _formats(FORMATS, replace(QUICK, rounds=2).of(OURS))
+    for name in _main():
+        yield from _adversarial(name, Effort((OURS,), 1, least=1))
 
 
 def _full() -> Iterator[Task]:
+    """The rows of the targets first: a run that is broken off has them."""
+    others = ("Llama-2", "Llama-3", EMBEDDED) if EMBEDDED not in _main() else ()
     for name in _main():
         yield from _documents(name, texts.KINDS, DOCUMENT, FULL)
         yield _document("document", name, "English", DOCUMENT, FULL, out="list")
-    for name in ("Llama-2", "Llama-3"):
-        yield from _documents(name, ("English", "chat", "Chinese", "code"), DOCUMENT, FULL)
-    if EMBEDDED not in _main():
-        yield from _documents(EMBEDDED, ("English", "code"), DOCUMENT, FULL)
-        yield from _documents("gpt-oss", ("English",), DOCUMENT, FULL)
-    for name in _main():
         yield from _messages(name, ("English", "chat", "Chinese"), FULL)
         yield from _many(name, ("English", "chat"), FULL)
         yield from _conversations(name, FULL.of(*CHAT))
+    yield from _formats(FORMATS, FULL.of(OURS))
+    yield from _streams(_main()[0])
+    for name in others[:1]:
+        yield from _documents(name, texts.KINDS, DOCUMENT, OTHERS)
+    for name in _main():
+        effort = Effort((*ANCHORS, "splintr"), 3, seconds=1.0, least=1)
+        yield from _adversarial(name, effort)
+    for name in _main():
+        for size in LENGTHS:
+            yield _document("length", name, "English", size, LONGER, hot=False)
+    for name in _main():
+        yield from _threads(name, Effort(seconds=2.0, least=2))
     yield from _conversations("Mixtral 8x22B", FULL.of(*CHAT))
-    yield from _streams(_main()[0], FULL)
-    yield from _streamed("gpt-oss", FULL.of("openai-harmony"))
-    for name in _main():
-        yield from _adversarial(name, Effort(rounds=3, seconds=0.5, least=1))
-    for size in LENGTHS:
-        yield _document(
-            "length", _main()[0], "English", size, Effort(FASTEST, 3, least=1, whole=6.0), hot=False
-        )
-    for name in _main():
-        yield from _threads(name, Effort((*FASTEST, "tiktoken", "sentencepiece"), 3, 2.0))
+    for name in others[1:]:
+        yield from _documents(name, texts.KINDS, DOCUMENT, OTHERS)
+    yield from _documents("gpt-oss", ("English",), DOCUMENT, FULL)
 
 
 def _main() -> tuple[str, ...]:
@@ -129,7 +141,9 @@ def _main() -> tuple[str, ...]:
 def _documents(name: str, kinds: Iterable[str], size: int, effort: Effort) -> Iterator[Task]:
     for kind in kinds:
         if kind in texts.KINDS:
-            yield _document("document", name, kind, size, effort)
+            all_of_them = kind == "English" and size == DOCUMENT
+            who = effort.of(*PLAIN) if all_of_them else effort
+            yield _document("document", name, kind, size, who)
 
 
 def _document(  # noqa: PLR0913 - the columns of a table
@@ -149,7 +163,7 @@ def _document(  # noqa: PLR0913 - the columns of a table
         BYTE,
         {"do": "document", "text": str(texts.document(kind, size)), "out": out, "hot": hot},
         effort,
-        partial=section == "document",
+        slow=PART_OF_IT if section == "document" else LEFT_OUT,
         keeps_load=section == "document" and kind == "English" and out == "flat",
     )
 
@@ -176,21 +190,22 @@ def _conversations(name: str, effort: Effort) -> Iterator[Task]:
         yield Task("conversation", name, f"{size // 1000} KB", CALL, job, effort)
 
 
-def _streams(name: str, effort: Effort) -> Iterator[Task]:
-    ours = effort.of(OURS)
+def _formats(formats: Iterable[str], effort: Effort) -> Iterator[Task]:
     text = str(texts.document("English", STREAMED))
-    yield Task("stream", name, "text", ID, {"do": "pushes", "text": text}, ours)
-    yield from _streamed(name, effort)
-    for what, size in (("64 KB", 1 << 16), ("1 MB", 1 << 20)):
-        job = {"do": "arguments", "text": str(texts.document("English", size))}
-        yield Task("arguments", name, what, CALL, job, ours)
+    for name in formats:
+        yield Task("format", name, "text", ID, {"do": "pushes", "text": text}, effort)
+        for what, size in ARGUMENTS:
+            job = {"do": "arguments", "text": str(texts.document("English", size))}
+            yield Task("format", name, what, CALL, job, effort)
+
+
+def _streams(name: str) -> Iterator[Task]:
+    text = str(texts.document("English", STREAMED))
+    job = {"do": "stream", "text": text}
+    yield Task("stream", name, "ids to text", ID, job, FULL.of(OURS, "tokenizers", "splintr"))
+    yield Task("stream", "gpt-oss", "ids to text", ID, job, FULL.of(OURS, "openai-harmony"))
     pool = {"do": "pool", "text": text, "streams": 1000, "steps": 50}
-    yield Task("stream", name, "a pool of 1,000", ID, pool, ours)
-
-
-def _streamed(name: str, effort: Effort) -> Iterator[Task]:
-    text = str(texts.document("English", STREAMED))
-    yield Task("stream", name, "ids to text", ID, {"do": "stream", "text": text}, effort)
+    yield Task("stream", name, "a pool of 1,000", ID, pool, FULL.of(OURS))
 
 
 def _adversarial(name: str, effort: Effort) -> Iterator[Task]:
@@ -207,13 +222,24 @@ def _adversarial(name: str, effort: Effort) -> Iterator[Task]:
 def _threads(name: str, effort: Effort) -> Iterator[Task]:
     cores = os.cpu_count() or 1
     counts = sorted({*(1 << power for power in range(cores.bit_length())), cores})
-    items = str(texts.pieces_of("English", 1000, MESSAGE))
-    chats = str(texts.conversations(1000, 2_000))
-    for threads in counts:
-        many = {"do": "many", "items": items, "threads": threads}
-        yield Task("threads", name, "messages", BYTE, many, effort)
-        batch = {"do": "conversation_batch", "items": chats, "threads": threads}
-        yield Task("threads", name, "conversations", BYTE, batch, effort.of(OURS))
+    rows = (
+        ("messages", "many", {"items": str(texts.pieces_of("English", 1000, MESSAGE))}, effort),
+        (
+            "conversations",
+            "conversation_batch",
+            {"items": str(texts.conversations(1000, 2_000))},
+            effort.of(OURS),
+        ),
+        (
+            "one document",
+            "threaded",
+            {"text": str(texts.document("English", LONG))},
+            effort.of(OURS),
+        ),
+    )
+    for what, do, given, who in rows:
+        for threads in counts:
+            yield Task("threads", name, what, BYTE, {"do": do, "threads": threads, **given}, who)
 
 
 def _size(size: int) -> str:

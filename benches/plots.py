@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import importlib
 import sys
 from pathlib import Path
@@ -37,6 +38,9 @@ COLOURS = dict(
     )
 )
 
+LOWEST = {"MB/s": 0.5, "µs": 10}
+"""Where the axes begin that have no zero."""
+
 
 def main() -> None:
     """Draws all there is."""
@@ -58,7 +62,8 @@ def main() -> None:
 def _bars(results: Results, section: str, out: str, unit: str, path: Path) -> None:
     """A panel for each vocabulary: a group for each text, a full bar fresh and an outline hot."""
     keys = [key for key, _ in results.of(section) if key.measure == f"fresh {out}"]
-    vocabularies = list(dict.fromkeys(key.vocabulary for key in keys))
+    counts = collections.Counter(key.vocabulary for key in keys)
+    vocabularies = [vocabulary for vocabulary, count in counts.items() if count > 1]
     if not vocabularies:
         return
     figure, axes = pyplot.subplots(
@@ -80,7 +85,9 @@ def _bars(results: Results, section: str, out: str, unit: str, path: Path) -> No
                 label = name if filled else None
                 axis.bar(places, heights, width, label=label, linewidth=0.6, **style)
         axis.set_yscale("log")
+        axis.set_ylim(bottom=LOWEST[unit])
         axis.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.yaxis.set_minor_formatter(ticker.NullFormatter())
         middle = (len(names) - 1) * width / 2
         axis.set_xticks([group + middle for group in range(len(some))], [key.what for key in some])
         axis.set_ylabel(unit)
@@ -90,47 +97,60 @@ def _bars(results: Results, section: str, out: str, unit: str, path: Path) -> No
 
 
 def _length(results: Results, path: Path) -> None:
+    """Time and length, both by doublings: a straight line that rises by one for one is linear."""
     keys = [key for key, _ in results.of("length") if key.measure == "fresh flat"]
-    if not keys:
+    vocabularies = list(dict.fromkeys(key.vocabulary for key in keys))
+    if not vocabularies:
         return
-    figure, axis = pyplot.subplots(figsize=(7, 4))
-    for name in _names(results, keys):
-        cells = [results.rows[key].cells[name] for key in keys if name in results.rows[key].cells]
-        sizes = [cell.amount for cell in cells]
-        seconds = [cell.summary.median * cell.amount for cell in cells]
-        axis.plot(sizes, seconds, marker="o", color=COLOURS[name], label=name)
-    axis.set_xscale("log", base=2)
-    axis.set_yscale("log", base=2)
-    sizes = [max(cell.amount for cell in results.rows[key].cells.values()) for key in keys]
-    axis.set_xticks(sizes, [key.what for key in keys])
-    axis.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:.3g} s"))
-    axis.set_title(f"{keys[0].vocabulary}, English, fresh flat, one thread", loc="left")
-    axis.grid(visible=True, linewidth=0.3)
-    axis.legend(frameon=False)
+    figure, axes = pyplot.subplots(
+        1, len(vocabularies), figsize=(5.5 * len(vocabularies), 4), squeeze=False, sharey=True
+    )
+    for axis, vocabulary in zip(axes[0], vocabularies, strict=True):
+        some = [key for key in keys if key.vocabulary == vocabulary]
+        for name in _names(results, some):
+            cells = [
+                results.rows[key].cells[name] for key in some if name in results.rows[key].cells
+            ]
+            sizes = [cell.amount for cell in cells]
+            seconds = [cell.summary.median * cell.amount for cell in cells]
+            axis.plot(sizes, seconds, marker="o", color=COLOURS[name], label=name)
+        axis.set_xscale("log", base=2)
+        axis.set_yscale("log")
+        sizes = [max(cell.amount for cell in results.rows[key].cells.values()) for key in some]
+        axis.set_xticks(sizes, [key.what for key in some])
+        axis.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g} s"))
+        axis.set_title(f"{vocabulary}, English, fresh, flat, one thread", loc="left")
+        axis.grid(visible=True, linewidth=0.3)
+        axis.legend(frameon=False)
     _save(figure, path)
 
 
 def _threads(results: Results, path: Path) -> None:
+    """A line of panels for each vocabulary."""
     keys = [key for key, _ in results.of("threads") if key.measure]
-    panels = list(dict.fromkeys((key.vocabulary, key.what) for key in keys))
-    if not panels:
+    vocabularies = list(dict.fromkeys(key.vocabulary for key in keys))
+    things = list(dict.fromkeys(key.what for key in keys))
+    if not keys:
         return
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(3 * len(panels), 3.4), squeeze=False)
-    for axis, panel in zip(axes[0], panels, strict=True):
-        some = [key for key in keys if (key.vocabulary, key.what) == panel]
-        for name in _names(results, some):
-            points = sorted(
-                (int(key.measure.split()[0]), _value(row.cells[name].summary.median, "MB/s"))
-                for key in some
-                if name in (row := results.rows[key]).cells
-            )
-            axis.plot(*zip(*points, strict=True), marker="o", color=COLOURS[name], label=name)
-        axis.set_ylim(bottom=0)
-        axis.set_xticks(sorted({int(key.measure.split()[0]) for key in some}))
-        axis.set_xlabel("threads")
-        axis.set_ylabel("MB/s")
-        axis.set_title(", ".join(panel), loc="left", fontsize=8)
-        axis.legend(frameon=False, fontsize=7)
+    size = (3.2 * len(things), 3.2 * len(vocabularies))
+    figure, axes = pyplot.subplots(len(vocabularies), len(things), figsize=size, squeeze=False)
+    for line, vocabulary in zip(axes, vocabularies, strict=True):
+        for axis, thing in zip(line, things, strict=True):
+            some = [key for key in keys if (key.vocabulary, key.what) == (vocabulary, thing)]
+            for name in _names(results, some):
+                points = sorted(
+                    (int(key.measure.split()[0]), _value(row.cells[name].summary.median, "MB/s"))
+                    for key in some
+                    if name in (row := results.rows[key]).cells
+                )
+                axis.plot(*zip(*points, strict=True), marker="o", color=COLOURS[name], label=name)
+            axis.set_ylim(bottom=0)
+            axis.set_xticks(sorted({int(key.measure.split()[0]) for key in some}))
+            axis.set_xlabel("threads")
+            axis.set_ylabel("MB/s")
+            axis.set_title(f"{vocabulary}, {thing}", loc="left", fontsize=8)
+            if some:
+                axis.legend(frameon=False, fontsize=7)
     _save(figure, path)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .contenders import OURS
-from .stats import Summary, summary
+from .stats import Summary, extent, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +38,11 @@ class Cell:
     def summary(self) -> Summary:
         """Seconds, or megabytes, for one byte, id or call."""
         return summary([sample / self.amount for sample in self.samples])
+
+    @property
+    def extent(self) -> Summary:
+        """The same with the least and the most of all samples."""
+        return extent([sample / self.amount for sample in self.samples])
 
 
 @dataclass

@@ -13,19 +13,22 @@ from typing import TYPE_CHECKING, Any
 from . import texts
 from .contenders import BY_NAME, OURS
 from .paths import WORK
-from .plan import CALL, LOAD, SIZE, Task
+from .plan import CALL, LEFT_OUT, LOAD, SIZE, TRIED, Task
 from .results import Key, Results, Row
 from .workers import JobError, UnsupportedError, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from .plan import Effort
     from .vocabularies import Vocabulary
 
 TIMEOUT = 40.0
 """Wall-clock seconds that a sample may take."""
 PART = 10
 """The share of a text that ids are first compared on, and that slow contenders are given."""
+FAR = 2
+"""A contender so many times faster than it must be, is so with other texts too."""
 
 
 class OtherIdsError(Exception):
@@ -37,8 +40,13 @@ class Turn:
     """How a contender stands in a task."""
 
     job: dict[str, Any]
-    spent: float = 0.0
+    wanted: int
+    """How many samples it is to give; known after the first."""
     samples: int = 0
+
+    def is_due(self, round_: int, rounds: int) -> bool:
+        """Whether it takes part in a round: those that give few samples do so all along."""
+        return self.samples * rounds <= round_ * self.wanted
 
 
 @dataclass
@@ -50,7 +58,8 @@ class Run:
     core: int
     results: Results = field(default_factory=Results)
     workers: dict[str, Worker] = field(default_factory=dict)
-    too_slow: set[tuple[str, str, str]] = field(default_factory=set)
+    rates: dict[tuple[str, str, str], float] = field(default_factory=dict)
+    """Seconds for a byte of the last text: by section, vocabulary and contender."""
 
     def do(self, tasks: Sequence[Task], out: Path) -> None:
         """Measures all tasks; what there is so far is always in the file."""
@@ -77,52 +86,57 @@ class Run:
         forms = self.vocabularies[task.vocabulary].forms
         for name in task.effort.contenders:
             form = forms.get(BY_NAME[name].form)
-            if form is None or name not in self.pythons:
-                continue
-            turn = Turn({**task.job, "vocabulary": form})
-            try:
-                self._check(task, name, turn, digests)
-            except UnsupportedError:
-                continue
-            except (JobError, OtherIdsError) as error:
-                notes[name] = str(error)
-            else:
-                turns[name] = turn
-        for _ in range(task.effort.rounds):
+            if form is not None and name in self.pythons:
+                turns[name] = Turn({**task.job, "vocabulary": form}, task.effort.rounds)
+        for round_ in range(task.effort.rounds):
             for name, turn in list(turns.items()):
-                if turn.spent > task.effort.seconds and turn.samples >= task.effort.least:
-                    continue
                 try:
-                    self._sample(task, name, turn, digests)
+                    if not turn.samples:
+                        self._choose(task, name, turn, digests)
+                    if turn.is_due(round_, task.effort.rounds):
+                        self._sample(task, name, turn, digests)
+                except UnsupportedError:
+                    del turns[name]
                 except (JobError, OtherIdsError) as error:
                     notes[name] = str(error)
                     del turns[name]
         self._note(task, notes)
 
-    def _check(self, task: Task, name: str, turn: Turn, digests: dict[int | None, str]) -> None:
-        """Compares ids, untimed; and finds out whether the contender is too slow for all of it."""
-        job = turn.job
-        if job["do"] != "document":
-            self._compare(name, job, self._ask(name, job), digests)
+    def _choose(self, task: Task, name: str, turn: Turn, digests: dict[int | None, str]) -> None:
+        """Whether a contender is too slow for all of a text; compares the ids of a part."""
+        if task.slow == TRIED or name == OURS:
             return
-        if (task.section, task.vocabulary, name) in self.too_slow:
-            raise JobError("too slow for this length")
-        part = {**job, "limit": _characters(job["text"]) // PART, "hot": 0}
-        answer = self._ask(name, part)
-        self._compare(name, part, answer, digests)
-        seconds = next(value for key, (value, _) in answer["figures"].items() if "fresh" in key)
-        if seconds * PART > task.effort.whole and name != OURS:
-            if not task.partial:
-                self.too_slow.add((task.section, task.vocabulary, name))
+        path = Path(turn.job["text"])
+        rate = self.rates.get((task.section, task.vocabulary, name))
+        expected = path.stat().st_size * rate if rate is not None else 0
+        if task.slow == LEFT_OUT:
+            if expected > task.effort.whole:
                 raise JobError(f"would take more than {task.effort.whole:.0f} s")
-            turn.job = {**job, "limit": part["limit"]}
+            return
+        if rate is not None and expected < task.effort.whole / FAR:
+            return
+        part = {**turn.job, "limit": _characters(path) // PART, "hot": 0}
+        answer = self._ask(name, part)
+        if OURS in task.effort.contenders:
+            ours = {**part, "vocabulary": self.vocabularies[task.vocabulary].forms["ours"]}
+            if part["limit"] not in digests:
+                self._compare(OURS, ours, self._ask(OURS, ours), digests)
+            self._compare(name, part, answer, digests)
+        seconds, _ = _fresh(answer)
+        if seconds * PART > task.effort.whole:
+            turn.job = {**turn.job, "limit": part["limit"]}
 
     def _sample(self, task: Task, name: str, turn: Turn, digests: dict[int | None, str]) -> None:
         begun = time.monotonic()
         answer = self._ask(name, turn.job)
-        turn.spent += time.monotonic() - begun
+        spent = time.monotonic() - begun
         self._compare(name, turn.job, answer, digests)
         turn.samples += 1
+        if turn.samples == 1:
+            turn.wanted = _wanted(task.effort, name, spent)
+        if turn.job["do"] == "document":
+            seconds, size = _fresh(answer)
+            self.rates[task.section, task.vocabulary, name] = seconds / size
         for measure, figure in answer["figures"].items():
             if measure in LOAD:
                 if task.keeps_load:
@@ -195,6 +209,17 @@ class Run:
                 row.cells.pop(name, None)
 
 
-def _characters(path: str) -> int:
-    with open(path, encoding="utf-8", newline="") as file:  # noqa: PTH123 - newlines as they are
-        return len(file.read())
+def _wanted(effort: Effort, name: str, seconds: float) -> int:
+    """How many samples of so many seconds a contender gives; ours most, for ratios are to it."""
+    least = effort.rounds if name == OURS else effort.least
+    return min(effort.rounds, max(least, int(effort.seconds / seconds)))
+
+
+def _fresh(answer: dict[str, Any]) -> tuple[float, float]:
+    """Seconds, and for how many bytes."""
+    figures: dict[str, tuple[float, float]] = answer["figures"]
+    return next(figure for measure, figure in figures.items() if "fresh" in measure)
+
+
+def _characters(path: Path) -> int:
+    return len(path.read_bytes().decode())

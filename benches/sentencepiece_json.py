@@ -71,7 +71,7 @@ def tokenizer_json(model: bytes, control: Mapping[str, int] | None = None) -> di
             "fuse_unk": True,
             "byte_fallback": True,
             "ignore_merges": False,
-            "vocab": {piece.text: at for at, piece in enumerate(pieces)},
+            "vocab": {_spelled(piece): at for at, piece in enumerate(pieces)},
             "merges": merges,
         },
     }
@@ -90,6 +90,11 @@ def read(model: bytes) -> tuple[list[Piece], bool]:
         elif number == NORMALIZER:
             dummy_prefix = dict(_fields(message)).get(3) != b"\x00"
     return pieces, dummy_prefix
+
+
+def _spelled(piece: Piece) -> str:
+    """The piece; sentencepiece takes one of a NUL for unused, so it is spelled as no text is."""
+    return "<unused NUL>" if piece.text == "\0" else piece.text
 
 
 def _added(at: int, content: str, *, special: bool) -> dict[str, Any]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Summary:
-    """A median between its quartiles."""
+    """A median between two bounds."""
 
     low: float
     median: float
@@ -27,8 +27,13 @@ def summary(samples: Sequence[float]) -> Summary:
     return Summary(low, median, high)
 
 
+def extent(samples: Sequence[float]) -> Summary:
+    """The median between the least and the most: of few samples, quartiles say little."""
+    return Summary(min(samples), statistics.median(samples), max(samples))
+
+
 def ratio(theirs: Summary, ours: Summary) -> Summary:
-    """How many times as much theirs is as ours, and at most and at least by the quartiles."""
+    """How many times as much theirs is as ours, and at most and at least by the bounds."""
     return Summary(theirs.low / ours.high, theirs.median / ours.median, theirs.high / ours.low)
 
 

@@ -30,6 +30,36 @@ class Vocabulary:
 
 
 EMBEDDED = "embedded"
+FORMATS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "internlm2": ("internlm2/tokenizer.model", ()),
+    "chatglm3": ("chatglm3/tokenizer.model", ()),
+    "mixtral-8x22b": ("mixtral-8x22b/tokenizer.model.v3", ()),
+    "hermes": ("qwen3/tokenizer.json", ("<|begin_of_text|>",)),
+    "qwen2.5": ("qwen3/tokenizer.json", ()),
+    "qwen3": ("qwen3/tokenizer.json", ()),
+    "mistral": ("mixtral-8x22b/tokenizer.model.v7", ()),
+    "glm4": ("glm4/tokenizer.model", ()),
+    "kimi-k2": (
+        "glm4/tokenizer.model",
+        (
+            "[EOS]",
+            "<|im_system|>",
+            "<|im_user|>",
+            "<|im_assistant|>",
+            "<|im_middle|>",
+            "<|im_end|>",
+            "<|tool_calls_section_begin|>",
+            "<|tool_calls_section_end|>",
+            "<|tool_call_begin|>",
+            "<|tool_call_argument_begin|>",
+            "<|tool_call_end|>",
+        ),
+    ),
+}
+"""The formats whose streams are measured, all that a new one needs: each with a vocabulary, and the
+control tokens that this lacks."""
+UNUSED = 210_000
+"""Ids that no vocabulary here has, for control tokens that are added."""
 TURN = "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
 CHATML = (
     f"{{% for message in messages %}}{TURN}{{% endfor %}}"
@@ -50,7 +80,13 @@ def all_of_them() -> dict[str, Vocabulary]:
             *found,
             _gpt_oss(),
             _mixtral(),
+            *(
+                _format(name, str(DATA / "vocab" / file), *added)
+                for name, (file, added) in FORMATS.items()
+            ),
         ]
+    else:
+        found.append(_format("internlm2", None))
     return {vocabulary.name: vocabulary for vocabulary in found}
 
 
@@ -65,6 +101,14 @@ def _embedded() -> Vocabulary:
             "model": {"path": str(path)},
         },
     )
+
+
+def _format(name: str, path: str | None, *added: str) -> Vocabulary:
+    """What our own streams of a format are measured with; named as the format is."""
+    form: Form = {"path": path, "format": name}
+    if added:
+        form["special_tokens"] = {token: UNUSED + at for at, token in enumerate(added)}
+    return Vocabulary(name, {"ours": form})
 
 
 def _sentencepiece(name: str, folder: str) -> Vocabulary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 
 from benches import compare, figures, page, plan, ranks_json, stats, targets, texts
 from benches.contenders import CONTENDERS, OURS
+from benches.paths import DATA
 from benches.results import Key, Results, read
+from benches.run import Turn
 from benches.targets import Ahead, AtMost, Linear, Target
 from benches.vocabularies import EMBEDDED, Vocabulary
 from benches.workers import JobError, UnsupportedError, Worker
@@ -115,7 +118,7 @@ def test_linear_is_a_byte_beside_a_byte() -> None:
 
 def test_the_targets_are_rows_that_are_measured() -> None:
     """A target whose row no task makes would never be judged."""
-    names = {target.rows[0].vocabulary for target in targets.TARGETS}
+    names = {row.vocabulary for target in targets.TARGETS for row in target.rows}
     if "chat" not in texts.KINDS:
         pytest.skip("without ../shared the vocabularies of the targets are not there")
     vocabularies = {name: Vocabulary(name) for name in names}
@@ -125,6 +128,21 @@ def test_the_targets_are_rows_that_are_measured() -> None:
     for target in targets.TARGETS:
         for row in target.rows:
             assert row.section == "load" or row[:3] in made
+
+
+@given(st.integers(1, 9).flatmap(lambda most: st.tuples(st.just(most), st.integers(1, most))))
+def test_samples_are_spread_over_the_rounds(given_: tuple[int, int]) -> None:
+    rounds, wanted = given_
+    turn = Turn({}, rounds)
+    taken = []
+    for round_ in range(rounds):
+        if turn.is_due(round_, rounds):
+            taken.append(round_)
+            turn.samples += 1
+            turn.wanted = wanted
+    assert len(taken) == wanted
+    gaps = {after - before for before, after in itertools.pairwise([*taken, rounds])}
+    assert max(gaps) - min(gaps) <= 1
 
 
 def test_without_data_there_is_something_to_measure() -> None:
@@ -150,6 +168,12 @@ def test_another_machine_keeps_the_ratios() -> None:
     one = results([1.0, 1.1, 1.2], fastokens=[5.0, 5.5, 6.0])
     other = results([2.0, 2.2, 2.4], fastokens=[10.0, 11.0, 12.0])
     assert compare.render(one, other)[0]
+
+
+def test_what_has_no_spread_may_differ_a_little() -> None:
+    one = results([100.0], fastokens=[200.0])
+    assert compare.render(one, results([100.0], fastokens=[203.0]))[0]
+    assert not compare.render(one, results([100.0], fastokens=[210.0]))[0]
 
 
 def test_runs_with_nothing_in_common_do_not_agree() -> None:
@@ -181,7 +205,32 @@ def test_the_page_says_where_a_peer_is_ahead() -> None:
     assert "fastokens 1 MB/s" in behind
     assert "0.5x" in behind
     assert "splintr, English: `other ids from number 3 on near 'it'`" in said
+    found.rows[KEY].notes["splintr"] = f"no file {DATA / 'vocab'}"
+    assert "- splintr, English: `no file data/vocab`" in page.render(found, plots=False)
     assert "In no row." in page.render(results([1.0], fastokens=[2.0]), plots=False)
+
+
+def test_the_page_has_words_for_all() -> None:
+    assert set(page.WORDS["contenders"]) == {contender.name for contender in CONTENDERS}
+    assert set(texts.KINDS) <= set(page.WORDS["texts"])
+    tasks = plan.tasks({EMBEDDED: Vocabulary(EMBEDDED)}, quick=False)
+    assert {task.section for task in tasks} <= set(page.WORDS["sections"])
+
+
+def test_the_page_begins_with_ratios() -> None:
+    said = page.render(results([1.0], fastokens=[2.0], gigatoken=[3.0]), plots=False)
+    glance = said.partition("## At a glance")[2].partition("##")[0]
+    assert "| A document: English | **2x** (fastokens) |" in glance
+
+
+def test_streams_of_formats_are_a_line_each() -> None:
+    found = results([1.0])
+    for name in ("internlm2", "chatglm3"):
+        key = Key("format", name, "text", "one id a push, text")
+        found.add(key, "id", OURS, (2e-7, 1.0))
+    grid = page.render(found, plots=False).partition("## Streams of every format")[2]
+    assert "| `chatglm3`            | 200 ns " in grid
+    assert "| vLLM, hermes parser" in grid
 
 
 def test_every_version_is_pinned() -> None:
@@ -223,6 +272,18 @@ def test_a_worker_measures_a_document(worker: Worker, tmp_path: Path) -> None:
     assert flat["figures"]["fresh flat"][1] == text.stat().st_size
     part = worker.ask({**job, "out": "flat", "limit": 100}, 60)
     assert part["digest"] != flat["digest"]
+
+
+def test_a_worker_measures_our_streams(worker: Worker, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text('He said: "Wörld!" 好\n' * 20, encoding="utf-8")
+    form = {"path": None, "format": "internlm2"}
+    for do, measures in (
+        ("pushes", {"one id a push, text", "one id a push, no event", "an array at once"}),
+        ("arguments", {"one id a push", "parse"}),
+    ):
+        answer = worker.ask({"do": do, "vocabulary": form, "text": str(text)}, 60)
+        assert measures <= set(answer["figures"])
 
 
 def test_a_failing_job_is_an_error_and_the_next_one_works(worker: Worker, tmp_path: Path) -> None:
