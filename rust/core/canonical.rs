@@ -162,11 +162,8 @@ fn fold_results(messages: &mut Vec<Message>, format: &Format) {
             kept.push(message);
             continue;
         }
-        let text = spelled(item, format, |field| match field {
-            Field::Content => message.content.clone(),
-            Field::Name => message.name.clone().unwrap_or_default(),
-            _ => message.call_id.clone().unwrap_or_default(),
-        });
+        // Loading has checked that it holds nothing else.
+        let text = spelled(item, format, |_| message.content.clone());
         let no_field = |_: Field| String::new();
         if let Some(last) = kept.last_mut().filter(|_| goes_on) {
             last.content.push_str(&spelled(&results.between, format, no_field));

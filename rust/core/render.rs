@@ -156,8 +156,7 @@ pub(crate) struct Written {
     pub(crate) reasoning: Option<Filter>,
 }
 
-/// How each message's texts are written; as they are for messages without a place. `last` says whether no
-/// generation prompt follows.
+/// How each message's texts are written; as they are for messages without a place.
 pub(crate) fn written(
     messages: &[Message],
     format: &Format,
@@ -540,8 +539,7 @@ impl<'a> Renderer<'a> {
         let exact = fitting(0);
         let empty = || fitting(Field::Content.bit());
         let answers = message.call_id.is_some() && role != Role::Tool;
-        let refused = answers;
-        let row = exact.or_else(empty).filter(|_| !refused);
+        let row = exact.or_else(empty).filter(|_| !answers);
         let problem = |field: &str, problem: String| {
             Err(Error::message(format!("messages[{}].{field}", turn.index), problem))
         };

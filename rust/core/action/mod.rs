@@ -5,8 +5,6 @@ mod bare;
 mod body;
 mod call;
 pub(crate) mod pairs;
-#[allow(dead_code, reason = "read by no format yet")]
-pub(crate) mod pythonic;
 mod raw;
 #[allow(dead_code, reason = "no format tells kinds apart yet")]
 pub(crate) mod tagged;

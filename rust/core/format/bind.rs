@@ -7,7 +7,7 @@ use super::grammar::{
     Text, control_ids, follows, openers,
 };
 use super::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white, is_word_byte};
-use super::{CallBodySpec, Format, Guarantee, SystemPlace, rules};
+use super::{CallBodySpec, Format, Guarantee, SystemPlace, reasoning, rules};
 use crate::action::TaggedStyle;
 use crate::action::tagged::Tag;
 use crate::error::{Error, Result};
@@ -258,18 +258,17 @@ impl Binder<'_> {
         let last_text = ops.iter().rposition(|op| is_text(op) || is_calls(op)).unwrap_or(0);
         let close_at = ops[last_text..].iter().position(is_control);
         let close_at = close_at.map_or(ops.len(), |at| last_text + at);
-        let read_pieces =
-            rules::without_reasoning(&rules::as_read(pieces, self.format.folds_system()));
+        let read_pieces = reasoning::without(&rules::as_read(pieces, self.format.folds_system()));
         let (read, prefixed) = self.read(&self.ops(&read_pieces));
         let texts = (0..read.len())
             .filter(|&at| is_text(&read[at]))
             .map(|at| self.text(&read, at, prefixed.contains(&at), role))
             .collect();
-        let reasoning = rules::reasoning_pieces(pieces).map(|pieces| self.reasoning(&pieces));
+        let reasoning = reasoning::pieces_of(pieces).map(|pieces| self.reasoning(&pieces));
         Rule { ops, read, texts, open_at: last_text + 1, close_at, reasoning }
     }
 
-    fn reasoning(&self, pieces: &rules::ReasoningPieces<'_>) -> Reasoning {
+    fn reasoning(&self, pieces: &reasoning::Around<'_>) -> Reasoning {
         let suffix = Suffix { literal: pieces.after.to_owned(), space: false };
         let ids = control_ids(&self.op(pieces.close));
         let closer = Closer { suffix, ids, ..Closer::default() };

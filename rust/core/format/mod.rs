@@ -10,9 +10,9 @@ pub(crate) mod grammar;
 mod id_form;
 mod load;
 pub(crate) mod pattern;
+mod reasoning;
+mod results;
 mod rules;
-#[allow(dead_code, reason = "written by no format yet")]
-mod typescript;
 mod variant;
 mod walk;
 

@@ -3,13 +3,11 @@
 //! A row is a *head*, a field for text, and what ends that; it may have a second text after it. The head
 //! is what tells rows apart, so two heads may never both fit: [`super::walk`] decides that.
 
-use std::ops::Range;
-
 use super::file::{Order, SystemPlace};
 use super::load::{Checked, wrong};
 use super::pattern::{Field, Filter, Grammar, Piece, is_white};
 use super::walk::{check_ways, meets};
-use super::{CallBodySpec, CallSpec, Guarantee, ListSpec, RowSpec, TaggedSpec};
+use super::{CallBodySpec, CallSpec, Guarantee, ListSpec, RowSpec, TaggedSpec, reasoning};
 use crate::message::Role;
 use crate::render::MAX_WORD_BYTES;
 use crate::stream::HEAD_LIMIT;
@@ -77,88 +75,6 @@ pub(super) fn head(pieces: &[Piece]) -> &[Piece] {
     &pieces[..at]
 }
 
-/// The pieces of a row that hold its reasoning: from the guard, or from the token that opens it, up to
-/// the token that closes it and white space after that.
-pub(super) fn reasoning_stretch(pieces: &[Piece]) -> Option<Range<usize>> {
-    let at = pieces.iter().position(|piece| matches!(piece, Piece::Field(Field::Reasoning, _)))?;
-    let guard = pieces[..at]
-        .iter()
-        .position(|piece| matches!(piece, Piece::Guard { field: Field::Reasoning, .. }));
-    if let Some(guard) = guard
-        && let Piece::Guard { len, .. } = pieces[guard]
-    {
-        return Some(guard..guard + 1 + len);
-    }
-    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
-    let open = pieces[..at].iter().rposition(is_control)?;
-    let close = at + pieces[at..].iter().position(is_control)?;
-    Some(open..close + 1 + white_after(pieces, close + 1))
-}
-
-/// How many pieces of white space stand at a place: one, or none.
-fn white_after(pieces: &[Piece], at: usize) -> usize {
-    usize::from(matches!(pieces.get(at), Some(Piece::Literal(text)) if is_white(text)))
-}
-
-/// What opens reasoning, what stands before it, after it, what closes it, and what stands after that.
-pub(super) struct ReasoningPieces<'a> {
-    pub(super) open: &'a Piece,
-    pub(super) before: &'a str,
-    pub(super) after: &'a str,
-    pub(super) close: &'a Piece,
-    pub(super) then: &'a str,
-}
-
-/// The reasoning of a row, taken apart.
-pub(super) fn reasoning_pieces(pieces: &[Piece]) -> Option<ReasoningPieces<'_>> {
-    let stretch = &pieces[reasoning_stretch(pieces)?];
-    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
-    let (open, close) =
-        (stretch.iter().position(is_control)?, stretch.iter().rposition(is_control)?);
-    let literal = |at: usize| match stretch.get(at) {
-        Some(Piece::Literal(text)) => &**text,
-        _ => "",
-    };
-    Some(ReasoningPieces {
-        open: &stretch[open],
-        before: literal(open + 1),
-        after: literal(close - 1),
-        close: &stretch[close],
-        then: literal(close + 1),
-    })
-}
-
-/// A row without its reasoning, and so without the tokens around it.
-pub(super) fn without_reasoning(pieces: &[Piece]) -> Vec<Piece> {
-    let mut rest = pieces.to_vec();
-    if let Some(stretch) = reasoning_stretch(pieces) {
-        rest.drain(stretch);
-    }
-    rest
-}
-
-/// Whether a row is read by one with reasoning: it is the same without any, or with none between the tokens.
-pub(super) fn is_read_by(row: &[Piece], other: &[Piece]) -> bool {
-    let Some(ReasoningPieces { open, before, after, close, then }) = reasoning_pieces(other) else {
-        return false;
-    };
-    let mut plain = without_reasoning(row);
-    let inside = Piece::Literal(format!("{before}{after}"));
-    let mut block = vec![open.clone(), inside, close.clone(), Piece::Literal(then.to_owned())];
-    block.retain(|piece| !matches!(piece, Piece::Literal(text) if text.is_empty()));
-    if let Some(at) = plain.windows(block.len()).position(|pieces| pieces == block) {
-        plain.drain(at..at + block.len());
-    }
-    let unfiltered = |pieces: Vec<Piece>| -> Vec<Piece> {
-        let plain = |piece| match piece {
-            Piece::Field(Field::Reasoning, _) => Piece::Field(Field::Reasoning, Filter::None),
-            piece => piece,
-        };
-        pieces.into_iter().map(plain).collect()
-    };
-    unfiltered(plain) == unfiltered(without_reasoning(other))
-}
-
 /// The pieces of a row as they are read: a system text that is folded into the user's is content.
 pub(super) fn as_read(pieces: &[Piece], folds_system: bool) -> Vec<Piece> {
     let mut read = Vec::with_capacity(pieces.len());
@@ -183,8 +99,8 @@ pub(super) fn as_read(pieces: &[Piece], folds_system: bool) -> Vec<Piece> {
 pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
     check_pieces(key, pieces)?;
     if has_field(pieces, Field::Reasoning) {
-        check_reasoning(key, pieces)?;
-        return check_row(key, &without_reasoning(pieces));
+        reasoning::check_row(key, pieces)?;
+        return check_row(key, &reasoning::without(pieces));
     }
     if is_calls_only(pieces) {
         let rest = &pieces[1..];
@@ -211,43 +127,6 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
         rest = after;
     }
     check_after_text(key, rest, true)
-}
-
-/// Reasoning stands between two control tokens, right before content; literals may stand beside it.
-fn check_reasoning(key: &str, pieces: &[Piece]) -> Checked<()> {
-    let stretch = reasoning_stretch(pieces).unwrap_or_default();
-    let inside = pieces.get(stretch.clone()).unwrap_or_default();
-    let is_guarded = matches!(inside.first(), Some(Piece::Guard { .. }));
-    let inside = &inside[usize::from(is_guarded)..];
-    let is_field = |piece: &Piece| matches!(piece, Piece::Field(Field::Reasoning, _));
-    let at = inside.iter().position(is_field).unwrap_or_default();
-    let (before, after) = (&inside[..at], inside.get(at + 1..).unwrap_or_default());
-    let fits = matches!(
-        before,
-        [Piece::Control(_)]
-            | [Piece::Control(_), Piece::Literal(_)]
-            | [Piece::Literal(_), Piece::Control(_)]
-            | [Piece::Literal(_), Piece::Control(_), Piece::Literal(_)]
-    ) && matches!(
-        after,
-        [Piece::Control(_)]
-            | [Piece::Control(_), Piece::Literal(_)]
-            | [Piece::Literal(_), Piece::Control(_)]
-            | [Piece::Literal(_), Piece::Control(_), Piece::Literal(_)]
-    );
-    if !fits {
-        return wrong(
-            key,
-            "has more or less around `{reasoning}` than two control tokens and literals",
-        );
-    }
-    let follows = pieces.get(stretch.end..).unwrap_or_default();
-    let is_content = matches!(
-        follows,
-        [Piece::Field(Field::Content, _), ..]
-            | [Piece::Literal(_), Piece::Field(Field::Content, _), ..]
-    );
-    if is_content { Ok(()) } else { wrong(key, "has no `{content}` after its reasoning") }
 }
 
 pub(super) fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
@@ -489,7 +368,7 @@ pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     check_decidable(table)?;
     check_text_rows(table)?;
     check_openers(table)?;
-    check_reasoning_tokens(table)?;
+    reasoning::check_tokens(table)?;
     check_tagged_tokens(table)?;
     check_prompt(table)
 }
@@ -508,32 +387,6 @@ fn check_tagged_tokens(table: &Table<'_>) -> Checked<()> {
         if own.filter_map(control_names).flatten().any(|name| taken.contains(&name)) {
             let key = format!("call.{}.pair", call.kind);
             return wrong(key, "has a token that does something else too");
-        }
-    }
-    Ok(())
-}
-
-/// The tokens around reasoning do nothing else.
-fn check_reasoning_tokens(table: &Table<'_>) -> Checked<()> {
-    let (rows, items) = heads(table);
-    let others = rows.iter().chain(&items).flat_map(|(_, pieces)| pieces);
-    let list = table.list.into_iter().flat_map(|list| list.open.iter().chain(&list.close));
-    let others = others.chain(list).filter_map(control_names);
-    let others: Vec<String> = others.flatten().chain(table.stop.iter().cloned()).collect();
-    for row in table.rows.iter().filter(|row| row.place.is_read()) {
-        let Some(ReasoningPieces { open, close, .. }) = reasoning_pieces(&row.pieces) else {
-            continue;
-        };
-        let (open, close) = (control_names(open), control_names(close));
-        let names = || open.iter().chain(&close).flatten();
-        if names().any(|name| others.contains(name)) {
-            return wrong(
-                &row.key,
-                "has a token around its reasoning that does something else too",
-            );
-        }
-        if open.iter().flatten().any(|name| close.iter().flatten().any(|other| other == name)) {
-            return wrong(&row.key, "opens and closes its reasoning with the same token");
         }
     }
     Ok(())
@@ -564,12 +417,12 @@ fn check_folded(table: &Table<'_>) -> Checked<()> {
 type Keyed = (String, Vec<Piece>);
 
 /// What is read at a place, with its key: rows first, in their order, then the ways to write a call.
-fn heads(table: &Table<'_>) -> (Vec<Keyed>, Vec<Keyed>) {
+pub(super) fn heads(table: &Table<'_>) -> (Vec<Keyed>, Vec<Keyed>) {
     let rows = table
         .rows
         .iter()
         .filter(|row| !is_calls_only(&row.pieces) && row.place.is_read())
-        .map(|row| (row.key.clone(), without_reasoning(&as_read(&row.pieces, table.folds_system))))
+        .map(|row| (row.key.clone(), reasoning::without(&as_read(&row.pieces, table.folds_system))))
         .collect();
     let items = table.calls.iter().flat_map(|call| {
         let key = format!("call.{}.item", call.kind);
@@ -672,7 +525,7 @@ fn check_text_rows(table: &Table<'_>) -> Checked<()> {
     }
     let read = |row: &&RowSpec| !is_calls_only(&row.pieces) && row.place.is_read();
     for row in table.rows.iter().filter(read) {
-        let read = without_reasoning(&as_read(&row.pieces, table.folds_system));
+        let read = reasoning::without(&as_read(&row.pieces, table.folds_system));
         let texts = read.iter().filter(|piece| is_text(piece)).count();
         if texts > 1 && table.guarantee == Guarantee::Ids {
             let problem = "has two fields for text, which `guarantee = \"ids\"` cannot tell apart";
@@ -752,7 +605,7 @@ fn check_openers(table: &Table<'_>) -> Checked<()> {
     Ok(())
 }
 
-fn control_names(piece: &Piece) -> Option<Vec<String>> {
+pub(super) fn control_names(piece: &Piece) -> Option<Vec<String>> {
     match piece {
         Piece::Control(names) => Some(names.clone()),
         _ => None,
@@ -762,7 +615,7 @@ fn control_names(piece: &Piece) -> Option<Vec<String>> {
 /// The generation prompt is how an assistant's turn begins: some or all of what stands before its text.
 fn check_prompt(table: &Table<'_>) -> Checked<()> {
     let fits = |pieces: &[Piece]| {
-        let pieces = without_reasoning(pieces);
+        let pieces = reasoning::without(pieces);
         let mut head = head(&pieces).iter().filter(|piece| **piece != Piece::Cut);
         let mut prompt = table.prompt.iter().filter(|piece| **piece != Piece::Cut).peekable();
         while let Some(piece) = prompt.next() {

@@ -241,16 +241,21 @@ impl Machine {
         is_plain
     }
 
+    /// What the text of the turn is part of that comes now.
+    fn part_of_turn(&self, codec: &Codec) -> Part {
+        match self.turn.and_then(|turn| turn.text_of(codec)) {
+            Some(text) if text.field == Field::Reasoning => Part::Reasoning,
+            _ => Part::Text,
+        }
+    }
+
     /// What the text is part of that comes now.
     pub(super) fn part(&self, codec: &Codec) -> Part {
         match self.place {
             Place::Source { .. } | Place::Call { .. } | Place::Arguments { .. } => {
                 Part::Action(self.action_index())
             }
-            _ => match self.turn.and_then(|turn| turn.text_of(codec)) {
-                Some(text) if text.field == Field::Reasoning => Part::Reasoning,
-                _ => Part::Text,
-            },
+            _ => self.part_of_turn(codec),
         }
     }
 
@@ -296,10 +301,7 @@ impl<'a> Reader<'a> {
     fn tell_text<'t>(&mut self, text: impl Into<Cow<'t, str>>, first: u32, at: u32) {
         let text = text.into();
         if !text.is_empty() {
-            let part = match self.turn_text() {
-                Some(text) if text.field == Field::Reasoning => Part::Reasoning,
-                _ => Part::Text,
-            };
+            let part = self.machine.part_of_turn(self.codec);
             self.tell_part(part, text, first, at);
         }
     }

@@ -1,0 +1,153 @@
+//! The reasoning of a row: where it stands in its pattern, what of the row is left without it, and what must
+//! hold for it to be read.
+
+use std::ops::Range;
+
+use super::load::{Checked, wrong};
+use super::pattern::{Field, Filter, Piece, is_white};
+use super::rules::{Table, control_names, heads};
+
+/// The pieces of a row that hold its reasoning: from the guard, or from the token that opens it, up to
+/// the token that closes it and white space after that.
+pub(super) fn stretch_of(pieces: &[Piece]) -> Option<Range<usize>> {
+    let at = pieces.iter().position(|piece| matches!(piece, Piece::Field(Field::Reasoning, _)))?;
+    let guard = pieces[..at]
+        .iter()
+        .position(|piece| matches!(piece, Piece::Guard { field: Field::Reasoning, .. }));
+    if let Some(guard) = guard
+        && let Piece::Guard { len, .. } = pieces[guard]
+    {
+        return Some(guard..guard + 1 + len);
+    }
+    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
+    let open = pieces[..at].iter().rposition(is_control)?;
+    let close = at + pieces[at..].iter().position(is_control)?;
+    Some(open..close + 1 + white_after(pieces, close + 1))
+}
+
+/// How many pieces of white space stand at a place: one, or none.
+fn white_after(pieces: &[Piece], at: usize) -> usize {
+    usize::from(matches!(pieces.get(at), Some(Piece::Literal(text)) if is_white(text)))
+}
+
+/// What opens reasoning, what stands before it, after it, what closes it, and what stands after that.
+pub(super) struct Around<'a> {
+    pub(super) open: &'a Piece,
+    pub(super) before: &'a str,
+    pub(super) after: &'a str,
+    pub(super) close: &'a Piece,
+    pub(super) then: &'a str,
+}
+
+/// The reasoning of a row, taken apart.
+pub(super) fn pieces_of(pieces: &[Piece]) -> Option<Around<'_>> {
+    let stretch = &pieces[stretch_of(pieces)?];
+    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
+    let (open, close) =
+        (stretch.iter().position(is_control)?, stretch.iter().rposition(is_control)?);
+    let literal = |at: usize| match stretch.get(at) {
+        Some(Piece::Literal(text)) => &**text,
+        _ => "",
+    };
+    Some(Around {
+        open: &stretch[open],
+        before: literal(open + 1),
+        after: literal(close - 1),
+        close: &stretch[close],
+        then: literal(close + 1),
+    })
+}
+
+/// A row without its reasoning, and so without the tokens around it.
+pub(super) fn without(pieces: &[Piece]) -> Vec<Piece> {
+    let mut rest = pieces.to_vec();
+    if let Some(stretch) = stretch_of(pieces) {
+        rest.drain(stretch);
+    }
+    rest
+}
+
+/// Whether a row is read by one with reasoning: it is the same without any, or with none between the tokens.
+pub(super) fn is_read_by(row: &[Piece], other: &[Piece]) -> bool {
+    let Some(Around { open, before, after, close, then }) = pieces_of(other) else {
+        return false;
+    };
+    let mut plain = without(row);
+    let inside = Piece::Literal(format!("{before}{after}"));
+    let mut block = vec![open.clone(), inside, close.clone(), Piece::Literal(then.to_owned())];
+    block.retain(|piece| !matches!(piece, Piece::Literal(text) if text.is_empty()));
+    if let Some(at) = plain.windows(block.len()).position(|pieces| pieces == block) {
+        plain.drain(at..at + block.len());
+    }
+    let unfiltered = |pieces: Vec<Piece>| -> Vec<Piece> {
+        let plain = |piece| match piece {
+            Piece::Field(Field::Reasoning, _) => Piece::Field(Field::Reasoning, Filter::None),
+            piece => piece,
+        };
+        pieces.into_iter().map(plain).collect()
+    };
+    unfiltered(plain) == unfiltered(without(other))
+}
+
+/// Reasoning stands between two control tokens, right before content; literals may stand beside it.
+pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
+    let stretch = stretch_of(pieces).unwrap_or_default();
+    let inside = pieces.get(stretch.clone()).unwrap_or_default();
+    let is_guarded = matches!(inside.first(), Some(Piece::Guard { .. }));
+    let inside = &inside[usize::from(is_guarded)..];
+    let is_field = |piece: &Piece| matches!(piece, Piece::Field(Field::Reasoning, _));
+    let at = inside.iter().position(is_field).unwrap_or_default();
+    let (before, after) = (&inside[..at], inside.get(at + 1..).unwrap_or_default());
+    let fits = matches!(
+        before,
+        [Piece::Control(_)]
+            | [Piece::Control(_), Piece::Literal(_)]
+            | [Piece::Literal(_), Piece::Control(_)]
+            | [Piece::Literal(_), Piece::Control(_), Piece::Literal(_)]
+    ) && matches!(
+        after,
+        [Piece::Control(_)]
+            | [Piece::Control(_), Piece::Literal(_)]
+            | [Piece::Literal(_), Piece::Control(_)]
+            | [Piece::Literal(_), Piece::Control(_), Piece::Literal(_)]
+    );
+    if !fits {
+        return wrong(
+            key,
+            "has more or less around `{reasoning}` than two control tokens and literals",
+        );
+    }
+    let follows = pieces.get(stretch.end..).unwrap_or_default();
+    let is_content = matches!(
+        follows,
+        [Piece::Field(Field::Content, _), ..]
+            | [Piece::Literal(_), Piece::Field(Field::Content, _), ..]
+    );
+    if is_content { Ok(()) } else { wrong(key, "has no `{content}` after its reasoning") }
+}
+
+/// The tokens around reasoning do nothing else.
+pub(super) fn check_tokens(table: &Table<'_>) -> Checked<()> {
+    let (rows, items) = heads(table);
+    let others = rows.iter().chain(&items).flat_map(|(_, pieces)| pieces);
+    let list = table.list.into_iter().flat_map(|list| list.open.iter().chain(&list.close));
+    let others = others.chain(list).filter_map(control_names);
+    let others: Vec<String> = others.flatten().chain(table.stop.iter().cloned()).collect();
+    for row in table.rows.iter().filter(|row| row.place.is_read()) {
+        let Some(Around { open, close, .. }) = pieces_of(&row.pieces) else {
+            continue;
+        };
+        let (open, close) = (control_names(open), control_names(close));
+        let names = || open.iter().chain(&close).flatten();
+        if names().any(|name| others.contains(name)) {
+            return wrong(
+                &row.key,
+                "has a token around its reasoning that does something else too",
+            );
+        }
+        if open.iter().flatten().any(|name| close.iter().flatten().any(|other| other == name)) {
+            return wrong(&row.key, "opens and closes its reasoning with the same token");
+        }
+    }
+    Ok(())
+}

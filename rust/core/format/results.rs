@@ -1,0 +1,132 @@
+//! What stands around results that follow each other; and what of a turn is read as another row's content.
+
+use super::file::{File, Loss};
+use super::load::{Checked, Patterns, wrong};
+use super::pattern::{Field, Filter, Piece};
+use super::{Folded, ResultsSpec, RowSpec, RowUse, rules};
+use crate::message::Role;
+
+/// What stands around results that follow each other, and the rows that read them: a result with what opens
+/// them and one without, where a control token begins it; or the row whose text they are read as.
+pub(super) fn results(
+    file: &File,
+    patterns: &Patterns,
+    rows: &mut Vec<RowSpec>,
+) -> Checked<Option<ResultsSpec>> {
+    let frame = &file.results;
+    if frame.open.is_empty() && frame.close.is_empty() {
+        if frame.between.is_empty() {
+            return Ok(None);
+        }
+        return wrong("results.between", "stands between results that nothing opens or closes");
+    }
+    let open = patterns.pieces("results.open", &frame.open, &[])?;
+    let between = patterns.pieces("results.between", &frame.between, &[])?;
+    let close = patterns.pieces("results.close", &frame.close, &[])?;
+    let Some(at) = rows.iter().position(|row| row.role == Role::Tool) else {
+        return wrong("results", "has no row `turn.tool`");
+    };
+    let item = rows[at].pieces.clone();
+    if file.losses.contains(&Loss::Results) {
+        let is_text = |piece: &Piece| matches!(piece, Piece::Literal(_) | Piece::Field(..));
+        if !item.iter().chain(&between).all(is_text) {
+            return wrong("results", "hold more than literals and fields, and are read as text");
+        }
+        let fields: Vec<&Piece> =
+            item.iter().filter(|piece| matches!(piece, Piece::Field(..))).collect();
+        let is_content = |piece: &&Piece| matches!(piece, Piece::Field(Field::Content, filter) if *filter != Filter::Value);
+        if fields.len() != 1 || !fields.iter().all(is_content) {
+            return wrong("results", "hold more than `{content}`, and are read as text");
+        }
+        let whole: Vec<Piece> = [&open[..], &item, &close].concat();
+        let read = rows.iter().filter(|row| row.place == RowUse::Both);
+        let folded = read.filter_map(|row| {
+            let inside = read_as(&row.pieces, &whole, Field::Content)?;
+            let at = inside.iter().position(|piece| matches!(piece, Piece::Field(..)))?;
+            // What of the frame is not the row's is read with the results.
+            let item_at = item.iter().position(|piece| matches!(piece, Piece::Field(..)))?;
+            let (before, after) = (inside.get(..at)?, inside.get(at + 1..)?);
+            let before = strip_end(before, item.get(..item_at)?)?;
+            let after = strip_start(after, item.get(item_at + 1..)?)?;
+            Some(Folded { role: row.role, before, after })
+        });
+        let found = folded.into_iter().next();
+        let folded = found.unwrap_or(Folded { role: Role::Tool, before: vec![], after: vec![] });
+        if folded.role == Role::Tool {
+            let content = [Piece::Field(Field::Content, Filter::None)];
+            let (key, pieces) = ("results.open".to_owned(), [&open[..], &content, &close].concat());
+            rules::check_row(&key, &pieces)?;
+            let (role, place) = (Role::Tool, RowUse::Read);
+            rows.push(RowSpec { key, role, name: None, pieces, place });
+        }
+        return Ok(Some(ResultsSpec { open, between, close, folded: Some(folded) }));
+    }
+    if !matches!(item.first(), Some(Piece::Control(_))) {
+        let problem = "begins with text, expected a control token, or `losses` with `results`";
+        return wrong(&rows[at].key, problem);
+    }
+    rules::check_row(&rows[at].key, &item)?;
+    let first: Vec<Piece> = join(&open, &item);
+    rules::check_row("results.open", &first)?;
+    rows[at].place = RowUse::Both;
+    if !open.is_empty() {
+        let (role, key) = (Role::Tool, "results.open".to_owned());
+        rows.push(RowSpec { key, role, name: None, pieces: first, place: RowUse::Read });
+    }
+    Ok(Some(ResultsSpec { open, between, close, folded: None }))
+}
+
+/// Two patterns as one.
+fn join(first: &[Piece], second: &[Piece]) -> Vec<Piece> {
+    let mut pieces = first.to_vec();
+    let mut second = second.to_vec();
+    if let (Some(Piece::Literal(text)), Some(Piece::Literal(more))) =
+        (pieces.last_mut(), second.first())
+    {
+        text.push_str(more);
+        second.remove(0);
+    }
+    pieces.extend(second);
+    pieces
+}
+
+/// Pieces without those that they end with, of which the first may be the end of a literal.
+fn strip_end(pieces: &[Piece], end: &[Piece]) -> Option<Vec<Piece>> {
+    let Some((first, rest)) = end.split_first() else { return Some(pieces.to_vec()) };
+    let before = pieces.strip_suffix(rest)?;
+    match (before.split_last()?, first) {
+        ((last, before), first) if last == first => Some(before.to_vec()),
+        ((Piece::Literal(last), before), Piece::Literal(first)) => {
+            let kept = last.strip_suffix(&**first)?;
+            Some(before.iter().cloned().chain([Piece::Literal(kept.to_owned())]).collect())
+        }
+        _ => None,
+    }
+}
+
+/// Pieces without those that they begin with, of which the last may be the beginning of a literal.
+fn strip_start(pieces: &[Piece], start: &[Piece]) -> Option<Vec<Piece>> {
+    let Some((last, rest)) = start.split_last() else { return Some(pieces.to_vec()) };
+    let after = pieces.strip_prefix(rest)?;
+    match (after.split_first()?, last) {
+        ((first, after), last) if first == last => Some(after.to_vec()),
+        ((Piece::Literal(first), after), Piece::Literal(last)) => {
+            let kept = first.strip_prefix(&**last)?;
+            Some(
+                [Piece::Literal(kept.to_owned())]
+                    .into_iter()
+                    .chain(after.iter().cloned())
+                    .collect(),
+            )
+        }
+        _ => None,
+    }
+}
+
+/// What a row reads as its content of a pattern that differs from it there only, and holds a field.
+pub(super) fn read_as(row: &[Piece], pieces: &[Piece], field: Field) -> Option<Vec<Piece>> {
+    let at = row.iter().position(|piece| matches!(piece, Piece::Field(Field::Content, _)))?;
+    let (head, tail) = (&row[..at], &row[at + 1..]);
+    let rest = strip_end(&strip_start(pieces, head)?, tail)?;
+    rules::has_field(&rest, field).then_some(rest)
+}
