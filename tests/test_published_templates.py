@@ -9,6 +9,7 @@ from typing import Any
 import data
 import jinja2
 import pytest
+from chatcodec import MessageError
 
 Message = dict[str, Any]
 
@@ -69,6 +70,22 @@ def test_a_prompt_that_asks_for_no_reasoning() -> None:
     )
     codec = data.load_appended("qwen3", TOKENS)
     assert codec.encode(messages, thinking=False).text == expected
+
+
+@pytest.mark.parametrize("role", ["user", "tool", "system"])
+def test_reasoning_of_others_is_refused(role: str) -> None:
+    codec = data.load_appended("qwen3", TOKENS)
+    odd = {"role": role, "content": "Hi", "reasoning": "hm"}
+    for messages in ([odd], [odd, MESSAGES["user"]]):
+        with pytest.raises(MessageError, match=r"messages\[0\]\.reasoning.* has no place"):
+            codec.encode(messages)
+
+
+@pytest.mark.parametrize("option", [{"thinking": "no"}, {"thinkng": False}])
+def test_an_option_that_is_none(option: dict[str, Any]) -> None:
+    codec = data.load_appended("qwen3", TOKENS)
+    with pytest.raises(TypeError, match=next(iter(option))):
+        codec.encode([MESSAGES["user"]], **option)
 
 
 TOKENS = (

@@ -137,8 +137,11 @@ pub(crate) fn prompt_of(grammar: &Grammar, thinking: Option<bool>) -> &[Op] {
     asked.unwrap_or(&grammar.generation_prompt)
 }
 
-/// Whether the reasoning of a message is written.
+/// Whether the reasoning of a message is written. What is none of the assistant's has no place, and is refused.
 fn shows_reasoning(messages: &[Message], index: usize, format: &Format) -> bool {
+    if messages[index].role != Role::Assistant {
+        return true;
+    }
     match format.reasoning() {
         ReasoningWhen::All => true,
         ReasoningWhen::None => false,

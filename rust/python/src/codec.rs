@@ -61,7 +61,11 @@ impl Options {
                     format!("unexpected option `{option}`: format `{name}` declares {known}");
                 return Err(PyTypeError::new_err(message));
             }
-            thinking = value.extract()?;
+            thinking = value.extract().map_err(|_| {
+                let kind = value.get_type();
+                let kind = kind.name().map_or_else(|_| String::new(), |name| name.to_string());
+                PyTypeError::new_err(format!("thinking: is `{kind}`, expected True, False or None"))
+            })?;
         }
         let choose = |(name, word): (&str, &str), known: &[&str]| {
             known.iter().position(|known| *known == word).ok_or_else(|| {
