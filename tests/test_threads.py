@@ -92,6 +92,18 @@ def test_threads_that_share_a_vocabulary_get_its_ids() -> None:
     assert results == [[expected] * 5] * THREADS
 
 
+def test_threads_that_share_a_text_give_its_ids(embedded: Codec) -> None:
+    text = WORDS * 20_000
+    whole = embedded.vocab.encode(text, threads=1)
+    assert len(text.encode()) > 2**20
+    assert embedded.vocab.encode(text, threads=3) == whole
+    assert embedded.vocab.encode(text) == whole
+    messages = [{"role": "user", "content": text}]
+    prompt = embedded.encode(messages, threads=1).ids
+    assert embedded.encode(messages, threads=3).ids == prompt
+    assert embedded.encode_batch([messages, messages], threads=5)[1].ids == prompt
+
+
 def test_threads_that_share_an_encoding_see_the_same(embedded: Codec) -> None:
     """What is worked out when it is first asked for is worked out once."""
     for number in range(20):

@@ -64,6 +64,8 @@ pub struct EncodeOptions {
     pub thinking: Option<bool>,
     /// What is done about a caller's text that spells a marker, where markers are text.
     pub on_marker: OnMarker,
+    /// How many threads may share a long text, as [`Vocab::try_encode_on`] says; none are as one.
+    pub threads: usize,
 }
 
 /// A completion that was read.
@@ -85,7 +87,7 @@ impl Codec {
     pub fn new(format: &Format, vocab: &Vocab) -> Result<Self> {
         let (grammar, vocab) = Grammar::bind(format, vocab)?;
         let grammar = Arc::new(grammar);
-        let encode = |rendered| encode::encode(rendered, &grammar, &vocab, OnMarker::Report);
+        let encode = |rendered| encode::encode(rendered, &grammar, &vocab, OnMarker::Report, 1);
         let prompt = render::render_scaffold(&grammar.generation_prompt, format, &grammar, &vocab);
         let generation_prompt = encode(prompt)?.ids().to_vec();
         // Where a stream begins that is given no prompt: after a user's turn.
@@ -195,7 +197,8 @@ impl Codec {
         let end = self.end_of(&messages, options)?;
         let rendered = self.render(&messages, tools, end, options)?;
         let trail = Trail::new(&messages, tools.is_some(), linker, end, format);
-        let encoding = encode::encode(rendered, grammar, vocab, options.on_marker)?;
+        let EncodeOptions { on_marker, threads, .. } = *options;
+        let encoding = encode::encode(rendered, grammar, vocab, on_marker, threads)?;
         Ok(encoding.with_trail(trail))
     }
 

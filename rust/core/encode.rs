@@ -100,12 +100,13 @@ pub enum OnMarker {
     Break,
 }
 
-/// Encodes what was rendered, and checks that no text became control.
+/// Encodes what was rendered, by at most so many threads, and checks that no text became control.
 pub(crate) fn encode(
     rendered: Rendered,
     grammar: &Arc<Grammar>,
     vocab: &Vocab,
     on_marker: OnMarker,
+    threads: usize,
 ) -> Result<Encoding> {
     let Rendered { text, spans, generated, originals, goes_on, prompt_at } = rendered;
     let breaks = match on_marker {
@@ -138,7 +139,7 @@ pub(crate) fn encode(
             let within = breaks.iter().filter(|at| range.contains(at) && **at > range.start);
             for &end in within.chain([&range.end]) {
                 let is_prefixed = prefixed && start == range.start;
-                vocab.encode_run(&text[start..end], is_prefixed, scratch, ids)?;
+                vocab.encode_run(threads, &text[start..end], is_prefixed, scratch, ids)?;
                 start = end;
             }
             // By construction this cannot be; were it ever, nothing leaves.

@@ -117,7 +117,7 @@ impl StreamPool {
                 out.push((slot, Told::Plain(plain)));
                 continue;
             }
-            stream.push(id, &mut events);
+            stream.push_other(id, &mut events);
             out.extend(events.drain(..).map(|event| (slot, Told::Event(event))));
         }
         Ok(())

@@ -89,6 +89,14 @@ impl Plain {
     }
 }
 
+/// Ids that said nothing but text, and the text.
+struct Run {
+    count: usize,
+    part: Part,
+    text: String,
+    tokens: Range<u32>,
+}
+
 impl State {
     /// At the beginning of a conversation.
     fn at_start(codec: &Codec) -> Self {
@@ -211,6 +219,30 @@ impl State {
         Some((self.machine.part(codec), text, self.machine.cover(Some(at), at)))
     }
 
+    /// Reads ids for as long as each says its text alone, which is the turn's: all their text, if any did.
+    fn pass_run(&mut self, codec: &Codec, ids: &[TokenId]) -> Option<Run> {
+        if self.search.is_some() || !self.decoder.is_between() {
+            return None;
+        }
+        let (part, closer) = self.machine.in_text(codec)?;
+        let texts = codec.whole_texts();
+        let mut text = String::new();
+        let mut count = 0;
+        for &id in ids {
+            let Some(said) = texts.get(id).filter(|said| closer.passes(said)) else { break };
+            text.push_str(said);
+            count += 1;
+        }
+        let first = self.index;
+        let last = first.saturating_add(u32::try_from(count).ok()?.checked_sub(1)?);
+        (self.char_start, self.index) = (last, last.saturating_add(1));
+        // As if each id were told by itself, and their events joined.
+        self.machine.passed();
+        let start = self.machine.cover(Some(first), last.saturating_sub(1).max(first)).start;
+        let end = self.machine.cover(Some(last), last).end;
+        Some(Run { count, part, text, tokens: start..end })
+    }
+
     fn push_text(&mut self, codec: &Codec, text: &str, out: &mut Vec<Event>) {
         if text.is_empty() {
             return;
@@ -318,13 +350,25 @@ impl Stream {
 
     /// Reads ids and appends their events to `out`.
     pub fn push_all(&mut self, ids: &[TokenId], out: &mut Vec<Event>) {
-        for &id in ids {
+        let mut rest = ids;
+        while let Some((&id, after)) = rest.split_first() {
+            if let Some(Run { count, part, text, tokens }) = self.pass_run(rest) {
+                Event::append_text(out, part, text.into(), tokens);
+                rest = &rest[count..];
+                continue;
+            }
             if let Some((part, text, tokens)) = self.pass(id) {
                 Event::append_text(out, part, text.into(), tokens);
             } else {
-                self.telling(out, |state, codec, out| state.step(codec, id, out));
+                self.push_other(id, out);
             }
+            rest = after;
         }
+    }
+
+    /// Reads an id that [`Stream::push_plain`] has not read, and appends its events to `out`.
+    pub fn push_other(&mut self, id: TokenId, out: &mut Vec<Event>) {
+        self.telling(out, |state, codec, out| state.step(codec, id, out));
     }
 
     /// Reads text and appends its events to `out`. However text is cut, the events are the same, but for texts
@@ -349,6 +393,17 @@ impl Stream {
             kept.push_text(passed.0, passed.1);
         }
         Some(passed)
+    }
+
+    fn pass_run(&mut self, ids: &[TokenId]) -> Option<Run> {
+        if self.thorough {
+            return None;
+        }
+        let run = self.state.pass_run(&self.codec, ids)?;
+        if let Some(kept) = &mut self.kept {
+            kept.push_text(run.part, &run.text);
+        }
+        Some(run)
     }
 
     /// Reads an id that is too large or too small to be one.

@@ -22,3 +22,4 @@ mod p5_total;
 mod p6_chunks;
 mod p7_provenance;
 mod p8_immutable;
+mod threads;

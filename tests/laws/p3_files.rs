@@ -44,7 +44,7 @@ fn load_with(files: Files, options: VocabOptions) -> Result<Vocab, Error> {
 }
 
 /// The vocabularies of the test data, as their files or folders.
-fn vocabs() -> &'static [(&'static str, Vocab)] {
+pub(crate) fn vocabs() -> &'static [(&'static str, Vocab)] {
     static VOCABS: LazyLock<Vec<(&'static str, Vocab)>> = LazyLock::new(load_vocabs);
     &VOCABS
 }

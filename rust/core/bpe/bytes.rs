@@ -10,6 +10,7 @@ use super::key::Key;
 use super::lookup::Lookup;
 use super::merger::{Merger, NO_ID};
 use super::pairs::Symbol;
+use super::parts;
 use super::products::{Ranks, Spelled, merger_of};
 use super::seeds::Seeds;
 use super::units::{Merging, Scratch, Units};
@@ -130,6 +131,18 @@ impl ByteBpe {
             }
         }
         self.encode_between(&text[done..], scratch, out);
+    }
+
+    /// The parts of a long text, at most so many: encoded apart, those after the first without a
+    /// dummy prefix, they have the ids of the whole.
+    pub(crate) fn parts<'a>(&self, text: &'a str, count: usize) -> Vec<&'a str> {
+        if self.whole.is_some() {
+            return vec![text];
+        }
+        parts::parts(text, count, |at| {
+            let around = parts::around(text, at);
+            around.is_some_and(|(left, right)| self.splitter.always_parts(left, right))
+        })
     }
 
     /// Every merge as the ids of left, right and product.

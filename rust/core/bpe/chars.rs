@@ -10,6 +10,7 @@ use hashbrown::HashMap;
 use super::cuts::Cuts;
 use super::merger::{Merger, NO_ID};
 use super::pairs::Symbol;
+use super::parts;
 use super::products::{Ranks, Spelled, merger_of};
 use super::seeds::Seeds;
 use super::symbols::{ASCII, Symbols};
@@ -30,6 +31,8 @@ pub(crate) struct CharBpe {
     whole: HashMap<char, Vec<WholePiece>>,
     /// Whether some of them begin with an ASCII character.
     ascii_whole: bool,
+    /// How many characters the longest of them has.
+    longest_whole: usize,
     /// The id that each byte falls back to.
     bytes: [TokenId; 256],
     /// What encodes instead, where some pieces are unused.
@@ -158,6 +161,8 @@ impl CharBpe {
         let seeds = seeds(pieces, &is_made);
         let whole = whole(pieces, &mut symbols);
         let ascii_whole = whole.keys().any(char::is_ascii);
+        let lengths = whole.values().flatten().map(|piece| piece.chars.len());
+        let longest_whole = lengths.max().unwrap_or(0);
         let bytes = *bytes;
         Ok(Self {
             symbols,
@@ -166,6 +171,7 @@ impl CharBpe {
             seeds,
             whole,
             ascii_whole,
+            longest_whole,
             bytes,
             unused: None,
             shares_prefix: false,
@@ -195,6 +201,21 @@ impl CharBpe {
         prefixed.push_str(&text[..first]);
         self.encode_units(&prefixed, scratch, out);
         self.encode_units(&text[first..], scratch, out);
+    }
+
+    /// The parts of a long text, at most so many: encoded apart, those after the first without a
+    /// dummy prefix, they have the ids of the whole.
+    pub(crate) fn parts<'a>(&self, text: &'a str, count: usize) -> Vec<&'a str> {
+        parts::parts(text, count, |at| self.may_part(text, at))
+    }
+
+    /// Whether no merge crosses a place, and no piece that is matched as a whole may.
+    fn may_part(&self, text: &str, at: usize) -> bool {
+        let Some((left, right)) = parts::around(text, at) else { return false };
+        let mut before = text[..at].chars().rev().take(self.longest_whole);
+        self.unused.is_none()
+            && self.cuts.between(unmark(left).into(), unmark(right).into())
+            && !before.any(|c| self.symbols.begins_whole(unmark(c).into()))
     }
 
     /// Every merge as the ids of left, right and product; `None` where a symbol has no id.

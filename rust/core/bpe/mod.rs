@@ -22,6 +22,7 @@ mod long;
 mod lookup;
 mod merger;
 mod pairs;
+mod parts;
 mod prefetch;
 mod products;
 mod seeds;

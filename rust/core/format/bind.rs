@@ -271,7 +271,7 @@ impl Binder<'_> {
     fn reasoning(&self, pieces: &reasoning::Around<'_>) -> Reasoning {
         let suffix = Suffix { literal: pieces.after.to_owned(), space: false };
         let ids = control_ids(&self.op(pieces.close));
-        let closer = Closer { suffix, ids, ..Closer::default() };
+        let closer = Closer { suffix, ids, ..Closer::default() }.ready();
         let field = Field::Reasoning;
         Reasoning {
             open: control_ids(&self.op(pieces.open)),
@@ -361,6 +361,7 @@ impl Binder<'_> {
             }
             None => self.close_openly(&mut closer, role),
         }
+        let closer = closer.ready();
         Text { at, field, is_value, prefixed, closer, next }
     }
 

@@ -62,17 +62,27 @@ pub(crate) struct Closer {
     pub(crate) opener: bool,
     /// Texts that end it.
     pub(crate) stops: Vec<Stop>,
+    /// A bit for each byte that one of these texts begins with.
+    pub(crate) firsts: [u64; 4],
 }
 
 impl Closer {
     /// Whether text that comes when nothing is held is told as it is: nothing in it begins what ends the stretch.
     pub(crate) fn passes(&self, text: &str) -> bool {
-        let lacks = |literal: &str| {
-            literal.bytes().next().is_none_or(|first| !text.as_bytes().contains(&first))
-        };
-        lacks(&self.suffix.literal)
-            && lacks(&self.before_call.literal)
-            && self.stops.iter().all(|stop| lacks(&stop.literal))
+        // Of a few bytes each, in nearly every token none.
+        !text.bytes().any(|byte| self.firsts[usize::from(byte) / 64] >> (byte % 64) & 1 != 0)
+    }
+
+    /// Notes what its literals begin with: it is done.
+    pub(crate) fn ready(mut self) -> Self {
+        let stops = self.stops.iter().map(|stop| &*stop.literal.text);
+        let literals = [&*self.suffix.literal, &*self.before_call.literal].into_iter().chain(stops);
+        let mut firsts = [0; 4];
+        for first in literals.filter_map(|literal| literal.bytes().next()) {
+            firsts[usize::from(first) / 64] |= 1 << (first % 64);
+        }
+        self.firsts = firsts;
+        self
     }
 }
 

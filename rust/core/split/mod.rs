@@ -89,6 +89,23 @@ impl Splitter {
         Self::Digits { individual }
     }
 
+    /// Whether a piece ends between two neighbouring characters whatever stands around them, and each
+    /// side is parted as by itself.
+    pub(crate) fn always_parts(&self, left: char, right: char) -> bool {
+        match self {
+            Self::Known(known) => known.always_parts(left, right),
+            // A splitter that matches neither of them leaves the place to the others.
+            Self::Sequence(splitters) => {
+                let parts = |splitter: &Self| splitter.always_parts(left, right);
+                let is_blind = |splitter: &Self| {
+                    matches!(splitter, Self::Runs(runs) if !runs.knows(left) && !runs.knows(right))
+                };
+                splitters.iter().any(parts) && splitters.iter().all(|s| parts(s) || is_blind(s))
+            }
+            _ => false,
+        }
+    }
+
     /// Calls `each` with the end of every piece of `text`, in order. The next one begins there, and the
     /// last one ends where `text` does; no piece is empty.
     pub(crate) fn ends(&self, text: &str, mut each: impl FnMut(usize)) {

@@ -45,6 +45,11 @@ impl Runs {
         pieces(text, |at| self.end_of_match(text, at), |at| self.classes.at(text, at).1, each);
     }
 
+    /// Whether a match may have a character.
+    pub(super) fn knows(&self, c: char) -> bool {
+        self.classes.of_code_point(c.into()) & (MEMBER | LEAD) != 0
+    }
+
     /// The end of the match that begins at a place; the place itself if none does.
     fn end_of_match(&self, text: &str, at: usize) -> usize {
         let (class, next) = self.classes.at(text, at);

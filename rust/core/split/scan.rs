@@ -48,6 +48,18 @@ pub(crate) enum Known {
     DeepSeekV3,
 }
 
+impl Known {
+    /// Whether a piece ends between two neighbouring characters whatever stands around them, and each
+    /// side is parted as by itself.
+    pub(super) fn always_parts(self, left: char, right: char) -> bool {
+        let classes = Classes::of_unicode();
+        let (left, right) = (classes.of_code_point(left.into()), classes.of_code_point(right.into()));
+        // Newlines go with signs or white space before them, and with a letter in GPT-2's alone.
+        let after_newline = self != Self::Gpt2 && left & NEWLINE != 0 && right & LETTER != 0;
+        after_newline || left & LETTER != 0 && right & SPACE != 0
+    }
+}
+
 /// Calls `each` with the ends of the matches of a pattern, and of what lies between them.
 #[inline]
 pub(super) fn ends(known: Known, text: &str, mut each: impl FnMut(usize)) {

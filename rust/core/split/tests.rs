@@ -157,6 +157,23 @@ proptest! {
     }
 
     #[test]
+    fn places_that_always_part_do(text in nasty_text()) {
+        let known = KNOWN.iter().map(|(_, known)| Splitter::Known(*known));
+        let named = NAMES.iter().map(|(names, _)| named(names[0]));
+        for splitter in known.chain(named) {
+            let whole = pieces(&splitter, &text);
+            for (at, right) in text.char_indices().skip(1) {
+                let left = text[..at].chars().next_back().unwrap();
+                if splitter.always_parts(left, right) {
+                    let (before, after) = text.split_at(at);
+                    let apart = [pieces(&splitter, before), pieces(&splitter, after)].concat();
+                    prop_assert_eq!(&whole, &apart, "{:?} at {}", splitter, at);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn any_pattern_keeps_all_text(text in nasty_text(), pattern in "[a(\\[|)*?+.\\\\\\]s{1,3}^!=<p]{1,12}") {
         if let Ok(splitter) = Splitter::from_pattern(&pattern) {
             let found = pieces(&splitter, &text);

@@ -223,8 +223,7 @@ impl Machine {
     /// needs a [`Reader`].
     #[inline]
     pub(super) fn pass(&mut self, codec: &Codec, text: &str) -> bool {
-        let is_busy = self.tentative.is_some() || self.resumed.is_some() || self.prefixed;
-        if is_busy || self.lead.is_some() || !self.pending.is_empty() {
+        if self.is_busy() {
             return false;
         }
         let passes = |closer: Option<&Closer>| closer.is_some_and(|closer| closer.passes(text));
@@ -239,6 +238,25 @@ impl Machine {
         };
         self.in_run |= is_plain;
         is_plain
+    }
+
+    /// Where text of the turn comes next and nothing is held: what it is part of, and what ends it.
+    pub(super) fn in_text<'c>(&self, codec: &'c Codec) -> Option<(Part, &'c Closer)> {
+        let is_text = matches!(self.place, Place::Text) && !self.is_busy();
+        let text = self.turn.filter(|_| is_text)?.text_of(codec)?;
+        let is_reasoning = text.field == Field::Reasoning;
+        Some((if is_reasoning { Part::Reasoning } else { Part::Text }, &text.closer))
+    }
+
+    /// Text has been told.
+    pub(super) fn passed(&mut self) {
+        self.in_run = true;
+    }
+
+    /// Whether what comes next may do more than go on.
+    fn is_busy(&self) -> bool {
+        let is_waiting = self.tentative.is_some() || self.resumed.is_some() || self.prefixed;
+        is_waiting || self.lead.is_some() || !self.pending.is_empty()
     }
 
     /// What the text of the turn is part of that comes now.

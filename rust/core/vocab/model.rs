@@ -71,6 +71,17 @@ impl Engine {
         Ok(())
     }
 
+    /// The parts of a long text, at most so many: encoded apart, those after the first without a
+    /// dummy prefix, they have the ids of the whole.
+    pub(crate) fn parts<'a>(&self, text: &'a str, count: usize) -> Vec<&'a str> {
+        match self {
+            Self::Chars(bpe) => bpe.parts(text, count),
+            Self::Bytes(bpe) => bpe.parts(text, count),
+            #[cfg(feature = "foreign")]
+            Self::Foreign(_) => vec![text],
+        }
+    }
+
     /// Every merge as the ids of left, right and product, `None` for what is no token.
     pub(crate) fn merge_ids(&self) -> Box<dyn Iterator<Item = [Option<TokenId>; 3]> + '_> {
         match self {

@@ -84,6 +84,7 @@ impl Options {
                 thinking,
                 boundary: boundaries[choose(boundary, &["reference", "isolated"])?],
                 on_marker: markers[choose(on_marker, &["report", "error", "break"])?],
+                threads: 1,
             },
             on_arguments: policies[choose(on_arguments, &["error", "string"])?],
         })
@@ -245,6 +246,7 @@ impl Codec {
     /// `on_arguments="string"` writes arguments that are no JSON as a JSON string. In formats whose
     /// markers are text, `on_marker` says what is done about content that spells one: `"report"` it in
     /// `collisions`, raise an `"error"`, or `"break"` it, which gives it other ids than a marker's.
+    /// A text of half a megabyte or more is shared by all cores, or `threads`; the ids are the same.
     ///
     /// Raises `MessageError` with the path of what the format has no place for.
     #[pyo3(signature = (
@@ -256,6 +258,7 @@ impl Codec {
         on_marker: "str" = "report",
         boundary: "str" = "reference",
         on_arguments: "str" = "error",
+        threads: "int | None" = None,
         **options: "object"
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
@@ -269,13 +272,16 @@ impl Codec {
         on_marker: &str,
         boundary: &str,
         on_arguments: &str,
+        threads: Option<usize>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Encoding> {
         let words =
             [("on_marker", on_marker), ("boundary", boundary), ("on_arguments", on_arguments)];
-        let options = Options::new(self, add_generation_prompt, continue_final, words, options)?;
+        let mut options =
+            Options::new(self, add_generation_prompt, continue_final, words, options)?;
         let read = self.read(messages, tools, options.on_arguments).map_err(raise)?;
         let bytes = text_bytes(&read);
+        options.encode.threads = threads_for(bytes, threads);
         let (messages, tools) = read;
         let encode = || self.inner.encode(messages, tools.as_deref(), &options.encode);
         let encoding = if bytes < DETACH_BYTES { encode() } else { py.detach(encode) };
@@ -436,6 +442,7 @@ impl Codec {
             on_marker,
             boundary,
             on_arguments,
+            None,
             options,
         )?;
         Ok(encoding.inner().ids().len())
@@ -540,6 +547,9 @@ const MAX_THREADS: usize = 256;
 /// Beginning a thread takes about as long as encoding this much text.
 const THREAD_BYTES: usize = 16 << 10;
 
+/// No shorter text is shared by threads.
+const SHARED_BYTES: usize = 1 << 19;
+
 /// Conversations with less text are encoded without releasing the interpreter: it costs more.
 const DETACH_BYTES: usize = 4096;
 
@@ -552,10 +562,14 @@ impl Codec {
         threads: Option<usize>,
     ) -> Vec<chatcodec::Result<chatcodec::Encoding>> {
         let threads = threads.unwrap_or_else(|| worthwhile_threads(&conversations));
-        let threads = threads.clamp(1, conversations.len().clamp(1, MAX_THREADS));
+        let threads = threads.clamp(1, MAX_THREADS);
+        // Cores that no conversation is for share the long texts of the others.
+        let mut options = options.clone();
+        options.threads = threads / conversations.len().clamp(1, threads);
+        let threads = threads.min(conversations.len().max(1));
         let encode = |conversation: chatcodec::Result<Conversation>| {
             let (messages, tools) = conversation?;
-            self.inner.encode(messages, tools.as_deref(), options)
+            self.inner.encode(messages, tools.as_deref(), &options)
         };
         if threads == 1 {
             return conversations.into_iter().map(encode).collect();
@@ -599,6 +613,15 @@ fn text_bytes((messages, tools): &Conversation) -> usize {
     let message =
         |message: &Message| message.content.len() + message.calls.iter().map(call).sum::<usize>();
     tools.as_ref().map_or(0, String::len) + messages.iter().map(message).sum::<usize>()
+}
+
+/// As many threads as there are cores, or as are asked for, unless text is too short to be shared.
+pub(crate) fn threads_for(bytes: usize, threads: Option<usize>) -> usize {
+    match threads {
+        _ if bytes < SHARED_BYTES => 1,
+        Some(threads) => threads,
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    }
 }
 
 /// As many threads as there are cores, unless there is less text than is worth one.

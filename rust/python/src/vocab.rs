@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBytes, PyDict, PyMapping, PyString, PyTuple};
 
 use crate::array::IntArray;
+use crate::codec::threads_for;
 use crate::errors::{VocabError, raise, raise_in};
 use crate::input::{self, Ids};
 use crate::typed::{StrDict, StrIntDict};
@@ -279,13 +280,21 @@ impl Vocab {
     }
 
     /// Text to ids, never control: int32. Raises `MessageError` for half of a surrogate pair, and
-    /// `VocabError` for text that has no token, in a vocabulary that is not `lossless`.
-    fn encode(&self, py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<IntArray> {
+    /// `VocabError` for text that has no token, in a vocabulary that is not `lossless`. A text of half a
+    /// megabyte or more is shared by all cores, or `threads`; the ids are the same.
+    #[pyo3(signature = (text, *, threads = None))]
+    fn encode(
+        &self,
+        py: Python<'_>,
+        text: &Bound<'_, PyString>,
+        threads: Option<usize>,
+    ) -> PyResult<IntArray> {
         let text = input::text(text, "text")?;
         let ids = if text.len() < DETACH_BYTES {
             self.inner.try_encode(text)
         } else {
-            py.detach(|| self.inner.try_encode(text))
+            let threads = threads_for(text.len(), threads);
+            py.detach(|| self.inner.try_encode_on(threads, text))
         };
         ids.map(IntArray::int32).map_err(raise)
     }
