@@ -162,7 +162,7 @@ def pushes(name: str, job: Job) -> dict[str, Any]:
     """An answer of text by our own streams: one id a push, with and without events; in bulk."""
     codec = adapters.load(name, job["vocabulary"]).itself
     ids = _completion(codec, {"content": read_text(job["text"])})
-    _push_each(codec.stream().push, ids[:200])
+    _push_each(codec.stream().push, ids)
     with_event, _ = _timed(lambda: _push_each(codec.stream().push, ids))
     figures: dict[str, Figure] = {"one id a push, text": (with_event, len(ids))}
     before, id_ = _quiet(codec)
@@ -172,6 +172,9 @@ def pushes(name: str, job: Job) -> dict[str, Any]:
     given = [stream_.push for stream_ in waiting]
     without, _ = _timed(lambda: [push(id_) for push in given])
     figures["one id a push, no event"] = (without, len(given))
+    # What the interpreter takes for as many calls that do nothing but to return a new list.
+    calls = [[].copy for _ in given]
+    figures["a call"] = (_timed(lambda: [call() for call in calls])[0], len(calls))
     said = ""
     flat = importlib.import_module("array").array("i", ids)
     for measure, some in (("a list at once", ids), ("an array at once", flat)):
@@ -190,6 +193,7 @@ def arguments(name: str, job: Job) -> dict[str, Any]:
     function = {"name": "write", "arguments": json.dumps(content)}
     call = {"id": "abcdefgh1", "type": "function", "function": function}
     ids = _completion(codec, {"tool_calls": [call]})
+    _push_each(codec.stream().push, ids)
     streamed, _ = _timed(lambda: _push_each(codec.stream().push, ids))
     parsed, message = _timed(lambda: codec.parse(ids).message)
     told = message["tool_calls"][0]["function"]["arguments"]

@@ -192,7 +192,13 @@ impl Codec {
                 problem.get_or_insert(Error::message("completion", why));
                 continue;
             }
-            let next = encode::encode(rest, self.grammar(), self.vocab(), options.on_marker, options.threads);
+            let next = encode::encode(
+                rest,
+                self.grammar(),
+                self.vocab(),
+                options.on_marker,
+                options.threads,
+            );
             let next = next.map_err(|error| moved_back(error, moved))?;
             if answer.is_ended_by(next.ids(), expected.as_ref()) {
                 let written = rendered.generated.first().map_or(0, |turn| turn.end);

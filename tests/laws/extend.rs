@@ -185,7 +185,10 @@ fn the_next_prompt_is_that_of_the_whole_conversation() {
                     return Ok(());
                 }
             };
-            prop_assert!(!is_moved(entry, &turns));
+            // A system message of nothing leaves no trace, and one with a name has rows of its own.
+            let has_text =
+                |m: &Message| m.role != Role::System || m.name.is_none() && !m.content.is_empty();
+            prop_assert!(!is_moved(entry, &turns) || !turns.before.messages.iter().all(has_text));
             extended.fetch_add(1, Ordering::Relaxed);
             check_prefix(&next, &prompt, &completion)?;
             prop_assert_eq!(entry.codec.decode(next.ids()), whole.canonical(entry));

@@ -12,8 +12,7 @@ const LONG: usize = 600 << 10;
 #[test]
 fn threads_change_no_id() {
     // What a place to part is looked for among, again and again.
-    let stretches =
-        || vec(text(), 1..40).prop_filter("text", |texts| !texts.concat().is_empty());
+    let stretches = || vec(text(), 1..40).prop_filter("text", |texts| !texts.concat().is_empty());
     for (name, vocab) in p3_files::vocabs() {
         check(name, 3, (stretches(), 2_usize..5), |(texts, threads)| {
             let stretch = texts.concat();

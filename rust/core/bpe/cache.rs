@@ -1,4 +1,7 @@
 //! The ids of units seen lately: fixed size, full keys, a newer unit takes an older one's place.
+//!
+//! A unit that must go is put into another line once more, where the one that was seen longest ago goes
+//! for it: so that a few words that share a line do not drive each other out again and again.
 
 use super::key::{Key, KeyHasher};
 use crate::vocab::TokenId;
@@ -46,6 +49,12 @@ impl UnitCache {
         (self.hasher.hash(key) >> (64 - LINES_LOG2)) as u32
     }
 
+    /// Where a unit may be that is not in its place.
+    #[inline(always)]
+    pub(super) fn other_place(&self, key: Key) -> u32 {
+        (self.hasher.hash(key) >> (64 - 2 * LINES_LOG2)) as u32 % (1 << LINES_LOG2)
+    }
+
     /// Asks the processor to have a place at hand soon.
     #[inline(always)]
     pub(super) fn prefetch(&self, place: u32) {
@@ -67,16 +76,55 @@ impl UnitCache {
         (ids, count * u32::from(first | second))
     }
 
+    /// Puts a unit into its place.
     #[inline]
     pub(super) fn insert(&mut self, place: u32, key: Key, ids: &[TokenId]) {
-        let Some(Line(slots)) = self.lines.get_mut(place as usize) else { return };
         if ids.is_empty() || ids.len() > INLINE_IDS || ids[0] >> ID_BITS != 0 {
             return;
         }
-        slots[1] = slots[0];
-        let slot = &mut slots[0];
-        slot.key = key;
+        let mut slot = Slot { key, ids: Ids::default() };
         slot.ids[..ids.len()].copy_from_slice(ids);
         slot.ids[0] |= ((ids.len() - 1) as TokenId) << ID_BITS;
+        let Some(Line(slots)) = self.lines.get_mut(place as usize) else { return };
+        let oldest = std::mem::replace(slots, [slot, slots[0]])[1];
+        if oldest.key == Key::default() {
+            return;
+        }
+        let (first, second) = (self.place(oldest.key), self.other_place(oldest.key));
+        let other = if first == place { second } else { first };
+        // Written without looking at the line, which may be far.
+        if let Some(Line(slots)) = self.lines.get_mut(other as usize) {
+            slots[1] = oldest;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Key, UnitCache};
+
+    /// The ids of a unit, wherever it stands.
+    fn find(cache: &UnitCache, key: Key) -> Option<i32> {
+        let places = [cache.place(key), cache.other_place(key)];
+        let found = places.map(|place| cache.get(place, key));
+        found.iter().find(|(_, count)| *count > 0).map(|(ids, _)| ids[0])
+    }
+
+    #[test]
+    fn units_of_one_place_do_not_drive_each_other_out() {
+        let mut cache = UnitCache::default();
+        cache.open();
+        let key = |number: u32| Key::of(&number.to_le_bytes(), &(0..4)).unwrap_or_default();
+        let place = cache.place(key(0));
+        let crowd: Vec<u32> =
+            (0..).filter(|&number| cache.place(key(number)) == place).take(4).collect();
+        for &number in &crowd {
+            cache.insert(place, key(number), &[number as i32]);
+        }
+        let found: Vec<_> = crowd.iter().filter_map(|&number| find(&cache, key(number))).collect();
+        // Two stand in the line they share, each other one in a line of its own, but by chance.
+        assert!(found.len() >= 3, "{found:?} of {crowd:?}");
+        assert!(found.iter().all(|id| crowd.contains(&(*id as u32))));
+        assert_eq!(find(&cache, key(crowd[3])), Some(crowd[3] as i32));
     }
 }

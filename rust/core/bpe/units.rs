@@ -224,7 +224,9 @@ impl<'a, M: Merging> Units<'a, M> {
         let Scratch { cache, long, work, lanes, block, missed, many, .. } = &mut *self.scratch;
         let seeds = self.merging.seeds();
         for &at in &*missed {
-            seeds.prefetch(block[at as usize].key);
+            let key = block[at as usize].key;
+            cache.prefetch(cache.other_place(key));
+            seeds.prefetch(key);
         }
         let mut unknown = 0;
         for nth in 0..missed.len() {
@@ -233,6 +235,12 @@ impl<'a, M: Merging> Units<'a, M> {
             if unit.key.is_long() {
                 let text = &self.text[unit.start..unit.end];
                 (unit.ids, unit.count) = self.merging.merge_long(text, unit.key, long, work, many);
+                continue;
+            }
+            (unit.ids, unit.count) = cache.get(cache.other_place(unit.key), unit.key);
+            if unit.count > 0 {
+                let ids = unit.ids;
+                cache.insert(unit.place, unit.key, &ids[..unit.count as usize]);
             } else if let Some(id) = seeds.get(unit.key) {
                 (unit.ids, unit.count) = ([id; INLINE_IDS], 1);
                 cache.insert(unit.place, unit.key, &[id]);

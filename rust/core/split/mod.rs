@@ -97,9 +97,7 @@ impl Splitter {
             // A splitter that matches neither of them leaves the place to the others.
             Self::Sequence(splitters) => {
                 let parts = |splitter: &Self| splitter.always_parts(left, right);
-                let is_blind = |splitter: &Self| {
-                    matches!(splitter, Self::Runs(runs) if !runs.knows(left) && !runs.knows(right))
-                };
+                let is_blind = |splitter: &Self| matches!(splitter, Self::Runs(runs) if !runs.knows(left) && !runs.knows(right));
                 splitters.iter().any(parts) && splitters.iter().all(|s| parts(s) || is_blind(s))
             }
             _ => false,

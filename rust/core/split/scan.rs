@@ -53,7 +53,8 @@ impl Known {
     /// side is parted as by itself.
     pub(super) fn always_parts(self, left: char, right: char) -> bool {
         let classes = Classes::of_unicode();
-        let (left, right) = (classes.of_code_point(left.into()), classes.of_code_point(right.into()));
+        let (left, right) =
+            (classes.of_code_point(left.into()), classes.of_code_point(right.into()));
         // Newlines go with signs or white space before them, and with a letter in GPT-2's alone.
         let after_newline = self != Self::Gpt2 && left & NEWLINE != 0 && right & LETTER != 0;
         after_newline || left & LETTER != 0 && right & SPACE != 0
