@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import models
 import pytest
+import references
 from chatcodec import Codec, Vocab
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ FILES = {
     "deepseek-llm": "vocab/deepseek-llm/deepseek-llm.gguf",
     "deepseek-v3": "vocab/deepseek-v3/deepseek.tiktoken",
     "llama3": "vocab/llama3/tokenizer.model",
+    "mistral": "vocab/mixtral-8x22b/tokenizer.model.v7",
     "mixtral-8x22b": "vocab/mixtral-8x22b/tokenizer.model.v3",
     "mixtral-8x22b-v2": "vocab/mixtral-8x22b/tokenizer.model.v2",
     "phi3": "vocab/phi3/phi-3/tokenizer.json",
@@ -91,7 +93,12 @@ def load_vocab(name: str) -> Vocab:
 @functools.cache
 def load_file(name: str) -> Vocab:
     """A vocabulary of `FILES`, or the embedded one."""
-    return Vocab.embedded() if name == "embedded" else Vocab.load(find(FILES[name]))
+    if name == "embedded":
+        return Vocab.embedded()
+    if name.startswith("tekken-"):
+        return Vocab.load(references.tekken(name))
+    more = references.DEEPSEEK_TOOLS if name == "deepseek-v3" else None
+    return Vocab.load(find(FILES[name]), special_tokens=more)
 
 
 @functools.cache

@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import re
+import tempfile
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -37,6 +38,7 @@ FILES = {
     "llama2": SHARED / "vocab/llama2/tokenizer.model",
     "llama3": SHARED / "vocab/llama3/tokenizer.model",
     "mixtral-8x22b": SHARED / "vocab/mixtral-8x22b/tokenizer.model.v3",
+    "mistral": SHARED / "vocab/mixtral-8x22b/tokenizer.model.v7",
     "mixtral-8x22b-v2": SHARED / "vocab/mixtral-8x22b/tokenizer.model.v2",
     "mixtral-8x7b": SHARED / "vocab/mixtral-8x7b/tokenizer.model.v1",
     "phi3": SHARED / "vocab/phi3/phi-3/tokenizer.json",
@@ -75,6 +77,28 @@ DEEPSEEK = (
 """How DeepSeek-V3 does, one pattern after the other."""
 
 
+TEKKEN = (
+    *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),
+    *("[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]"),
+    *("[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"),
+    *("[TOOL_CONTENT]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]"),
+)
+"""Control tokens of Mistral's later vocabularies."""
+
+DEEPSEEK_TOOLS = {
+    "<｜tool▁calls▁begin｜>": 128806,
+    "<｜tool▁calls▁end｜>": 128807,
+    "<｜tool▁call▁begin｜>": 128808,
+    "<｜tool▁call▁end｜>": 128809,
+    "<｜tool▁outputs▁begin｜>": 128810,
+    "<｜tool▁outputs▁end｜>": 128811,
+    "<｜tool▁output▁begin｜>": 128812,
+    "<｜tool▁output▁end｜>": 128813,
+    "<｜tool▁sep｜>": 128814,
+}
+"""Tokens of DeepSeek-V3 that its file of ranks does not name."""
+
+
 class Reference:
     """One vocabulary, as the library that its model comes with reads it."""
 
@@ -89,6 +113,8 @@ class Reference:
             self.control |= json.loads(specials.read_text("utf-8"))["special_tokens"]
         if name == "embedded":
             self.control |= CHAT_TOKENS
+        if name == "deepseek-v3":
+            self.control |= DEEPSEEK_TOOLS
         if path.suffix == ".json":
             self.run: Encode = self._tokenizers(path)
         elif name == "llama3":
@@ -231,7 +257,41 @@ def mistral_tokenizer(name: str, *, trained: bool) -> Any:  # noqa: ANN401
     from mistral_common.tokens.tokenizers.mistral import MistralTokenizer  # noqa: PLC0415
 
     mode = ValidationMode.finetuning if trained else ValidationMode.test
-    return MistralTokenizer.from_file(str(FILES[name]), mode=mode)
+    return MistralTokenizer.from_file(str(FILES.get(name) or tekken(name)), mode=mode)
+
+
+@functools.cache
+def tekken(name: str) -> Path:
+    """Write a file of a later version, `tekken-v11`: the package has encoders, and an older file.
+
+    Of that file the first tokens serve; control tokens are those that the version has.
+    """
+    import mistral_common  # noqa: PLC0415
+
+    older = Path(mistral_common.__file__).parent / "data" / "tekken_240911.json"
+    file = json.loads(older.read_text("utf-8"))
+    version = name.removeprefix("tekken-")
+    size, special = 20_000, list(TEKKEN)
+    if version == "v7":
+        special = special[: TEKKEN.index("[ARGS]")]
+    changes = {
+        "version": version,
+        "default_vocab_size": size,
+        "default_num_special_tokens": len(special),
+        "num_vocab_tokens": size - len(special),
+    }
+    tokens = [
+        {"rank": rank, "token_str": spelling, "is_control": True}
+        for rank, spelling in enumerate(special)
+    ]
+    whole = {
+        "config": file["config"] | changes,
+        "vocab": file["vocab"][: size - len(special)],
+        "special_tokens": tokens,
+    }
+    path = Path(tempfile.mkdtemp()) / "tekken.json"
+    path.write_text(json.dumps(whole), "utf-8")
+    return path
 
 
 def mistral(name: str, messages: list[Message], tools: list[Message] | None = None) -> list[int]:

@@ -25,12 +25,14 @@ MESSAGES: dict[str, Message] = {
 }
 
 
-def template(name: str) -> jinja2.Template:
+def template(name: str, file: str = "tokenizer_config.json") -> jinja2.Template:
     """The template of a model's configuration."""
-    path = data.find(f"vocab/{name}/tokenizer_config.json")
+    config = json.loads(data.find(f"vocab/{name}/{file}").read_text("utf-8"))
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
     environment.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)
-    return environment.from_string(json.loads(path.read_text("utf-8"))["chat_template"])
+    begin = config.get("bos_token")
+    environment.globals["bos_token"] = begin["content"] if isinstance(begin, dict) else begin
+    return environment.from_string(config["chat_template"])
 
 
 def conversations(kinds: list[str]) -> list[list[Message]]:
@@ -72,6 +74,71 @@ def test_a_prompt_that_asks_for_no_reasoning() -> None:
     assert codec.encode(messages, thinking=False).text == expected
 
 
+def called(message: Message) -> Message:
+    """Arguments as text, and no content as none at all: as DeepSeek's template takes them."""
+    if "tool_calls" not in message:
+        return message
+    calls = [{**call, "function": {**call["function"]}} for call in message["tool_calls"]]
+    for call in calls:
+        call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
+    return {**message, "tool_calls": calls}
+
+
+def test_deepseek_v3_1() -> None:
+    written = template("deepseek-v3", "tokenizer_config_v31.json")
+    codec = data.load_format("deepseek:v3.1", "deepseek-v3")
+    count = 0
+    for messages in conversations(["user", "answer", "call", "calls", "tool"]):
+        roles = [message["role"] for message in messages]
+        if ("assistant", "assistant") in itertools.pairwise(roles):
+            # The template writes no header for the second.
+            continue
+        given = [called(message) for message in messages]
+        for prompt, thinking in itertools.product((False, True), (None, False, True)):
+            keys = {} if thinking is None else {"thinking": thinking}
+            expected = written.render(messages=given, add_generation_prompt=prompt, **keys)
+            if prompt and roles[-1] == "assistant":
+                # Nor any prompt there.
+                continue
+            encoding = codec.encode(messages, add_generation_prompt=prompt, thinking=thinking)
+            assert encoding.text == expected
+            assert codec.decode(encoding) == codec.canonical(messages)
+            count += 1
+    assert count > 500
+
+
+def glm4_messages(message: Message) -> list[Message]:
+    """A message as GLM-4's template takes it: a call is a message with the function's name."""
+    if message["role"] == "tool":
+        return [{**message, "role": "observation"}]
+    functions = [call["function"] for call in message.get("tool_calls", [])]
+    calls = [
+        {
+            "role": "assistant",
+            "metadata": function["name"],
+            "content": json.dumps(function["arguments"]),
+        }
+        for function in functions
+    ]
+    content = {key: value for key, value in message.items() if key != "tool_calls"}
+    return [content, *calls] if content["content"] else calls
+
+
+def test_glm4() -> None:
+    written = template("glm4")
+    codec = data.load_appended("glm4", GLM4)
+    for messages in conversations(["user", "answer", "call", "calls", "tool"]):
+        roles = [message["role"] for message in messages]
+        if ("assistant", "assistant") in itertools.pairwise(roles):
+            # Calls alone after an answer would read as a part of it, and are refused.
+            continue
+        given = [each for message in messages for each in glm4_messages(message)]
+        for prompt in (False, True):
+            expected = written.render(messages=given, add_generation_prompt=prompt)
+            encoding = codec.encode(messages, add_generation_prompt=prompt)
+            assert encoding.text == expected
+
+
 @pytest.mark.parametrize("role", ["user", "tool", "system"])
 def test_reasoning_of_others_is_refused(role: str) -> None:
     codec = data.load_appended("qwen3", TOKENS)
@@ -87,6 +154,16 @@ def test_an_option_that_is_none(option: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=next(iter(option))):
         codec.encode([MESSAGES["user"]], **option)
 
+
+GLM4 = (
+    "<|endoftext|>",
+    "[gMASK]",
+    "<sop>",
+    "<|system|>",
+    "<|user|>",
+    "<|assistant|>",
+    "<|observation|>",
+)
 
 TOKENS = (
     "<|endoftext|>",

@@ -71,6 +71,13 @@ impl Trail {
         let reasons = reasons(messages, false);
         Self { roles, end, linker, moves: moves(format, system, tools), reasons }
     }
+
+    /// Whether the answer follows a result, and is written and read otherwise there than after a question.
+    fn answers_result(&self, codec: &Codec) -> bool {
+        let answer =
+            self.roles.len() - usize::from(self.end == End::Open && !self.roles.is_empty());
+        codec.grammar().after_tool.is_some() && self.roles[..answer].last() == Some(&Role::Tool)
+    }
 }
 
 /// Whether a model has answered since the user's last message, if it had before these.
@@ -101,6 +108,7 @@ impl Codec {
         let mut events = Vec::new();
         stream.push_all(ids, &mut events);
         let pushed = events.len();
+        let is_answered = stream.is_answered();
         stream.finish(TurnReason::Stop, &mut events);
         let mut messages = collect(&events);
         let last = messages.last().map(|message| message.role);
@@ -110,7 +118,7 @@ impl Codec {
             self.generation_prompt().is_empty() && matches!(last, Some(Role::User | Role::Tool));
         let mut linker = Linker::default();
         linker.link(&mut messages, self.format());
-        let end = End::new(is_prompted, is_open);
+        let end = End::new(is_prompted || is_answered, is_open);
         let mut trail = Trail::new(&messages, false, linker, end, self.format());
         trail.moves = moves(self.format(), true, true);
         Encoding::of_ids(ids, self.grammar(), self.vocab()).with_trail(trail)
@@ -153,7 +161,8 @@ impl Codec {
             return Err(Error::message("new_messages", problem));
         }
         let answer = Answer::read(self, prompt, completion)?;
-        let mut turns = vec![Message::new(Role::User, "x"), answer.message.clone()];
+        let asks = if trail.answers_result(self) { Role::Tool } else { Role::User };
+        let mut turns = vec![Message::new(asks, "x"), answer.message.clone()];
         turns.extend(messages);
         let mut linker = trail.linker.clone();
         linker.link(&mut turns[1..], format);
@@ -268,11 +277,18 @@ struct Answer {
 impl Answer {
     fn read(codec: &Codec, prompt: &Encoding, completion: &[TokenId]) -> Result<Self> {
         // Not as a completion is read, which may leave out what is left of its header: as a part of the whole.
-        let mut stream = codec.read_stream();
-        let mut events = Vec::new();
+        let answers_result = prompt.trail().answers_result(codec);
         let stands_for_all =
             prompt.trail().end == End::Prompted && codec.format().guarantee() == Guarantee::Ids;
-        stream.push_all(if stands_for_all { codec.prompt() } else { prompt.ids() }, &mut events);
+        let mut events = Vec::new();
+        let mut stream = codec.read_stream();
+        if answers_result {
+            // The turn begins with the completion, whatever that is.
+            stream = codec.stream(Some(prompt.ids()));
+        } else {
+            let before = if stands_for_all { codec.prompt() } else { prompt.ids() };
+            stream.push_all(before, &mut events);
+        }
         let (base, asked) = (stream.position() as u32, events.len());
         stream.push_all(completion, &mut events);
         let mut pushed = events.len();
@@ -289,7 +305,7 @@ impl Answer {
         let begun = begun.filter(|&at| !events[at.min(asked)..asked].iter().any(is_end));
         // A turn that begins without a prompt.
         let begun = begun.or_else(|| Some(asked + events[asked..].iter().position(is_start)?));
-        let begun = begun.unwrap_or(asked);
+        let begun = begun.filter(|_| !answers_result).unwrap_or(asked);
         events.drain(..begun);
         pushed = pushed.saturating_sub(begun);
         let wrong = |problem: String| Err(Error::message("completion", problem));
@@ -337,7 +353,7 @@ impl Answer {
         let message = collect(&events).into_iter().next();
         let mut message = message.unwrap_or_else(|| Message::new(Role::Assistant, ""));
         if prompt.trail().end == End::Prompted {
-            let told = codec.parse(completion, None).message;
+            let told = codec.parse(completion, answers_result.then_some(prompt.ids())).message;
             if unlinked(told) != unlinked(message.clone()) {
                 return wrong("is read as another message within the conversation".to_owned());
             }

@@ -102,6 +102,7 @@ pub(crate) fn render(
                 let turn = Turn {
                     system: system.map(|at| (&messages[at], at as i32)),
                     after_assistant: previous.is_some_and(|m| m.role == Role::Assistant),
+                    after_result: follows_result(messages, index, grammar),
                     reasons: shows_reasoning(messages, index, format),
                     is_last: index + 1 == messages.len() && !options.generation_prompt,
                     ..Turn::new(&messages[index], index as i32)
@@ -124,7 +125,9 @@ pub(crate) fn render(
     }
     if options.generation_prompt {
         renderer.out.prompt_at = Some(renderer.out.text.len());
-        renderer.scaffold(prompt_of(grammar, options.thinking));
+        if !follows_result(messages, messages.len(), grammar) {
+            renderer.scaffold(prompt_of(grammar, options.thinking));
+        }
     } else if !options.continue_final {
         renderer.scaffold(&grammar.end);
     }
@@ -145,10 +148,19 @@ fn shows_reasoning(messages: &[Message], index: usize, format: &Format) -> bool 
     match format.reasoning() {
         ReasoningWhen::All => true,
         ReasoningWhen::None => false,
+        ReasoningWhen::Last => index + 1 == messages.len(),
         ReasoningWhen::SinceLastUser => {
             !messages[index..].iter().any(|message| message.role == Role::User)
         }
     }
+}
+
+/// Whether the message at `index` is one of the assistant's without a header, as it follows a result.
+fn follows_result(messages: &[Message], index: usize, grammar: &Grammar) -> bool {
+    let before = index.checked_sub(1).and_then(|before| messages.get(before));
+    grammar.after_tool.is_some()
+        && before.is_some_and(|message| message.role == Role::Tool)
+        && messages.get(index).is_none_or(|message| message.role == Role::Assistant)
 }
 
 /// How the texts of a message are written.
@@ -174,6 +186,7 @@ pub(crate) fn written(
         let Step::Message { index, system } = step else { continue };
         let turn = Turn {
             system: system.map(|at| (&messages[at], at as i32)),
+            after_result: follows_result(messages, index, grammar),
             reasons: shows_reasoning(messages, index, format),
             ..Turn::new(&messages[index], index as i32)
         };
@@ -210,12 +223,15 @@ struct Renderer<'a> {
 
 /// A message being written.
 #[derive(Clone, Copy)]
+#[allow(clippy::struct_excessive_bools, reason = "each says another thing about its place")]
 struct Turn<'a> {
     message: &'a Message,
     index: i32,
     /// A system message that stands in a user's turn.
     system: Option<(&'a Message, i32)>,
     after_assistant: bool,
+    /// Whether it has no header, as it follows a result.
+    after_result: bool,
     /// Whether its reasoning is written.
     reasons: bool,
     /// Whether the conversation ends with it.
@@ -224,7 +240,15 @@ struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     fn new(message: &'a Message, index: i32) -> Self {
-        Self { message, index, system: None, after_assistant: false, reasons: true, is_last: false }
+        Self {
+            message,
+            index,
+            system: None,
+            after_assistant: false,
+            after_result: false,
+            reasons: true,
+            is_last: false,
+        }
     }
 
     fn reasoning(&self) -> Option<&'a str> {
@@ -401,6 +425,8 @@ impl<'a> Renderer<'a> {
             generated_from += if row.calls_only {
                 // Its calls begin with the prompt.
                 self.grammar.generation_prompt.iter().map(|op| self.written_bytes(op)).sum()
+            } else if turn.after_result {
+                0
             } else {
                 self.prompt_bytes(&row.rule.ops, present)
             };
@@ -523,6 +549,7 @@ impl<'a> Renderer<'a> {
                 row.role == role
                     && row.name.as_ref() == named
                     && row.place != RowUse::Read
+                    && (row.place == RowUse::AfterTool) == turn.after_result
                     && (row.place != RowUse::WrittenLast || turn.is_last)
             };
             // Rows for the last message come before those for any.

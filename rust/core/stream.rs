@@ -121,6 +121,9 @@ impl State {
                 told.clear();
             }
         }
+        if state.machine.is_answered() {
+            state.reader(codec, &mut told).open_answer();
+        }
         state.index = FIRST;
         state.machine.after_prompt(codec);
         state
@@ -433,6 +436,11 @@ impl Stream {
         let mut message = first.unwrap_or_else(|| Message::new(Role::Assistant, ""));
         message.number_calls();
         message
+    }
+
+    /// Whether a result has ended, and the message that follows it may begin, which has no header.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.state.machine.is_answered()
     }
 
     /// How many ids have been read.

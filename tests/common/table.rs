@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use chatcodec::{
     Call, CallBody, Codec, EncodeOptions, Encoding, Format, Guarantee, Message, Role, Spelling,
-    Vocab, VocabFiles, VocabOptions,
+    TokenId, Vocab, VocabFiles, VocabOptions,
 };
 
 use proptest::strategy::Strategy;
@@ -309,12 +309,22 @@ pub fn real() -> &'static [(String, Vocab)] {
         folders.retain(|name| folder.join(name).is_dir());
         let sets = folders.into_iter().flat_map(|name| sets(&folder, name));
         sets.filter_map(|(name, files)| {
-            let options = VocabOptions::default();
+            let special_tokens = unnamed(&name);
+            let options = VocabOptions { special_tokens, ..VocabOptions::default() };
             Some((name, Vocab::load_files(VocabFiles { files, options }).ok()?))
         })
         .collect()
     });
     &REAL
+}
+
+/// Control tokens that a vocabulary's files do not name: those of DeepSeek-V3's calls and results.
+pub fn unnamed(vocab: &str) -> Vec<(String, TokenId)> {
+    const FIRST: TokenId = 128_806;
+    let words = ["calls▁begin", "calls▁end", "call▁begin", "call▁end", "outputs▁begin"];
+    let words = words.into_iter().chain(["outputs▁end", "output▁begin", "output▁end", "sep"]);
+    let tokens = words.map(|word| format!("<｜tool▁{word}｜>")).zip(FIRST..);
+    tokens.filter(|_| vocab == "deepseek-v3").collect()
 }
 
 type Files = Vec<(String, Arc<[u8]>)>;

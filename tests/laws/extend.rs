@@ -45,8 +45,9 @@ impl Turns {
         let answered = self.answered().encode(entry, &options(entry, Some(false))).ok()?;
         let mask = answered.assistant_mask();
         let end = mask.iter().rposition(|&is| is == 1).map_or(0, |last| last + 1);
+        // What came before may be longer while it is the last message.
         let completion =
-            answered.ids()[..end.max(prompt.ids().len())].strip_prefix(prompt.ids())?;
+            answered.ids().get(..end.max(prompt.ids().len()))?.strip_prefix(prompt.ids())?;
         Some((prompt, completion.to_vec()))
     }
 }
@@ -107,7 +108,9 @@ fn is_moved(entry: &Entry, turns: &Turns) -> bool {
 
 /// Whether something follows where turns are written otherwise then.
 fn is_reasoned(entry: &Entry, turns: &Turns) -> bool {
-    entry.codec.format().text().contains("since_last_user") && !turns.after.is_empty()
+    let text = entry.codec.format().text();
+    let leaves_out = ["since_last_user", "reasoning = \"last\""];
+    leaves_out.iter().any(|words| text.contains(words)) && !turns.after.is_empty()
 }
 
 fn path_of(error: &Error) -> &str {

@@ -108,9 +108,12 @@ fn a_completion_is_the_last_message() {
     let inputs = |entry| (dialogue(entry), assistant(entry), any::<Index>());
     check_each(entries(), 120, inputs, |entry, (before, last, stop)| {
         let marker = if entry.is_ids() { OnMarker::Report } else { OnMarker::Error };
+        // A prompt may ask for reasoning, or for none.
+        let thinking = last.reasoning.as_ref().map(|_| true);
         let options = |add_generation_prompt| EncodeOptions {
             add_generation_prompt: Some(add_generation_prompt),
             boundary: Boundary::Isolated,
+            thinking,
             on_marker: marker,
             ..EncodeOptions::default()
         };
@@ -133,7 +136,9 @@ fn a_completion_is_the_last_message() {
         if !completion.last().is_some_and(|last| stops.contains(last)) {
             completion.push(stops[stop.index(stops.len())]);
         }
-        for start in [Start::Prompt(prompt), Start::Completion] {
+        let is_default = prompt.ends_with(entry.codec.generation_prompt());
+        let by_default = is_default.then_some(Start::Completion);
+        for start in by_default.into_iter().chain([Start::Prompt(prompt)]) {
             let given = match start {
                 Start::Prompt(prompt) => Some(prompt),
                 _ => None,

@@ -66,7 +66,9 @@ fn load(name: &str) -> Option<Vocab> {
         let name = path.rsplit('/').next().unwrap_or(path);
         files.push((name.to_owned(), read_data(&format!("vocab/{path}"))?.into()));
     }
-    let files = VocabFiles { files, ..VocabFiles::default() };
+    let special_tokens = crate::common::table::unnamed(name);
+    let options = VocabOptions { special_tokens, ..VocabOptions::default() };
+    let files = VocabFiles { files, options };
     Some(Vocab::load_files(files).unwrap_or_else(|e| panic!("{name}: {e}")))
 }
 

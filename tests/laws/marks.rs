@@ -199,6 +199,11 @@ fn a_spelled_call() {
         let Some(text) = whole.text().strip_prefix(prompt.text()) else { continue };
         let text = text.replace(r#"{"a": "x", "b": [1, {}]}"#, arguments);
         let Ok(ids) = entry.codec.vocab().try_encode(&text) else { continue };
+        let shown = entry.codec.vocab().decode(&ids, Spelling::Spell).expect("ids of its own");
+        if shown.trim_start() != text.trim_start() {
+            // Spellings with U+2581 come back with spaces there, where that stands for one.
+            continue;
+        }
         let stream = entry.codec.stream(Some(prompt.ids()));
         let by = |policy| read(stream.clone().reading(policy), &[&ids], TurnReason::Stop);
         for events in [

@@ -7,7 +7,7 @@ use super::grammar::{
     Text, control_ids, follows, openers,
 };
 use super::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white, is_word_byte};
-use super::{CallBodySpec, Format, Guarantee, SystemPlace, reasoning, rules};
+use super::{CallBodySpec, Format, Guarantee, RowUse, SystemPlace, reasoning, rules};
 use crate::action::TaggedStyle;
 use crate::action::tagged::Tag;
 use crate::error::{Error, Result};
@@ -79,6 +79,7 @@ impl Binder<'_> {
                 .map(|list| &list.close)),
             spelled_ids: inside.iter().flat_map(control_ids).collect(),
             thinking: [prompt(true), prompt(false)],
+            after_tool: rows.iter().position(|row| row.place == RowUse::AfterTool),
             read_order,
             rows,
             items,
@@ -119,16 +120,25 @@ impl Binder<'_> {
 
     fn items(&self) -> Result<Vec<Item>> {
         let mut items: Vec<Item> = Vec::new();
-        let mut patterns: Vec<(usize, Vec<Piece>, bool)> = Vec::new();
+        let mut patterns: Vec<(usize, Vec<Piece>, bool, bool)> = Vec::new();
         let list = self.format.list();
         for (call, spec) in self.format.calls().iter().enumerate() {
-            let read = spec.items.iter().flat_map(|item| rules::items_as_read(item, list));
-            patterns.extend(read.map(|(pieces, opened)| (call, pieces, opened)));
+            for item in &spec.items {
+                let in_block = rules::is_in_block(item, list);
+                let read = rules::items_as_read(item, list).into_iter();
+                patterns.extend(read.map(|(pieces, opened)| (call, pieces, opened, in_block)));
+            }
         }
         // A literal is tried before a name that it could be.
-        patterns.sort_by_key(|(_, pieces, _)| rules::has_field(rules::head(pieces), Field::Name));
-        for (call, pieces, opened) in &patterns {
-            let rule = self.rule(pieces, None);
+        patterns.sort_by_key(|(_, pieces, ..)| rules::has_field(rules::head(pieces), Field::Name));
+        for (call, pieces, opened, in_block) in &patterns {
+            let mut rule = self.rule(pieces, None);
+            let closer = rule.texts.last_mut().map(|text| &mut text.closer);
+            let close = closer.filter(|_| *in_block).map(|closer| {
+                let close = list.map_or(&[][..], |list| &list.close);
+                closer.ids = self.ops(close).iter().flat_map(control_ids).collect();
+                closer.suffix.literal.clone()
+            });
             let named = rules::has_field(rules::head(pieces), Field::Name);
             let reserved = items.iter().filter(|_| named).filter_map(|item| {
                 let literal = item.rule.read.iter().find_map(|op| match op {
@@ -141,7 +151,7 @@ impl Binder<'_> {
             let reserved = reserved.collect();
             let opened = *opened && list.is_some_and(|list| !list.is_json);
             let tagged = self.tagged(*call)?;
-            items.push(Item { call: *call, rule, reserved, opened, tagged });
+            items.push(Item { call: *call, rule, reserved, opened, tagged, close });
         }
         Ok(items)
     }
@@ -264,7 +274,11 @@ impl Binder<'_> {
             .filter(|&at| is_text(&read[at]))
             .map(|at| self.text(&read, at, prefixed.contains(&at), role))
             .collect();
-        let reasoning = reasoning::pieces_of(pieces).map(|pieces| self.reasoning(&pieces));
+        let mut reasoning = reasoning::pieces_of(pieces).map(|pieces| self.reasoning(&pieces));
+        if let Some(reasoning) = &mut reasoning {
+            let mut rows = self.format.rows().iter();
+            reasoning.closes_alone = rows.any(|row| reasoning::closes_alone(&row.pieces, pieces));
+        }
         Rule { ops, read, texts, open_at: last_text + 1, close_at, reasoning }
     }
 
@@ -278,6 +292,7 @@ impl Binder<'_> {
             before: pieces.before.to_owned(),
             text: Text { at: 0, field, is_value: false, prefixed: false, closer, next: 0 },
             after: pieces.then.to_owned(),
+            closes_alone: false,
         }
     }
 

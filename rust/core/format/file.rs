@@ -47,6 +47,8 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) last: LastFile,
     #[serde(default)]
+    pub(super) after_tool: AfterToolFile,
+    #[serde(default)]
     pub(super) named: BTreeMap<String, NamedFile>,
     #[serde(default)]
     pub(super) call: BTreeMap<String, CallFile>,
@@ -101,6 +103,8 @@ pub(crate) enum ReasoningWhen {
     All,
     /// In those after the last user's.
     SinceLastUser,
+    /// In the one that the conversation ends with.
+    Last,
     /// In none.
     None,
 }
@@ -220,6 +224,13 @@ pub(super) struct FrameFile {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LastFile {
+    pub(super) assistant: Option<OneOrMany>,
+}
+
+/// The row of the message that follows a result.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AfterToolFile {
     pub(super) assistant: Option<OneOrMany>,
 }
 

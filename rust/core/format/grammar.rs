@@ -140,6 +140,8 @@ pub(crate) struct Reasoning {
     pub(crate) text: Text,
     /// Text of the pattern that stands after the token that closes it; it may be missing.
     pub(crate) after: String,
+    /// Whether the token that closes it may come without any before the text.
+    pub(crate) closes_alone: bool,
 }
 
 impl Rule {
@@ -191,6 +193,15 @@ pub(crate) struct Item {
     pub(crate) opened: bool,
     /// What stands around keys and values, where arguments are tagged pairs.
     pub(crate) tagged: Option<Tagged>,
+    /// The text that closes it, where it stands in a block of calls that a token closes.
+    pub(crate) close: Option<String>,
+}
+
+impl Item {
+    /// Whether it begins with text, in a block that has been opened.
+    pub(crate) fn is_further(&self) -> bool {
+        self.close.is_some() && !self.opened
+    }
 }
 
 /// What stands around keys and values.
@@ -235,6 +246,8 @@ pub(crate) struct Grammar {
     pub(crate) generation_prompt: Vec<Op>,
     /// The prompts that ask for reasoning, and for none.
     pub(crate) thinking: [Option<Vec<Op>>; 2],
+    /// The row of the message that follows a result, if that has one of its own.
+    pub(crate) after_tool: Option<usize>,
     /// Rows in the order in which they are tried: those with more control tokens before their text first.
     pub(crate) read_order: Vec<usize>,
     /// What a caller's text may spell, where markers are text.
@@ -309,6 +322,11 @@ impl Grammar {
     /// Whether an id closes results that follow each other.
     pub(crate) fn closes_results(&self, id: TokenId) -> bool {
         self.results_close_ids.contains(&id)
+    }
+
+    /// Whether a result ends where its turn does, with nothing around it and others.
+    pub(crate) fn results_end_alone(&self) -> bool {
+        self.results_close_ids.is_empty()
     }
 
     /// Whether an id closes a list of calls.

@@ -12,7 +12,7 @@ use super::file::{
 use super::pattern::{self, Field, Filter, Piece};
 use super::{
     CallBodySpec, CallSpec, IdForm, ListSpec, ObjectSpec, PairStyle, RowSpec, RowUse, Spec,
-    TaggedSpec, ToolsLayout, ToolsSpec, reasoning, results, rules,
+    TaggedSpec, ToolsLayout, ToolsSpec, after_tool, reasoning, results, rules,
 };
 use crate::message::Role;
 
@@ -66,6 +66,7 @@ impl Spec {
             stop: &stop,
         };
         rules::check(&table)?;
+        after_tool::check(&table, results.as_ref())?;
         let inside = tools.as_ref().map_or(&[][..], |tools| &tools.inside);
         rules::check_inside(inside, &stop, &table)?;
         rules::check_frame("begin", &begin, &table)?;
@@ -162,6 +163,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
         let texts = texts.map(|texts| texts.clone().into_vec());
         let place = match (key, role) {
             ("last.assistant", _) => RowUse::WrittenLast,
+            ("after_tool.assistant", _) => RowUse::AfterTool,
             (_, Role::Tool) if wraps_results => RowUse::Written,
             _ => RowUse::Both,
         };
@@ -176,13 +178,14 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                 let is_read = |row: &RowSpec| {
                     row.pieces == pieces || reasoning::is_read_by(&pieces, &row.pieces)
                 };
-                if others.any(is_read) && place == RowUse::Both {
+                let is_read_back = others.any(is_read);
+                if is_read_back && place == RowUse::Both {
                     place = RowUse::Written;
-                } else if place == RowUse::WrittenLast && !rows.iter().any(is_read) {
+                } else if place == RowUse::WrittenLast && !is_read_back {
                     return wrong(key, "is read back by no row of `turn.assistant`");
                 }
             }
-            if place == RowUse::Both {
+            if matches!(place, RowUse::Both | RowUse::AfterTool) {
                 rules::check_row(&key, &rules::as_read(&pieces, folds_system))?;
             }
             rows.push(RowSpec { key, role, name: name.cloned(), pieces, place });
@@ -201,6 +204,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
         row(&format!("named.{name}.tool"), Role::Tool, Some(name), named.tool.as_ref())?;
     }
     row("last.assistant", Role::Assistant, None, file.last.assistant.as_ref())?;
+    row("after_tool.assistant", Role::Assistant, None, file.after_tool.assistant.as_ref())?;
     Ok(rows)
 }
 
@@ -422,10 +426,9 @@ fn calls(file: &File, patterns: &Patterns) -> Checked<(Option<ListSpec>, Vec<Cal
     let is_object =
         |call: &CallFile| call.item.clone().into_vec().iter().any(|item| item == "{call}");
     let list = list(file, patterns, file.call.values().any(is_object))?;
-    let is_json = list.as_ref().is_some_and(|list| list.is_json);
     let mut calls = Vec::new();
     for (kind, call) in &file.call {
-        calls.push(one_call(kind, call, patterns, is_json)?);
+        calls.push(one_call(kind, call, patterns, list.as_ref())?);
     }
     for (what, is_code) in [("a function", false), ("code", true)] {
         let mut same = calls.iter().filter(|call: &&CallSpec| call.body.is_code() == is_code);
@@ -475,7 +478,12 @@ fn list(file: &File, patterns: &Patterns, is_json: bool) -> Checked<Option<ListS
     Ok(Some(ListSpec { open, between, close, is_json }))
 }
 
-fn one_call(kind: &str, call: &CallFile, patterns: &Patterns, is_json: bool) -> Checked<CallSpec> {
+fn one_call(
+    kind: &str,
+    call: &CallFile,
+    patterns: &Patterns,
+    list: Option<&ListSpec>,
+) -> Checked<CallSpec> {
     let key = format!("call.{kind}");
     let object = call.object.as_ref().map(|object| object_spec(&key, object)).transpose()?;
     let texts = call.item.clone().into_vec();
@@ -502,7 +510,7 @@ fn one_call(kind: &str, call: &CallFile, patterns: &Patterns, is_json: bool) -> 
     let mut items = Vec::new();
     for text in &texts {
         let pieces = patterns.pieces(&item, text, allowed)?;
-        rules::check_item(&item, &pieces, &body, is_json)?;
+        rules::check_item(&item, &pieces, &body, list)?;
         items.push(pieces);
     }
     let id = call.id.as_deref().map_or(Some(IdForm::Any), IdForm::parse);

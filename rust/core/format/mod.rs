@@ -4,6 +4,7 @@
 //! the key: a word nobody knows, a control token no pattern uses or none defines, the spelling of a
 //! control token inside ordinary text, a row that cannot be told from another or read back.
 
+mod after_tool;
 mod bind;
 mod file;
 pub(crate) mod grammar;
@@ -149,11 +150,14 @@ pub(crate) enum RowUse {
     Written,
     /// It is written for the message that a conversation ends with; read by another row.
     WrittenLast,
+    /// It is written, and read, of the message that follows a result.
+    AfterTool,
     /// It is written in pieces.
     Read,
 }
 
 impl RowUse {
+    /// Whether it is read wherever a turn may begin.
     pub(crate) fn is_read(self) -> bool {
         matches!(self, Self::Both | Self::Read)
     }
@@ -429,6 +433,7 @@ impl Format {
             ReasoningWhen::SinceLastUser => {
                 losses.push("reasoning: what stands before the last user message");
             }
+            ReasoningWhen::Last => losses.push("reasoning: what stands before the last message"),
             ReasoningWhen::None => losses.push("reasoning"),
         }
         if spec.results.as_ref().is_some_and(|results| results.folded.is_some()) {

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::load::{Checked, wrong};
 use super::pattern::{Field, Filter, Piece, is_white};
 use super::rules::{Table, control_names, heads};
+use super::{RowSpec, RowUse};
 
 /// The pieces of a row that hold its reasoning: from the guard, or from the token that opens it, up to
 /// the token that closes it and white space after that.
@@ -72,6 +73,15 @@ pub(super) fn is_read_by(row: &[Piece], other: &[Piece]) -> bool {
     let Some(Around { open, before, after, close, then }) = pieces_of(other) else {
         return false;
     };
+    if closes_alone(row, other) {
+        return true;
+    }
+    let same = |own: Around<'_>| {
+        (own.open, own.before, own.after, own.close, own.then) == (open, before, after, close, then)
+    };
+    if !pieces_of(row).is_none_or(same) {
+        return false;
+    }
     let mut plain = without(row);
     let inside = Piece::Literal(format!("{before}{after}"));
     let mut block = vec![open.clone(), inside, close.clone(), Piece::Literal(then.to_owned())];
@@ -87,6 +97,19 @@ pub(super) fn is_read_by(row: &[Piece], other: &[Piece]) -> bool {
         pieces.into_iter().map(plain).collect()
     };
     unfiltered(plain) == unfiltered(without(other))
+}
+
+/// Whether a row has, where the other has its reasoning, the token that closes it and nothing else.
+pub(super) fn closes_alone(row: &[Piece], other: &[Piece]) -> bool {
+    let (Some(stretch), Some(Around { close, then, .. })) = (stretch_of(other), pieces_of(other))
+    else {
+        return false;
+    };
+    let mut alone = vec![close.clone(), Piece::Literal(then.to_owned())];
+    alone.retain(|piece| !matches!(piece, Piece::Literal(text) if text.is_empty()));
+    let mut pieces = other.to_vec();
+    pieces.splice(stretch, alone);
+    pieces == row
 }
 
 /// Reasoning stands between two control tokens, right before content; literals may stand beside it.
@@ -129,11 +152,14 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
 /// The tokens around reasoning do nothing else.
 pub(super) fn check_tokens(table: &Table<'_>) -> Checked<()> {
     let (rows, items) = heads(table);
-    let others = rows.iter().chain(&items).flat_map(|(_, pieces)| pieces);
+    let after_tool = table.rows.iter().filter(|row| row.place == RowUse::AfterTool);
+    let after_tool: Vec<Piece> = after_tool.flat_map(|row| without(&row.pieces)).collect();
+    let others = rows.iter().chain(&items).flat_map(|(_, pieces)| pieces).chain(&after_tool);
     let list = table.list.into_iter().flat_map(|list| list.open.iter().chain(&list.close));
     let others = others.chain(list).filter_map(control_names);
     let others: Vec<String> = others.flatten().chain(table.stop.iter().cloned()).collect();
-    for row in table.rows.iter().filter(|row| row.place.is_read()) {
+    let has_tokens = |row: &&RowSpec| row.place.is_read() || row.place == RowUse::AfterTool;
+    for row in table.rows.iter().filter(has_tokens) {
         let Some(Around { open, close, .. }) = pieces_of(&row.pieces) else {
             continue;
         };

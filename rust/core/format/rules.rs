@@ -281,7 +281,7 @@ pub(super) fn check_item(
     key: &str,
     pieces: &[Piece],
     body: &CallBodySpec,
-    in_list: bool,
+    list: Option<&ListSpec>,
 ) -> Checked<()> {
     check_pieces(key, pieces)?;
     let field = match body {
@@ -295,14 +295,16 @@ pub(super) fn check_item(
     if body.has_header() && ![Field::Name, Field::Id].iter().any(|f| has_field(head(pieces), *f)) {
         return wrong(key, "has no `{name}` before its arguments");
     }
-    if in_list {
+    if list.is_some_and(|list| list.is_json) {
         let is_object = matches!(pieces, [Piece::Field(Field::Call, _)]);
         if !is_object {
             return wrong(key, "stands in a list, expected `{call}` alone");
         }
         return Ok(());
     }
-    if !matches!(pieces.first(), Some(Piece::Control(_))) {
+    if is_in_block(pieces, list) {
+        check_in_block(key, pieces, body, list)?;
+    } else if !matches!(pieces.first(), Some(Piece::Control(_))) {
         return wrong(key, "does not begin with a control token");
     }
     let head = head(pieces);
@@ -328,6 +330,44 @@ pub(super) fn check_item(
     }
     let is_free = matches!(body, CallBodySpec::Code | CallBodySpec::Raw | CallBodySpec::Tagged(_));
     check_after_text(key, tail, is_free)
+}
+
+/// Whether a call begins with text, in a block of calls that control tokens open and close.
+pub(super) fn is_in_block(pieces: &[Piece], list: Option<&ListSpec>) -> bool {
+    list.is_some_and(|list| !list.is_json && !list.open.is_empty())
+        && matches!(pieces.first(), Some(Piece::Literal(_)))
+}
+
+/// Text opens a call and text closes it; a token closes the block.
+fn check_in_block(
+    key: &str,
+    pieces: &[Piece],
+    body: &CallBodySpec,
+    list: Option<&ListSpec>,
+) -> Checked<()> {
+    let start = head(pieces);
+    let fits = match (start, &pieces[start.len()..]) {
+        ([Piece::Literal(first), ..], [_, Piece::Literal(close)]) => {
+            first.trim_start() == first && !close.is_empty() && close.trim() == close
+        }
+        _ => false,
+    };
+    let is_header = |piece: &Piece| {
+        matches!(piece, Piece::Literal(_) | Piece::Field(Field::Name, _) | Piece::Space)
+    };
+    if !fits || !start.iter().all(is_header) || !matches!(body, CallBodySpec::Tagged(_)) {
+        return wrong(key, "is no text around a name and tagged pairs, expected a control token");
+    }
+    let closes = list.is_some_and(|list| list.close.iter().any(|p| matches!(p, Piece::Control(_))));
+    let parts = list.is_some_and(|list| {
+        list.between.iter().all(|piece| matches!(piece, Piece::Literal(text) if is_white(text)))
+    });
+    if !closes || !parts {
+        let problem =
+            "begins with text, where no token closes the block of calls or one stands in it";
+        return wrong(key, problem);
+    }
+    Ok(())
 }
 
 /// Checks what stands around a key and its value.
@@ -435,9 +475,16 @@ pub(super) fn heads(table: &Table<'_>) -> (Vec<Keyed>, Vec<Keyed>) {
 /// An item as it is read, after what opens a list of calls and without that; and whether it is with that.
 pub(super) fn items_as_read(item: &[Piece], list: Option<&ListSpec>) -> Vec<(Vec<Piece>, bool)> {
     let open = list.map_or(&[][..], |list| &list.open);
-    let opened = (open.iter().chain(item).cloned().collect(), true);
+    let is_free = is_in_block(item, list);
+    let open = open.iter().map(|piece| match piece {
+        // Before a call that begins with text, white space means nothing.
+        Piece::Literal(_) if is_free => Piece::Space,
+        piece => piece.clone(),
+    });
+    let has_open = open.len() > 0;
+    let opened = (open.chain(item.iter().cloned()).collect(), true);
     match list {
-        Some(list) if !list.is_json && !open.is_empty() => vec![(item.to_vec(), false), opened],
+        Some(list) if !list.is_json && has_open => vec![(item.to_vec(), false), opened],
         Some(list) if list.is_json => vec![opened],
         _ => vec![(item.to_vec(), false)],
     }
@@ -557,7 +604,7 @@ fn check_text_rows(table: &Table<'_>) -> Checked<()> {
 }
 
 /// The literal at the end of a row that no control token closes.
-fn open_suffix(pieces: &[Piece]) -> Option<String> {
+pub(super) fn open_suffix(pieces: &[Piece]) -> Option<String> {
     let last = pieces.iter().rposition(is_text)?;
     let rest = &pieces[last + 1..];
     if rest.iter().any(|piece| matches!(piece, Piece::Control(_))) {

@@ -85,6 +85,8 @@ struct Turn {
 /// Which text of the pattern may come next, beside reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lead {
+    /// Nothing: none of the text has come.
+    Begin,
     /// What stands after the token that opens it.
     Open,
     /// What stands after the token that closes it.
@@ -113,6 +115,8 @@ pub(super) struct Machine {
     last: Option<Role>,
     /// The prompt has opened the assistant's turn, if not all of its header: no start is told.
     promised: bool,
+    /// Whether a result has ended, and the message that follows it may begin, which has no header.
+    answered: bool,
     /// Whether what is tentative goes on in the row of the open turn.
     within: bool,
     /// Whether text has come since the last control token.
@@ -158,6 +162,7 @@ impl Machine {
             pending: Pending::default(),
             last: None,
             promised: false,
+            answered: false,
             within: false,
             in_run: false,
             by_text: false,
@@ -191,6 +196,11 @@ impl Machine {
             _ => {}
         }
         self.resume();
+    }
+
+    /// Whether a result has ended, and the message that follows it may begin.
+    pub(super) fn is_answered(&self) -> bool {
+        self.answered && self.tentative.is_none()
     }
 
     /// What comes is text that no ids are known of.
@@ -453,6 +463,7 @@ impl<'a> Reader<'a> {
                     || grammar.ends(id)
                     || closes_results
                 {
+                    self.machine.answered |= closes_results && grammar.after_tool.is_some();
                     return;
                 }
                 if self.open_reasoning(id, at) {

@@ -89,6 +89,10 @@ impl Reader<'_> {
         let spaces = piece.text.bytes().take_while(|&byte| json::is_space(byte)).count();
         match piece.text.as_bytes().get(spaces) {
             None => {}
+            Some(_) if !self.codec.grammar().has_json_list() => {
+                self.machine.tentative = Some(Box::new(Tentative::further(self.codec)));
+                self.rest(piece.from(spaces));
+            }
             Some(b',') => {
                 let mut held = Held::default();
                 held.push(piece.to(spaces + 1).held());
@@ -118,6 +122,9 @@ impl Reader<'_> {
         self.rest_of_arguments(piece.first);
         // What comes after the arguments is the pattern's, or is told when the call ends.
         self.machine.pending.push(piece.from(taken));
+        if self.end_in_block() {
+            return;
+        }
         if self.machine.pending.len() > HEAD_LIMIT {
             let (text, first, at) = self.machine.pending.take_all();
             self.notice(NoticeKind::Malformed, text, Some(first), at);
@@ -135,6 +142,23 @@ impl Reader<'_> {
         }
         self.rest_of_arguments(before);
         accepted
+    }
+
+    /// Ends a call in a block whose closing text has come.
+    fn end_in_block(&mut self) -> bool {
+        let Place::Arguments { item, .. } = self.machine.place else { return false };
+        let Some(close) = &self.codec.grammar().items[item].close else { return false };
+        let text = self.machine.pending.text();
+        let spaces = text.bytes().take_while(|&byte| json::is_space(byte)).count();
+        if !text[spaces..].starts_with(close.as_str()) {
+            return false;
+        }
+        let (_, _, last) = self.machine.pending.take_bytes(spaces + close.len());
+        let (rest, first, at) = self.machine.pending.take_all();
+        self.end_action(last, true);
+        self.machine.place = Place::Between { item };
+        self.rest(Piece { text: &rest, first, at });
+        true
     }
 
     /// Holds what was read and turned out to come after the arguments.

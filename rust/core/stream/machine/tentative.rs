@@ -57,7 +57,7 @@ impl Tentative {
             let row = &grammar.rows[row];
             !row.calls_only && !row.text_first
         });
-        let rules = rows.map(RuleOf::Row).chain((0..grammar.items.len()).map(RuleOf::Item));
+        let rules = rows.map(RuleOf::Row).chain(openers(grammar).map(RuleOf::Item));
         Self::header(Header::new(grammar, rules))
     }
 
@@ -69,7 +69,7 @@ impl Tentative {
         if rows.is_empty() {
             return None;
         }
-        Some(Self::header(Header::new(grammar, by_head(grammar, rows, 0))))
+        Some(Self::header(Header::new(grammar, by_head(grammar, rows, false))))
     }
 
     /// Where a prompt has ended without a word of the assistant's: its rows and calls.
@@ -79,7 +79,14 @@ impl Tentative {
             grammar.rows[*row].role == Role::Assistant && !grammar.rows[*row].calls_only
         };
         let rows: Vec<usize> = grammar.read_order.iter().copied().filter(is_plain).collect();
-        Self::header(Header::new(grammar, by_head(grammar, rows, grammar.items.len())))
+        Self::header(Header::new(grammar, by_head(grammar, rows, true)))
+    }
+
+    /// In a block of calls, after one of them.
+    pub(super) fn further(codec: &Codec) -> Self {
+        let grammar = codec.grammar();
+        let items = (0..grammar.items.len()).filter(|&item| grammar.items[item].is_further());
+        Self::header(Header::new(grammar, items.map(RuleOf::Item)))
     }
 
     /// In a row, from a step on.
@@ -88,15 +95,21 @@ impl Tentative {
     }
 }
 
-/// Rows that begin with a marker, so many calls, then rows that begin with a field.
-fn by_head(grammar: &Grammar, rows: Vec<usize>, items: usize) -> Vec<RuleOf> {
+/// Calls that may open actions: not those that go on in a block.
+fn openers(grammar: &Grammar) -> impl Iterator<Item = usize> + '_ {
+    (0..grammar.items.len()).filter(|&item| !grammar.items[item].is_further())
+}
+
+/// Rows that begin with a marker, calls if they are wanted, then rows that begin with a field.
+fn by_head(grammar: &Grammar, rows: Vec<usize>, calls: bool) -> Vec<RuleOf> {
     let begins_with_field = |row: &usize| {
         matches!(grammar.rows[*row].rule.read.first(),
             Some(Op::Field(field, _)) if field.grammar() != FieldGrammar::Word)
     };
     let (fields, markers): (Vec<_>, Vec<_>) = rows.into_iter().partition(begins_with_field);
     let rows = |rows: Vec<usize>| rows.into_iter().map(RuleOf::Row);
-    rows(markers).chain((0..items).map(RuleOf::Item)).chain(rows(fields)).collect()
+    let items = openers(grammar).filter(|_| calls).map(RuleOf::Item);
+    rows(markers).chain(items).chain(rows(fields)).collect()
 }
 
 impl Reader<'_> {
@@ -272,7 +285,9 @@ impl Reader<'_> {
                 match self.machine.place {
                     Place::Between { .. } => {
                         self.machine.place = Place::AfterAction;
-                        if held.iter().all(HeldItem::is_comma) {
+                        if self.codec.grammar().has_json_list()
+                            && held.iter().all(HeldItem::is_comma)
+                        {
                             // The list was cut before its next call.
                             return;
                         }

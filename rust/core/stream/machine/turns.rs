@@ -6,6 +6,7 @@ use crate::event::{EventKind, NoticeKind, TurnReason};
 use crate::format::grammar::{Closer, Op, Row, Suffix};
 use crate::format::pattern::Field;
 use crate::message::Role;
+use crate::stream::PROMPT;
 use crate::stream::value::ValueReader;
 use crate::vocab::TokenId;
 
@@ -13,6 +14,10 @@ impl Reader<'_> {
     // Outside of turns, and after actions: white space is scaffolding, anything else is text.
 
     pub(super) fn text_outside(&mut self, piece: Piece<'_>) {
+        if self.answer_row().is_some() {
+            self.open_implicit(piece.first);
+            return self.text_of_turn(piece);
+        }
         if self.machine.pending.is_empty()
             && let Some(tentative) = Tentative::texts(self.codec, self.machine.last)
         {
@@ -41,13 +46,31 @@ impl Reader<'_> {
 
     /// Something outside a turn opens an assistant's.
     pub(super) fn open_implicit(&mut self, before: u32) {
-        let row = self.codec.grammar().assistant();
+        let row = self.answer_row().unwrap_or_else(|| self.codec.grammar().assistant());
         if std::mem::take(&mut self.machine.promised) {
             return self.enter(row, 0);
         }
         let Row { role, name, .. } = &self.codec.grammar().rows[row];
         self.tell_between(EventKind::TurnStart { role: *role, name: name.clone() }, before);
         self.enter(row, 0);
+    }
+
+    /// The prompt ends with a result: the message that follows it begins.
+    pub(in crate::stream) fn open_answer(&mut self) {
+        self.machine.promised = true;
+        self.open_implicit(PROMPT);
+    }
+
+    /// The row of the message that may begin here, where it follows a result and so has no header.
+    fn answer_row(&self) -> Option<usize> {
+        self.codec.grammar().after_tool.filter(|_| self.machine.answered)
+    }
+
+    /// The rows that may begin here with text.
+    fn text_rows(&self) -> impl Iterator<Item = usize> + use<'_> {
+        let answer = self.answer_row();
+        let others = self.codec.grammar().rows_after(self.machine.last);
+        answer.into_iter().chain(others.filter(move |_| answer.is_none()))
     }
 
     /// The bare generation prompt opens an assistant's turn, and nothing comes after it.
@@ -64,7 +87,7 @@ impl Reader<'_> {
     /// A control token that closes a turn of which nothing else is written: whether there is one.
     pub(super) fn open_empty(&mut self, id: TokenId, at: u32) -> bool {
         let grammar = self.codec.grammar();
-        let row = grammar.rows_after(self.machine.last).find(|&row| {
+        let row = self.text_rows().find(|&row| {
             let row = &grammar.rows[row];
             let is_text = |op: &Op| matches!(op, Op::Field(Field::Content, _));
             row.rule.read.first().is_some_and(is_text)
@@ -85,7 +108,7 @@ impl Reader<'_> {
     /// Reasoning begins between turns, where an answer without a header may: whether it does.
     pub(super) fn open_reasoning(&mut self, id: TokenId, at: u32) -> bool {
         let grammar = self.codec.grammar();
-        let row = grammar.rows_after(self.machine.last).find(|&row| {
+        let row = self.text_rows().find(|&row| {
             let row = &grammar.rows[row];
             let reasoning = row.rule.reasoning.as_ref();
             row.text_first && reasoning.is_some_and(|reasoning| reasoning.open.contains(&id))
@@ -104,7 +127,9 @@ impl Reader<'_> {
         let role = self.role_of(row, text);
         self.machine.turn =
             Some(Turn { row, text, role, actions: 0, told: false, thinking: false });
-        self.machine.lead = None;
+        self.machine.answered = false;
+        let reasoning = self.codec.grammar().rows[row].rule.reasoning.as_ref();
+        self.machine.lead = reasoning.filter(|r| r.closes_alone).map(|_| Lead::Begin);
         // Who follows whom is between user and assistant.
         if role != Role::System || self.machine.last.is_none() {
             self.machine.last = Some(role);
@@ -140,6 +165,12 @@ impl Reader<'_> {
                 self.end_text(&reasoning.text.closer.suffix);
                 (false, Lead::Close)
             }
+            (false, Place::Text)
+                if self.machine.lead == Some(Lead::Begin)
+                    && reasoning.text.closer.ids.contains(&id) =>
+            {
+                (false, Lead::Close)
+            }
             _ => return false,
         };
         if let Some(turn) = &mut self.machine.turn {
@@ -154,6 +185,7 @@ impl Reader<'_> {
     fn text_after_lead(&mut self, lead: Lead, piece: Piece<'_>) {
         let reasoning = self.row().and_then(|row| row.rule.reasoning.as_ref());
         let literal = reasoning.map_or("", |reasoning| match lead {
+            Lead::Begin => "",
             Lead::Open => &reasoning.before,
             Lead::Close => &reasoning.after,
         });
@@ -283,6 +315,10 @@ impl Reader<'_> {
     }
 
     pub(super) fn leave(&mut self) {
+        let grammar = self.codec.grammar();
+        let is_result = self.machine.turn.is_some_and(|turn| turn.role == Role::Tool);
+        self.machine.answered =
+            is_result && grammar.after_tool.is_some() && grammar.results_end_alone();
         self.machine.turn = None;
         self.machine.place = Place::Outside;
         self.machine.pending.clear();

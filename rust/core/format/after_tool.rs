@@ -1,0 +1,49 @@
+//! The row of the message that follows a result: it has no header, so its text begins where the result ends.
+//!
+//! It is read by its place alone. So a token must end what stands before it, and there is one such row.
+
+use super::load::{Checked, wrong};
+use super::pattern::{Field, Piece};
+use super::rules::{Table, control_names, heads, is_text, open_suffix};
+use super::{Guarantee, ResultsSpec, RowUse, reasoning};
+use crate::message::Role;
+
+pub(super) fn check(table: &Table<'_>, results: Option<&ResultsSpec>) -> Checked<()> {
+    let mut rows = table.rows.iter().filter(|row| row.place == RowUse::AfterTool);
+    let Some(row) = rows.next() else { return Ok(()) };
+    if let Some(second) = rows.next() {
+        return wrong(&second.key, "is a second row, expected one");
+    }
+    if table.guarantee == Guarantee::Text {
+        return wrong(&row.key, "has no header, which takes `guarantee = \"ids\"`");
+    }
+    let pieces = reasoning::without(&row.pieces);
+    if !matches!(pieces.first(), Some(Piece::Field(Field::Content, _))) {
+        return wrong(&row.key, "does not begin with `{content}`, or reasoning before it");
+    }
+    let (rows, items) = heads(table);
+    let last = pieces.iter().rposition(is_text).unwrap_or(0);
+    let closers: Vec<String> = pieces[last..].iter().filter_map(control_names).flatten().collect();
+    if closers.is_empty() {
+        return wrong(&row.key, "is closed by no control token");
+    }
+    let openers =
+        rows.iter().chain(&items).filter_map(|(_, pieces)| pieces.iter().find_map(control_names));
+    if openers.flatten().any(|name| closers.contains(&name)) {
+        return wrong(&row.key, "is closed by a token that opens a turn or a call");
+    }
+    let is_closed = match results {
+        Some(ResultsSpec { folded: Some(_), .. }) => false,
+        Some(results) if !results.close.is_empty() => {
+            matches!(results.close.last(), Some(Piece::Control(_)))
+        }
+        _ => {
+            let tools = || table.rows.iter().filter(|row| row.role == Role::Tool);
+            tools().next().is_some() && tools().all(|row| open_suffix(&row.pieces).is_none())
+        }
+    };
+    if !is_closed {
+        return wrong(&row.key, "follows results that no control token ends");
+    }
+    Ok(())
+}
