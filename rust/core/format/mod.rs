@@ -45,6 +45,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("kimi-k2", include_str!("../formats/kimi-k2.toml")),
     ("llama2", include_str!("../formats/llama2.toml")),
     ("llama3", include_str!("../formats/llama3.toml")),
+    ("minimax-m2", include_str!("../formats/minimax-m2.toml")),
     ("mistral", include_str!("../formats/mistral.toml")),
     ("mixtral-8x22b", include_str!("../formats/mixtral-8x22b.toml")),
     ("mixtral-8x7b", include_str!("../formats/mixtral-8x7b.toml")),
