@@ -17,8 +17,11 @@ const POSITION_BITS: u32 = WINDOW.trailing_zeros();
 /// Where a window does not do, ones so many times as large are taken from there on.
 const GROWTH: usize = 16;
 
-/// A run of one symbol is told from so many of it.
+/// A run is told from so many of its symbols.
 const RUN: usize = 2048;
+
+/// So many symbols at most repeat in a run: an emoji with a joiner has ten bytes.
+const MAX_PERIOD: usize = 12;
 
 /// What a symbol has that is no token.
 pub(super) const NO_ID: TokenId = -1;
@@ -141,17 +144,25 @@ impl Merger {
         }
     }
 
-    /// Merges a long run of one symbol, if this is one and it has a token that repeats.
+    /// Merges a long run of a few symbols again and again, if this is one and it has a token that repeats.
     ///
     /// Where a token stands beside itself, any number of it may stand there: no pair of neighbours is
     /// new. So a shorter run is merged, which lacks some of the repeated token, and these are put in.
+    /// The token is of whole periods, so what comes after it stays the same.
     #[inline(never)]
     fn merge_run(&self, symbols: &[Symbol], tokens: &mut Vec<Token>, agenda: &mut Agenda) -> bool {
-        if symbols.len() <= 2 * RUN || symbols.iter().any(|&symbol| symbol != symbols[0]) {
+        if symbols.len() <= 2 * RUN {
             return false;
         }
-        let repeated =
-            |tokens: &[Token]| tokens.windows(2).position(|pair| pair[0].symbol == pair[1].symbol);
+        let repeats = |&period: &usize| symbols[period..].iter().zip(symbols).all(|(a, b)| a == b);
+        let Some(period) = (1..=MAX_PERIOD).find(repeats) else { return false };
+        let repeated = |tokens: &[Token]| {
+            let is_twice = |pair: &[Token]| {
+                let length = (pair[1].start - pair[0].start) as usize;
+                pair[0].symbol == pair[1].symbol && length.is_multiple_of(period)
+            };
+            tokens.windows(2).position(is_twice)
+        };
         let mut count = RUN;
         // Once to find what repeats, and once for a run that lacks a whole number of it.
         for _ in 0..2 {

@@ -256,6 +256,11 @@ fn long_units_are_what_merging_by_turns_makes_of_them() {
         // Runs so long that they are told from shorter ones.
         check("a", 4103);
         check(" ", 4200);
+        for unit in ["ab", "aab", "ba ", "aaaaaaaaab", "abababababab"] {
+            for length in [4097, 4100, 4103] {
+                check(unit, length);
+            }
+        }
     }
 }
 
