@@ -538,7 +538,8 @@ USER = 'user = "{START}user\\n{content}{STOP}\\n"'
 TOP = (
     "expected one of `name`, `guarantee`, `source`, `vocabulary`, `begin`, `end`, `append`, "
     "`silent`, `markers`, `order`, `default_system`, `losses`, `reasoning`, `control`, `roles`, "
-    "`generation`, `place`, `tools`, `calls`, `results`, `turn`, `last`, `named`, `call`, `variant`"
+    "`generation`, `place`, `tools`, `calls`, `results`, `turn`, `last`, `after_tool`, "
+    "`named`, `call`, `variant`"
 )
 FIELDS = (
     "`content`, `name`, `calls`, `tools`, `call`, `language`, `source`, `system`, `arguments`, "
