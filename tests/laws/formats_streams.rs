@@ -13,7 +13,7 @@ use proptest::sample::{Index, select};
 
 /// Ids as a model might write them, and as it should not: control and text in any order, what the format
 /// means something by, bytes, and now and then an id that is none.
-fn ids(entry: &'static Entry) -> impl Strategy<Value = Vec<TokenId>> {
+pub(crate) fn ids(entry: &'static Entry) -> impl Strategy<Value = Vec<TokenId>> {
     let vocab = entry.codec.vocab();
     let size = i32::try_from(vocab.size()).expect("few ids");
     let own = crate::common::table::control(entry.codec.format().text());
@@ -35,7 +35,7 @@ fn ids(entry: &'static Entry) -> impl Strategy<Value = Vec<TokenId>> {
 }
 
 /// The ids of a conversation, with some taken out, doubled or put elsewhere.
-fn shuffled(entry: &'static Entry) -> impl Strategy<Value = Vec<TokenId>> {
+pub(crate) fn shuffled(entry: &'static Entry) -> impl Strategy<Value = Vec<TokenId>> {
     let edits = vec((any::<[Index; 3]>(), 0..3), 0..4);
     (dialogue(entry), options(), edits).prop_map(|(dialogue, options, edits)| {
         let encoding = dialogue.encode(entry, &options);

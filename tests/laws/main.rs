@@ -23,3 +23,4 @@ mod p6_chunks;
 mod p7_provenance;
 mod p8_immutable;
 mod threads;
+mod pools;
