@@ -11,7 +11,7 @@ from typing_extensions import Buffer
 
 from chatcodec.events import Event
 
-__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Encoding", "Format", "IntArray", "Neutralized", "Notice", "Parsed", "Reasoning", "Stream", "StreamPool", "Text", "TurnEnd", "TurnStart", "Vocab", "collect", "formats"]
+__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Encoding", "Format", "IntArray", "Neutralized", "Notice", "Parsed", "Reasoning", "Stream", "StreamPool", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "collect", "formats"]
 
 __version__: Final[str]
 """
@@ -184,10 +184,10 @@ class Codec:
         """
         How many ids a conversation has; takes what `encode` takes.
         """
-    def decode(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> list[dict[str, Any]]:
+    def decode(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, *, tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None) -> list[dict[str, Any]]:
         """
         The ids of a conversation to its messages. Of ids that are no conversation it makes the best
-        it can; it never raises for ints.
+        it can; it never raises for ints. `tools` is as for `stream`.
         """
     def encode(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, on_marker: "str" = "report", boundary: "str" = "reference", on_arguments: "str" = "error", **options: "object") -> Encoding:
         """
@@ -249,10 +249,10 @@ class Codec:
         """
         The ids that open an assistant's turn.
         """
-    def parse(self, /, completion_ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | str", prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, markers: str = "ids") -> Parsed:
+    def parse(self, /, completion_ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | str", prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, markers: str = "ids", *, tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None) -> Parsed:
         """
         Reads a completion up to the end of the assistant's turn. `prompt` is the ids it continues; by
-        default any prompt that ends with the generation prompt. `markers` is as for `stream`; with
+        default any prompt that ends with the generation prompt. `markers` and `tools` are as for `stream`; with
         `"text"`, the completion is a str, and what comes after the turn is `Parsed.rest_text`.
         """
     @property
@@ -260,7 +260,7 @@ class Codec:
         """
         The ids that end an assistant's turn.
         """
-    def stream(self, /, prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, keep: bool = False, markers: str = "ids") -> Stream:
+    def stream(self, /, prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, keep: bool = False, markers: str = "ids", *, tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None) -> Stream:
         """
         A stream of a completion. `prompt` is the ids it continues; by default any prompt that ends
         with the generation prompt. `keep=True` also collects the message, for `Stream.message`.
@@ -269,6 +269,10 @@ class Codec:
         alone; `"ids_or_text"`, its spelling in text too, for grammars and fine-tunes that write it with
         ordinary ids; `"text"`, its spelling, for engines that give text: the stream takes `push_text`
         only, and the positions of its events are of characters. What only quotes a marker is text.
+
+        `tools` are those that the model was given, as `encode` takes them, or a `ToolTypes`, which streams share:
+        where arguments are written without quotes, their schemas say which of them are strings. Without, a value
+        is a string unless the whole of it is JSON of another kind.
         """
     @property
     def vocab(self, /) -> Vocab:
@@ -653,9 +657,10 @@ class StreamPool:
         """
         The message so far of the stream in a slot, as `Stream.message` gives it.
         """
-    def open(self, /, prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, keep: bool = False, markers: str = "ids") -> int:
+    def open(self, /, prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, keep: bool = False, markers: str = "ids", *, tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None) -> int:
         """
-        Opens a stream and gives its slot. `prompt`, `keep` and `markers` are as for `Codec.stream`.
+        Opens a stream and gives its slot. `prompt`, `keep`, `markers` and `tools` are as for `Codec.stream`; a
+        `ToolTypes` is read once for all streams that it is given to.
         """
     def push(self, /, slots: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> tuple[list[int], list[Event]]:
         """
@@ -693,6 +698,19 @@ class Text:
         """
         Positions of the ids it was read from: first, and one past the last.
         """
+
+@final
+class ToolTypes:
+    """
+    What the schemas of tools say that arguments are, read once, for `tools=` of streams, which share it.
+
+    `tools` is a list of function dicts, as `Codec.encode` takes them, with `parameters` or `input_schema`; or
+    JSON text of one. Of other text nothing is known. It matters for formats that write arguments without quotes
+    (`qwen3-coder`, `glm4.5`, `minimax-m2`): a value is then a string if its schema allows nothing else,
+    whatever it looks like; JSON, if the whole of it is JSON of a kind that the schema allows; and a string
+    otherwise. `MessageError` for what are no dicts. Frozen, shared freely between threads.
+    """
+    def __new__(cls, /, tools: "Sequence[Mapping[str, Any]] | str") -> ToolTypes: ...
 
 @final
 class TurnEnd:

@@ -272,7 +272,11 @@ impl Codec {
     /// The ids of a conversation to its messages. Total: of ids that are no conversation it makes
     /// the best it can. A generation prompt at the end is no message.
     pub fn decode(&self, ids: &[TokenId]) -> Vec<Message> {
-        let mut stream = Stream::at_start(self);
+        self.decode_ids(Stream::at_start(self), ids)
+    }
+
+    /// As [`Codec::decode`], by a stream from the first id that has read nothing yet.
+    pub fn decode_ids(&self, mut stream: Stream, ids: &[TokenId]) -> Vec<Message> {
         let mut events = Vec::new();
         stream.push_all(ids, &mut events);
         let closed = events.len();

@@ -45,6 +45,7 @@ mod stream;
 mod utf8;
 mod vocab;
 
+pub use action::ToolTypes;
 pub use codec::{Codec, EncodeOptions, Parsed, collect};
 pub use collect::Collector;
 pub use decode::Spelling;

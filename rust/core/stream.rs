@@ -16,6 +16,7 @@ mod value;
 
 use std::ops::Range;
 
+use crate::action::ToolTypes;
 use crate::codec::Codec;
 use crate::collect::Collector;
 use crate::decode::TextDecoder;
@@ -326,6 +327,13 @@ impl Stream {
     #[must_use]
     pub fn reading(mut self, policy: MarkerPolicy) -> Self {
         self.state.read_by(policy);
+        self
+    }
+
+    /// Reads the arguments of calls, where they are written without quotes, as what these tools say that they are.
+    #[must_use]
+    pub fn typed(mut self, types: &ToolTypes) -> Self {
+        self.state.machine.read_by(types);
         self
     }
 

@@ -22,5 +22,6 @@ mod p5_total;
 mod p6_chunks;
 mod p7_provenance;
 mod p8_immutable;
-mod threads;
 mod pools;
+mod threads;
+mod tool_types;

@@ -1,23 +1,13 @@
 //! A value written bare, `5` or `five`, as the JSON that it stands for.
 //!
 //! Strings stand for themselves, without quotes; anything else is JSON. Which of the two a value is, the
-//! tool's schema says; without one, a value is a string unless the whole of it is JSON of another kind.
-//! Strings, and containers that the schema announces, come out as they come in. Memory: a value that is
-//! not decided yet, up to [`HEAD_LIMIT`], and the nesting.
+//! kinds say that the tool's schema allows: a string, unless the whole of it is JSON of another of them.
+//! Strings come out as they come in, where nothing else is allowed, and as soon as they can be nothing else.
+//! Memory: a value that is not decided yet, up to [`HEAD_LIMIT`], and the nesting.
 
+use super::kinds::Kinds;
 use crate::json::{self, Lexer};
 use crate::stream::HEAD_LIMIT;
-
-/// What a tool's schema says of a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ValueKind {
-    /// A string.
-    Text,
-    /// No string.
-    Json,
-    /// Nothing.
-    Unknown,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -25,12 +15,9 @@ enum Mode {
     Text,
     /// JSON, told as it comes.
     Raw,
-    /// Held until it is decided; whether the schema says that it is no string.
-    Held { is_json: bool },
+    /// Held until it is decided.
+    Held { kinds: Kinds },
 }
-
-/// Words of Python that models write where JSON is meant.
-const WORDS: [(&str, &str); 3] = [("True", "true"), ("False", "false"), ("None", "null")];
 
 /// Reads one value.
 #[derive(Debug, Clone)]
@@ -48,12 +35,8 @@ pub(crate) struct BareValue {
 
 impl BareValue {
     /// Begins a value; a string's quote is told at once.
-    pub(crate) fn new(kind: ValueKind, out: &mut String) -> Self {
-        let mode = match kind {
-            ValueKind::Text => Mode::Text,
-            ValueKind::Json => Mode::Held { is_json: true },
-            ValueKind::Unknown => Mode::Held { is_json: false },
-        };
+    pub(crate) fn new(kinds: Kinds, out: &mut String) -> Self {
+        let mode = if kinds == Kinds::STRING { Mode::Text } else { Mode::Held { kinds } };
         if mode == Mode::Text {
             out.push('"');
         }
@@ -69,9 +52,9 @@ impl BareValue {
     /// Reads some of the value.
     pub(crate) fn push(&mut self, text: &str, out: &mut String) {
         let mut chars = text.chars();
-        while let Mode::Held { is_json } = self.mode {
+        while let Mode::Held { kinds } = self.mode {
             let Some(c) = chars.next() else { return };
-            self.hold(c, is_json, out);
+            self.hold(c, kinds, out);
         }
         let rest = chars.as_str();
         match self.mode {
@@ -85,12 +68,11 @@ impl BareValue {
         match self.mode {
             Mode::Text => out.push('"'),
             Mode::Raw => return self.is_valid && self.lexer.is_complete_at_end(),
-            Mode::Held { is_json } => {
+            Mode::Held { kinds } => {
                 let value = json::trim(&self.held);
-                let word = WORDS.iter().find(|(python, _)| is_json && *python == value);
-                if let Some((_, word)) = word {
+                if let Some(word) = kinds.word(value) {
                     out.push_str(word);
-                } else if self.lexer.is_complete_at_end() {
+                } else if self.lexer.is_complete_at_end() && kinds.have(value) {
                     out.push_str(value);
                 } else {
                     self.decide(Mode::Text, out);
@@ -109,7 +91,7 @@ impl BareValue {
         }
     }
 
-    fn hold(&mut self, c: char, is_json: bool, out: &mut String) {
+    fn hold(&mut self, c: char, kinds: Kinds, out: &mut String) {
         let is_space = u8::try_from(c).is_ok_and(json::is_space);
         let is_first = self.start.is_none() && !is_space;
         if is_first {
@@ -121,14 +103,12 @@ impl BareValue {
         {
             let end = self.lex(c.encode_utf8(&mut [0; 4]).as_bytes());
             let value = &self.held[start..];
-            let word = WORDS.iter().find(|(python, _)| is_json && python.starts_with(value));
-            self.ended |= word.is_some_and(|(python, _)| *python == value);
-            let goes_on = self.is_valid && (end > 0 || is_space) || word.is_some();
-            if !goes_on || (is_first && !is_json && c == '"') {
+            let is_word = kinds.may_be_word(value);
+            self.ended |= kinds.word(value).is_some();
+            let is_json =
+                self.is_valid && (end > 0 || is_space) && (!is_first || kinds.may_begin(c));
+            if !is_json && !is_word {
                 return self.decide(Mode::Text, out);
-            }
-            if is_first && is_json && matches!(c, '{' | '[') {
-                return self.decide(Mode::Raw, out);
             }
         }
         if self.held.len() > HEAD_LIMIT {

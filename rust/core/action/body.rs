@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::bare::ValueKind;
+use super::kinds::{Kinds, Parameters};
 use super::pairs::PairScanner;
 use super::raw::RawScanner;
 use super::tagged::{TaggedScanner, TaggedStyle};
@@ -17,12 +17,12 @@ pub(crate) enum Body {
     /// A JSON value.
     Raw(RawScanner),
     /// Tagged pairs of key and value.
-    Tagged(TaggedScanner, Arc<TaggedStyle>),
+    Tagged(TaggedScanner, Arc<TaggedStyle>, Option<Arc<Parameters>>),
 }
 
-/// Without a schema, values are what they look like.
-fn unknown(_: &str) -> ValueKind {
-    ValueKind::Unknown
+/// What a key's value may be. Without a schema, values are what they look like.
+fn kinds_of(parameters: Option<&Parameters>, key: &str) -> Kinds {
+    parameters.map_or(Kinds::ANY, |parameters| parameters.kinds(key))
 }
 
 impl Body {
@@ -31,7 +31,7 @@ impl Body {
         match self {
             Self::Python(scanner) => scanner.is_done(),
             Self::Raw(scanner) => scanner.is_done(),
-            Self::Tagged(scanner, _) => scanner.is_done(),
+            Self::Tagged(scanner, ..) => scanner.is_done(),
         }
     }
 
@@ -50,7 +50,14 @@ impl Body {
         match self {
             Self::Python(scanner) => scanner.is_same(text),
             Self::Raw(scanner) => scanner.is_same(text),
-            Self::Tagged(scanner, style) => scanner.is_same(text, style),
+            Self::Tagged(scanner, style, _) => scanner.is_same(text, style),
+        }
+    }
+
+    /// From here on, values are read as what these say of them.
+    pub(crate) fn read_by(&mut self, types: Option<Arc<Parameters>>) {
+        if let Self::Tagged(.., parameters) = self {
+            *parameters = types;
         }
     }
 
@@ -65,8 +72,9 @@ impl Body {
                 let (taken, said) = scanner.push(text);
                 (taken, said.into())
             }
-            Self::Tagged(scanner, style) => {
-                let (taken, said) = scanner.push(text, style, &unknown);
+            Self::Tagged(scanner, style, parameters) => {
+                let kinds_of = |key: &str| kinds_of(parameters.as_deref(), key);
+                let (taken, said) = scanner.push(text, style, &kinds_of);
                 (taken, said.into())
             }
         }
@@ -75,7 +83,10 @@ impl Body {
     /// Reads a control token: whether it belongs to the arguments, and the JSON that it says.
     pub(crate) fn push_control(&mut self, id: TokenId) -> (bool, String) {
         match self {
-            Self::Tagged(scanner, style) => scanner.push_control(id, style, &unknown),
+            Self::Tagged(scanner, style, parameters) => {
+                let kinds_of = |key: &str| kinds_of(parameters.as_deref(), key);
+                scanner.push_control(id, style, &kinds_of)
+            }
             _ => (false, String::new()),
         }
     }
@@ -83,7 +94,7 @@ impl Body {
     /// What was read and turned out to be none of the arguments.
     pub(crate) fn take_rest(&mut self) -> String {
         match self {
-            Self::Tagged(scanner, _) => scanner.take_rest(),
+            Self::Tagged(scanner, ..) => scanner.take_rest(),
             _ => String::new(),
         }
     }
@@ -93,7 +104,7 @@ impl Body {
         match self {
             Self::Python(scanner) => scanner.finish(),
             Self::Raw(_) => String::new(),
-            Self::Tagged(scanner, style) => scanner.finish(style),
+            Self::Tagged(scanner, style, _) => scanner.finish(style),
         }
     }
 
@@ -103,7 +114,7 @@ impl Body {
             Self::Python(scanner) => scanner.is_complete(),
             Self::Raw(scanner) if scanner.is_empty() => closed,
             Self::Raw(scanner) => scanner.is_complete(),
-            Self::Tagged(scanner, _) => scanner.is_complete(),
+            Self::Tagged(scanner, ..) => scanner.is_complete(),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What the body of an action may be.
 
-#[allow(dead_code, reason = "no schema says yet what a value is")]
 mod bare;
 mod body;
 mod call;
+mod kinds;
 pub(crate) mod pairs;
 mod raw;
 #[allow(dead_code, reason = "no format tells kinds apart yet")]
@@ -11,6 +11,7 @@ pub(crate) mod tagged;
 
 pub(crate) use body::Body;
 pub(crate) use call::{CallScanner, Step};
+pub use kinds::ToolTypes;
 pub(crate) use pairs::PairScanner;
 pub(crate) use raw::RawScanner;
 pub(crate) use tagged::{TaggedScanner, TaggedStyle};

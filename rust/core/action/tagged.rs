@@ -6,7 +6,8 @@
 //! beside a value, what the style has there is the tag's and the rest is the value's. Memory: a tag and a
 //! key, and what [`BareValue`] holds of a value. Time is linear in the text.
 
-use super::bare::{BareValue, ValueKind};
+use super::bare::BareValue;
+use super::kinds::Kinds;
 use super::pairs::respace;
 use crate::json::{self, Lexer};
 use crate::stream::HEAD_LIMIT;
@@ -212,7 +213,7 @@ pub(crate) fn canonical(arguments: &str, style: &TaggedStyle) -> String {
     let mut out = String::from("{");
     for (i, Member { key, value }) in members.into_iter().enumerate() {
         write_key(&key, i > 0, &mut out);
-        let mut reader = BareValue::new(ValueKind::Unknown, &mut out);
+        let mut reader = BareValue::new(Kinds::ANY, &mut out);
         reader.push(&value.bare(), &mut out);
         reader.end(&mut out);
     }
@@ -302,14 +303,14 @@ pub(crate) struct TaggedScanner {
     held: String,
     key: String,
     /// What a tag says that the value is.
-    kind: Option<ValueKind>,
+    kinds: Option<Kinds>,
     value: Option<BareValue>,
     has_pairs: bool,
     is_valid: bool,
 }
 
-/// What says which kind of value a key has.
-pub(crate) type KindOf<'a> = &'a dyn Fn(&str) -> ValueKind;
+/// What says which kinds of value a key may have.
+pub(crate) type KindsOf<'a> = &'a dyn Fn(&str) -> Kinds;
 
 impl TaggedScanner {
     pub(crate) fn new() -> Self {
@@ -317,7 +318,7 @@ impl TaggedScanner {
             state: OPEN,
             held: String::new(),
             key: String::new(),
-            kind: None,
+            kinds: None,
             value: None,
             has_pairs: false,
             is_valid: true,
@@ -355,7 +356,7 @@ impl TaggedScanner {
         &mut self,
         text: &str,
         style: &TaggedStyle,
-        kind_of: KindOf<'_>,
+        kinds_of: KindsOf<'_>,
     ) -> (usize, String) {
         let mut out = String::with_capacity(text.len() + 2);
         let mut rest = text;
@@ -364,7 +365,7 @@ impl TaggedScanner {
                 State::Done => break,
                 State::Tags { place, tag, read } => {
                     if self.tag(c, style.stretch(place), tag, read) {
-                        self.settle(style, kind_of, &mut out);
+                        self.settle(style, kinds_of, &mut out);
                         c.len_utf8()
                     } else {
                         self.stop(style, &mut out);
@@ -376,7 +377,7 @@ impl TaggedScanner {
                     let core = style.between.core();
                     if !core.is_empty() && self.held[start..].ends_with(core) {
                         self.end_key(start, core.len());
-                        self.settle(style, kind_of, &mut out);
+                        self.settle(style, kinds_of, &mut out);
                     } else if self.held.len() > HEAD_LIMIT {
                         self.stop(style, &mut out);
                     }
@@ -384,7 +385,7 @@ impl TaggedScanner {
                 }
                 State::Value { skipped } => {
                     let taken = self.value(rest, skipped, style, &mut out);
-                    self.settle(style, kind_of, &mut out);
+                    self.settle(style, kinds_of, &mut out);
                     taken
                 }
             };
@@ -398,7 +399,7 @@ impl TaggedScanner {
         &mut self,
         id: TokenId,
         style: &TaggedStyle,
-        kind_of: KindOf<'_>,
+        kinds_of: KindsOf<'_>,
     ) -> (bool, String) {
         let mut out = String::new();
         match self.state {
@@ -416,7 +417,7 @@ impl TaggedScanner {
             }
             _ => return (false, out),
         }
-        self.settle(style, kind_of, &mut out);
+        self.settle(style, kinds_of, &mut out);
         (true, out)
     }
 
@@ -447,11 +448,11 @@ impl TaggedScanner {
         let whole = match stretch.read.get(tag) {
             Some(Tag::Text(text)) if text.starts_with(came) => Some(next == text.len()),
             Some(Tag::Kind { string, .. }) if string.starts_with(came) => {
-                self.kind = Some(ValueKind::Text);
+                self.kinds = Some(Kinds::STRING);
                 Some(next == string.len())
             }
             Some(Tag::Kind { other, .. }) if other.starts_with(came) => {
-                self.kind = Some(ValueKind::Json);
+                self.kinds = Some(Kinds::OTHER);
                 Some(next == other.len())
             }
             _ => None,
@@ -471,7 +472,7 @@ impl TaggedScanner {
     }
 
     /// Goes on with what comes after tags that have all come.
-    fn settle(&mut self, style: &TaggedStyle, kind_of: KindOf<'_>, out: &mut String) {
+    fn settle(&mut self, style: &TaggedStyle, kinds_of: KindsOf<'_>, out: &mut String) {
         let State::Tags { place, tag, .. } = self.state else { return };
         if tag < style.stretch(place).read.len() {
             return;
@@ -485,8 +486,8 @@ impl TaggedScanner {
                 }
                 write_key(&self.key, self.has_pairs, out);
                 self.has_pairs = true;
-                let kind = self.kind.take().unwrap_or_else(|| kind_of(&self.key));
-                self.value = Some(BareValue::new(kind, out));
+                let kinds = self.kinds.take().unwrap_or_else(|| kinds_of(&self.key));
+                self.value = Some(BareValue::new(kinds, out));
                 self.state = State::Value { skipped: 0 };
             }
             Place::Close => {
@@ -634,7 +635,7 @@ mod tests {
         items: &[Item],
         chars: usize,
         style: &TaggedStyle,
-        kind_of: KindOf<'_>,
+        kinds_of: KindsOf<'_>,
     ) -> (String, String, bool) {
         let mut scanner = TaggedScanner::new();
         let mut out = String::new();
@@ -642,7 +643,7 @@ mod tests {
         for item in items {
             let text = match item {
                 Item::Control(id) => {
-                    let (accepted, said) = scanner.push_control(*id, style, kind_of);
+                    let (accepted, said) = scanner.push_control(*id, style, kinds_of);
                     out.push_str(&said);
                     if !accepted {
                         after.push('#');
@@ -654,7 +655,7 @@ mod tests {
             for chunk in text.chars().collect::<Vec<_>>().chunks(chars) {
                 let chunk: String = chunk.iter().collect();
                 let same = scanner.is_same(&chunk, style);
-                let (taken, said) = scanner.push(&chunk, style, kind_of);
+                let (taken, said) = scanner.push(&chunk, style, kinds_of);
                 assert!(!same || (taken, said.as_str()) == (chunk.len(), chunk.as_str()));
                 assert!(taken == chunk.len() || scanner.is_done());
                 out.push_str(&said);
@@ -669,8 +670,8 @@ mod tests {
         (out, scanner.take_rest() + &after, complete)
     }
 
-    fn unknown(_: &str) -> ValueKind {
-        ValueKind::Unknown
+    fn unknown(_: &str) -> Kinds {
+        Kinds::ANY
     }
 
     fn written(arguments: &str, style: &TaggedStyle) -> Result<Vec<Item>, String> {
@@ -686,7 +687,7 @@ mod tests {
     }
 
     /// What text that ends the pairs makes of it, at every size of chunk.
-    fn read_text(text: &str, style: &TaggedStyle, kind: ValueKind) -> (String, String, bool) {
+    fn read_text(text: &str, style: &TaggedStyle, kind: Kinds) -> (String, String, bool) {
         let items = [Item::Text(text.into())];
         let whole = read(&items, usize::MAX, style, &|_| kind);
         for chars in 1..6 {
@@ -720,7 +721,7 @@ mod tests {
             ("<p=a>{\"x\": [1, \"}\"]}\n</p>;", r#"{"a": {"x": [1, "}"]}}"#, ";"),
             ("<p=a>1</p><p=a>2</p>;", r#"{"a": 1, "a": 2}"#, ";"),
         ] {
-            let read = read_text(pairs, &style, ValueKind::Unknown);
+            let read = read_text(pairs, &style, Kinds::ANY);
             assert_eq!(read, (json.to_owned(), rest.to_owned(), true), "{pairs}");
         }
     }
@@ -729,24 +730,24 @@ mod tests {
     fn a_schema_decides() {
         let [style, ..] = styles();
         for (value, kind, json) in [
-            ("1", ValueKind::Text, r#""1""#),
-            (" 1 ", ValueKind::Json, "1"),
-            ("\"1\"", ValueKind::Json, r#""1""#),
-            ("one", ValueKind::Json, r#""one""#),
-            ("1 or 2", ValueKind::Json, r#""1 or 2""#),
-            (" ", ValueKind::Json, r#"" ""#),
-            ("True", ValueKind::Json, "true"),
-            (" True \n", ValueKind::Json, "true"),
-            ("True x", ValueKind::Json, r#""True x""#),
-            ("Truer", ValueKind::Json, r#""Truer""#),
-            ("True", ValueKind::Unknown, r#""True""#),
-            (" {\"a\": 1}\t", ValueKind::Json, r#"{"a": 1}"#),
+            ("1", Kinds::STRING, r#""1""#),
+            (" 1 ", Kinds::OTHER, "1"),
+            ("\"1\"", Kinds::OTHER, r#""\"1\"""#),
+            ("one", Kinds::OTHER, r#""one""#),
+            ("1 or 2", Kinds::OTHER, r#""1 or 2""#),
+            (" ", Kinds::OTHER, r#"" ""#),
+            ("True", Kinds::OTHER, "true"),
+            (" True \n", Kinds::OTHER, "true"),
+            ("True x", Kinds::OTHER, r#""True x""#),
+            ("Truer", Kinds::OTHER, r#""Truer""#),
+            ("True", Kinds::ANY, r#""True""#),
+            (" {\"a\": 1}\t", Kinds::OTHER, r#"{"a": 1}"#),
+            ("{1} 2", Kinds::OTHER, r#""{1} 2""#),
+            ("{\"a\": 1", Kinds::OTHER, r#""{\"a\": 1""#),
         ] {
             let (read, _, complete) = read_text(&format!("<p=a>{value}</p>;"), &style, kind);
             assert_eq!((read, complete), (format!("{{\"a\": {json}}}"), true), "{value}");
         }
-        let (read, _, complete) = read_text("<p=a>{1} 2</p>;", &style, ValueKind::Json);
-        assert_eq!((read.as_str(), complete), (r#"{"a": {1} 2}"#, false));
     }
 
     #[test]
@@ -759,7 +760,7 @@ mod tests {
             ("<p=a>\nx\n</p", r#"{"a": "x\n</p"#, ""),
             ("<p=a>\nx\n</p>\n<", r#"{"a": "x""#, "\n<"),
         ] {
-            let read = read_text(pairs, &style, ValueKind::Unknown);
+            let read = read_text(pairs, &style, Kinds::ANY);
             assert_eq!(read, (json.to_owned(), rest.to_owned(), false), "{pairs}");
         }
     }
@@ -846,8 +847,8 @@ mod tests {
         prop::collection::vec(item, 0..24)
     }
 
-    fn kind_of_any(key: &str) -> ValueKind {
-        [ValueKind::Text, ValueKind::Json, ValueKind::Unknown][key.len() % 3]
+    fn kinds_of_any(key: &str) -> Kinds {
+        [Kinds::STRING, Kinds::OTHER, Kinds::ANY][key.len() % 3]
     }
 
     proptest! {
@@ -860,9 +861,9 @@ mod tests {
             let object: serde_json::Map<_, _> =
                 members.into_iter().map(|(key, value)| (json::trim(&key).to_owned(), value)).collect();
             let kinds = object.clone();
-            let kind_of = |key: &str| match kinds.get(key) {
-                Some(serde_json::Value::String(_)) => ValueKind::Text,
-                _ => ValueKind::Json,
+            let kinds_of = |key: &str| match kinds.get(key) {
+                Some(serde_json::Value::String(_)) => Kinds::STRING,
+                _ => Kinds::OTHER,
             };
             let object = serde_json::Value::Object(object);
             let text = if pretty { format!("{object:#}") } else { object.to_string() };
@@ -873,15 +874,15 @@ mod tests {
                 prop_assert_eq!(
                     read(&items, chars, &style, &unknown), expected(canonical(&text, &style)));
                 prop_assert_eq!(
-                    read(&items, chars, &style, &kind_of), expected(respace(&text)));
+                    read(&items, chars, &style, &kinds_of), expected(respace(&text)));
             }
         }
 
         #[test]
         fn chunks_do_not_matter(items in items(), chars in 1usize..7) {
             for style in styles() {
-                let whole = read(&items, usize::MAX, &style, &kind_of_any);
-                prop_assert_eq!(&read(&items, chars, &style, &kind_of_any), &whole);
+                let whole = read(&items, usize::MAX, &style, &kinds_of_any);
+                prop_assert_eq!(&read(&items, chars, &style, &kinds_of_any), &whole);
                 prop_assert!(!whole.2 || json::is_value(&whole.0), "{}", whole.0);
             }
         }

@@ -13,7 +13,7 @@ use super::pending::Pending;
 use super::spelled::Spelled;
 use super::value::ValueReader;
 use super::{FIRST, PROMPT};
-use crate::action::{Body, CallScanner};
+use crate::action::{Body, CallScanner, ToolTypes};
 use crate::codec::Codec;
 use crate::event::{ActionKind, Event, EventKind, NoticeKind, Part, TurnReason};
 use crate::format::grammar::{Closer, Row, Text};
@@ -133,6 +133,8 @@ pub(super) struct Machine {
     started: u32,
     /// The id of the call that the open turn answers.
     answers: Option<Box<str>>,
+    /// What the arguments of calls are.
+    types: Option<ToolTypes>,
     /// An action that the prompt left open, told again when the stream begins.
     resumed: Option<Box<EventKind>>,
 }
@@ -171,6 +173,7 @@ impl Machine {
             covered: FIRST,
             started: FIRST,
             answers: None,
+            types: None,
             resumed: None,
         }
     }
@@ -201,6 +204,14 @@ impl Machine {
     /// Whether a result has ended, and the message that follows it may begin.
     pub(super) fn is_answered(&self) -> bool {
         self.answered && self.tentative.is_none()
+    }
+
+    /// What tools say of the arguments of calls, from here on.
+    pub(super) fn read_by(&mut self, types: &ToolTypes) {
+        if let Place::Arguments { body, name, .. } = &mut self.place {
+            body.read_by(types.of(name));
+        }
+        self.types = Some(types.clone());
     }
 
     /// What comes is text that no ids are known of.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use chatcodec::{
     Boundary, Call, CallBody, Codec as CoreCodec, EncodeOptions, MarkerPolicy, Message,
-    OnArguments, OnMarker, Vocab as CoreVocab,
+    OnArguments, OnMarker, Stream as CoreStream, Vocab as CoreVocab,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -19,6 +19,7 @@ use crate::node::{Value, message_list};
 use crate::stream::{Parsed, Stream, check_given, marker_policy};
 use crate::texts::Texts;
 use crate::typed::{IntList, MessageList};
+use crate::types::ToolTypes;
 use crate::vocab::Vocab;
 
 /// Messages to token ids and back, for one chat format and one vocabulary. Frozen, shared freely
@@ -470,28 +471,39 @@ impl Codec {
     }
 
     /// The ids of a conversation to its messages. Of ids that are no conversation it makes the best
-    /// it can; it never raises for ints.
-    fn decode<'py>(&self, py: Python<'py>, ids: Ids) -> PyResult<MessageList<'py>> {
-        message_list(py, &self.inner.decode(ids.all())).map(MessageList)
+    /// it can; it never raises for ints. `tools` is as for `stream`.
+    #[pyo3(signature = (ids, *, tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None))]
+    fn decode<'py>(
+        &self,
+        py: Python<'py>,
+        ids: Ids,
+        tools: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<MessageList<'py>> {
+        let stream = typed(self.inner.read_stream(), tools)?;
+        message_list(py, &self.inner.decode_ids(stream, ids.all())).map(MessageList)
     }
 
     /// Reads a completion up to the end of the assistant's turn. `prompt` is the ids it continues; by
-    /// default any prompt that ends with the generation prompt. `markers` is as for `stream`; with
+    /// default any prompt that ends with the generation prompt. `markers` and `tools` are as for `stream`; with
     /// `"text"`, the completion is a str, and what comes after the turn is `Parsed.rest_text`.
     #[pyo3(signature = (
         completion_ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | str",
         prompt = None,
-        markers = "ids"
+        markers = "ids",
+        *,
+        tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None
     ))]
     fn parse(
         &self,
         completion_ids: &Bound<'_, PyAny>,
         prompt: Option<Ids>,
         markers: &str,
+        tools: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Parsed> {
         let py = completion_ids.py();
         let policy = marker_policy(markers)?;
         let stream = self.inner.stream(prompt.as_ref().map(Ids::all)).reading(policy);
+        let stream = typed(stream, tools)?;
         if policy == MarkerPolicy::Text
             && let Ok(given) = completion_ids.cast::<PyString>()
         {
@@ -514,10 +526,27 @@ impl Codec {
     /// alone; `"ids_or_text"`, its spelling in text too, for grammars and fine-tunes that write it with
     /// ordinary ids; `"text"`, its spelling, for engines that give text: the stream takes `push_text`
     /// only, and the positions of its events are of characters. What only quotes a marker is text.
-    #[pyo3(signature = (prompt = None, keep = false, markers = "ids"))]
-    fn stream(&self, prompt: Option<Ids>, keep: bool, markers: &str) -> PyResult<Stream> {
+    ///
+    /// `tools` are those that the model was given, as `encode` takes them, or a `ToolTypes`, which streams share:
+    /// where arguments are written without quotes, their schemas say which of them are strings. Without, a value
+    /// is a string unless the whole of it is JSON of another kind.
+    #[pyo3(signature = (
+        prompt = None,
+        keep = false,
+        markers = "ids",
+        *,
+        tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None
+    ))]
+    fn stream(
+        &self,
+        prompt: Option<Ids>,
+        keep: bool,
+        markers: &str,
+        tools: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Stream> {
         let policy = marker_policy(markers)?;
         let stream = self.inner.stream(prompt.as_ref().map(Ids::all)).reading(policy);
+        let stream = typed(stream, tools)?;
         Ok(Stream::new(if keep { stream.keeping() } else { stream }, Arc::clone(&self.texts)))
     }
 
@@ -539,6 +568,15 @@ impl Codec {
     pub(crate) fn parts(&self) -> (&CoreCodec, &Arc<Texts>) {
         (&self.inner, &self.texts)
     }
+}
+
+/// A stream that reads arguments as what tools say of them, if any are given.
+pub(crate) fn typed(stream: CoreStream, tools: Option<&Bound<'_, PyAny>>) -> PyResult<CoreStream> {
+    let types = ToolTypes::from_argument(tools)?;
+    Ok(match &types {
+        Some(types) => stream.typed(types),
+        None => stream,
+    })
 }
 
 /// No batch is worth more threads than this.

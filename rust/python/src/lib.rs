@@ -16,6 +16,7 @@ mod pool;
 mod stream;
 mod texts;
 mod typed;
+mod types;
 mod vocab;
 mod vocab_files;
 
@@ -40,6 +41,8 @@ mod _core {
     use super::pool::StreamPool;
     #[pymodule_export]
     use super::stream::{Parsed, Stream};
+    #[pymodule_export]
+    use super::types::ToolTypes;
     #[pymodule_export]
     use super::vocab::Vocab;
 

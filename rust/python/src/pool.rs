@@ -6,7 +6,7 @@ use chatcodec::{Event, NoStream, Stream as CoreStream, StreamPool as CorePool, T
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyAny, PyList, PyString, PyTuple};
 
 use crate::codec::Codec;
 use crate::events::{event_list, event_object, plain_object};
@@ -14,6 +14,7 @@ use crate::input::Ids;
 use crate::stream::{check_given, engines_reason, kept_message, marker_policy};
 use crate::texts::Texts;
 use crate::typed::{EventList, MessageDict, SlotEvents};
+use crate::types::ToolTypes;
 
 /// Fewer ids are read without releasing the interpreter: it costs more.
 const DETACH_IDS: usize = 256;
@@ -90,18 +91,31 @@ impl StreamPool {
         Self { codec: core.clone(), texts: Arc::clone(texts), inner }
     }
 
-    /// Opens a stream and gives its slot. `prompt`, `keep` and `markers` are as for `Codec.stream`.
-    #[pyo3(signature = (prompt = None, keep = false, markers = "ids"))]
+    /// Opens a stream and gives its slot. `prompt`, `keep`, `markers` and `tools` are as for `Codec.stream`; a
+    /// `ToolTypes` is read once for all streams that it is given to.
+    #[pyo3(signature = (
+        prompt = None,
+        keep = false,
+        markers = "ids",
+        *,
+        tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None
+    ))]
     fn open(
         &self,
         py: Python<'_>,
         prompt: Option<Ids>,
         keep: bool,
         markers: &str,
+        tools: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<usize> {
         let policy = marker_policy(markers)?;
+        let types = ToolTypes::from_argument(tools)?;
         let prompt = prompt.as_ref().map(Ids::all);
         let stream = py.detach(|| self.codec.stream(prompt).reading(policy));
+        let stream = match &types {
+            Some(types) => stream.typed(types),
+            None => stream,
+        };
         Ok(self.inner(py).open(if keep { stream.keeping() } else { stream }))
     }
 

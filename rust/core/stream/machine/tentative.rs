@@ -174,7 +174,10 @@ impl Reader<'_> {
                             let tagged = self.codec.grammar().items[item].tagged.as_ref();
                             let body = Box::new(match (body, tagged) {
                                 (_, Some(tagged)) => {
-                                    Body::Tagged(TaggedScanner::new(), tagged.style.clone())
+                                    let types = self.machine.types.as_ref();
+                                    let parameters = types.and_then(|types| types.of(&name));
+                                    let style = tagged.style.clone();
+                                    Body::Tagged(TaggedScanner::new(), style, parameters)
                                 }
                                 (CallBodySpec::Pairs(_), _) => Body::Python(PairScanner::new()),
                                 _ => Body::Raw(RawScanner::default()),

@@ -1,0 +1,355 @@
+//! What the schemas of tools say that values are: compiled once, shared by all streams that read calls of them.
+//!
+//! In: tools as they are given to a model. Out: for each parameter of each function, which kinds of JSON its
+//! value may be. A schema is followed through references and alternatives, so many steps for a parameter at
+//! most; what it does not say, any kind may be.
+
+use std::ops::{BitAnd, BitOr};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::json::{self, Layout};
+use crate::message::{Node, View};
+use crate::path::Path;
+
+/// Parts of a schema that are looked at for one parameter.
+const MAX_STEPS: usize = 256;
+
+/// Kinds of JSON values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kinds(u8);
+
+impl Kinds {
+    pub(crate) const STRING: Self = Self(1);
+    const INTEGER: Self = Self(1 << 1);
+    /// Numbers that are no integers.
+    const FRACTION: Self = Self(1 << 2);
+    const BOOLEAN: Self = Self(1 << 3);
+    const NULL: Self = Self(1 << 4);
+    const OBJECT: Self = Self(1 << 5);
+    const ARRAY: Self = Self(1 << 6);
+    const NONE: Self = Self(0);
+    /// All of them: nothing is known.
+    pub(crate) const ANY: Self = Self((1 << 7) - 1);
+    /// All but strings.
+    pub(crate) const OTHER: Self = Self(Self::ANY.0 & !Self::STRING.0);
+
+    /// Whether there is one that is of both.
+    pub(crate) fn meets(self, other: Self) -> bool {
+        self & other != Self::NONE
+    }
+
+    /// What JSON may be that begins with a character.
+    fn of_first(first: char) -> Self {
+        match first {
+            '{' => Self::OBJECT,
+            '[' => Self::ARRAY,
+            't' | 'f' => Self::BOOLEAN,
+            'n' => Self::NULL,
+            '-' | '0'..='9' => Self::INTEGER | Self::FRACTION,
+            _ => Self::NONE,
+        }
+    }
+
+    /// Whether JSON of one of these kinds, but for strings, may begin with a character.
+    pub(crate) fn may_begin(self, first: char) -> bool {
+        self.meets(Self::of_first(first))
+    }
+
+    /// Whether JSON, which is no string, is of one of these kinds.
+    pub(crate) fn have(self, value: &str) -> bool {
+        let kinds = value.chars().next().map_or(Self::NONE, Self::of_first);
+        if kinds.meets(Self::INTEGER) {
+            let is_integer = is_integer(value);
+            return self.meets(if is_integer { Self::INTEGER } else { Self::FRACTION });
+        }
+        self.meets(kinds)
+    }
+
+    /// The word of Python that models write where one of these kinds is meant, in JSON.
+    pub(crate) fn word(self, word: &str) -> Option<&'static str> {
+        self.words().find(|(python, _)| *python == word).map(|(_, json)| json)
+    }
+
+    /// Whether such a word may begin with this text.
+    pub(crate) fn may_be_word(self, begin: &str) -> bool {
+        self.words().any(|(python, _)| python.starts_with(begin))
+    }
+
+    /// Where a string may be meant, they are one.
+    fn words(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        const WORDS: [(&str, &str, Kinds); 3] = [
+            ("True", "true", Kinds::BOOLEAN),
+            ("False", "false", Kinds::BOOLEAN),
+            ("None", "null", Kinds::NULL),
+        ];
+        let is_meant = move |kinds: Self| self.meets(kinds) && !self.meets(Self::STRING);
+        WORDS.into_iter().filter(move |word| is_meant(word.2)).map(|word| (word.0, word.1))
+    }
+}
+
+impl BitOr for Kinds {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitAnd for Kinds {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+/// Whether a JSON number is one without a fraction, as schemas count `2.0`.
+fn is_integer(number: &str) -> bool {
+    let is_digits = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    is_digits || number.parse::<f64>().is_ok_and(|number| number.fract() == 0.0)
+}
+
+/// The kinds of the parameters of one function.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Parameters {
+    kinds: HashMap<String, Kinds>,
+    /// Of those that are not named.
+    others: Kinds,
+}
+
+impl Parameters {
+    /// The kinds of one.
+    pub(crate) fn kinds(&self, name: &str) -> Kinds {
+        self.kinds.get(name).copied().unwrap_or(self.others)
+    }
+}
+
+/// What the schemas of tools say about the arguments of calls. Cheap to clone; streams share it.
+///
+/// It matters where arguments are written without quotes, so that `5` may be a number or a text.
+#[derive(Debug, Clone, Default)]
+pub struct ToolTypes {
+    functions: Arc<HashMap<String, Arc<Parameters>>>,
+}
+
+impl ToolTypes {
+    /// Reads tools from a caller's value: a list of functions, each by itself or as
+    /// `{"type": "function", "function": …}`, with `parameters` or `input_schema`; or JSON text of one. Of
+    /// other text, and of what is none of these, nothing is known.
+    ///
+    /// # Errors
+    /// [`Error::Message`] for what is no list of dicts, or cannot be JSON.
+    pub fn read<N: Node>(tools: &N) -> Result<Self> {
+        let path = Path::Argument("tools");
+        let text = match tools.view() {
+            View::Null => return Ok(Self::default()),
+            View::Text(text) => text.to_owned(),
+            View::List(tools) => {
+                let mut text = String::new();
+                json::write_list(&tools, Layout::Line, path, &mut text)?;
+                let odd = tools.iter().position(|tool| !matches!(tool.view(), View::Map(_)));
+                if let Some(at) = odd {
+                    return Err(Error::message(path.item(at), "is no dict"));
+                }
+                text
+            }
+            _ => return Err(Error::message(path, "are no list of dicts, and no string")),
+        };
+        let Ok(Value::Array(tools)) = serde_json::from_str(&text) else {
+            return Ok(Self::default());
+        };
+        let functions = tools.iter().filter_map(|tool| {
+            let function = tool.get("function").filter(|f| f.is_object()).unwrap_or(tool);
+            let name = function.get("name")?.as_str()?.to_owned();
+            let schema = function.get("parameters").or_else(|| function.get("input_schema"))?;
+            Some((name, Arc::new(parameters(schema))))
+        });
+        Ok(Self { functions: Arc::new(functions.collect()) })
+    }
+
+    /// What is known of a function's.
+    pub(crate) fn of(&self, function: &str) -> Option<Arc<Parameters>> {
+        self.functions.get(function).cloned()
+    }
+}
+
+fn parameters(schema: &Value) -> Parameters {
+    let mut steps = MAX_STEPS;
+    let schema = resolved(schema, schema, &mut steps).unwrap_or(schema);
+    let kinds_of = |part: &Value| kinds(part, schema, &mut { MAX_STEPS });
+    let named = schema.get("properties").and_then(Value::as_object);
+    let named = named.into_iter().flatten();
+    Parameters {
+        kinds: named.map(|(name, part)| (name.clone(), kinds_of(part))).collect(),
+        others: schema.get("additionalProperties").map_or(Kinds::ANY, kinds_of),
+    }
+}
+
+/// The kinds that a part of a schema allows.
+fn kinds(part: &Value, schema: &Value, steps: &mut usize) -> Kinds {
+    let Some(keys) = part.as_object() else { return Kinds::ANY };
+    let Some(left) = steps.checked_sub(1) else { return Kinds::ANY };
+    *steps = left;
+    let mut found = named(keys) & valued(keys);
+    for alternatives in ["anyOf", "oneOf"] {
+        if let Some(parts) = keys.get(alternatives).and_then(Value::as_array) {
+            let any = parts.iter().map(|part| kinds(part, schema, steps));
+            found = found & any.fold(Kinds::NONE, Kinds::bitor);
+        }
+    }
+    for part in keys.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+        found = found & kinds(part, schema, steps);
+    }
+    if keys.contains_key("$ref")
+        && let Some(part) = resolved(part, schema, steps)
+    {
+        found = found & kinds(part, schema, steps);
+    }
+    if keys.get("nullable") == Some(&Value::Bool(true)) {
+        found = found | Kinds::NULL;
+    }
+    // What allows nothing says nothing.
+    if found == Kinds::NONE { Kinds::ANY } else { found }
+}
+
+/// The kinds that `type` names.
+fn named(keys: &Map<String, Value>) -> Kinds {
+    let kinds = |word: &Value| match word.as_str().unwrap_or_default() {
+        "string" | "str" => Kinds::STRING,
+        "integer" | "int" => Kinds::INTEGER,
+        "number" | "float" => Kinds::INTEGER | Kinds::FRACTION,
+        "boolean" | "bool" => Kinds::BOOLEAN,
+        "null" => Kinds::NULL,
+        "object" | "dict" => Kinds::OBJECT,
+        "array" | "list" => Kinds::ARRAY,
+        _ => Kinds::ANY,
+    };
+    match keys.get("type") {
+        None => Kinds::ANY,
+        Some(Value::Array(words)) => words.iter().map(kinds).fold(Kinds::NONE, Kinds::bitor),
+        Some(word) => kinds(word),
+    }
+}
+
+/// The kinds of the values that `const` and `enum` list.
+fn valued(keys: &Map<String, Value>) -> Kinds {
+    let kinds = |value: &Value| match value {
+        Value::String(_) => Kinds::STRING,
+        Value::Object(_) => Kinds::OBJECT,
+        Value::Array(_) => Kinds::ARRAY,
+        Value::Bool(_) => Kinds::BOOLEAN,
+        Value::Null => Kinds::NULL,
+        Value::Number(number) if is_integer(&number.to_string()) => Kinds::INTEGER,
+        Value::Number(_) => Kinds::FRACTION,
+    };
+    let constant = keys.get("const").map_or(Kinds::ANY, kinds);
+    let listed = keys.get("enum").and_then(Value::as_array);
+    let listed = listed
+        .map_or(Kinds::ANY, |values| values.iter().map(kinds).fold(Kinds::NONE, Kinds::bitor));
+    constant & listed
+}
+
+/// What a part refers to, in the end; itself, if to nothing.
+fn resolved<'s>(mut part: &'s Value, schema: &'s Value, steps: &mut usize) -> Option<&'s Value> {
+    while let Some(reference) = part.get("$ref") {
+        *steps = steps.checked_sub(1)?;
+        part = schema.pointer(reference.as_str()?.strip_prefix('#')?)?;
+    }
+    Some(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn kinds_of(schema: &Value) -> Kinds {
+        let root = json!({
+            "properties": {"x": schema},
+            "$defs": {
+                "unit": {"enum": ["C", "F"]},
+                "loop": {"$ref": "#/$defs/loop"},
+                "wide": {"anyOf": [{"$ref": "#/$defs/deep"}, {"$ref": "#/$defs/deep"}]},
+                "deep": {"anyOf": [{"$ref": "#/$defs/wide"}, {"$ref": "#/$defs/wide"}]},
+            },
+        });
+        parameters(&root).kinds("x")
+    }
+
+    #[test]
+    fn schemas_say_kinds() {
+        for (schema, kinds) in [
+            (json!({}), Kinds::ANY),
+            (json!(true), Kinds::ANY),
+            (json!({"type": "string"}), Kinds::STRING),
+            (json!({"type": "integer"}), Kinds::INTEGER),
+            (json!({"type": "number"}), Kinds::INTEGER | Kinds::FRACTION),
+            (json!({"type": ["string", "null"]}), Kinds::STRING | Kinds::NULL),
+            (json!({"type": "varchar"}), Kinds::ANY),
+            (json!({"type": []}), Kinds::ANY),
+            (json!({"enum": ["a", 1]}), Kinds::STRING | Kinds::INTEGER),
+            (json!({"const": 1.5}), Kinds::FRACTION),
+            (json!({"type": "string", "nullable": true}), Kinds::STRING | Kinds::NULL),
+            (
+                json!({"anyOf": [{"type": "boolean"}, {"type": "null"}]}),
+                Kinds::BOOLEAN | Kinds::NULL,
+            ),
+            (json!({"anyOf": [{"type": "boolean"}, {}]}), Kinds::ANY),
+            (json!({"allOf": [{"type": ["array", "object"]}, {"type": "object"}]}), Kinds::OBJECT),
+            (json!({"$ref": "#/$defs/unit"}), Kinds::STRING),
+            (json!({"$ref": "#/$defs/none"}), Kinds::ANY),
+            (json!({"$ref": "#/$defs/loop"}), Kinds::ANY),
+            (json!({"$ref": "#/$defs/wide"}), Kinds::ANY),
+            (json!({"$ref": "https://example.com"}), Kinds::ANY),
+        ] {
+            assert_eq!(kinds_of(&schema), kinds, "{schema}");
+        }
+    }
+
+    #[test]
+    fn tools_are_read_in_any_of_their_shapes() {
+        let schema = json!({"properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "integer"}});
+        let tools = json!([
+            {"type": "function", "function": {"name": "f", "parameters": schema}},
+            {"name": "g", "input_schema": schema},
+            {"name": "h"},
+            {},
+        ]);
+        for tools in [tools.clone(), Value::String(tools.to_string())] {
+            let types = ToolTypes::read(&tools).unwrap();
+            for name in ["f", "g"] {
+                let parameters = types.of(name).unwrap();
+                assert_eq!(parameters.kinds("a"), Kinds::STRING);
+                assert_eq!(parameters.kinds("b"), Kinds::INTEGER);
+            }
+            assert_eq!(types.of("h"), None);
+        }
+        for nothing in [json!(null), json!([]), json!("Use f(a)."), json!("{}")] {
+            assert!(ToolTypes::read(&nothing).unwrap().functions.is_empty(), "{nothing}");
+        }
+        for wrong in [json!(1), json!({}), json!([[]]), json!(["f"])] {
+            assert!(ToolTypes::read(&wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn integers_are_told_from_fractions() {
+        for (number, expected) in [
+            ("1", true),
+            ("-7", true),
+            ("1.0", true),
+            ("1e3", true),
+            ("1.5", false),
+            ("1e-3", false),
+            ("1e999", false),
+        ] {
+            assert_eq!(is_integer(number), expected, "{number}");
+            assert_eq!(Kinds::INTEGER.have(number), expected, "{number}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Arguments without quotes, read by what tools say of them: they come back as they were, in any split.
+
+use std::collections::BTreeMap;
+
+use crate::common::dialogue::hostile;
+use crate::common::events::check_stream;
+use crate::common::table::{Entry, calling, check_each, entries, function};
+use crate::common::text::word;
+use chatcodec::{CallBody, EncodeOptions, Message, Role, ToolTypes, collect};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use serde_json::{Map, Value, json};
+
+/// Formats that write arguments without quotes.
+fn tagged() -> impl Iterator<Item = &'static Entry> {
+    let is_bare = |loss: &&str| loss.contains("strings that are JSON of another kind");
+    entries().iter().filter(move |entry| entry.codec.format().losses().iter().any(is_bare))
+}
+
+/// Values that look like each other.
+fn value(entry: &'static Entry) -> impl Strategy<Value = Value> {
+    let looks = vec![
+        "1",
+        "-2.5",
+        "1.0",
+        "1e3",
+        "true",
+        "True",
+        "null",
+        "None",
+        "[1]",
+        "{}",
+        "{\"a\": 1}",
+        "\"x\"",
+        "007",
+        "[1, ",
+        "",
+        " 1",
+        "{'a': 1}",
+        "NaN",
+    ];
+    let text = prop_oneof![3 => select(looks).prop_map(str::to_owned), 1 => hostile(entry)];
+    prop_oneof![
+        4 => text.prop_map(Value::from),
+        1 => any::<i32>().prop_map(Value::from),
+        1 => select(vec![0.5, -2.25, 1e30]).prop_map(Value::from),
+        1 => any::<bool>().prop_map(Value::from),
+        1 => Just(Value::Null),
+        1 => hostile(entry).prop_map(|text| json!([text, 1])),
+        1 => hostile(entry).prop_map(|text| json!({"a": text})),
+    ]
+}
+
+fn name_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// A schema that allows the value's kind alone, in one of the ways to say so.
+fn schema(value: &Value, way: usize) -> Value {
+    let kind = name_of(value);
+    match way {
+        0 => json!({"type": kind}),
+        1 => json!({"type": [kind]}),
+        2 => json!({"anyOf": [{"type": kind}]}),
+        _ => json!({"$ref": format!("#/$defs/{kind}")}),
+    }
+}
+
+fn tools(properties: &Map<String, Value>) -> ToolTypes {
+    let kinds = ["null", "boolean", "number", "integer", "string", "array", "object"];
+    let known: Map<String, Value> =
+        kinds.iter().map(|kind| ((*kind).to_owned(), json!({"type": kind}))).collect();
+    let parameters = json!({"type": "object", "properties": properties, "$defs": known});
+    let function = json!({"name": "f", "parameters": parameters});
+    ToolTypes::read(&json!([{"type": "function", "function": function}])).expect("they are tools")
+}
+
+#[test]
+fn declared_kinds_come_back() {
+    assert!(tagged().count() >= 9 || std::env::var_os("CHATCODEC_FORMATS").is_some());
+    let inputs = |entry| (vec((word(), value(entry), 0..4usize), 0..4), any::<[Index; 3]>());
+    check_each(tagged(), 200, inputs, |entry, (members, cuts)| {
+        let members: BTreeMap<String, (Value, usize)> =
+            members.into_iter().map(|(key, value, way)| (key, (value, way))).collect();
+        let declared = members.iter().map(|(key, (value, way))| (key.clone(), schema(value, *way)));
+        let types = tools(&declared.collect());
+        let given: Map<String, Value> =
+            members.into_iter().map(|(key, (value, _))| (key, value)).collect();
+        let given = Value::Object(given);
+        let messages = [Message::new(Role::User, "x"), calling(function("f", &given.to_string()))];
+        // A value that spells the tag after it is refused.
+        let Ok(whole) = entry.encode(&messages, &EncodeOptions::default()) else { return Ok(()) };
+        let decoded = entry.codec.decode_ids(entry.codec.read_stream().typed(&types), whole.ids());
+        if is_kept(entry, &given.to_string()) {
+            prop_assert_eq!(arguments(&decoded), Some(given));
+        }
+        let cuts = cuts.map(|cut| cut.index(whole.ids().len() + 1));
+        let stream = entry.codec.read_stream().typed(&types);
+        let events = check_stream(&stream, whole.ids(), cuts)?;
+        prop_assert_eq!(arguments(&collect(&events)), arguments(&decoded));
+        Ok(())
+    });
+}
+
+/// The arguments of the last message's call, if they are JSON.
+fn arguments(messages: &[Message]) -> Option<Value> {
+    match messages.last()?.calls.first().map(|call| &call.body)? {
+        CallBody::Function { arguments, .. } => serde_json::from_str(arguments).ok(),
+        CallBody::Code { .. } => None,
+    }
+}
+
+/// Whether the vocabulary gives text back as it is.
+fn is_kept(entry: &Entry, text: &str) -> bool {
+    let canonical = entry.codec.canonical(vec![Message::new(Role::User, text)], None);
+    canonical.last().is_some_and(|message| message.content.contains(text))
+}
+
+/// What a value is by the rule: JSON of a kind that is allowed, a word of Python that means it, or text.
+fn meant(text: &str, kinds: Option<&[&str]>) -> Value {
+    let allows = |kind: &str| kinds.is_none_or(|kinds| kinds.is_empty() || kinds.contains(&kind));
+    let is_known = kinds.is_some_and(|kinds| !kinds.is_empty());
+    let trimmed = text.trim_matches([' ', '\t', '\n', '\r']);
+    let words = [("True", json!(true)), ("False", json!(false)), ("None", Value::Null)];
+    let word = words.into_iter().find(|(word, _)| *word == trimmed).map(|(_, value)| value);
+    if let Some(value) =
+        word.filter(|value| is_known && !allows("string") && allows(name_of(value)))
+    {
+        return value;
+    }
+    let fits = |value: &Value| match value {
+        Value::String(_) => false,
+        Value::Number(number) => {
+            let is_whole = number.as_f64().is_some_and(|number| number.fract() == 0.0);
+            allows("number") || (allows("integer") && is_whole)
+        }
+        other => allows(name_of(other)),
+    };
+    serde_json::from_str(trimmed).ok().filter(fits).unwrap_or_else(|| text.into())
+}
+
+/// Any text as a value, under any schema: what the rule says, in any chunks.
+#[test]
+fn any_value_under_any_schema() {
+    let kinds = ["null", "boolean", "number", "integer", "string", "array", "object"];
+    let kinds = vec(select(kinds.to_vec()), 0..3);
+    let text = |entry| {
+        let looks = vec![
+            "[1, 2] 3",
+            "tru",
+            "{\"a\": ",
+            "1 2",
+            "Nonesuch",
+            " 7\n",
+            "\n",
+            "{}",
+            "None",
+            " True ",
+            "2.0",
+            "2.5",
+            "1e3",
+            "-0",
+            "null",
+            "\"x\"",
+            "[[]]",
+            "False\n\nx",
+        ];
+        prop_oneof![2 => select(looks).prop_map(str::to_owned), 1 => hostile(entry)]
+    };
+    let inputs = move |entry| (text(entry), option::of(kinds.clone()), any::<[Index; 3]>());
+    check_each(tagged(), 250, inputs, |entry, (value, kinds, cuts)| {
+        let schema = kinds.as_ref().map(|kinds| ("a".to_owned(), json!({"type": kinds})));
+        let types = tools(&schema.into_iter().collect());
+        let call = function("f", &json!({ "a": value }).to_string());
+        let messages = [Message::new(Role::User, "x"), calling(call)];
+        let Ok(whole) = entry.encode(&messages, &EncodeOptions::default()) else { return Ok(()) };
+        let cuts = cuts.map(|cut| cut.index(whole.ids().len() + 1));
+        let stream = entry.codec.read_stream().typed(&types);
+        let told = collect(&check_stream(&stream, whole.ids(), cuts)?);
+        if is_kept(entry, &value) {
+            let expected = json!({"a": meant(&value, kinds.as_deref())});
+            prop_assert_eq!(arguments(&told), Some(expected));
+        }
+        Ok(())
+    });
+}
