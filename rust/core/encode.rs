@@ -4,6 +4,7 @@
 //! text, its spans, and which ids each run or control token became; offsets, masks and sources are
 //! derived from these.
 
+mod bare;
 mod join;
 mod labels;
 
@@ -121,6 +122,12 @@ pub(crate) fn encode(
         }
         OnMarker::Break => marker_breaks(&text, &spans, grammar)?,
     };
+    if on_marker != OnMarker::Report
+        && let Some(span) = bare::first(&text, &spans, &generated, grammar, vocab)
+    {
+        let problem = "begins as a call does, and would be read as one whatever its ids are";
+        return Err(Error::message(spans[span].source.to_string(), problem));
+    }
     let mut ids = Vec::with_capacity(text.len() / 3);
     let mut pieces = Vec::with_capacity(spans.len());
     vocab.with_scratch(|scratch| -> Result<()> {
@@ -429,8 +436,15 @@ impl Encoding {
         found
     }
 
-    /// Markers that the caller's text is part of, in formats whose markers are text: leftmost-longest.
+    /// Markers that the caller's text is part of, in formats whose markers are text: leftmost-longest. In formats
+    /// whose calls begin with text, what of an assistant's text or code would be read as a call.
     pub fn collisions(&self) -> Vec<Collision> {
+        let mut collisions = self.markers();
+        collisions.extend(self.bare_calls());
+        collisions
+    }
+
+    fn markers(&self) -> Vec<Collision> {
         let mut found: Vec<Collided<'_>> =
             collisions(&self.text, &self.spans, &self.grammar).collect();
         found.sort_by_key(|found| (found.marker.start, std::cmp::Reverse(found.marker.end())));

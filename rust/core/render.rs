@@ -401,6 +401,7 @@ impl<'a> Renderer<'a> {
         while let Some(op) = rule.ops.get(at) {
             at += 1;
             match (op, turn) {
+                (&Op::Guard { field: Field::Tools, .. }, _) => {}
                 (&Op::Guard { len, .. }, turn) => {
                     let is_empty = turn.is_none_or(|turn| turn.message.content.is_empty());
                     at += if is_empty { len } else { 0 };
@@ -418,7 +419,10 @@ impl<'a> Renderer<'a> {
     }
 
     fn message(&mut self, turn: &Turn<'_>, open: bool) -> Result<()> {
-        let (row, present) = self.row(turn)?;
+        let (row, mut present) = self.row(turn)?;
+        if self.options.tools.is_some() {
+            present |= Field::Tools.bit();
+        }
         let is_assistant = turn.message.role == Role::Assistant;
         let mut generated_from = self.out.text.len();
         if is_assistant {

@@ -158,6 +158,25 @@ fn call_id() -> impl Strategy<Value = Option<String>> {
     ])
 }
 
+/// What a call begins with that no token marks, and what it almost begins with.
+const NEAR_CALLS: &[&str] = &[
+    "{\"name\": \"f\", \"parameters\": {",
+    " \n{\"name\":\"f\",\"arguments\":{}}",
+    "{\"name\": \"f\", \"parameters\": 3}",
+    "{\"name\": \"Bob\", \"age\": 3}",
+    "{\"name\": 5",
+    "{\"name\": \"f\", \"para",
+    "[f(a=1), g()]",
+    "[f(a=1), g(2)]",
+    "[f(x) for x in y]",
+    "[1, 2, 3]",
+    "[link](url)",
+    "[f(a==1",
+    "functools[{\"name\": \"f\", \"arguments\": {",
+    "functools[1",
+    "functools is",
+];
+
 /// Any text: what is hostile everywhere, and what the format itself writes.
 pub fn hostile(entry: &'static Entry) -> impl Strategy<Value = String> {
     let own = select(&entry.meant[..]);
@@ -172,8 +191,10 @@ pub fn hostile(entry: &'static Entry) -> impl Strategy<Value = String> {
         2 => text(),
         1 => any::<char>().prop_map(String::from),
     ];
+    let near_call = (select(NEAR_CALLS), text()).prop_map(|(near, text)| near.to_owned() + &text);
     prop_oneof![
         4 => vec(piece, 0..6).prop_map(|pieces| pieces.concat()),
+        u32::from(entry.able.bare_calls) => near_call,
         1 => text(),
         1 => Just("Hello".to_owned()),
     ]

@@ -62,6 +62,8 @@ pub struct Able {
     pub named: Vec<String>,
     /// Whether a function's name is any text.
     pub free_names: bool,
+    /// Whether text may be a call.
+    pub bare_calls: bool,
     /// Whether a control token takes the white space beside it.
     pub strips: bool,
 }
@@ -69,6 +71,11 @@ pub struct Able {
 impl Entry {
     pub fn is_ids(&self) -> bool {
         self.codec.format().guarantee() == Guarantee::Ids
+    }
+
+    /// Whether ids tell everything apart: turns, and calls from text.
+    pub fn is_certain(&self) -> bool {
+        self.is_ids() && !self.able.bare_calls
     }
 
     pub fn encode(
@@ -101,6 +108,12 @@ impl Able {
         let plain = plain.unwrap_or_else(|e| panic!("{}: {e}", codec.format().name()));
         let shown = codec.vocab().decode(plain.ids(), Spelling::Spell).expect("ids of its own");
         let result = Message::new(Role::Tool, "x");
+        let is_call = |text: &&str| {
+            let messages = vec![user.clone(), Message::new(Role::Assistant, *text)];
+            codec
+                .encode(messages, None, &EncodeOptions::default())
+                .is_ok_and(|encoding| !encoding.collisions().is_empty())
+        };
         Self {
             system: writes(&[Message::new(Role::System, "x"), user.clone()], None),
             user_name: writes(&[Message { name: Some("a".into()), ..user.clone() }], None),
@@ -114,11 +127,21 @@ impl Able {
             }),
             tools: writes(std::slice::from_ref(&user), Some("[]")),
             named: named.collect(),
+            bare_calls: codec.format().guarantee() == Guarantee::Ids
+                && BARE_CALLS.iter().any(is_call),
             free_names: after_user(calling(function("a b", r#"{"a": 1}"#))),
             strips: shown != plain.text(),
         }
     }
 }
+
+/// Calls as some formats write them without a token.
+pub const BARE_CALLS: &[&str] = &[
+    r#"{"name": "f", "parameters": {"a": 1}}"#,
+    r#"{"name": "f", "parameters": {"a": 1}}; {"name": "g", "parameters": {}}"#,
+    "[f(a=1, b=\"x\"), g()]",
+    r#"functools[{"name": "f", "arguments": {"a": 1}}]"#,
+];
 
 pub fn calling(call: Call) -> Message {
     Message { calls: vec![call], ..Message::new(Role::Assistant, "") }

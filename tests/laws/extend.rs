@@ -17,7 +17,7 @@ fn options(entry: &Entry, add_generation_prompt: Option<bool>) -> EncodeOptions 
     EncodeOptions {
         add_generation_prompt,
         boundary: Boundary::Isolated,
-        on_marker: if entry.is_ids() { OnMarker::Report } else { OnMarker::Error },
+        on_marker: if entry.is_certain() { OnMarker::Report } else { OnMarker::Error },
         ..EncodeOptions::default()
     }
 }

@@ -89,7 +89,7 @@ fn every_split_of_a_conversation() {
         let events = check_splits(&entry.codec, Start::Conversation, ids, 0..=ids.len())?;
         check_whole_turns(&events)?;
         let odd = events.iter().find(|event| is_odd(event));
-        let is_promised = entry.is_ids()
+        let is_promised = entry.is_certain()
             || options.on_marker != OnMarker::Report
             || encoding.collisions().is_empty();
         prop_assert!(odd.is_none() || !is_promised, "{odd:?} in {events:?}");
@@ -107,7 +107,7 @@ fn every_split_of_a_conversation() {
 fn a_completion_is_the_last_message() {
     let inputs = |entry| (dialogue(entry), assistant(entry), any::<Index>());
     check_each(entries(), 120, inputs, |entry, (before, last, stop)| {
-        let marker = if entry.is_ids() { OnMarker::Report } else { OnMarker::Error };
+        let marker = if entry.is_certain() { OnMarker::Report } else { OnMarker::Error };
         // A prompt may ask for reasoning, or for none.
         let thinking = last.reasoning.as_ref().map(|_| true);
         let options = |add_generation_prompt| EncodeOptions {

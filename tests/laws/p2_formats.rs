@@ -9,8 +9,7 @@ use crate::common::table::{control, made_for};
 use crate::common::text::text;
 use crate::common::{cases, try_check};
 use chatcodec::{
-    Call, CallBody, Codec, EncodeOptions, Format, Guarantee, Message, OnMarker, Role, TurnReason,
-    Vocab,
+    Call, CallBody, Codec, EncodeOptions, Format, Message, OnMarker, Role, TurnReason, Vocab,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -183,14 +182,13 @@ fn conversations(text: &str) -> Vec<Vec<Message>> {
 
 /// The round trip of every conversation that a mutant writes.
 fn check_mutant(codec: &Codec, text: &str, mutant: &str) -> Result<(), TestCaseError> {
-    let is_ids = codec.format().guarantee() == Guarantee::Ids;
     for messages in conversations(text) {
         for tools in [None, Some(text.to_owned())] {
             for on_marker in [OnMarker::Report, OnMarker::Break] {
                 let options = EncodeOptions { on_marker, ..EncodeOptions::default() };
                 let encoding = codec.encode(messages.clone(), tools.as_deref(), &options);
                 let Ok(encoding) = encoding else { continue };
-                if is_ids || on_marker == OnMarker::Break || encoding.collisions().is_empty() {
+                if on_marker == OnMarker::Break || encoding.collisions().is_empty() {
                     let expected = codec.canonical(messages.clone(), tools.clone());
                     prop_assert_eq!(codec.decode(encoding.ids()), expected, "{}", mutant);
                 }

@@ -4,7 +4,9 @@ mod bare;
 mod body;
 mod call;
 mod kinds;
+pub(crate) mod opener;
 pub(crate) mod pairs;
+pub(crate) mod pythonic;
 mod raw;
 #[allow(dead_code, reason = "no format tells kinds apart yet")]
 pub(crate) mod tagged;
@@ -12,6 +14,7 @@ pub(crate) mod tagged;
 pub(crate) use body::Body;
 pub(crate) use call::{CallScanner, Step};
 pub use kinds::ToolTypes;
+pub(crate) use opener::{Opener, Opening, Verdict};
 pub(crate) use pairs::PairScanner;
 pub(crate) use raw::RawScanner;
 pub(crate) use tagged::{TaggedScanner, TaggedStyle};

@@ -7,9 +7,12 @@ use super::grammar::{
     Text, control_ids, follows, openers,
 };
 use super::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white, is_word_byte};
-use super::{CallBodySpec, Format, Guarantee, RowUse, SystemPlace, reasoning, rules};
-use crate::action::TaggedStyle;
+use super::{
+    CallBodySpec, Format, Guarantee, ListForm, ListSpec, PairStyle, RowUse, SystemPlace, bare,
+    reasoning, rules,
+};
 use crate::action::tagged::Tag;
+use crate::action::{Opening, TaggedStyle};
 use crate::error::{Error, Result};
 use crate::marker::{self, Markers};
 use crate::message::Role;
@@ -45,10 +48,10 @@ impl Binder<'_> {
         let items = self.items()?;
         let (begin, end) = (self.ops(format.begin()), self.ops(format.end()));
         let list = format.list().map(|list| List {
-            open: self.ops(&list.open),
+            open: self.ops(list.first_open()),
             between: self.ops(&list.between),
-            close: self.ops(&list.close),
-            is_json: list.is_json,
+            close: self.ops(list.first_close()),
+            form: list.form,
         });
         let results = format.results().map(|results| Results {
             open: self.ops(&results.open),
@@ -73,10 +76,12 @@ impl Binder<'_> {
             begin_ids: begin.iter().flat_map(control_ids).collect(),
             end_ids: end.iter().flat_map(control_ids).collect(),
             results_close_ids: ids(results.as_ref().map(|results| &results.close)),
-            calls_close_ids: ids(list
-                .as_ref()
-                .filter(|list| !list.is_json)
-                .map(|list| &list.close)),
+            calls_close_ids: format
+                .list()
+                .into_iter()
+                .flat_map(|list| list.close.iter().flatten())
+                .flat_map(|piece| control_ids(&self.op(piece)))
+                .collect(),
             spelled_ids: inside.iter().flat_map(control_ids).collect(),
             thinking: [prompt(true), prompt(false)],
             after_tool: rows.iter().position(|row| row.place == RowUse::AfterTool),
@@ -129,13 +134,16 @@ impl Binder<'_> {
                 patterns.extend(read.map(|(pieces, opened)| (call, pieces, opened, in_block)));
             }
         }
-        // A literal is tried before a name that it could be.
-        patterns.sort_by_key(|(_, pieces, ..)| rules::has_field(rules::head(pieces), Field::Name));
+        // A literal is tried before a name that it could be, and an object before code.
+        patterns.sort_by_key(|(_, pieces, ..)| {
+            let is_object_or_code = rules::has_field(pieces, Field::Source);
+            (rules::has_field(rules::head(pieces), Field::Name), is_object_or_code)
+        });
         for (call, pieces, opened, in_block) in &patterns {
             let mut rule = self.rule(pieces, None);
             let closer = rule.texts.last_mut().map(|text| &mut text.closer);
             let close = closer.filter(|_| *in_block).map(|closer| {
-                let close = list.map_or(&[][..], |list| &list.close);
+                let close = list.map_or(&[][..], ListSpec::first_close);
                 closer.ids = self.ops(close).iter().flat_map(control_ids).collect();
                 closer.suffix.literal.clone()
             });
@@ -149,11 +157,37 @@ impl Binder<'_> {
                 (word > 0).then(|| literal[..word].to_owned())
             });
             let reserved = reserved.collect();
-            let opened = *opened && list.is_some_and(|list| !list.is_json);
+            let opened = *opened && list.is_some_and(|list| list.form == ListForm::Tokens);
             let tagged = self.tagged(*call)?;
-            items.push(Item { call: *call, rule, reserved, opened, tagged, close });
+            let code =
+                |(_, other, ..): &(_, Vec<Piece>, _, _)| bare::is_object_or_code(pieces, other);
+            let or_code = patterns.iter().position(code);
+            let before = bare::before(pieces, list).map(Arc::from);
+            let opening = (or_code.is_some() || before.is_some() || list.is_some_and(is_bare))
+                .then(|| self.opening(*call))
+                .flatten();
+            items.push(Item {
+                call: *call,
+                rule,
+                reserved,
+                opened,
+                tagged,
+                close,
+                opening,
+                before,
+                or_code,
+            });
         }
         Ok(items)
+    }
+
+    /// What the body of a call begins with, where that can be told.
+    fn opening(&self, call: usize) -> Option<Opening> {
+        match &self.format.calls().get(call)?.body {
+            CallBodySpec::Object(object) => Some(Opening::object(object)),
+            CallBodySpec::Pairs(PairStyle::Python) => Some(Opening::python()),
+            _ => None,
+        }
     }
 
     /// What stands around the keys and values of a call's arguments.
@@ -461,6 +495,11 @@ impl Binder<'_> {
         }
         Markers::new(&texts, &heads, self.vocab).map(Some)
     }
+}
+
+/// Whether calls of a list begin with text, at least after the first.
+fn is_bare(list: &ListSpec) -> bool {
+    list.form != ListForm::Tokens
 }
 
 fn is_text(op: &Op) -> bool {

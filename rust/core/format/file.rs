@@ -200,12 +200,10 @@ pub(super) enum ToolsStyle {
 pub(super) struct ListFile {
     #[serde(default)]
     pub(super) after_content: String,
-    #[serde(default)]
-    pub(super) open: String,
+    pub(super) open: Option<OneOrMany>,
     #[serde(default)]
     pub(super) between: String,
-    #[serde(default)]
-    pub(super) close: String,
+    pub(super) close: Option<OneOrMany>,
 }
 
 /// What stands around results that follow each other.

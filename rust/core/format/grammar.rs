@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::bind::Binder;
 use super::pattern::{Field, Filter};
-use super::{Format, Order, RowUse};
-use crate::action::TaggedStyle;
+use super::{Format, ListForm, Order, RowUse};
+use crate::action::{Opening, TaggedStyle};
 use crate::error::{Error, Result};
 use crate::marker::Markers;
 use crate::message::Role;
@@ -195,6 +195,12 @@ pub(crate) struct Item {
     pub(crate) tagged: Option<Tagged>,
     /// The text that closes it, where it stands in a block of calls that a token closes.
     pub(crate) close: Option<String>,
+    /// What its body begins with, where that decides whether it is a call.
+    pub(crate) opening: Option<Opening>,
+    /// What stands before that, where it begins with text and not with a control token.
+    pub(crate) before: Option<Arc<str>>,
+    /// The code that text after its control tokens is, if it is no such call.
+    pub(crate) or_code: Option<usize>,
 }
 
 impl Item {
@@ -218,8 +224,7 @@ pub(crate) struct List {
     pub(crate) open: Vec<Op>,
     pub(crate) between: Vec<Op>,
     pub(crate) close: Vec<Op>,
-    /// Whether it is a list in JSON.
-    pub(crate) is_json: bool,
+    pub(crate) form: ListForm,
 }
 
 /// What stands around results that follow each other.
@@ -314,9 +319,19 @@ impl Grammar {
         self.items.iter().find_map(|item| Some(&*item.tagged.as_ref()?.style))
     }
 
-    /// Whether calls stand in a list in JSON.
-    pub(crate) fn has_json_list(&self) -> bool {
-        self.list.as_ref().is_some_and(|list| list.is_json)
+    /// Whether calls end by themselves, and others may come after them.
+    pub(crate) fn ends_calls(&self) -> bool {
+        self.list.as_ref().is_some_and(|list| list.form != ListForm::Tokens)
+    }
+
+    /// Whether calls stand in brackets.
+    pub(crate) fn has_brackets(&self) -> bool {
+        self.list.as_ref().is_some_and(|list| list.form == ListForm::Brackets)
+    }
+
+    /// The ways to write a call that begin with text.
+    pub(crate) fn bare_items(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.items.len()).filter(|&item| self.items[item].before.is_some())
     }
 
     /// Whether an id closes results that follow each other.

@@ -11,8 +11,8 @@ use super::file::{
 };
 use super::pattern::{self, Field, Filter, Piece};
 use super::{
-    CallBodySpec, CallSpec, IdForm, ListSpec, ObjectSpec, PairStyle, RowSpec, RowUse, Spec,
-    TaggedSpec, ToolsLayout, ToolsSpec, after_tool, reasoning, results, rules,
+    CallBodySpec, CallSpec, IdForm, ListForm, ListSpec, ObjectSpec, PairStyle, RowSpec, RowUse,
+    Spec, TaggedSpec, ToolsLayout, ToolsSpec, after_tool, bare, reasoning, results, rules,
 };
 use crate::message::Role;
 
@@ -150,7 +150,7 @@ fn allowed(role: Role) -> &'static [Field] {
     match role {
         Role::User => &[Field::Content, Field::Name, Field::System],
         Role::Assistant => &[Field::Content, Field::Calls, Field::Reasoning],
-        Role::System => &[Field::Content],
+        Role::System => &[Field::Content, Field::Tools],
         Role::Tool => &[Field::Content, Field::Id],
     }
 }
@@ -171,12 +171,17 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
         for (nth, text) in texts.iter().flatten().enumerate() {
             let key = if many { format!("{key}[{nth}]") } else { key.to_owned() };
             let pieces = patterns.pieces(&key, text, allowed(role))?;
+            if rules::has_field(&pieces, Field::Tools) {
+                return wrong(key, "has `{tools}`, expected `{?tools:…?}` around a literal only");
+            }
             let mut place = place;
             if role == Role::Assistant {
                 let is_other = |row: &&RowSpec| row.role == role && row.place == RowUse::Both;
                 let mut others = rows.iter().filter(is_other);
                 let is_read = |row: &RowSpec| {
-                    row.pieces == pieces || reasoning::is_read_by(&pieces, &row.pieces)
+                    row.pieces == pieces
+                        || reasoning::is_read_by(&pieces, &row.pieces)
+                        || bare::is_read_by(&pieces, &row.pieces)
                 };
                 let is_read_back = others.any(is_read);
                 if is_read_back && place == RowUse::Both {
@@ -403,10 +408,11 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         return wrong("turn.tools", problem);
     };
     let layout = match (file.tools.style, &file.tools.between) {
-        (Some(ToolsStyle::Indent | ToolsStyle::List), Some(_)) => {
+        (Some(ToolsStyle::List), Some(_)) => {
             let problem = "stands beside a `style` that writes a list";
             return wrong("tools.between", problem);
         }
+        (Some(ToolsStyle::Indent), Some(between)) => ToolsLayout::Indented(between.clone()),
         (Some(ToolsStyle::Indent), None) => ToolsLayout::Indent,
         (Some(ToolsStyle::List), None) => ToolsLayout::List,
         (None | Some(ToolsStyle::Line), between) => {
@@ -423,9 +429,9 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
 
 /// What stands around a list of calls, and the ways to write one.
 fn calls(file: &File, patterns: &Patterns) -> Checked<(Option<ListSpec>, Vec<CallSpec>)> {
-    let is_object =
-        |call: &CallFile| call.item.clone().into_vec().iter().any(|item| item == "{call}");
-    let list = list(file, patterns, file.call.values().any(is_object))?;
+    let items = file.call.values().flat_map(|call| call.item.clone().into_vec());
+    let items: Vec<Vec<Piece>> = items.filter_map(|item| pattern::parse(&item).ok()).collect();
+    let list = list(file, patterns, items.iter().any(|item| bare::begins_with_field(item)))?;
     let mut calls = Vec::new();
     for (kind, call) in &file.call {
         calls.push(one_call(kind, call, patterns, list.as_ref())?);
@@ -440,42 +446,52 @@ fn calls(file: &File, patterns: &Patterns) -> Checked<(Option<ListSpec>, Vec<Cal
     Ok((list, calls))
 }
 
-fn list(file: &File, patterns: &Patterns, is_json: bool) -> Checked<Option<ListSpec>> {
+/// `has_text`: whether there are calls that begin with text, if nothing stands before them.
+fn list(file: &File, patterns: &Patterns, has_text: bool) -> Checked<Option<ListSpec>> {
     let calls = &file.calls;
     patterns.pieces("calls.after_content", &calls.after_content, &[])?;
     if !pattern::is_white(&calls.after_content) {
         return wrong("calls.after_content", "is text, expected white space");
     }
-    if calls.open.is_empty() && calls.between.is_empty() && calls.close.is_empty() {
+    let ways = |key: &str, texts: Option<&OneOrMany>| -> Checked<Vec<Vec<Piece>>> {
+        let texts = texts.map(|texts| texts.clone().into_vec()).unwrap_or_default();
+        if texts.len() > MAX_ITEMS {
+            return wrong(key, format!("has more than {MAX_ITEMS} patterns"));
+        }
+        let texts = texts.iter().filter(|text| !text.is_empty());
+        texts.map(|text| patterns.pieces(key, text, &[])).collect()
+    };
+    let open = ways("calls.open", calls.open.as_ref())?;
+    let between = patterns.pieces("calls.between", &calls.between, &[])?;
+    let close = ways("calls.close", calls.close.as_ref())?;
+    if has_text {
+        return bare::list(open, between, close).map(Some);
+    }
+    if open.is_empty() && between.is_empty() && close.is_empty() {
         return Ok(None);
     }
-    let open = patterns.pieces("calls.open", &calls.open, &[])?;
-    let between = patterns.pieces("calls.between", &calls.between, &[])?;
-    let close = patterns.pieces("calls.close", &calls.close, &[])?;
     let is_scaffold = |piece: &Piece| match piece {
-        Piece::Control(_) => !is_json,
-        Piece::Literal(text) => is_json || pattern::is_white(text),
+        Piece::Control(_) => true,
+        Piece::Literal(text) => pattern::is_white(text),
         _ => false,
     };
-    for (key, pieces) in [("calls.between", &between), ("calls.close", &close)] {
-        if !pieces.iter().all(is_scaffold) || (is_json && pieces.is_empty()) {
-            let problem = if is_json {
-                "is no plain text, expected what stands in a list of calls"
-            } else {
-                "has more than control tokens and white space"
-            };
-            return wrong(key, problem);
+    for (key, pieces) in [("calls.open", &open), ("calls.close", &close)] {
+        if pieces.len() > 1 {
+            return wrong(key, "has more than one pattern around calls that are no list");
         }
     }
-    if is_json && !matches!(&open[..], [Piece::Control(_)] | [Piece::Control(_), Piece::Literal(_)])
-    {
-        return wrong("calls.open", "is not a control token, and text after it at most");
+    let between_and_close = close.iter().map(|close| ("calls.close", close));
+    for (key, pieces) in [("calls.between", &between)].into_iter().chain(between_and_close) {
+        if !pieces.iter().all(is_scaffold) {
+            return wrong(key, "has more than control tokens and white space");
+        }
     }
-    let is_open = matches!(open.first(), None | Some(Piece::Control(_)));
-    if !is_json && (!is_open || !open.iter().all(is_scaffold)) {
+    if let Some(open) = open.first()
+        && (!matches!(open.first(), Some(Piece::Control(_))) || !open.iter().all(is_scaffold))
+    {
         return wrong("calls.open", "is not a control token, and white space after it at most");
     }
-    Ok(Some(ListSpec { open, between, close, is_json }))
+    Ok(Some(ListSpec { open, between, close, form: ListForm::Tokens }))
 }
 
 fn one_call(

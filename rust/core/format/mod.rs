@@ -5,6 +5,7 @@
 //! control token inside ordinary text, a row that cannot be told from another or read back.
 
 mod after_tool;
+pub(crate) mod bare;
 mod bind;
 mod file;
 pub(crate) mod grammar;
@@ -45,11 +46,15 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("kimi-k2", include_str!("../formats/kimi-k2.toml")),
     ("llama2", include_str!("../formats/llama2.toml")),
     ("llama3", include_str!("../formats/llama3.toml")),
+    ("llama3.1", include_str!("../formats/llama3.1.toml")),
+    ("llama3.2", include_str!("../formats/llama3.2.toml")),
+    ("llama4", include_str!("../formats/llama4.toml")),
     ("minimax-m2", include_str!("../formats/minimax-m2.toml")),
     ("mistral", include_str!("../formats/mistral.toml")),
     ("mixtral-8x22b", include_str!("../formats/mixtral-8x22b.toml")),
     ("mixtral-8x7b", include_str!("../formats/mixtral-8x7b.toml")),
     ("phi3", include_str!("../formats/phi3.toml")),
+    ("phi4-mini", include_str!("../formats/phi4-mini.toml")),
     ("qwen2", include_str!("../formats/qwen2.toml")),
     ("qwen2.5", include_str!("../formats/qwen2.5.toml")),
     ("qwen3", include_str!("../formats/qwen3.toml")),
@@ -205,16 +210,45 @@ enum ToolsLayout {
     List,
     /// One line per tool, and what stands between two.
     Line(String),
+    /// Each tool as `json.dumps(tool, indent=4)`, and what stands between two.
+    Indented(String),
 }
 
 /// What stands around a list of calls.
 pub(crate) struct ListSpec {
-    /// A control token, and a literal after it.
-    pub(crate) open: Vec<Piece>,
+    /// Control tokens and literals: the first is written, all are read.
+    pub(crate) open: Vec<Vec<Piece>>,
     pub(crate) between: Vec<Piece>,
-    pub(crate) close: Vec<Piece>,
-    /// Whether it is a list in JSON, of calls that are objects.
-    pub(crate) is_json: bool,
+    pub(crate) close: Vec<Vec<Piece>>,
+    pub(crate) form: ListForm,
+}
+
+/// What a list of calls is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListForm {
+    /// Control tokens and white space stand around calls that begin with one themselves.
+    Tokens,
+    /// Calls in brackets, with commas between: objects in JSON, or calls in Python.
+    Brackets,
+    /// Calls that begin with text, one after another.
+    Joined,
+}
+
+impl ListSpec {
+    /// What is written before the first call.
+    pub(crate) fn first_open(&self) -> &[Piece] {
+        self.open.first().map_or(&[], |open| open)
+    }
+
+    /// What is written after the last call.
+    pub(crate) fn first_close(&self) -> &[Piece] {
+        self.close.first().map_or(&[], |close| close)
+    }
+
+    /// All that stands around calls.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        self.open.iter().flatten().chain(&self.between).chain(self.close.iter().flatten())
+    }
 }
 
 /// One kind of call.
@@ -661,16 +695,31 @@ impl Format {
             ToolsLayout::Indent => json::write_list(tools, Layout::Indent, path, &mut out)?,
             ToolsLayout::List => json::write_list(tools, Layout::Line, path, &mut out)?,
             ToolsLayout::Line(between) => {
-                for (i, tool) in tools.iter().enumerate() {
-                    if i > 0 {
-                        out.push_str(&between);
-                    }
-                    json::write(tool, Layout::Line, path.item(i), &mut out)?;
-                }
+                write_each(tools, Layout::Line, &between, path, &mut out)?;
+            }
+            ToolsLayout::Indented(between) => {
+                write_each(tools, Layout::Indent, &between, path, &mut out)?;
             }
         }
         Ok(out)
     }
+}
+
+/// Writes tools one by one.
+fn write_each<N: Node>(
+    tools: &[N],
+    layout: Layout,
+    between: &str,
+    path: Path<'_>,
+    out: &mut String,
+) -> Result<()> {
+    for (i, tool) in tools.iter().enumerate() {
+        if i > 0 {
+            out.push_str(between);
+        }
+        json::write(tool, layout, path.item(i), out)?;
+    }
+    Ok(())
 }
 
 impl fmt::Debug for Format {

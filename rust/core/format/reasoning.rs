@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::ListSpec;
 use super::load::{Checked, wrong};
 use super::pattern::{Field, Filter, Piece, is_white};
 use super::rules::{Table, control_names, heads};
@@ -155,7 +156,7 @@ pub(super) fn check_tokens(table: &Table<'_>) -> Checked<()> {
     let after_tool = table.rows.iter().filter(|row| row.place == RowUse::AfterTool);
     let after_tool: Vec<Piece> = after_tool.flat_map(|row| without(&row.pieces)).collect();
     let others = rows.iter().chain(&items).flat_map(|(_, pieces)| pieces).chain(&after_tool);
-    let list = table.list.into_iter().flat_map(|list| list.open.iter().chain(&list.close));
+    let list = table.list.into_iter().flat_map(ListSpec::pieces);
     let others = others.chain(list).filter_map(control_names);
     let others: Vec<String> = others.flatten().chain(table.stop.iter().cloned()).collect();
     let has_tokens = |row: &&RowSpec| row.place.is_read() || row.place == RowUse::AfterTool;

@@ -7,7 +7,9 @@ use super::file::{Order, SystemPlace};
 use super::load::{Checked, wrong};
 use super::pattern::{Field, Filter, Grammar, Piece, is_white};
 use super::walk::{check_ways, meets};
-use super::{CallBodySpec, CallSpec, Guarantee, ListSpec, RowSpec, TaggedSpec, reasoning};
+use super::{
+    CallBodySpec, CallSpec, Guarantee, ListForm, ListSpec, RowSpec, TaggedSpec, bare, reasoning,
+};
 use crate::message::Role;
 use crate::render::MAX_WORD_BYTES;
 use crate::stream::HEAD_LIMIT;
@@ -150,7 +152,9 @@ pub(super) fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
                 Piece::Control(_) => *field == Field::Reasoning,
                 _ => false,
             };
-            if !has_field(inside, *field) || !inside.iter().all(is_plain) {
+            // Whether tools are given is asked, not which.
+            let is_whole = has_field(inside, *field) != (*field == Field::Tools);
+            if !is_whole || !inside.iter().all(is_plain) {
                 let name = field.name();
                 let problem = format!("has a guard of `{name}` that holds more or less than it");
                 return wrong(key, problem);
@@ -192,7 +196,9 @@ fn check_head(key: &str, head: &[Piece], text: Option<&Piece>) -> Checked<()> {
             Piece::Field(field, _) => {
                 return wrong(key, format!("has `{{{}}}` before its text", field.name()));
             }
-            Piece::Guard { field, .. } if field.grammar() != Grammar::Word => {
+            Piece::Guard { field, .. }
+                if field.grammar() != Grammar::Word && *field != Field::Tools =>
+            {
                 let name = field.name();
                 return wrong(key, format!("has a guard of `{name}` before its first text"));
             }
@@ -295,17 +301,20 @@ pub(super) fn check_item(
     if body.has_header() && ![Field::Name, Field::Id].iter().any(|f| has_field(head(pieces), *f)) {
         return wrong(key, "has no `{name}` before its arguments");
     }
-    if list.is_some_and(|list| list.is_json) {
-        let is_object = matches!(pieces, [Piece::Field(Field::Call, _)]);
-        if !is_object {
-            return wrong(key, "stands in a list, expected `{call}` alone");
+    let is_object = matches!(pieces, [Piece::Field(Field::Call, _)]);
+    match list.map_or(ListForm::Tokens, |list| list.form) {
+        ListForm::Brackets if is_object || is_python(pieces) => return Ok(()),
+        ListForm::Brackets => {
+            let problem = "stands in a list, expected `{call}` or `{name}({arguments})` alone";
+            return wrong(key, problem);
         }
-        return Ok(());
+        ListForm::Joined if is_object => return Ok(()),
+        ListForm::Joined | ListForm::Tokens => {}
     }
     if is_in_block(pieces, list) {
         check_in_block(key, pieces, body, list)?;
     } else if !matches!(pieces.first(), Some(Piece::Control(_))) {
-        return wrong(key, "does not begin with a control token");
+        return wrong(key, "begins with text, expected a control token, or `{call}` alone");
     }
     let head = head(pieces);
     let Some((text, tail)) = pieces[head.len()..].split_first() else { return Ok(()) };
@@ -332,9 +341,18 @@ pub(super) fn check_item(
     check_after_text(key, tail, is_free)
 }
 
+/// Whether pieces are a call in Python, and nothing else.
+fn is_python(pieces: &[Piece]) -> bool {
+    let [Piece::Field(Field::Name, _), Piece::Literal(open), rest @ ..] = pieces else {
+        return false;
+    };
+    matches!(rest, [Piece::Field(Field::Arguments, _), Piece::Literal(close)]
+        if open == "(" && close == ")")
+}
+
 /// Whether a call begins with text, in a block of calls that control tokens open and close.
 pub(super) fn is_in_block(pieces: &[Piece], list: Option<&ListSpec>) -> bool {
-    list.is_some_and(|list| !list.is_json && !list.open.is_empty())
+    list.is_some_and(|list| list.form == ListForm::Tokens && !list.open.is_empty())
         && matches!(pieces.first(), Some(Piece::Literal(_)))
 }
 
@@ -358,7 +376,8 @@ fn check_in_block(
     if !fits || !start.iter().all(is_header) || !matches!(body, CallBodySpec::Tagged(_)) {
         return wrong(key, "is no text around a name and tagged pairs, expected a control token");
     }
-    let closes = list.is_some_and(|list| list.close.iter().any(|p| matches!(p, Piece::Control(_))));
+    let closes =
+        list.is_some_and(|list| list.first_close().iter().any(|p| matches!(p, Piece::Control(_))));
     let parts = list.is_some_and(|list| {
         list.between.iter().all(|piece| matches!(piece, Piece::Literal(text) if is_white(text)))
     });
@@ -410,6 +429,7 @@ pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     check_openers(table)?;
     reasoning::check_tokens(table)?;
     check_tagged_tokens(table)?;
+    bare::check(table)?;
     check_prompt(table)
 }
 
@@ -417,8 +437,7 @@ pub(super) fn check(table: &Table<'_>) -> Checked<()> {
 fn check_tagged_tokens(table: &Table<'_>) -> Checked<()> {
     let rows = table.rows.iter().flat_map(|row| &row.pieces);
     let items = table.calls.iter().flat_map(|call| call.items.iter().flatten());
-    let list = table.list.into_iter();
-    let list = list.flat_map(|list| list.open.iter().chain(&list.between).chain(&list.close));
+    let list = table.list.into_iter().flat_map(ListSpec::pieces);
     let others = rows.chain(items).chain(list).chain(table.prompt);
     let taken: Vec<String> = others.filter_map(control_names).flatten().collect();
     for call in table.calls {
@@ -474,19 +493,21 @@ pub(super) fn heads(table: &Table<'_>) -> (Vec<Keyed>, Vec<Keyed>) {
 
 /// An item as it is read, after what opens a list of calls and without that; and whether it is with that.
 pub(super) fn items_as_read(item: &[Piece], list: Option<&ListSpec>) -> Vec<(Vec<Piece>, bool)> {
-    let open = list.map_or(&[][..], |list| &list.open);
-    let is_free = is_in_block(item, list);
-    let open = open.iter().map(|piece| match piece {
-        // Before a call that begins with text, white space means nothing.
-        Piece::Literal(_) if is_free => Piece::Space,
-        piece => piece.clone(),
+    let alone = || (item.to_vec(), false);
+    let Some(list) = list else { return vec![alone()] };
+    let is_free = is_in_block(item, Some(list));
+    let opened = list.open.iter().map(|open| {
+        let open = open.iter().map(|piece| match piece {
+            // Before a call that begins with text, white space means nothing.
+            Piece::Literal(_) if is_free => Piece::Space,
+            piece => piece.clone(),
+        });
+        (open.chain(item.iter().cloned()).collect(), true)
     });
-    let has_open = open.len() > 0;
-    let opened = (open.chain(item.iter().cloned()).collect(), true);
-    match list {
-        Some(list) if !list.is_json && has_open => vec![(item.to_vec(), false), opened],
-        Some(list) if list.is_json => vec![opened],
-        _ => vec![(item.to_vec(), false)],
+    match list.form {
+        ListForm::Tokens => [alone()].into_iter().chain(opened).collect(),
+        ListForm::Brackets => opened.collect(),
+        ListForm::Joined => vec![alone()],
     }
 }
 
@@ -517,7 +538,9 @@ fn check_decidable(table: &Table<'_>) -> Checked<()> {
         // literal of another way is a name that no function can have.
         let is_written = items[..at].iter().all(|(before, _)| before != key);
         let other = items[..at].iter().find(|(_, other)| {
-            (has_field(other, Field::Name) || !has_field(item, Field::Name)) && meets(item, other)
+            (has_field(other, Field::Name) || !has_field(item, Field::Name))
+                && !bare::is_object_or_code(other, item)
+                && meets(item, other)
         });
         if let Some((other, _)) = other
             && is_written

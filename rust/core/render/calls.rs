@@ -1,17 +1,17 @@
 //! The calls of a message, written.
 
 use super::{MAX_WORD_BYTES, Renderer, Turn, check_word};
-use crate::action::pairs;
 use crate::action::tagged::{self, Written};
+use crate::action::{pairs, pythonic};
 use crate::error::{Error, Result};
-use crate::format::grammar::{Item, Op, Tagged};
+use crate::format::grammar::{Item, List, Op, Tagged};
 use crate::format::pattern::Field;
-use crate::format::{CallBodySpec, Member, ObjectSpec};
+use crate::format::{CallBodySpec, CallSpec, ListForm, Member, ObjectSpec};
 use crate::json;
 use crate::message::{Call, CallBody};
 use crate::span::{Source, SourceField, SpanKind};
 
-impl Renderer<'_> {
+impl<'a> Renderer<'a> {
     pub(super) fn calls(&mut self, calls: &[Call], turn: &Turn<'_>) -> Result<()> {
         let scaffold = turn.source(SourceField::Scaffold);
         let grammar = self.grammar;
@@ -23,8 +23,9 @@ impl Renderer<'_> {
             self.fixed(op, scaffold);
         }
         for (i, call) in calls.iter().enumerate() {
-            if let Some(list) = list
-                && i > 0
+            if let (Some(list), Some(before)) =
+                (list, i.checked_sub(1).and_then(|at| calls.get(at)))
+                && self.stands_between(list, before, call, i, turn)?
             {
                 self.frame(&list.between, turn);
             }
@@ -36,13 +37,38 @@ impl Renderer<'_> {
         Ok(())
     }
 
+    /// How a call is written.
+    fn item(&self, call: &Call) -> Option<(&'a CallSpec, &'a Item)> {
+        let spec = self.format.call_spec(&call.body)?;
+        let at = self.format.calls().iter().position(|other| other.kind == spec.kind)?;
+        let written = |item: &&Item| item.call == at && !item.opened;
+        Some((spec, self.grammar.items.iter().find(written)?))
+    }
+
+    /// Whether what stands between calls is written before this one: a control token parts calls itself.
+    fn stands_between(
+        &self,
+        list: &List,
+        before: &Call,
+        call: &Call,
+        i: usize,
+        turn: &Turn<'_>,
+    ) -> Result<bool> {
+        if list.form != ListForm::Joined {
+            return Ok(true);
+        }
+        let is_bare = |call| self.item(call).is_some_and(|(_, item)| item.before.is_some());
+        if is_bare(call) && (!is_bare(before) || list.between.is_empty()) {
+            let problem = "stands after another call, where nothing would tell that it begins";
+            let path = format!("messages[{}].tool_calls[{i}]", turn.index);
+            return Err(Error::message(path, problem));
+        }
+        Ok(is_bare(call))
+    }
+
     fn call(&mut self, call: &Call, i: usize, turn: &Turn<'_>) -> Result<()> {
         let grammar = self.grammar;
-        let spec = self.format.call_spec(&call.body);
-        let at = spec.and_then(|spec| self.format.calls().iter().position(|c| c.kind == spec.kind));
-        let item =
-            at.and_then(|at| grammar.items.iter().find(|item| item.call == at && !item.opened));
-        let (Some(spec), Some(item)) = (spec, item) else {
+        let Some((spec, item)) = self.item(call) else {
             let problem =
                 format!("is of a kind that format `{}` has no place for", self.format.name());
             return Err(Error::message(
@@ -50,7 +76,14 @@ impl Renderer<'_> {
                 problem,
             ));
         };
-        let open = grammar.list.as_ref().filter(|list| list.is_json);
+        if let CallBody::Code { language: Some(_), .. } = &call.body
+            && !item.rule.ops.iter().any(|op| matches!(op, Op::Field(Field::Language, _)))
+        {
+            let problem = format!("has no place in code of format `{}`", self.format.name());
+            let source = turn.source(SourceField::Language(i as u32));
+            return Err(Error::message(source.to_string(), problem));
+        }
+        let open = grammar.list.as_ref().filter(|list| list.form == ListForm::Brackets);
         let open = open.map_or(0, |list| list.open.len());
         let mut ops = item.rule.ops[open..].iter();
         let number = i as u32;
@@ -72,6 +105,11 @@ impl Renderer<'_> {
                     let source = turn.source(SourceField::FunctionName(number));
                     check_word(name, source)?;
                     check_reserved(name, item, source)?;
+                    if item.opening.is_some() && !pythonic::is_name(name) {
+                        let problem =
+                            format!("is {name:?}, expected one such as `f` or `math.sqrt`");
+                        return Err(Error::message(source.to_string(), problem));
+                    }
                     self.slot(name, source);
                 }
                 (Op::Field(Field::Id, _), _) => {
@@ -111,6 +149,13 @@ impl Renderer<'_> {
                         let problem = |problem| Error::message(source.to_string(), problem);
                         // What is one value cannot close the call's object or add to it.
                         json::check_value(json::trim(arguments)).map_err(problem)?;
+                        if item.before.is_some() {
+                            check_word(name, turn.source(SourceField::FunctionName(number)))?;
+                            if !json::trim(arguments).starts_with('{') {
+                                let text = "are no JSON object, by which a call is known here";
+                                return Err(problem(text.to_owned()));
+                            }
+                        }
                         let call = Function { name, arguments, id: call.id.as_deref(), number };
                         self.object(object, &call, turn)?;
                     }

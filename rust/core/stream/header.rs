@@ -75,7 +75,7 @@ pub(super) struct Held {
 }
 
 /// A place in what is held: before byte `byte` of item `item`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Position {
     item: usize,
     byte: usize,
@@ -94,6 +94,28 @@ impl Held {
     /// Whether more is held than a header may be long.
     pub(super) fn is_full(&self) -> bool {
         self.bytes > HEAD_LIMIT
+    }
+
+    /// How many items are held.
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The place after all that is held.
+    pub(super) fn end(&self) -> Position {
+        Position { item: self.items.len(), byte: 0 }
+    }
+
+    /// The place so many bytes of text after the beginning of an item.
+    pub(super) fn after_bytes(&self, from: Position, bytes: usize) -> Position {
+        let mut byte = bytes;
+        for (nth, item) in self.items.iter().enumerate().skip(from.item) {
+            match item {
+                HeldItem::Text { text, .. } if text.len() <= byte => byte -= text.len(),
+                _ => return Position { item: nth, byte },
+            }
+        }
+        self.end()
     }
 
     /// The positions of the first and the last id.

@@ -1,6 +1,7 @@
 //! The machine itself: where the reader stands, and what each id does to it.
 
 mod actions;
+mod bare;
 mod tentative;
 mod turns;
 
@@ -82,7 +83,7 @@ struct Turn {
     thinking: bool,
 }
 
-/// Which text of the pattern may come next, beside reasoning.
+/// What may come next before text: text of the pattern beside reasoning, or a call that begins with text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lead {
     /// Nothing: none of the text has come.
@@ -91,6 +92,8 @@ enum Lead {
     Open,
     /// What stands after the token that closes it.
     Close,
+    /// A call, or the text itself.
+    Call,
 }
 
 impl Turn {
@@ -181,6 +184,11 @@ impl Machine {
     /// The prompt has been read: positions count from here.
     pub(super) fn after_prompt(&mut self, codec: &Codec) {
         (self.started, self.covered) = (FIRST, FIRST);
+        if let Some(Tentative { phase: Phase::Opening(opening), held }) =
+            self.tentative.as_deref_mut()
+        {
+            opening.after_prompt(held);
+        }
         match (self.tentative.as_deref(), &self.place) {
             (Some(Tentative { phase: Phase::Header(_), held }), _)
                 if held.is(&codec.grammar().generation_prompt) =>
@@ -462,7 +470,8 @@ impl<'a> Reader<'a> {
             Place::Source { item, .. }
             | Place::Call { item, .. }
             | Place::Arguments { item, .. }
-                if grammar.items[*item].rule.closer().is_some_and(|c| c.ids.contains(&id)) =>
+                if grammar.items[*item].rule.closer().is_some_and(|c| c.ids.contains(&id))
+                    || (grammar.has_brackets() && grammar.closes_calls(id)) =>
             {
                 return self.end_action(at, true);
             }
@@ -491,6 +500,7 @@ impl<'a> Reader<'a> {
         }
         if self.has_acted() && grammar.closes_calls(id) {
             self.machine.pending.clear();
+            self.machine.place = Place::AfterAction;
             return;
         }
         if !is_answer && matches!(self.machine.place, Place::Text) && grammar.is_spelled(id) {
@@ -570,12 +580,14 @@ impl<'a> Reader<'a> {
                 }
                 Phase::Call { scanner, .. } if scanner.has_arguments() => self.confirm_call(None),
                 Phase::Call { .. } => self.reject(),
+                Phase::Opening(_) => self.no_call(),
             }
             self.drain();
         }
         let last = index.saturating_sub(1);
         if self.machine.turn.is_some() {
-            self.end_action(self.machine.covered.saturating_sub(1), false);
+            let closed = reason == TurnReason::Stop && self.ends_with_turn();
+            self.end_action(self.machine.covered.saturating_sub(1), closed);
             self.end_turn_text();
             let acted = self.has_acted();
             let reason = match reason {
@@ -596,9 +608,10 @@ impl<'a> Reader<'a> {
     }
 
     fn end_action_before(&mut self, opener: u32) {
+        let closed = self.ends_with_turn();
         match opener.checked_sub(1) {
-            Some(last) => self.end_action(last.max(self.machine.covered.saturating_sub(1)), false),
-            None => self.end_action(PROMPT, false),
+            Some(last) => self.end_action(last.max(self.machine.covered.saturating_sub(1)), closed),
+            None => self.end_action(PROMPT, closed),
         }
     }
 }

@@ -75,7 +75,7 @@ impl Reader<'_> {
                     self.notice(kind, text, Some(first), stretch.at);
                 }
             }
-            if is_done && codec.grammar().has_json_list() {
+            if is_done && codec.grammar().ends_calls() {
                 self.end_action(stretch.at, true);
                 self.machine.place = Place::Between { item };
                 return self.rest(piece);
@@ -86,10 +86,15 @@ impl Reader<'_> {
     /// Between two calls of a list: a comma goes on with the next, a bracket ends it.
     pub(super) fn text_between(&mut self, piece: Piece<'_>) {
         let Place::Between { item } = self.machine.place else { return };
+        let grammar = self.codec.grammar();
+        let is_json = grammar.has_brackets() && self.codec.object_of(item).is_some();
+        if grammar.ends_calls() && !is_json {
+            return self.text_after_call(item, piece);
+        }
         let spaces = piece.text.bytes().take_while(|&byte| json::is_space(byte)).count();
         match piece.text.as_bytes().get(spaces) {
             None => {}
-            Some(_) if !self.codec.grammar().has_json_list() => {
+            Some(_) if !is_json => {
                 self.machine.tentative = Some(Box::new(Tentative::further(self.codec)));
                 self.rest(piece.from(spaces));
             }
@@ -113,11 +118,17 @@ impl Reader<'_> {
     }
 
     pub(super) fn text_of_arguments(&mut self, piece: Piece<'_>) {
-        let Place::Arguments { body, .. } = &mut self.machine.place else { return };
+        let Place::Arguments { item, body, .. } = &mut self.machine.place else { return };
+        let item = *item;
         let (taken, said) = if body.is_done() { (0, "".into()) } else { body.push(piece.text) };
         if !said.is_empty() {
             let stretch = piece.to(taken);
             self.delta(said, stretch.first, stretch.at);
+        }
+        if self.codec.grammar().ends_calls() && self.is_action_done() {
+            self.end_action(piece.to(taken).at, true);
+            self.machine.place = Place::Between { item };
+            return self.rest(piece.from(taken));
         }
         self.rest_of_arguments(piece.first);
         // What comes after the arguments is the pattern's, or is told when the call ends.
@@ -129,6 +140,17 @@ impl Reader<'_> {
             let (text, first, at) = self.machine.pending.take_all();
             self.notice(NoticeKind::Malformed, text, Some(first), at);
         }
+    }
+
+    fn is_action_done(&self) -> bool {
+        matches!(&self.machine.place, Place::Arguments { body, .. } if body.is_done())
+    }
+
+    /// Whether it is code that ends where its turn does, or where another call begins.
+    pub(super) fn ends_with_turn(&self) -> bool {
+        let Place::Source { item, .. } = self.machine.place else { return false };
+        let closer = self.codec.grammar().items[item].rule.closer();
+        closer.is_some_and(|closer| closer.ids.is_empty())
     }
 
     /// A control token in an action: whether it belongs to the arguments.

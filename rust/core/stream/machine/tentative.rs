@@ -1,5 +1,6 @@
 //! Markers that are not certain yet: which header they begin, and a call before its name is known.
 
+use super::bare::Opening;
 use super::{Place, Reader};
 use crate::action::{Body, CallScanner, PairScanner, RawScanner, Step, TaggedScanner};
 use crate::codec::Codec;
@@ -26,6 +27,8 @@ pub(super) enum Phase {
     Header(Header),
     /// A call whose name has not come.
     Call { item: usize, scanner: CallScanner, waiting: Vec<Waiting> },
+    /// Text that may be a call.
+    Opening(Box<Opening>),
 }
 
 /// What waits for its action to begin, in order.
@@ -57,8 +60,7 @@ impl Tentative {
             let row = &grammar.rows[row];
             !row.calls_only && !row.text_first
         });
-        let rules = rows.map(RuleOf::Row).chain(openers(grammar).map(RuleOf::Item));
-        Self::header(Header::new(grammar, rules))
+        Self::header(Header::new(grammar, rows.map(RuleOf::Row).chain(openers(grammar))))
     }
 
     /// Where text stands between turns: the rows that may come now, if one of them begins with text.
@@ -69,7 +71,7 @@ impl Tentative {
         if rows.is_empty() {
             return None;
         }
-        Some(Self::header(Header::new(grammar, by_head(grammar, rows, false))))
+        Some(Self::header(Header::new(grammar, by_head(grammar, rows, []))))
     }
 
     /// Where a prompt has ended without a word of the assistant's: its rows and calls.
@@ -79,7 +81,7 @@ impl Tentative {
             grammar.rows[*row].role == Role::Assistant && !grammar.rows[*row].calls_only
         };
         let rows: Vec<usize> = grammar.read_order.iter().copied().filter(is_plain).collect();
-        Self::header(Header::new(grammar, by_head(grammar, rows, true)))
+        Self::header(Header::new(grammar, by_head(grammar, rows, openers(grammar))))
     }
 
     /// In a block of calls, after one of them.
@@ -95,20 +97,27 @@ impl Tentative {
     }
 }
 
-/// Calls that may open actions: not those that go on in a block.
-fn openers(grammar: &Grammar) -> impl Iterator<Item = usize> + '_ {
-    (0..grammar.items.len()).filter(|&item| !grammar.items[item].is_further())
+/// Calls that a control token opens: not those that go on in a block, nor those that begin with text.
+fn openers(grammar: &Grammar) -> impl Iterator<Item = RuleOf> + '_ {
+    let is_opener = |&item: &usize| {
+        let item = &grammar.items[item];
+        !item.is_further() && item.before.is_none()
+    };
+    (0..grammar.items.len()).filter(is_opener).map(RuleOf::Item)
 }
 
-/// Rows that begin with a marker, calls if they are wanted, then rows that begin with a field.
-fn by_head(grammar: &Grammar, rows: Vec<usize>, calls: bool) -> Vec<RuleOf> {
+/// Rows that begin with a marker, calls, then rows that begin with a field.
+fn by_head(
+    grammar: &Grammar,
+    rows: Vec<usize>,
+    items: impl IntoIterator<Item = RuleOf>,
+) -> Vec<RuleOf> {
     let begins_with_field = |row: &usize| {
         matches!(grammar.rows[*row].rule.read.first(),
             Some(Op::Field(field, _)) if field.grammar() != FieldGrammar::Word)
     };
     let (fields, markers): (Vec<_>, Vec<_>) = rows.into_iter().partition(begins_with_field);
     let rows = |rows: Vec<usize>| rows.into_iter().map(RuleOf::Row);
-    let items = openers(grammar).filter(|_| calls).map(RuleOf::Item);
     rows(markers).chain(items).chain(rows(fields)).collect()
 }
 
@@ -130,6 +139,7 @@ impl Reader<'_> {
                 let kind = *kind;
                 self.tentative_call(kind, item);
             }
+            Phase::Opening(_) => self.opening(item),
         }
     }
 
@@ -158,9 +168,13 @@ impl Reader<'_> {
                     RuleOf::Row(row) => self.begin_text(row, &fit, opener, head_last),
                     RuleOf::Item(item) => match self.codec.body_of(item) {
                         Some(CallBodySpec::Object(_)) => {
-                            let (scanner, waiting) = (CallScanner::new(), Vec::new());
-                            tentative.phase = Phase::Call { item, scanner, waiting };
-                            self.machine.tentative = Some(tentative);
+                            if let Some(code) = self.codec.grammar().items[item].or_code {
+                                self.try_call_or_code(tentative.held, item, code);
+                            } else {
+                                let (scanner, waiting) = (CallScanner::new(), Vec::new());
+                                tentative.phase = Phase::Call { item, scanner, waiting };
+                                self.machine.tentative = Some(tentative);
+                            }
                         }
                         Some(body) if body.has_header() => {
                             let id = fit.word(Field::Id);
@@ -288,7 +302,7 @@ impl Reader<'_> {
                 match self.machine.place {
                     Place::Between { .. } => {
                         self.machine.place = Place::AfterAction;
-                        if self.codec.grammar().has_json_list()
+                        if self.codec.grammar().has_brackets()
                             && held.iter().all(HeldItem::is_comma)
                         {
                             // The list was cut before its next call.

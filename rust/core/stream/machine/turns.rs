@@ -128,8 +128,14 @@ impl Reader<'_> {
         self.machine.turn =
             Some(Turn { row, text, role, actions: 0, told: false, thinking: false });
         self.machine.answered = false;
-        let reasoning = self.codec.grammar().rows[row].rule.reasoning.as_ref();
-        self.machine.lead = reasoning.filter(|r| r.closes_alone).map(|_| Lead::Begin);
+        let grammar = self.codec.grammar();
+        let reasoning = grammar.rows[row].rule.reasoning.as_ref();
+        let may_call = role == Role::Assistant && grammar.bare_items().next().is_some();
+        self.machine.lead = if may_call {
+            Some(Lead::Call)
+        } else {
+            reasoning.filter(|r| r.closes_alone).map(|_| Lead::Begin)
+        };
         // Who follows whom is between user and assistant.
         if role != Role::System || self.machine.last.is_none() {
             self.machine.last = Some(role);
@@ -185,7 +191,7 @@ impl Reader<'_> {
     fn text_after_lead(&mut self, lead: Lead, piece: Piece<'_>) {
         let reasoning = self.row().and_then(|row| row.rule.reasoning.as_ref());
         let literal = reasoning.map_or("", |reasoning| match lead {
-            Lead::Begin => "",
+            Lead::Begin | Lead::Call => "",
             Lead::Open => &reasoning.before,
             Lead::Close => &reasoning.after,
         });
@@ -203,9 +209,6 @@ impl Reader<'_> {
     }
 
     pub(super) fn text_of_turn(&mut self, mut piece: Piece<'_>) {
-        if let Some(lead) = self.machine.lead {
-            return self.text_after_lead(lead, piece);
-        }
         if self.machine.prefixed && !piece.text.is_empty() {
             self.machine.prefixed = false;
             if piece.text.starts_with(' ') {
@@ -214,6 +217,11 @@ impl Reader<'_> {
         }
         if piece.text.is_empty() {
             return;
+        }
+        match self.machine.lead {
+            Some(Lead::Call) => return self.text_that_may_call(piece),
+            Some(lead) => return self.text_after_lead(lead, piece),
+            None => {}
         }
         match self.closer() {
             Some(closer) if !closer.stops.is_empty() => self.text_until_stop(piece, closer),
@@ -279,7 +287,7 @@ impl Reader<'_> {
 
     /// Closes the open turn at its closing token, which is at `first` to `at`.
     pub(super) fn close_turn(&mut self, first: u32, at: u32) {
-        self.end_action(first.saturating_sub(1), false);
+        self.end_action(first.saturating_sub(1), self.ends_with_turn());
         self.end_turn_text();
         let acted = self.has_acted();
         let reason = if acted { TurnReason::Action } else { TurnReason::Stop };

@@ -1,0 +1,386 @@
+//! Whether text begins a call that no token marks: `{"name": "f", "parameters": {`, `[f(a=`, `functools[{…`.
+//!
+//! In: text as it comes. Out: once for all, whether it is a call, and where its body begins. A text is taken
+//! for a call late, and for none as soon as it cannot be one: of a JSON object when its arguments' own brace
+//! has come, of a call in Python when its first keyword and `=` have, or its closing bracket. Whoever reads
+//! holds the text until then; after [`HEAD_LIMIT`] bytes it is none. Cost: linear, a comparison a byte.
+
+use std::sync::Arc;
+
+use super::pythonic;
+use crate::format::pattern::is_word_byte;
+use crate::format::{Member, ObjectSpec};
+use crate::json;
+use crate::render::MAX_WORD_BYTES;
+use crate::stream::HEAD_LIMIT;
+
+/// A part of what a call begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// White space, or none.
+    Space,
+    /// Text as it is.
+    Text(String),
+    /// One of these, and the quote after it.
+    Key(Vec<String>),
+    /// A header word, and the quote after it.
+    Word,
+    /// A name that Python allows, or that has hyphens, and the bracket after it.
+    Name,
+    /// A closing bracket; or a keyword, and `=` that no other follows.
+    Pairs,
+}
+
+/// What the body of a call begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Opening {
+    parts: Arc<[Part]>,
+}
+
+impl Opening {
+    /// Of a JSON object: its name, then its arguments, which are an object.
+    pub(crate) fn object(object: &ObjectSpec) -> Self {
+        let text = |text: &str| Part::Text(text.to_owned());
+        let mut parts = Vec::new();
+        let mut before = "{";
+        for (member, keys) in &object.members {
+            let value = if *member == Member::Arguments { "{" } else { "\"" };
+            parts.extend([text(before), Part::Space, text("\""), Part::Key(keys.clone())]);
+            parts.extend([Part::Space, text(":"), Part::Space, text(value)]);
+            if *member != Member::Arguments {
+                parts.extend([Part::Word, Part::Space]);
+            }
+            before = ",";
+        }
+        Self { parts: parts.into() }
+    }
+
+    /// Of a call in Python.
+    pub(crate) fn python() -> Self {
+        Self { parts: [Part::Name, Part::Pairs].into() }
+    }
+}
+
+/// What text turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// More must come.
+    Open,
+    /// No call.
+    No,
+    /// A call.
+    Call,
+}
+
+/// Reads up to the verdict.
+#[derive(Debug, Clone)]
+pub(crate) struct Opener {
+    /// What stands before the body: white space, text, white space.
+    before: Arc<str>,
+    body: Opening,
+    /// The part that is read: the first three are what stands before the body.
+    part: usize,
+    /// What has come of it, where that matters: a key, a word, a name or a keyword.
+    word: String,
+    /// How many bytes of a text have come.
+    byte: usize,
+    /// How many bytes have come in all, and before the body.
+    read: usize,
+    begins: usize,
+    name: String,
+    pairs: Pairs,
+}
+
+/// How much of a first pair has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pairs {
+    Open,
+    Keyword,
+    /// After white space that follows a keyword.
+    After,
+    /// After `=`.
+    Equals,
+}
+
+/// What a part does with a byte.
+enum Taken {
+    /// It does not fit.
+    No,
+    /// It is none of the part's, which ends before it.
+    Before,
+    /// It fits, and the part goes on.
+    Within,
+    /// It fits and ends the part.
+    Ended,
+    /// This is a call.
+    Sure,
+}
+
+/// White space, text and white space that stand before a body.
+const BEFORE: usize = 3;
+
+impl Opener {
+    /// Of a body with `before` before it.
+    pub(crate) fn new(before: &Arc<str>, body: &Opening) -> Self {
+        Self {
+            before: before.clone(),
+            body: body.clone(),
+            part: 0,
+            word: String::new(),
+            byte: 0,
+            read: 0,
+            begins: 0,
+            name: String::new(),
+            pairs: Pairs::Open,
+        }
+    }
+
+    /// Where the body begins: an object at its brace, arguments in Python after their bracket.
+    pub(crate) fn begins(&self) -> usize {
+        self.begins
+    }
+
+    /// The call's name.
+    pub(crate) fn into_name(self) -> String {
+        self.name
+    }
+
+    /// Reads text. What is decided stays: whoever asks stops asking.
+    pub(crate) fn push(&mut self, text: &str) -> Verdict {
+        for byte in text.bytes() {
+            match self.byte(byte) {
+                Verdict::Open => {}
+                verdict => return verdict,
+            }
+        }
+        Verdict::Open
+    }
+
+    fn byte(&mut self, byte: u8) -> Verdict {
+        if self.read >= HEAD_LIMIT {
+            return Verdict::No;
+        }
+        loop {
+            match self.step(byte) {
+                Taken::No => return Verdict::No,
+                Taken::Sure => return Verdict::Call,
+                Taken::Before => self.next_part(),
+                Taken::Within => break,
+                Taken::Ended => {
+                    self.read += 1;
+                    self.next_part();
+                    let is_last = self.part == BEFORE + self.body.parts.len();
+                    return if is_last { Verdict::Call } else { Verdict::Open };
+                }
+            }
+        }
+        self.read += 1;
+        Verdict::Open
+    }
+
+    fn next_part(&mut self) {
+        self.part += 1;
+        self.byte = 0;
+        self.word.clear();
+        if self.part == BEFORE {
+            self.begins = self.read;
+        }
+    }
+
+    fn step(&mut self, byte: u8) -> Taken {
+        let space = if json::is_space(byte) { Taken::Within } else { Taken::Before };
+        let part = match self.part {
+            0 | 2 => return space,
+            1 => return expect(&self.before, &mut self.byte, byte),
+            part => self.body.parts.get(part - BEFORE),
+        };
+        match part {
+            None => Taken::No,
+            Some(Part::Space) => space,
+            Some(Part::Text(text)) => expect(text, &mut self.byte, byte),
+            Some(Part::Key(keys)) if byte == b'"' => {
+                if keys.contains(&self.word) {
+                    Taken::Ended
+                } else {
+                    Taken::No
+                }
+            }
+            Some(Part::Key(keys)) => {
+                self.word.push(char::from(byte));
+                let is_begun = keys.iter().any(|key| key.starts_with(&self.word));
+                if is_begun { Taken::Within } else { Taken::No }
+            }
+            Some(Part::Word) if byte == b'"' && !self.word.is_empty() => {
+                self.name = std::mem::take(&mut self.word);
+                Taken::Ended
+            }
+            Some(Part::Word) => self.name_byte(is_word_byte(byte), byte),
+            Some(Part::Name) if byte == b'(' && pythonic::is_name(&self.word) => {
+                self.name = std::mem::take(&mut self.word);
+                self.begins = self.read + 1;
+                Taken::Ended
+            }
+            Some(Part::Name) => {
+                let begins = begins_word(byte) || !self.word.is_empty();
+                self.name_byte(begins && pythonic::is_of_name(byte), byte)
+            }
+            Some(Part::Pairs) => self.pair(byte),
+        }
+    }
+
+    fn name_byte(&mut self, fits: bool, byte: u8) -> Taken {
+        if !fits || self.word.len() >= MAX_WORD_BYTES {
+            return Taken::No;
+        }
+        self.word.push(char::from(byte));
+        Taken::Within
+    }
+
+    fn pair(&mut self, byte: u8) -> Taken {
+        let is_letter = begins_word(byte);
+        self.pairs = match (self.pairs, byte) {
+            (Pairs::Equals, b'=') => return Taken::No,
+            (Pairs::Equals, _) | (Pairs::Open, b')') => return Taken::Sure,
+            (Pairs::Open, byte) if json::is_space(byte) => Pairs::Open,
+            (Pairs::Open, _) if is_letter => Pairs::Keyword,
+            (Pairs::Keyword, byte) if is_letter || byte.is_ascii_digit() => Pairs::Keyword,
+            (Pairs::Keyword | Pairs::After, b'=') => Pairs::Equals,
+            (Pairs::Keyword | Pairs::After, byte) if json::is_space(byte) => Pairs::After,
+            _ => return Taken::No,
+        };
+        Taken::Within
+    }
+}
+
+/// The next byte of a text, of which `at` have come.
+fn expect(text: &str, at: &mut usize, byte: u8) -> Taken {
+    match text.as_bytes().get(*at) {
+        None => Taken::Before,
+        Some(expected) if *expected == byte => {
+            *at += 1;
+            if *at == text.len() { Taken::Ended } else { Taken::Within }
+        }
+        Some(_) => Taken::No,
+    }
+}
+
+fn begins_word(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn llama() -> Opening {
+        let members = vec![
+            (Member::Name, vec!["name".to_owned()]),
+            (Member::Arguments, vec!["parameters".to_owned(), "arguments".to_owned()]),
+        ];
+        Opening::object(&ObjectSpec { members })
+    }
+
+    /// What a text is, the bytes that it took to know, where the body begins, and the name.
+    fn read(before: &str, body: &Opening, text: &str) -> (Verdict, usize, usize, String) {
+        let mut opener = Opener::new(&before.into(), body);
+        for (at, c) in text.char_indices() {
+            let verdict = opener.push(c.encode_utf8(&mut [0; 4]));
+            if verdict != Verdict::Open {
+                return (verdict, at + c.len_utf8(), opener.begins(), opener.into_name());
+            }
+        }
+        (Verdict::Open, text.len(), opener.begins(), opener.into_name())
+    }
+
+    #[test]
+    fn calls_are_known_by_their_first_argument() {
+        for (before, body, text, begins, name) in [
+            ("", llama(), r#"{"name": "f", "parameters": {"#, 0, "f"),
+            ("", llama(), " \n{ \"name\" :\t\"a.b-c:d_1\" ,\"arguments\":{", 2, "a.b-c:d_1"),
+            ("functools[", llama(), "functools[ {\"name\": \"f\", \"arguments\": {", 11, "f"),
+            ("[", Opening::python(), "[f()", 3, "f"),
+            ("[", Opening::python(), "[ g.h( a = ", 6, "g.h"),
+            ("[", Opening::python(), "[get-it(_a1=[", 8, "get-it"),
+        ] {
+            let expected = (Verdict::Call, text.len(), begins, name.to_owned());
+            assert_eq!(read(before, &body, text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_call_is_known_at_once() {
+        for (before, body, text) in [
+            ("", llama(), "x"),
+            ("", llama(), "{\"n\": "),
+            ("", llama(), "{\"name\": 5"),
+            ("", llama(), "{\"name\": \"Bob\", \"ag"),
+            ("", llama(), "{\"name\": \"f\", \"parameters\": 3"),
+            ("", llama(), "{\"name\": \"Bob "),
+            ("", llama(), "{\"name\": \"\""),
+            ("", llama(), "{\"name\": \"f\"}"),
+            ("", llama(), "{\"parameters"),
+            ("", llama(), "{}"),
+            ("", llama(), "[{"),
+            ("functools[", llama(), "functools i"),
+            ("functools[", llama(), "functools[1"),
+            ("[", Opening::python(), "[1"),
+            ("[", Opening::python(), "[]"),
+            ("[", Opening::python(), "[link]"),
+            ("[", Opening::python(), "[f(x)"),
+            ("[", Opening::python(), "[f(x,"),
+            ("[", Opening::python(), "[f(a=="),
+            ("[", Opening::python(), "[f ("),
+            ("[", Opening::python(), "[.f("),
+            ("[", Opening::python(), "[f.("),
+            ("[", Opening::python(), "[f(["),
+            ("[", Opening::python(), "[f('"),
+            ("[", Opening::python(), "[世"),
+        ] {
+            assert_eq!(read(before, &body, text).0, Verdict::No, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_wait_is_bounded() {
+        for (before, body, head, filling) in [
+            ("", llama(), "{", " "),
+            ("", llama(), "", "\n"),
+            ("", llama(), "{\"name\": \"", "f"),
+            ("[", Opening::python(), "[", "f"),
+            ("[", Opening::python(), "[f(", "a"),
+        ] {
+            let text = format!("{head}{}", filling.repeat(1 << 16));
+            let (verdict, taken, ..) = read(before, &body, &text);
+            assert_eq!(verdict, Verdict::No, "{head}");
+            assert!(taken <= HEAD_LIMIT + 1, "{head}: {taken}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_do_not_matter(
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    "{", "\"name\"", "\"", ":", " ", "f", ",", "\"arguments\"", "[", "(", "=", ")", "a", "é",
+                ]),
+                0..16),
+            is_object in any::<bool>(),
+            chars in 1usize..5,
+        ) {
+            let text = parts.concat();
+            let (before, body) = if is_object { ("", llama()) } else { ("[", Opening::python()) };
+            let mut opener = Opener::new(&before.into(), &body);
+            let chunks: Vec<char> = text.chars().collect();
+            let mut verdict = Verdict::Open;
+            for chunk in chunks.chunks(chars) {
+                verdict = opener.push(&chunk.iter().collect::<String>());
+                if verdict != Verdict::Open {
+                    break;
+                }
+            }
+            let (expected, _, begins, name) = read(before, &body, &text);
+            prop_assert_eq!((verdict, opener.begins(), opener.into_name()), (expected, begins, name));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Calls that begin with text: at the beginning of an assistant's content, after another call, and where a
+//! control token may stand before a call or before code.
+//!
+//! Text is held while it may become a call. Once it is one, its opener is told and its body read again by
+//! the scanner of its kind; once it is none, it is read again as what it is without.
+
+use super::tentative::{Phase, Tentative};
+use super::{Piece, Place, Reader};
+use crate::action::{Body, CallScanner, Opener, PairScanner, Verdict};
+use crate::codec::Codec;
+use crate::event::ActionKind;
+use crate::format::bare::separator;
+use crate::json;
+use crate::stream::HEAD_LIMIT;
+use crate::stream::header::{Held, HeldItem, Position};
+
+/// Text that may become a call.
+#[derive(Debug, Clone)]
+pub(super) struct Opening {
+    /// The ways to read it that are left.
+    openers: Vec<(usize, Opener)>,
+    /// Where in what is held it begins, after control tokens.
+    from: Position,
+    otherwise: Otherwise,
+    /// How many items came with the prompt: as text, they have been told.
+    prompted: usize,
+}
+
+/// What text is that turns out to be no call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Otherwise {
+    /// The content of the turn.
+    Content,
+    /// What stands after a call.
+    AfterAction,
+    /// Code, by a way to write it.
+    Code(usize),
+}
+
+impl Opening {
+    /// At the beginning of content.
+    fn content(codec: &Codec) -> Self {
+        let grammar = codec.grammar();
+        let openers = grammar.bare_items().filter_map(|item| {
+            let way = &grammar.items[item];
+            Some((item, Opener::new(way.before.as_ref()?, way.opening.as_ref()?)))
+        });
+        Self::new(openers.collect(), Otherwise::Content)
+    }
+
+    /// After the sign that follows a call.
+    fn next(codec: &Codec, item: usize) -> Self {
+        let opening = codec.grammar().items[item].opening.as_ref();
+        let opener = opening.map(|opening| (item, Opener::new(&"".into(), opening)));
+        Self::new(opener.into_iter().collect(), Otherwise::AfterAction)
+    }
+
+    fn new(openers: Vec<(usize, Opener)>, otherwise: Otherwise) -> Self {
+        Self { openers, from: Position::default(), otherwise, prompted: 0 }
+    }
+
+    /// Reads text: the verdict, and which way of those that are left has it.
+    fn push(&mut self, text: &str) -> Verdict {
+        let mut found = None;
+        self.openers.retain_mut(|(item, opener)| {
+            let verdict = if found.is_some() { Verdict::Open } else { opener.push(text) };
+            found = found.or((verdict == Verdict::Call).then_some(*item));
+            verdict != Verdict::No
+        });
+        match found {
+            Some(found) => {
+                self.openers.retain(|(item, _)| *item == found);
+                Verdict::Call
+            }
+            None if self.openers.is_empty() => Verdict::No,
+            None => Verdict::Open,
+        }
+    }
+
+    /// The prompt ends here.
+    pub(super) fn after_prompt(&mut self, held: &Held) {
+        self.prompted = held.len();
+    }
+}
+
+impl Reader<'_> {
+    /// The first text of content that may begin with a call.
+    pub(super) fn text_that_may_call(&mut self, piece: Piece<'_>) {
+        self.machine.lead = None;
+        // Most answers are none by their first byte: those need not be held.
+        if Opening::content(self.codec).push(piece.text) == Verdict::No {
+            return self.text_of_turn(piece);
+        }
+        self.try_call(Held::default(), Opening::content(self.codec));
+        self.rest(piece);
+    }
+
+    fn try_call(&mut self, held: Held, opening: Opening) {
+        let phase = Phase::Opening(Box::new(opening));
+        self.machine.tentative = Some(Box::new(Tentative { held, phase }));
+    }
+
+    /// A control token has come that stands before a call, or before code.
+    pub(super) fn try_call_or_code(&mut self, held: Held, item: usize, code: usize) {
+        let opening = Opening::next(self.codec, item);
+        let (from, otherwise) = (held.end(), Otherwise::Code(code));
+        self.try_call(held, Opening { from, otherwise, ..opening });
+    }
+
+    /// Something comes while text may become a call.
+    pub(super) fn opening(&mut self, input: HeldItem) {
+        let Some(Tentative { held, phase: Phase::Opening(opening) }) =
+            self.machine.tentative.as_deref_mut()
+        else {
+            return;
+        };
+        let HeldItem::Text { text, .. } = &input else {
+            // What is no text ends it.
+            self.again(vec![input]);
+            return self.no_call();
+        };
+        let verdict = opening.push(text);
+        held.push(input);
+        match verdict {
+            Verdict::Open => {}
+            Verdict::No => self.no_call(),
+            Verdict::Call => self.call(),
+        }
+    }
+
+    /// What is held is no call: it is read as what it is otherwise.
+    pub(super) fn no_call(&mut self) {
+        let Some(tentative) = self.machine.tentative.take() else { return };
+        let Tentative { mut held, phase: Phase::Opening(opening) } = *tentative else { return };
+        let is_code = matches!(opening.otherwise, Otherwise::Code(_));
+        let mut rest = held.split_off(if is_code { opening.from } else { Position::default() });
+        let told = opening.prompted.saturating_sub(held.len()).min(rest.len());
+        rest.drain(..told);
+        match opening.otherwise {
+            Otherwise::Content => {}
+            Otherwise::AfterAction => {
+                self.machine.place = Place::AfterAction;
+                let is_sign = |item: &HeldItem| {
+                    matches!(item, HeldItem::Text { text, .. }
+                        if text.bytes().all(|b| json::is_space(b) || matches!(b, b',' | b';')))
+                };
+                if rest.iter().all(is_sign) {
+                    // It was cut before its next call.
+                    return;
+                }
+            }
+            Otherwise::Code(item) => {
+                let (opener, last) = held.bounds();
+                self.open_action(opener, ActionKind::Code, None, None, last);
+                self.machine.place = Place::Source { item, language: None, fresh: true };
+            }
+        }
+        self.again(rest);
+    }
+
+    /// What is held is a call.
+    fn call(&mut self) {
+        let Some(mut tentative) = self.machine.tentative.take() else { return };
+        let Phase::Opening(opening) = tentative.phase else { return };
+        let Some((item, opener)) = opening.openers.into_iter().next() else { return };
+        let body_at = tentative.held.after_bytes(opening.from, opener.begins());
+        let rest = tentative.held.split_off(body_at);
+        let (first, last) = tentative.held.bounds();
+        if self.codec.object_of(item).is_some() {
+            let (scanner, waiting) = (CallScanner::new(), Vec::new());
+            tentative.phase = Phase::Call { item, scanner, waiting };
+            self.machine.tentative = Some(tentative);
+        } else {
+            let name = opener.into_name();
+            let kind = ActionKind::Function;
+            self.open_action(first, kind, Some(name.clone()), None, last);
+            let body = Box::new(Body::Python(PairScanner::new()));
+            self.machine.place = Place::Arguments { item, body, name, id: None };
+        }
+        self.again(rest);
+    }
+
+    /// After a call that has ended by itself, in what is no list in JSON.
+    pub(super) fn text_after_call(&mut self, item: usize, piece: Piece<'_>) {
+        let codec = self.codec;
+        let between = codec.format().list().and_then(|list| list.between.first());
+        let sign = between.and_then(separator);
+        let spaces = piece.text.bytes().take_while(|&byte| json::is_space(byte)).count();
+        let next = piece.text.as_bytes().get(spaces).copied();
+        if next.is_some() && next == sign {
+            let mut held = Held::default();
+            let (text, first, at) = self.machine.pending.take_all();
+            if !text.is_empty() {
+                held.push(HeldItem::Text { text, first, at });
+            }
+            held.push(piece.to(spaces + 1).held());
+            let opening = Opening { from: held.end(), ..Opening::next(codec, item) };
+            self.try_call(held, opening);
+            return self.rest(piece.from(spaces + 1));
+        }
+        if next.is_none() && self.machine.pending.len() + spaces <= HEAD_LIMIT {
+            // White space belongs to what comes after it.
+            return self.machine.pending.push(piece);
+        }
+        self.machine.place = Place::AfterAction;
+        if next == Some(b']') && codec.grammar().has_brackets() {
+            self.machine.pending.clear();
+            return self.rest(piece.from(spaces + 1));
+        }
+        self.rest(piece);
+    }
+}
