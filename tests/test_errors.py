@@ -533,7 +533,9 @@ def test_any_string_may_be_asked_for(name: str) -> None:
         Codec(name)
 
 
-INTERNLM2, CHATML = (Format.built_in(name).text for name in ("internlm2", "chatml"))
+INTERNLM2, CHATML, LLAMA31, LLAMA4 = (
+    Format.built_in(name).text for name in ("internlm2", "chatml", "llama3.1", "llama4")
+)
 USER = 'user = "{START}user\\n{content}{STOP}\\n"'
 TOP = (
     "expected one of `name`, `guarantee`, `source`, `vocabulary`, `begin`, `end`, `append`, "
@@ -751,7 +753,7 @@ FILES: list[tuple[str, str, str, str, str]] = [
     (
         INTERNLM2,
         'style = "indent"',
-        'style = "indent", between = ","',
+        'style = "list", between = ","',
         "tools.between",
         "stands beside a `style` that writes a list",
     ),
@@ -768,6 +770,66 @@ FILES: list[tuple[str, str, str, str, str]] = [
         "object = {",
         "call.plugin.object",
         "lacks a key, expected `name` and `arguments`",
+    ),
+    # Calls that begin with text.
+    (
+        LLAMA31,
+        'guarantee = "ids"',
+        'guarantee = "text"',
+        "guarantee",
+        "is `text`, where calls begin with text: expected turns told apart by ids",
+    ),
+    (
+        LLAMA31,
+        '{content:trim}{STOP|EOM}",\n  "{START}assistant{END}\\n\\n{calls}',
+        "{content:trim}{?calls:{calls}?}",
+        "turn.assistant",
+        "has `{calls}` beside `{content}`, where calls begin with text: expected a row for each",
+    ),
+    (
+        LLAMA31,
+        'between = "; "',
+        'between = " then "',
+        "calls.between",
+        "is no sign, with white space around it at most",
+    ),
+    (
+        LLAMA31,
+        'object = { name = "name",',
+        'object = { id = "id", name = "name",',
+        "call.function.object",
+        "has other members than `name` and then `arguments`, by which a call is known that begins "
+        "with text",
+    ),
+    (
+        LLAMA31,
+        "{?tools:Environment: ipython\n?}",
+        "{tools}",
+        "turn.system",
+        "has `{tools}`, expected `{?tools:…?}` around a literal only",
+    ),
+    (
+        LLAMA4,
+        'open = ["[",',
+        'open = [" [",',
+        "calls.open",
+        "is neither a control token with text after it at most, nor a short text without white "
+        "space around it",
+    ),
+    (
+        LLAMA4,
+        'close = ["]",',
+        'close = ["}",',
+        "calls.close",
+        "is no plain text, expected what closes a list of calls: a bracket, and a control token "
+        "at most",
+    ),
+    (
+        LLAMA4,
+        '"{name}({arguments})"',
+        '"{name}[{arguments}]"',
+        "call.function.item",
+        "stands in a list, expected `{call}` or `{name}({arguments})` alone",
     ),
     # Not TOML at all.
     (CHATML, CHATML, "name = ", "name", "string values must be quoted, expected literal string"),
