@@ -533,19 +533,20 @@ def test_any_string_may_be_asked_for(name: str) -> None:
         Codec(name)
 
 
-INTERNLM2, CHATML, LLAMA31, LLAMA4 = (
-    Format.built_in(name).text for name in ("internlm2", "chatml", "llama3.1", "llama4")
+INTERNLM2, CHATML, LLAMA31, LLAMA4, HARMONY = (
+    Format.built_in(name).text
+    for name in ("internlm2", "chatml", "llama3.1", "llama4", "harmony")
 )
 USER = 'user = "{START}user\\n{content}{STOP}\\n"'
 TOP = (
     "expected one of `name`, `guarantee`, `source`, `vocabulary`, `begin`, `end`, `append`, "
     "`silent`, `markers`, `order`, `default_system`, `losses`, `reasoning`, `control`, `roles`, "
-    "`generation`, `place`, `tools`, `calls`, `results`, `turn`, `last`, `after_tool`, "
-    "`named`, `call`, `variant`"
+    "`generation`, `place`, `tools`, `calls`, `results`, `frame`, `options`, `turn`, `last`, "
+    "`after_tool`, `named`, `call`, `variant`"
 )
 FIELDS = (
     "`content`, `name`, `calls`, `tools`, `call`, `language`, `source`, `system`, `arguments`, "
-    "`id`, `reasoning`"
+    "`id`, `reasoning`, `channel`, `type`, `date`, `effort`"
 )
 
 # The text, what is replaced by what, the key, and what the message says of it.
@@ -558,7 +559,10 @@ FILES: list[tuple[str, str, str, str, str]] = [
         "user =",
         "usr =",
         "turn.usr",
-        "unknown field `usr`, expected one of `system`, `user`, `assistant`, `tool`, `tools`",
+        (
+            "unknown field `usr`, "
+            "expected one of `system`, `user`, `assistant`, `tool`, `tools`, `begin`"
+        ),
     ),
     (
         CHATML,
@@ -610,7 +614,7 @@ FILES: list[tuple[str, str, str, str, str]] = [
         '"indent"',
         '"indented"',
         "tools.style",
-        "unknown variant `indented`, expected one of `line`, `list`, `indent`",
+        "unknown variant `indented`, expected one of `line`, `list`, `indent`, `typescript`",
     ),
     (
         INTERNLM2,
@@ -756,6 +760,91 @@ FILES: list[tuple[str, str, str, str, str]] = [
         'style = "list", between = ","',
         "tools.between",
         "stands beside a `style` that writes a list",
+    ),
+    # One message in several turns, and the format's own turn.
+    (
+        HARMONY,
+        "final {type}{MESSAGE}{content}{END|RETURN}",
+        "final {type}{MESSAGE}{content}{?calls:{calls}?}{END|RETURN}",
+        "turn.assistant[1]",
+        "has `{reasoning}` or `{calls}`, which stand in turns of their own beside `frame`",
+    ),
+    (
+        HARMONY,
+        "{MESSAGE}{reasoning}{END}",
+        "{MESSAGE}{reasoning}",
+        "frame.reasoning",
+        "is closed by no token",
+    ),
+    (
+        HARMONY,
+        "{MESSAGE}{reasoning}{END}",
+        "{MESSAGE}{END}",
+        "frame.reasoning",
+        "has no field `{reasoning}`",
+    ),
+    (
+        HARMONY,
+        "analysis{MESSAGE}{reasoning}",
+        "final{MESSAGE}{reasoning}",
+        "frame.reasoning",
+        "can be read as `turn.assistant[0]`: they could not be told apart",
+    ),
+    (
+        HARMONY,
+        "commentary json{MESSAGE}",
+        "{channel} json{MESSAGE}",
+        "call.function.item",
+        "is written, and has a `{channel}` or `{type}` that no message has, expected it in a guard",
+    ),
+    (
+        HARMONY,
+        "to={language}{CHANNEL}analysis code",
+        "to=functions.{language}{CHANNEL}analysis code",
+        "call.recipient.item",
+        "can be read as `call.function.item`: they could not be told apart",
+    ),
+    (
+        HARMONY,
+        "system{MESSAGE}{content}",
+        "sys{MESSAGE}{content}",
+        "turn.begin",
+        "is read back by no row of `named`, expected one that differs in the text only",
+    ),
+    (
+        HARMONY,
+        "{?date:Current date: {date}\n?}",
+        "Current date: {date}\n",
+        "turn.begin",
+        "has `{date}` without a guard of it",
+    ),
+    (
+        HARMONY,
+        'options = { effort = ["medium", "low", "high"] }',
+        "",
+        "options.effort",
+        "has no words, or no place: expected both it and `{effort}` in `turn.begin`",
+    ),
+    (
+        HARMONY,
+        '"medium"',
+        '"as ever"',
+        "options.effort",
+        'has the word "as ever", expected letters, digits and `_.:-` only',
+    ),
+    (
+        HARMONY,
+        'shape = "function", ',
+        "",
+        "tools.shape",
+        'is not `function`, which `style = "typescript"` writes',
+    ),
+    (
+        HARMONY,
+        "developer{MESSAGE}# Tools\\n\\n## functions\\n\\n{tools}",
+        "developer{MESSAGE}{system}{tools}",
+        "turn.tools",
+        "has a second pattern, expected one with `{system}`, unguarded, and one for tools alone",
     ),
     (
         INTERNLM2,

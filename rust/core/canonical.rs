@@ -29,6 +29,16 @@ pub(crate) fn canonical(
     if format.folds_system() {
         fold_system(&mut messages, format, grammar);
     }
+    let is_empty = messages.is_empty() && tools.is_none();
+    if let Some(begin) = format.begin_turn().filter(|_| !is_empty && !format.has_begun(&messages)) {
+        let text = spelled(&begin.inside, format, |field| match field {
+            Field::Effort => format.default_effort().unwrap_or_default().to_owned(),
+            Field::Tools => tools.as_ref().map(|_| "tools".to_owned()).unwrap_or_default(),
+            _ => String::new(),
+        });
+        let name = Some(begin.name.clone());
+        messages.insert(0, Message { name, ..Message::new(Role::System, text) });
+    }
     let has_system = messages.first().is_none_or(|message| message.role == Role::System);
     if let Some(text) = format.default_system().filter(|_| !has_system) {
         messages.insert(0, Message::new(Role::System, text));
@@ -102,13 +112,15 @@ fn fold_system(messages: &mut Vec<Message>, format: &Format, grammar: &Grammar) 
 fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
     let is_user = |message: &Message| message.role == Role::User;
     let holder = match (format.tools_in(), format.tools_place()) {
-        (Some(Role::System), _) => messages.first().filter(|m| m.role == Role::System).map(|_| 0),
+        (Some(Role::System), _) => format.first_system(messages),
         (Some(_), Some(ToolsPlace::LastUser)) => messages.iter().rposition(is_user),
         (Some(_), _) => messages.iter().position(is_user),
         (None, _) => None,
     };
     let held = holder.map(|at| messages[at].content.clone()).unwrap_or_default();
-    let content = spelled(format.tools_inside(), format, |field| match field {
+    let (turn, alone) = format.tools_turns();
+    let Some(written) = alone.filter(|_| holder.is_none()).or(turn) else { return };
+    let content = spelled(&written.inside, format, |field| match field {
         Field::Tools => tools.to_owned(),
         _ => held.clone(),
     });
@@ -117,12 +129,14 @@ fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
         return;
     }
     let mut turn = Message::new(format.tools_in().unwrap_or(Role::System), content);
-    turn.name = format.tools_name().map(str::to_owned);
+    turn.name.clone_from(&written.name);
     let at = match format.tools_place() {
         Some(ToolsPlace::AfterSystem) => leading_systems(messages),
         Some(ToolsPlace::FirstUser) => messages.iter().position(is_user).unwrap_or(0),
         Some(ToolsPlace::LastUser) => messages.iter().rposition(is_user).unwrap_or(0),
-        Some(ToolsPlace::First | ToolsPlace::System) | None => 0,
+        Some(ToolsPlace::First | ToolsPlace::System) | None => {
+            usize::from(format.has_begun(messages))
+        }
     };
     messages.insert(at, turn);
 }

@@ -62,6 +62,10 @@ pub struct EncodeOptions {
     pub boundary: Boundary,
     /// Whether the generation prompt asks for reasoning, or for none; the format's own prompt if not given.
     pub thinking: Option<bool>,
+    /// The day of the conversation, where the format has a place for it: a header word such as `2025-06-28`.
+    pub date: Option<String>,
+    /// How much the model is to think, where the format says so: one of its words.
+    pub effort: Option<String>,
     /// What is done about a caller's text that spells a marker, where markers are text.
     pub on_marker: OnMarker,
     /// How many threads may share a long text, as [`Vocab::try_encode_on`] says; none are as one.
@@ -218,6 +222,7 @@ impl Codec {
                 format!("has no generation prompt in format `{}`", self.inner.format.name());
             return Err(Error::message("thinking", problem));
         }
+        self.check_words(options)?;
         if options.continue_final && options.add_generation_prompt == Some(true) {
             let problem = "is on beside `continue_final`; expected one of them";
             return Err(Error::message("add_generation_prompt", problem));
@@ -238,6 +243,30 @@ impl Codec {
         Ok(End::new(generation_prompt, options.continue_final))
     }
 
+    /// Checks what stands in the format's own turn.
+    fn check_words(&self, options: &EncodeOptions) -> Result<()> {
+        let format = &self.inner.format;
+        if let Some(date) = &options.date {
+            if !format.has_date() {
+                let problem = format!("has no place in format `{}`", format.name());
+                return Err(Error::message("date", problem));
+            }
+            render::check_word_at(date, "date")?;
+        }
+        let efforts = format.efforts();
+        match &options.effort {
+            Some(effort) if !efforts.contains(effort) => {
+                let problem = if efforts.is_empty() {
+                    format!("has no place in format `{}`", format.name())
+                } else {
+                    format!("is {effort:?}, expected one of `{}`", efforts.join("`, `"))
+                };
+                Err(Error::message("effort", problem))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Messages that have been linked, as spans.
     pub(crate) fn render(
         &self,
@@ -250,6 +279,8 @@ impl Codec {
             tools,
             generation_prompt: end == End::Prompted,
             thinking: options.thinking,
+            date: options.date.as_deref(),
+            effort: options.effort.as_deref(),
             continue_final: end == End::Open,
             boundary: options.boundary,
         };

@@ -34,6 +34,10 @@ pub(crate) struct Trail {
     moves: Option<&'static str>,
     /// Whether a model has answered since the user's last message, and so may have reasoned.
     reasons: bool,
+    /// Whether the last message of the assistant's is an answer, if there is one.
+    answered: Option<bool>,
+    /// Whether a message was given with reasoning.
+    reasoned: bool,
 }
 
 /// How a conversation ends.
@@ -69,7 +73,9 @@ impl Trail {
         let system = messages.first().is_some_and(|message| message.role == Role::System);
         let roles = messages.iter().map(|message| message.role).collect();
         let reasons = reasons(messages, false);
-        Self { roles, end, linker, moves: moves(format, system, tools), reasons }
+        let (answered, reasoned) = (answered(messages), has_reasoning(messages));
+        let moves = moves(format, system, tools);
+        Self { roles, end, linker, moves, reasons, answered, reasoned }
     }
 
     /// Whether the answer follows a result, and is written and read otherwise there than after a question.
@@ -78,6 +84,16 @@ impl Trail {
             self.roles.len() - usize::from(self.end == End::Open && !self.roles.is_empty());
         codec.grammar().after_tool.is_some() && self.roles[..answer].last() == Some(&Role::Tool)
     }
+}
+
+/// Whether the last message of the assistant's is an answer, and calls nothing.
+fn answered(messages: &[Message]) -> Option<bool> {
+    let last = messages.iter().rfind(|message| message.role == Role::Assistant)?;
+    Some(last.calls.is_empty())
+}
+
+fn has_reasoning(messages: &[Message]) -> bool {
+    messages.iter().any(|message| message.reasoning.is_some())
 }
 
 /// Whether a model has answered since the user's last message, if it had before these.
@@ -174,8 +190,15 @@ impl Codec {
 
         // A format may write a turn otherwise once others follow: without its reasoning, or the frame around none.
         let alone = self.render(&turns[..2], None, End::Closed, options).map_err(renamed)?;
-        let leaves_out = format.reasoning() == ReasoningWhen::SinceLastUser && trail.reasons;
-        if leaves_out && turns[2..].iter().any(is_user) || written(&alone) != written(&rendered) {
+        let now = answered(&turns[1..]);
+        let leaves_out = match format.reasoning() {
+            ReasoningWhen::SinceLastUser => trail.reasons && turns[2..].iter().any(is_user),
+            ReasoningWhen::UntilAnswered => {
+                trail.reasoned && trail.answered.is_some_and(|then| Some(then) != now)
+            }
+            ReasoningWhen::All | ReasoningWhen::Last | ReasoningWhen::None => false,
+        };
+        if leaves_out || written(&alone) != written(&rendered) {
             let name = format.name();
             let problem = format!("follow a turn that format `{name}` then writes in another way");
             return Err(Error::message("new_messages", problem));
@@ -215,8 +238,15 @@ impl Codec {
                 let mut roles = trail.roles.clone();
                 roles.truncate(index);
                 roles.extend(turns[1..].iter().map(|message| message.role));
-                let reasons = reasons(&turns[1..], trail.reasons);
-                let trail = Trail { roles, end, linker, moves: trail.moves, reasons };
+                let trail = Trail {
+                    roles,
+                    end,
+                    linker,
+                    moves: trail.moves,
+                    reasons: reasons(&turns[1..], trail.reasons),
+                    answered: now,
+                    reasoned: trail.reasoned || has_reasoning(&turns[1..]),
+                };
                 return Ok(answered.followed_by(next, written).with_trail(trail));
             }
         }
@@ -232,10 +262,17 @@ impl Codec {
     }
 }
 
-/// What a model generates of the answer.
+/// What a model generates of the answer, without the token that stops it: a format may have one for the last
+/// message and another for all others.
 fn written(rendered: &Rendered) -> &str {
     let start = rendered.generated.first().map_or(0, |turn| turn.start);
-    &rendered.text[start..turn_end(rendered, start).max(start)]
+    let end = turn_end(rendered, start).max(start);
+    let is_control = |span: &&Span| matches!(span.kind, SpanKind::Control(_));
+    let closer = rendered
+        .spans
+        .iter()
+        .rfind(|span| (start..end).contains(&span.text.start) && is_control(span));
+    &rendered.text[start..closer.map_or(end, |closer| closer.text.start)]
 }
 
 /// Where the answer's turn ends, of which a part begins at `start`.

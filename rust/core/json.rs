@@ -11,7 +11,7 @@ use crate::path::Path;
 const MAX_DEPTH: usize = 32_768;
 
 /// Values given as objects are written up to this depth.
-const MAX_WRITE_DEPTH: usize = 256;
+pub(crate) const MAX_WRITE_DEPTH: usize = 256;
 
 pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
@@ -414,6 +414,8 @@ pub(crate) enum Layout {
     Line,
     /// As `indent=4`.
     Indent,
+    /// `{"a":1,"b":[2]}`, and numbers as they come out of 64 bits.
+    Compact,
 }
 
 /// Appends `node` as `json.dumps(node, ensure_ascii=False)` would write it.
@@ -452,7 +454,10 @@ impl Writer<'_> {
         match node.view() {
             View::Null => self.out.push_str("null"),
             View::Bool(value) => self.out.push_str(if value { "true" } else { "false" }),
-            View::Number(text) if is_value(&text) => self.out.push_str(&text),
+            View::Number(text) if is_value(&text) => match self.layout {
+                Layout::Compact => self.out.push_str(&shortest(text)),
+                _ => self.out.push_str(&text),
+            },
             View::Number(text) => {
                 return Err(Error::message(self.path, format!("holds {text}, which JSON has not")));
             }
@@ -468,7 +473,7 @@ impl Writer<'_> {
                         View::Surrogate => return Err(this.surrogate()),
                         _ => return Err(Error::message(this.path, "has a key that is no string")),
                     }
-                    this.out.push_str(": ");
+                    this.out.push_str(if this.layout == Layout::Compact { ":" } else { ": " });
                     this.value(value, depth + 1)
                 })?;
             }
@@ -499,7 +504,8 @@ impl Writer<'_> {
         self.out.push(brackets[0]);
         for (at, item) in items.iter().enumerate() {
             match (at, self.layout) {
-                (0, Layout::Line) => {}
+                (0, Layout::Line | Layout::Compact) => {}
+                (_, Layout::Compact) => self.out.push(','),
                 (_, Layout::Line) => self.out.push_str(", "),
                 (0, Layout::Indent) => self.new_line(depth + 1),
                 (_, Layout::Indent) => {
@@ -520,6 +526,15 @@ impl Writer<'_> {
         self.out.push('\n');
         self.out.extend(std::iter::repeat_n("    ", depth));
     }
+}
+
+/// A number as 64 bits hold it, and as short as that can be; as it is where they do not.
+fn shortest(number: String) -> String {
+    if number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok() {
+        return number;
+    }
+    let float = number.parse().ok().and_then(serde_json::Number::from_f64);
+    float.map_or(number, |float| float.to_string().replace("e+", "e"))
 }
 
 #[cfg(test)]

@@ -535,6 +535,8 @@ pub(crate) struct Linker {
 struct Made {
     id: String,
     kind: Option<String>,
+    name: Option<String>,
+    is_answered: bool,
 }
 
 impl Linker {
@@ -542,6 +544,7 @@ impl Linker {
     pub(crate) fn link(&mut self, messages: &mut [Message], format: &Format) {
         let writes_ids = format.writes_ids();
         let has_kinds = !format.names_of(Role::Tool).is_empty();
+        let has_names = format.names_results();
         let Self { made, by_given, answered, number } = self;
         for message in messages {
             if !message.calls.is_empty() {
@@ -568,8 +571,14 @@ impl Linker {
                         by_given.entry(given).or_insert(made.len());
                     }
                     let kind = format.call_kind(&call.body).map(str::to_owned);
-                    made.push(Made { id, kind });
+                    let name = match &call.body {
+                        CallBody::Function { name, .. } if has_names => Some(name.clone()),
+                        _ => None,
+                    };
+                    made.push(Made { id, kind, name, is_answered: false });
                 }
+            } else if message.role == Role::Tool && has_names {
+                answer_by_name(message, made, by_given);
             } else if message.role == Role::Tool {
                 let by_id = message.call_id.as_ref().and_then(|id| by_given.get(id));
                 let by_order = made.get(*answered);
@@ -601,6 +610,22 @@ impl Linker {
                 *answered += 1;
             }
         }
+    }
+}
+
+/// Gives a result the name of the call that it answers: the one its id refers to, or else the first of its
+/// name, or of any, without a result. Only the name is written, so that is what tells its call.
+fn answer_by_name(message: &mut Message, made: &mut [Made], by_given: &HashMap<String, usize>) {
+    let by_id = message.call_id.take().and_then(|id| by_given.get(&id));
+    let open = |made: &&Made| !made.is_answered;
+    message.name = match by_id {
+        Some(&at) => made[at].name.clone(),
+        None => message.name.take().or_else(|| made.iter().find(open)?.name.clone()),
+    };
+    let is_same = |made: &&mut Made| !made.is_answered && made.name == message.name;
+    if let Some(answered) = made.iter_mut().find(is_same).filter(|made| made.name.is_some()) {
+        answered.is_answered = true;
+        message.call_id = Some(answered.id.clone());
     }
 }
 

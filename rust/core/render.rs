@@ -46,6 +46,9 @@ pub(crate) struct RenderOptions<'a> {
     pub(crate) generation_prompt: bool,
     /// Whether the generation prompt asks for reasoning, or for none.
     pub(crate) thinking: Option<bool>,
+    /// The day, and how much the model is to think, where the format says so.
+    pub(crate) date: Option<&'a str>,
+    pub(crate) effort: Option<&'a str>,
     pub(crate) continue_final: bool,
     pub(crate) boundary: Boundary,
 }
@@ -81,6 +84,10 @@ pub(crate) fn render(
     renderer.out.spans.reserve(messages.len() * HEADER_SPANS);
     renderer.scaffold(&grammar.begin);
     let mut previous: Option<&Message> = None;
+    let is_empty = messages.is_empty() && options.tools.is_none();
+    if !is_empty && !format.has_begun(messages) {
+        renderer.begin_turn();
+    }
     for step in plan.steps {
         match step {
             Step::Tools => renderer.tools(None)?,
@@ -88,6 +95,7 @@ pub(crate) fn render(
                 renderer.tools(Some(&Turn::new(&messages[index], index as i32)))?;
                 previous = Some(&messages[index]);
             }
+            Step::ToolsInDefault(_) if grammar.tools_alone.is_some() => renderer.tools(None)?,
             Step::ToolsInDefault(text) => {
                 renderer.tools(Some(&Turn::new(&Message::new(Role::System, text), -1)))?;
             }
@@ -101,7 +109,7 @@ pub(crate) fn render(
                 };
                 let turn = Turn {
                     system: system.map(|at| (&messages[at], at as i32)),
-                    after_assistant: previous.is_some_and(|m| m.role == Role::Assistant),
+                    previous,
                     after_result: follows_result(messages, index, grammar),
                     reasons: shows_reasoning(messages, index, format),
                     is_last: index + 1 == messages.len() && !options.generation_prompt,
@@ -151,6 +159,12 @@ fn shows_reasoning(messages: &[Message], index: usize, format: &Format) -> bool 
         ReasoningWhen::Last => index + 1 == messages.len(),
         ReasoningWhen::SinceLastUser => {
             !messages[index..].iter().any(|message| message.role == Role::User)
+        }
+        ReasoningWhen::UntilAnswered => {
+            let is_own = |message: &&Message| message.role == Role::Assistant;
+            let is_answer = |message: &Message| message.calls.is_empty();
+            let is_answered = messages.iter().rfind(is_own).is_some_and(is_answer);
+            !is_answered || messages[..index].iter().filter(is_own).any(is_answer)
         }
     }
 }
@@ -229,7 +243,8 @@ struct Turn<'a> {
     index: i32,
     /// A system message that stands in a user's turn.
     system: Option<(&'a Message, i32)>,
-    after_assistant: bool,
+    /// The message before it.
+    previous: Option<&'a Message>,
     /// Whether it has no header, as it follows a result.
     after_result: bool,
     /// Whether its reasoning is written.
@@ -244,11 +259,19 @@ impl<'a> Turn<'a> {
             message,
             index,
             system: None,
-            after_assistant: false,
+            previous: None,
             after_result: false,
             reasons: true,
             is_last: false,
         }
+    }
+
+    /// Whether its calls, with nothing before them, would be read as those of the message before it.
+    fn joins(&self, row: &Row) -> bool {
+        // Where a message stands in frames, an answer has ended it.
+        self.previous.is_some_and(|before| {
+            before.role == Role::Assistant && (row.calls_only || !before.calls.is_empty())
+        })
     }
 
     fn reasoning(&self) -> Option<&'a str> {
@@ -388,10 +411,40 @@ impl<'a> Renderer<'a> {
         }
     }
 
+    /// The turn that stands first.
+    fn begin_turn(&mut self) {
+        let grammar = self.grammar;
+        let mut at = 0;
+        while let Some(op) = grammar.begin_turn.get(at) {
+            at += 1;
+            match *op {
+                Op::Guard { field, len } if self.option(field).is_none() => at += len,
+                Op::Field(field, _) => {
+                    let word = self.option(field).unwrap_or_default();
+                    self.push_text(SpanKind::Literal, word, Source::NONE);
+                }
+                _ => self.fixed(op, Source::NONE),
+            }
+        }
+    }
+
+    /// What a caller has set, or else the format.
+    fn option(&self, field: Field) -> Option<&'a str> {
+        match field {
+            Field::Date => self.options.date,
+            Field::Effort => self.options.effort.or_else(|| self.format.default_effort()),
+            // Whether there are tools, which stand elsewhere.
+            Field::Tools => self.options.tools.map(|_| ""),
+            _ => None,
+        }
+    }
+
     /// The turn that declares tools: by itself, or with the message whose turn it is.
     fn tools(&mut self, turn: Option<&Turn<'_>>) -> Result<()> {
         let grammar = self.grammar;
-        let (Some(text), Some(rule)) = (self.options.tools, &grammar.tools) else { return Ok(()) };
+        let alone = grammar.tools_alone.as_ref().filter(|_| turn.is_none());
+        let rule = alone.or(grammar.tools.as_ref());
+        let (Some(text), Some(rule)) = (self.options.tools, rule) else { return Ok(()) };
         let scaffold = turn.map_or(Source::NONE, |turn| turn.source(SourceField::Scaffold));
         if let Some(turn) = turn {
             // Its row says what has a place.
@@ -426,7 +479,7 @@ impl<'a> Renderer<'a> {
         let is_assistant = turn.message.role == Role::Assistant;
         let mut generated_from = self.out.text.len();
         if is_assistant {
-            generated_from += if row.calls_only {
+            generated_from += if begins_with_calls(row, present) {
                 // Its calls begin with the prompt.
                 self.grammar.generation_prompt.iter().map(|op| self.written_bytes(op)).sum()
             } else if turn.after_result {
@@ -578,7 +631,7 @@ impl<'a> Renderer<'a> {
             Err(Error::message(format!("messages[{}].{field}", turn.index), problem))
         };
         match row {
-            Some((row, _)) if row.calls_only && turn.after_assistant => {
+            Some((row, present)) if begins_with_calls(row, present) && turn.joins(row) => {
                 let text = "alone after an assistant's message would read as part of it";
                 return problem("tool_calls", text.to_owned());
             }
@@ -684,6 +737,15 @@ fn fields(row: &Row) -> (u32, u32) {
     (required, optional)
 }
 
+/// Whether the first thing that is written of a row is its calls.
+fn begins_with_calls(row: &Row, present: u32) -> bool {
+    let mut ops = &row.rule.ops[..];
+    while let [Op::Guard { field, len }, rest @ ..] = ops {
+        ops = if present & field.bit() == 0 { rest.get(*len..).unwrap_or_default() } else { rest };
+    }
+    matches!(ops.first(), Some(Op::Field(Field::Calls, _)))
+}
+
 /// Whether a row is its content and nothing else, so that an empty one could not be read back.
 fn writes_nothing(row: &Row) -> bool {
     row.rule.ops.iter().all(|op| matches!(op, Op::Field(Field::Content, _) | Op::Cut))
@@ -691,16 +753,20 @@ fn writes_nothing(row: &Row) -> bool {
 
 /// Checks a word of a header; where it comes from is where an error is.
 fn check_word(word: &str, source: Source) -> Result<()> {
+    wrong_word(word).map_or(Ok(()), |problem| Err(Error::message(source.to_string(), problem)))
+}
+
+/// Checks a word of a header that is an argument.
+pub(crate) fn check_word_at(word: &str, argument: &'static str) -> Result<()> {
+    wrong_word(word).map_or(Ok(()), |problem| Err(Error::message(argument, problem)))
+}
+
+fn wrong_word(word: &str) -> Option<String> {
     if word.len() > MAX_WORD_BYTES {
         let length = word.len();
-        let problem = format!("is {length} bytes long, expected at most {MAX_WORD_BYTES}");
-        return Err(Error::message(source.to_string(), problem));
+        return Some(format!("is {length} bytes long, expected at most {MAX_WORD_BYTES}"));
     }
-    if !is_word(word) {
-        let problem = format!("is {word:?}, expected letters, digits and `_.:-` only");
-        return Err(Error::message(source.to_string(), problem));
-    }
-    Ok(())
+    (!is_word(word)).then(|| format!("is {word:?}, expected letters, digits and `_.:-` only"))
 }
 
 /// Renders steps that hold no field, by themselves.

@@ -9,8 +9,8 @@ use crate::common::events::{
 };
 use crate::common::table::{Entry, calling, check_each, control, entries, function};
 use chatcodec::{
-    Boundary, CallBody, EncodeOptions, Event, EventKind, MarkerPolicy, Message, Role, Spelling,
-    TokenId, TurnReason, collect,
+    Boundary, CallBody, DummyPrefix, EncodeOptions, Event, EventKind, MarkerPolicy, Message, Role,
+    Spelling, TokenId, TurnReason, collect,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -198,6 +198,10 @@ fn a_spelled_call() {
         let whole = entry.encode(&messages, &EncodeOptions::default()).expect("and for a call");
         let Some(text) = whole.text().strip_prefix(prompt.text()) else { continue };
         let text = text.replace(r#"{"a": "x", "b": [1, {}]}"#, arguments);
+        if text.starts_with(' ') && entry.codec.vocab().dummy_prefix() == DummyPrefix::EveryRun {
+            // Encoded by itself, it would begin with two.
+            continue;
+        }
         let Ok(ids) = entry.codec.vocab().try_encode(&text) else { continue };
         let shown = entry.codec.vocab().decode(&ids, Spelling::Spell).expect("ids of its own");
         if shown.trim_start() != text.trim_start() {

@@ -1,15 +1,16 @@
 //! A format's table with the ids of a vocabulary put into it.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::grammar::{
     Closer, Grammar, Item, List, Literal, Op, Reasoning, Results, Row, Rule, Stop, Suffix, Tagged,
     Text, control_ids, follows, openers,
 };
-use super::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white, is_word_byte};
+use super::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white};
 use super::{
-    CallBodySpec, Format, Guarantee, ListForm, ListSpec, PairStyle, RowUse, SystemPlace, bare,
-    reasoning, rules,
+    CallBodySpec, Format, Guarantee, ListForm, ListSpec, PairStyle, RowSpec, RowUse, SystemPlace,
+    bare, reasoning, rules,
 };
 use crate::action::tagged::Tag;
 use crate::action::{Opening, TaggedStyle};
@@ -17,6 +18,17 @@ use crate::error::{Error, Result};
 use crate::marker::{self, Markers};
 use crate::message::Role;
 use crate::vocab::{ControlId, DummyPrefix, TokenId, Vocab};
+
+/// One way to read a call.
+struct Pattern {
+    /// Which of the format's calls it is.
+    call: usize,
+    pieces: Vec<Piece>,
+    in_block: bool,
+    opened: bool,
+    /// Whether it is the way that is written.
+    is_written: bool,
+}
 
 pub(super) struct Binder<'a> {
     pub(super) format: &'a Format,
@@ -41,7 +53,7 @@ impl Binder<'_> {
                     text_first: rules::begins_with_text(&row.pieces),
                     first_only: is_first,
                     place: row.place,
-                    rule: self.rule(&row.pieces, Some(row.role)),
+                    rule: self.row_rule(row),
                 }
             })
             .collect();
@@ -59,12 +71,16 @@ impl Binder<'_> {
             close: self.ops(&results.close),
         });
         let ids = |ops: Option<&Vec<Op>>| ops.into_iter().flatten().flat_map(control_ids).collect();
-        let inside = self.ops(format.tools_inside());
+        let (tools, tools_alone) = format.tools_turns();
+        let turns = tools.iter().chain(&tools_alone);
+        let spelled_ids =
+            turns.flat_map(|turn| self.ops(&turn.inside)).flat_map(|op| control_ids(&op));
+        let begin_turn = format.begin_turn().map(|begin| self.ops(&begin.pieces));
         let controls =
             |row: &Row| row.rule.head().iter().filter(|op| matches!(op, Op::Control(_))).count();
         let mut read_order: Vec<usize> =
             (0..rows.len()).filter(|&row| rows[row].place.is_read()).collect();
-        read_order.sort_by_key(|&row| std::cmp::Reverse(controls(&rows[row])));
+        read_order.sort_by_key(|&row| Reverse(controls(&rows[row])));
         let prompt = |thinking| format.thinking_prompt(thinking).map(|pieces| self.ops(pieces));
         let stop: Vec<TokenId> = format.stop().iter().filter_map(|name| self.id(name)).collect();
         self.check_taken(
@@ -82,7 +98,7 @@ impl Binder<'_> {
                 .flat_map(|list| list.close.iter().flatten())
                 .flat_map(|piece| control_ids(&self.op(piece)))
                 .collect(),
-            spelled_ids: inside.iter().flat_map(control_ids).collect(),
+            spelled_ids: spelled_ids.collect(),
             thinking: [prompt(true), prompt(false)],
             after_tool: rows.iter().position(|row| row.place == RowUse::AfterTool),
             read_order,
@@ -91,8 +107,10 @@ impl Binder<'_> {
             list,
             results,
             after_content: format.after_content().to_owned(),
-            tools: format.tools_pieces().map(|pieces| self.rule(pieces, None)),
+            tools: tools.map(|turn| self.rule(&turn.pieces, None)),
+            tools_alone: tools_alone.map(|turn| self.rule(&turn.pieces, None)),
             begin,
+            begin_turn: begin_turn.unwrap_or_default(),
             end,
             generation_prompt: self.ops(format.generation_prompt()),
             markers: None,
@@ -125,21 +143,27 @@ impl Binder<'_> {
 
     fn items(&self) -> Result<Vec<Item>> {
         let mut items: Vec<Item> = Vec::new();
-        let mut patterns: Vec<(usize, Vec<Piece>, bool, bool)> = Vec::new();
+        let mut patterns: Vec<Pattern> = Vec::new();
         let list = self.format.list();
         for (call, spec) in self.format.calls().iter().enumerate() {
-            for item in &spec.items {
+            for (nth, item) in spec.items.iter().enumerate() {
                 let in_block = rules::is_in_block(item, list);
                 let read = rules::items_as_read(item, list).into_iter();
-                patterns.extend(read.map(|(pieces, opened)| (call, pieces, opened, in_block)));
+                patterns.extend(read.map(|(pieces, opened)| {
+                    let opened = opened && list.is_some_and(|list| list.form == ListForm::Tokens);
+                    Pattern { call, pieces, in_block, opened, is_written: nth == 0 && !opened }
+                }));
             }
         }
         // A literal is tried before a name that it could be, and an object before code.
-        patterns.sort_by_key(|(_, pieces, ..)| {
-            let is_object_or_code = rules::has_field(pieces, Field::Source);
-            (rules::has_field(rules::head(pieces), Field::Name), is_object_or_code)
+        patterns.sort_by_key(|Pattern { pieces, .. }| {
+            let has_name = rules::has_field(rules::head(pieces), Field::Name);
+            let is_code = rules::has_field(pieces, Field::Source);
+            (Reverse(rules::literal_before_name(pieces)), has_name, is_code)
         });
-        for (call, pieces, opened, in_block) in &patterns {
+        for (at, Pattern { call, pieces, in_block, opened, is_written }) in
+            patterns.iter().enumerate()
+        {
             let mut rule = self.rule(pieces, None);
             let closer = rule.texts.last_mut().map(|text| &mut text.closer);
             let close = closer.filter(|_| *in_block).map(|closer| {
@@ -147,20 +171,10 @@ impl Binder<'_> {
                 closer.ids = self.ops(close).iter().flat_map(control_ids).collect();
                 closer.suffix.literal.clone()
             });
-            let named = rules::has_field(rules::head(pieces), Field::Name);
-            let reserved = items.iter().filter(|_| named).filter_map(|item| {
-                let literal = item.rule.read.iter().find_map(|op| match op {
-                    Op::Literal(literal) => Some(literal),
-                    _ => None,
-                })?;
-                let word = literal.bytes().take_while(|&byte| is_word_byte(byte)).count();
-                (word > 0).then(|| literal[..word].to_owned())
-            });
+            let others = patterns[..at].iter();
+            let reserved = others.filter_map(|other| rules::reserved(pieces, &other.pieces));
             let reserved = reserved.collect();
-            let opened = *opened && list.is_some_and(|list| list.form == ListForm::Tokens);
-            let tagged = self.tagged(*call)?;
-            let code =
-                |(_, other, ..): &(_, Vec<Piece>, _, _)| bare::is_object_or_code(pieces, other);
+            let code = |other: &Pattern| bare::is_object_or_code(pieces, &other.pieces);
             let or_code = patterns.iter().position(code);
             let before = bare::before(pieces, list).map(Arc::from);
             let opening = (or_code.is_some() || before.is_some() || list.is_some_and(is_bare))
@@ -170,8 +184,9 @@ impl Binder<'_> {
                 call: *call,
                 rule,
                 reserved,
-                opened,
-                tagged,
+                opened: *opened,
+                is_written: *is_written,
+                tagged: self.tagged(*call)?,
                 close,
                 opening,
                 before,
@@ -293,6 +308,15 @@ impl Binder<'_> {
             Piece::Space => Op::Space,
             Piece::Cut => Op::Cut,
         }
+    }
+
+    /// The rule of a row; the text of a frame is what the frame holds.
+    fn row_rule(&self, row: &RowSpec) -> Rule {
+        let mut rule = self.rule(&row.pieces, Some(row.role));
+        if let RowUse::Frame(field) = row.place {
+            rule.texts.iter_mut().for_each(|text| text.field = field);
+        }
+        rule
     }
 
     /// Loading the format has checked the shape of the pattern.

@@ -43,6 +43,9 @@ pub(super) struct File {
     pub(super) calls: ListFile,
     #[serde(default)]
     pub(super) results: FrameFile,
+    pub(super) frame: Option<FramesFile>,
+    #[serde(default)]
+    pub(super) options: OptionsFile,
     pub(super) turn: TurnFile,
     #[serde(default)]
     pub(super) last: LastFile,
@@ -105,6 +108,8 @@ pub(crate) enum ReasoningWhen {
     SinceLastUser,
     /// In the one that the conversation ends with.
     Last,
+    /// In all, unless the last message of the assistant's is an answer: then in those after the first.
+    UntilAnswered,
     /// In none.
     None,
 }
@@ -192,6 +197,7 @@ pub(super) enum ToolsStyle {
     Line,
     List,
     Indent,
+    Typescript,
 }
 
 /// What stands around a list of calls.
@@ -218,6 +224,22 @@ pub(super) struct FrameFile {
     pub(super) close: String,
 }
 
+/// The turns that stand before the last one of a message: what it thought, and text beside its calls.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FramesFile {
+    pub(super) reasoning: Option<OneOrMany>,
+    pub(super) content: Option<OneOrMany>,
+}
+
+/// What a caller may set in the turn that stands first.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OptionsFile {
+    #[serde(default)]
+    pub(super) effort: Vec<String>,
+}
+
 /// The rows of the message that a conversation ends with.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
@@ -239,7 +261,8 @@ pub(super) struct TurnFile {
     pub(super) user: OneOrMany,
     pub(super) assistant: OneOrMany,
     pub(super) tool: Option<OneOrMany>,
-    pub(super) tools: Option<String>,
+    pub(super) tools: Option<OneOrMany>,
+    pub(super) begin: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::bind::Binder;
 use super::pattern::{Field, Filter};
+use super::rules::Reserved;
 use super::{Format, ListForm, Order, RowUse};
 use crate::action::{Opening, TaggedStyle};
 use crate::error::{Error, Result};
@@ -187,10 +188,12 @@ pub(crate) struct Item {
     pub(crate) call: usize,
     /// With what opens a list of calls.
     pub(crate) rule: Rule,
-    /// Names that are another way's literal, and so no function's.
-    pub(crate) reserved: Vec<String>,
+    /// Names that are another way's literal, and so none of what is called.
+    pub(crate) reserved: Vec<Reserved>,
     /// Whether it is read only: after what opens a list of calls.
     pub(crate) opened: bool,
+    /// Whether it is the way that is written.
+    pub(crate) is_written: bool,
     /// What stands around keys and values, where arguments are tagged pairs.
     pub(crate) tagged: Option<Tagged>,
     /// The text that closes it, where it stands in a block of calls that a token closes.
@@ -246,7 +249,11 @@ pub(crate) struct Grammar {
     /// What stands between content and a call.
     pub(crate) after_content: String,
     pub(crate) tools: Option<Rule>,
+    /// The turn that declares tools where there is no system message for them to stand in.
+    pub(crate) tools_alone: Option<Rule>,
     pub(crate) begin: Vec<Op>,
+    /// The turn that stands first.
+    pub(crate) begin_turn: Vec<Op>,
     pub(crate) end: Vec<Op>,
     pub(crate) generation_prompt: Vec<Op>,
     /// The prompts that ask for reasoning, and for none.
@@ -387,7 +394,16 @@ impl Grammar {
                 ids.push(id);
             }
         }
+        // After a frame the model goes on.
+        let frames = self.rows.iter().filter(|row| row.place.is_frame());
+        let closers: Vec<&Closer> = frames.filter_map(|row| row.rule.closer()).collect();
+        ids.retain(|id| !closers.iter().any(|closer| closer.ids.contains(id)));
         ids
+    }
+
+    /// Whether an assistant's message may stand in several turns.
+    pub(crate) fn has_frames(&self) -> bool {
+        self.rows.iter().any(|row| row.place.is_frame())
     }
 }
 

@@ -12,7 +12,8 @@ use super::file::{
 use super::pattern::{self, Field, Filter, Piece};
 use super::{
     CallBodySpec, CallSpec, IdForm, ListForm, ListSpec, ObjectSpec, PairStyle, RowSpec, RowUse,
-    Spec, TaggedSpec, ToolsLayout, ToolsSpec, after_tool, bare, reasoning, results, rules,
+    Spec, TaggedSpec, ToolsLayout, ToolsSpec, ToolsTurn, after_tool, bare, begin, frames,
+    reasoning, results, rules,
 };
 use crate::message::Role;
 
@@ -46,7 +47,9 @@ impl Spec {
         let mut rows = rows(&file, &patterns)?;
         let results = results::results(&file, &patterns, &mut rows)?;
         let (list, calls) = calls(&file, &patterns)?;
+        frames::frames(&file, &patterns, &mut rows)?;
         let tools = tools(&file, &patterns, &rows)?;
+        let begin_turn = begin::begin(&file, &patterns, &rows)?;
         let prompt = patterns.pieces("generation.prompt", &file.generation.prompt, &[])?;
         let thinking = thinking(&file, &patterns, &rows)?;
         let stop = stop(&patterns, &file.generation.stop)?;
@@ -67,8 +70,10 @@ impl Spec {
         };
         rules::check(&table)?;
         after_tool::check(&table, results.as_ref())?;
-        let inside = tools.as_ref().map_or(&[][..], |tools| &tools.inside);
-        rules::check_inside(inside, &stop, &table)?;
+        let turns = tools.iter().flat_map(|tools| [Some(&tools.turn), tools.alone.as_ref()]);
+        for turn in turns.flatten() {
+            rules::check_inside(&turn.inside, &stop, &table)?;
+        }
         rules::check_frame("begin", &begin, &table)?;
         rules::check_frame("end", &end, &table)?;
         if let Some(results) = results.as_ref().filter(|results| results.folded.is_none()) {
@@ -100,6 +105,7 @@ impl Spec {
             results,
             stop,
             tools,
+            begin_turn,
             rows,
             calls,
             list,
@@ -149,9 +155,11 @@ fn check_system(file: &File, rows: &[RowSpec]) -> Checked<()> {
 fn allowed(role: Role) -> &'static [Field] {
     match role {
         Role::User => &[Field::Content, Field::Name, Field::System],
-        Role::Assistant => &[Field::Content, Field::Calls, Field::Reasoning],
+        Role::Assistant => {
+            &[Field::Content, Field::Calls, Field::Reasoning, Field::Channel, Field::Type]
+        }
         Role::System => &[Field::Content, Field::Tools],
-        Role::Tool => &[Field::Content, Field::Id],
+        Role::Tool => &[Field::Content, Field::Id, Field::Name],
     }
 }
 
@@ -183,10 +191,13 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                         || reasoning::is_read_by(&pieces, &row.pieces)
                         || bare::is_read_by(&pieces, &row.pieces)
                 };
-                let is_read_back = others.any(is_read);
-                if is_read_back && place == RowUse::Both {
+                let is_read_back = others.clone().any(is_read);
+                if place == RowUse::Both && is_read_back {
                     place = RowUse::Written;
-                } else if place == RowUse::WrittenLast && !is_read_back {
+                } else if place == RowUse::WrittenLast
+                    && !is_read_back
+                    && !others.any(|row| rules::reads(&row.pieces, &pieces))
+                {
                     return wrong(key, "is read back by no row of `turn.assistant`");
                 }
             }
@@ -367,7 +378,7 @@ fn roles(file: &BTreeMap<String, String>) -> Checked<BTreeMap<String, Role>> {
 }
 
 fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<ToolsSpec>> {
-    let Some(text) = &file.turn.tools else {
+    let Some(texts) = &file.turn.tools else {
         return match file.place.tools {
             Some(_) => wrong("place.tools", "places a turn that `turn.tools` does not define"),
             None => Ok(None),
@@ -377,15 +388,31 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         return wrong("turn.tools", "has no place, expected `place.tools`");
     };
     let fields = [Field::Tools, Field::System, Field::Content];
-    let pieces = patterns.pieces("turn.tools", text, &fields)?;
-    let holds =
-        match (rules::has_field(&pieces, Field::System), rules::has_field(&pieces, Field::Content))
-        {
-            (false, false) => None,
-            (true, false) => Some(Role::System),
-            (false, true) => Some(Role::User),
-            (true, true) => return wrong("turn.tools", "has both `{system}` and `{content}`"),
-        };
+    let texts = texts.clone().into_vec();
+    let turns = texts.iter().map(|text| patterns.pieces("turn.tools", text, &fields));
+    let mut turns = turns.collect::<Checked<Vec<_>>>()?;
+    let has = |pieces: &[Piece], field| rules::has_field(pieces, field);
+    let alone = (turns.len() == 2).then(|| turns.pop()).flatten();
+    let [pieces] = &turns[..] else {
+        return wrong("turn.tools", "has other than one or two patterns");
+    };
+    let pieces = pieces.clone();
+    let holds = match (has(&pieces, Field::System), has(&pieces, Field::Content)) {
+        (false, false) => None,
+        (true, false) => Some(Role::System),
+        (false, true) => Some(Role::User),
+        (true, true) => return wrong("turn.tools", "has both `{system}` and `{content}`"),
+    };
+    if let Some(alone) = &alone
+        && (holds != Some(Role::System)
+            || has(alone, Field::System)
+            || has(alone, Field::Content)
+            || pieces.iter().any(|piece| matches!(piece, Piece::Guard { .. })))
+    {
+        let problem = "has a second pattern, expected one with `{system}`, unguarded, \
+                       and one for tools alone";
+        return wrong("turn.tools", problem);
+    }
     let fits = match place {
         ToolsPlace::System => holds == Some(Role::System),
         ToolsPlace::FirstUser | ToolsPlace::LastUser => holds != Some(Role::System),
@@ -395,7 +422,35 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         let problem = "does not fit `place.tools`: in a system's turn stands `{system}`, in a user's `{content}`";
         return wrong("turn.tools", problem);
     }
+    let layout = match (file.tools.style, &file.tools.between) {
+        (Some(ToolsStyle::List | ToolsStyle::Typescript), Some(_)) => {
+            let problem = "stands beside a `style` that writes a list";
+            return wrong("tools.between", problem);
+        }
+        (Some(ToolsStyle::Indent), Some(between)) => ToolsLayout::Indented(between.clone()),
+        (Some(ToolsStyle::Indent), None) => ToolsLayout::Indent,
+        (Some(ToolsStyle::List), None) => ToolsLayout::List,
+        (Some(ToolsStyle::Typescript), None) => ToolsLayout::Typescript,
+        (None | Some(ToolsStyle::Line), between) => {
+            ToolsLayout::Line(between.clone().unwrap_or_default())
+        }
+    };
+    let unwrap = file.tools.shape == Some(ToolsShape::Function);
+    if matches!(layout, ToolsLayout::Typescript) && !unwrap {
+        return wrong("tools.shape", "is not `function`, which `style = \"typescript\"` writes");
+    }
+    let after_system = matches!(place, ToolsPlace::AfterSystem);
+    if !after_system && rules::begins_with_text(&pieces) {
+        return wrong("turn.tools", "begins with text, expected a control token");
+    }
     let role = holds.unwrap_or(Role::System);
+    let turn = tools_turn(pieces, role, rows)?;
+    let alone = alone.map(|pieces| tools_turn(pieces, role, rows)).transpose()?;
+    Ok(Some(ToolsSpec { turn, alone, unwrap, layout, holds, place }))
+}
+
+/// A turn that declares tools, and the row that reads it back.
+fn tools_turn(pieces: Vec<Piece>, role: Role, rows: &[RowSpec]) -> Checked<ToolsTurn> {
     let readers = rows.iter().filter(|row| row.role == role && row.place == RowUse::Both);
     let read_back = |row: &RowSpec| {
         Some((row.name.clone(), results::read_as(&row.pieces, &pieces, Field::Tools)?))
@@ -407,24 +462,7 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         let problem = "is read back by no row, expected one that differs in the text only";
         return wrong("turn.tools", problem);
     };
-    let layout = match (file.tools.style, &file.tools.between) {
-        (Some(ToolsStyle::List), Some(_)) => {
-            let problem = "stands beside a `style` that writes a list";
-            return wrong("tools.between", problem);
-        }
-        (Some(ToolsStyle::Indent), Some(between)) => ToolsLayout::Indented(between.clone()),
-        (Some(ToolsStyle::Indent), None) => ToolsLayout::Indent,
-        (Some(ToolsStyle::List), None) => ToolsLayout::List,
-        (None | Some(ToolsStyle::Line), between) => {
-            ToolsLayout::Line(between.clone().unwrap_or_default())
-        }
-    };
-    let unwrap = file.tools.shape == Some(ToolsShape::Function);
-    let after_system = matches!(place, ToolsPlace::AfterSystem);
-    if !after_system && rules::begins_with_text(&pieces) {
-        return wrong("turn.tools", "begins with text, expected a control token");
-    }
-    Ok(Some(ToolsSpec { pieces, unwrap, layout, name, inside, holds, place }))
+    Ok(ToolsTurn { pieces, name, inside })
 }
 
 /// What stands around a list of calls, and the ways to write one.
@@ -504,7 +542,7 @@ fn one_call(
     let object = call.object.as_ref().map(|object| object_spec(&key, object)).transpose()?;
     let texts = call.item.clone().into_vec();
     let takes_arguments = texts.iter().any(|text| text.contains("{arguments}"));
-    let header: &[Field] = &[Field::Name, Field::Id, Field::Arguments];
+    let header: &[Field] = &[Field::Name, Field::Id, Field::Arguments, Field::Channel, Field::Type];
     let (body, allowed): (_, &[Field]) = match (object, call.pair.as_deref()) {
         (Some(_), Some(_)) => {
             return wrong(format!("{key}.pair"), "stands beside `object`, expected one of them");
@@ -516,7 +554,9 @@ fn one_call(
             (CallBodySpec::Tagged(pair), header)
         }
         (None, None) if takes_arguments => (CallBodySpec::Raw, header),
-        (None, None) => (CallBodySpec::Code, &[Field::Language, Field::Source]),
+        (None, None) => {
+            (CallBodySpec::Code, &[Field::Language, Field::Source, Field::Channel, Field::Type])
+        }
     };
     let item = format!("{key}.item");
     if texts.is_empty() || texts.len() > MAX_ITEMS {
@@ -528,6 +568,9 @@ fn one_call(
         let pieces = patterns.pieces(&item, text, allowed)?;
         rules::check_item(&item, &pieces, &body, list)?;
         items.push(pieces);
+    }
+    if items.first().is_some_and(|written| !frames::is_writable(written)) {
+        return wrong(item, frames::NOT_WRITABLE);
     }
     let id = call.id.as_deref().map_or(Some(IdForm::Any), IdForm::parse);
     let Some(id) = id else {

@@ -6,8 +6,10 @@
 
 mod after_tool;
 pub(crate) mod bare;
+mod begin;
 mod bind;
 mod file;
+mod frames;
 pub(crate) mod grammar;
 mod id_form;
 mod load;
@@ -15,6 +17,7 @@ pub(crate) mod pattern;
 mod reasoning;
 mod results;
 mod rules;
+mod typescript;
 mod variant;
 mod walk;
 
@@ -26,8 +29,9 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::json::{self, Layout};
-use crate::message::{CallBody, Node, Role};
+use crate::message::{CallBody, Message, Node, Role};
 use crate::path::Path;
+pub(crate) use begin::BeginSpec;
 pub(crate) use file::{Order, PairStyle, ReasoningWhen, SystemPlace, ToolsPlace};
 pub(crate) use id_form::IdForm;
 use load::Wrong;
@@ -41,6 +45,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("gemma3", include_str!("../formats/gemma3.toml")),
     ("glm4", include_str!("../formats/glm4.toml")),
     ("glm4.5", include_str!("../formats/glm4.5.toml")),
+    ("harmony", include_str!("../formats/harmony.toml")),
     ("hermes", include_str!("../formats/hermes.toml")),
     ("internlm2", include_str!("../formats/internlm2.toml")),
     ("kimi-k2", include_str!("../formats/kimi-k2.toml")),
@@ -129,6 +134,8 @@ struct Spec {
     /// Whether a system text in a user's turn is read as the user's.
     folds_system: bool,
     tools: Option<ToolsSpec>,
+    /// The turn that stands first.
+    begin_turn: Option<BeginSpec>,
     rows: Vec<RowSpec>,
     calls: Vec<CallSpec>,
     list: Option<ListSpec>,
@@ -160,12 +167,18 @@ pub(crate) enum RowUse {
     AfterTool,
     /// It is written in pieces.
     Read,
+    /// It is read as this part of a message that goes on after it.
+    Frame(Field),
 }
 
 impl RowUse {
     /// Whether it is read wherever a turn may begin.
     pub(crate) fn is_read(self) -> bool {
-        matches!(self, Self::Both | Self::Read)
+        matches!(self, Self::Both | Self::Read | Self::Frame(_))
+    }
+
+    pub(crate) fn is_frame(self) -> bool {
+        matches!(self, Self::Frame(_))
     }
 }
 
@@ -189,17 +202,24 @@ pub(crate) struct Folded {
 
 /// How the turn that declares tools is written.
 struct ToolsSpec {
-    pieces: Vec<Piece>,
+    turn: ToolsTurn,
+    /// Where they stand in the system message's turn: the turn that there is without one.
+    alone: Option<ToolsTurn>,
     /// Whether `{"type": "function", "function": {…}}` is written as its function.
     unwrap: bool,
     layout: ToolsLayout,
-    /// The name of the system row that reads it back.
-    name: Option<String>,
-    /// What this row reads as its content.
-    inside: Vec<Piece>,
     /// The message whose turn it takes the place of.
     holds: Option<Role>,
     place: ToolsPlace,
+}
+
+/// A turn that declares tools.
+pub(crate) struct ToolsTurn {
+    pub(crate) pieces: Vec<Piece>,
+    /// The name of the system row that reads it back.
+    pub(crate) name: Option<String>,
+    /// What this row reads as its content.
+    pub(crate) inside: Vec<Piece>,
 }
 
 #[derive(Debug, Clone)]
@@ -212,6 +232,8 @@ enum ToolsLayout {
     Line(String),
     /// Each tool as `json.dumps(tool, indent=4)`, and what stands between two.
     Indented(String),
+    /// A namespace of functions as types of TypeScript.
+    Typescript,
 }
 
 /// What stands around a list of calls.
@@ -469,6 +491,9 @@ impl Format {
                 losses.push("reasoning: what stands before the last user message");
             }
             ReasoningWhen::Last => losses.push("reasoning: what stands before the last message"),
+            ReasoningWhen::UntilAnswered => {
+                losses.push("reasoning: up to the first answer, where the last message of the assistant's is one");
+            }
             ReasoningWhen::None => losses.push("reasoning"),
         }
         if spec.results.as_ref().is_some_and(|results| results.folded.is_some()) {
@@ -496,6 +521,12 @@ impl Format {
         if spec.calls.iter().any(|call| self.is_named(&call.kind, Role::Tool)) {
             losses.push("a result's name: it takes the kind of the call that it answers");
         }
+        if self.names_results() {
+            losses.push("a result's name: it takes that of the call that it answers");
+        }
+        if spec.begin_turn.is_some() {
+            losses.push("that the format's own turn was not given: it comes back as a message");
+        }
         if self.has_role(Role::Tool) && spec.calls.is_empty() {
             losses.push("the call that a result answers: its `tool_call_id`");
         }
@@ -512,6 +543,58 @@ impl Format {
             _ => call.items.first().is_some_and(|item| rules::has_field(item, Field::Id)),
         };
         self.spec.calls.iter().any(writes)
+    }
+
+    /// Whether the name of what was called stands before a result.
+    pub(crate) fn names_results(&self) -> bool {
+        let is_named = |row: &RowSpec| rules::has_field(&row.pieces, Field::Name);
+        self.spec.rows.iter().any(|row| row.role == Role::Tool && is_named(row))
+    }
+
+    /// The turn that stands first.
+    pub(crate) fn begin_turn(&self) -> Option<&BeginSpec> {
+        self.spec.begin_turn.as_ref()
+    }
+
+    /// How much a model is told to think, where nothing is said.
+    pub(crate) fn default_effort(&self) -> Option<&str> {
+        self.efforts().first().map(String::as_str)
+    }
+
+    /// Whether a conversation has its own of the turns that stand first.
+    pub(crate) fn has_begun(&self, messages: &[Message]) -> bool {
+        let begin = self.begin_turn();
+        messages.first().zip(begin).is_some_and(|(message, begin)| {
+            message.role == Role::System && message.name.as_deref() == Some(&begin.name)
+        })
+    }
+
+    /// The system message that a conversation begins with, after the format's own.
+    pub(crate) fn first_system(&self, messages: &[Message]) -> Option<usize> {
+        let at = usize::from(self.has_begun(messages));
+        let message = messages.get(at)?;
+        let is_named = message.name.as_ref().is_some_and(|name| self.is_named(name, Role::System));
+        (message.role == Role::System && !is_named).then_some(at)
+    }
+
+    /// How much a model may be told to think.
+    pub(crate) fn efforts(&self) -> &[String] {
+        self.begin_turn().map_or(&[], |begin| &begin.efforts)
+    }
+
+    /// Whether a conversation may be told its day.
+    pub(crate) fn has_date(&self) -> bool {
+        self.begin_turn().is_some_and(|begin| rules::has_field(&begin.pieces, Field::Date))
+    }
+
+    /// What a caller may set when a conversation is encoded: of `thinking`, `date` and `effort`.
+    pub fn options(&self) -> Vec<&'static str> {
+        let known = [
+            ("thinking", self.has_reasoning()),
+            ("date", self.has_date()),
+            ("effort", !self.efforts().is_empty()),
+        ];
+        known.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
     }
 
     pub(crate) fn append(&self) -> &[String] {
@@ -558,9 +641,10 @@ impl Format {
         self.spec.tools.as_ref().map(|tools| tools.place)
     }
 
-    /// What is read as the content of the turn that declares tools.
-    pub(crate) fn tools_inside(&self) -> &[Piece] {
-        self.spec.tools.as_ref().map_or(&[], |tools| &tools.inside)
+    /// The turns that declare tools: with the message whose turn it is, and without one.
+    pub(crate) fn tools_turns(&self) -> (Option<&ToolsTurn>, Option<&ToolsTurn>) {
+        let tools = self.spec.tools.as_ref();
+        (tools.map(|tools| &tools.turn), tools.and_then(|tools| tools.alone.as_ref()))
     }
 
     /// Whose turn the tools stand in, where they have none of their own.
@@ -612,10 +696,6 @@ impl Format {
     /// The generation prompt that asks for reasoning, or for none.
     pub(crate) fn thinking_prompt(&self, thinking: bool) -> Option<&[Piece]> {
         self.spec.thinking[usize::from(!thinking)].as_deref()
-    }
-
-    pub(crate) fn tools_pieces(&self) -> Option<&[Piece]> {
-        self.spec.tools.as_ref().map(|tools| &tools.pieces[..])
     }
 
     /// The role that a word names, OpenAI's or the format's own, if the format has a turn for it.
@@ -677,11 +757,6 @@ impl Format {
         self.spec.calls.iter().find(|call| call.body.is_code() == is_code)
     }
 
-    /// The name under which the turn that declares tools is read back.
-    pub(crate) fn tools_name(&self) -> Option<&str> {
-        self.spec.tools.as_ref()?.name.as_deref()
-    }
-
     /// Whether tools are written as bare functions.
     pub(crate) fn unwraps_tools(&self) -> bool {
         self.spec.tools.as_ref().is_none_or(|tools| tools.unwrap)
@@ -694,6 +769,7 @@ impl Format {
         match layout.unwrap_or(ToolsLayout::Indent) {
             ToolsLayout::Indent => json::write_list(tools, Layout::Indent, path, &mut out)?,
             ToolsLayout::List => json::write_list(tools, Layout::Line, path, &mut out)?,
+            ToolsLayout::Typescript => typescript::write(tools, "functions", path, &mut out)?,
             ToolsLayout::Line(between) => {
                 write_each(tools, Layout::Line, &between, path, &mut out)?;
             }

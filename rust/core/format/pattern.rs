@@ -29,6 +29,14 @@ pub(crate) enum Field {
     Id,
     /// What the model thought before it spoke.
     Reasoning,
+    /// A header word that is read and says nothing: where the model speaks.
+    Channel,
+    /// A header word that is read and says nothing: what kind of text it is.
+    Type,
+    /// The day of the conversation, a header word.
+    Date,
+    /// How much the model is to think: one of the file's words.
+    Effort,
 }
 
 /// What is done to a field's text before it is written.
@@ -103,7 +111,7 @@ pub(crate) enum Grammar {
 }
 
 impl Field {
-    const ALL: [(&'static str, Self, Grammar); 11] = [
+    const ALL: [(&'static str, Self, Grammar); 15] = [
         ("content", Self::Content, Grammar::Text),
         ("name", Self::Name, Grammar::Word),
         ("calls", Self::Calls, Grammar::Items),
@@ -115,6 +123,10 @@ impl Field {
         ("arguments", Self::Arguments, Grammar::Pairs),
         ("id", Self::Id, Grammar::Word),
         ("reasoning", Self::Reasoning, Grammar::Text),
+        ("channel", Self::Channel, Grammar::Word),
+        ("type", Self::Type, Grammar::Word),
+        ("date", Self::Date, Grammar::Word),
+        ("effort", Self::Effort, Grammar::Word),
     ];
 
     fn parse(word: &str) -> Option<Self> {

@@ -125,8 +125,12 @@ fn strip_start(pieces: &[Piece], start: &[Piece]) -> Option<Vec<Piece>> {
 
 /// What a row reads as its content of a pattern that differs from it there only, and holds a field.
 pub(super) fn read_as(row: &[Piece], pieces: &[Piece], field: Field) -> Option<Vec<Piece>> {
+    inside_of(row, pieces).filter(|inside| rules::has_field(inside, field))
+}
+
+/// What a row reads as its content of a pattern that differs from it there only.
+pub(super) fn inside_of(row: &[Piece], pieces: &[Piece]) -> Option<Vec<Piece>> {
     let at = row.iter().position(|piece| matches!(piece, Piece::Field(Field::Content, _)))?;
     let (head, tail) = (&row[..at], &row[at + 1..]);
-    let rest = strip_end(&strip_start(pieces, head)?, tail)?;
-    rules::has_field(&rest, field).then_some(rest)
+    strip_end(&strip_start(pieces, head)?, tail)
 }

@@ -5,7 +5,7 @@
 
 use super::file::{Order, SystemPlace};
 use super::load::{Checked, wrong};
-use super::pattern::{Field, Filter, Grammar, Piece, is_white};
+use super::pattern::{Field, Filter, Grammar, Piece, is_white, is_word_byte};
 use super::walk::{check_ways, meets};
 use super::{
     CallBodySpec, CallSpec, Guarantee, ListForm, ListSpec, RowSpec, TaggedSpec, bare, reasoning,
@@ -540,6 +540,7 @@ fn check_decidable(table: &Table<'_>) -> Checked<()> {
         let other = items[..at].iter().find(|(_, other)| {
             (has_field(other, Field::Name) || !has_field(item, Field::Name))
                 && !bare::is_object_or_code(other, item)
+                && reserved(item, other).is_none()
                 && meets(item, other)
         });
         if let Some((other, _)) = other
@@ -550,6 +551,55 @@ fn check_decidable(table: &Table<'_>) -> Checked<()> {
         }
     }
     Ok(())
+}
+
+/// Names that are another way's literal, and so cannot stand in a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reserved {
+    word: String,
+    /// Whether all names that begin so are another way's.
+    is_prefix: bool,
+}
+
+impl Reserved {
+    pub(crate) fn has(&self, name: &str) -> bool {
+        if self.is_prefix { name.starts_with(&self.word) } else { name == self.word }
+    }
+}
+
+/// What the first word of `item` cannot be, since `other`, the same up to there, has that for a literal.
+pub(super) fn reserved(item: &[Piece], other: &[Piece]) -> Option<Reserved> {
+    let is_word =
+        |piece: &Piece| matches!(piece, Piece::Field(field, _) if field.grammar() == Grammar::Word);
+    let (item, other) = (head(item), head(other));
+    let before = &item[..item.iter().position(is_word)?];
+    let (same, shorter) = match before.split_last() {
+        Some((Piece::Literal(literal), same)) => (same, &**literal),
+        _ => (before, ""),
+    };
+    let [Piece::Literal(longer), after @ ..] = other.strip_prefix(same)? else { return None };
+    let rest = longer.strip_prefix(shorter)?;
+    let length = rest.bytes().take_while(|&byte| is_word_byte(byte)).count();
+    let is_prefix = length == rest.len() && after.first().is_some_and(is_word);
+    (length > 0).then(|| Reserved { word: rest[..length].to_owned(), is_prefix })
+}
+
+/// How much literal text stands before the name of what is called, or before the body if it has none.
+pub(super) fn literal_before_name(item: &[Piece]) -> usize {
+    let is_name =
+        |piece: &Piece| matches!(piece, Piece::Field(Field::Name | Field::Id | Field::Language, _));
+    head(item).iter().take_while(|piece| !is_name(piece)).map(literal_len).sum()
+}
+
+/// Whether a row reads what another writes: where that has one control token, it may have more.
+pub(super) fn reads(row: &[Piece], written: &[Piece]) -> bool {
+    let fits = |(piece, written): (&Piece, &Piece)| match (piece, written) {
+        (Piece::Control(known), Piece::Control(names)) => {
+            names.iter().all(|name| known.contains(name))
+        }
+        (piece, written) => piece == written,
+    };
+    row.len() == written.len() && row.iter().zip(written).all(fits)
 }
 
 /// Whether a row begins with a field: it is tried when all others have failed, and that there is one only
@@ -648,7 +698,9 @@ fn check_openers(table: &Table<'_>) -> Checked<()> {
         rows.iter().chain(&items).filter_map(|(_, pieces)| opener(head(pieces))).collect();
     let opens =
         |names: &[String]| openers.iter().any(|open| open.iter().any(|name| names.contains(name)));
-    for (key, item) in &items {
+    // Frames are turns of the assistant's that the token of every turn opens.
+    let has_frames = table.rows.iter().any(|row| row.place.is_frame());
+    for (key, item) in items.iter().filter(|_| !has_frames) {
         let other = table.rows.iter().filter(|r| r.role != Role::Assistant && r.place.is_read());
         let opens_other = |names: &[String]| {
             other.clone().any(|row| {

@@ -41,7 +41,7 @@ impl<'a> Renderer<'a> {
     fn item(&self, call: &Call) -> Option<(&'a CallSpec, &'a Item)> {
         let spec = self.format.call_spec(&call.body)?;
         let at = self.format.calls().iter().position(|other| other.kind == spec.kind)?;
-        let written = |item: &&Item| item.call == at && !item.opened;
+        let written = |item: &&Item| item.call == at && item.is_written;
         Some((spec, self.grammar.items.iter().find(written)?))
     }
 
@@ -89,13 +89,14 @@ impl<'a> Renderer<'a> {
         let number = i as u32;
         while let Some(op) = ops.next() {
             match (op, &call.body) {
-                (Op::Guard { len, .. }, CallBody::Code { language: None, .. }) => {
+                (Op::Guard { len, field }, body) if !has(body, *field) => {
                     ops.by_ref().take(*len).for_each(drop);
                 }
                 (Op::Field(Field::Language, _), CallBody::Code { language, .. }) => {
                     let language = language.as_deref().unwrap_or_default();
                     let source = turn.source(SourceField::Language(number));
                     check_word(language, source)?;
+                    check_reserved(language, item, source)?;
                     self.slot(language, source);
                 }
                 (Op::Field(Field::Source, _), CallBody::Code { source, .. }) => {
@@ -229,11 +230,20 @@ struct Function<'a> {
 }
 
 fn check_reserved(name: &str, item: &Item, source: Source) -> Result<()> {
-    if item.reserved.iter().any(|reserved| reserved == name) {
+    if item.reserved.iter().any(|reserved| reserved.has(name)) {
         let problem = format!("is `{name}`, which means another kind of call here");
         return Err(Error::message(source.to_string(), problem));
     }
     Ok(())
+}
+
+/// Whether a call has something for a field that may be missing.
+fn has(body: &CallBody, field: Field) -> bool {
+    match field {
+        Field::Language => matches!(body, CallBody::Code { language: Some(_), .. }),
+        Field::Channel | Field::Type => false,
+        _ => true,
+    }
 }
 
 fn check_name(name: &str, source: Source) -> Result<()> {

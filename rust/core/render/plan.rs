@@ -36,9 +36,10 @@ impl<'a> Plan<'a> {
         let inside = system_inside(messages, format)?;
         let is_user = |message: &Message| message.role == Role::User;
         let tools_in = format.tools_in().filter(|_| tools);
+        let first_system = format.first_system(messages);
         let has_system = messages.first().is_some_and(|message| message.role == Role::System);
         let tools_in = match tools_in {
-            Some(Role::System) if has_system => Some(0),
+            Some(Role::System) if first_system.is_some() => first_system,
             Some(Role::User) if place == Some(ToolsPlace::LastUser) => {
                 Some(user_at(messages.iter().rposition(is_user))?)
             }
@@ -59,12 +60,18 @@ impl<'a> Plan<'a> {
         }
         let tools_at = tools_at.filter(|_| !tools_first);
         let default = format.default_system().filter(|_| !has_system && !messages.is_empty());
-        if tools && format.tools_in() == Some(Role::System) && !has_system {
+        let begun = usize::from(format.has_begun(messages));
+        let tools_in_default =
+            tools && format.tools_in() == Some(Role::System) && first_system.is_none();
+        if tools_in_default && begun == 0 {
             steps.push(Step::ToolsInDefault(default.unwrap_or_default()));
         } else if let Some(text) = default {
             steps.push(Step::DefaultSystem(text));
         }
         for index in 0..messages.len() {
+            if tools_in_default && begun > 0 && index == begun {
+                steps.push(Step::ToolsInDefault(""));
+            }
             if tools_at == Some(index) {
                 steps.push(Step::Tools);
             }
@@ -76,6 +83,9 @@ impl<'a> Plan<'a> {
                 }
                 _ => steps.push(Step::Message { index, system: None }),
             }
+        }
+        if tools_in_default && begun > 0 && begun == messages.len() {
+            steps.push(Step::ToolsInDefault(""));
         }
         if tools_at == Some(messages.len()) {
             steps.push(Step::Tools);

@@ -2,6 +2,7 @@
 
 mod actions;
 mod bare;
+mod frames;
 mod tentative;
 mod turns;
 
@@ -67,6 +68,8 @@ enum Place {
     Between { item: usize },
     /// After an action, in its turn.
     AfterAction,
+    /// After a frame, in the message that goes on in the next.
+    AfterFrame,
 }
 
 /// A turn that is open.
@@ -81,6 +84,8 @@ struct Turn {
     told: bool,
     /// Whether it is reasoning that is being read.
     thinking: bool,
+    /// Which parts of the message frames have told, as bits of their fields.
+    framed: u16,
 }
 
 /// What may come next before text: text of the pattern beside reasoning, or a call that begins with text.
@@ -434,6 +439,7 @@ impl<'a> Reader<'a> {
             Place::Arguments { .. } => self.text_of_arguments(piece),
             Place::Between { .. } => self.text_between(piece),
             Place::AfterAction => self.text_after_action(piece),
+            Place::AfterFrame => self.text_after_frame(piece),
         }
     }
 
@@ -511,7 +517,10 @@ impl<'a> Reader<'a> {
         let mut ends = self.closer().into_iter().chain(last);
         let closes = ends.any(|closer| closer.ids.contains(&id));
         let stops = is_answer && self.machine.turn.is_some() && grammar.stops(id);
-        if closes || stops {
+        if closes && !stops && self.is_in_frame() {
+            return self.end_frame();
+        }
+        if stops || closes && !matches!(self.machine.place, Place::AfterFrame) {
             return self.close_turn(first, at);
         }
         if let Some(spelled) = spelled {

@@ -53,20 +53,29 @@ impl Options {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let format = codec.inner.format();
-        let mut thinking = None;
+        let (mut thinking, mut date, mut effort) = (None, None, None);
+        let known = format.options();
         for (option, value) in options.into_iter().flatten() {
-            if !format.has_reasoning() || option.str()? != "thinking" {
-                let (name, known) = (format.name(), format.has_reasoning());
-                let known = if known { "`thinking`" } else { "no options" };
-                let message =
-                    format!("unexpected option `{option}`: format `{name}` declares {known}");
-                return Err(PyTypeError::new_err(message));
-            }
-            thinking = value.extract().map_err(|_| {
+            let wrong = |expected: &str| {
                 let kind = value.get_type();
                 let kind = kind.name().map_or_else(|_| String::new(), |name| name.to_string());
-                PyTypeError::new_err(format!("thinking: is `{kind}`, expected True, False or None"))
-            })?;
+                PyTypeError::new_err(format!("{option}: is `{kind}`, expected {expected} or None"))
+            };
+            let text = || value.extract::<Option<String>>().map_err(|_| wrong("a string"));
+            let name = option.to_string();
+            match name.as_str() {
+                name if !known.contains(&name) => {
+                    let (name, known) = (format.name(), known.join("`, `"));
+                    let known =
+                        if known.is_empty() { "no options".into() } else { format!("`{known}`") };
+                    let message =
+                        format!("unexpected option `{option}`: format `{name}` declares {known}");
+                    return Err(PyTypeError::new_err(message));
+                }
+                "date" => date = text()?,
+                "effort" => effort = text()?,
+                _ => thinking = value.extract().map_err(|_| wrong("True, False"))?,
+            }
         }
         let choose = |(name, word): (&str, &str), known: &[&str]| {
             known.iter().position(|known| *known == word).ok_or_else(|| {
@@ -83,6 +92,8 @@ impl Options {
                 add_generation_prompt,
                 continue_final,
                 thinking,
+                date,
+                effort,
                 boundary: boundaries[choose(boundary, &["reference", "isolated"])?],
                 on_marker: markers[choose(on_marker, &["report", "error", "break"])?],
                 threads: 1,

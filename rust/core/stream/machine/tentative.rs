@@ -222,6 +222,9 @@ impl Reader<'_> {
         let goes_on = self.machine.turn.is_some_and(|turn| turn.row == row && turn.role == role)
             && matches!(self.machine.place, Place::Value(_) | Place::Text)
             && self.machine.within;
+        if role == Role::Assistant && self.is_framed() {
+            return self.next_frame(row, text, last.unwrap_or(opener));
+        }
         if !goes_on {
             if !self.machine.within {
                 self.close_before(opener);

@@ -76,6 +76,10 @@ impl Reader<'_> {
     /// The bare generation prompt opens an assistant's turn, and nothing comes after it.
     pub(super) fn open_prompted(&mut self) {
         let Some(tentative) = self.machine.tentative.take() else { return };
+        if self.is_framed() {
+            // It goes on with the message that is open.
+            return;
+        }
         let (opener, last) = tentative.held.bounds();
         self.close_before(opener);
         let row = self.codec.grammar().assistant();
@@ -126,7 +130,7 @@ impl Reader<'_> {
     pub(super) fn enter(&mut self, row: usize, text: usize) {
         let role = self.role_of(row, text);
         self.machine.turn =
-            Some(Turn { row, text, role, actions: 0, told: false, thinking: false });
+            Some(Turn { row, text, role, actions: 0, told: false, thinking: false, framed: 0 });
         self.machine.answered = false;
         let grammar = self.codec.grammar();
         let reasoning = grammar.rows[row].rule.reasoning.as_ref();
@@ -337,12 +341,17 @@ impl Reader<'_> {
         if self.machine.turn.is_none() {
             return self.machine.pending.clear();
         }
-        if !matches!(self.machine.place, Place::Text | Place::AfterAction | Place::Outside) {
+        let is_action = !matches!(
+            self.machine.place,
+            Place::Text | Place::AfterAction | Place::AfterFrame | Place::Outside
+        );
+        if is_action {
             self.end_action_before(opener);
         }
         self.end_turn_text();
         // Where no token closes a turn, this is how it ends.
         let reason = match self.closer() {
+            _ if self.has_acted() && self.codec.grammar().has_frames() => TurnReason::Action,
             Some(closer) if closer.opener && self.has_acted() => TurnReason::Action,
             Some(closer) if closer.opener => TurnReason::Stop,
             _ => TurnReason::Implicit,

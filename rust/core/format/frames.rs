@@ -1,0 +1,124 @@
+//! One message in several turns: what a model thought, and text beside its calls, stand in *frames* before
+//! its answer or its calls.
+//!
+//! The frames and the answer are rows by themselves when they are read, each with one text. What is written
+//! is made of them here: the frames that the message has something for, then the answer, or the calls.
+
+use super::file::{File, OneOrMany};
+use super::load::{Checked, Patterns, wrong};
+use super::pattern::{Field, Filter, Piece};
+use super::{RowSpec, RowUse, rules};
+use crate::message::Role;
+
+/// Adds the rows of a file's frames, and puts what is written in place of the assistant's own rows.
+pub(super) fn frames(file: &File, patterns: &Patterns, rows: &mut Vec<RowSpec>) -> Checked<()> {
+    let Some(frame) = &file.frame else { return Ok(()) };
+    let reasoning = read("reasoning", Field::Reasoning, frame.reasoning.as_ref(), patterns)?;
+    let content = read("content", Field::Content, frame.content.as_ref(), patterns)?;
+    let is_own = |row: &&RowSpec| row.role == Role::Assistant;
+    for row in rows.iter().filter(is_own) {
+        if [Field::Reasoning, Field::Calls]
+            .iter()
+            .any(|&field| rules::has_field(&row.pieces, field))
+        {
+            let problem = "has `{reasoning}` or `{calls}`, which stand in turns of their own \
+                           beside `frame`";
+            return wrong(&row.key, problem);
+        }
+        if !is_closed(&row.pieces) {
+            return wrong(&row.key, "is closed by no token, beside `frame`");
+        }
+    }
+    let written = |row: &RowSpec, place: RowUse| {
+        let pieces = guarded(Field::Reasoning, &reasoning).chain(row.pieces.clone()).collect();
+        RowSpec { key: row.key.clone(), role: row.role, name: None, pieces, place }
+    };
+    let answer = rows.iter().find(|row| is_own(row) && row.place == RowUse::Both);
+    let mut made: Vec<RowSpec> =
+        answer.into_iter().map(|row| written(row, RowUse::Written)).collect();
+    let last = rows.iter().filter(|row| row.place == RowUse::WrittenLast);
+    made.extend(last.map(|row| written(row, RowUse::WrittenLast)));
+    if !file.call.is_empty() {
+        let before = guarded(Field::Reasoning, &reasoning).chain(guarded(Field::Content, &content));
+        let pieces = before.chain([Piece::Field(Field::Calls, Filter::None)]).collect();
+        let (key, role, place) = ("frame".to_owned(), Role::Assistant, RowUse::Written);
+        made.push(RowSpec { key, role, name: None, pieces, place });
+    }
+    rows.retain(|row| !is_own(&row) || row.place == RowUse::Both);
+    for row in rows.iter_mut().filter(|row| row.role == Role::Assistant) {
+        row.place = RowUse::Read;
+    }
+    rows.extend(made);
+    for (field, frames) in [(Field::Reasoning, reasoning), (Field::Content, content)] {
+        for pieces in frames {
+            let key = format!("frame.{}", field.name());
+            let pieces = pieces.into_iter().map(as_content).collect::<Vec<_>>();
+            rules::check_row(&key, &pieces)?;
+            let (role, place) = (Role::Assistant, RowUse::Frame(field));
+            rows.push(RowSpec { key, role, name: None, pieces, place });
+        }
+    }
+    Ok(())
+}
+
+/// The patterns of a frame. The first is written, all are read.
+fn read(
+    name: &str,
+    field: Field,
+    texts: Option<&OneOrMany>,
+    patterns: &Patterns,
+) -> Checked<Vec<Vec<Piece>>> {
+    let key = format!("frame.{name}");
+    let mut frames = Vec::new();
+    for text in texts.cloned().map(OneOrMany::into_vec).unwrap_or_default() {
+        let pieces = patterns.pieces(&key, &text, &[field, Field::Channel, Field::Type])?;
+        if !rules::has_field(&pieces, field) {
+            return wrong(key, format!("has no field `{{{name}}}`"));
+        }
+        if !is_closed(&pieces) {
+            return wrong(key, "is closed by no token");
+        }
+        frames.push(pieces);
+    }
+    if frames.first().is_some_and(|written| !is_writable(written)) {
+        return wrong(key, NOT_WRITABLE);
+    }
+    Ok(frames)
+}
+
+/// What is wrong with a pattern that is written, and is not [`is_writable`].
+pub(super) const NOT_WRITABLE: &str =
+    "is written, and has a `{channel}` or `{type}` that no message has, expected it in a guard";
+
+/// Whether a pattern can be written: words that no message has stand in guards.
+pub(super) fn is_writable(pieces: &[Piece]) -> bool {
+    let mut guarded = 0;
+    pieces.iter().all(|piece| {
+        let is_guarded = guarded > 0;
+        guarded = match piece {
+            Piece::Guard { len, .. } => *len,
+            _ => guarded.saturating_sub(1),
+        };
+        is_guarded || !matches!(piece, Piece::Field(Field::Channel | Field::Type, _))
+    })
+}
+
+fn is_closed(pieces: &[Piece]) -> bool {
+    let text = pieces.iter().rposition(rules::is_text).unwrap_or_default();
+    pieces[text..].iter().any(|piece| matches!(piece, Piece::Control(_)))
+}
+
+/// The frame that is written, where the message has something for it.
+fn guarded(field: Field, frames: &[Vec<Piece>]) -> impl Iterator<Item = Piece> + use<> {
+    let pieces = frames.first().cloned().unwrap_or_default();
+    let guard = (!pieces.is_empty()).then_some(Piece::Guard { field, len: pieces.len() });
+    guard.into_iter().chain(pieces)
+}
+
+/// A frame is read as a row of one text, whatever that is of the message.
+fn as_content(piece: Piece) -> Piece {
+    match piece {
+        Piece::Field(Field::Reasoning, filter) => Piece::Field(Field::Content, filter),
+        piece => piece,
+    }
+}

@@ -1,0 +1,342 @@
+"""`harmony` beside OpenAI's own library: messages to ids, and ids to messages.
+
+Skipped where the vocabulary of gpt-oss is absent; no network is used.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import data
+import pytest
+from chatcodec import Codec, MessageError, collect
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openai_harmony import (
+    Author,
+    Conversation,
+    DeveloperContent,
+    HarmonyEncoding,
+    HarmonyEncodingName,
+    ReasoningEffort,
+    RenderConversationConfig,
+    Role,
+    StreamableParser,
+    SystemContent,
+    ToolDescription,
+    load_harmony_encoding,
+)
+from openai_harmony import Message as Frame
+from strategies import hostile_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+Message = dict[str, Any]
+
+
+@functools.cache
+def library() -> HarmonyEncoding:
+    """The library, on the vocabulary of the test data."""
+    os.environ["TIKTOKEN_ENCODINGS_BASE"] = str(data.find("vocab/gpt-oss"))
+    return load_harmony_encoding(HarmonyEncodingName.HARMONY_GPT_OSS)
+
+
+@functools.cache
+def codec(name: str = "harmony") -> Codec:
+    return Codec(name, vocab=data.find("vocab/gpt-oss"))
+
+
+def spell(text: str) -> list[int]:
+    """Ids of text in which markers are spelled."""
+    ids: list[int] = library().encode(text, allowed_special="all")
+    return ids
+
+
+# Messages to ids.
+
+
+def frame(text: str, channel: str) -> Frame:
+    return Frame.from_role_and_content(Role.ASSISTANT, text).with_channel(channel)
+
+
+def called(call: Message) -> Frame:
+    function = call["function"]
+    arguments = frame(function["arguments"].strip(" \t\r\n"), "commentary")
+    return arguments.with_recipient(f"functions.{function['name']}").with_content_type("json")
+
+
+def frames(message: Message) -> list[Frame]:
+    """An assistant's message as the library has it."""
+    made = []
+    if message.get("reasoning"):
+        made.append(frame(message["reasoning"], "analysis"))
+    content, calls = message.get("content", ""), message.get("tool_calls", [])
+    if content or not calls:
+        made.append(frame(content, "commentary" if calls else "final"))
+    return made + [called(call) for call in calls]
+
+
+def developer(text: str | None, tools: list[Message] | None) -> Frame:
+    content = DeveloperContent.new()
+    if text is not None:
+        content = content.with_instructions(text)
+    if tools is not None:
+        functions = [tool["function"] for tool in tools]
+        described = [
+            ToolDescription.new(each["name"], each["description"], each.get("parameters"))
+            for each in functions
+        ]
+        content = content.with_function_tools(described)
+    return Frame.from_role_and_content(Role.DEVELOPER, content)
+
+
+def conversation(
+    messages: Sequence[Message],
+    tools: list[Message] | None = None,
+    date: str | None = None,
+    effort: str = "medium",
+) -> Conversation:
+    """A conversation as the library has it."""
+    system = SystemContent.new().with_reasoning_effort(ReasoningEffort(effort.capitalize()))
+    if date is not None:
+        system = system.with_conversation_start_date(date)
+    made = [Frame.from_role_and_content(Role.SYSTEM, system)]
+    if tools is not None and messages[0]["role"] != "system":
+        made.append(developer(None, tools))
+    names: list[str] = []
+    for nth, message in enumerate(messages):
+        match message["role"]:
+            case "system":
+                made.append(developer(message["content"], tools if nth == 0 else None))
+            case "user":
+                author = Author(role=Role.USER, name=message.get("name"))
+                made.append(Frame.from_author_and_content(author, message["content"]))
+            case "assistant":
+                names = [call["function"]["name"] for call in message.get("tool_calls", [])]
+                made += frames(message)
+            case "tool":
+                author = Author.new(Role.TOOL, f"functions.{names.pop(0)}")
+                result = Frame.from_author_and_content(author, message["content"])
+                made.append(result.with_channel("commentary").with_recipient("assistant"))
+    return Conversation.from_messages(made)
+
+
+texts = st.deferred(lambda: hostile_texts(codec()))
+words = st.text("abcXYZ019_-.", min_size=1, max_size=8)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+arguments = st.dictionaries(texts, json_values, max_size=3).map(
+    functools.partial(json.dumps, ensure_ascii=False)
+)
+functions = st.fixed_dictionaries(
+    {"name": words, "description": texts},
+    optional={
+        "parameters": st.builds(
+            lambda properties, required: {
+                "type": "object",
+                "properties": properties,
+                "required": [key for key in properties if key in required],
+            },
+            st.dictionaries(
+                words,
+                st.fixed_dictionaries(
+                    {"type": st.sampled_from(["string", "integer", "boolean", "array"])},
+                    optional={"description": texts, "enum": st.lists(words, max_size=3)},
+                ),
+                max_size=3,
+            ),
+            st.sets(words, max_size=3),
+        )
+    },
+)
+tool_lists = st.lists(
+    functions.map(lambda function: {"type": "function", "function": function}),
+    min_size=1,
+    max_size=3,
+)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Message]:
+    """Conversations that the format can write, of at least one message."""
+    messages: list[Message] = []
+    if draw(st.booleans()):
+        messages.append({"role": "system", "content": draw(texts)})
+    for _ in range(draw(st.integers(0, 4))):
+        user = {"role": "user", "content": draw(texts)}
+        if draw(st.integers(0, 3)) == 0:
+            user["name"] = draw(words)
+        messages.append(user)
+        while draw(st.booleans()):
+            messages += draw(answers())
+    return messages or [{"role": "user", "content": draw(texts)}]
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> list[Message]:
+    """An assistant's message; with its results, where it calls."""
+    message: Message = {"role": "assistant", "content": draw(st.just("") | texts)}
+    if draw(st.booleans()):
+        message["reasoning"] = draw(texts)
+    names = draw(st.lists(words, max_size=3))
+    if not names:
+        return [message]
+    message["tool_calls"] = [
+        {"type": "function", "function": {"name": name, "arguments": draw(arguments)}}
+        for name in names
+    ]
+    results = [{"role": "tool", "content": draw(texts)} for _ in names]
+    return [message, *results]
+
+
+options = st.fixed_dictionaries(
+    {},
+    optional={
+        "date": st.dates().map(str),
+        "effort": st.sampled_from(["low", "medium", "high"]),
+    },
+)
+
+
+@pytest.mark.parametrize("name", ["harmony", "harmony:full"])
+@given(messages=conversations(), tools=st.none() | tool_lists, options=options)
+def test_the_ids_are_the_librarys(
+    name: str, messages: list[Message], tools: list[Message] | None, options: dict[str, Any]
+) -> None:
+    theirs = conversation(messages, tools, **options)
+    config = RenderConversationConfig(auto_drop_analysis=name == "harmony")
+    asked = codec(name).encode(messages, tools=tools, add_generation_prompt=True, **options)
+    expected = library().render_conversation_for_completion(theirs, Role.ASSISTANT, config)
+    assert list(asked.ids) == expected
+    whole = codec(name).encode(messages, tools=tools, add_generation_prompt=False, **options)
+    assert list(whole.ids) == library().render_conversation_for_training(theirs, config)
+
+
+def test_the_options_are_checked() -> None:
+    user = [{"role": "user", "content": "x"}]
+    assert "Current date: 2026-01-01\n" in codec().encode(user, date="2026-01-01").text
+    with pytest.raises(MessageError, match='`effort` is "most", expected one of `medium`'):
+        codec().encode(user, effort="most")
+    for date in ("1\n2", "<|end|>", ""):
+        with pytest.raises(MessageError, match="`date` is"):
+            codec().encode(user, date=date)
+    with pytest.raises(TypeError, match="declares `thinking`, `date`, `effort`"):
+        codec().encode(user, day="x")
+
+
+# Ids to messages.
+
+HEADERS = (
+    "<|start|>assistant to={}<|channel|>{} json<|message|>",
+    "<|start|>assistant to={}<|channel|>{} <|constrain|>json<|message|>",
+    "<|start|>assistant to={}<|channel|>{}<|message|>",
+    "<|start|>assistant<|channel|>{1} to={0} <|constrain|>json<|message|>",
+    "<|start|>assistant<|channel|>{1} to={0} json<|message|>",
+    "<|start|>assistant<|channel|>{1} to={0} code<|message|>",
+    "<|start|>assistant<|channel|>{1} to={0}<|message|>",
+)
+"""How models write the header of a call: to whom, and in which channel."""
+
+
+@st.composite
+def completions(draw: st.DrawFn) -> list[tuple[str, str, str]]:
+    """Turns of one message, as headers, texts and what ends them."""
+    analysis = "<|start|>assistant<|channel|>analysis<|message|>"
+    preamble = "<|start|>assistant<|channel|>commentary<|message|>"
+    finals = (
+        "<|start|>assistant<|channel|>final<|message|>",
+        "<|start|>assistant<|channel|>final <|constrain|>json<|message|>",
+        "<|start|>assistant<|message|>",
+    )
+    said = st.tuples(st.sampled_from([analysis, preamble]), texts, st.just("<|end|>"))
+    before = draw(st.lists(said, max_size=3))
+    if draw(st.booleans()):
+        end = draw(st.sampled_from(["<|return|>", "<|end|>"]))
+        return [*before, (draw(st.sampled_from(finals)), draw(texts), end)]
+    header = draw(st.sampled_from(HEADERS))
+    recipient = draw(words.map("functions.{}".format) | st.sampled_from(["python", "browser.open"]))
+    channel = draw(st.sampled_from(["commentary", "analysis"]))
+    content = draw(arguments if recipient.startswith("functions.") else texts)
+    return [*before, (header.format(recipient, channel), content, "<|call|>")]
+
+
+def ids_of(turns: Sequence[tuple[str, str, str]]) -> list[int]:
+    """The ids after the generation prompt."""
+    ids = []
+    for header, text, end in turns:
+        ids += spell(header) + library().encode(text, disallowed_special=()) + spell(end)
+    prompt = spell("<|start|>assistant")
+    assert ids[: len(prompt)] == prompt
+    return ids[len(prompt) :]
+
+
+def read(parsed: Sequence[Frame]) -> Message:
+    """The library's messages of one completion, as one."""
+    text = {id(each): "".join(part.text for part in each.content) for each in parsed}
+    # Of an answer without a recipient, the library takes the kind of text for one.
+    plain = [
+        each for each in parsed if each.recipient in {None, "all", "assistant", "<|constrain|>json"}
+    ]
+    told = {
+        "reasoning": [text[id(each)] for each in plain if each.channel == "analysis"],
+        "content": [text[id(each)] for each in plain if each.channel != "analysis"],
+    }
+    calls = [(each.recipient, text[id(each)]) for each in parsed if each not in plain]
+    return {**{key: "\n".join(texts) for key, texts in told.items()}, "calls": calls}
+
+
+def shown(message: Message) -> Message:
+    """Our message in the same form."""
+    calls = []
+    for call in message.get("tool_calls", []):
+        if call["type"] == "code":
+            calls.append((call["code"]["language"], call["code"]["source"]))
+        else:
+            function = call["function"]
+            calls.append((f"functions.{function['name']}", function["arguments"]))
+    told = {key: message.get(key) or "" for key in ("reasoning", "content")}
+    return {**told, "calls": calls}
+
+
+@given(turns=completions())
+def test_a_completion_is_read_as_the_library_reads_it(turns: list[tuple[str, str, str]]) -> None:
+    ids = ids_of(turns)
+    theirs = library().parse_messages_from_completion_tokens(ids, Role.ASSISTANT)
+    parsed = codec().parse(ids)
+    assert shown(parsed.message) == read(theirs)
+    assert parsed.finish == ("action" if turns[-1][2] == "<|call|>" else "stop")
+    assert not len(parsed.rest)
+
+
+@given(turns=completions(), end=st.integers(0, 400))
+@settings(deadline=None)
+def test_a_stream_says_what_the_library_has_read_so_far(
+    turns: list[tuple[str, str, str]], end: int
+) -> None:
+    ids = ids_of(turns)[:end]
+    parser = StreamableParser(library(), Role.ASSISTANT)
+    stream = codec().stream()
+    events = []
+    for id_ in ids:
+        parser.process(id_)
+        events += stream.push(id_)
+    ours = shown(collect(events))
+    text = parser.current_content
+    if text and not text.endswith("\ufffd") and parser.current_recipient is None:
+        key = "reasoning" if parser.current_channel == "analysis" else "content"
+        assert ours[key].endswith(text)
+
+
+def test_an_interrupted_completion_loses_nothing() -> None:
+    ids = spell("<|channel|>analysis<|message|>Think.<|end|><|start|>assistant<|channel|>fin")
+    parsed = codec().parse(ids)
+    assert parsed.message["reasoning"] == "Think."
+    assert parsed.finish == "stop"
