@@ -887,8 +887,7 @@ FILES: list[tuple[str, str, str, str, str]] = [
         'object = { name = "name",',
         'object = { id = "id", name = "name",',
         "call.function.object",
-        "has other members than `name` and then `arguments`, by which a call is known that begins "
-        "with text",
+        "by which a call is known that begins with text",
     ),
     (
         LLAMA31,
@@ -902,16 +901,14 @@ FILES: list[tuple[str, str, str, str, str]] = [
         'open = ["[",',
         'open = [" [",',
         "calls.open",
-        "is neither a control token with text after it at most, nor a short text without white "
-        "space around it",
+        "nor a short text without white space around it",
     ),
     (
         LLAMA4,
         'close = ["]",',
         'close = ["}",',
         "calls.close",
-        "is no plain text, expected what closes a list of calls: a bracket, and a control token "
-        "at most",
+        "expected what closes a list of calls: a bracket, and a control token at most",
     ),
     (
         LLAMA4,

@@ -391,6 +391,10 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     let texts = texts.clone().into_vec();
     let turns = texts.iter().map(|text| patterns.pieces("turn.tools", text, &fields));
     let mut turns = turns.collect::<Checked<Vec<_>>>()?;
+    let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, Filter::Value));
+    if turns.iter().flatten().any(is_value) {
+        return wrong("turn.tools", "has a filter `value`, which text beside tools cannot have");
+    }
     let has = |pieces: &[Piece], field| rules::has_field(pieces, field);
     let alone = (turns.len() == 2).then(|| turns.pop()).flatten();
     let [pieces] = &turns[..] else {
