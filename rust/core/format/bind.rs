@@ -149,9 +149,9 @@ impl Binder<'_> {
             for (nth, item) in spec.items.iter().enumerate() {
                 let in_block = rules::is_in_block(item, list);
                 let read = rules::items_as_read(item, list).into_iter();
-                patterns.extend(read.map(|(pieces, opened)| {
+                patterns.extend(read.enumerate().map(|(way, (pieces, opened))| {
                     let opened = opened && list.is_some_and(|list| list.form == ListForm::Tokens);
-                    Pattern { call, pieces, in_block, opened, is_written: nth == 0 && !opened }
+                    Pattern { call, pieces, in_block, opened, is_written: nth == 0 && way == 0 }
                 }));
             }
         }
