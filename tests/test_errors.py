@@ -534,8 +534,7 @@ def test_any_string_may_be_asked_for(name: str) -> None:
 
 
 INTERNLM2, CHATML, LLAMA31, LLAMA4, HARMONY = (
-    Format.built_in(name).text
-    for name in ("internlm2", "chatml", "llama3.1", "llama4", "harmony")
+    Format.built_in(name).text for name in ("internlm2", "chatml", "llama3.1", "llama4", "harmony")
 )
 USER = 'user = "{START}user\\n{content}{STOP}\\n"'
 TOP = (

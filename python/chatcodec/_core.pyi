@@ -189,7 +189,7 @@ class Codec:
         The ids of a conversation to its messages. Of ids that are no conversation it makes the best
         it can; it never raises for ints. `tools` is as for `stream`.
         """
-    def encode(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, on_marker: "str" = "report", boundary: "str" = "reference", on_arguments: "str" = "error", **options: "object") -> Encoding:
+    def encode(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, on_marker: "str" = "report", boundary: "str" = "reference", on_arguments: "str" = "error", threads: "int | None" = None, **options: "object") -> Encoding:
         """
         Messages to ids.
 
@@ -200,6 +200,7 @@ class Codec:
         `on_arguments="string"` writes arguments that are no JSON as a JSON string. In formats whose
         markers are text, `on_marker` says what is done about content that spells one: `"report"` it in
         `collisions`, raise an `"error"`, or `"break"` it, which gives it other ids than a marker's.
+        A text of half a megabyte or more is shared by all cores, or `threads`; the ids are the same.
 
         Raises `MessageError` with the path of what the format has no place for.
         """
@@ -816,10 +817,11 @@ class Vocab:
         """
         The vocabulary that comes with the package: InternLM2's layout of ids, its own merges.
         """
-    def encode(self, /, text: str) -> IntArray:
+    def encode(self, /, text: str, *, threads: SupportsIndex | None = None) -> IntArray:
         """
         Text to ids, never control: int32. Raises `MessageError` for half of a surrogate pair, and
-        `VocabError` for text that has no token, in a vocabulary that is not `lossless`.
+        `VocabError` for text that has no token, in a vocabulary that is not `lossless`. A text of half a
+        megabyte or more is shared by all cores, or `threads`; the ids are the same.
         """
     @staticmethod
     def from_pretrained(name_or_dir: "str | PathLike[str]", *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None) -> Vocab:
