@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # How long things take is tested where it is promised.
 settings.register_profile(
     "quick",
-    max_examples=60,
+    max_examples=40 if os.environ.get("CI") else 60,
     deadline=None,
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
