@@ -160,3 +160,42 @@ def test_strings_are_told_as_they_come(declared: str, told: str) -> None:
     events = stream.push([vocab.control["<tool_call>"], *begun])
     deltas = [event.text for event in events if isinstance(event, chatcodec.events.ActionDelta)]
     assert "".join(deltas) == told
+
+
+def test_one_schema_that_is_nested_too_deep_leaves_the_others() -> None:
+    nested: dict[str, Any] = {}
+    for _ in range(200):
+        nested = {"items": nested}
+    text = {"properties": {"b": {"type": "string"}}}
+    tools = [
+        {"type": "function", "function": {"name": "f", "parameters": text}},
+        {"type": "function", "function": {"name": "other", "parameters": nested}},
+    ]
+    codec = data.load_appended("qwen3-coder", QWEN3_CODER)
+    call = "<tool_call>\n<function=f>\n<parameter=b>\n5\n</parameter>\n</function>\n</tool_call>"
+    parsed = codec.parse(call, markers="text", tools=tools)
+    assert parsed.message["tool_calls"][0]["function"]["arguments"] == '{"b": "5"}'
+
+
+def test_a_text_that_would_not_be_read_back_is_refused() -> None:
+    codec = data.load_appended("qwen3-coder", QWEN3_CODER)
+    value = "[" + "1, " * 1500 + "1]\nand then text"
+    function = {"name": "f", "arguments": {"body": value}}
+    call = {"id": "call_0", "type": "function", "function": function}
+    messages = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+    ]
+    with pytest.raises(MessageError, match="would be read as JSON"):
+        codec.encode(messages)
+
+
+def test_what_a_prompt_ends_with_is_not_told_again() -> None:
+    codec = data.load_appended("qwen3-coder", QWEN3_CODER)
+    messages = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "Dear Bob,\n\n"},
+    ]
+    prompt = codec.encode(messages, continue_final=True)
+    completion = codec.vocab.encode("thanks")
+    assert codec.parse(completion, prompt=prompt).message["content"] == "thanks"

@@ -84,6 +84,7 @@ pub(crate) fn render(
     renderer.out.spans.reserve(messages.len() * HEADER_SPANS);
     renderer.scaffold(&grammar.begin);
     let mut previous: Option<&Message> = None;
+    let reasoning_from = reasoning_from(messages, format);
     let is_empty = messages.is_empty() && options.tools.is_none();
     if !is_empty && !format.has_begun(messages) {
         renderer.begin_turn();
@@ -111,7 +112,8 @@ pub(crate) fn render(
                     system: system.map(|at| (&messages[at], at as i32)),
                     previous,
                     after_result: follows_result(messages, index, grammar),
-                    reasons: shows_reasoning(messages, index, format),
+                    // What is none of the assistant's has no place, and is refused.
+                    reasons: messages[index].role != Role::Assistant || index >= reasoning_from,
                     is_last: index + 1 == messages.len() && !options.generation_prompt,
                     ..Turn::new(&messages[index], index as i32)
                 };
@@ -148,23 +150,22 @@ pub(crate) fn prompt_of(grammar: &Grammar, thinking: Option<bool>) -> &[Op] {
     asked.unwrap_or(&grammar.generation_prompt)
 }
 
-/// Whether the reasoning of a message is written. What is none of the assistant's has no place, and is refused.
-fn shows_reasoning(messages: &[Message], index: usize, format: &Format) -> bool {
-    if messages[index].role != Role::Assistant {
-        return true;
-    }
+/// The message from which on the reasoning of the assistant's is written.
+fn reasoning_from(messages: &[Message], format: &Format) -> usize {
+    let is_own = |message: &Message| message.role == Role::Assistant;
+    let is_answer = |message: &Message| is_own(message) && message.calls.is_empty();
+    let after = |at: Option<usize>| at.map_or(0, |at| at + 1);
     match format.reasoning() {
-        ReasoningWhen::All => true,
-        ReasoningWhen::None => false,
-        ReasoningWhen::Last => index + 1 == messages.len(),
+        ReasoningWhen::All => 0,
+        ReasoningWhen::None => messages.len(),
+        ReasoningWhen::Last => messages.len().saturating_sub(1),
         ReasoningWhen::SinceLastUser => {
-            !messages[index..].iter().any(|message| message.role == Role::User)
+            after(messages.iter().rposition(|message| message.role == Role::User))
         }
         ReasoningWhen::UntilAnswered => {
-            let is_own = |message: &&Message| message.role == Role::Assistant;
-            let is_answer = |message: &Message| message.calls.is_empty();
-            let is_answered = messages.iter().rfind(is_own).is_some_and(is_answer);
-            !is_answered || messages[..index].iter().filter(is_own).any(is_answer)
+            let is_answered =
+                messages.iter().rfind(|message| is_own(message)).is_some_and(is_answer);
+            if is_answered { after(messages.iter().position(is_answer)) } else { 0 }
         }
     }
 }
@@ -196,12 +197,13 @@ pub(crate) fn written(
     let Ok(plan) = Plan::new(messages, format, false) else { return filters };
     let options = RenderOptions::default();
     let renderer = Renderer::new(format, grammar, vocab, &options);
+    let reasoning_from = reasoning_from(messages, format);
     for step in plan.steps {
         let Step::Message { index, system } = step else { continue };
         let turn = Turn {
             system: system.map(|at| (&messages[at], at as i32)),
             after_result: follows_result(messages, index, grammar),
-            reasons: shows_reasoning(messages, index, format),
+            reasons: messages[index].role != Role::Assistant || index >= reasoning_from,
             ..Turn::new(&messages[index], index as i32)
         };
         let Ok((row, _)) = renderer.row(&turn) else { continue };

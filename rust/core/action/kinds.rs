@@ -18,6 +18,9 @@ use crate::path::Path;
 /// Parts of a schema that are looked at for one parameter.
 const MAX_STEPS: usize = 256;
 
+/// So much of a reference is another step.
+const POINTER_BYTES: usize = 64;
+
 /// Kinds of JSON values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kinds(u8);
@@ -145,22 +148,26 @@ impl ToolTypes {
     /// [`Error::Message`] for what is no list of dicts, or cannot be JSON.
     pub fn read<N: Node>(tools: &N) -> Result<Self> {
         let path = Path::Argument("tools");
-        let text = match tools.view() {
+        let read = |text: &str| serde_json::from_str(text).unwrap_or_default();
+        let tools: Vec<Value> = match tools.view() {
             View::Null => return Ok(Self::default()),
-            View::Text(text) => text.to_owned(),
+            View::Text(text) => read(text),
             View::List(tools) => {
-                let mut text = String::new();
-                json::write_list(&tools, Layout::Line, path, &mut text)?;
+                json::write_list(&tools, Layout::Line, path, &mut String::new())?;
                 let odd = tools.iter().position(|tool| !matches!(tool.view(), View::Map(_)));
                 if let Some(at) = odd {
                     return Err(Error::message(path.item(at), "is no dict"));
                 }
-                text
+                // Each by itself: of one that is nested too deep to be read, nothing is known.
+                let mut all = Vec::with_capacity(tools.len());
+                for tool in &tools {
+                    let mut text = String::new();
+                    json::write_list(std::slice::from_ref(tool), Layout::Line, path, &mut text)?;
+                    all.extend(read(&text));
+                }
+                all
             }
             _ => return Err(Error::message(path, "are no list of dicts, and no string")),
-        };
-        let Ok(Value::Array(tools)) = serde_json::from_str(&text) else {
-            return Ok(Self::default());
         };
         let functions = tools.iter().filter_map(|tool| {
             let function = tool.get("function").filter(|f| f.is_object()).unwrap_or(tool);
@@ -192,17 +199,27 @@ fn parameters(schema: &Value) -> Parameters {
 /// The kinds that a part of a schema allows.
 fn kinds(part: &Value, schema: &Value, steps: &mut usize) -> Kinds {
     let Some(keys) = part.as_object() else { return Kinds::ANY };
-    let Some(left) = steps.checked_sub(1) else { return Kinds::ANY };
-    *steps = left;
+    if spend(steps, 1).is_none() {
+        return Kinds::ANY;
+    }
     let mut found = named(keys) & valued(keys);
     for alternatives in ["anyOf", "oneOf"] {
         if let Some(parts) = keys.get(alternatives).and_then(Value::as_array) {
-            let any = parts.iter().map(|part| kinds(part, schema, steps));
-            found = found & any.fold(Kinds::NONE, Kinds::bitor);
+            let mut any = Kinds::NONE;
+            for part in parts {
+                any = any | kinds(part, schema, steps);
+                if *steps == 0 {
+                    return Kinds::ANY;
+                }
+            }
+            found = found & any;
         }
     }
     for part in keys.get("allOf").and_then(Value::as_array).into_iter().flatten() {
         found = found & kinds(part, schema, steps);
+        if *steps == 0 {
+            return Kinds::ANY;
+        }
     }
     if keys.contains_key("$ref")
         && let Some(part) = resolved(part, schema, steps)
@@ -256,10 +273,18 @@ fn valued(keys: &Map<String, Value>) -> Kinds {
 /// What a part refers to, in the end; itself, if to nothing.
 fn resolved<'s>(mut part: &'s Value, schema: &'s Value, steps: &mut usize) -> Option<&'s Value> {
     while let Some(reference) = part.get("$ref") {
-        *steps = steps.checked_sub(1)?;
-        part = schema.pointer(reference.as_str()?.strip_prefix('#')?)?;
+        let pointer = reference.as_str()?.strip_prefix('#')?;
+        spend(steps, 1 + pointer.len() / POINTER_BYTES)?;
+        part = schema.pointer(pointer)?;
     }
     Some(part)
+}
+
+/// Takes steps; where there are not so many none is left.
+fn spend(steps: &mut usize, count: usize) -> Option<()> {
+    let left = steps.checked_sub(count);
+    *steps = left.unwrap_or(0);
+    left.map(|_| ())
 }
 
 #[cfg(test)]

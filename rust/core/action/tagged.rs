@@ -40,6 +40,11 @@ pub(crate) struct TaggedStyle {
 }
 
 impl TaggedStyle {
+    /// Whether its tags say which values are strings.
+    fn tells_kinds(&self) -> bool {
+        self.between.read.iter().any(|tag| matches!(tag, Tag::Kind { .. }))
+    }
+
     /// What stands before a key, between it and its value, and after the value.
     pub(crate) fn new(open: Vec<Tag>, between: Vec<Tag>, close: Vec<Tag>) -> Result<Self, String> {
         Ok(Self {
@@ -192,6 +197,11 @@ pub(crate) fn write<'a>(
         }
         let is_string = matches!(value, Value::String(_));
         let value = value.bare();
+        if is_string && !style.tells_kinds() && !reads_back(&value) {
+            let problem = "has a text that is JSON for more than is held and then goes on, \
+                           which would be read as JSON";
+            return Err(problem.to_owned());
+        }
         style.between.check_before(&key).map_err(|why| format!("has a key {why}"))?;
         style.close.check_before(&value).map_err(|why| format!("has a value {why}"))?;
         style.open.write(is_string, &mut written);
@@ -207,7 +217,7 @@ pub(crate) fn write<'a>(
 /// the style says what it is.
 pub(crate) fn canonical(arguments: &str, style: &TaggedStyle) -> String {
     let Some(members) = members(arguments) else { return arguments.to_owned() };
-    if style.between.read.iter().any(|tag| matches!(tag, Tag::Kind { .. })) {
+    if style.tells_kinds() {
         return respace(arguments);
     }
     let mut out = String::from("{");
@@ -219,6 +229,14 @@ pub(crate) fn canonical(arguments: &str, style: &TaggedStyle) -> String {
     }
     out.push('}');
     out
+}
+
+/// Whether a text that is written bare is read as some value.
+fn reads_back(text: &str) -> bool {
+    let mut out = String::new();
+    let mut reader = BareValue::new(Kinds::ANY, &mut out);
+    reader.push(text, &mut out);
+    reader.end(&mut out)
 }
 
 fn write_key(key: &str, is_next: bool, out: &mut String) {

@@ -209,6 +209,8 @@ impl Machine {
                 self.promised = true;
                 self.tentative = Some(Box::new(Tentative::answer(codec)));
             }
+            // What is held of a text that the prompt left open has been told with the prompt.
+            (None, Place::Text) if self.lead.is_none() => self.pending.clear(),
             _ => {}
         }
         self.resume();
