@@ -66,8 +66,8 @@ pub(crate) fn canonical(
                     if is_pairs {
                         *arguments = pairs::respace(arguments);
                     }
-                    if let Some(style) = grammar.tagged() {
-                        *arguments = tagged::canonical(&tagged::read_as(arguments, vocab), style);
+                    if grammar.tagged().is_some() {
+                        *arguments = tagged::canonical(&tagged::read_as(arguments, vocab));
                     }
                     canonical(arguments);
                 }

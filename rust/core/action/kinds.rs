@@ -38,6 +38,7 @@ impl Kinds {
     /// All of them: nothing is known.
     pub(crate) const ANY: Self = Self((1 << 7) - 1);
     /// All but strings.
+    #[cfg(test)]
     pub(crate) const OTHER: Self = Self(Self::ANY.0 & !Self::STRING.0);
 
     /// Whether there is one that is of both.

@@ -8,7 +8,6 @@ pub(crate) mod opener;
 pub(crate) mod pairs;
 pub(crate) mod pythonic;
 mod raw;
-#[allow(dead_code, reason = "no format tells kinds apart yet")]
 pub(crate) mod tagged;
 
 pub(crate) use body::Body;

@@ -24,11 +24,6 @@ pub(crate) enum Tag {
     Text(String),
     /// Any of these tokens; the first is written.
     Control(Vec<TokenId>),
-    /// Says what the value is: one text for strings, another for the rest.
-    Kind {
-        string: String,
-        other: String,
-    },
 }
 
 /// What stands around a key and its value.
@@ -40,11 +35,6 @@ pub(crate) struct TaggedStyle {
 }
 
 impl TaggedStyle {
-    /// Whether its tags say which values are strings.
-    fn tells_kinds(&self) -> bool {
-        self.between.read.iter().any(|tag| matches!(tag, Tag::Kind { .. }))
-    }
-
     /// What stands before a key, between it and its value, and after the value.
     pub(crate) fn new(open: Vec<Tag>, between: Vec<Tag>, close: Vec<Tag>) -> Result<Self, String> {
         Ok(Self {
@@ -99,22 +89,11 @@ impl Stretch {
         let spaces = first.len();
         match read.first() {
             None => return Err("is nothing but white space, expected a tag".into()),
-            Some(Tag::Kind { .. }) => return Err("begins with what tells kinds apart".into()),
             Some(Tag::Control(_)) => {}
             Some(Tag::Text(text)) => first.push_str(text),
         }
-        for tag in &read {
-            match tag {
-                Tag::Control(ids) if ids.is_empty() => return Err("has a token without ids".into()),
-                Tag::Kind { string, other }
-                    if string.starts_with(other.as_str()) || other.starts_with(string.as_str()) =>
-                {
-                    return Err(format!(
-                        "has {string:?} and {other:?}, one of which begins the other"
-                    ));
-                }
-                _ => {}
-            }
+        if read.iter().any(|tag| matches!(tag, Tag::Control(ids) if ids.is_empty())) {
+            return Err("has a token without ids".into());
         }
         Ok(Self { written, read, first, spaces, after })
     }
@@ -142,12 +121,10 @@ impl Stretch {
         held.char_indices().map(|(at, _)| at).find(begins).unwrap_or(held.len())
     }
 
-    fn write<'a>(&'a self, is_string: bool, written: &mut Vec<Written<'a>>) {
+    fn write<'a>(&'a self, written: &mut Vec<Written<'a>>) {
         written.extend(self.written.iter().filter_map(|tag| match tag {
             Tag::Text(text) => Some(Written::Text(text)),
             Tag::Control(ids) => ids.first().map(|&id| Written::Control(id)),
-            Tag::Kind { string, .. } if is_string => Some(Written::Text(string)),
-            Tag::Kind { other, .. } => Some(Written::Text(other)),
         }));
     }
 
@@ -197,29 +174,25 @@ pub(crate) fn write<'a>(
         }
         let is_string = matches!(value, Value::String(_));
         let value = value.bare();
-        if is_string && !style.tells_kinds() && !reads_back(&value) {
+        if is_string && !reads_back(&value) {
             let problem = "has a text that is JSON for more than is held and then goes on, \
                            which would be read as JSON";
             return Err(problem.to_owned());
         }
         style.between.check_before(&key).map_err(|why| format!("has a key {why}"))?;
         style.close.check_before(&value).map_err(|why| format!("has a value {why}"))?;
-        style.open.write(is_string, &mut written);
+        style.open.write(&mut written);
         written.push(Written::Key(key));
-        style.between.write(is_string, &mut written);
+        style.between.write(&mut written);
         written.push(Written::Value(value));
-        style.close.write(is_string, &mut written);
+        style.close.write(&mut written);
     }
     Ok(written)
 }
 
-/// What comes back without a schema: a string that is JSON of another kind comes back as that, unless
-/// the style says what it is.
-pub(crate) fn canonical(arguments: &str, style: &TaggedStyle) -> String {
+/// What comes back without a schema: a string that is JSON of another kind comes back as that.
+pub(crate) fn canonical(arguments: &str) -> String {
     let Some(members) = members(arguments) else { return arguments.to_owned() };
-    if style.tells_kinds() {
-        return respace(arguments);
-    }
     let mut out = String::from("{");
     for (i, Member { key, value }) in members.into_iter().enumerate() {
         write_key(&key, i > 0, &mut out);
@@ -320,8 +293,6 @@ pub(crate) struct TaggedScanner {
     /// The text of the tags and the key being read; in a value, what may be the tag after it.
     held: String,
     key: String,
-    /// What a tag says that the value is.
-    kinds: Option<Kinds>,
     value: Option<BareValue>,
     has_pairs: bool,
     is_valid: bool,
@@ -336,7 +307,6 @@ impl TaggedScanner {
             state: OPEN,
             held: String::new(),
             key: String::new(),
-            kinds: None,
             value: None,
             has_pairs: false,
             is_valid: true,
@@ -465,14 +435,6 @@ impl TaggedScanner {
         let next = read + c.len_utf8();
         let whole = match stretch.read.get(tag) {
             Some(Tag::Text(text)) if text.starts_with(came) => Some(next == text.len()),
-            Some(Tag::Kind { string, .. }) if string.starts_with(came) => {
-                self.kinds = Some(Kinds::STRING);
-                Some(next == string.len())
-            }
-            Some(Tag::Kind { other, .. }) if other.starts_with(came) => {
-                self.kinds = Some(Kinds::OTHER);
-                Some(next == other.len())
-            }
             _ => None,
         };
         if let State::Tags { tag, read, .. } = &mut self.state {
@@ -504,7 +466,7 @@ impl TaggedScanner {
                 }
                 write_key(&self.key, self.has_pairs, out);
                 self.has_pairs = true;
-                let kinds = self.kinds.take().unwrap_or_else(|| kinds_of(&self.key));
+                let kinds = kinds_of(&self.key);
                 self.value = Some(BareValue::new(kinds, out));
                 self.state = State::Value { skipped: 0 };
             }
@@ -622,9 +584,8 @@ mod tests {
         Tag::Control(vec![id])
     }
 
-    /// Text with white space inside the tags; without; tokens; and a style that tells kinds apart.
-    fn styles() -> [TaggedStyle; 4] {
-        let kind = Tag::Kind { string: "true".into(), other: "false".into() };
+    /// Text with white space inside the tags; without; and tokens.
+    fn styles() -> [TaggedStyle; 3] {
         [
             [vec![text("<p=")], vec![text(">\n")], vec![text("\n</p>\n")]],
             [vec![text("<p name=\"")], vec![text("\">")], vec![text("</p>\n")]],
@@ -632,11 +593,6 @@ mod tests {
                 vec![token(KEY)],
                 vec![token(KEY_END), text("\n"), token(VALUE)],
                 vec![token(VALUE_END), text("\n")],
-            ],
-            [
-                vec![text("<p name=\"")],
-                vec![text("\" string=\""), kind, text("\">")],
-                vec![text("</p>\n")],
             ],
         ]
         .map(|[open, between, close]| TaggedStyle::new(open, between, close).unwrap())
@@ -796,7 +752,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_read_back_is_refused() {
-        let [with_space, quoted, tokens, _] = styles();
+        let [with_space, quoted, tokens] = styles();
         assert!(write("[1]", &tokens).is_err());
         for (key, value) in [(">", "x"), (" a", "x"), ("a", "x</p>"), ("a", "</p>\\n</p>")] {
             let arguments = format!("{{\"{key}\": \"{value}\"}}");
@@ -890,7 +846,7 @@ mod tests {
                 items.push(Item::Text("</f>".into()));
                 let expected = |json: String| (json, "</f>".to_owned(), true);
                 prop_assert_eq!(
-                    read(&items, chars, &style, &unknown), expected(canonical(&text, &style)));
+                    read(&items, chars, &style, &unknown), expected(canonical(&text)));
                 prop_assert_eq!(
                     read(&items, chars, &style, &kinds_of), expected(respace(&text)));
             }

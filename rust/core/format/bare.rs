@@ -6,7 +6,7 @@
 use super::load::{Checked, wrong};
 use super::pattern::{Field, Filter, Piece};
 use super::rules::{self, Table, has_field};
-use super::{CallBodySpec, CallSpec, Guarantee, ListForm, ListSpec, Member, ObjectSpec};
+use super::{CallBodySpec, CallSpec, Guarantee, ListForm, ListSpec, Member, ObjectSpec, calls};
 use crate::message::Role;
 
 /// The longest text before a call: a sign, a word.
@@ -118,7 +118,7 @@ pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     for call in table.calls {
         let key = format!("call.{}.item", call.kind);
         for (nth, item) in call.items.iter().enumerate() {
-            let read = rules::items_as_read(item, table.list);
+            let read = calls::items_as_read(item, table.list);
             let own: Vec<&Vec<Piece>> =
                 read.iter().map(|(item, _)| item).filter(|item| is_own(item)).collect();
             is_bare |= !own.is_empty();

@@ -10,7 +10,7 @@ use super::grammar::{
 use super::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white};
 use super::{
     CallBodySpec, Format, Guarantee, ListForm, ListSpec, PairStyle, RowSpec, RowUse, SystemPlace,
-    bare, reasoning, rules,
+    bare, calls, reasoning, rules,
 };
 use crate::action::tagged::Tag;
 use crate::action::{Opening, TaggedStyle};
@@ -147,8 +147,8 @@ impl Binder<'_> {
         let list = self.format.list();
         for (call, spec) in self.format.calls().iter().enumerate() {
             for (nth, item) in spec.items.iter().enumerate() {
-                let in_block = rules::is_in_block(item, list);
-                let read = rules::items_as_read(item, list).into_iter();
+                let in_block = calls::is_in_block(item, list);
+                let read = calls::items_as_read(item, list).into_iter();
                 patterns.extend(read.enumerate().map(|(way, (pieces, opened))| {
                     let opened = opened && list.is_some_and(|list| list.form == ListForm::Tokens);
                     Pattern { call, pieces, in_block, opened, is_written: nth == 0 && way == 0 }
@@ -159,7 +159,7 @@ impl Binder<'_> {
         patterns.sort_by_key(|Pattern { pieces, .. }| {
             let has_name = rules::has_field(rules::head(pieces), Field::Name);
             let is_code = rules::has_field(pieces, Field::Source);
-            (Reverse(rules::literal_before_name(pieces)), has_name, is_code)
+            (Reverse(calls::literal_before_name(pieces)), has_name, is_code)
         });
         for (at, Pattern { call, pieces, in_block, opened, is_written }) in
             patterns.iter().enumerate()
@@ -172,7 +172,7 @@ impl Binder<'_> {
                 closer.suffix.literal.clone()
             });
             let others = patterns[..at].iter();
-            let reserved = others.filter_map(|other| rules::reserved(pieces, &other.pieces));
+            let reserved = others.filter_map(|other| calls::reserved(pieces, &other.pieces));
             let reserved = reserved.collect();
             let code = |other: &Pattern| bare::is_object_or_code(pieces, &other.pieces);
             let or_code = patterns.iter().position(code);

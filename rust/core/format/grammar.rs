@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::bind::Binder;
+use super::calls::Reserved;
 use super::pattern::{Field, Filter};
-use super::rules::Reserved;
 use super::{Format, ListForm, Order, RowUse};
 use crate::action::{Opening, TaggedStyle};
 use crate::error::{Error, Result};

@@ -12,7 +12,7 @@ use super::file::{
 use super::pattern::{self, Field, Filter, Piece};
 use super::{
     CallBodySpec, CallSpec, IdForm, ListForm, ListSpec, ObjectSpec, PairStyle, RowSpec, RowUse,
-    Spec, TaggedSpec, ToolsLayout, ToolsSpec, ToolsTurn, after_tool, bare, begin, frames,
+    Spec, TaggedSpec, ToolsLayout, ToolsSpec, ToolsTurn, after_tool, bare, begin, calls, frames,
     reasoning, results, rules,
 };
 use crate::message::Role;
@@ -570,7 +570,7 @@ fn one_call(
     let mut items = Vec::new();
     for text in &texts {
         let pieces = patterns.pieces(&item, text, allowed)?;
-        rules::check_item(&item, &pieces, &body, list)?;
+        calls::check_item(&item, &pieces, &body, list)?;
         items.push(pieces);
     }
     if items.first().is_some_and(|written| !frames::is_writable(written)) {
@@ -604,7 +604,7 @@ fn tagged(key: &str, pair: &str, patterns: &Patterns) -> Checked<TaggedSpec> {
     };
     let [open, between, close] = parts.map(|part| patterns.pieces(key, part, &[]));
     let spec = TaggedSpec { open: open?, between: between?, close: close? };
-    rules::check_tagged(key, &spec)?;
+    calls::check_tagged(key, &spec)?;
     Ok(spec)
 }
 

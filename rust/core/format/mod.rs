@@ -8,11 +8,13 @@ mod after_tool;
 pub(crate) mod bare;
 mod begin;
 mod bind;
+mod calls;
 mod file;
 mod frames;
 pub(crate) mod grammar;
 mod id_form;
 mod load;
+mod losses;
 pub(crate) mod pattern;
 mod reasoning;
 mod results;
@@ -32,10 +34,13 @@ use crate::json::{self, Layout};
 use crate::message::{CallBody, Message, Node, Role};
 use crate::path::Path;
 pub(crate) use begin::BeginSpec;
+pub(crate) use calls::{
+    CallBodySpec, CallSpec, ListForm, ListSpec, Member, ObjectSpec, TaggedSpec,
+};
 pub(crate) use file::{Order, PairStyle, ReasoningWhen, SystemPlace, ToolsPlace};
 pub(crate) use id_form::IdForm;
 use load::Wrong;
-use pattern::{Field, Filter, Piece};
+use pattern::{Field, Piece};
 
 /// The formats that come with this crate, by name.
 const BUILT_IN: &[(&str, &str)] = &[
@@ -236,114 +241,6 @@ enum ToolsLayout {
     Typescript,
 }
 
-/// What stands around a list of calls.
-pub(crate) struct ListSpec {
-    /// Control tokens and literals: the first is written, all are read.
-    pub(crate) open: Vec<Vec<Piece>>,
-    pub(crate) between: Vec<Piece>,
-    pub(crate) close: Vec<Vec<Piece>>,
-    pub(crate) form: ListForm,
-}
-
-/// What a list of calls is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ListForm {
-    /// Control tokens and white space stand around calls that begin with one themselves.
-    Tokens,
-    /// Calls in brackets, with commas between: objects in JSON, or calls in Python.
-    Brackets,
-    /// Calls that begin with text, one after another.
-    Joined,
-}
-
-impl ListSpec {
-    /// What is written before the first call.
-    pub(crate) fn first_open(&self) -> &[Piece] {
-        self.open.first().map_or(&[], |open| open)
-    }
-
-    /// What is written after the last call.
-    pub(crate) fn first_close(&self) -> &[Piece] {
-        self.close.first().map_or(&[], |close| close)
-    }
-
-    /// All that stands around calls.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
-        self.open.iter().flatten().chain(&self.between).chain(self.close.iter().flatten())
-    }
-}
-
-/// One kind of call.
-pub(crate) struct CallSpec {
-    /// `plugin` of `[call.plugin]`.
-    pub(crate) kind: String,
-    /// The first is written, all are read.
-    pub(crate) items: Vec<Vec<Piece>>,
-    pub(crate) body: CallBodySpec,
-    pub(crate) id: IdForm,
-}
-
-/// How what is called is written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum CallBodySpec {
-    /// `{call}` is a JSON object.
-    Object(ObjectSpec),
-    /// `{arguments}` are pairs of key and value, `{name}` stands before them.
-    Pairs(PairStyle),
-    /// `{arguments}` are tagged pairs of key and value, `{name}` stands before them.
-    Tagged(TaggedSpec),
-    /// `{arguments}` are JSON, `{name}` stands before them.
-    Raw,
-    /// `{source}` is code.
-    Code,
-}
-
-impl CallBodySpec {
-    pub(crate) fn is_code(&self) -> bool {
-        *self == Self::Code
-    }
-
-    /// Whether `{arguments}` stand after a header.
-    pub(crate) fn has_header(&self) -> bool {
-        matches!(self, Self::Pairs(_) | Self::Tagged(_) | Self::Raw)
-    }
-}
-
-/// What stands before a key, between it and its value, and after the value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TaggedSpec {
-    pub(crate) open: Vec<Piece>,
-    pub(crate) between: Vec<Piece>,
-    pub(crate) close: Vec<Piece>,
-}
-
-/// A member of a call's JSON object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Member {
-    Name,
-    Arguments,
-    Id,
-}
-
-/// The members of a call's JSON object in the order of writing, with their keys: the first is written,
-/// all are read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ObjectSpec {
-    pub(crate) members: Vec<(Member, Vec<String>)>,
-}
-
-impl ObjectSpec {
-    /// The member that a key names.
-    pub(crate) fn member(&self, key: &str) -> Option<Member> {
-        let named = |(_, keys): &&(Member, Vec<String>)| keys.iter().any(|known| known == key);
-        self.members.iter().find(named).map(|&(member, _)| member)
-    }
-
-    pub(crate) fn has(&self, wanted: Member) -> bool {
-        self.members.iter().any(|&(member, _)| member == wanted)
-    }
-}
-
 impl Format {
     /// The longest format file that is read.
     pub const MAX_FILE_BYTES: usize = 1 << 20;
@@ -457,83 +354,6 @@ impl Format {
     /// The file's text.
     pub fn text(&self) -> &str {
         &self.spec.text
-    }
-
-    /// What a conversation loses on a round trip, computed from the table: a sentence each.
-    pub fn losses(&self) -> Vec<&'static str> {
-        let spec = &*self.spec;
-        let mut losses = vec!["content given as parts: comes back joined"];
-        let filters = |wanted: Filter| {
-            let of = |row: &RowSpec| {
-                row.pieces.iter().any(|p| matches!(p, Piece::Field(_, f) if *f == wanted))
-            };
-            spec.rows.iter().any(of)
-        };
-        let trims = [
-            Filter::Trim,
-            Filter::TrimEnd,
-            Filter::TrimEndSpaces,
-            Filter::TrimLines,
-            Filter::TrimLinesStart,
-        ];
-        if trims.into_iter().any(filters) {
-            losses.push("white space around content, where the rows trim it");
-        }
-        if spec.default_system.is_some() {
-            losses.push("that there was no system message: the default one comes back");
-        }
-        if spec.folds_system {
-            losses.push("a system message: comes back as the beginning of the user's");
-        }
-        match spec.reasoning {
-            ReasoningWhen::All => {}
-            ReasoningWhen::SinceLastUser => {
-                losses.push("reasoning: what stands before the last user message");
-            }
-            ReasoningWhen::Last => losses.push("reasoning: what stands before the last message"),
-            ReasoningWhen::UntilAnswered => {
-                losses.push("reasoning: up to the first answer, where the last message of the assistant's is one");
-            }
-            ReasoningWhen::None => losses.push("reasoning"),
-        }
-        if spec.results.as_ref().is_some_and(|results| results.folded.is_some()) {
-            losses.push(
-                "that a text was a result: it comes back as the text of the turn that holds it",
-            );
-        }
-        if spec.calls.iter().any(|c| matches!(c.body, CallBodySpec::Object(_) | CallBodySpec::Raw))
-        {
-            losses.push(
-                "arguments: without the white space around them, as JSON text if given as a dict",
-            );
-        }
-        if spec.calls.iter().any(|call| matches!(call.body, CallBodySpec::Tagged(_))) {
-            losses.push(
-                "arguments: their spelling, and strings that are JSON of another kind, which come back as that",
-            );
-        }
-        if spec.calls.iter().any(|call| matches!(call.body, CallBodySpec::Pairs(_))) {
-            losses.push("arguments: their spelling, they come back as `json.dumps` writes them");
-        }
-        if !spec.calls.is_empty() && !self.writes_ids() {
-            losses.push("call ids: numbered `call_0…` in order, results answer calls in order");
-        }
-        if spec.calls.iter().any(|call| self.is_named(&call.kind, Role::Tool)) {
-            losses.push("a result's name: it takes the kind of the call that it answers");
-        }
-        if self.names_results() {
-            losses.push("a result's name: it takes that of the call that it answers");
-        }
-        if spec.begin_turn.is_some() {
-            losses.push("that the format's own turn was not given: it comes back as a message");
-        }
-        if self.has_role(Role::Tool) && spec.calls.is_empty() {
-            losses.push("the call that a result answers: its `tool_call_id`");
-        }
-        if spec.tools.is_some() {
-            losses.push("`tools`: come back as the system message that declares them");
-        }
-        losses
     }
 
     /// Whether the ids of calls are written.

@@ -5,11 +5,9 @@
 
 use super::file::{Order, SystemPlace};
 use super::load::{Checked, wrong};
-use super::pattern::{Field, Filter, Grammar, Piece, is_white, is_word_byte};
+use super::pattern::{Field, Filter, Grammar, Piece, is_white};
 use super::walk::{check_ways, meets};
-use super::{
-    CallBodySpec, CallSpec, Guarantee, ListForm, ListSpec, RowSpec, TaggedSpec, bare, reasoning,
-};
+use super::{CallSpec, Guarantee, ListSpec, RowSpec, bare, calls, reasoning};
 use crate::message::Role;
 use crate::render::MAX_WORD_BYTES;
 use crate::stream::HEAD_LIMIT;
@@ -22,7 +20,7 @@ const MAX_PIECES: usize = 64;
 const MAX_GUARDS: usize = 3;
 
 /// The longest literal between a field and what closes it.
-const MAX_SUFFIX_BYTES: usize = 1024;
+pub(super) const MAX_SUFFIX_BYTES: usize = 1024;
 
 /// What the rules look at together.
 pub(super) struct Table<'a> {
@@ -182,7 +180,7 @@ fn check_words(key: &str, pieces: &[Piece]) -> Checked<()> {
 }
 
 /// Before the text: literals, control tokens, header words; words may be guarded.
-fn check_head(key: &str, head: &[Piece], text: Option<&Piece>) -> Checked<()> {
+pub(super) fn check_head(key: &str, head: &[Piece], text: Option<&Piece>) -> Checked<()> {
     if let Some(first @ Piece::Control(_)) = head.first()
         && head[1..].contains(first)
     {
@@ -233,7 +231,7 @@ fn check_between(key: &str, between: &[Piece]) -> Checked<()> {
 
 /// After the last text: calls, a literal, white space, and a control token with white space after it, or
 /// the end of the row.
-fn check_after_text(key: &str, tail: &[Piece], free: bool) -> Checked<()> {
+pub(super) fn check_after_text(key: &str, tail: &[Piece], free: bool) -> Checked<()> {
     let mut rest = tail;
     let has_calls = matches!(rest.first(), Some(Piece::Guard { field: Field::Calls, .. }));
     if has_calls {
@@ -282,145 +280,6 @@ fn check_after_text(key: &str, tail: &[Piece], free: bool) -> Checked<()> {
     Ok(())
 }
 
-/// Checks one way to write a call.
-pub(super) fn check_item(
-    key: &str,
-    pieces: &[Piece],
-    body: &CallBodySpec,
-    list: Option<&ListSpec>,
-) -> Checked<()> {
-    check_pieces(key, pieces)?;
-    let field = match body {
-        CallBodySpec::Object(_) => Field::Call,
-        CallBodySpec::Pairs(_) | CallBodySpec::Tagged(_) | CallBodySpec::Raw => Field::Arguments,
-        CallBodySpec::Code => Field::Source,
-    };
-    if !has_field(pieces, field) {
-        return wrong(key, format!("has no field `{{{}}}`", field.name()));
-    }
-    if body.has_header() && ![Field::Name, Field::Id].iter().any(|f| has_field(head(pieces), *f)) {
-        return wrong(key, "has no `{name}` before its arguments");
-    }
-    let is_object = matches!(pieces, [Piece::Field(Field::Call, _)]);
-    match list.map_or(ListForm::Tokens, |list| list.form) {
-        ListForm::Brackets if is_object || is_python(pieces) => return Ok(()),
-        ListForm::Brackets => {
-            let problem = "stands in a list, expected `{call}` or `{name}({arguments})` alone";
-            return wrong(key, problem);
-        }
-        ListForm::Joined if is_object => return Ok(()),
-        ListForm::Joined | ListForm::Tokens => {}
-    }
-    if is_in_block(pieces, list) {
-        check_in_block(key, pieces, body, list)?;
-    } else if !matches!(pieces.first(), Some(Piece::Control(_))) {
-        return wrong(key, "begins with text, expected a control token, or `{call}` alone");
-    }
-    let head = head(pieces);
-    let Some((text, tail)) = pieces[head.len()..].split_first() else { return Ok(()) };
-    check_head(key, head, Some(text))?;
-    if matches!(body, CallBodySpec::Pairs(_)) {
-        let [Piece::Literal(close), rest @ ..] = tail else {
-            return wrong(key, "has no `)` after its arguments");
-        };
-        if !close.starts_with(')') {
-            return wrong(key, "has no `)` after its arguments");
-        }
-        return check_after_text(key, rest, true);
-    }
-    if let CallBodySpec::Tagged(spec) = body
-        && let ([Piece::Literal(close), ..], Some(Piece::Literal(open))) =
-            (tail, first_tag(&spec.open))
-    {
-        let (close, open) = (close.trim_start(), open.trim());
-        if !close.is_empty() && (close.starts_with(open) || open.starts_with(close.trim_end())) {
-            return wrong(key, "goes on after its arguments as a further pair would begin");
-        }
-    }
-    let is_free = matches!(body, CallBodySpec::Code | CallBodySpec::Raw | CallBodySpec::Tagged(_));
-    check_after_text(key, tail, is_free)
-}
-
-/// Whether pieces are a call in Python, and nothing else.
-fn is_python(pieces: &[Piece]) -> bool {
-    let [Piece::Field(Field::Name, _), Piece::Literal(open), rest @ ..] = pieces else {
-        return false;
-    };
-    matches!(rest, [Piece::Field(Field::Arguments, _), Piece::Literal(close)]
-        if open == "(" && close == ")")
-}
-
-/// Whether a call begins with text, in a block of calls that control tokens open and close.
-pub(super) fn is_in_block(pieces: &[Piece], list: Option<&ListSpec>) -> bool {
-    list.is_some_and(|list| list.form == ListForm::Tokens && !list.open.is_empty())
-        && matches!(pieces.first(), Some(Piece::Literal(_)))
-}
-
-/// Text opens a call and text closes it; a token closes the block.
-fn check_in_block(
-    key: &str,
-    pieces: &[Piece],
-    body: &CallBodySpec,
-    list: Option<&ListSpec>,
-) -> Checked<()> {
-    let start = head(pieces);
-    let fits = match (start, &pieces[start.len()..]) {
-        ([Piece::Literal(first), ..], [_, Piece::Literal(close)]) => {
-            first.trim_start() == first && !close.is_empty() && close.trim() == close
-        }
-        _ => false,
-    };
-    let is_header = |piece: &Piece| {
-        matches!(piece, Piece::Literal(_) | Piece::Field(Field::Name, _) | Piece::Space)
-    };
-    if !fits || !start.iter().all(is_header) || !matches!(body, CallBodySpec::Tagged(_)) {
-        return wrong(key, "is no text around a name and tagged pairs, expected a control token");
-    }
-    let closes =
-        list.is_some_and(|list| list.first_close().iter().any(|p| matches!(p, Piece::Control(_))));
-    let parts = list.is_some_and(|list| {
-        list.between.iter().all(|piece| matches!(piece, Piece::Literal(text) if is_white(text)))
-    });
-    if !closes || !parts {
-        let problem =
-            "begins with text, where no token closes the block of calls or one stands in it";
-        return wrong(key, problem);
-    }
-    Ok(())
-}
-
-/// Checks what stands around a key and its value.
-pub(super) fn check_tagged(key: &str, spec: &TaggedSpec) -> Checked<()> {
-    for pieces in [&spec.open, &spec.between, &spec.close] {
-        check_pieces(key, pieces)?;
-        let is_tag = |piece: &Piece| matches!(piece, Piece::Control(_) | Piece::Literal(_));
-        if !pieces.iter().all(is_tag) {
-            return wrong(key, "has more than control tokens and literals beside key and value");
-        }
-        if first_tag(pieces).is_none() {
-            return wrong(key, "has no tag before, between or after key and value");
-        }
-        let bytes: usize = pieces.iter().map(literal_len).sum();
-        if bytes > MAX_SUFFIX_BYTES {
-            let problem = format!("has over {MAX_SUFFIX_BYTES} bytes of literal beside its key");
-            return wrong(key, problem);
-        }
-    }
-    Ok(())
-}
-
-fn literal_len(piece: &Piece) -> usize {
-    match piece {
-        Piece::Literal(text) => text.len(),
-        _ => 0,
-    }
-}
-
-/// The first piece that is more than white space.
-fn first_tag(pieces: &[Piece]) -> Option<&Piece> {
-    pieces.iter().find(|piece| !matches!(piece, Piece::Literal(text) if is_white(text)))
-}
-
 /// Checks the rows and calls together.
 pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     check_folded(table)?;
@@ -428,27 +287,9 @@ pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     check_text_rows(table)?;
     check_openers(table)?;
     reasoning::check_tokens(table)?;
-    check_tagged_tokens(table)?;
+    calls::check_tagged_tokens(table)?;
     bare::check(table)?;
     check_prompt(table)
-}
-
-/// The tokens of tagged pairs do nothing else.
-fn check_tagged_tokens(table: &Table<'_>) -> Checked<()> {
-    let rows = table.rows.iter().flat_map(|row| &row.pieces);
-    let items = table.calls.iter().flat_map(|call| call.items.iter().flatten());
-    let list = table.list.into_iter().flat_map(ListSpec::pieces);
-    let others = rows.chain(items).chain(list).chain(table.prompt);
-    let taken: Vec<String> = others.filter_map(control_names).flatten().collect();
-    for call in table.calls {
-        let CallBodySpec::Tagged(spec) = &call.body else { continue };
-        let own = spec.open.iter().chain(&spec.between).chain(&spec.close);
-        if own.filter_map(control_names).flatten().any(|name| taken.contains(&name)) {
-            let key = format!("call.{}.pair", call.kind);
-            return wrong(key, "has a token that does something else too");
-        }
-    }
-    Ok(())
 }
 
 /// A system text that is read as the user's stands right before it.
@@ -485,30 +326,10 @@ pub(super) fn heads(table: &Table<'_>) -> (Vec<Keyed>, Vec<Keyed>) {
         .collect();
     let items = table.calls.iter().flat_map(|call| {
         let key = format!("call.{}.item", call.kind);
-        let items = call.items.iter().flat_map(|item| items_as_read(item, table.list));
+        let items = call.items.iter().flat_map(|item| calls::items_as_read(item, table.list));
         items.map(move |(item, _)| (key.clone(), item))
     });
     (rows, items.collect())
-}
-
-/// An item as it is read, after what opens a list of calls and without that; and whether it is with that.
-pub(super) fn items_as_read(item: &[Piece], list: Option<&ListSpec>) -> Vec<(Vec<Piece>, bool)> {
-    let alone = || (item.to_vec(), false);
-    let Some(list) = list else { return vec![alone()] };
-    let is_free = is_in_block(item, Some(list));
-    let opened = list.open.iter().map(|open| {
-        let open = open.iter().map(|piece| match piece {
-            // Before a call that begins with text, white space means nothing.
-            Piece::Literal(_) if is_free => Piece::Space,
-            piece => piece.clone(),
-        });
-        (open.chain(item.iter().cloned()).collect(), true)
-    });
-    match list.form {
-        ListForm::Tokens => [alone()].into_iter().chain(opened).collect(),
-        ListForm::Brackets => opened.collect(),
-        ListForm::Joined => vec![alone()],
-    }
 }
 
 /// Checks that no two rows can be read as each other, and none in two ways.
@@ -540,7 +361,7 @@ fn check_decidable(table: &Table<'_>) -> Checked<()> {
         let other = items[..at].iter().find(|(_, other)| {
             (has_field(other, Field::Name) || !has_field(item, Field::Name))
                 && !bare::is_object_or_code(other, item)
-                && reserved(item, other).is_none()
+                && calls::reserved(item, other).is_none()
                 && meets(item, other)
         });
         if let Some((other, _)) = other
@@ -551,44 +372,6 @@ fn check_decidable(table: &Table<'_>) -> Checked<()> {
         }
     }
     Ok(())
-}
-
-/// Names that are another way's literal, and so cannot stand in a pattern.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reserved {
-    word: String,
-    /// Whether all names that begin so are another way's.
-    is_prefix: bool,
-}
-
-impl Reserved {
-    pub(crate) fn has(&self, name: &str) -> bool {
-        if self.is_prefix { name.starts_with(&self.word) } else { name == self.word }
-    }
-}
-
-/// What the first word of `item` cannot be, since `other`, the same up to there, has that for a literal.
-pub(super) fn reserved(item: &[Piece], other: &[Piece]) -> Option<Reserved> {
-    let is_word =
-        |piece: &Piece| matches!(piece, Piece::Field(field, _) if field.grammar() == Grammar::Word);
-    let (item, other) = (head(item), head(other));
-    let before = &item[..item.iter().position(is_word)?];
-    let (same, shorter) = match before.split_last() {
-        Some((Piece::Literal(literal), same)) => (same, &**literal),
-        _ => (before, ""),
-    };
-    let [Piece::Literal(longer), after @ ..] = other.strip_prefix(same)? else { return None };
-    let rest = longer.strip_prefix(shorter)?;
-    let length = rest.bytes().take_while(|&byte| is_word_byte(byte)).count();
-    let is_prefix = length == rest.len() && after.first().is_some_and(is_word);
-    (length > 0).then(|| Reserved { word: rest[..length].to_owned(), is_prefix })
-}
-
-/// How much literal text stands before the name of what is called, or before the body if it has none.
-pub(super) fn literal_before_name(item: &[Piece]) -> usize {
-    let is_name =
-        |piece: &Piece| matches!(piece, Piece::Field(Field::Name | Field::Id | Field::Language, _));
-    head(item).iter().take_while(|piece| !is_name(piece)).map(literal_len).sum()
 }
 
 /// Whether a row reads what another writes: where that has one control token, it may have more.
