@@ -340,3 +340,28 @@ def test_an_interrupted_completion_loses_nothing() -> None:
     parsed = codec().parse(ids)
     assert parsed.message["reasoning"] == "Think."
     assert parsed.finish == "stop"
+
+
+@pytest.mark.parametrize("recipient", ["python", "browser.search"])
+def test_results_of_built_in_tools(recipient: str) -> None:
+    code = {"language": recipient, "source": "1+1"}
+    messages = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "tool_calls": [{"type": "code", "id": "c1", "code": code}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "2"},
+    ]
+    encoding = codec().encode(messages, add_generation_prompt=False)
+    author = Author.new(Role.TOOL, recipient)
+    result = Frame.from_author_and_content(author, "2").with_channel("commentary")
+    expected = library().render(result.with_recipient("assistant"))
+    assert encoding.ids.tolist()[-len(expected) :] == expected
+    assert codec().decode(encoding) == codec().canonical(messages)
+
+
+def test_what_a_caller_sets_comes_back() -> None:
+    messages = [{"role": "user", "content": "hi"}]
+    prompt = codec().encode(messages, date="2025-01-01", effort="low")
+    expected = codec().canonical(messages, date="2025-01-01", effort="low")
+    assert codec().decode(prompt) == expected
+    with pytest.raises(MessageError, match="`effort` stands at the beginning of the prompt"):
+        codec().extend(prompt, codec().stop_ids[:1], messages, effort="low")

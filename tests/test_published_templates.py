@@ -6,6 +6,7 @@ import itertools
 import json
 from typing import Any
 
+import clock
 import data
 import jinja2
 import pytest
@@ -137,6 +138,13 @@ def test_glm4() -> None:
             expected = written.render(messages=given, add_generation_prompt=prompt)
             encoding = codec.encode(messages, add_generation_prompt=prompt)
             assert encoding.text == expected
+
+
+def test_where_reasoning_begins_is_found_once() -> None:
+    codec = data.load_appended("qwen3", TOKENS)
+    rounds = [MESSAGES["call"], MESSAGES["tool"]] * 60_000
+    messages = [MESSAGES["user"], *rounds]
+    assert len(clock.within(8, lambda: codec.encode(messages))) > len(messages)
 
 
 @pytest.mark.parametrize("role", ["user", "tool", "system"])

@@ -175,10 +175,11 @@ class Codec:
         """
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
-    def canonical(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, on_arguments: "str" = "error") -> list[dict[str, Any]]:
+    def canonical(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, on_arguments: "str" = "error", **options: "object") -> list[dict[str, Any]]:
         """
         What a conversation reads as after a round trip: `decode(encode(messages).ids)`, worked out
-        without encoding. With `tools`, the message that declares them is part of it.
+        without encoding. With `tools`, the message that declares them is part of it. The other options are
+        `encode`'s that the format declares.
         """
     def count(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, on_marker: "str" = "report", boundary: "str" = "reference", on_arguments: "str" = "error", **options: "object") -> int:
         """

@@ -1,6 +1,7 @@
 //! What a conversation reads as after a round trip: the losses of a format and a vocabulary, as a function.
 
 use crate::action::{pairs, tagged};
+use crate::codec::EncodeOptions;
 use crate::format::grammar::{Grammar, Op};
 use crate::format::pattern::{Field, Filter, Piece};
 use crate::format::{CallBodySpec, Format, SystemPlace, ToolsPlace};
@@ -9,10 +10,11 @@ use crate::message::{self, CallBody, Message, Role, leading_systems};
 use crate::render;
 use crate::vocab::Vocab;
 
-/// The canonical form of messages and tools.
+/// The canonical form of messages and tools that are encoded with some options.
 pub(crate) fn canonical(
     mut messages: Vec<Message>,
     tools: Option<String>,
+    options: &EncodeOptions,
     format: &Format,
     grammar: &Grammar,
     vocab: &Vocab,
@@ -32,7 +34,11 @@ pub(crate) fn canonical(
     let is_empty = messages.is_empty() && tools.is_none();
     if let Some(begin) = format.begin_turn().filter(|_| !is_empty && !format.has_begun(&messages)) {
         let text = spelled(&begin.inside, format, |field| match field {
-            Field::Effort => format.default_effort().unwrap_or_default().to_owned(),
+            Field::Date => options.date.clone().unwrap_or_default(),
+            Field::Effort => {
+                let effort = options.effort.as_deref().or_else(|| format.default_effort());
+                effort.unwrap_or_default().to_owned()
+            }
             Field::Tools => tools.as_ref().map(|_| "tools".to_owned()).unwrap_or_default(),
             _ => String::new(),
         });

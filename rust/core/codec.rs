@@ -296,8 +296,18 @@ impl Codec {
 
     /// What a conversation reads as after a round trip: what [`Codec::decode`] gives for its ids.
     pub fn canonical(&self, messages: Vec<Message>, tools: Option<String>) -> Vec<Message> {
+        self.canonical_with(messages, tools, &EncodeOptions::default())
+    }
+
+    /// The same, encoded with some options: of these the format's own turn may say some.
+    pub fn canonical_with(
+        &self,
+        messages: Vec<Message>,
+        tools: Option<String>,
+        options: &EncodeOptions,
+    ) -> Vec<Message> {
         let Inner { format, vocab, grammar, .. } = &*self.inner;
-        canonical::canonical(messages, tools, format, grammar, vocab)
+        canonical::canonical(messages, tools, options, format, grammar, vocab)
     }
 
     /// The ids of a conversation to its messages. Total: of ids that are no conversation it makes

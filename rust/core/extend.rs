@@ -12,7 +12,6 @@
 
 use std::borrow::Cow;
 
-use crate::canonical;
 use crate::codec::{Codec, EncodeOptions, collect};
 use crate::encode::{self, Encoding, Given};
 use crate::error::{Error, Result};
@@ -140,6 +139,31 @@ impl Codec {
         Encoding::of_ids(ids, self.grammar(), self.vocab()).with_trail(trail)
     }
 
+    /// Whether a prompt may be extended with such options.
+    fn check_prompt(&self, prompt: &Encoding, options: &EncodeOptions) -> Result<()> {
+        if !prompt.is_of(self.grammar()) {
+            return Err(Error::message(
+                "prompt",
+                "is of another codec, expected one of this one's",
+            ));
+        }
+        if prompt.trail().end == End::Closed {
+            let problem = "does not end where a model answers, \
+                           expected a generation prompt, or a last message that is left open";
+            return Err(Error::message("prompt", problem));
+        }
+        for (option, is_given) in
+            [("date", options.date.is_some()), ("effort", options.effort.is_some())]
+        {
+            if is_given {
+                let problem =
+                    "stands at the beginning of the prompt, expected none for what follows";
+                return Err(Error::message(option, problem));
+            }
+        }
+        Ok(())
+    }
+
     /// The next turn's prompt: the ids of `prompt` and of `completion` as they are, what ends the turn if the
     /// completion did not, then `messages` as [`Codec::encode`] writes them.
     ///
@@ -159,17 +183,7 @@ impl Codec {
     ) -> Result<Encoding> {
         let format = self.format();
         let trail = prompt.trail();
-        if !prompt.is_of(self.grammar()) {
-            return Err(Error::message(
-                "prompt",
-                "is of another codec, expected one of this one's",
-            ));
-        }
-        if trail.end == End::Closed {
-            let problem = "does not end where a model answers, \
-                           expected a generation prompt, or a last message that is left open";
-            return Err(Error::message("prompt", problem));
-        }
+        self.check_prompt(prompt, options)?;
         let is_user = |message: &Message| message.role == Role::User;
         if let Some(what) = trail.moves.filter(|_| messages.iter().any(is_user)) {
             let name = format.name();
@@ -185,8 +199,7 @@ impl Codec {
         let end = self.end_of(&turns, options).map_err(renamed)?;
         let rendered = self.render(&turns, None, end, options).map_err(renamed)?;
         let expected = turns[..=ANSWER as usize].to_vec();
-        let expected =
-            canonical::canonical(expected, None, format, self.grammar(), self.vocab()).pop();
+        let expected = self.canonical(expected, None).pop();
 
         // A format may write a turn otherwise once others follow: without its reasoning, or the frame around none.
         let alone = self.render(&turns[..2], None, End::Closed, options).map_err(renamed)?;

@@ -572,9 +572,11 @@ impl Linker {
                     }
                     let kind = format.call_kind(&call.body).map(str::to_owned);
                     let name = match &call.body {
-                        CallBody::Function { name, .. } if has_names => Some(name.clone()),
-                        _ => None,
+                        CallBody::Function { name, .. } => Some(name.clone()),
+                        // Whom code is for stands where its language does.
+                        CallBody::Code { language, .. } => language.clone(),
                     };
+                    let name = name.filter(|_| has_names);
                     made.push(Made { id, kind, name, is_answered: false });
                 }
             } else if message.role == Role::Tool && has_names {
@@ -619,7 +621,7 @@ fn answer_by_name(message: &mut Message, made: &mut [Made], by_given: &HashMap<S
     let by_id = message.call_id.take().and_then(|id| by_given.get(&id));
     let open = |made: &&Made| !made.is_answered;
     message.name = match by_id {
-        Some(&at) => made[at].name.clone(),
+        Some(&at) => made[at].name.clone().or(message.name.take()),
         None => message.name.take().or_else(|| made.iter().find(open)?.name.clone()),
     };
     let is_same = |made: &&mut Made| !made.is_answered && made.name == message.name;

@@ -461,24 +461,28 @@ impl Codec {
     }
 
     /// What a conversation reads as after a round trip: `decode(encode(messages).ids)`, worked out
-    /// without encoding. With `tools`, the message that declares them is part of it.
+    /// without encoding. With `tools`, the message that declares them is part of it. The other options are
+    /// `encode`'s that the format declares.
     #[pyo3(signature = (
         messages: "Sequence[Mapping[str, Any]]",
         *,
         tools: "Sequence[Mapping[str, Any]] | str | None" = None,
-        on_arguments: "str" = "error"
+        on_arguments: "str" = "error",
+        **options: "object"
     ))]
     fn canonical<'py>(
         &self,
         messages: &Bound<'py, PyAny>,
         tools: Option<&Bound<'py, PyAny>>,
         on_arguments: &str,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<MessageList<'py>> {
         let words =
             [("on_marker", "report"), ("boundary", "reference"), ("on_arguments", on_arguments)];
-        let options = Options::new(self, None, false, words, None)?;
-        let (read, tools) = self.read(messages, tools, options.on_arguments).map_err(raise)?;
-        message_list(messages.py(), &self.inner.canonical(read, tools)).map(MessageList)
+        let Options { encode, on_arguments } = Options::new(self, None, false, words, options)?;
+        let (read, tools) = self.read(messages, tools, on_arguments).map_err(raise)?;
+        let canonical = self.inner.canonical_with(read, tools, &encode);
+        message_list(messages.py(), &canonical).map(MessageList)
     }
 
     /// The ids of a conversation to its messages. Of ids that are no conversation it makes the best
