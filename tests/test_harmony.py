@@ -345,7 +345,7 @@ def test_an_interrupted_completion_loses_nothing() -> None:
 @pytest.mark.parametrize("recipient", ["python", "browser.search"])
 def test_results_of_built_in_tools(recipient: str) -> None:
     code = {"language": recipient, "source": "1+1"}
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": "hi"},
         {"role": "assistant", "tool_calls": [{"type": "code", "id": "c1", "code": code}]},
         {"role": "tool", "tool_call_id": "c1", "content": "2"},

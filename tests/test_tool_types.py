@@ -182,7 +182,7 @@ def test_a_text_that_would_not_be_read_back_is_refused() -> None:
     value = "[" + "1, " * 1500 + "1]\nand then text"
     function = {"name": "f", "arguments": {"body": value}}
     call = {"id": "call_0", "type": "function", "function": function}
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": "", "tool_calls": [call]},
     ]
