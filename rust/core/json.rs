@@ -98,6 +98,23 @@ impl Number {
     }
 }
 
+/// What was read of an array or object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stretch {
+    /// How many bytes were: the last bracket and what is no JSON were not.
+    pub(crate) read: usize,
+    /// How many of them [`Lexer::mend`] leaves as they are; none, if it goes on with what came before.
+    pub(crate) mendable: Option<usize>,
+    /// Whether the next byte is the last bracket.
+    pub(crate) is_whole: bool,
+}
+
+/// How many bytes go on with a string as they are.
+fn plain(bytes: &[u8]) -> usize {
+    let is_plain = |&byte: &u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
+    bytes.iter().position(|byte| !is_plain(byte)).unwrap_or(bytes.len())
+}
+
 /// Finds the end of one JSON value, fed in pieces of any size, and tells whether it is one.
 #[derive(Debug, Clone)]
 pub(crate) struct Lexer {
@@ -135,8 +152,7 @@ impl Lexer {
                 return Some(at);
             }
             if self.state == State::Text {
-                let plain = |&byte: &u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
-                at += bytes[at..].iter().take_while(|byte| plain(byte)).count();
+                at += plain(&bytes[at..]);
                 if at == bytes.len() {
                     break;
                 }
@@ -154,14 +170,80 @@ impl Lexer {
 
     /// Reads on, if all of the bytes are surely within the value.
     pub(crate) fn push_within(&mut self, bytes: &[u8]) -> bool {
-        let is_plain = |&byte: &u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
-        if self.state == State::Text && bytes.iter().all(is_plain) {
+        if self.state == State::Text && plain(bytes) == bytes.len() {
             return true;
         }
         // It takes a bracket for each level to end a value.
         let is_within = self.depth > bytes.len()
             || (self.depth > 0 && !bytes.iter().any(|byte| matches!(byte, b'}' | b']')));
         is_within && self.push(bytes).is_none()
+    }
+
+    /// Reads on in an array or object, up to its last bracket or what does not go on with it.
+    pub(crate) fn push_valid(&mut self, bytes: &[u8]) -> Stretch {
+        let mut stretch = Stretch { read: 0, mendable: None, is_whole: false };
+        while stretch.read < bytes.len() {
+            if self.state == State::Text {
+                stretch.read += plain(&bytes[stretch.read..]);
+                stretch.mendable = Some(stretch.read);
+                if stretch.read == bytes.len() {
+                    break;
+                }
+            }
+            let before = (self.state, self.depth);
+            self.step(bytes[stretch.read]);
+            stretch.is_whole = self.state == State::Ended && self.valid;
+            if stretch.is_whole || !self.valid {
+                (self.state, self.depth) = before;
+                (self.valid, self.too_deep) = (true, false);
+                break;
+            }
+            stretch.read += 1;
+            if self.is_mendable() {
+                stretch.mendable = Some(stretch.read);
+            }
+        }
+        stretch
+    }
+
+    /// Whether a string goes on here, or may begin, after a sign at most.
+    fn is_mendable(&self) -> bool {
+        match self.state {
+            State::Number(number) => number.is_whole(),
+            State::Escape | State::Hex(_) | State::Word(..) => false,
+            _ => true,
+        }
+    }
+
+    /// Begins a string at the last place that was mendable, whose inside are `held`, which has been read
+    /// since, and whatever comes. What stands before it.
+    pub(crate) fn mend(&mut self, held: &str) -> &'static str {
+        self.state = match self.state {
+            State::Escape | State::Hex(_) => State::Text,
+            State::Word(..) => State::Value,
+            State::Number(_) if held.starts_with('-') => State::Value,
+            State::Number(_) => State::After,
+            state => state,
+        };
+        let before = match (self.state, self.in_object()) {
+            (State::Text, _) => "",
+            (State::Colon, _) => ": \"",
+            (State::FirstKey | State::Key, _) => "\"\": \"",
+            (State::After, true) => ", \"\": \"",
+            (State::After, false) => ", \"",
+            _ => "\"",
+        };
+        self.state = State::Text;
+        before
+    }
+
+    /// Appends what ends the string that is read, and all around it.
+    pub(crate) fn close_into(&mut self, out: &mut String) {
+        out.push_str(if self.in_key { "\": null" } else { "\"" });
+        while self.depth > 0 {
+            out.push(if self.in_object() { '}' } else { ']' });
+            self.depth -= 1;
+        }
     }
 
     /// Whether what has come so far is well formed.

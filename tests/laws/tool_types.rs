@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 
 use crate::common::dialogue::hostile;
-use crate::common::events::check_stream;
+use crate::common::events::{check_stream, read_text};
 use crate::common::table::{Entry, calling, check_each, entries, function};
 use crate::common::text::word;
-use chatcodec::{CallBody, EncodeOptions, Message, Role, ToolTypes, collect};
+use chatcodec::{
+    CallBody, EncodeOptions, EventKind, MarkerPolicy, Message, Role, ToolTypes, TurnReason, collect,
+};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 /// Formats that write arguments without quotes.
@@ -190,6 +193,62 @@ fn any_value_under_any_schema() {
         if is_kept(entry, &value) {
             let expected = json!({"a": meant(&value, kinds.as_deref())});
             prop_assert_eq!(arguments(&told), Some(expected));
+        }
+        Ok(())
+    });
+}
+
+/// Text that is JSON for about as much as a reader holds, and then anything.
+fn long_value() -> impl Strategy<Value = String> {
+    let begin = select(vec!["[", "{", "{\"k\": [[", "[\"", "[{\"k\": \"", "5", "", "x"]);
+    let long = select(vec!["a", " ", "1", "1, ", "{}, ", "[", "\\n", "é"]);
+    let parts =
+        "] } \" , : 1 - . e true nul \\ \\u00 [ { \n x é \"k\":".split(' ').collect::<Vec<_>>();
+    let end = vec(select(parts).prop_map(str::to_owned), 0..6);
+    (begin, long, 4080..4100usize, end).prop_map(|(begin, long, length, end)| {
+        format!("{begin}{}{}", long.repeat(length / long.len()), end.concat())
+    })
+}
+
+/// Whatever a model writes as a value: the arguments of a call that is closed are JSON, and a value that is
+/// written comes back.
+#[test]
+fn the_arguments_of_a_closed_call_are_json() {
+    const PLACE: &str = "a value";
+    let inputs = |_: &'static Entry| (long_value(), 1..6usize);
+    check_each(tagged(), 60, inputs, |entry, (value, chars)| {
+        let user = Message::new(Role::User, "x");
+        let call = |value: &str| calling(function("f", &json!({"a": value}).to_string()));
+        let options =
+            EncodeOptions { add_generation_prompt: Some(true), ..EncodeOptions::default() };
+        let encoded = |messages: &[Message]| entry.encode(messages, &EncodeOptions::default());
+        let prompt =
+            entry.encode(std::slice::from_ref(&user), &options).expect("it has a place for it");
+        let whole = encoded(&[user.clone(), call(PLACE)]);
+        let whole = whole.expect("it has a place for calls");
+        let Some(text) = whole.text().strip_prefix(prompt.text()) else { return Ok(()) };
+        let text: Vec<char> = text.replace(PLACE, &value).chars().collect();
+        let pushes: Vec<String> =
+            text.chunks(chars * chars * chars).map(String::from_iter).collect();
+        let stream = entry.codec.stream(Some(prompt.ids())).reading(MarkerPolicy::Text);
+        let events = read_text(stream, pushes.iter().map(String::as_str), TurnReason::Stop);
+        let deltas = events.iter().filter_map(|event| match &event.kind {
+            EventKind::ActionDelta { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        let told: String = deltas.collect();
+        prop_assert!(serde_json::from_str::<Box<RawValue>>(&told).is_ok(), "{told}");
+        let is_whole = events
+            .iter()
+            .any(|event| matches!(event.kind, EventKind::ActionEnd { complete: true, .. }));
+        match encoded(&[user.clone(), call(&value)]) {
+            // A value that spells the tag after it is none of these.
+            Err(refused) => prop_assert!(!is_whole, "{refused}: {told}"),
+            Ok(whole) => {
+                prop_assert!(is_whole, "{told}");
+                let expected = entry.codec.canonical(vec![user, call(&value)], None);
+                prop_assert_eq!(entry.codec.decode(whole.ids()), expected);
+            }
         }
         Ok(())
     });

@@ -3,6 +3,8 @@
 //! Strings stand for themselves, without quotes; anything else is JSON. Which of the two a value is, the
 //! kinds say that the tool's schema allows: a string, unless the whole of it is JSON of another of them.
 //! Strings come out as they come in, where nothing else is allowed, and as soon as they can be nothing else.
+//! An array or object of more than [`HEAD_LIMIT`] bytes is told before its end. If it turns out to be none,
+//! it is mended: all from there on is one string more in it, so what was generated can be told from it.
 //! Memory: a value that is not decided yet, up to [`HEAD_LIMIT`], and the nesting.
 
 use super::kinds::Kinds;
@@ -13,8 +15,10 @@ use crate::stream::HEAD_LIMIT;
 enum Mode {
     /// A string, told as it comes.
     Text,
-    /// JSON, told as it comes.
+    /// An array or object, told as it comes but for its last bracket.
     Raw,
+    /// A string at the end of what was no array or object, told as it comes.
+    Mended,
     /// Held until it is decided.
     Held { kinds: Kinds },
 }
@@ -28,6 +32,8 @@ pub(crate) struct BareValue {
     ended: bool,
     /// Whether what has come may be JSON.
     is_valid: bool,
+    /// What is not decided yet: all of a value; of an array or object that is told, what a string could not
+    /// go on with, or its last bracket.
     held: String,
     /// Where in that the value begins, after white space.
     start: Option<usize>,
@@ -46,7 +52,7 @@ impl BareValue {
 
     /// Whether what comes is told as the inside of a JSON string.
     pub(crate) fn is_text(&self) -> bool {
-        self.mode == Mode::Text
+        matches!(self.mode, Mode::Text | Mode::Mended)
     }
 
     /// Reads some of the value.
@@ -67,7 +73,12 @@ impl BareValue {
     pub(crate) fn end(mut self, out: &mut String) -> bool {
         match self.mode {
             Mode::Text => out.push('"'),
-            Mode::Raw => return self.is_valid && self.lexer.is_complete_at_end(),
+            Mode::Raw if self.ended => out.push_str(json::trim(&self.held)),
+            Mode::Raw | Mode::Mended => {
+                self.mend("", out);
+                self.lexer.close_into(out);
+                return false;
+            }
             Mode::Held { kinds } => {
                 let value = json::trim(&self.held);
                 if let Some(word) = kinds.word(value) {
@@ -75,7 +86,7 @@ impl BareValue {
                 } else if self.lexer.is_complete_at_end() && kinds.have(value) {
                     out.push_str(value);
                 } else {
-                    self.decide(Mode::Text, out);
+                    self.text(out);
                     out.push('"');
                 }
             }
@@ -85,9 +96,10 @@ impl BareValue {
 
     /// The value was cut off: tells what is held of it.
     pub(crate) fn cut(mut self, out: &mut String) {
-        if self.start.is_some() && !self.held.is_empty() {
-            let mode = if self.is_valid { Mode::Raw } else { Mode::Text };
-            self.decide(mode, out);
+        match self.mode {
+            Mode::Held { .. } if self.start.is_none() => {}
+            Mode::Held { .. } if !self.is_valid => self.text(out),
+            _ => out.push_str(json::trim(&self.held)),
         }
     }
 
@@ -108,35 +120,65 @@ impl BareValue {
             let is_json =
                 self.is_valid && (end > 0 || is_space) && (!is_first || kinds.may_begin(c));
             if !is_json && !is_word {
-                return self.decide(Mode::Text, out);
+                return self.text(out);
             }
         }
         if self.held.len() > HEAD_LIMIT {
-            let is_raw = self.start.is_some() && self.is_valid;
-            self.decide(if is_raw { Mode::Raw } else { Mode::Text }, out);
+            let value = self.held[self.start.unwrap_or(self.held.len())..].to_owned();
+            if self.is_valid && value.starts_with(['[', '{']) {
+                self.held.clear();
+                (self.mode, self.lexer, self.ended) = (Mode::Raw, Lexer::default(), false);
+                self.raw(&value, out);
+            } else {
+                self.text(out);
+            }
         }
     }
 
-    fn decide(&mut self, mode: Mode, out: &mut String) {
-        let held = std::mem::take(&mut self.held);
-        if mode == Mode::Text {
-            out.push('"');
-            json::escape_into(&held, out);
-        } else {
-            out.push_str(json::trim(&held));
-        }
-        self.mode = mode;
+    /// It is a string.
+    fn text(&mut self, out: &mut String) {
+        out.push('"');
+        json::escape_into(&std::mem::take(&mut self.held), out);
+        self.mode = Mode::Text;
     }
 
+    /// Reads some of an array or object.
     fn raw(&mut self, text: &str, out: &mut String) {
-        let end = if self.ended { 0 } else { self.lex(text.as_bytes()) };
-        let (value, rest) = text.split_at(end);
-        out.push_str(value);
-        // White space after a value is none of its own.
-        let rest =
-            if self.is_valid { rest.trim_start_matches([' ', '\t', '\n', '\r']) } else { rest };
-        self.is_valid &= rest.is_empty();
-        out.push_str(rest);
+        let mut rest = text;
+        if !self.ended {
+            let stretch = self.lexer.push_valid(text.as_bytes());
+            let (value, after) = text.split_at(stretch.read);
+            let (told, held) = value.split_at(stretch.mendable.unwrap_or(0));
+            if stretch.mendable.is_some() {
+                out.push_str(&self.held);
+                self.held.clear();
+            }
+            out.push_str(told);
+            self.held.push_str(held);
+            self.ended = stretch.is_whole;
+            rest = after;
+        }
+        if self.ended {
+            let bracket = usize::from(self.held.is_empty()).min(rest.len());
+            let spaces = rest[bracket..].bytes().take_while(|&byte| json::is_space(byte)).count();
+            let (value, after) = rest.split_at(bracket + spaces);
+            self.held.push_str(value);
+            rest = after;
+        }
+        if !rest.is_empty() || self.held.len() > HEAD_LIMIT {
+            self.mend(rest, out);
+        }
+    }
+
+    /// What is held and comes from here on is a string.
+    fn mend(&mut self, text: &str, out: &mut String) {
+        if self.mode == Mode::Raw {
+            let held = std::mem::take(&mut self.held);
+            out.push_str(self.lexer.mend(&held));
+            json::escape_into(&held, out);
+            self.mode = Mode::Mended;
+        }
+        json::escape_into(text, out);
     }
 
     /// Reads on in the value; where it ended.

@@ -99,12 +99,12 @@ impl Body {
         }
     }
 
-    /// What is held and will not be finished.
-    pub(crate) fn finish(&mut self) -> String {
+    /// What is held and will not be finished, where a token has `closed` the call or not.
+    pub(crate) fn finish(&mut self, closed: bool) -> String {
         match self {
             Self::Python(scanner) => scanner.finish(),
             Self::Raw(_) => String::new(),
-            Self::Tagged(scanner, style, _) => scanner.finish(style),
+            Self::Tagged(scanner, style, _) => scanner.finish(style, closed),
         }
     }
 

@@ -409,17 +409,25 @@ impl TaggedScanner {
         (true, out)
     }
 
-    /// Nothing more comes: what is held of a value. Of other things, [`Self::take_rest`] has it.
-    pub(crate) fn finish(&mut self, style: &TaggedStyle) -> String {
+    /// Nothing more comes: what is held of a value. Of other things, [`Self::take_rest`] has it. Where a
+    /// token has `closed` the call, it makes what was told JSON.
+    pub(crate) fn finish(&mut self, style: &TaggedStyle, closed: bool) -> String {
         let mut out = String::new();
         if let State::Value { skipped } = self.state {
             self.end_skip(skipped, style, &mut out);
             if let Some(mut value) = self.value.take() {
                 value.push(&std::mem::take(&mut self.held), &mut out);
-                value.cut(&mut out);
+                if closed {
+                    value.end(&mut out);
+                } else {
+                    value.cut(&mut out);
+                }
             }
         }
         if !self.is_done() {
+            if closed {
+                self.close(&mut out);
+            }
             self.is_valid = false;
             self.state = State::Done;
         }
@@ -561,8 +569,12 @@ impl TaggedScanner {
             }
             _ => self.is_valid = false,
         }
-        out.push_str(if self.has_pairs { "}" } else { "{}" });
+        self.close(out);
         self.state = State::Done;
+    }
+
+    fn close(&self, out: &mut String) {
+        out.push_str(if self.has_pairs { "}" } else { "{}" });
     }
 }
 
@@ -611,6 +623,32 @@ mod tests {
         style: &TaggedStyle,
         kinds_of: KindsOf<'_>,
     ) -> (String, String, bool) {
+        let (mut scanner, mut out, after) = scan(items, chars, style, kinds_of);
+        let complete = scanner.is_complete();
+        out.push_str(&scanner.finish(style, false));
+        (out, scanner.take_rest() + &after, complete)
+    }
+
+    /// The same where a token closes the call: the arguments, and whether they are complete.
+    fn read_closed(
+        items: &[Item],
+        chars: usize,
+        style: &TaggedStyle,
+        kinds_of: KindsOf<'_>,
+    ) -> (String, bool) {
+        let (mut scanner, mut out, _) = scan(items, chars, style, kinds_of);
+        let complete = scanner.is_complete();
+        out.push_str(&scanner.finish(style, true));
+        (out, complete)
+    }
+
+    /// The scanner at the end, what was told, and what was not.
+    fn scan(
+        items: &[Item],
+        chars: usize,
+        style: &TaggedStyle,
+        kinds_of: KindsOf<'_>,
+    ) -> (TaggedScanner, String, String) {
         let mut scanner = TaggedScanner::new();
         let mut out = String::new();
         let mut after = String::new();
@@ -639,9 +677,7 @@ mod tests {
                 after.push_str(&chunk[taken..]);
             }
         }
-        let complete = scanner.is_complete();
-        out.push_str(&scanner.finish(style));
-        (out, scanner.take_rest() + &after, complete)
+        (scanner, out, after)
     }
 
     fn unknown(_: &str) -> Kinds {
@@ -740,6 +776,65 @@ mod tests {
     }
 
     #[test]
+    fn what_is_closed_is_json() {
+        let [style, ..] = styles();
+        for (pairs, json) in [
+            ("", "{}"),
+            ("<p=a", "{}"),
+            ("<p=a>", r#"{"a": ""}"#),
+            ("<p=a>\n1", r#"{"a": 1}"#),
+            ("<p=a>\n[1", r#"{"a": "[1"}"#),
+            ("<p=a>\nx\n</p", r#"{"a": "x\n</p"}"#),
+            ("<p=a>x</p><p=b", r#"{"a": "x"}"#),
+        ] {
+            let items = [Item::Text(pairs.into())];
+            let read = read_closed(&items, 1, &style, &unknown);
+            assert_eq!(read, (json.to_owned(), false), "{pairs}");
+        }
+    }
+
+    /// An array that is told before its end and turns out to be none: the rest is a string in it.
+    #[test]
+    fn what_broke_late_is_mended() {
+        let [_, style, _] = styles();
+        let long = " ".repeat(HEAD_LIMIT);
+        for (value, mended) in [
+            ("[_1]", "[_1]"),
+            ("[_] \n", "[_]"),
+            ("[_", r#"[_""]"#),
+            ("[_x]", r#"[_"x]"]"#),
+            ("[_1, x", r#"[_1, "x"]"#),
+            ("[_12x", r#"[_12, "x"]"#),
+            ("[_1.x", r#"[_1, ".x"]"#),
+            ("[_-x", r#"[_"-x"]"#),
+            ("[_2e-x", r#"[_2, "e-x"]"#),
+            ("[_1 2]", r#"[_1 , "2]"]"#),
+            ("[_trux", r#"[_"trux"]"#),
+            ("[_\"a\nb\"]", r#"[_"a\nb\"]"]"#),
+            ("[_\"\\x", r#"[_"\\x"]"#),
+            ("[_\"\\u12x", r#"[_"\\u12x"]"#),
+            ("[_] x", r#"[_"] x"]"#),
+            ("[_{}}]", r#"[_{}, "}]"]"#),
+            ("{_x", r#"{_"": "x"}"#),
+            ("{_\"a\nb\"", r#"{_"a\nb\"": null}"#),
+            ("{_\"a\"x", r#"{_"a": "x"}"#),
+            ("{_\"a\": x", r#"{_"a": "x"}"#),
+            ("{_\"a\": 1x", r#"{_"a": 1, "": "x"}"#),
+            ("{_\"a\": [{\"b\": 1,, ", r#"{_"a": [{"b": 1,"": ", "}]}"#),
+            ("{_\"a\": 1} {}", r#"{_"a": 1, "": "} {}"}"#),
+        ] {
+            let (value, mended) = (value.replace('_', &long), mended.replace('_', &long));
+            let items = [Item::Text(format!("<p name=\"a\">{value}</p></f>"))];
+            for chars in [1, 7, usize::MAX] {
+                let (told, rest, complete) = read(&items, chars, &style, &unknown);
+                assert_eq!(told, format!("{{\"a\": {mended}}}"), "{}", value.trim());
+                let is_whole = json::is_value(json::trim(&value));
+                assert_eq!((&*rest, complete), ("</f>", is_whole), "{told}");
+            }
+        }
+    }
+
+    #[test]
     fn long_values_are_not_held() {
         let [style, ..] = styles();
         let long = "1, ".repeat(HEAD_LIMIT);
@@ -825,7 +920,84 @@ mod tests {
         [Kinds::STRING, Kinds::OTHER, Kinds::ANY][key.len() % 3]
     }
 
+    /// Text that is JSON for about as much as is held, and then anything.
+    fn long_text() -> impl Strategy<Value = String> {
+        let begin =
+            vec!["[", "{", "[[{\"k\": [", "{\"k\": {\"", "[\"", "[1", "5", "", "\"", "[{}, "];
+        let long = vec!["a", " ", "1", "1,", "\"\",", "[", "\\n", "é", "\n"];
+        (prop::sample::select(begin), prop::sample::select(long), 0usize..16).prop_flat_map(
+            |(begin, long, more)| {
+                let length = HEAD_LIMIT - 10 + more;
+                let text = begin.to_owned() + &long.repeat(length / long.len());
+                prop::collection::vec(late(), 0..6)
+                    .prop_map(move |end| text.clone() + &end.concat())
+            },
+        )
+    }
+
+    fn late() -> impl Strategy<Value = String> {
+        let parts = [
+            "]", "}", "\"", ",", ":", "1", "-", ".", "e", "tr", "true", "nul", "\\", "\\u00", "[",
+            "{", " ", "\n", "x", "é", "\"k\": ", "\u{1}", "[]", "{}",
+        ];
+        prop::sample::select(parts.to_vec()).prop_map(str::to_owned)
+    }
+
+    fn escaped(text: &str) -> String {
+        let mut escaped = String::new();
+        json::escape_into(text, &mut escaped);
+        escaped
+    }
+
+    /// Whether what was told of a value is its beginning, and the rest as a string in that.
+    fn is_mended(told: &str, value: &str) -> bool {
+        let value = value.trim_start_matches(SPACES);
+        let same = told.bytes().zip(value.bytes()).take_while(|(told, value)| told == value);
+        let same = same.count();
+        (same.saturating_sub(16)..=same).filter(|&at| value.is_char_boundary(at)).any(|at| {
+            let rest = escaped(&value[at..]);
+            ["", "\"", ": \"", "\"\": \"", ", \"", ", \"\": \""].into_iter().any(|before| {
+                let end = told[at..].strip_prefix(before).and_then(|told| told.strip_prefix(&rest));
+                let end = end.and_then(|end| end.strip_prefix('"'));
+                end.is_some_and(|end| {
+                    let brackets = end.strip_prefix(": null").unwrap_or(end);
+                    brackets.bytes().all(|byte| matches!(byte, b']' | b'}'))
+                })
+            })
+        })
+    }
+
     proptest! {
+        #[test]
+        fn closed_arguments_are_json(
+            value in long_text(),
+            chars in prop_oneof![1usize..7, 4000usize..4200],
+            kind in prop::sample::select(vec![Kinds::STRING, Kinds::OTHER, Kinds::ANY]),
+            is_closed in any::<bool>(),
+        ) {
+            let [_, style, _] = styles();
+            let close = if is_closed { "</p></f>" } else { "" };
+            let items = [Item::Text(format!("<p name=\"a\">{value}{close}"))];
+            let (told, complete) = read_closed(&items, chars, &style, &|_| kind);
+            prop_assert!(json::is_value(&told), "{told}");
+            let told = told.strip_prefix("{\"a\": ").and_then(|told| told.strip_suffix('}'));
+            let told = told.expect("it is the only one");
+            let is_read =
+                told == json::trim(&value) || told == format!("\"{}\"", escaped(&value));
+            prop_assert!(is_read || is_mended(told, &value), "{told}");
+            prop_assert_eq!(complete, is_read && is_closed);
+            let (cut, ..) = read(&items, chars, &style, &|_| kind);
+            let mut lexer = Lexer::default();
+            lexer.push(cut.as_bytes());
+            prop_assert!(lexer.is_valid(), "{cut}");
+            // What cannot be read back as it was given is not written.
+            let given = format!("{{\"a\": \"{}\"}}", escaped(&value));
+            if let Ok(mut items) = written(&given, &style) {
+                items.push(Item::Text("</f>".into()));
+                prop_assert_eq!(read_closed(&items, chars, &style, &unknown), (canonical(&given), true));
+            }
+        }
+
         #[test]
         fn what_is_written_reads_back(
             members in prop::collection::vec((value_text(), json_value()), 0..4),
@@ -858,6 +1030,9 @@ mod tests {
                 let whole = read(&items, usize::MAX, &style, &kinds_of_any);
                 prop_assert_eq!(&read(&items, chars, &style, &kinds_of_any), &whole);
                 prop_assert!(!whole.2 || json::is_value(&whole.0), "{}", whole.0);
+                let (closed, complete) = read_closed(&items, chars, &style, &kinds_of_any);
+                prop_assert!(json::is_value(&closed) && complete == whole.2, "{closed}");
+                prop_assert!(closed.starts_with(&whole.0) || !complete);
             }
         }
     }

@@ -228,7 +228,7 @@ impl Reader<'_> {
                 (complete, name, id)
             }
             Place::Arguments { item, body, name, id } => {
-                let said = body.finish();
+                let said = body.finish(closed);
                 let cut = body.take_rest();
                 let at = self.machine.covered.saturating_sub(1);
                 self.machine.pending.push(Piece { text: &cut, first: at, at });
