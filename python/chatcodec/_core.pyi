@@ -615,7 +615,7 @@ class Stream:
     def finish(self, /, reason: str = "stop") -> list[Event]:
         """
         Ends the stream: closes what is open, gives what is held. `reason` is the engine's: `"stop"`,
-        `"length"` or `"cancelled"`; `"stop"` after an action becomes `"action"`.
+        `"length"` or `"cancelled"`; `"stop"` in a turn with an action becomes `"action"`.
         """
     def message(self, /) -> dict[str, Any]:
         """

@@ -40,7 +40,7 @@ pub enum Part {
 pub enum TurnReason {
     /// The model stopped.
     Stop,
-    /// The model stopped after an action.
+    /// The model stopped in a turn with an action, whatever came after that.
     Action,
     /// The engine stopped at a limit.
     Length,

@@ -428,7 +428,7 @@ impl Stream {
 
     /// Ends the stream: what is open is closed, what is held comes out.
     ///
-    /// [`TurnReason::Stop`] after an action becomes [`TurnReason::Action`].
+    /// [`TurnReason::Stop`] in a turn with an action becomes [`TurnReason::Action`].
     pub fn finish(&mut self, reason: TurnReason, out: &mut Vec<Event>) {
         self.telling(out, |state, codec, out| {
             let index = state.index;

@@ -23,6 +23,8 @@ pub(crate) enum Part {
     Text(String),
     /// One of these, and the quote after it.
     Key(Vec<String>),
+    /// The same, which goes on after so many further parts; or `type` and its quote, whose member they are.
+    KeyAfterType(Vec<String>, usize),
     /// A header word, and the quote after it.
     Word,
     /// A name that Python allows, or that has hyphens, and the bracket after it.
@@ -38,19 +40,29 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// Of a JSON object: its name, then its arguments, which are an object.
+    /// Of a JSON object: its name, then its arguments, which are an object. Models also write the type that
+    /// tools have before that.
     pub(crate) fn object(object: &ObjectSpec) -> Self {
         let text = |text: &str| Part::Text(text.to_owned());
-        let mut parts = Vec::new();
-        let mut before = "{";
-        for (member, keys) in &object.members {
-            let value = if *member == Member::Arguments { "{" } else { "\"" };
-            parts.extend([text(before), Part::Space, text("\""), Part::Key(keys.clone())]);
-            parts.extend([Part::Space, text(":"), Part::Space, text(value)]);
-            if *member != Member::Arguments {
-                parts.extend([Part::Word, Part::Space]);
+        let colon = || [Part::Space, text(":"), Part::Space];
+        let mut parts = vec![text("{"), Part::Space, text("\"")];
+        for (nth, (member, keys)) in object.members.iter().enumerate() {
+            let next = [Part::Space, text(","), Part::Space, text("\"")];
+            if nth == 0 {
+                let mut typed: Vec<Part> = colon().into();
+                typed.push(text("\"function\""));
+                typed.extend(next);
+                parts.push(Part::KeyAfterType(keys.clone(), typed.len() + 1));
+                parts.extend(typed);
+            } else {
+                parts.extend(next);
             }
-            before = ",";
+            parts.push(Part::Key(keys.clone()));
+            parts.extend(colon());
+            match member {
+                Member::Arguments => parts.push(text("{")),
+                _ => parts.extend([text("\""), Part::Word]),
+            }
         }
         Self { parts: parts.into() }
     }
@@ -115,6 +127,9 @@ enum Taken {
     /// This is a call.
     Sure,
 }
+
+/// The key of the type of a tool.
+const TYPE: &str = "type";
 
 /// White space, text and white space that stand before a body.
 const BEFORE: usize = 3;
@@ -205,9 +220,21 @@ impl Opener {
                     Taken::No
                 }
             }
-            Some(Part::Key(keys)) => {
+            Some(Part::KeyAfterType(keys, parts)) if byte == b'"' => {
+                if keys.contains(&self.word) {
+                    self.part += parts;
+                    Taken::Ended
+                } else if self.word == TYPE {
+                    Taken::Ended
+                } else {
+                    Taken::No
+                }
+            }
+            Some(Part::Key(keys) | Part::KeyAfterType(keys, _)) => {
                 self.word.push(char::from(byte));
-                let is_begun = keys.iter().any(|key| key.starts_with(&self.word));
+                let is_typed = matches!(part, Some(Part::KeyAfterType(..)));
+                let is_begun = keys.iter().any(|key| key.starts_with(&self.word))
+                    || is_typed && TYPE.starts_with(&self.word);
                 if is_begun { Taken::Within } else { Taken::No }
             }
             Some(Part::Word) if byte == b'"' && !self.word.is_empty() => {
@@ -299,6 +326,8 @@ mod tests {
             ("", llama(), r#"{"name": "f", "parameters": {"#, 0, "f"),
             ("", llama(), " \n{ \"name\" :\t\"a.b-c:d_1\" ,\"arguments\":{", 2, "a.b-c:d_1"),
             ("functools[", llama(), "functools[ {\"name\": \"f\", \"arguments\": {", 11, "f"),
+            ("", llama(), r#"{"type": "function", "name": "f", "parameters": {"#, 0, "f"),
+            ("", llama(), "{ \"type\":\"function\" ,\n\"name\":\"f\",\"arguments\": {", 0, "f"),
             ("[", Opening::python(), "[f()", 3, "f"),
             ("[", Opening::python(), "[ g.h( a = ", 6, "g.h"),
             ("[", Opening::python(), "[get-it(_a1=[", 8, "get-it"),
@@ -314,6 +343,10 @@ mod tests {
             ("", llama(), "x"),
             ("", llama(), "{\"n\": "),
             ("", llama(), "{\"name\": 5"),
+            ("", llama(), "{\"type\": \"object\""),
+            ("", llama(), "{\"type\": \"function\"}"),
+            ("", llama(), "{\"type\": \"function\", \"type"),
+            ("", llama(), "{\"types"),
             ("", llama(), "{\"name\": \"Bob\", \"ag"),
             ("", llama(), "{\"name\": \"f\", \"parameters\": 3"),
             ("", llama(), "{\"name\": \"Bob "),
@@ -362,7 +395,7 @@ mod tests {
         fn chunks_do_not_matter(
             parts in prop::collection::vec(
                 prop::sample::select(vec![
-                    "{", "\"name\"", "\"", ":", " ", "f", ",", "\"arguments\"", "[", "(", "=", ")", "a", "é",
+                    "{", "\"name\"", "\"type\": \"function\", ", "\"", ":", " ", "f", ",", "\"arguments\"", "[", "(", "=", ")", "a", "é",
                 ]),
                 0..16),
             is_object in any::<bool>(),

@@ -77,7 +77,7 @@ enum Place {
 struct Turn {
     row: usize,
     /// Which text of the row is being read.
-    text: usize,
+    text: u32,
     role: Role,
     actions: u32,
     /// Whether text after an action has been told.
@@ -107,7 +107,7 @@ impl Turn {
         let rule = &codec.grammar().rows[self.row].rule;
         match &rule.reasoning {
             Some(reasoning) if self.thinking => Some(&reasoning.text),
-            _ => rule.texts.get(self.text),
+            _ => rule.texts.get(self.text as usize),
         }
     }
 }
@@ -600,9 +600,8 @@ impl<'a> Reader<'a> {
             let closed = reason == TurnReason::Stop && self.ends_with_turn();
             self.end_action(self.machine.covered.saturating_sub(1), closed);
             self.end_turn_text();
-            let acted = self.has_acted();
             let reason = match reason {
-                TurnReason::Stop if acted => TurnReason::Action,
+                TurnReason::Stop if self.has_called() => TurnReason::Action,
                 reason => reason,
             };
             let id = self.answers();
@@ -612,6 +611,11 @@ impl<'a> Reader<'a> {
             let (text, ..) = self.machine.pending.take_all();
             self.notice(NoticeKind::Trailing, text, None, last);
         }
+    }
+
+    /// Whether there is a call in the turn, whatever came after it.
+    fn has_called(&self) -> bool {
+        self.machine.turn.is_some_and(|turn| turn.actions > 0)
     }
 
     fn has_acted(&self) -> bool {

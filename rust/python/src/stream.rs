@@ -117,7 +117,7 @@ impl Stream {
     }
 
     /// Ends the stream: closes what is open, gives what is held. `reason` is the engine's: `"stop"`,
-    /// `"length"` or `"cancelled"`; `"stop"` after an action becomes `"action"`.
+    /// `"length"` or `"cancelled"`; `"stop"` in a turn with an action becomes `"action"`.
     #[pyo3(signature = (reason = "stop"))]
     fn finish<'py>(&mut self, py: Python<'py>, reason: &str) -> PyResult<EventList<'py>> {
         let reason = engines_reason(reason)?;

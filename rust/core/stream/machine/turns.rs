@@ -129,6 +129,7 @@ impl Reader<'_> {
     /// A turn, or the next text of one, begins.
     pub(super) fn enter(&mut self, row: usize, text: usize) {
         let role = self.role_of(row, text);
+        let text = u32::try_from(text).unwrap_or(u32::MAX);
         self.machine.turn =
             Some(Turn { row, text, role, actions: 0, told: false, thinking: false, framed: 0 });
         self.machine.answered = false;
@@ -293,8 +294,7 @@ impl Reader<'_> {
     pub(super) fn close_turn(&mut self, first: u32, at: u32) {
         self.end_action(first.saturating_sub(1), self.ends_with_turn());
         self.end_turn_text();
-        let acted = self.has_acted();
-        let reason = if acted { TurnReason::Action } else { TurnReason::Stop };
+        let reason = if self.has_called() { TurnReason::Action } else { TurnReason::Stop };
         let id = self.answers();
         self.tell(EventKind::TurnEnd { reason, id }, None, at);
         self.leave();
@@ -351,8 +351,8 @@ impl Reader<'_> {
         self.end_turn_text();
         // Where no token closes a turn, this is how it ends.
         let reason = match self.closer() {
-            _ if self.has_acted() && self.codec.grammar().has_frames() => TurnReason::Action,
-            Some(closer) if closer.opener && self.has_acted() => TurnReason::Action,
+            _ if self.has_called() && self.codec.grammar().has_frames() => TurnReason::Action,
+            Some(closer) if closer.opener && self.has_called() => TurnReason::Action,
             Some(closer) if closer.opener => TurnReason::Stop,
             _ => TurnReason::Implicit,
         };
