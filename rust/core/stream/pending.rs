@@ -3,6 +3,7 @@
 use super::HEAD_LIMIT;
 use super::machine::Piece;
 use crate::format::grammar::{Stop, Suffix};
+use crate::json;
 
 /// A stretch of text with the first and last position of the ids it came from.
 pub(super) type Stretch = (String, u32, u32);
@@ -12,6 +13,8 @@ pub(super) type Stretch = (String, u32, u32);
 pub(super) struct Pending {
     text: String,
     marks: Vec<Mark>,
+    /// How much of it is the white space that it begins with, counted as it comes.
+    spaces: usize,
 }
 
 /// From byte `start` on, text is of the id at `at`; its first character began at `first`.
@@ -26,6 +29,9 @@ impl Pending {
     pub(super) fn push(&mut self, piece: Piece<'_>) {
         if !piece.text.is_empty() {
             let Piece { text, first, at } = piece;
+            if self.spaces == self.text.len() {
+                self.spaces += spaces(text);
+            }
             self.marks.push(Mark { start: self.text.len(), first, at });
             self.text.push_str(text);
         }
@@ -39,6 +45,7 @@ impl Pending {
     pub(super) fn clear(&mut self) {
         self.text.clear();
         self.marks.clear();
+        self.spaces = 0;
     }
 
     /// Everything that is held.
@@ -122,6 +129,12 @@ impl Pending {
         &self.text
     }
 
+    /// Whether what is held begins with `text`, after white space: where that ends.
+    pub(super) fn end_of(&self, text: &str) -> Option<usize> {
+        let spaces = self.spaces;
+        self.text[spaces..].starts_with(text).then_some(spaces + text.len())
+    }
+
     /// How many bytes are held.
     pub(super) fn len(&self) -> usize {
         self.text.len()
@@ -157,6 +170,10 @@ impl Pending {
         let first = self.first();
         let last = of(bytes.saturating_sub(1), &self.marks).map_or(0, |mark| mark.at);
         let rest = self.text.split_off(bytes);
+        self.spaces = match self.spaces.checked_sub(bytes) {
+            Some(left) => left,
+            None => spaces(&rest),
+        };
         let taken = std::mem::replace(&mut self.text, rest);
         if let Some(mark) = of(bytes, &self.marks) {
             // A piece that is cut goes on with characters of its own id.
@@ -170,6 +187,14 @@ impl Pending {
         }
         (taken, first, last)
     }
+}
+
+/// How many bytes of white space a text begins with.
+fn spaces(text: &str) -> usize {
+    let spaces = text.bytes().take_while(|&byte| json::is_space(byte)).count();
+    #[cfg(test)]
+    tests::EXAMINED.with(|examined| examined.set(examined.get() + spaces + 1));
+    spaces
 }
 
 /// Where the end of `text` begins that may be `suffix` or the beginning of it.
@@ -186,4 +211,72 @@ fn held_from(text: &str, suffix: &Suffix) -> usize {
 
 fn trim_end(text: &str) -> &str {
     text.trim_end_matches(|c: char| c.is_ascii_whitespace())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::PROMPT;
+    use super::*;
+    use crate::codec::Codec;
+    use crate::event::EventKind;
+    use crate::format::Format;
+    use crate::stream::MarkerPolicy;
+    use crate::vocab::{Vocab, VocabFiles, VocabOptions};
+    use proptest::prelude::*;
+
+    thread_local! {
+        /// Bytes that were looked at for white space.
+        pub(super) static EXAMINED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Each byte of white space before the end of a call is looked at a few times, not once for each id.
+    #[test]
+    fn white_space_after_arguments_is_looked_at_once() {
+        let format = Format::built_in("minimax-m2").unwrap();
+        let size = i32::try_from(Vocab::embedded().size()).unwrap();
+        let spellings = [
+            "]~!b[",
+            "]~b]",
+            "[e~[",
+            "<think>",
+            "</think>",
+            "<minimax:tool_call>",
+            "</minimax:tool_call>",
+        ];
+        let special_tokens = spellings.map(str::to_owned).into_iter().zip(size..).collect();
+        let options = VocabOptions { special_tokens, ..VocabOptions::default() };
+        let files =
+            VocabFiles { options, ..VocabFiles::one(include_bytes!("../vocab/embedded.model")) };
+        let codec = Codec::new(&format, &Vocab::load_files(files).unwrap()).unwrap();
+        let mut stream = codec.stream(None).reading(MarkerPolicy::Text);
+        let mut events = Vec::new();
+        let lines = "\n".repeat(1 << 16);
+        stream.push_text("</think><minimax:tool_call><invoke name=\"f\">", &mut events);
+        EXAMINED.set(0);
+        for at in 0..lines.len() {
+            stream.push_text(&lines[at..=at], &mut events);
+        }
+        assert!(EXAMINED.get() < 4 * lines.len(), "{}", EXAMINED.get());
+        stream.push_text("</invoke>", &mut events);
+        let is_end = |kind: &EventKind| matches!(kind, EventKind::ActionEnd { .. });
+        assert!(events.iter().any(|event| is_end(&event.kind)), "{events:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn white_space_is_counted(work in prop::collection::vec(("[ \n\tab]{0,4}", 0usize..6), 0..12)) {
+            let mut pending = Pending::default();
+            for (text, taken) in work {
+                pending.push(Piece { text: &text, first: PROMPT, at: PROMPT });
+                pending.take_bytes(taken);
+                let naive = pending.text.len() - pending.text.trim_start_matches([' ', '\n', '\t']).len();
+                prop_assert_eq!(pending.spaces, naive);
+                if taken == 5 {
+                    pending.clear();
+                }
+            }
+        }
+    }
 }

@@ -170,12 +170,8 @@ impl Reader<'_> {
     fn end_in_block(&mut self) -> bool {
         let Place::Arguments { item, .. } = self.machine.place else { return false };
         let Some(close) = &self.codec.grammar().items[item].close else { return false };
-        let text = self.machine.pending.text();
-        let spaces = text.bytes().take_while(|&byte| json::is_space(byte)).count();
-        if !text[spaces..].starts_with(close.as_str()) {
-            return false;
-        }
-        let (_, _, last) = self.machine.pending.take_bytes(spaces + close.len());
+        let Some(end) = self.machine.pending.end_of(close) else { return false };
+        let (_, _, last) = self.machine.pending.take_bytes(end);
         let (rest, first, at) = self.machine.pending.take_all();
         self.end_action(last, true);
         self.machine.place = Place::Between { item };
