@@ -209,16 +209,31 @@ def test_a_batch_is_the_same_for_any_number_of_threads(
     )
 
 
-@pytest.mark.parametrize("threads", [0, 1, 2, 10**6])
+@pytest.mark.parametrize("threads", [0, 1, 2, 10**6, 10**30])
 def test_any_number_of_threads_is_taken(embedded: Codec, threads: int) -> None:
     batch = embedded.encode_batch([messages_of(1)] * 3, threads=threads)
-    assert batch[2].ids == embedded.encode(messages_of(1)).ids
+    assert batch[2].ids == embedded.encode(messages_of(1), threads=threads).ids
+    assert embedded.vocab.encode("x", threads=threads) == embedded.vocab.encode("x")
 
 
-@pytest.mark.parametrize("threads", [-1, "2", 1.5])
-def test_what_is_no_number_of_threads_is_an_error(embedded: Codec, threads: Value) -> None:
-    with pytest.raises((TypeError, OverflowError, ValueError)):
+@pytest.mark.parametrize(
+    ("threads", "error", "problem"),
+    [
+        (-1, ValueError, "^threads=-1, expected 0 or more, or None$"),
+        (-(10**30), ValueError, "^threads=-1000.*, expected 0 or more, or None$"),
+        ("2", TypeError, "^argument 'threads': "),
+        (1.5, TypeError, "^argument 'threads': "),
+    ],
+)
+def test_what_is_no_number_of_threads_is_an_error(
+    embedded: Codec, threads: Value, error: type[Exception], problem: str
+) -> None:
+    with pytest.raises(error, match=problem):
         embedded.encode_batch([], threads=threads)
+    with pytest.raises(error, match=problem):
+        embedded.encode(messages_of(1), threads=threads)
+    with pytest.raises(error, match=problem):
+        embedded.vocab.encode("x", threads=threads)
 
 
 def test_a_batch_lets_other_threads_run(embedded: Codec) -> None:

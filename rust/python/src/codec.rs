@@ -14,7 +14,7 @@ use pyo3::types::{PyAny, PyDict, PyMapping, PyString, PyTuple};
 use crate::encoding::{Batch, Encoding};
 use crate::errors::{FormatError, raise, raise_in};
 use crate::format::Format;
-use crate::input::{Ids, text};
+use crate::input::{Ids, Threads, text};
 use crate::node::{Value, message_list};
 use crate::stream::{Parsed, Stream, check_given, marker_policy};
 use crate::texts::Texts;
@@ -284,7 +284,7 @@ impl Codec {
         on_marker: &str,
         boundary: &str,
         on_arguments: &str,
-        threads: Option<usize>,
+        threads: Option<Threads>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Encoding> {
         let words =
@@ -386,7 +386,7 @@ impl Codec {
         boundary: &str,
         on_arguments: &str,
         errors: &str,
-        threads: Option<usize>,
+        threads: Option<Threads>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Batch> {
         let words =
@@ -612,9 +612,10 @@ impl Codec {
         &self,
         conversations: Vec<chatcodec::Result<Conversation>>,
         options: &EncodeOptions,
-        threads: Option<usize>,
+        threads: Option<Threads>,
     ) -> Vec<chatcodec::Result<chatcodec::Encoding>> {
-        let threads = threads.unwrap_or_else(|| worthwhile_threads(&conversations));
+        let asked = threads.map(|Threads(threads)| threads);
+        let threads = asked.unwrap_or_else(|| worthwhile_threads(&conversations));
         let threads = threads.clamp(1, MAX_THREADS);
         // Cores that no conversation is for share the long texts of the others.
         let mut options = options.clone();
@@ -669,10 +670,10 @@ fn text_bytes((messages, tools): &Conversation) -> usize {
 }
 
 /// As many threads as there are cores, or as are asked for, unless text is too short to be shared.
-pub(crate) fn threads_for(bytes: usize, threads: Option<usize>) -> usize {
+pub(crate) fn threads_for(bytes: usize, threads: Option<Threads>) -> usize {
     match threads {
         _ if bytes < SHARED_BYTES => 1,
-        Some(threads) => threads,
+        Some(Threads(threads)) => threads,
         None => std::thread::available_parallelism().map_or(1, usize::from),
     }
 }

@@ -220,3 +220,26 @@ pub(crate) fn os_error(error: std::io::Error, path: &Path) -> PyErr {
     let name = path.as_os_str().to_owned();
     pyo3::exceptions::PyOSError::new_err((error.raw_os_error(), reason, name))
 }
+
+/// The argument "threads": how many may take part, of which no number is too large.
+#[derive(Clone, Copy)]
+pub(crate) struct Threads(pub(crate) usize);
+
+impl<'py> FromPyObject<'_, 'py> for Threads {
+    type Error = PyErr;
+
+    #[cfg(feature = "stubs")]
+    const INPUT_TYPE: pyo3::inspect::PyStaticExpr = usize::INPUT_TYPE;
+
+    fn extract(obj: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        match obj.extract() {
+            Ok(threads) => Ok(Self(threads)),
+            Err(error) if !error.is_instance_of::<PyOverflowError>(obj.py()) => Err(error),
+            Err(_) if obj.lt(0)? => {
+                let message = format!("threads={}, expected 0 or more, or None", obj.repr()?);
+                Err(PyValueError::new_err(message))
+            }
+            Err(_) => Ok(Self(usize::MAX)),
+        }
+    }
+}

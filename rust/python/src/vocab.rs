@@ -11,7 +11,7 @@ use pyo3::types::{PyAny, PyBytes, PyDict, PyMapping, PyString, PyTuple};
 use crate::array::IntArray;
 use crate::codec::threads_for;
 use crate::errors::{VocabError, raise, raise_in};
-use crate::input::{self, Ids};
+use crate::input::{self, Ids, Threads};
 use crate::typed::{StrDict, StrIntDict};
 use crate::vocab_files::{locate, read_files};
 
@@ -287,7 +287,7 @@ impl Vocab {
         &self,
         py: Python<'_>,
         text: &Bound<'_, PyString>,
-        threads: Option<usize>,
+        threads: Option<Threads>,
     ) -> PyResult<IntArray> {
         let text = input::text(text, "text")?;
         let ids = if text.len() < DETACH_BYTES {
