@@ -233,12 +233,15 @@ def anthropic_whole(message: Chunk) -> Seen:
 
 
 def message_seen(message: Chunk) -> Seen:
-    """What a message says; code as a call of `CODE`."""
+    """What a message says; code as a call of `CODE`, or of what else it is for."""
     seen = Seen(message["content"], message.get("reasoning", ""))
     for call in message.get("tool_calls", ()):
         if call["type"] == "code":
-            arguments = json.dumps({"code": call["code"]["source"]}, ensure_ascii=False)
-            seen.calls.append((call["id"], CODE, arguments))
+            code = call["code"]
+            arguments = json.dumps({"code": code["source"]}, ensure_ascii=False)
+            language = code.get("language") or "python"
+            name = CODE if language == "python" else language
+            seen.calls.append((call["id"], name, arguments))
         else:
             function = call["function"]
             seen.calls.append((call["id"], function["name"], function["arguments"]))

@@ -75,7 +75,7 @@ class Twin:
 
     def begin(self, event: ActionStart) -> None:
         code = event.kind == "code"
-        name = CODE if code else event.name
+        name = CODE if code and event.name in {None, "", "python"} else event.name
         held = name is None or (self.wait and not event.id)
         self.call = {"index": event.index, "code": code, "name": name, "id": event.id}
         self.call |= {"held": held, "made": None if held else self.take_id(event.id), "source": ""}

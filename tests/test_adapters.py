@@ -194,6 +194,17 @@ CASES: dict[str, tuple[list[Event], list[Any]]] = {
             "tool_calls",
         ],
     ),
+    "code for another tool": (
+        [ActionStart(0, "code", "browser.search"), ActionDelta(0, "{}"), END_F, ACTION],
+        [
+            ROLE_ONLY,
+            (0, "call_7_0", "browser.search"),
+            (0, '{"code": "'),
+            (0, "{}"),
+            (0, '"}'),
+            "tool_calls",
+        ],
+    ),
     "code cut short": (
         [ActionStart(0, "code"), ActionDelta(0, "x"), LENGTH],
         [
@@ -383,6 +394,38 @@ def test_other_calls_stay_calls(function: Value) -> None:
     assert openai_chat.with_code([{"role": "user", "content": "A", "tool_calls": None}]) == [
         {"role": "user", "content": "A", "tool_calls": None}
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "language", "name"),
+    [
+        ({}, None, "code_interpreter"),
+        ({}, "python", "code_interpreter"),
+        ({}, "browser.search", "browser.search"),
+        ({"code_name": "python"}, "python", "python"),
+        ({"code_name": "shell", "code_language": "bash"}, "bash", "shell"),
+        ({"code_name": "shell", "code_language": "bash"}, "python", "python"),
+        ({"code_language": None}, None, "code_interpreter"),
+        ({"code_language": None}, "python", "python"),
+    ],
+)
+def test_code_is_named_by_what_it_is_for(options: Value, language: str | None, name: str) -> None:
+    """And comes back from a client as the code that it was."""
+    adapter = openai_chat.ChunkStream(id="chatcmpl-7", model="m", **options)
+    events: list[Event] = [ActionStart(0, "code", language), ActionDelta(0, "x"), END_F, ACTION]
+    (choice,) = openai_chat.collect(adapter.push(events) + adapter.finish())["choices"]
+    (call,) = choice["message"]["tool_calls"]
+    assert call["function"] == {"name": name, "arguments": '{"code": "x"}'}
+    (read,) = openai_chat.with_code(
+        [choice["message"]],
+        code_name=adapter.code_name,
+        language=adapter.code_language,
+        others={"python", "browser.search"},
+    )
+    expected = {"language": language or adapter.code_language, "source": "x"}
+    assert read["tool_calls"] == [{"id": call["id"], "type": "code", "code": expected}]
+    if name != adapter.code_name:
+        assert openai_chat.with_code([choice["message"]]) == [choice["message"]]
 
 
 @pytest.mark.parametrize("shape", ["chat", "anthropic", "eager", "plain"])

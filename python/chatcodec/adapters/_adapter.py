@@ -59,11 +59,15 @@ class Call:
 
     __slots__ = ("code", "held", "id", "index", "language", "name", "number", "written_id", "wrote")
 
-    def __init__(self, event: ActionStart, code_name: str) -> None:
-        """Take what the event says of it; code is a call of `code_name`."""
+    def __init__(self, event: ActionStart, code_name: str, code_language: str | None) -> None:
+        """Take what the event says of it.
+
+        Code is a call of `code_name`, or of its own language where that is another.
+        """
         self.index = event.index
         self.code = event.kind == "code"
-        self.name = code_name if self.code else event.name
+        own = event.name or code_language
+        self.name = code_name if self.code and own == code_language else event.name
         self.language = event.name if self.code else None
         self.written_id = event.id
         """The id that the model wrote."""
@@ -89,6 +93,9 @@ class Adapter(ABC):
     """The id of the response. Ids of calls and items are made of what follows its `chatcmpl-`."""
     code_name: str = "code_interpreter"
     """The name of the function that code is a call of, with arguments `{"code": …}`."""
+    code_language: str | None = "python"
+    """The language of such code, and of code without one. Code in another, or for another tool
+    (`browser.search`), is a call of a function of that name, with such arguments."""
     call_id: Callable[[int], str] | None = None
     """Makes the id of a call from its number, where the model writes none. By default `call_`, the
     response's id and the number."""
@@ -204,7 +211,7 @@ class Adapter(ABC):
     # Calls.
 
     def _begin_call(self, event: ActionStart) -> None:
-        self._call = call = Call(event, self.code_name)
+        self._call = call = Call(event, self.code_name, self.code_language)
         waits = call.name is None or (self.wait_for_ids and not call.written_id)
         if not waits:
             self._show_call(call)

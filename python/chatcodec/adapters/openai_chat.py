@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from chatcodec.adapters._adapter import Adapter, Call, Chunk, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from chatcodec.events import Reasoning
 
@@ -141,29 +141,32 @@ def with_code(
     *,
     code_name: str = "code_interpreter",
     language: str | None = "python",
+    others: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """Give a client's messages with calls of `code_name` as the code they were told for.
 
-    They are code again for `Codec.encode`, in `language`, which chunks do not tell. A call whose
-    arguments are anything but `{"code": "…"}` stays a call.
+    They are code again for `Codec.encode`, in `language`; calls of `others` are code in the
+    language, or for the tool, of that name. A call whose arguments are anything but
+    `{"code": "…"}` stays a call.
     """
+    languages = {other: other for other in others} | {code_name: language}
     read = [dict(message) for message in messages]
     for message in read:
         if calls := message.get("tool_calls"):
-            message["tool_calls"] = [_as_code(call, code_name, language) for call in calls]
+            message["tool_calls"] = [_as_code(call, languages) for call in calls]
     return read
 
 
-def _as_code(call: Any, code_name: str, language: str | None) -> Any:  # noqa: ANN401
+def _as_code(call: Any, languages: Mapping[str, str | None]) -> Any:  # noqa: ANN401
     match call:
-        case {"function": {"name": str(name), "arguments": str(arguments)}} if name == code_name:
+        case {"function": {"name": str(name), "arguments": str(arguments)}} if name in languages:
             try:
                 value = json.loads(arguments)
             except (ValueError, RecursionError):
                 return call
             match value:
                 case {"code": str(source), **rest} if not rest:
-                    code = {"language": language, "source": source}
+                    code = {"language": languages[name], "source": source}
                     return {"id": call.get("id"), "type": "code", "code": code}
     return call
 

@@ -26,7 +26,7 @@ __all__ = ["DeltaStream", "collect"]
 
 @dataclass(kw_only=True, eq=False, slots=True)
 class DeltaStream(Adapter):
-    """Events to deltas. Code stays code here: `code_name` is not used."""
+    """Events to deltas. Code stays code here: `code_name` and `code_language` are not used."""
 
     id: str = ""
     """The id of the response; calls are `call_0` … without one."""
