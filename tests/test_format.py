@@ -10,6 +10,7 @@ import chatcodec
 import data
 import pytest
 from chatcodec import Codec, Format, FormatError, MessageError, Vocab
+from chatcodec.events import TurnEnd
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import WORDS, hostile_texts
@@ -237,6 +238,17 @@ def test_formats_of_text_read_back(tmp_path: Path, text: str, vocab: str) -> Non
         codec.encode(forged, on_marker="error")
     broken = codec.encode(forged, on_marker="break")
     assert codec.decode(broken) == codec.canonical(forged)
+
+
+def test_an_id_before_a_value_is_of_its_own_turn(tmp_path: Path) -> None:
+    row = 'tool = "{START}tool {id}\\n{content:value}{STOP}"\n'
+    codec = Codec(load(tmp_path, MINE + row), Vocab.embedded())
+    start, stop = (codec.vocab.control[f"<|im_{word}|>"] for word in ("start", "end"))
+    stream = codec.stream([1])
+    events = []
+    for text in ('tool c1\n"x"', "bot: y", "bot: z"):
+        events += stream.push([start, *codec.vocab.encode(text), stop])
+    assert [event.id for event in events if isinstance(event, TurnEnd)] == ["c1", None, None]
 
 
 def test_a_prompt_needs_a_user_before_it(tmp_path: Path) -> None:

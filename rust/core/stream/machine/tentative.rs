@@ -245,7 +245,10 @@ impl Reader<'_> {
             self.machine.answers = fit.word(Field::Id).map(String::into_boxed_str);
         }
         if is_end {
-            let kind = EventKind::TurnEnd { reason: TurnReason::Stop, id: fit.word(Field::Id) };
+            // It stands in the row's head, or after a value.
+            let id = self.answers();
+            let id = fit.word(Field::Id).or(id);
+            let kind = EventKind::TurnEnd { reason: TurnReason::Stop, id };
             match last {
                 Some(last) => self.tell(kind, None, last),
                 None => self.tell_between(kind, opener),
