@@ -533,9 +533,14 @@ def test_any_string_may_be_asked_for(name: str) -> None:
         Codec(name)
 
 
-INTERNLM2, CHATML, LLAMA31, LLAMA4, HARMONY = (
-    Format.built_in(name).text for name in ("internlm2", "chatml", "llama3.1", "llama4", "harmony")
+INTERNLM2, CHATML, LLAMA31, LLAMA4, HARMONY, KIMI, MIXTRAL, PHI3 = (
+    Format.built_in(name).text
+    for name in (
+        *("internlm2", "chatml", "llama3.1", "llama4", "harmony"),
+        *("kimi-k2", "mixtral-8x7b", "phi3"),
+    )
 )
+ANSWER = '"{ASSISTANT}assistant{MIDDLE}{content}{?calls:{calls}?}{STOP}"'
 USER = 'user = "{START}user\\n{content}{STOP}\\n"'
 TOP = (
     "expected one of `name`, `guarantee`, `source`, `vocabulary`, `begin`, `end`, `append`, "
@@ -917,6 +922,34 @@ FILES: list[tuple[str, str, str, str, str]] = [
         "stands in a list, expected `{call}` or `{name}({arguments})` alone",
     ),
     # Not TOML at all.
+    (
+        MIXTRAL,
+        "{?system:{system}",
+        "{?system:{system}{content}",
+        "turn.user",
+        "has a guard of `system` that holds more or less than it",
+    ),
+    (
+        KIMI,
+        ANSWER,
+        '["{CALLS_END}{content}{STOP}", ' + ANSWER + "]",
+        "turn.assistant[0]",
+        "begins with a token that stands around calls",
+    ),
+    (
+        MIXTRAL,
+        'begin = "{BOS}"',
+        'begin = "\\n{BOS}"',
+        "begin",
+        "has white space, and a turn may begin with text",
+    ),
+    (
+        PHI3,
+        "{ASSISTANT}\\n{content}{END}\\n",
+        "{ASSISTANT}\\n{content}.\\n",
+        "end",
+        "follows `turn.assistant`, which no control token closes",
+    ),
     (CHATML, CHATML, "name = ", "name", "string values must be quoted, expected literal string"),
     (CHATML, "[turn]", "[turn]\n[turn]", "turn", "duplicate key"),
     (CHATML, CHATML, "# " + "x" * 2**20, "", "is longer than 1048576 bytes, the most that is read"),

@@ -76,6 +76,7 @@ impl Spec {
         }
         rules::check_frame("begin", &begin, &table)?;
         rules::check_frame("end", &end, &table)?;
+        rules::check_end(&end, &table)?;
         if let Some(results) = results.as_ref().filter(|results| results.folded.is_none()) {
             rules::check_frame("results.between", &results.between, &table)?;
             rules::check_frame("results.close", &results.close, &table)?;
@@ -201,6 +202,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                     return wrong(key, "is read back by no row of `turn.assistant`");
                 }
             }
+            rules::check_pieces(&key, &pieces)?;
             if matches!(place, RowUse::Both | RowUse::AfterTool) {
                 rules::check_row(&key, &rules::as_read(&pieces, folds_system))?;
             }

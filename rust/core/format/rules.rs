@@ -497,6 +497,14 @@ fn check_openers(table: &Table<'_>) -> Checked<()> {
             return wrong(key, "begins with a token that opens another's turn");
         }
     }
+    // What stands around calls says that they begin or end, and not that a turn begins.
+    let around = table.list.into_iter().flat_map(|list| list.open.iter().chain(&list.close));
+    let around: Vec<String> = around.flatten().filter_map(control_names).flatten().collect();
+    for (key, row) in &rows {
+        if opener(head(row)).is_some_and(|open| open.iter().any(|name| around.contains(name))) {
+            return wrong(key, "begins with a token that stands around calls");
+        }
+    }
     let alone = table.rows.iter().filter(|row| is_calls_only(&row.pieces));
     let alone: Vec<Keyed> = alone.map(|row| (row.key.clone(), row.pieces.clone())).collect();
     for (key, pieces) in rows.iter().chain(&items).chain(&alone) {
@@ -557,6 +565,19 @@ pub(super) fn check_inside(inside: &[Piece], stop: &[String], table: &Table<'_>)
     Ok(())
 }
 
+/// Checks that no turn whose end is a literal alone, as the next turn's opener tells, stands before the token
+/// that ends a conversation.
+pub(super) fn check_end(end: &[Piece], table: &Table<'_>) -> Checked<()> {
+    let (rows, _) = heads(table);
+    let open = rows.iter().find(|(_, row)| open_suffix(row).is_some_and(|text| !text.is_empty()));
+    match open {
+        Some((open, _)) if end.iter().any(|piece| matches!(piece, Piece::Control(_))) => {
+            wrong("end", format!("follows `{open}`, which no control token closes"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Checks what stands around a conversation: control tokens that open nothing, and white space.
 pub(super) fn check_frame(key: &str, pieces: &[Piece], table: &Table<'_>) -> Checked<()> {
     let (rows, items) = heads(table);
@@ -566,6 +587,7 @@ pub(super) fn check_frame(key: &str, pieces: &[Piece], table: &Table<'_>) -> Che
                 if open.iter().any(|name| names.contains(name)))
         })
     };
+    let begins_text = || rows.iter().any(|(_, row)| begins_with_text(row));
     for piece in pieces {
         match piece {
             Piece::Control(names) if opens(names) => {
@@ -573,6 +595,9 @@ pub(super) fn check_frame(key: &str, pieces: &[Piece], table: &Table<'_>) -> Che
             }
             Piece::Literal(text) if !is_white(text) => {
                 return wrong(key, "has text, expected control tokens and white space only");
+            }
+            Piece::Literal(_) if key == "begin" && begins_text() => {
+                return wrong(key, "has white space, and a turn may begin with text");
             }
             _ => {}
         }
