@@ -160,7 +160,7 @@ CASES: dict[str, tuple[list[str | int | list[int]], list[Event]]] = {
     ),
     "text after a call": (
         [ACT, PLUGIN, F, DONE, "\nDone.", STOP],
-        [*CALL_F, Notice("text_after_action", ""), Text("\nDone."), STOPPED],
+        [*CALL_F, Notice("text_after_action", ""), Text("\nDone."), ACTED],
     ),
     "white space after a call": ([ACT, PLUGIN, F, DONE, "\n \n", STOP], [*CALL_F, ACTED]),
     # What closes a call, and what does not.
@@ -178,7 +178,7 @@ CASES: dict[str, tuple[list[str | int | list[int]], list[Event]]] = {
             *call(0, "f", '{"a": "', complete=False),
             Notice("text_after_action", ""),
             Text('"}}'),
-            STOPPED,
+            ACTED,
         ],
     ),
     "braces and quotes in a string": (
