@@ -219,10 +219,10 @@ def test_any_number_of_threads_is_taken(embedded: Codec, threads: int) -> None:
 @pytest.mark.parametrize(
     ("threads", "error", "problem"),
     [
-        (-1, ValueError, "^threads=-1, expected 0 or more, or None$"),
-        (-(10**30), ValueError, "^threads=-1000.*, expected 0 or more, or None$"),
-        ("2", TypeError, "^argument 'threads': "),
-        (1.5, TypeError, "^argument 'threads': "),
+        (-1, ValueError, "^threads=-1, expected 0 or more, or None"),
+        (-(10**30), ValueError, "^threads=-1000.*, expected 0 or more, or None"),
+        ("2", TypeError, "cannot be interpreted as an integer"),
+        (1.5, TypeError, "cannot be interpreted as an integer"),
     ],
 )
 def test_what_is_no_number_of_threads_is_an_error(
