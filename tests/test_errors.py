@@ -583,7 +583,7 @@ FILES: list[tuple[str, str, str, str, str]] = [
         "[call.plugin]",
         '[call.plugin]\nitems = "x"',
         "call.plugin.items",
-        "unknown field `items`, expected one of `item`, `object`, `pair`, `id`",
+        "unknown field `items`, expected one of `item`, `object`, `pair`, `id`, `result`",
     ),
     (
         INTERNLM2,
@@ -768,8 +768,8 @@ FILES: list[tuple[str, str, str, str, str]] = [
     # One message in several turns, and the format's own turn.
     (
         HARMONY,
-        "final {type}{MESSAGE}{content}{END|RETURN}",
-        "final {type}{MESSAGE}{content}{?calls:{calls}?}{END|RETURN}",
+        "{type}{~}{MESSAGE}{content}{END|RETURN}",
+        "{type}{~}{MESSAGE}{content}{?calls:{calls}?}{END|RETURN}",
         "turn.assistant[1]",
         "has `{reasoning}` or `{calls}`, which stand in turns of their own beside `frame`",
     ),
@@ -789,10 +789,46 @@ FILES: list[tuple[str, str, str, str, str]] = [
     ),
     (
         HARMONY,
-        "analysis{MESSAGE}{reasoning}",
-        "final{MESSAGE}{reasoning}",
+        "{CHANNEL}analysis",
+        "{CHANNEL}final",
         "frame.reasoning",
         "can be read as `turn.assistant[0]`: they could not be told apart",
+    ),
+    # Rows that are only read, and whom results come from.
+    (
+        HARMONY,
+        "user{?name::{name}?}{MESSAGE}",
+        "user{*}{MESSAGE}",
+        "turn.user[0]",
+        "has `{*}`, expected it in a row that is only read, after another of its role and name",
+    ),
+    (
+        HARMONY,
+        "{~}{CHANNEL}analysis",
+        "{*}{CHANNEL}analysis",
+        "frame.reasoning",
+        "has `{*}`, expected it in rows of `turn` and `named` only",
+    ),
+    (
+        HARMONY,
+        "developer{*}",
+        "developer{*}x",
+        "turn.system[1]",
+        "has `{*}` where no control token follows it, before the text",
+    ),
+    (
+        HARMONY,
+        '"functions.{name}"',
+        '"functions"',
+        "call.function.result",
+        "is unknown, expected words around `{name}`",
+    ),
+    (
+        HARMONY,
+        "[call.recipient]",
+        '[call.recipient]\nresult = "{name}"',
+        "call.recipient.result",
+        "stands beside code, which has no `{name}`",
     ),
     (
         HARMONY,

@@ -21,6 +21,7 @@ from openai_harmony import (
     DeveloperContent,
     HarmonyEncoding,
     HarmonyEncodingName,
+    HarmonyError,
     ReasoningEffort,
     RenderConversationConfig,
     Role,
@@ -245,6 +246,28 @@ HEADERS = (
 )
 """How models write the header of a call: to whom, and in which channel."""
 
+SPACES = st.sampled_from(["", "", " ", "  "])
+AUTHORS = st.sampled_from(
+    ["user", "developer", "system", "tool", "python", "functions.f", "myplugin.search"]
+)
+
+
+@st.composite
+def headers(draw: st.DrawFn, author: st.SearchStrategy[str]) -> str:
+    """What a model may make of a header: its parts, with white space or without."""
+    recipient = st.sampled_from(["functions.f", "functions.a-b", "python", "browser.open", "user"])
+    to = recipient.map(" to={}".format)
+    type_ = st.sampled_from([" json", " code", "<|constrain|>json", " <|constrain|>json", "  json"])
+    none = st.just("")
+    own = draw(none | to)
+    if own and "user" not in own:
+        own += draw(SPACES) + draw(none | none | type_)
+    own += draw(SPACES)
+    channel = st.sampled_from(["analysis", "commentary", "final"]).map("<|channel|>{}".format)
+    rest = draw(none | to) + draw(none | type_) + draw(SPACES)
+    where = draw(none | channel)
+    return f"<|start|>{draw(author)}{own}{where}{rest if where else ''}<|message|>"
+
 
 @st.composite
 def completions(draw: st.DrawFn) -> list[tuple[str, str, str]]:
@@ -335,6 +358,55 @@ def test_a_stream_says_what_the_library_has_read_so_far(
         assert ours[key].endswith(text)
 
 
+def as_message(theirs: Frame, header: str) -> tuple[str, Message]:
+    """One of the library's messages in the form of [`shown`], with whose it is."""
+    if "to=" not in header or theirs.recipient == "user":
+        # Without a recipient, the library takes a type for one; what is for the user is no call.
+        theirs.recipient = None
+    role = {"developer": "system"}.get(theirs.author.role.value, theirs.author.role.value)
+    if role != "assistant":
+        name = theirs.author.name if role == "tool" else None
+        return role, {"name": name, "content": "".join(part.text for part in theirs.content)}
+    return role, read([theirs])
+
+
+@given(header=headers(st.just("assistant")), text=arguments)
+@settings(max_examples=1000)
+def test_a_header_is_read_as_the_library_reads_it(header: str, text: str) -> None:
+    ids = ids_of([(header, text, "<|end|>")])
+    try:
+        (theirs,) = library().parse_messages_from_completion_tokens(ids, Role.ASSISTANT)
+    except HarmonyError:
+        assert text in codec().vocab.decode(ids)
+        codec().parse(ids)
+        return
+    assert shown(codec().parse(ids).message) == as_message(theirs, header)[1]
+
+
+@given(header=headers(AUTHORS), text=texts)
+@settings(max_examples=1000)
+def test_what_others_say_is_not_the_assistants(header: str, text: str) -> None:
+    said = "<|start|>assistant<|channel|>commentary<|message|>I say.<|end|>"
+    own = spell(said)
+    other = spell(header) + library().encode(text, disallowed_special=()) + spell("<|end|>")
+    decoded = codec().decode(own + other)
+    assert decoded[0] == {"role": "assistant", "content": "I say."}
+    (message,) = decoded[1:]
+    assert message["role"] != "assistant"
+    assert message["content"].endswith(text)
+    parsed = codec().parse(spell(said.removeprefix("<|start|>assistant")) + other)
+    assert parsed.message == {"role": "assistant", "content": "I say."}
+    assert list(parsed.rest) == other
+    try:
+        (theirs,) = library().parse_messages_from_completion_tokens(other, None)
+    except HarmonyError:
+        return
+    role, expected = as_message(theirs, header)
+    assert (message["role"], message["content"]) == (role, expected["content"])
+    if role == "tool":
+        assert message["name"] == expected["name"]
+
+
 def test_an_interrupted_completion_loses_nothing() -> None:
     ids = spell("<|channel|>analysis<|message|>Think.<|end|><|start|>assistant<|channel|>fin")
     parsed = codec().parse(ids)
@@ -342,20 +414,66 @@ def test_an_interrupted_completion_loses_nothing() -> None:
     assert parsed.finish == "stop"
 
 
-@pytest.mark.parametrize("recipient", ["python", "browser.search"])
-def test_results_of_built_in_tools(recipient: str) -> None:
-    code = {"language": recipient, "source": "1+1"}
-    messages: list[dict[str, Any]] = [
+def code(language: str, id_: str = "c1") -> Message:
+    return {"type": "code", "id": id_, "code": {"language": language, "source": "1+1"}}
+
+
+def result(author: str, text: str) -> list[int]:
+    """A result as the library writes it."""
+    made = Frame.from_author_and_content(Author.new(Role.TOOL, author), text)
+    ids: list[int] = library().render(made.with_channel("commentary").with_recipient("assistant"))
+    return ids
+
+
+@pytest.mark.parametrize("recipient", ["python", "browser.search", "myplugin.search"])
+def test_results_come_from_whom_the_code_was_for(recipient: str) -> None:
+    messages: list[Message] = [
         {"role": "user", "content": "hi"},
-        {"role": "assistant", "tool_calls": [{"type": "code", "id": "c1", "code": code}]},
+        {"role": "assistant", "tool_calls": [code(recipient)]},
         {"role": "tool", "tool_call_id": "c1", "content": "2"},
     ]
     encoding = codec().encode(messages, add_generation_prompt=False)
-    author = Author.new(Role.TOOL, recipient)
-    result = Frame.from_author_and_content(author, "2").with_channel("commentary")
-    expected = library().render(result.with_recipient("assistant"))
+    expected = result(recipient, "2")
     assert encoding.ids.tolist()[-len(expected) :] == expected
     assert codec().decode(encoding) == codec().canonical(messages)
+    assert codec().decode(encoding)[-1]["name"] == recipient
+
+
+def test_a_function_is_not_the_tool_of_its_name() -> None:
+    function = {"name": "python", "arguments": "{}"}
+    messages: list[Message] = [
+        {
+            "role": "assistant",
+            "tool_calls": [{"type": "function", "id": "a", "function": function}, code("python")],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "code"},
+        {"role": "tool", "tool_call_id": "a", "content": "function"},
+    ]
+    encoding = codec().encode(messages, add_generation_prompt=False)
+    expected = result("python", "code") + result("functions.python", "function")
+    assert encoding.ids.tolist()[-len(expected) :] == expected
+    decoded = codec().decode(encoding)
+    assert decoded == codec().canonical(messages)
+    answered = [(each["name"], each["tool_call_id"]) for each in decoded[-2:]]
+    assert answered == [("python", "call_1"), ("functions.python", "call_0")]
+
+
+@pytest.mark.parametrize("name", ["f", "functions.f", None])
+def test_a_result_is_of_the_function_that_it_names(name: str | None) -> None:
+    function = {"name": "f", "arguments": "{}"}
+    messages: list[Message] = [
+        {"role": "assistant", "tool_calls": [{"type": "function", "function": function}]},
+        {"role": "tool", "name": name, "content": "2"},
+    ]
+    ids = codec().encode(messages, add_generation_prompt=False).ids.tolist()
+    expected = result("functions.f", "2")
+    assert ids[-len(expected) :] == expected
+
+
+def test_a_result_of_nobodys_is_refused() -> None:
+    messages = [{"role": "tool", "name": "assistant", "content": "2"}]
+    with pytest.raises(MessageError, match="`assistant`, which begins another's turn"):
+        codec().encode(messages)
 
 
 def test_what_a_caller_sets_comes_back() -> None:

@@ -162,7 +162,7 @@ fn spelled(pieces: &[Piece], format: &Format, value: impl Fn(Field) -> String) -
             }
             &Piece::Field(field, filter) => text.push_str(filter.trim(&value(field))),
             &Piece::Guard { field, len } if value(field).is_empty() => at += len,
-            Piece::Guard { .. } | Piece::Space | Piece::Cut => {}
+            Piece::Guard { .. } | Piece::Space | Piece::Cut | Piece::Rest => {}
         }
     }
     text

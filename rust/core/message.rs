@@ -535,7 +535,9 @@ pub(crate) struct Linker {
 struct Made {
     id: String,
     kind: Option<String>,
+    /// Who its result comes from, and the name of the function.
     name: Option<String>,
+    function: Option<String>,
     is_answered: bool,
 }
 
@@ -571,13 +573,12 @@ impl Linker {
                         by_given.entry(given).or_insert(made.len());
                     }
                     let kind = format.call_kind(&call.body).map(str::to_owned);
-                    let name = match &call.body {
+                    let name = has_names.then(|| format.answerer(&call.body)).flatten();
+                    let function = match &call.body {
                         CallBody::Function { name, .. } => Some(name.clone()),
-                        // Whom code is for stands where its language does.
-                        CallBody::Code { language, .. } => language.clone(),
+                        CallBody::Code { .. } => None,
                     };
-                    let name = name.filter(|_| has_names);
-                    made.push(Made { id, kind, name, is_answered: false });
+                    made.push(Made { id, kind, name, function, is_answered: false });
                 }
             } else if message.role == Role::Tool && has_names {
                 answer_by_name(message, made, by_given);
@@ -615,14 +616,24 @@ impl Linker {
     }
 }
 
-/// Gives a result the name of the call that it answers: the one its id refers to, or else the first of its
-/// name, or of any, without a result. Only the name is written, so that is what tells its call.
+/// Gives a result the name that answers its call: the one its id refers to, or else the first of its name, or
+/// of the function that it names, or of any, without a result. Only the name is written, so that is what tells
+/// its call.
 fn answer_by_name(message: &mut Message, made: &mut [Made], by_given: &HashMap<String, usize>) {
     let by_id = message.call_id.take().and_then(|id| by_given.get(&id));
     let open = |made: &&Made| !made.is_answered;
     message.name = match by_id {
         Some(&at) => made[at].name.clone().or(message.name.take()),
-        None => message.name.take().or_else(|| made.iter().find(open)?.name.clone()),
+        None => match message.name.take() {
+            Some(given) => {
+                let is_known = made.iter().any(|made| made.name.as_ref() == Some(&given));
+                let mut of_function =
+                    made.iter().filter(|made| made.function.as_ref() == Some(&given));
+                let known = of_function.next().filter(|_| !is_known);
+                known.and_then(|made| made.name.clone()).or(Some(given))
+            }
+            None => made.iter().find(open).and_then(|made| made.name.clone()),
+        },
     };
     let is_same = |made: &&mut Made| !made.is_answered && made.name == message.name;
     if let Some(answered) = made.iter_mut().find(is_same).filter(|made| made.name.is_some()) {

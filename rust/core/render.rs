@@ -409,7 +409,7 @@ impl<'a> Renderer<'a> {
             Op::Literal(text) => self.push_text(SpanKind::Literal, text, source),
             Op::Taken(text) => self.push(SpanKind::Taken, text, source),
             Op::Cut => self.cut = true,
-            Op::Field(..) | Op::Guard { .. } | Op::Space | Op::Prefix => {}
+            Op::Field(..) | Op::Guard { .. } | Op::Space | Op::Prefix | Op::Rest(_) => {}
         }
     }
 
@@ -492,6 +492,7 @@ impl<'a> Renderer<'a> {
             let is_isolated = self.options.boundary == Boundary::Isolated;
             self.isolate_at = is_isolated.then_some(generated_from);
         }
+        check_reserved(turn, row)?;
         self.ends_at_next = false;
         let Rule { ops, open_at, close_at, .. } = &row.rule;
         let ops = if open { &ops[..*open_at] } else { &ops[..] };
@@ -607,7 +608,7 @@ impl<'a> Renderer<'a> {
             let is_own = |row: &&Row| {
                 row.role == role
                     && row.name.as_ref() == named
-                    && row.place != RowUse::Read
+                    && !matches!(row.place, RowUse::Read | RowUse::Last)
                     && (row.place == RowUse::AfterTool) == turn.after_result
                     && (row.place != RowUse::WrittenLast || turn.is_last)
             };
@@ -729,7 +730,8 @@ fn fields(row: &Row) -> (u32, u32) {
     let mut guarded = 0usize;
     for op in &row.rule.ops {
         match op {
-            Op::Guard { len, .. } => guarded = len + 1,
+            // Frames are guarded, with guards in them.
+            Op::Guard { len, .. } => guarded = guarded.max(len + 1),
             Op::Field(field, _) if guarded > 0 => optional |= field.bit(),
             Op::Field(field, _) => required |= field.bit(),
             _ => {}
@@ -769,6 +771,16 @@ fn wrong_word(word: &str) -> Option<String> {
         return Some(format!("is {length} bytes long, expected at most {MAX_WORD_BYTES}"));
     }
     (!is_word(word)).then(|| format!("is {word:?}, expected letters, digits and `_.:-` only"))
+}
+
+/// Checks that the name that a row begins with is not how others begin.
+fn check_reserved(turn: &Turn<'_>, row: &Row) -> Result<()> {
+    let name = turn.message.name.as_deref().unwrap_or_default();
+    if row.reserved.iter().any(|reserved| reserved.has(name)) {
+        let problem = format!("is `{name}`, which begins another's turn here");
+        return Err(Error::message(turn.source(SourceField::Name).to_string(), problem));
+    }
+    Ok(())
 }
 
 /// Renders steps that hold no field, by themselves.

@@ -10,7 +10,7 @@ use super::grammar::{
 use super::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white};
 use super::{
     CallBodySpec, Format, Guarantee, ListForm, ListSpec, PairStyle, RowSpec, RowUse, SystemPlace,
-    bare, calls, reasoning, rules,
+    bare, calls, last, reasoning, rules,
 };
 use crate::action::tagged::Tag;
 use crate::action::{Opening, TaggedStyle};
@@ -54,6 +54,7 @@ impl Binder<'_> {
                     first_only: is_first,
                     place: row.place,
                     rule: self.row_rule(row),
+                    reserved: last::reserved(row, format.rows(), format.calls(), format.list()),
                 }
             })
             .collect();
@@ -78,16 +79,24 @@ impl Binder<'_> {
         let begin_turn = format.begin_turn().map(|begin| self.ops(&begin.pieces));
         let controls =
             |row: &Row| row.rule.head().iter().filter(|op| matches!(op, Op::Control(_))).count();
-        let mut read_order: Vec<usize> =
-            (0..rows.len()).filter(|&row| rows[row].place.is_read()).collect();
+        let is_last = |row: &usize| {
+            let row = &format.rows()[*row];
+            row.place == RowUse::Last || last::is_word_first(&row.pieces)
+        };
+        let read = (0..rows.len()).filter(|&row| rows[row].place.is_read());
+        let (mut read_last, mut read_order): (Vec<usize>, Vec<usize>) = read.partition(is_last);
         read_order.sort_by_key(|&row| Reverse(controls(&rows[row])));
+        read_last.sort_by_key(|&row| {
+            let is_any = last::is_word_first(&format.rows()[row].pieces);
+            (rows[row].place == RowUse::Last, is_any)
+        });
         let prompt = |thinking| format.thinking_prompt(thinking).map(|pieces| self.ops(pieces));
         let stop: Vec<TokenId> = format.stop().iter().filter_map(|name| self.id(name)).collect();
         self.check_taken(
             rows.iter().map(|row| &row.rule).chain(items.iter().map(|item| &item.rule)),
         )?;
         let mut grammar = Grammar {
-            turn_openers: openers(read_order.iter().map(|&row| &rows[row].rule)),
+            turn_openers: openers(read_order.iter().chain(&read_last).map(|&row| &rows[row].rule)),
             item_openers: openers(items.iter().map(|item| &item.rule)),
             begin_ids: begin.iter().flat_map(control_ids).collect(),
             end_ids: end.iter().flat_map(control_ids).collect(),
@@ -102,6 +111,7 @@ impl Binder<'_> {
             thinking: [prompt(true), prompt(false)],
             after_tool: rows.iter().position(|row| row.place == RowUse::AfterTool),
             read_order,
+            read_last,
             rows,
             items,
             list,
@@ -171,9 +181,9 @@ impl Binder<'_> {
                 closer.ids = self.ops(close).iter().flat_map(control_ids).collect();
                 closer.suffix.literal.clone()
             });
-            let others = patterns[..at].iter();
-            let reserved = others.filter_map(|other| calls::reserved(pieces, &other.pieces));
-            let reserved = reserved.collect();
+            let others = patterns[..at].iter().map(|other| &other.pieces);
+            let others = others.chain(last::rows_before_calls(self.format.rows(), pieces));
+            let reserved = others.filter_map(|other| calls::reserved(pieces, other)).collect();
             let code = |other: &Pattern| bare::is_object_or_code(pieces, &other.pieces);
             let or_code = patterns.iter().position(code);
             let before = bare::before(pieces, list).map(Arc::from);
@@ -246,6 +256,12 @@ impl Binder<'_> {
             }
         }
         shifts[pieces.len()] = ops.len();
+        for at in 1..ops.len() {
+            let end = control_ids(&ops[at]);
+            if let Op::Rest(ids) = &mut ops[at - 1] {
+                ids.retain(|id| !end.contains(&id.get()));
+            }
+        }
         // A literal in a guard may have become two steps.
         for (at, piece) in pieces.iter().enumerate() {
             if let Piece::Guard { len, .. } = piece
@@ -307,7 +323,23 @@ impl Binder<'_> {
             &Piece::Guard { field, len } => Op::Guard { field, len },
             Piece::Space => Op::Space,
             Piece::Cut => Op::Cut,
+            Piece::Rest => Op::Rest(self.header_ids()),
         }
+    }
+
+    /// The control tokens that stand in headers, after what opens them.
+    fn header_ids(&self) -> Vec<ControlId> {
+        let rows = self.format.rows().iter().map(|row| &row.pieces);
+        let items = self.format.calls().iter().flat_map(|call| &call.items);
+        let heads = rows.chain(items).filter_map(|pieces| rules::head(pieces).get(1..));
+        let controls = heads.flatten().filter(|piece| matches!(piece, Piece::Control(_)));
+        let mut ids = Vec::new();
+        for piece in controls {
+            if let Op::Control(more) = self.op(piece) {
+                ids.extend(more.into_iter().filter(|id| !ids.contains(id)).collect::<Vec<_>>());
+            }
+        }
+        ids
     }
 
     /// The rule of a row; the text of a frame is what the frame holds.

@@ -17,6 +17,28 @@ pub(crate) struct CallSpec {
     pub(crate) items: Vec<Vec<Piece>>,
     pub(crate) body: CallBodySpec,
     pub(crate) id: IdForm,
+    pub(crate) result: Answerer,
+}
+
+/// Who a result comes from: the name of what was called, with text around it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Answerer {
+    before: String,
+    after: String,
+}
+
+impl Answerer {
+    /// Reads `functions.{name}`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (before, after) = text.split_once("{name}")?;
+        let is_words = |text: &str| text.bytes().all(is_word_byte);
+        let of = |text: &str| text.to_owned();
+        (is_words(before) && is_words(after)).then(|| Self { before: of(before), after: of(after) })
+    }
+
+    pub(crate) fn of(&self, name: &str) -> String {
+        format!("{}{name}{}", self.before, self.after)
+    }
 }
 
 /// How what is called is written.
@@ -309,7 +331,8 @@ pub(super) fn reserved(item: &[Piece], other: &[Piece]) -> Option<Reserved> {
     let [Piece::Literal(longer), after @ ..] = other.strip_prefix(same)? else { return None };
     let rest = longer.strip_prefix(shorter)?;
     let length = rest.bytes().take_while(|&byte| is_word_byte(byte)).count();
-    let is_prefix = length == rest.len() && after.first().is_some_and(is_word);
+    let ends = matches!(after.first(), Some(Piece::Control(_) | Piece::Space));
+    let is_prefix = length == rest.len() && !ends;
     (length > 0).then(|| Reserved { word: rest[..length].to_owned(), is_prefix })
 }
 

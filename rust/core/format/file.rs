@@ -279,6 +279,7 @@ pub(super) struct CallFile {
     pub(super) object: Option<toml::Table>,
     pub(super) pair: Option<String>,
     pub(super) id: Option<String>,
+    pub(super) result: Option<String>,
 }
 
 /// How arguments are written that are pairs of key and value.

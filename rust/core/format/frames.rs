@@ -92,14 +92,14 @@ pub(super) const NOT_WRITABLE: &str =
 
 /// Whether a pattern can be written: words that no message has stand in guards.
 pub(super) fn is_writable(pieces: &[Piece]) -> bool {
-    let mut guarded = 0;
+    let mut guarded = 0usize;
     pieces.iter().all(|piece| {
         let is_guarded = guarded > 0;
         guarded = match piece {
-            Piece::Guard { len, .. } => *len,
+            Piece::Guard { len, .. } => guarded.saturating_sub(1).max(*len),
             _ => guarded.saturating_sub(1),
         };
-        is_guarded || !matches!(piece, Piece::Field(Field::Channel | Field::Type, _))
+        is_guarded || !matches!(piece, Piece::Field(field, _) if field.is_silent())
     })
 }
 

@@ -28,6 +28,8 @@ pub(crate) enum Op {
     },
     Space,
     Cut,
+    /// Read only: text, and any of these.
+    Rest(Vec<ControlId>),
     /// Read only: the dummy prefix of what is encoded apart.
     Prefix,
     /// White space of a template that a control token beside it takes: shown, not encoded.
@@ -179,6 +181,8 @@ pub(crate) struct Row {
     /// Whether it may stand before all others only.
     pub(crate) first_only: bool,
     pub(crate) place: RowUse,
+    /// Words that it cannot begin with, where one comes first.
+    pub(crate) reserved: Vec<Reserved>,
 }
 
 /// One way to write or read a call.
@@ -262,6 +266,8 @@ pub(crate) struct Grammar {
     pub(crate) after_tool: Option<usize>,
     /// Rows in the order in which they are tried: those with more control tokens before their text first.
     pub(crate) read_order: Vec<usize>,
+    /// Rows that are tried after these, and after calls.
+    pub(crate) read_last: Vec<usize>,
     /// What a caller's text may spell, where markers are text.
     pub(crate) markers: Option<Markers>,
     /// Spellings of control tokens that are ordinary words.

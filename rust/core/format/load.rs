@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::calls::Answerer;
 use super::file::{
     CallFile, File, GenerationWhen, Loss, OneOrMany, SystemPlace, ToolsPlace, ToolsShape,
     ToolsStyle,
 };
 use super::pattern::{self, Field, Filter, Piece};
 use super::{
-    CallBodySpec, CallSpec, IdForm, ListForm, ListSpec, ObjectSpec, PairStyle, RowSpec, RowUse,
-    Spec, TaggedSpec, ToolsLayout, ToolsSpec, ToolsTurn, after_tool, bare, begin, calls, frames,
-    reasoning, results, rules,
+    CallBodySpec, CallSpec, Guarantee, IdForm, ListForm, ListSpec, ObjectSpec, PairStyle, RowSpec,
+    RowUse, Spec, TaggedSpec, ToolsLayout, ToolsSpec, ToolsTurn, after_tool, bare, begin, calls,
+    frames, last, reasoning, results, rules,
 };
 use crate::message::Role;
 
@@ -179,7 +180,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
         let many = texts.as_ref().is_some_and(|texts| texts.len() > 1);
         for (nth, text) in texts.iter().flatten().enumerate() {
             let key = if many { format!("{key}[{nth}]") } else { key.to_owned() };
-            let pieces = patterns.pieces(&key, text, allowed(role))?;
+            let pieces = patterns.row(&key, text, allowed(role))?;
             if rules::has_field(&pieces, Field::Tools) {
                 return wrong(key, "has `{tools}`, expected `{?tools:…?}` around a literal only");
             }
@@ -203,7 +204,22 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                 }
             }
             rules::check_pieces(&key, &pieces)?;
-            if matches!(place, RowUse::Both | RowUse::AfterTool) {
+            if role != Role::Assistant && place == RowUse::Both {
+                let is_same = |row: &&RowSpec| row.role == role && row.name.as_ref() == name;
+                let mut others = rows.iter().filter(is_same);
+                let is_only_read = |row: &RowSpec| {
+                    row.place == RowUse::Both && last::is_only_read(&pieces, &row.pieces)
+                };
+                if file.guarantee == Guarantee::Ids && others.any(is_only_read) {
+                    place = RowUse::Last;
+                }
+            }
+            if place != RowUse::Last && pieces.contains(&Piece::Rest) {
+                let problem = "has `{*}`, expected it in a row that is only read, after another of \
+                               its role and name";
+                return wrong(key, problem);
+            }
+            if matches!(place, RowUse::Both | RowUse::Last | RowUse::AfterTool) {
                 rules::check_row(&key, &rules::as_read(&pieces, folds_system))?;
             }
             rows.push(RowSpec { key, role, name: name.cloned(), pieces, place });
@@ -279,6 +295,15 @@ impl Patterns {
     }
 
     pub(super) fn pieces(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
+        let pieces = self.row(key, text, allowed)?;
+        if pieces.contains(&Piece::Rest) {
+            return wrong(key, "has `{*}`, expected it in rows of `turn` and `named` only");
+        }
+        Ok(pieces)
+    }
+
+    /// The pieces of what may be a row that is only read.
+    fn row(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
         let pieces = pattern::parse(text).or_else(|problem| wrong(key, problem))?;
         for piece in &pieces {
             match piece {
@@ -591,7 +616,13 @@ fn one_call(
     if body.has_header() && !items.iter().all(is_named) {
         return wrong(item, "has no `{name}`, and no `{id}` that has it");
     }
-    Ok(CallSpec { kind: kind.to_owned(), items, body, id })
+    let Some(result) = Answerer::parse(call.result.as_deref().unwrap_or("{name}")) else {
+        return wrong(format!("{key}.result"), "is unknown, expected words around `{name}`");
+    };
+    if call.result.is_some() && body.is_code() {
+        return wrong(format!("{key}.result"), "stands beside code, which has no `{name}`");
+    }
+    Ok(CallSpec { kind: kind.to_owned(), items, body, id, result })
 }
 
 /// What stands around `{key}` and `{value}`.

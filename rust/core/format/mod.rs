@@ -13,6 +13,7 @@ mod file;
 mod frames;
 pub(crate) mod grammar;
 mod id_form;
+mod last;
 mod load;
 mod losses;
 pub(crate) mod pattern;
@@ -172,6 +173,8 @@ pub(crate) enum RowUse {
     AfterTool,
     /// It is written in pieces.
     Read,
+    /// It is never written, and read where nothing else fits.
+    Last,
     /// It is read as this part of a message that goes on after it.
     Frame(Field),
 }
@@ -179,7 +182,7 @@ pub(crate) enum RowUse {
 impl RowUse {
     /// Whether it is read wherever a turn may begin.
     pub(crate) fn is_read(self) -> bool {
-        matches!(self, Self::Both | Self::Read | Self::Frame(_))
+        matches!(self, Self::Both | Self::Read | Self::Last | Self::Frame(_))
     }
 
     pub(crate) fn is_frame(self) -> bool {
@@ -563,6 +566,18 @@ impl Format {
         self.names_of(Role::Tool).into_iter().find(|name| {
             self.spec.calls.iter().any(|call| call.kind == *name && !call.body.is_code())
         })
+    }
+
+    /// Who a result of a call of this body comes from.
+    pub(crate) fn answerer(&self, body: &CallBody) -> Option<String> {
+        match body {
+            CallBody::Function { name, .. } => {
+                let result = self.call_spec(body).map(|call| &call.result);
+                Some(result.map_or_else(|| name.clone(), |result| result.of(name)))
+            }
+            // Whom code is for stands where its language does.
+            CallBody::Code { language, .. } => language.clone(),
+        }
     }
 
     /// What the ids of calls look like.

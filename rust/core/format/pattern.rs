@@ -141,6 +141,11 @@ impl Field {
         Self::ALL[self as usize].2
     }
 
+    /// Whether it is read and says nothing.
+    pub(crate) fn is_silent(self) -> bool {
+        matches!(self, Self::Channel | Self::Type)
+    }
+
     pub(crate) fn bit(self) -> u32 {
         1 << self as u32
     }
@@ -181,6 +186,8 @@ pub(crate) enum Piece {
     Space,
     /// `{/}`: text before and after is encoded apart.
     Cut,
+    /// `{*}`: what else a header may hold is read. Nothing is written, nor is the row.
+    Rest,
 }
 
 /// Reads a pattern. The error reads on from the key that holds it.
@@ -252,6 +259,7 @@ fn hole(rest: &str) -> Result<Option<(Piece, &str)>, String> {
     let piece = match inside {
         "~" => Piece::Space,
         "/" => Piece::Cut,
+        "*" => Piece::Rest,
         _ if is_name(inside, |b| b.is_ascii_lowercase()) => {
             Piece::Field(field(inside)?, Filter::None)
         }
@@ -297,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_pattern_with_every_form() {
-        let pieces = parse("{A|B}x{?name: n={name}?}{~}\n{/}{content:trim}").unwrap();
+        let pieces = parse("{A|B}x{?name: n={name}?}{~}\n{/}{*}{content:trim}").unwrap();
         let expected = [
             Piece::Control(vec!["A".into(), "B".into()]),
             literal("x"),
@@ -307,6 +315,7 @@ mod tests {
             Piece::Space,
             literal("\n"),
             Piece::Cut,
+            Piece::Rest,
             Piece::Field(Field::Content, Filter::Trim),
         ];
         assert_eq!(pieces, expected);

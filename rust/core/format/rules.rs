@@ -7,7 +7,7 @@ use super::file::{Order, SystemPlace};
 use super::load::{Checked, wrong};
 use super::pattern::{Field, Filter, Grammar, Piece, is_white};
 use super::walk::{check_ways, meets};
-use super::{CallSpec, Guarantee, ListSpec, RowSpec, bare, calls, reasoning};
+use super::{CallSpec, Guarantee, ListSpec, RowSpec, bare, calls, last, reasoning};
 use crate::message::Role;
 use crate::render::MAX_WORD_BYTES;
 use crate::stream::HEAD_LIMIT;
@@ -142,16 +142,23 @@ pub(super) fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
         if *piece == Piece::Space && pieces.get(at + 1) == Some(&Piece::Space) {
             return wrong(key, "has `{~}` twice in a row");
         }
+        if *piece == Piece::Rest
+            && !(matches!(pieces.get(at + 1), Some(Piece::Control(_))) && at < head(pieces).len())
+        {
+            return wrong(key, "has `{*}` where no control token follows it, before the text");
+        }
         if let Piece::Guard { field, len } = piece {
             let inside = pieces.get(at + 1..=at + len).unwrap_or_default();
             let is_plain = |piece: &Piece| match piece {
                 Piece::Literal(_) => true,
                 Piece::Field(inner, _) => inner == field,
                 Piece::Control(_) => *field == Field::Reasoning,
+                Piece::Space => field.grammar() == Grammar::Word,
                 _ => false,
             };
-            // Whether tools are given is asked, not which.
-            let is_whole = has_field(inside, *field) != (*field == Field::Tools);
+            // Whether tools are given is asked, not which; what says nothing may be a literal.
+            let is_whole =
+                field.is_silent() || has_field(inside, *field) != (*field == Field::Tools);
             if !is_whole || !inside.iter().all(is_plain) {
                 let name = field.name();
                 let problem = format!("has a guard of `{name}` that holds more or less than it");
@@ -200,7 +207,7 @@ pub(super) fn check_head(key: &str, head: &[Piece], text: Option<&Piece>) -> Che
                 let name = field.name();
                 return wrong(key, format!("has a guard of `{name}` before its first text"));
             }
-            Piece::Guard { .. } | Piece::Control(_) | Piece::Space | Piece::Cut => {}
+            Piece::Guard { .. } | Piece::Control(_) | Piece::Space | Piece::Cut | Piece::Rest => {}
         }
     }
     if bytes > HEAD_LIMIT {
@@ -336,13 +343,18 @@ pub(super) fn heads(table: &Table<'_>) -> (Vec<Keyed>, Vec<Keyed>) {
 fn check_decidable(table: &Table<'_>) -> Checked<()> {
     let (rows, items) = heads(table);
     let is_text_format = table.guarantee == Guarantee::Text;
+    let is_last = |key: &str| last::is_last(key, table);
     for (at, (key, pieces)) in rows.iter().enumerate() {
         check_ways(key, pieces)?;
-        for (other_key, other) in &rows[..at] {
+        if is_last(key) {
+            continue;
+        }
+        for (other_key, other) in rows[..at].iter().filter(|(key, _)| !is_last(key)) {
             if is_field_first(pieces) || is_field_first(other) {
                 continue;
             }
-            if meets(pieces, other) && !(is_text_format && extends(other, pieces)) {
+            let is_apart = last::is_apart(pieces, other) || last::is_apart(other, pieces);
+            if meets(pieces, other) && !(is_text_format && extends(other, pieces)) && !is_apart {
                 let problem = format!("can be read as `{other_key}`: they could not be told apart");
                 return wrong(key, problem);
             }
@@ -350,14 +362,23 @@ fn check_decidable(table: &Table<'_>) -> Checked<()> {
     }
     for (at, (key, item)) in items.iter().enumerate() {
         check_ways(key, item)?;
-        let other = rows.iter().find(|(_, row)| !is_field_first(row) && meets(item, row));
+        // What is written must not be read by a row, or a way, that is tried before it. Where a name stands,
+        // a literal of another way is a name that no function can have.
+        let is_written = items[..at].iter().all(|(before, _)| before != key);
+        let is_taken = |(key, row): &&Keyed| {
+            let is_first = is_written || table.list.is_some() || last::is_word_first(row);
+            let is_apart = if last::is_word_first(row) {
+                last::is_apart(row, item)
+            } else {
+                table.list.is_none() && calls::reserved(item, row).is_some()
+            };
+            is_first && !is_last(key) && !is_field_first(row) && !is_apart
+        };
+        let other = rows.iter().filter(is_taken).find(|(_, row)| meets(item, row));
         if let Some((other, _)) = other {
             let problem = format!("can be read as `{other}`: they could not be told apart");
             return wrong(key, problem);
         }
-        // What is written must not be read by a way that is tried before it. Where a name stands, a
-        // literal of another way is a name that no function can have.
-        let is_written = items[..at].iter().all(|(before, _)| before != key);
         let other = items[..at].iter().find(|(_, other)| {
             (has_field(other, Field::Name) || !has_field(item, Field::Name))
                 && !bare::is_object_or_code(other, item)

@@ -119,7 +119,7 @@ fn steps(piece: &Piece) -> Vec<Step> {
         Piece::Literal(text) => text.bytes().map(|byte| one(Class::Byte(byte))).collect(),
         Piece::Field(..) => vec![one(Class::Word), many(Class::Word)],
         Piece::Space => vec![many(Class::Space)],
-        Piece::Guard { .. } | Piece::Cut => Vec::new(),
+        Piece::Guard { .. } | Piece::Cut | Piece::Rest => Vec::new(),
     }
 }
 

@@ -241,7 +241,7 @@ fn check_reserved(name: &str, item: &Item, source: Source) -> Result<()> {
 fn has(body: &CallBody, field: Field) -> bool {
     match field {
         Field::Language => matches!(body, CallBody::Code { language: Some(_), .. }),
-        Field::Channel | Field::Type => false,
+        field if field.is_silent() => false,
         _ => true,
     }
 }

@@ -7,7 +7,8 @@ use super::HEAD_LIMIT;
 use super::spelled::Spelled;
 use crate::format::grammar::{Grammar, Op, Rule};
 use crate::format::pattern::{Field, Grammar as FieldGrammar, is_white, is_word_byte};
-use crate::vocab::TokenId;
+use crate::message::Role;
+use crate::vocab::{ControlId, TokenId};
 
 /// One thing that a stream is made of, with its position.
 #[derive(Debug, Clone)]
@@ -287,6 +288,14 @@ impl Header {
         Self { cursors }
     }
 
+    /// Only the assistant speaks: it has been asked to.
+    pub(super) fn keep_assistants(&mut self, grammar: &Grammar) {
+        self.cursors.retain(|cursor| match cursor.rule {
+            RuleOf::Row(row) => grammar.rows[row].role == Role::Assistant,
+            RuleOf::Item(_) => true,
+        });
+    }
+
     fn enter(grammar: &Grammar, rule: RuleOf, op: usize, cursors: &mut Vec<Cursor>) {
         let cursor = Cursor { rule, op, byte: 0, words: Vec::new(), text_from: None };
         let start = Position { item: 0, byte: 0 };
@@ -322,7 +331,7 @@ impl Header {
             }
             &HeldItem::Control { id, .. } => {
                 let after = Position { item: position.item + 1, byte: 0 };
-                self.advance(grammar, after, |_, op| take_control(op, id));
+                self.advance(grammar, after, |cursor, op| cursor.take_control(op, id));
             }
             HeldItem::Unknown { .. } => self.advance(grammar, position, |_, _| Taken::No),
         }
@@ -368,14 +377,18 @@ impl Header {
                 Taken::Within => next.push(cursor),
                 Taken::MayEnd => {
                     next.push(cursor.clone());
-                    cursor.go_on(ops, after, &mut next);
+                    if !cursor.is_reserved(grammar) {
+                        cursor.go_on(ops, after, &mut next);
+                    }
                 }
                 Taken::Ended => cursor.go_on(ops, after, &mut next),
             }
         }
         let mut kept = 0;
         for at in 0..next.len() {
-            if !next[..kept].iter().any(|other| other.is_at(&next[at])) {
+            // Cursors of a pattern stand beside each other.
+            let mut same = next[..kept].iter().rev().take_while(|c| c.rule == next[at].rule);
+            if !same.any(|other| other.is_at(&next[at])) {
                 next.swap(kept, at);
                 kept += 1;
             }
@@ -408,6 +421,11 @@ impl Cursor {
             }
             Op::Space if value.is_ascii_whitespace() => Taken::MayEnd,
             Op::Prefix if value == b' ' => Taken::Ended,
+            // A word before it ends.
+            Op::Rest(_) if self.byte > 0 || !is_word_byte(value) => {
+                self.byte = 1;
+                Taken::MayEnd
+            }
             &Op::Field(field, _)
                 if field.grammar() == FieldGrammar::Word && is_word_byte(value) =>
             {
@@ -422,6 +440,26 @@ impl Cursor {
             }
             _ => Taken::No,
         }
+    }
+
+    fn take_control(&mut self, op: &Op, id: TokenId) -> Taken {
+        let has = |ids: &[ControlId]| ids.iter().any(|known| known.get() == id);
+        match op {
+            Op::Control(ids) if has(ids) => Taken::Ended,
+            Op::Rest(ids) if has(ids) => {
+                self.byte = 1;
+                Taken::MayEnd
+            }
+            _ => Taken::No,
+        }
+    }
+
+    /// Whether the word that it begins with is how others begin.
+    fn is_reserved(&self, grammar: &Grammar) -> bool {
+        let RuleOf::Row(row) = self.rule else { return false };
+        let reserved = &grammar.rows[row].reserved;
+        let first = self.words.first().filter(|_| self.words.len() == 1);
+        first.is_some_and(|(_, word)| reserved.iter().any(|reserved| reserved.has(word)))
     }
 
     /// Whether both have read as much of the same pattern. One of them is enough, the first: that a
@@ -456,7 +494,7 @@ impl Cursor {
                 self.clone().go_on(ops, after, next);
                 skipping.go_on(ops, after, next);
             }
-            Some(Op::Space | Op::Prefix) => {
+            Some(Op::Space | Op::Prefix | Op::Rest(_)) => {
                 next.push(self.clone());
                 self.go_on(ops, after, next);
             }
@@ -470,12 +508,5 @@ impl Cursor {
                 next.push(self);
             }
         }
-    }
-}
-
-fn take_control(op: &Op, id: TokenId) -> Taken {
-    match op {
-        Op::Control(ids) if ids.iter().any(|known| known.get() == id) => Taken::Ended,
-        _ => Taken::No,
     }
 }

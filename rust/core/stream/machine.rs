@@ -194,10 +194,11 @@ impl Machine {
         {
             opening.after_prompt(held);
         }
-        match (self.tentative.as_deref(), &self.place) {
-            (Some(Tentative { phase: Phase::Header(_), held }), _)
+        match (self.tentative.as_deref_mut(), &self.place) {
+            (Some(Tentative { phase: Phase::Header(header), held }), _)
                 if held.is(&codec.grammar().generation_prompt) =>
             {
+                header.keep_assistants(codec.grammar());
                 // The turn before it has ended, if nothing has told so yet.
                 (self.turn, self.place) = (None, Place::Outside);
                 self.pending.clear();

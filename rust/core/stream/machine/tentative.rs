@@ -56,11 +56,15 @@ impl Tentative {
     /// After a control token that opens something: every row, then every way to write a call.
     pub(super) fn opened(codec: &Codec) -> Self {
         let grammar = codec.grammar();
-        let rows = grammar.read_order.iter().copied().filter(|&row| {
-            let row = &grammar.rows[row];
+        let is_opened = |row: &&usize| {
+            let row = &grammar.rows[**row];
             !row.calls_only && !row.text_first
-        });
-        Self::header(Header::new(grammar, rows.map(RuleOf::Row).chain(openers(grammar))))
+        };
+        let rows = |rows: &'_ [usize]| -> Vec<RuleOf> {
+            rows.iter().filter(is_opened).copied().map(RuleOf::Row).collect()
+        };
+        let (first, last) = (rows(&grammar.read_order), rows(&grammar.read_last));
+        Self::header(Header::new(grammar, first.into_iter().chain(openers(grammar)).chain(last)))
     }
 
     /// Where text stands between turns: the rows that may come now, if one of them begins with text.
