@@ -329,7 +329,8 @@ impl Binder<'_> {
 
     /// The control tokens that stand in headers, after what opens them.
     fn header_ids(&self) -> Vec<ControlId> {
-        let rows = self.format.rows().iter().map(|row| &row.pieces);
+        let rows = self.format.rows().iter().filter(|row| row.place.is_read());
+        let rows = rows.map(|row| &row.pieces);
         let items = self.format.calls().iter().flat_map(|call| &call.items);
         let heads = rows.chain(items).filter_map(|pieces| rules::head(pieces).get(1..));
         let controls = heads.flatten().filter(|piece| matches!(piece, Piece::Control(_)));
