@@ -23,9 +23,6 @@ use aho_corasick::{AhoCorasick, MatchKind};
 /// No token of a real vocabulary is longer.
 const MAX_TOKEN_BYTES: usize = 1024;
 
-/// So many cuts are found before the first is used.
-const CUTS: usize = 16;
-
 /// Bytes are the first symbols.
 const BYTES: Symbol = 256;
 
@@ -154,8 +151,12 @@ impl ByteBpe {
     fn encode_between(&self, text: &str, scratch: &mut Scratch, out: &mut Vec<TokenId>) {
         let mut units = Units::new(self, text, scratch, out);
         let mut start = 0;
-        self.splitter.ends(text, |end| {
-            let unit = start..end;
+        self.splitter.ends(text, |from, ends| {
+            if !ends.is_power_of_two() {
+                start = units.push_ends(start, from, ends, false);
+                return;
+            }
+            let unit = start..from + ends.trailing_zeros() as usize;
             start = unit.end;
             let key = Key::of(text.as_bytes(), &unit);
             if key.is_some_and(Key::is_ascii) {
@@ -173,38 +174,24 @@ impl ByteBpe {
         let mut start = unit.start;
         let (mut previous, length) = char_at(bytes, unit.start);
         let mut at = unit.start + length;
+        // What is a part makes a difference only where whole pre-tokens are looked up.
+        let minds_parts = !self.unmade.is_empty();
         while at < unit.end {
-            // Where the next cuts are, and how many: written without asking whether it is one.
-            let (mut cuts, mut count) = ([0; CUTS], 0);
-            while at < unit.end && count < CUTS {
+            // Whether a cut is before each character of the next bytes: written without asking.
+            let (from, mut cuts) = (at, 0);
+            while at < unit.end && at < from + u64::BITS as usize {
                 let (c, length) = char_at(bytes, at);
                 let is_cut = self.cuts.between_bytes(previous, c, bytes[at - 1], bytes[at]);
-                cuts[count] = at;
-                count += usize::from(is_cut);
+                cuts |= u64::from(is_cut) << ((at - from) % u64::BITS as usize);
                 previous = c;
                 at += length;
             }
-            for &end in &cuts[..count] {
-                self.push_part(text, start..end, true, units);
-                start = end;
-            }
+            start = units.push_ends(start, from, cuts, minds_parts);
         }
-        self.push_part(text, start..unit.end, start > unit.start, units);
-    }
-
-    #[inline(always)]
-    fn push_part(
-        &self,
-        text: &str,
-        unit: Range<usize>,
-        is_part: bool,
-        units: &mut Units<'_, Self>,
-    ) {
-        // What is a part makes a difference only where whole pre-tokens are looked up.
-        let is_part = is_part && !self.unmade.is_empty();
-        let key = Key::of(text.as_bytes(), &unit);
-        let key = if is_part { key.map(Key::of_part) } else { key };
-        units.push_key(unit, key, is_part);
+        let rest = start..unit.end;
+        let is_part = minds_parts && start > unit.start;
+        let key = Key::of(bytes, &rest);
+        units.push_key(rest, if is_part { key.map(Key::of_part) } else { key }, is_part);
     }
 }
 

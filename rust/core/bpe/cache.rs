@@ -12,14 +12,14 @@ pub(super) const INLINE_IDS: usize = 4;
 /// 2 MiB a thread: more than a second-level cache holds, but what is not there has been asked for.
 const LINES_LOG2: u32 = 15;
 
-/// Up to four ids in one word each; how many there are stands in the top bits of the first.
-pub(super) type Ids = [TokenId; INLINE_IDS];
+pub(super) const LINES: usize = 1 << LINES_LOG2;
 
-/// Ids are below two to this power.
-const ID_BITS: u32 = 28;
+/// Up to four ids in one word each.
+pub(super) type Ids = [TokenId; INLINE_IDS];
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
+    /// With the number of ids.
     key: Key,
     ids: Ids,
 }
@@ -29,7 +29,40 @@ struct Slot {
 #[repr(align(64))]
 struct Line([Slot; 2]);
 
-/// A cache of [`LINES_LOG2`] bits of lines, empty until first used.
+/// The lines of a cache, and how they are chosen: what a loop has at hand.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    lines: &'a [Line; LINES],
+    hasher: KeyHasher,
+}
+
+impl Known<'_> {
+    /// The place of a unit, which the processor is asked to have at hand soon.
+    #[inline(always)]
+    pub(super) fn ask(self, key: Key) -> u32 {
+        let place = place(self.hasher, key);
+        super::prefetch::read(&self.lines[place as usize % LINES]);
+        place
+    }
+
+    /// The ids of a unit and their number, which is zero for a unit that is not there; the rest of the
+    /// ids is anything.
+    #[inline(always)]
+    pub(super) fn get(&self, place: u32, key: Key) -> (&Ids, u32) {
+        let Line(slots) = &self.lines[place as usize % LINES];
+        let second = slots[1].key.matches(key);
+        let first = slots[0].key.matches(key);
+        let found = &slots[usize::from(second)];
+        (&found.ids, found.key.count() * u32::from(first | second))
+    }
+}
+
+#[inline(always)]
+fn place(hasher: KeyHasher, key: Key) -> u32 {
+    (hasher.hash(key) >> (64 - LINES_LOG2)) as u32
+}
+
+/// A cache of [`LINES`], empty until first used.
 #[derive(Default)]
 pub(super) struct UnitCache {
     lines: Vec<Line>,
@@ -40,13 +73,15 @@ impl UnitCache {
     /// Makes the cache ready.
     pub(super) fn open(&mut self) {
         if self.lines.is_empty() {
-            self.lines = vec![Line::default(); 1 << LINES_LOG2];
+            self.lines = vec![Line::default(); LINES];
         }
     }
 
+    /// What is in a cache that is ready.
     #[inline(always)]
-    pub(super) fn place(&self, key: Key) -> u32 {
-        (self.hasher.hash(key) >> (64 - LINES_LOG2)) as u32
+    pub(super) fn known(&self) -> Option<Known<'_>> {
+        let lines = self.lines.first_chunk()?;
+        Some(Known { lines, hasher: self.hasher })
     }
 
     /// Where a unit may be that is not in its place.
@@ -63,35 +98,30 @@ impl UnitCache {
         }
     }
 
-    /// The ids of a unit and their number, which is zero for a unit that is not there; the rest of the
-    /// ids is anything.
+    /// As [`Known::get`].
     #[inline(always)]
     pub(super) fn get(&self, place: u32, key: Key) -> (Ids, u32) {
-        let Some(Line(slots)) = self.lines.get(place as usize) else { return Default::default() };
-        let second = slots[1].key == key;
-        let first = slots[0].key == key;
-        let mut ids = slots[usize::from(second)].ids;
-        let count = (ids[0] >> ID_BITS) as u32 + 1;
-        ids[0] &= (1 << ID_BITS) - 1;
-        (ids, count * u32::from(first | second))
+        let Some(known) = self.known() else { return Default::default() };
+        let (ids, count) = known.get(place, key);
+        (*ids, count)
     }
 
     /// Puts a unit into its place.
     #[inline]
-    pub(super) fn insert(&mut self, place: u32, key: Key, ids: &[TokenId]) {
-        if ids.is_empty() || ids.len() > INLINE_IDS || ids[0] >> ID_BITS != 0 {
+    pub(super) fn insert(&mut self, at: u32, key: Key, ids: &[TokenId]) {
+        if ids.is_empty() || ids.len() > INLINE_IDS {
             return;
         }
-        let mut slot = Slot { key, ids: Ids::default() };
+        let mut slot = Slot { key: key.with_count(ids.len()), ids: Ids::default() };
         slot.ids[..ids.len()].copy_from_slice(ids);
-        slot.ids[0] |= ((ids.len() - 1) as TokenId) << ID_BITS;
-        let Some(Line(slots)) = self.lines.get_mut(place as usize) else { return };
+        let Some(Line(slots)) = self.lines.get_mut(at as usize) else { return };
         let oldest = std::mem::replace(slots, [slot, slots[0]])[1];
         if oldest.key == Key::default() {
             return;
         }
-        let (first, second) = (self.place(oldest.key), self.other_place(oldest.key));
-        let other = if first == place { second } else { first };
+        let key = oldest.key.bare();
+        let (first, second) = (place(self.hasher, key), self.other_place(key));
+        let other = if first == at { second } else { first };
         // Written without looking at the line, which may be far.
         if let Some(Line(slots)) = self.lines.get_mut(other as usize) {
             slots[1] = oldest;
@@ -101,11 +131,11 @@ impl UnitCache {
 
 #[cfg(test)]
 mod tests {
-    use super::{Key, UnitCache};
+    use super::{Key, UnitCache, place};
 
     /// The ids of a unit, wherever it stands.
     fn find(cache: &UnitCache, key: Key) -> Option<i32> {
-        let places = [cache.place(key), cache.other_place(key)];
+        let places = [place(cache.hasher, key), cache.other_place(key)];
         let found = places.map(|place| cache.get(place, key));
         found.iter().find(|(_, count)| *count > 0).map(|(ids, _)| ids[0])
     }
@@ -115,11 +145,11 @@ mod tests {
         let mut cache = UnitCache::default();
         cache.open();
         let key = |number: u32| Key::of(&number.to_le_bytes(), &(0..4)).unwrap_or_default();
-        let place = cache.place(key(0));
+        let shared = place(cache.hasher, key(0));
         let crowd: Vec<u32> =
-            (0..).filter(|&number| cache.place(key(number)) == place).take(4).collect();
+            (0..).filter(|&number| place(cache.hasher, key(number)) == shared).take(4).collect();
         for &number in &crowd {
-            cache.insert(place, key(number), &[number as i32]);
+            cache.insert(shared, key(number), &[number as i32]);
         }
         let found: Vec<_> = crowd.iter().filter_map(|&number| find(&cache, key(number))).collect();
         // Two stand in the line they share, each other one in a line of its own, but by chance.

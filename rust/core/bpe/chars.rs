@@ -18,6 +18,7 @@ use super::units::{Merging, Scratch, Units};
 use super::unused::Unused;
 use super::{ListedMerge, Piece, PieceKind, SPACE_MARK, unmark, unmark_point};
 use crate::error::Result;
+use crate::split::{BLOCK, Prose};
 use crate::utf8::char_at;
 use crate::vocab::TokenId;
 
@@ -48,9 +49,6 @@ struct WholePiece {
     id: TokenId,
 }
 
-/// So many cuts are found before the first is used.
-const CUTS: usize = 16;
-
 /// How far a text has been read.
 struct Scan<'a> {
     text: &'a str,
@@ -62,39 +60,28 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Reads up to 64 ASCII characters.
+    /// Reads the ASCII characters that stand next, up to 64; whether there is one.
     #[inline(always)]
-    fn ascii<M: Merging>(&mut self, count: usize, cuts: &Cuts, units: &mut Units<'_, M>) {
-        let bytes = &self.text.as_bytes()[self.at..self.at + count];
-        let (first, last) = (bytes[0], bytes[count - 1]);
-        let mut found = cuts.among_ascii(0, bytes) & !1;
+    fn ascii<M: Merging>(&mut self, cuts: &Cuts, units: &mut Units<'_, M>) -> bool {
+        let rest = &self.text.as_bytes()[self.at..];
+        let (count, mut found) = if let Some(block) = rest.first_chunk::<BLOCK>() {
+            let prose = Prose::of(block);
+            (prose.wide.trailing_zeros() as usize, cuts.among_prose(block, prose))
+        } else {
+            let count = rest.iter().position(|byte| !byte.is_ascii()).unwrap_or(rest.len());
+            (count, cuts.among_ascii(0, &rest[..count]) & !1)
+        };
+        let (Some(first), Some(last)) = (rest.first(), rest.get(count.wrapping_sub(1))) else {
+            return false;
+        };
         if self.start < self.at {
-            found |= u64::from(cuts.between(self.previous, first.into()));
+            found |= u64::from(cuts.between(self.previous, (*first).into()));
         }
-        while found != 0 {
-            let at = self.at + found.trailing_zeros() as usize;
-            found &= found - 1;
-            units.push(self.start..at);
-            self.start = at;
-        }
+        self.start = units.push_ends(self.start, self.at, found, false);
         self.at += count;
-        self.previous = last.into();
+        self.previous = (*last).into();
+        true
     }
-}
-
-/// How many of the first 64 bytes are ASCII, from the first on.
-#[inline(always)]
-fn ascii_run(bytes: &[u8]) -> usize {
-    let bytes = &bytes[..bytes.len().min(64)];
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (at, word) in words.iter().enumerate() {
-        let high = u64::from_le_bytes(*word) & 0x8080_8080_8080_8080;
-        if high != 0 {
-            return at * 8 + high.trailing_zeros() as usize / 8;
-        }
-    }
-    let ascii = rest.iter().position(|byte| !byte.is_ascii()).unwrap_or(rest.len());
-    words.len() * 8 + ascii
 }
 
 impl CharBpe {
@@ -247,10 +234,7 @@ impl CharBpe {
         let mut units = Units::new(self, text, scratch, out);
         let mut scan = Scan { text, start: 0, at: 0, previous: 0 };
         while scan.at < text.len() {
-            let ascii = if self.ascii_whole { 0 } else { ascii_run(&text.as_bytes()[scan.at..]) };
-            if ascii > 0 {
-                scan.ascii(ascii, &self.cuts, &mut units);
-            } else {
+            if self.ascii_whole || !scan.ascii(&self.cuts, &mut units) {
                 self.scan_wide(&mut scan, &mut units);
             }
         }
@@ -264,12 +248,12 @@ impl CharBpe {
     #[inline(always)]
     fn scan_wide(&self, scan: &mut Scan<'_>, units: &mut Units<'_, Self>) {
         let bytes = scan.text.as_bytes();
-        // Where the next cuts are, and how many: written without asking whether it is one.
-        let (mut cuts, mut count) = ([0; CUTS], 0);
+        // Whether a cut is before each character of the next bytes: written without asking.
+        let (from, mut cuts) = (scan.at, 0);
         let mut whole = None;
         while let Some(byte) = bytes.get(scan.at)
             && (!byte.is_ascii() || self.ascii_whole)
-            && count < CUTS
+            && scan.at < from + u64::BITS as usize
         {
             let (c, length) = char_at(bytes, scan.at);
             let c = unmark_point(c);
@@ -279,18 +263,16 @@ impl CharBpe {
                     break;
                 }
             }
-            cuts[count] = scan.at;
-            count += usize::from(self.cuts.between(scan.previous, c));
+            let is_cut = self.cuts.between(scan.previous, c);
+            cuts |= u64::from(is_cut) << ((scan.at - from) % u64::BITS as usize);
             scan.previous = c;
             scan.at += length;
         }
-        for &end in &cuts[..count] {
-            // The text may begin with a cut.
-            if scan.start < end {
-                units.push(scan.start..end);
-                scan.start = end;
-            }
+        // The text may begin with a cut, and so may what stands after a piece matched as a whole.
+        if scan.start == from {
+            cuts &= !1;
         }
+        scan.start = units.push_ends(scan.start, from, cuts, false);
         if let Some((length, id)) = whole {
             if scan.start < scan.at {
                 units.push(scan.start..scan.at);

@@ -38,16 +38,20 @@ const KEPT: [Key; KEY_BYTES + 1] = {
 /// Set in the last byte of the key of a unit that is a part of a pre-token.
 const PART: u64 = 1 << 63;
 
+/// Where a table keeps how many ids a unit has, in the last byte too.
+const COUNT: u64 = 7 << COUNT_SHIFT;
+const COUNT_SHIFT: u32 = 60;
+
 impl Key {
     /// What longer units have for a key: they are no bytes.
     pub(super) const LONG: Self = Self { low: 1, high: 0 };
 
     /// The same, of a part of a pre-token.
-    pub(super) const LONG_PART: Self = Self { low: 2, high: 0 };
+    pub(super) const LONG_PART: Self = Self { low: 1, high: PART };
 
     #[inline(always)]
     pub(super) fn is_long(self) -> bool {
-        self.high == 0
+        self.high & !PART == 0
     }
 
     /// The key of a unit of `text` that is not empty and short enough.
@@ -64,6 +68,15 @@ impl Key {
         Some(Self { low, high })
     }
 
+    /// The same of so many bytes, which the sixteen begin with; `None` if they are too many.
+    #[inline(always)]
+    pub(super) fn of_first(bytes: [u8; 16], length: usize) -> Option<Self> {
+        let kept = KEPT.get(length)?;
+        let (low, high) = words(&bytes);
+        let (low, high) = (low & kept.low, high & kept.high | (length as u64) << 56);
+        Some(Self { low, high })
+    }
+
     /// Near the end of the text there are no sixteen bytes to read.
     #[cold]
     fn at_end(text: &[u8], unit: &Range<usize>) -> (u64, u64) {
@@ -72,6 +85,31 @@ impl Key {
             *to = *from;
         }
         words(&bytes)
+    }
+
+    /// The key with a number of ids up to seven in it, for [`matches`](Self::matches) and
+    /// [`count`](Self::count).
+    #[inline(always)]
+    pub(super) fn with_count(self, count: usize) -> Self {
+        Self { high: self.high & !COUNT | (count as u64) << COUNT_SHIFT & COUNT, ..self }
+    }
+
+    /// The number of ids in it.
+    #[inline(always)]
+    pub(super) fn count(self) -> u32 {
+        ((self.high & COUNT) >> COUNT_SHIFT) as u32
+    }
+
+    /// The key without a number in it.
+    #[inline(always)]
+    pub(super) fn bare(self) -> Self {
+        self.with_count(0)
+    }
+
+    /// Whether it is this key, whatever number is in it. Both words at once, as for equality.
+    #[inline(always)]
+    pub(super) fn matches(self, bare: Self) -> bool {
+        (self.low ^ bare.low) | (self.high ^ bare.high) & !COUNT == 0
     }
 
     /// The key of the same bytes as a whole pre-token.

@@ -19,6 +19,20 @@ use crate::vocab::TokenId;
 /// So many units are a block.
 const BLOCK: usize = 256;
 
+/// So many bytes are at hand for units that end within the first 64 of them.
+const NEAR: usize = 64 + 16;
+
+/// As many ids as a block may have at most, but for units that have more than fit, and a last few
+/// that are written over.
+const LINE: usize = BLOCK * INLINE_IDS + INLINE_IDS;
+
+/// Writes ids to a place: all of them, and those that are none are written over.
+#[inline(always)]
+fn put(to: &mut [TokenId; LINE], at: usize, ids: &Ids) {
+    let at = at % (BLOCK * INLINE_IDS);
+    to[at..at + INLINE_IDS].copy_from_slice(ids);
+}
+
 /// Working memory of one encoding thread: reused between texts, bounded.
 #[derive(Default)]
 pub(crate) struct Scratch {
@@ -151,13 +165,12 @@ impl<'a, M: Merging> Units<'a, M> {
 
     #[inline(always)]
     pub(super) fn push_key(&mut self, unit: Range<usize>, key: Option<Key>, is_part: bool) {
-        let cache = &self.scratch.cache;
         let key = key.unwrap_or(if is_part { Key::LONG_PART } else { Key::LONG });
-        let place = cache.place(key);
-        cache.prefetch(place);
-        if let Some(slot) = self.scratch.block.get_mut(self.count) {
+        let Scratch { cache, block, .. } = &mut *self.scratch;
+        let Some(known) = cache.known() else { return };
+        if let Some(slot) = block.get_mut(self.count) {
+            slot.place = known.ask(key);
             slot.key = key;
-            slot.place = place;
             slot.start = unit.start;
             slot.end = unit.end;
         }
@@ -165,6 +178,69 @@ impl<'a, M: Merging> Units<'a, M> {
         if self.count == BLOCK {
             self.flush();
         }
+    }
+
+    /// The next units, the first of them from `start` on: a bit of `ends` says that one ends so many
+    /// bytes after `from`; whether they are parts of a pre-token. Where the last one ends.
+    #[inline(always)]
+    pub(super) fn push_ends(
+        &mut self,
+        mut start: usize,
+        from: usize,
+        mut ends: u64,
+        are_parts: bool,
+    ) -> usize {
+        while ends != 0 {
+            let rest = self.text.as_bytes().get(from..).and_then(|rest| rest.first_chunk());
+            if let (Some(bytes), Some(at)) = (rest, start.checked_sub(from)) {
+                return from + self.push_near(bytes, at, from, ends, are_parts);
+            }
+            // What began before the bytes, and what is near the end of the text.
+            let end = from + ends.trailing_zeros() as usize;
+            ends &= ends - 1;
+            let key = Key::of(self.text.as_bytes(), &(start..end));
+            let key = if are_parts { key.map(Key::of_part) } else { key };
+            self.push_key(start..end, key, are_parts);
+            start = end;
+        }
+        start
+    }
+
+    /// The next units, all of them within the first 64 bytes, from `at` on.
+    #[inline(always)]
+    fn push_near(
+        &mut self,
+        bytes: &[u8; NEAR],
+        mut at: usize,
+        from: usize,
+        mut ends: u64,
+        are_parts: bool,
+    ) -> usize {
+        if self.count > BLOCK - 64 {
+            self.flush();
+        }
+        let Scratch { cache, block, .. } = &mut *self.scratch;
+        let (Some(known), Some(block)) = (cache.known(), block.first_chunk_mut::<BLOCK>()) else {
+            return at;
+        };
+        let mut count = self.count;
+        while ends != 0 {
+            let end = ends.trailing_zeros() as usize;
+            ends &= ends - 1;
+            let mut first = [0; 16];
+            first.copy_from_slice(&bytes[at % 64..at % 64 + 16]);
+            let key = Key::of_first(first, end.wrapping_sub(at)).unwrap_or(Key::LONG);
+            let key = if are_parts { key.of_part() } else { key };
+            let unit = &mut block[count % BLOCK];
+            unit.place = known.ask(key);
+            unit.key = key;
+            unit.start = from + at;
+            unit.end = from + end;
+            count += 1;
+            at = end;
+        }
+        self.count = count;
+        at
     }
 
     /// An id that stands after the units so far.
@@ -177,44 +253,53 @@ impl<'a, M: Merging> Units<'a, M> {
     #[inline(never)]
     pub(super) fn flush(&mut self) {
         let count = std::mem::take(&mut self.count).min(BLOCK);
-        let Scratch { cache, missed, block, .. } = &mut *self.scratch;
+        let Scratch { cache, missed, block, line, .. } = &mut *self.scratch;
         missed.resize(BLOCK, 0);
-        let mut misses = 0;
-        for (at, unit) in block[..count].iter_mut().enumerate() {
-            let number;
-            (unit.ids, number) = cache.get(unit.place, unit.key);
-            unit.count = number;
-            missed[misses] = at as u32;
-            misses += usize::from(number == 0);
+        line.resize(LINE, 0);
+        let (Some(known), Some(block), Some(misses), Some(to)) = (
+            cache.known(),
+            block.first_chunk_mut::<BLOCK>(),
+            missed.first_chunk_mut::<BLOCK>(),
+            line.first_chunk_mut::<LINE>(),
+        ) else {
+            return;
+        };
+        let (mut missing, mut filled) = (0, 0);
+        for at in 0..count {
+            let unit = &mut block[at % BLOCK];
+            let (ids, number) = known.get(unit.place, unit.key);
+            (unit.ids, unit.count) = (*ids, number);
+            put(to, filled, ids);
+            filled += number as usize;
+            misses[missing % BLOCK] = at as u32;
+            missing += usize::from(number == 0);
         }
-        if misses > 0 {
-            missed.truncate(misses);
-            self.find();
+        if missing == 0 {
+            self.out.extend_from_slice(&line[..filled]);
+            return;
         }
+        missed.truncate(missing);
+        self.find();
         self.write(count);
     }
 
     /// Appends the ids of the block's units.
-    #[inline(always)]
     fn write(&mut self, count: usize) {
         let Scratch { block, many, line, .. } = &mut *self.scratch;
-        line.resize(BLOCK * INLINE_IDS, 0);
+        let Some(to) = line.first_chunk_mut::<LINE>() else { return };
         let mut filled = 0;
         for unit in &block[..count] {
             if unit.count == MANY {
-                self.out.extend_from_slice(&line[..filled]);
+                self.out.extend_from_slice(&to[..filled]);
                 filled = 0;
                 let ids = &many[unit.ids[0] as usize..unit.ids[1] as usize];
                 self.out.extend_from_slice(ids);
                 continue;
             }
-            // All places are written, and those that are none are written over.
-            if let Some(to) = line.get_mut(filled..filled + INLINE_IDS) {
-                to.copy_from_slice(&unit.ids);
-            }
+            put(to, filled, &unit.ids);
             filled += unit.count as usize;
         }
-        self.out.extend_from_slice(&line[..filled]);
+        self.out.extend_from_slice(&to[..filled]);
         many.clear();
     }
 

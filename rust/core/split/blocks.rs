@@ -9,7 +9,7 @@ use super::masks::Masks;
 use super::scan::Digits;
 
 /// As many characters are looked at together.
-pub(super) const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 64;
 
 /// So many characters after a place are enough to know whether a piece begins there.
 pub(super) const AHEAD: usize = 2;

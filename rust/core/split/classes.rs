@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use crate::utf8::char_at;
+use crate::utf8::{PREFIXES, char_at, prefix_of_three};
 
 /// Classes of characters, one bit each.
 pub(super) type Mask = u8;
@@ -51,6 +51,8 @@ pub(super) struct Classes {
     pages: Vec<[Mask; PAGE]>,
     /// The classes of ASCII characters, by byte; none for the other bytes.
     ascii: [Mask; 256],
+    /// The classes that all characters have which begin with the same two bytes of three.
+    shared: Box<[Mask; PREFIXES]>,
 }
 
 impl Classes {
@@ -77,6 +79,10 @@ impl Classes {
         }
         let mut ascii = [0; 256];
         ascii[..128].copy_from_slice(&all[..128]);
+        let mut shared = Box::new([0; PREFIXES]);
+        for (shared, chars) in shared.iter_mut().zip(all.as_chunks::<64>().0) {
+            *shared = chars.iter().fold(Mask::MAX, |shared, mask| shared & mask);
+        }
         let mut pages: Vec<[Mask; PAGE]> = Vec::new();
         let mut page_of = Vec::with_capacity(CHARS / PAGE);
         let (chunks, _) = all.as_chunks::<PAGE>();
@@ -89,7 +95,7 @@ impl Classes {
             });
             page_of.push(at as u16);
         }
-        Self { page_of, pages, ascii }
+        Self { page_of, pages, ascii, shared }
     }
 
     #[inline]
@@ -126,11 +132,12 @@ impl Classes {
             {
                 at += 1;
             }
-            match bytes.get(at) {
-                Some(byte) if !byte.is_ascii() => {}
-                _ => return at,
+            while let Some(prefix) = prefix_of_three(bytes, at)
+                && self.shared[prefix] & classes != 0
+            {
+                at += 3;
             }
-            let (found, next) = self.at_wide(text, at);
+            let (found, next) = self.at(text, at);
             if found & classes == 0 {
                 return at;
             }

@@ -22,6 +22,83 @@ pub(super) struct Masks {
     pub(super) apostrophe: u64,
 }
 
+/// Which bytes of a block are what most of an English text is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Prose {
+    /// Not ASCII.
+    pub(crate) wide: u64,
+    /// `[a-z]`
+    pub(crate) lower: u64,
+    /// A space itself.
+    pub(crate) blank: u64,
+}
+
+impl Prose {
+    #[inline]
+    pub(crate) fn of(block: &[u8; BLOCK]) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            // SAFETY: SSE2 is part of every x86-64.
+            unsafe { Self::of_vectors(block) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        Self::of_bytes(block)
+    }
+
+    /// The same, one byte after another.
+    #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "what others run, and tests"))]
+    pub(super) fn of_bytes(block: &[u8; BLOCK]) -> Self {
+        let mut prose = Self::default();
+        for (at, byte) in block.iter().enumerate() {
+            prose.wide |= u64::from(!byte.is_ascii()) << at;
+            prose.lower |= u64::from(byte.is_ascii_lowercase()) << at;
+            prose.blank |= u64::from(*byte == b' ') << at;
+        }
+        prose
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "sse2")]
+    #[inline]
+    fn of_vectors(block: &[u8; BLOCK]) -> Self {
+        use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set1_epi8};
+        let mut prose = Self::default();
+        for (nth, vector) in vectors(block).into_iter().enumerate() {
+            let bits = |vector| u64::from(_mm_movemask_epi8(vector) as u16) << (16 * nth);
+            prose.wide |= bits(vector);
+            prose.lower |= bits(within(vector, b'a', 26));
+            prose.blank |= bits(_mm_cmpeq_epi8(vector, _mm_set1_epi8(b' '.cast_signed())));
+        }
+        prose
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::__m128i;
+
+/// A block as vectors.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse2")]
+#[inline]
+fn vectors(block: &[u8; BLOCK]) -> [__m128i; BLOCK / 16] {
+    let (words, _) = block.as_chunks::<8>();
+    let vector = |at: usize| {
+        let [low, high] = [words[at], words[at + 1]];
+        std::arch::x86_64::_mm_set_epi64x(i64::from_le_bytes(high), i64::from_le_bytes(low))
+    };
+    [vector(0), vector(2), vector(4), vector(6)]
+}
+
+/// Which bytes are among so many from `first` on: what is below wraps around.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse2")]
+#[inline]
+fn within(vector: __m128i, first: u8, count: u8) -> __m128i {
+    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_min_epu8, _mm_set1_epi8, _mm_sub_epi8};
+    let from = _mm_sub_epi8(vector, _mm_set1_epi8(first.cast_signed()));
+    _mm_cmpeq_epi8(_mm_min_epu8(from, _mm_set1_epi8((count - 1).cast_signed())), from)
+}
+
 impl Masks {
     #[inline]
     pub(super) fn of(block: &[u8; BLOCK]) -> Self {
@@ -55,26 +132,11 @@ impl Masks {
     #[target_feature(enable = "sse2")]
     #[inline]
     fn of_vectors(block: &[u8; BLOCK]) -> Self {
-        use std::arch::x86_64::{
-            __m128i, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x,
-            _mm_set1_epi8, _mm_sub_epi8,
-        };
+        use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8};
         let mut masks = Self::default();
-        let (vectors, _) = block.as_chunks::<16>();
-        for (nth, bytes) in vectors.iter().enumerate() {
-            let [low, high] = [0, 8].map(|at| {
-                let mut word = [0; 8];
-                word.copy_from_slice(&bytes[at..at + 8]);
-                i64::from_le_bytes(word)
-            });
-            let vector = _mm_set_epi64x(high, low);
+        for (nth, vector) in vectors(block).into_iter().enumerate() {
             let all = |byte: u8| _mm_set1_epi8(byte.cast_signed());
             let is = |byte: u8| _mm_cmpeq_epi8(vector, all(byte));
-            // From `first` on, `count` of them: what is below wraps around.
-            let within = |vector: __m128i, first: u8, count: u8| {
-                let from = _mm_sub_epi8(vector, all(first));
-                _mm_cmpeq_epi8(_mm_min_epu8(from, all(count - 1)), from)
-            };
             let bits = |vector| u64::from(_mm_movemask_epi8(vector) as u16) << (16 * nth);
             let newline = _mm_or_si128(is(b'\r'), is(b'\n'));
             let blank = is(b' ');

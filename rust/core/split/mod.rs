@@ -14,7 +14,9 @@ mod scan;
 mod tests;
 
 use crate::error::Result;
+pub(crate) use blocks::BLOCK;
 use known::{CL100K, CL100K_ONIGURUMA, KNOWN, NAMES};
+pub(crate) use masks::Prose;
 use regex::{Dialect, Regex};
 use runs::Runs;
 use scan::Known;
@@ -104,9 +106,10 @@ impl Splitter {
         }
     }
 
-    /// Calls `each` with the end of every piece of `text`, in order. The next one begins there, and the
-    /// last one ends where `text` does; no piece is empty.
-    pub(crate) fn ends(&self, text: &str, mut each: impl FnMut(usize)) {
+    /// Calls `each` with a place and bits for the ends of pieces of `text` from there on, in order. The
+    /// next piece begins where one ends, and the last one ends where `text` does; no piece is empty.
+    /// Pieces that are told together are ASCII.
+    pub(crate) fn ends(&self, text: &str, mut each: impl FnMut(usize, u64)) {
         match self {
             _ if text.is_empty() => {}
             // By far the most frequent, and worth a loop that knows what `each` does.
@@ -115,7 +118,7 @@ impl Splitter {
                 let mut end = 0;
                 self.split_dyn(text, &mut |piece| {
                     end += piece.len();
-                    each(end);
+                    each(end, 1);
                 });
             }
         }
@@ -125,9 +128,11 @@ impl Splitter {
     #[cfg(test)]
     pub(crate) fn split<'a>(&self, text: &'a str, mut each: impl FnMut(&'a str)) {
         let mut start = 0;
-        self.ends(text, |end| {
-            each(&text[start..end]);
-            start = end;
+        self.ends(text, |from, ends| {
+            for end in places(from, ends) {
+                each(&text[start..end]);
+                start = end;
+            }
         });
     }
 
@@ -137,9 +142,11 @@ impl Splitter {
             Self::Digits { individual } => split_digits(text, *individual, each),
             Self::Known(known) => {
                 let mut start = 0;
-                scan::ends(*known, text, |end| {
-                    each(&text[start..end]);
-                    start = end;
+                scan::ends(*known, text, |from, ends| {
+                    for end in places(from, ends) {
+                        each(&text[start..end]);
+                        start = end;
+                    }
                 });
             }
             Self::Runs(runs) => runs.split(text, each),
@@ -147,6 +154,15 @@ impl Splitter {
             Self::Sequence(splitters) => split_in_turn(splitters, text, each),
         }
     }
+}
+
+/// The places of bits, counted from a place on.
+fn places(from: usize, mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = (bits != 0).then(|| bits.trailing_zeros())?;
+        bits &= bits - 1;
+        Some(from + at as usize)
+    })
 }
 
 fn split_in_turn<'a>(splitters: &[Splitter], text: &'a str, each: &mut dyn FnMut(&'a str)) {

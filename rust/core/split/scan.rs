@@ -61,15 +61,16 @@ impl Known {
     }
 }
 
-/// Calls `each` with the ends of the matches of a pattern, and of what lies between them.
+/// Calls `each` with the ends of the matches of a pattern, and of what lies between them, as
+/// [`Splitter::ends`](super::Splitter::ends).
 #[inline]
-pub(super) fn ends(known: Known, text: &str, mut each: impl FnMut(usize)) {
+pub(super) fn ends(known: Known, text: &str, mut each: impl FnMut(usize, u64)) {
     let scanner = Scanner { classes: Classes::of_unicode(), text };
     let next = |at| scanner.class(at).1;
     let mut end = 0;
     let each_piece = |piece: &str| {
         end += piece.len();
-        each(end);
+        each(end, 1);
     };
     // One loop per pattern: what is chosen here is chosen once.
     match known {
@@ -177,7 +178,7 @@ impl Scanner<'_> {
         contractions: Contractions,
         digits: Digits,
         whole_end: bool,
-        mut each: impl FnMut(usize),
+        mut each: impl FnMut(usize, u64),
     ) {
         let bytes = self.text.as_bytes();
         let mut at = 0;
@@ -186,19 +187,15 @@ impl Scanner<'_> {
         {
             let is_ascii = rest.iter().take(blocks::AHEAD + 1).all(u8::is_ascii);
             if let Some(block) = rest.first_chunk().filter(|_| is_ascii) {
-                let mut starts = blocks::starts(block, digits);
-                let from = at;
-                while starts != 0 {
-                    at = from + starts.trailing_zeros() as usize;
-                    each(at);
-                    starts &= starts - 1;
-                }
-                if at > from {
+                let starts = blocks::starts(block, digits);
+                if let Some(last) = starts.checked_ilog2() {
+                    each(at, starts);
+                    at += last as usize;
                     continue;
                 }
             }
             at = self.cl100k(at, contractions, digits, whole_end);
-            each(at);
+            each(at, 1);
         }
     }
 

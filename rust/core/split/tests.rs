@@ -9,7 +9,7 @@ use proptest::sample::select;
 use super::Splitter;
 use super::classes::{Classes, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, SPACE, UPPER};
 use super::known::{CL100K, KNOWN, NAMES};
-use super::masks::Masks;
+use super::masks::{Masks, Prose};
 use super::regex::{Dialect, Regex};
 use super::runs::Runs;
 
@@ -188,6 +188,22 @@ fn masks_are_the_classes_of_bytes() {
     for first in 0..=u8::MAX {
         let block = std::array::from_fn(|at| first.wrapping_add((at as u8).wrapping_mul(37)));
         assert_eq!(Masks::of(&block), Masks::of_bytes(&block), "{block:?}");
+        assert_eq!(Prose::of(&block), Prose::of_bytes(&block), "{block:?}");
+    }
+}
+
+#[test]
+fn runs_of_a_class_end_where_its_characters_do() {
+    let classes = Classes::of_unicode();
+    for (mask, others) in [(LETTER, "1 -"), (NUMBER, "a -"), (SPACE, "a1-"), (SIGN, "a1 ")] {
+        for c in ('\u{7F}'..='\u{FFFF}').step_by(7) {
+            let is_one = classes.of_code_point(c.into()) & mask != 0;
+            for other in others.chars() {
+                let text = format!("{c}{c}{other}");
+                let end = if is_one { 2 * c.len_utf8() } else { 0 };
+                assert_eq!(classes.run(&text, 0, mask), end, "{text:?}");
+            }
+        }
     }
 }
 

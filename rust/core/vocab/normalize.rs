@@ -14,7 +14,7 @@ use unicode_normalization_alignments::{
 };
 
 use crate::bpe::SPACE_MARK;
-use crate::utf8::char_at;
+use crate::utf8::{char_at, prefix_of_three};
 
 /// A normalisation; applying it twice changes nothing more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -136,6 +136,11 @@ fn next_unstable(text: &str, stable: &mut usize) -> Option<(usize, usize)> {
     loop {
         // The last stable character that is known to begin here or later.
         let from = at;
+        while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<32>())
+            && chunk.is_ascii()
+        {
+            at += 32;
+        }
         while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>())
             && word.is_ascii()
         {
@@ -146,10 +151,8 @@ fn next_unstable(text: &str, stable: &mut usize) -> Option<(usize, usize)> {
         }
         // Runs of characters of three bytes: Chinese and its neighbours.
         let from = at;
-        while let Some(&[first @ 0xE0..=0xEF, second, third]) =
-            bytes.get(at..).and_then(|rest| rest.first_chunk())
-            && COMMON[usize::from(first & 15) << 6 | usize::from(second & 63)] >> (third & 63) & 1
-                != 0
+        while let Some(prefix) = prefix_of_three(bytes, at)
+            && (COMMON[prefix] == u64::MAX || COMMON[prefix] >> (bytes[at + 2] & 63) & 1 != 0)
         {
             at += 3;
         }
