@@ -476,6 +476,28 @@ def test_a_result_of_nobodys_is_refused() -> None:
         codec().encode(messages)
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        " to=functions.f<|channel|>commentary json",
+        "<|channel|>commentary to=functions.f <|constrain|>json",
+        "<|channel|>commentary to=functions.f json",
+        "<|channel|>analysis<|message|>Think.<|end|><|start|>assistant"
+        "<|channel|>commentary to=functions.f <|constrain|>json",
+    ],
+)
+def test_a_call_is_ended_once_however_its_header_is_spelled(header: str) -> None:
+    prompt = codec().encode([{"role": "user", "content": "hi"}])
+    said = f"{header}<|message|>{{}}<|call|>"
+    completion = library().encode(said, allowed_special="all")
+    result = {"role": "tool", "tool_call_id": "call_0", "content": "1"}
+    extended = codec().extend(prompt, completion, [result])
+    assert extended.text == (
+        f"{prompt.text}{said}<|start|>functions.f to=assistant<|channel|>commentary<|message|>1<|end|>"
+        "<|start|>assistant"
+    )
+
+
 def test_what_a_caller_sets_comes_back() -> None:
     messages = [{"role": "user", "content": "hi"}]
     prompt = codec().encode(messages, date="2025-01-01", effort="low")

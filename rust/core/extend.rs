@@ -459,6 +459,11 @@ impl Answer {
                 span.text.end == turn.end && matches!(span.kind, SpanKind::Control(_))
             };
             let closer = rendered.spans.iter().find(is_closer).filter(|_| turn.end <= next);
+            // A message of several turns goes on until another begins: it may have what closes it.
+            let is_last = |span: &&Span| matches!(span.kind, SpanKind::Control(id) if Some(id.get()) == self.last);
+            if closer.is_some_and(|closer| is_last(&closer)) {
+                seams.push(turn.end);
+            }
             seams.push(closer.map_or(next, |closer| closer.text.start));
         }
         seams
