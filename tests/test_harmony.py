@@ -482,8 +482,7 @@ def test_a_result_of_nobodys_is_refused() -> None:
         " to=functions.f<|channel|>commentary json",
         "<|channel|>commentary to=functions.f <|constrain|>json",
         "<|channel|>commentary to=functions.f json",
-        "<|channel|>analysis<|message|>Think.<|end|><|start|>assistant"
-        "<|channel|>commentary to=functions.f <|constrain|>json",
+        "<|channel|>analysis<|message|>.<|end|><|start|>assistant to=functions.f json",
     ],
 )
 def test_a_call_is_ended_once_however_its_header_is_spelled(header: str) -> None:
@@ -493,9 +492,23 @@ def test_a_call_is_ended_once_however_its_header_is_spelled(header: str) -> None
     result = {"role": "tool", "tool_call_id": "call_0", "content": "1"}
     extended = codec().extend(prompt, completion, [result])
     assert extended.text == (
-        f"{prompt.text}{said}<|start|>functions.f to=assistant<|channel|>commentary<|message|>1<|end|>"
-        "<|start|>assistant"
+        f"{prompt.text}{said}<|start|>functions.f to=assistant<|channel|>commentary<|message|>1"
+        "<|end|><|start|>assistant"
     )
+
+
+def test_reasoning_after_an_answer_stays_where_more_follows() -> None:
+    thought = "<|channel|>analysis<|message|>Think.<|end|>"
+    said = f"{thought}<|start|>assistant<|channel|>final<|message|>3<|return|>"
+    completion = library().encode(said, allowed_special="all")
+    question = {"role": "user", "content": "hi"}
+    messages = [question, {"role": "assistant", "reasoning": "First.", "content": "1"}, question]
+    extended = codec().extend(codec().encode(messages), completion, [question])
+    answer = {"role": "assistant", "reasoning": "Think.", "content": "3"}
+    whole = [*messages, answer, question]
+    assert codec().decode(extended) == codec().canonical(whole)
+    # What the model stopped with stays; written again it is another token.
+    assert extended.text.replace("<|return|>", "<|end|>") == codec().encode(whole).text
 
 
 def test_what_a_caller_sets_comes_back() -> None:

@@ -10,9 +10,11 @@ use crate::message::{self, CallBody, Message, Role, leading_systems};
 use crate::render;
 use crate::vocab::Vocab;
 
-/// The canonical form of messages and tools that are encoded with some options.
+/// The canonical form of messages and tools that are encoded with some options; whether an answer
+/// stands before the messages.
 pub(crate) fn canonical(
     mut messages: Vec<Message>,
+    answered: bool,
     tools: Option<String>,
     options: &EncodeOptions,
     format: &Format,
@@ -20,7 +22,7 @@ pub(crate) fn canonical(
     vocab: &Vocab,
 ) -> Vec<Message> {
     message::link(&mut messages, format);
-    let written = render::written(&messages, format, grammar, vocab);
+    let written = render::written(&messages, answered, format, grammar, vocab);
     for (message, written) in messages.iter_mut().zip(written) {
         trim(&mut message.content, written.content);
         message.reasoning = message.reasoning.take().and_then(|mut reasoning| {

@@ -275,7 +275,20 @@ impl Codec {
         end: End,
         options: &EncodeOptions,
     ) -> Result<Rendered> {
+        self.render_after(false, messages, tools, end, options)
+    }
+
+    /// The same after messages among which is an answer of the assistant's, or none.
+    pub(crate) fn render_after(
+        &self,
+        answered: bool,
+        messages: &[Message],
+        tools: Option<&str>,
+        end: End,
+        options: &EncodeOptions,
+    ) -> Result<Rendered> {
         let options = RenderOptions {
+            answered,
             tools,
             generation_prompt: end == End::Prompted,
             thinking: options.thinking,
@@ -307,7 +320,14 @@ impl Codec {
         options: &EncodeOptions,
     ) -> Vec<Message> {
         let Inner { format, vocab, grammar, .. } = &*self.inner;
-        canonical::canonical(messages, tools, options, format, grammar, vocab)
+        canonical::canonical(messages, false, tools, options, format, grammar, vocab)
+    }
+
+    /// The canonical form of messages after others, among which is an answer of the assistant's, or none.
+    pub(crate) fn canonical_after(&self, answered: bool, messages: Vec<Message>) -> Vec<Message> {
+        let Inner { format, vocab, grammar, .. } = &*self.inner;
+        let options = EncodeOptions::default();
+        canonical::canonical(messages, answered, None, &options, format, grammar, vocab)
     }
 
     /// The ids of a conversation to its messages. Total: of ids that are no conversation it makes

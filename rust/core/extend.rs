@@ -35,6 +35,8 @@ pub(crate) struct Trail {
     reasons: bool,
     /// Whether the last message of the assistant's is an answer, if there is one.
     answered: Option<bool>,
+    /// Whether a message of the assistant's is an answer.
+    has_answer: bool,
     /// Whether a message was given with reasoning.
     reasoned: bool,
 }
@@ -73,8 +75,9 @@ impl Trail {
         let roles = messages.iter().map(|message| message.role).collect();
         let reasons = reasons(messages, false);
         let (answered, reasoned) = (answered(messages), has_reasoning(messages));
+        let has_answer = messages.iter().any(Message::is_answer);
         let moves = moves(format, system, tools);
-        Self { roles, end, linker, moves, reasons, answered, reasoned }
+        Self { roles, end, linker, moves, reasons, answered, has_answer, reasoned }
     }
 
     /// Whether the answer follows a result, and is written and read otherwise there than after a question.
@@ -88,7 +91,7 @@ impl Trail {
 /// Whether the last message of the assistant's is an answer, and calls nothing.
 fn answered(messages: &[Message]) -> Option<bool> {
     let last = messages.iter().rfind(|message| message.role == Role::Assistant)?;
-    Some(last.calls.is_empty())
+    Some(last.is_answer())
 }
 
 fn has_reasoning(messages: &[Message]) -> bool {
@@ -197,12 +200,15 @@ impl Codec {
         let mut linker = trail.linker.clone();
         linker.link(&mut turns[1..], format);
         let end = self.end_of(&turns, options).map_err(renamed)?;
-        let rendered = self.render(&turns, None, end, options).map_err(renamed)?;
+        let render = |turns: &[Message], end| {
+            self.render_after(trail.has_answer, turns, None, end, options).map_err(renamed)
+        };
+        let rendered = render(&turns, end)?;
         let expected = turns[..=ANSWER as usize].to_vec();
-        let expected = self.canonical(expected, None).pop();
+        let expected = self.canonical_after(trail.has_answer, expected).pop();
 
         // A format may write a turn otherwise once others follow: without its reasoning, or the frame around none.
-        let alone = self.render(&turns[..2], None, End::Closed, options).map_err(renamed)?;
+        let alone = render(&turns[..2], End::Closed)?;
         let now = answered(&turns[1..]);
         let leaves_out = match format.reasoning() {
             ReasoningWhen::SinceLastUser => trail.reasons && turns[2..].iter().any(is_user),
@@ -258,6 +264,7 @@ impl Codec {
                     moves: trail.moves,
                     reasons: reasons(&turns[1..], trail.reasons),
                     answered: now,
+                    has_answer: trail.has_answer || turns[1..].iter().any(Message::is_answer),
                     reasoned: trail.reasoned || has_reasoning(&turns[1..]),
                 };
                 return Ok(answered.followed_by(next, written).with_trail(trail));

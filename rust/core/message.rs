@@ -65,6 +65,11 @@ pub struct Message {
 }
 
 impl Message {
+    /// Whether it is the assistant's and calls nothing.
+    pub(crate) fn is_answer(&self) -> bool {
+        self.role == Role::Assistant && self.calls.is_empty()
+    }
+
     /// Gives calls without an id the ids `call_0…`.
     pub fn number_calls(&mut self) {
         for (number, call) in self.calls.iter_mut().enumerate() {

@@ -51,6 +51,8 @@ pub(crate) struct RenderOptions<'a> {
     pub(crate) effort: Option<&'a str>,
     pub(crate) continue_final: bool,
     pub(crate) boundary: Boundary,
+    /// Whether an answer of the assistant's stands before the messages.
+    pub(crate) answered: bool,
 }
 
 /// A conversation as spans over one text.
@@ -84,7 +86,7 @@ pub(crate) fn render(
     renderer.out.spans.reserve(messages.len() * HEADER_SPANS);
     renderer.scaffold(&grammar.begin);
     let mut previous: Option<&Message> = None;
-    let reasoning_from = reasoning_from(messages, format);
+    let reasoning_from = reasoning_from(messages, options.answered, format);
     let is_empty = messages.is_empty() && options.tools.is_none();
     if !is_empty && !format.has_begun(messages) {
         renderer.begin_turn();
@@ -150,10 +152,10 @@ pub(crate) fn prompt_of(grammar: &Grammar, thinking: Option<bool>) -> &[Op] {
     asked.unwrap_or(&grammar.generation_prompt)
 }
 
-/// The message from which on the reasoning of the assistant's is written.
-fn reasoning_from(messages: &[Message], format: &Format) -> usize {
+/// The message from which on the reasoning of the assistant's is written; whether one before them is an
+/// answer.
+fn reasoning_from(messages: &[Message], answered: bool, format: &Format) -> usize {
     let is_own = |message: &Message| message.role == Role::Assistant;
-    let is_answer = |message: &Message| is_own(message) && message.calls.is_empty();
     let after = |at: Option<usize>| at.map_or(0, |at| at + 1);
     match format.reasoning() {
         ReasoningWhen::All => 0,
@@ -162,10 +164,11 @@ fn reasoning_from(messages: &[Message], format: &Format) -> usize {
         ReasoningWhen::SinceLastUser => {
             after(messages.iter().rposition(|message| message.role == Role::User))
         }
+        ReasoningWhen::UntilAnswered if answered => 0,
         ReasoningWhen::UntilAnswered => {
             let is_answered =
-                messages.iter().rfind(|message| is_own(message)).is_some_and(is_answer);
-            if is_answered { after(messages.iter().position(is_answer)) } else { 0 }
+                messages.iter().rfind(|message| is_own(message)).is_some_and(Message::is_answer);
+            if is_answered { after(messages.iter().position(Message::is_answer)) } else { 0 }
         }
     }
 }
@@ -186,9 +189,11 @@ pub(crate) struct Written {
     pub(crate) reasoning: Option<Filter>,
 }
 
-/// How each message's texts are written; as they are for messages without a place.
+/// How each message's texts are written, after an answer or as the first; as they are for messages
+/// without a place.
 pub(crate) fn written(
     messages: &[Message],
+    answered: bool,
     format: &Format,
     grammar: &Grammar,
     vocab: &Vocab,
@@ -197,7 +202,7 @@ pub(crate) fn written(
     let Ok(plan) = Plan::new(messages, format, false) else { return filters };
     let options = RenderOptions::default();
     let renderer = Renderer::new(format, grammar, vocab, &options);
-    let reasoning_from = reasoning_from(messages, format);
+    let reasoning_from = reasoning_from(messages, answered, format);
     for step in plan.steps {
         let Step::Message { index, system } = step else { continue };
         let turn = Turn {
