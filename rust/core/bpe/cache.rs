@@ -12,7 +12,7 @@ pub(super) const INLINE_IDS: usize = 4;
 /// 2 MiB a thread: more than a second-level cache holds, but what is not there has been asked for.
 const LINES_LOG2: u32 = 15;
 
-pub(super) const LINES: usize = 1 << LINES_LOG2;
+const LINES: usize = 1 << LINES_LOG2;
 
 /// Up to four ids in one word each.
 pub(super) type Ids = [TokenId; INLINE_IDS];

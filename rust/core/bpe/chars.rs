@@ -64,13 +64,15 @@ impl Scan<'_> {
     #[inline(always)]
     fn ascii<M: Merging>(&mut self, cuts: &Cuts, units: &mut Units<'_, M>) -> bool {
         let rest = &self.text.as_bytes()[self.at..];
-        let (count, mut found) = if let Some(block) = rest.first_chunk::<BLOCK>() {
-            let prose = Prose::of(block);
-            (prose.wide.trailing_zeros() as usize, cuts.among_prose(block, prose))
-        } else {
-            let count = rest.iter().position(|byte| !byte.is_ascii()).unwrap_or(rest.len());
-            (count, cuts.among_ascii(0, &rest[..count]) & !1)
-        };
+        let mut last_block = [0x80; BLOCK];
+        let block = rest.first_chunk().unwrap_or_else(|| {
+            // What is no ASCII stands for what there is no more of.
+            last_block[..rest.len()].copy_from_slice(rest);
+            &last_block
+        });
+        let prose = Prose::of(block);
+        let count = prose.wide.trailing_zeros() as usize;
+        let mut found = cuts.among_prose(block, prose);
         let (Some(first), Some(last)) = (rest.first(), rest.get(count.wrapping_sub(1))) else {
             return false;
         };

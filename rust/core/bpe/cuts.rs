@@ -83,17 +83,11 @@ impl Cuts {
     #[inline(always)]
     pub(super) fn between(&self, left: u32, right: u32) -> bool {
         if (left | right) < ASCII {
-            self.between_ascii(left as u8, right as u8)
+            self.ascii[ascii_pair(left as u8, right as u8)] != 0
         } else {
             let bit = hash(left, right);
             self.hashed[bit / 64] >> (bit % 64) & 1 == 0
         }
-    }
-
-    /// The same for two that are ASCII.
-    #[inline(always)]
-    fn between_ascii(&self, left: u8, right: u8) -> bool {
-        self.ascii[ascii_pair(left, right)] != 0
     }
 
     /// A bit for each of the ASCII characters that a block begins with, but the first, where there is
@@ -114,31 +108,7 @@ impl Cuts {
         found & ascii
     }
 
-    /// A bit for each of up to 64 ASCII characters before which there may be a cut; `previous`, which
-    /// is ASCII too, stands before the first.
-    #[inline(always)]
-    pub(super) fn among_ascii(&self, previous: u8, chars: &[u8]) -> u64 {
-        let cut = |left: u8, right: u8| u64::from(self.ascii[ascii_pair(left, right)]);
-        let (words, rest) = chars.as_chunks::<8>();
-        let (mut found, mut left, mut place) = (0, previous, 0);
-        for word in words {
-            let mut eight = cut(left, word[0]);
-            for at in 1..8 {
-                eight |= cut(word[at - 1], word[at]) << at;
-            }
-            found |= eight << (place % 64);
-            place += 8;
-            left = word[7];
-        }
-        for &right in rest {
-            found |= cut(left, right) << (place % 64);
-            place += 1;
-            left = right;
-        }
-        found
-    }
-
-    /// The same where tokens may begin and end within a character; `last` is the left one's last byte
+    /// Whether text may be cut where tokens may begin and end within a character; `last` is the left one's last byte
     /// and `first` the right one's first.
     #[inline(always)]
     pub(super) fn between_bytes(&self, left: u32, right: u32, last: u8, first: u8) -> bool {
