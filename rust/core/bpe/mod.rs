@@ -18,7 +18,6 @@ mod chars;
 mod cuts;
 mod key;
 mod lanes;
-mod long;
 mod lookup;
 mod merger;
 mod pairs;
@@ -29,6 +28,7 @@ mod seeds;
 mod symbols;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod units;
 mod unused;
 

@@ -10,10 +10,10 @@ use std::ops::Range;
 use super::cache::{INLINE_IDS, Ids, UnitCache};
 use super::key::Key;
 use super::lanes::Lanes;
-use super::long::LongCache;
 use super::merger::{Merger, NO_ID, Work};
 use super::pairs::Symbol;
 use super::seeds::Seeds;
+use super::texts::{Form, TextCache};
 use crate::vocab::TokenId;
 
 /// So many units are a block.
@@ -37,7 +37,8 @@ fn put(to: &mut [TokenId; LINE], at: usize, ids: &Ids) {
 #[derive(Default)]
 pub(crate) struct Scratch {
     cache: UnitCache,
-    long: LongCache,
+    long: LongUnits,
+    texts: TextCache<LONGEST_TEXT, TEXTS_ROOM>,
     work: Work,
     lanes: Lanes,
     block: Vec<Unit>,
@@ -48,10 +49,44 @@ pub(crate) struct Scratch {
     many: Vec<TokenId>,
 }
 
+/// Units of more bytes than a key holds: half a megabyte twice.
+type LongUnits = TextCache<256, { 1 << 19 }>;
+
+/// Whole texts of fewer bytes are encoded as quickly.
+const SHORTEST_TEXT: usize = 32;
+
+/// Longer texts are documents, which rarely come twice.
+const LONGEST_TEXT: usize = 1 << 16;
+
+/// Whole texts and their ids: a megabyte twice.
+const TEXTS_ROOM: usize = 1 << 20;
+
 /// Working memory for longer units is given back.
 const MAX_KEPT_SYMBOLS: usize = 1 << 16;
 
 impl Scratch {
+    /// Appends the ids of a text, with a dummy prefix or without, if it was encoded lately: in a
+    /// conversation all but the last messages come again with every turn. `encode` appends those of one
+    /// that was not.
+    pub(crate) fn recall_or<E>(
+        &mut self,
+        text: &str,
+        dummy_prefix: bool,
+        ids: &mut Vec<TokenId>,
+        encode: impl FnOnce(&mut Self, &mut Vec<TokenId>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let form = if dummy_prefix { Form::Prefixed } else { Form::Text };
+        if text.len() < SHORTEST_TEXT {
+            return encode(self, ids);
+        }
+        if !self.texts.recall(text, form, ids) {
+            let from = ids.len();
+            encode(self, ids)?;
+            self.texts.keep(text, form, &ids[from..]);
+        }
+        Ok(())
+    }
+
     /// Whether a very long unit has left it large: then it is not kept.
     pub(crate) fn is_large(&self) -> bool {
         self.work.is_large(MAX_KEPT_SYMBOLS) || self.many.capacity() > MAX_KEPT_SYMBOLS
@@ -80,20 +115,18 @@ pub(super) trait Merging {
         &self,
         unit: &str,
         key: Key,
-        long: &mut LongCache,
+        long: &mut LongUnits,
         work: &mut Work,
         many: &mut Vec<TokenId>,
     ) -> (Ids, u32) {
-        let is_part = key == Key::LONG_PART;
+        let form = if key == Key::LONG_PART { Form::Part } else { Form::Unit };
         let from = many.len();
-        if let Some(found) = long.get(unit, is_part) {
-            many.extend_from_slice(found);
-        } else {
-            match self.whole(unit).filter(|_| !is_part) {
+        if !long.recall(unit, form, many) {
+            match self.whole(unit).filter(|_| form == Form::Unit) {
                 Some(id) => many.push(id),
                 None => self.merge(unit, work, many),
             }
-            long.insert(unit, is_part, &many[from..]);
+            long.keep(unit, form, &many[from..]);
         }
         ([from as TokenId, many.len() as TokenId, 0, 0], MANY)
     }

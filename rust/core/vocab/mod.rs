@@ -512,7 +512,9 @@ impl Vocab {
                 Ok(())
             });
         }
-        engine.encode(text, dummy_prefix, scratch, ids)
+        scratch.recall_or(text, dummy_prefix, ids, |scratch, ids| {
+            engine.encode(text, dummy_prefix, scratch, ids)
+        })
     }
 
     /// The ids of a part of a text, which is not its first.
