@@ -52,9 +52,6 @@ pub(crate) struct Scratch {
 /// Units of more bytes than a key holds: half a megabyte twice.
 type LongUnits = TextCache<256, { 1 << 19 }>;
 
-/// Whole texts of fewer bytes are encoded as quickly.
-const SHORTEST_TEXT: usize = 32;
-
 /// Longer texts are documents, which rarely come twice.
 const LONGEST_TEXT: usize = 1 << 16;
 
@@ -76,9 +73,6 @@ impl Scratch {
         encode: impl FnOnce(&mut Self, &mut Vec<TokenId>) -> Result<(), E>,
     ) -> Result<(), E> {
         let form = if dummy_prefix { Form::Prefixed } else { Form::Text };
-        if text.len() < SHORTEST_TEXT {
-            return encode(self, ids);
-        }
         if !self.texts.recall(text, form, ids) {
             let from = ids.len();
             encode(self, ids)?;

@@ -264,8 +264,11 @@ impl Machine {
             return false;
         }
         let passes = |closer: Option<&Closer>| closer.is_some_and(|closer| closer.passes(text));
+        let begins_text = self.begins_text();
         let is_plain = match (&mut self.place, self.turn) {
-            (Place::Text, Some(turn)) => passes(turn.text_of(codec).map(|text| &text.closer)),
+            (Place::Text, Some(turn)) if !begins_text => {
+                passes(turn.text_of(codec).map(|text| &text.closer))
+            }
             (Place::Source { item, fresh: false, .. }, _) => {
                 passes(codec.grammar().items[*item].rule.closer())
             }
@@ -279,7 +282,8 @@ impl Machine {
 
     /// Where text of the turn comes next and nothing is held: what it is part of, and what ends it.
     pub(super) fn in_text<'c>(&self, codec: &'c Codec) -> Option<(Part, &'c Closer)> {
-        let is_text = matches!(self.place, Place::Text) && !self.is_busy();
+        let goes_on = !self.is_busy() && !self.begins_text();
+        let is_text = matches!(self.place, Place::Text) && goes_on;
         let text = self.turn.filter(|_| is_text)?.text_of(codec)?;
         let is_reasoning = text.field == Field::Reasoning;
         Some((if is_reasoning { Part::Reasoning } else { Part::Text }, &text.closer))
@@ -292,8 +296,12 @@ impl Machine {
 
     /// Whether what comes next may do more than go on.
     fn is_busy(&self) -> bool {
-        let is_waiting = self.tentative.is_some() || self.resumed.is_some() || self.prefixed;
-        is_waiting || self.lead.is_some() || !self.pending.is_empty()
+        self.tentative.is_some() || self.resumed.is_some() || !self.pending.is_empty()
+    }
+
+    /// Whether the text of the turn that comes next may begin with what is none of it.
+    fn begins_text(&self) -> bool {
+        self.prefixed || self.lead.is_some()
     }
 
     /// What the text of the turn is part of that comes now.

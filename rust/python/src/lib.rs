@@ -9,6 +9,7 @@ mod encoding;
 mod errors;
 mod events;
 mod format;
+mod heap;
 mod input;
 mod ints;
 mod node;

@@ -11,6 +11,7 @@ use pyo3::types::{PyAny, PyBytes, PyDict, PyMapping, PyString, PyTuple};
 use crate::array::IntArray;
 use crate::codec::threads_for;
 use crate::errors::{VocabError, raise, raise_in};
+use crate::heap;
 use crate::input::{self, Ids, Threads};
 use crate::typed::{StrDict, StrIntDict};
 use crate::vocab_files::{locate, read_files};
@@ -52,7 +53,9 @@ fn spelling(word: &str) -> PyResult<Spelling> {
 fn load(py: Python<'_>, path: &Path, options: VocabOptions) -> PyResult<CoreVocab> {
     let vocab = py.detach(|| {
         let files = read_files(path)?;
-        Ok::<_, PyErr>(CoreVocab::load_files(VocabFiles { files, options }))
+        let vocab = CoreVocab::load_files(VocabFiles { files, options });
+        heap::give_back();
+        Ok::<_, PyErr>(vocab)
     })?;
     vocab.map_err(|error| raise_in(error, Some(&path.display().to_string())))
 }
@@ -382,7 +385,9 @@ impl Vocab {
             let files =
                 files.into_iter().map(|(name, bytes)| (name, bytes.as_bytes().into())).collect();
             let options = VocabOptions { text_tokens, special_tokens, pattern };
-            CoreVocab::load_files(VocabFiles { files, options }).map_err(raise)?
+            let vocab = CoreVocab::load_files(VocabFiles { files, options }).map_err(raise)?;
+            heap::give_back();
+            vocab
         };
         vocab.restore(&appended, &aliases).map(Self::new).map_err(raise)
     }
