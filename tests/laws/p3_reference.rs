@@ -20,7 +20,7 @@ fn encode_is_the_naive_reference() {
         let naive = naive(known);
         check(known.name, 600, long_text(), |text| {
             let expected = naive.encode(&text);
-            for time in ["new", "known"] {
+            for time in ["new", "repeated", "known"] {
                 prop_assert_eq!(&known.vocab.encode(&text), &expected, "{} text", time);
             }
             Ok(())

@@ -4,6 +4,7 @@
 //! for it: so that a few words that share a line do not drive each other out again and again.
 
 use super::key::{Key, KeyHasher};
+use super::large::Large;
 use crate::vocab::TokenId;
 
 /// As many ids as a place holds, which is half a cache line.
@@ -65,7 +66,7 @@ fn place(hasher: KeyHasher, key: Key) -> u32 {
 /// A cache of [`LINES`], empty until first used.
 #[derive(Default)]
 pub(super) struct UnitCache {
-    lines: Vec<Line>,
+    lines: Large<Line>,
     hasher: KeyHasher,
 }
 
@@ -73,7 +74,7 @@ impl UnitCache {
     /// Makes the cache ready.
     pub(super) fn open(&mut self) {
         if self.lines.is_empty() {
-            self.lines = vec![Line::default(); LINES];
+            self.lines = Large::filled(Line::default(), LINES);
         }
     }
 
@@ -106,16 +107,16 @@ impl UnitCache {
         (*ids, count)
     }
 
-    /// Puts a unit into its place.
+    /// Puts a unit into its place; `count` of the ids are its own.
     #[inline]
-    pub(super) fn insert(&mut self, at: u32, key: Key, ids: &[TokenId]) {
-        if ids.is_empty() || ids.len() > INLINE_IDS {
+    pub(super) fn insert(&mut self, at: u32, key: Key, ids: Ids, count: usize) {
+        if count == 0 || count > INLINE_IDS {
             return;
         }
-        let mut slot = Slot { key: key.with_count(ids.len()), ids: Ids::default() };
-        slot.ids[..ids.len()].copy_from_slice(ids);
+        let slot = Slot { key: key.with_count(count), ids };
         let Some(Line(slots)) = self.lines.get_mut(at as usize) else { return };
-        let oldest = std::mem::replace(slots, [slot, slots[0]])[1];
+        let [newer, oldest] = *slots;
+        *slots = [slot, newer];
         if oldest.key == Key::default() {
             return;
         }
@@ -149,7 +150,7 @@ mod tests {
         let crowd: Vec<u32> =
             (0..).filter(|&number| place(cache.hasher, key(number)) == shared).take(4).collect();
         for &number in &crowd {
-            cache.insert(shared, key(number), &[number as i32]);
+            cache.insert(shared, key(number), [number as i32; 4], 1);
         }
         let found: Vec<_> = crowd.iter().filter_map(|&number| find(&cache, key(number))).collect();
         // Two stand in the line they share, each other one in a line of its own, but by chance.

@@ -1,11 +1,12 @@
 //! Short units merging side by side.
 //!
 //! A merge asks the table of pairs for two more, and waits for memory. So several units merge in
-//! turns: each asks for its pairs, and reads the answers when the others have asked for theirs.
+//! turns: in a round each reads its answers and merges, and when all have, each asks anew. Nothing
+//! that a round decides by waits for what was asked for in it.
 
 use super::key::KEY_BYTES;
 use super::merger::{LAST, NO_ID, key, place_of, product_of};
-use super::pairs::{Asked, NO_SYMBOL, Symbol};
+use super::pairs::{Asked, NO_SYMBOL, Pair, Pairs, Symbol};
 use super::units::Merging;
 use crate::vocab::TokenId;
 
@@ -27,8 +28,9 @@ struct Lane {
     keys: [u32; MOST],
     /// A bit for each symbol that is left, and for the two that never merge.
     left: u32,
-    /// What the table of pairs was asked for, and for which places.
-    asked: [(Asked, usize); 2],
+    /// Which pairs are to be asked for, and for which places; and what was asked for.
+    pairs: [(Pair, usize); 2],
+    asked: [Asked; 2],
     nth: usize,
 }
 
@@ -57,16 +59,19 @@ impl Lanes {
         found.clear();
         found.resize(count, (0, 0));
         lanes.resize(LANES, Lane::EMPTY);
+        let Some(lanes) = lanes.first_chunk_mut::<LANES>() else { return };
         let mut next = 0;
-        let mut open = 0;
         for lane in lanes.iter_mut().take(count) {
             lane.begin(merging, unit(next), next);
             next += 1;
-            open += 1;
         }
+        // Which lanes have a unit: the first so many of these.
+        let mut busy: [usize; LANES] = std::array::from_fn(|at| at);
+        let mut open = next;
         while open > 0 {
             let mut at = 0;
-            while let Some(lane) = lanes[..open].get_mut(at) {
+            while at < open {
+                let lane = &mut lanes[busy[at % LANES] % LANES];
                 if lane.step(merging) {
                     at += 1;
                     continue;
@@ -80,8 +85,11 @@ impl Lanes {
                     at += 1;
                 } else {
                     open -= 1;
-                    lanes.swap(at, open);
+                    busy.swap(at % LANES, open % LANES);
                 }
+            }
+            for &at in &busy[..open % (LANES + 1)] {
+                lanes[at % LANES].ask(merging.merger().pairs());
             }
         }
     }
@@ -92,7 +100,8 @@ impl Lane {
         symbols: [NO_SYMBOL; 2 * MOST],
         keys: [LAST; MOST],
         left: 0,
-        asked: [(Asked::NOTHING, 0); 2],
+        pairs: [(Pair::NONE, 0); 2],
+        asked: [Asked::NOTHING; 2],
         nth: 0,
     };
 
@@ -111,15 +120,22 @@ impl Lane {
             previous = symbol;
         }
         self.left = ((2 << count) - 1) | END;
-        self.asked = [(Asked::NOTHING, 0); 2];
+        self.pairs = [(Pair::NONE, 0); 2];
+        self.asked = [Asked::NOTHING; 2];
         self.nth = nth;
+    }
+
+    /// Asks for the pairs that the last merge made.
+    #[inline(always)]
+    fn ask(&mut self, pairs: &Pairs) {
+        self.asked = self.pairs.map(|(pair, _)| pairs.ask(pair));
     }
 
     /// Makes the next merge; whether there was one.
     #[inline(always)]
     fn step<M: Merging>(&mut self, merging: &M) -> bool {
         let (merger, pairs) = (merging.merger(), merging.merger().pairs());
-        for (asked, place) in self.asked {
+        for (asked, (_, place)) in self.asked.into_iter().zip(self.pairs) {
             self.keys[place % MOST] = key(pairs.answer(asked), place);
         }
         let Some(best) = merger.next_merge::<MOST>(&self.keys) else { return false };
@@ -133,9 +149,9 @@ impl Lane {
         self.left &= !(1 << right);
         self.keys[right] = LAST;
         self.symbols[place] = product;
+        merger.prefetch_id(product);
         let next = self.symbols[after];
-        self.asked =
-            [(pairs.ask(product, next), place), (pairs.ask(self.symbols[before], product), before)];
+        self.pairs = [(Pair(product, next), place), (Pair(self.symbols[before], product), before)];
         true
     }
 

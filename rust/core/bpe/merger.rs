@@ -93,6 +93,14 @@ impl Merger {
         self.ids.get(symbol as usize).copied().unwrap_or(NO_ID)
     }
 
+    /// Asks the processor to have a symbol's id at hand soon.
+    #[inline(always)]
+    pub(super) fn prefetch_id(&self, symbol: Symbol) {
+        if let Some(id) = self.ids.get(symbol as usize) {
+            super::prefetch::read(id);
+        }
+    }
+
     /// Left, right and product of every merge, by their ids.
     pub(super) fn merge_ids(&self) -> impl Iterator<Item = [Option<TokenId>; 3]> + '_ {
         let id = |symbol| Some(self.id(symbol)).filter(|&id| id != NO_ID);

@@ -18,6 +18,7 @@ mod chars;
 mod cuts;
 mod key;
 mod lanes;
+mod large;
 mod lookup;
 mod merger;
 mod pairs;

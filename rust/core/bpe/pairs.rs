@@ -11,6 +11,8 @@ use std::hash::BuildHasher;
 
 use hashbrown::DefaultHashBuilder;
 
+use super::large::Large;
+
 /// A number for a character, a byte or a product of merges.
 pub(super) type Symbol = u32;
 
@@ -41,7 +43,7 @@ const FILTER: usize = 8;
 /// An open-addressing table from a pair of symbols to the code of their product.
 pub(super) struct Pairs {
     /// Per merge left, right and code; the last slot stays empty, and nothing is looked for from there on.
-    slots: Vec<u64>,
+    slots: Large<u64>,
     /// `64 - log2(slots)`: the hash's top bits are the place.
     shift: u32,
     /// A bit is set where the hash of a pair says so. Most pairs that are asked for do not merge, and
@@ -50,6 +52,20 @@ pub(super) struct Pairs {
     filter_shift: u32,
     /// Drawn per table, so that no file can be made whose pairs all collide.
     factor: u64,
+}
+
+/// Two neighbours, left and right.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pair(pub(super) Symbol, pub(super) Symbol);
+
+impl Pair {
+    /// Two that do not merge.
+    pub(super) const NONE: Self = Self(NO_SYMBOL, NO_SYMBOL);
+
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        u64::from(self.0) << SYMBOL_BITS | u64::from(self.1)
+    }
 }
 
 /// A question to the table, and where its answer may stand.
@@ -69,7 +85,7 @@ impl Pairs {
         let capacity = (merges + merges / 2 + 1).next_power_of_two().max(2);
         let filter_bits = (merges * FILTER).next_power_of_two().max(64);
         Self {
-            slots: vec![EMPTY; capacity + 1],
+            slots: Large::filled(EMPTY, capacity + 1),
             shift: 64 - capacity.trailing_zeros(),
             filter: vec![0; filter_bits / 64],
             filter_shift: 64 - filter_bits.trailing_zeros(),
@@ -85,13 +101,13 @@ impl Pairs {
     /// What two symbols merge into, or [`NONE`].
     #[inline(always)]
     pub(super) fn code(&self, left: Symbol, right: Symbol) -> Code {
-        self.answer(self.place(pair(left, right)))
+        self.answer(self.place(Pair(left, right).bits()))
     }
 
     /// Has the processor fetch what two symbols merge into.
     #[inline(always)]
-    pub(super) fn ask(&self, left: Symbol, right: Symbol) -> Asked {
-        let asked = self.place(pair(left, right));
+    pub(super) fn ask(&self, pair: Pair) -> Asked {
+        let asked = self.place(pair.bits());
         if let Some(slot) = self.slots.get(asked.place as usize) {
             super::prefetch::read(slot);
         }
@@ -140,7 +156,7 @@ impl Pairs {
 
     /// Of two merges with the same pair the later one counts.
     pub(super) fn insert(&mut self, left: Symbol, right: Symbol, code: Code) {
-        let pair = pair(left, right);
+        let pair = Pair(left, right).bits();
         let hash = self.hash(pair);
         let bit = (hash >> self.filter_shift) as usize;
         self.filter[bit / 64] |= 1 << (bit % 64);
@@ -158,9 +174,4 @@ impl Pairs {
             [2, 1, 0].map(|place| (slot >> (place * SYMBOL_BITS + 1)) as Symbol & mask)
         })
     }
-}
-
-#[inline(always)]
-fn pair(left: Symbol, right: Symbol) -> u64 {
-    u64::from(left) << SYMBOL_BITS | u64::from(right)
 }

@@ -4,6 +4,7 @@
 //! token where the vocabulary says so, and as a part of a pre-token it is not.
 
 use super::key::{Key, KeyHasher};
+use super::large::Large;
 use super::prefetch;
 use crate::vocab::TokenId;
 
@@ -11,8 +12,8 @@ use crate::vocab::TokenId;
 const FILTER: usize = 8;
 
 pub(super) struct Seeds {
-    keys: Vec<Key>,
-    ids: Vec<TokenId>,
+    keys: Large<Key>,
+    ids: Large<TokenId>,
     hasher: KeyHasher,
     /// `64 - log2(places)`.
     shift: u32,
@@ -36,8 +37,8 @@ impl Seeds {
         let capacity = (units.len() + units.len() / 4 + 1).next_power_of_two().max(2);
         let filter_bits = (units.len() * FILTER).next_power_of_two().max(64);
         let mut seeds = Self {
-            keys: vec![Key::default(); capacity],
-            ids: vec![0; capacity],
+            keys: Large::filled(Key::default(), capacity),
+            ids: Large::filled(0, capacity),
             hasher: KeyHasher::default(),
             shift: 64 - capacity.trailing_zeros(),
             filter: vec![0; filter_bits / 64],
@@ -57,21 +58,22 @@ impl Seeds {
         seeds
     }
 
-    /// Where a unit is looked for, if it may be there.
+    /// Where a unit is looked for, and whether it may be there: a bit.
     #[inline(always)]
-    fn place(&self, key: Key) -> Option<usize> {
+    fn place(&self, key: Key) -> (usize, usize) {
         let hash = self.hasher.hash(key);
         let bit = (hash >> self.filter_shift) as usize;
-        let word = self.filter.get(bit / 64)?;
-        (word >> (bit % 64) & 1 != 0).then_some((hash >> self.shift) as usize)
+        let word = self.filter.get(bit / 64).copied().unwrap_or(0);
+        ((hash >> self.shift) as usize, (word >> (bit % 64) & 1) as usize)
     }
 
     /// Asks the processor to have a unit's place at hand soon.
     #[inline(always)]
     pub(super) fn prefetch(&self, key: Key) {
-        if let Some(at) = self.place(key.whole())
-            && let (Some(key), Some(id)) = (self.keys.get(at), self.ids.get(at))
-        {
+        let (at, may_be) = self.place(key.whole());
+        // The first place where it is not: the filter may be far, so nothing is decided by it.
+        let at = at * may_be;
+        if let (Some(key), Some(id)) = (self.keys.get(at), self.ids.get(at)) {
             prefetch::read(key);
             prefetch::read(id);
         }
@@ -81,7 +83,10 @@ impl Seeds {
     #[inline]
     pub(super) fn get(&self, key: Key) -> Option<TokenId> {
         let whole = key.whole();
-        let mut at = self.place(whole)?;
+        let (mut at, may_be) = self.place(whole);
+        if may_be == 0 {
+            return None;
+        }
         loop {
             let found = self.keys[at];
             if found == whole {

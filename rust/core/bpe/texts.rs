@@ -1,4 +1,6 @@
 //! The ids of texts seen lately: bounded, full compares; what is asked for again stays.
+//!
+//! A text is asked for by its hash, which the caller has worked out once for all that follows.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -28,9 +30,14 @@ pub(super) enum Form {
 pub(super) struct TextCache<const LONGEST: usize, const ROOM: usize> {
     newer: Shelf,
     older: Shelf,
+    /// Of texts that came once lately a part of the hash, by another part of it.
+    came: Vec<u32>,
     /// Keyed: no text can be made whose like all collide.
     hasher: DefaultHashBuilder,
 }
+
+/// So many texts that came once are remembered, if no two share a place.
+const CAME: usize = 4096;
 
 #[derive(Default)]
 struct Shelf {
@@ -47,12 +54,19 @@ struct Entry {
 }
 
 impl<const LONGEST: usize, const ROOM: usize> TextCache<LONGEST, ROOM> {
+    /// The hash of a text; none of one that is too long.
+    pub(super) fn hash(&self, text: &str, form: Form) -> Option<u64> {
+        (text.len() <= LONGEST).then(|| self.hasher.hash_one((form, text)))
+    }
+
     /// Appends the ids of a text that it has; whether it has it.
-    pub(super) fn recall(&mut self, text: &str, form: Form, ids: &mut Vec<TokenId>) -> bool {
-        if text.len() > LONGEST {
-            return false;
-        }
-        let hash = self.hash(text, form);
+    pub(super) fn recall(
+        &mut self,
+        hash: u64,
+        text: &str,
+        form: Form,
+        ids: &mut Vec<TokenId>,
+    ) -> bool {
         if let Some(found) = self.newer.find(hash, text, form) {
             ids.extend_from_slice(found);
             return true;
@@ -60,22 +74,19 @@ impl<const LONGEST: usize, const ROOM: usize> TextCache<LONGEST, ROOM> {
         let Some(found) = self.older.find(hash, text, form) else { return false };
         let from = ids.len();
         ids.extend_from_slice(found);
-        self.put(hash, text, form, &ids[from..]);
+        self.keep(hash, text, form, &ids[from..]);
         true
     }
 
+    /// Whether a text of this hash came lately; from now on it did.
+    pub(super) fn comes_again(&mut self, hash: u64) -> bool {
+        self.came.resize(CAME, 0);
+        let tag = (hash >> 32) as u32;
+        std::mem::replace(&mut self.came[hash as usize % CAME], tag) == tag
+    }
+
     /// Keeps the ids of a text that it does not have.
-    pub(super) fn keep(&mut self, text: &str, form: Form, ids: &[TokenId]) {
-        if text.len() <= LONGEST {
-            self.put(self.hash(text, form), text, form, ids);
-        }
-    }
-
-    fn hash(&self, text: &str, form: Form) -> u64 {
-        self.hasher.hash_one((form, text))
-    }
-
-    fn put(&mut self, hash: u64, text: &str, form: Form, ids: &[TokenId]) {
+    pub(super) fn keep(&mut self, hash: u64, text: &str, form: Form, ids: &[TokenId]) {
         let size = text.len() + size_of_val(ids);
         if self.newer.size() + size > ROOM {
             if size > ROOM {
@@ -131,31 +142,38 @@ mod tests {
 
     fn recall(cache: &mut Small, text: &str, form: Form) -> Option<Vec<TokenId>> {
         let mut ids = vec![7];
-        let found = cache.recall(text, form, &mut ids);
+        let hash = cache.hash(text, form)?;
+        let found = cache.recall(hash, text, form, &mut ids);
         assert_eq!(ids[0], 7, "what was there stays");
         found.then(|| ids.split_off(1))
+    }
+
+    fn keep(cache: &mut Small, text: &str, form: Form, ids: &[TokenId]) {
+        if let Some(hash) = cache.hash(text, form) {
+            cache.keep(hash, text, form, ids);
+        }
     }
 
     #[test]
     fn a_text_is_found_as_what_it_was_kept() {
         let mut cache = Small::default();
-        cache.keep("a text", Form::Text, &[1, 2]);
-        cache.keep("a text", Form::Prefixed, &[3]);
+        keep(&mut cache, "a text", Form::Text, &[1, 2]);
+        keep(&mut cache, "a text", Form::Prefixed, &[3]);
         assert_eq!(recall(&mut cache, "a text", Form::Text), Some(vec![1, 2]));
         assert_eq!(recall(&mut cache, "a text", Form::Prefixed), Some(vec![3]));
         assert_eq!(recall(&mut cache, "a text", Form::Unit), None);
         assert_eq!(recall(&mut cache, "a texu", Form::Text), None);
-        cache.keep("nothing", Form::Text, &[]);
+        keep(&mut cache, "nothing", Form::Text, &[]);
         assert_eq!(recall(&mut cache, "nothing", Form::Text), Some(vec![]));
     }
 
     #[test]
     fn what_is_asked_for_stays_and_the_rest_goes() {
         let mut cache = Small::default();
-        cache.keep("asked for", Form::Text, &[1]);
-        cache.keep("left alone", Form::Text, &[2]);
+        keep(&mut cache, "asked for", Form::Text, &[1]);
+        keep(&mut cache, "left alone", Form::Text, &[2]);
         for nth in 0..200 {
-            cache.keep(&format!("text {nth}"), Form::Text, &[nth; 5]);
+            keep(&mut cache, &format!("text {nth}"), Form::Text, &[nth; 5]);
             assert_eq!(recall(&mut cache, "asked for", Form::Text), Some(vec![1]), "{nth}");
             for shelf in [&cache.newer, &cache.older] {
                 assert!(shelf.size() <= ROOM);
@@ -166,12 +184,21 @@ mod tests {
     }
 
     #[test]
+    fn a_text_comes_again_the_second_time() {
+        let mut cache = Small::default();
+        let hash = cache.hash("a text", Form::Text).unwrap_or_default();
+        assert_eq!([(); 3].map(|()| cache.comes_again(hash)), [false, true, true]);
+        let other = cache.hash("a text", Form::Prefixed).unwrap_or_default();
+        assert!(!cache.comes_again(other));
+    }
+
+    #[test]
     fn what_is_too_long_is_not_kept() {
         let mut cache = Small::default();
         let long = "x".repeat(101);
-        cache.keep(&long, Form::Text, &[1]);
+        keep(&mut cache, &long, Form::Text, &[1]);
         assert_eq!(recall(&mut cache, &long, Form::Text), None);
-        cache.keep("many ids", Form::Text, &[1; ROOM]);
+        keep(&mut cache, "many ids", Form::Text, &[1; ROOM]);
         assert_eq!(recall(&mut cache, "many ids", Form::Text), None);
     }
 }

@@ -62,9 +62,8 @@ const TEXTS_ROOM: usize = 1 << 20;
 const MAX_KEPT_SYMBOLS: usize = 1 << 16;
 
 impl Scratch {
-    /// Appends the ids of a text, with a dummy prefix or without, if it was encoded lately: in a
-    /// conversation all but the last messages come again with every turn. `encode` appends those of one
-    /// that was not.
+    /// Appends the ids of a text, with a dummy prefix or without: known ones if it has come twice lately,
+    /// as in a conversation all but the last messages do. `encode` appends those of any other.
     pub(crate) fn recall_or<E>(
         &mut self,
         text: &str,
@@ -73,10 +72,13 @@ impl Scratch {
         encode: impl FnOnce(&mut Self, &mut Vec<TokenId>) -> Result<(), E>,
     ) -> Result<(), E> {
         let form = if dummy_prefix { Form::Prefixed } else { Form::Text };
-        if !self.texts.recall(text, form, ids) {
+        let Some(hash) = self.texts.hash(text, form) else { return encode(self, ids) };
+        if !self.texts.recall(hash, text, form, ids) {
             let from = ids.len();
             encode(self, ids)?;
-            self.texts.keep(text, form, &ids[from..]);
+            if self.texts.comes_again(hash) {
+                self.texts.keep(hash, text, form, &ids[from..]);
+            }
         }
         Ok(())
     }
@@ -115,12 +117,15 @@ pub(super) trait Merging {
     ) -> (Ids, u32) {
         let form = if key == Key::LONG_PART { Form::Part } else { Form::Unit };
         let from = many.len();
-        if !long.recall(unit, form, many) {
+        let hash = long.hash(unit, form);
+        if !hash.is_some_and(|hash| long.recall(hash, unit, form, many)) {
             match self.whole(unit).filter(|_| form == Form::Unit) {
                 Some(id) => many.push(id),
                 None => self.merge(unit, work, many),
             }
-            long.keep(unit, form, &many[from..]);
+            if let Some(hash) = hash {
+                long.keep(hash, unit, form, &many[from..]);
+            }
         }
         ([from as TokenId, many.len() as TokenId, 0, 0], MANY)
     }
@@ -351,11 +356,10 @@ impl<'a, M: Merging> Units<'a, M> {
             }
             (unit.ids, unit.count) = cache.get(cache.other_place(unit.key), unit.key);
             if unit.count > 0 {
-                let ids = unit.ids;
-                cache.insert(unit.place, unit.key, &ids[..unit.count as usize]);
+                cache.insert(unit.place, unit.key, unit.ids, unit.count as usize);
             } else if let Some(id) = seeds.get(unit.key) {
                 (unit.ids, unit.count) = ([id; INLINE_IDS], 1);
-                cache.insert(unit.place, unit.key, &[id]);
+                cache.insert(unit.place, unit.key, unit.ids, 1);
             } else {
                 missed[unknown] = at;
                 unknown += 1;
@@ -368,15 +372,17 @@ impl<'a, M: Merging> Units<'a, M> {
             &text[unit.start..unit.end]
         };
         lanes.merge(self.merging, missed.len(), unit, many);
+        // So that as many as fit can be read of every unit, which takes no call.
+        many.extend_from_slice(&[0; INLINE_IDS]);
         for (&at, &(from, to)) in missed.iter().zip(lanes.found()) {
             let unit = &mut block[at as usize];
-            let ids = &many[from as usize..to as usize];
-            cache.insert(unit.place, unit.key, ids);
-            if let Some(to) = unit.ids.get_mut(..ids.len()) {
-                to.copy_from_slice(ids);
-                unit.count = ids.len() as u32;
-            } else {
-                (unit.ids, unit.count) = ([from as TokenId, to as TokenId, 0, 0], MANY);
+            let count = (to - from) as usize;
+            match many[from as usize..].first_chunk() {
+                Some(ids) if count <= INLINE_IDS => {
+                    (unit.ids, unit.count) = (*ids, count as u32);
+                    cache.insert(unit.place, unit.key, unit.ids, count);
+                }
+                _ => (unit.ids, unit.count) = ([from as TokenId, to as TokenId, 0, 0], MANY),
             }
         }
     }
