@@ -1,5 +1,5 @@
-//! The classes of 64 characters, a bit per character: with SSE2 where there is one, which is on every
-//! x86-64, and byte by byte elsewhere.
+//! The classes of 64 characters, a bit per character: with AVX2 where the processor has it, and byte by
+//! byte elsewhere.
 #![allow(unsafe_code)]
 
 use super::blocks::BLOCK;
@@ -37,16 +37,14 @@ impl Prose {
     #[inline]
     pub(crate) fn of(block: &[u8; BLOCK]) -> Self {
         #[cfg(target_arch = "x86_64")]
-        {
-            // SAFETY: SSE2 is part of every x86-64.
-            unsafe { Self::of_vectors(block) }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has it.
+            return unsafe { Self::of_vectors(block) };
         }
-        #[cfg(not(target_arch = "x86_64"))]
         Self::of_bytes(block)
     }
 
     /// The same, one byte after another.
-    #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "what others run, and tests"))]
     pub(super) fn of_bytes(block: &[u8; BLOCK]) -> Self {
         let mut prose = Self::default();
         for (at, byte) in block.iter().enumerate() {
@@ -58,61 +56,61 @@ impl Prose {
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "sse2")]
+    #[target_feature(enable = "avx2")]
     #[inline]
     fn of_vectors(block: &[u8; BLOCK]) -> Self {
-        use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set1_epi8};
+        use std::arch::x86_64::{_mm256_cmpeq_epi8, _mm256_movemask_epi8, _mm256_set1_epi8};
         let mut prose = Self::default();
         for (nth, vector) in vectors(block).into_iter().enumerate() {
-            let bits = |vector| u64::from(_mm_movemask_epi8(vector) as u16) << (16 * nth);
+            let bits = |vector| u64::from(_mm256_movemask_epi8(vector) as u32) << (32 * nth);
             prose.wide |= bits(vector);
             prose.lower |= bits(within(vector, b'a', 26));
-            prose.blank |= bits(_mm_cmpeq_epi8(vector, _mm_set1_epi8(b' '.cast_signed())));
+            prose.blank |= bits(_mm256_cmpeq_epi8(vector, _mm256_set1_epi8(b' '.cast_signed())));
         }
         prose
     }
 }
 
 #[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::__m128i;
+use std::arch::x86_64::__m256i;
 
 /// A block as vectors.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "sse2")]
+#[target_feature(enable = "avx2")]
 #[inline]
-fn vectors(block: &[u8; BLOCK]) -> [__m128i; BLOCK / 16] {
+fn vectors(block: &[u8; BLOCK]) -> [__m256i; BLOCK / 32] {
     let (words, _) = block.as_chunks::<8>();
     let vector = |at: usize| {
-        let [low, high] = [words[at], words[at + 1]];
-        std::arch::x86_64::_mm_set_epi64x(i64::from_le_bytes(high), i64::from_le_bytes(low))
+        let [a, b, c, d] = [0, 1, 2, 3].map(|nth| i64::from_le_bytes(words[at + nth]));
+        std::arch::x86_64::_mm256_set_epi64x(d, c, b, a)
     };
-    [vector(0), vector(2), vector(4), vector(6)]
+    [vector(0), vector(4)]
 }
 
 /// Which bytes are among so many from `first` on: what is below wraps around.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "sse2")]
+#[target_feature(enable = "avx2")]
 #[inline]
-fn within(vector: __m128i, first: u8, count: u8) -> __m128i {
-    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_min_epu8, _mm_set1_epi8, _mm_sub_epi8};
-    let from = _mm_sub_epi8(vector, _mm_set1_epi8(first.cast_signed()));
-    _mm_cmpeq_epi8(_mm_min_epu8(from, _mm_set1_epi8((count - 1).cast_signed())), from)
+fn within(vector: __m256i, first: u8, count: u8) -> __m256i {
+    use std::arch::x86_64::{
+        _mm256_cmpeq_epi8, _mm256_min_epu8, _mm256_set1_epi8, _mm256_sub_epi8,
+    };
+    let from = _mm256_sub_epi8(vector, _mm256_set1_epi8(first.cast_signed()));
+    _mm256_cmpeq_epi8(_mm256_min_epu8(from, _mm256_set1_epi8((count - 1).cast_signed())), from)
 }
 
 impl Masks {
     #[inline]
     pub(super) fn of(block: &[u8; BLOCK]) -> Self {
         #[cfg(target_arch = "x86_64")]
-        {
-            // SAFETY: SSE2 is part of every x86-64.
-            unsafe { Self::of_vectors(block) }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has it.
+            return unsafe { Self::of_vectors(block) };
         }
-        #[cfg(not(target_arch = "x86_64"))]
         Self::of_bytes(block)
     }
 
     /// The classes, one character after another.
-    #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "what others run, and tests"))]
     pub(super) fn of_bytes(block: &[u8; BLOCK]) -> Self {
         let mut masks = Self::default();
         for (at, byte) in block.iter().enumerate() {
@@ -129,21 +127,23 @@ impl Masks {
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "sse2")]
+    #[target_feature(enable = "avx2")]
     #[inline]
     fn of_vectors(block: &[u8; BLOCK]) -> Self {
-        use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8};
+        use std::arch::x86_64::{
+            _mm256_cmpeq_epi8, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8,
+        };
         let mut masks = Self::default();
         for (nth, vector) in vectors(block).into_iter().enumerate() {
-            let all = |byte: u8| _mm_set1_epi8(byte.cast_signed());
-            let is = |byte: u8| _mm_cmpeq_epi8(vector, all(byte));
-            let bits = |vector| u64::from(_mm_movemask_epi8(vector) as u16) << (16 * nth);
-            let newline = _mm_or_si128(is(b'\r'), is(b'\n'));
+            let all = |byte: u8| _mm256_set1_epi8(byte.cast_signed());
+            let is = |byte: u8| _mm256_cmpeq_epi8(vector, all(byte));
+            let bits = |vector| u64::from(_mm256_movemask_epi8(vector) as u32) << (32 * nth);
+            let newline = _mm256_or_si256(is(b'\r'), is(b'\n'));
             let blank = is(b' ');
             masks.wide |= bits(vector);
-            masks.letter |= bits(within(_mm_or_si128(vector, all(0x20)), b'a', 26));
+            masks.letter |= bits(within(_mm256_or_si256(vector, all(0x20)), b'a', 26));
             masks.number |= bits(within(vector, b'0', 10));
-            masks.space |= bits(_mm_or_si128(blank, within(vector, b'\t', 5)));
+            masks.space |= bits(_mm256_or_si256(blank, within(vector, b'\t', 5)));
             masks.newline |= bits(newline);
             masks.blank |= bits(blank);
             masks.apostrophe |= bits(is(b'\''));
