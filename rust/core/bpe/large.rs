@@ -2,7 +2,7 @@
 //!
 //! A processor remembers where some thousand pages of memory are. A table of megabytes has hundreds
 //! of small ones, and what it takes to find them again is a fifth of the time of a new text, more on
-//! a virtual machine. Where a system has no such pages, or does not give any, nothing changes.
+//! a virtual machine. Elsewhere than on Linux, where a process may ask, a table begins anywhere.
 //! With `unsafe`, since a `Vec` cannot be told where to begin.
 #![allow(unsafe_code)]
 
@@ -12,6 +12,9 @@ use std::ptr::NonNull;
 
 /// What most systems call a large page.
 const PAGE: usize = 2 << 20;
+
+/// Whether the system can be asked for them.
+const IN_PAGES: bool = cfg!(target_os = "linux");
 
 /// A table of a fixed length.
 pub(super) struct Large<T: Copy> {
@@ -39,7 +42,7 @@ impl<T: Copy> Large<T> {
     /// Where and how much; none for a table of nothing.
     fn layout(len: usize) -> Option<Layout> {
         let layout = Layout::array::<T>(len).ok().filter(|layout| layout.size() > 0)?;
-        if layout.size() < PAGE { Some(layout) } else { layout.align_to(PAGE).ok() }
+        if IN_PAGES && layout.size() >= PAGE { layout.align_to(PAGE).ok() } else { Some(layout) }
     }
 }
 
@@ -93,7 +96,7 @@ fn ask_for_large_pages(memory: *mut u8, size: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Large, PAGE};
+    use super::{IN_PAGES, Large, PAGE};
 
     #[test]
     fn tables_of_all_sizes_hold_what_is_written() {
@@ -105,7 +108,7 @@ mod tests {
                 *value = at as u64;
             }
             assert!(table.iter().enumerate().all(|(at, &value)| value == at as u64));
-            if len >= PAGE / 8 {
+            if IN_PAGES && len >= PAGE / 8 {
                 assert_eq!(table.as_ptr() as usize % PAGE, 0);
             }
         }

@@ -22,7 +22,8 @@ pub(super) enum Form {
     Prefixed,
 }
 
-/// Texts of up to `LONGEST` bytes. Memory: `ROOM` bytes twice, and what the tables of entries take.
+/// Texts of up to `LONGEST` bytes. Memory: `ROOM` bytes twice for texts, ids and entries, which is up to
+/// six times that at worst, with what lists and tables have in reserve.
 ///
 /// Texts stand on two shelves. New ones come to the first, and so does one that is found on the
 /// second; when the first is full it becomes the second, and what stood there is forgotten.
@@ -32,7 +33,7 @@ pub(super) struct TextCache<const LONGEST: usize, const ROOM: usize> {
     older: Shelf,
     /// Of texts that came once lately a part of the hash, by another part of it.
     came: Vec<u32>,
-    /// Keyed: no text can be made whose like all collide.
+    /// Keyed, so that texts that collide are not made as easily as found; compares are of all bytes.
     hasher: DefaultHashBuilder,
 }
 
@@ -87,7 +88,7 @@ impl<const LONGEST: usize, const ROOM: usize> TextCache<LONGEST, ROOM> {
 
     /// Keeps the ids of a text that it does not have.
     pub(super) fn keep(&mut self, hash: u64, text: &str, form: Form, ids: &[TokenId]) {
-        let size = text.len() + size_of_val(ids);
+        let size = text.len() + size_of_val(ids) + size_of::<Entry>();
         if self.newer.size() + size > ROOM {
             if size > ROOM {
                 return;
@@ -101,7 +102,8 @@ impl<const LONGEST: usize, const ROOM: usize> TextCache<LONGEST, ROOM> {
 
 impl Shelf {
     fn size(&self) -> usize {
-        self.text.len() + size_of_val(&self.ids[..])
+        let entries = self.entries.len() * size_of::<Entry>();
+        self.text.len() + size_of_val(&self.ids[..]) + entries
     }
 
     fn clear(&mut self) {
