@@ -12,6 +12,7 @@ import importlib
 import os
 import resource
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -93,8 +94,9 @@ def _each(
         figures[f"fresh {out}"] = (seconds, len(new))
         made += results
         encode(items[seen])
+        # What comes out is not kept, so that no new pages of memory are in the figure.
         again = [items[seen]] * job["hot"]
-        figures[f"hot {out}"] = (_timed_each(encode, again)[0], len(again))
+        figures[f"hot {out}"] = (_timed(partial(_each_for, encode, again))[0], len(again))
     return {"figures": figures, "digest": _digest(joined(made))}
 
 
@@ -162,8 +164,8 @@ def pushes(name: str, job: Job) -> dict[str, Any]:
     """An answer of text by our own streams: one id a push, with and without events; in bulk."""
     codec = adapters.load(name, job["vocabulary"]).itself
     ids = _completion(codec, {"content": read_text(job["text"])})
-    _push_each(codec.stream().push, ids)
-    with_event, _ = _timed(lambda: _push_each(codec.stream().push, ids))
+    _each_for(codec.stream().push, ids)
+    with_event, _ = _timed(lambda: _each_for(codec.stream().push, ids))
     figures: dict[str, Figure] = {"one id a push, text": (with_event, len(ids))}
     before, id_ = _quiet(codec)
     waiting = [codec.stream() for _ in range(2000)]
@@ -193,8 +195,8 @@ def arguments(name: str, job: Job) -> dict[str, Any]:
     function = {"name": "write", "arguments": json.dumps(content)}
     call = {"id": "abcdefgh1", "type": "function", "function": function}
     ids = _completion(codec, {"tool_calls": [call]})
-    _push_each(codec.stream().push, ids)
-    streamed, _ = _timed(lambda: _push_each(codec.stream().push, ids))
+    _each_for(codec.stream().push, ids)
+    streamed, _ = _timed(lambda: _each_for(codec.stream().push, ids))
     parsed, message = _timed(lambda: codec.parse(ids).message)
     told = message["tool_calls"][0]["function"]["arguments"]
     if json.loads(told) != content:
@@ -273,9 +275,9 @@ JOBS: dict[str, Callable[[str, Job], dict[str, Any]]] = {
 }
 
 
-def _push_each(push: Callable[[int], object], ids: Sequence[int]) -> None:
-    for id_ in ids:
-        push(id_)
+def _each_for(function: Callable[[Any], object], given: Iterable[Any]) -> None:
+    for one in given:
+        function(one)
 
 
 def _push_once(pushes: Iterable[Callable[[int], object]], id_: int) -> None:
