@@ -3,9 +3,9 @@
 
 use crate::common::dialogue::{assistant, dialogue, hostile, options, unnumbered};
 use crate::common::events::{Start, check_ranges, check_splits, check_whole_turns, is_odd, read};
-use crate::common::table::{Entry, check_each, entries, shared};
+use crate::common::table::{Entry, calling, check_each, entries, function, shared};
 use chatcodec::{
-    Boundary, EncodeOptions, EventKind, Message, OnMarker, TokenId, TurnReason, collect,
+    Boundary, EncodeOptions, EventKind, Message, OnMarker, Role, TokenId, TurnReason, collect,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -171,6 +171,31 @@ fn a_completion_is_the_last_message() {
         }
         Ok(())
     });
+}
+
+/// What is said of speed rests on it: nearly all ids of long arguments need no more than to be told.
+#[test]
+fn ids_of_long_arguments_pass_at_once() {
+    let arguments = format!("{{\"text\": \"{}\"}}", "some words of a text ".repeat(100));
+    let messages = [Message::new(Role::User, "x"), calling(function("write", &arguments))];
+    let mut slow = Vec::new();
+    for entry in entries().iter().filter(|entry| entry.able.functions) {
+        let encoding = entry.encode(&messages, &EncodeOptions::default()).expect("it has calls");
+        let mut stream = entry.codec.read_stream();
+        let mut others = Vec::new();
+        let passed = encoding.ids().iter().filter(|&&id| {
+            let plain = stream.push_plain(id);
+            if plain.is_none() {
+                stream.push_other(id, &mut others);
+            }
+            plain.is_some()
+        });
+        let (passed, all) = (passed.count(), encoding.ids().len());
+        if passed * 10 < all * 8 {
+            slow.push(format!("{}: {passed} of {all}", entry.name));
+        }
+    }
+    assert!(slow.is_empty(), "{}", slow.join("\n"));
 }
 
 /// What one format writes, another's reader tells the same, or says that something is odd.

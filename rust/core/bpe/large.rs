@@ -1,8 +1,9 @@
 //! Tables that are asked at random, in memory that the system is asked to keep in large pages.
 //!
 //! A processor remembers where some thousand pages of memory are. A table of megabytes has hundreds
-//! of small ones, and what it takes to find them again is a fifth of the time of a new text, more on
-//! a virtual machine. Elsewhere than on Linux, where a process may ask, a table begins anywhere.
+//! of small ones, and finding them again was up to a sixth of the time of a new text on the virtual
+//! machine where it was measured. Elsewhere than on Linux, where a process may ask, a table begins
+//! anywhere.
 //! With `unsafe`, since a `Vec` cannot be told where to begin.
 #![allow(unsafe_code)]
 

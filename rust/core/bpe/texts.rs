@@ -136,7 +136,7 @@ fn range(range: &Range<u32>) -> Range<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, TextCache};
+    use super::{Form, Shelf, TextCache};
     use crate::vocab::TokenId;
 
     const ROOM: usize = 1000;
@@ -183,6 +183,24 @@ mod tests {
         }
         assert_eq!(recall(&mut cache, "left alone", Form::Text), None);
         assert_eq!(recall(&mut cache, "text 199", Form::Text), Some(vec![199; 5]));
+    }
+
+    /// What is reserved counts, of entries too.
+    fn memory(cache: &Small) -> usize {
+        let shelves = [&cache.newer, &cache.older].into_iter();
+        let lists = |shelf: &Shelf| shelf.text.capacity() + 4 * shelf.ids.capacity();
+        shelves.map(|shelf| lists(shelf) + shelf.entries.allocation_size()).sum()
+    }
+
+    #[test]
+    fn memory_is_bounded_for_short_and_long_texts() {
+        let mut cache = Small::default();
+        for length in [0, 1, 10, 90] {
+            for nth in 0..1000 {
+                keep(&mut cache, &format!("{nth:length$}"), Form::Text, &[nth]);
+                assert!(memory(&cache) <= 2 * 6 * ROOM, "{}", memory(&cache));
+            }
+        }
     }
 
     #[test]
