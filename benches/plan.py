@@ -62,9 +62,9 @@ class Effort:
 
 
 FULL = Effort()
-OTHERS = Effort(seconds=2.0, least=2)
+OTHERS = Effort(seconds=2.0)
 """For vocabularies beside the main ones."""
-LONGER = Effort(rounds=2, seconds=2.0, least=1, whole=4.0)
+LONGER = Effort(rounds=3, seconds=2.0, whole=4.0)
 QUICK = Effort(rounds=3, seconds=2.0, least=2, whole=0.4)
 
 
@@ -120,13 +120,13 @@ def _full() -> Iterator[Task]:
     for name in others[:1]:
         yield from _documents(name, texts.KINDS, DOCUMENT, OTHERS)
     for name in _main():
-        effort = Effort((*ANCHORS, "splintr"), 3, seconds=1.0, least=1)
+        effort = Effort((*ANCHORS, "splintr"), 3, seconds=1.0)
         yield from _adversarial(name, effort)
     for name in _main():
         for size in LENGTHS:
             yield _document("length", name, "English", size, LONGER, hot=False)
     for name in _main():
-        yield from _threads(name, Effort(seconds=2.0, least=2))
+        yield from _threads(name, Effort(seconds=2.0))
     yield from _conversations("Mixtral 8x22B", FULL.of(*CHAT))
     for name in others[1:]:
         yield from _documents(name, texts.KINDS, DOCUMENT, OTHERS)

@@ -27,6 +27,9 @@ TIMEOUT = 40.0
 """Wall-clock seconds that a sample may take."""
 PART = 10
 """The share of a text that ids are first compared on, and that slow contenders are given."""
+PROCESSES = 5
+"""So many of each contender, which give its samples by turns: where the system puts a library's memory
+is the same in all forks of a process, and decides some figures by half and more."""
 FAR = 2
 """A contender so many times faster than it must be, is so with other texts too."""
 
@@ -57,7 +60,7 @@ class Run:
     vocabularies: Mapping[str, Vocabulary]
     core: int
     results: Results = field(default_factory=Results)
-    workers: dict[str, Worker] = field(default_factory=dict)
+    workers: dict[tuple[str, int], Worker] = field(default_factory=dict)
     rates: dict[tuple[str, str, str], float] = field(default_factory=dict)
     """Seconds for a byte of the last text: by section, vocabulary and contender."""
 
@@ -128,7 +131,7 @@ class Run:
 
     def _sample(self, task: Task, name: str, turn: Turn, digests: dict[int | None, str]) -> None:
         begun = time.monotonic()
-        answer = self._ask(name, turn.job)
+        answer = self._ask(name, turn.job, turn.samples)
         spent = time.monotonic() - begun
         self._compare(name, turn.job, answer, digests)
         turn.samples += 1
@@ -147,10 +150,11 @@ class Run:
             key = Key(task.section, task.vocabulary, task.what, measure)
             self.results.add(key, task.unit, name, figure)
 
-    def _ask(self, name: str, job: dict[str, Any]) -> dict[str, Any]:
-        if name not in self.workers:
-            self.workers[name] = Worker(self.pythons[name], name, self.core)
-        return self.workers[name].ask(job, TIMEOUT)
+    def _ask(self, name: str, job: dict[str, Any], nth: int = 0) -> dict[str, Any]:
+        which = name, nth % PROCESSES
+        if which not in self.workers:
+            self.workers[which] = Worker(self.pythons[name], name, self.core)
+        return self.workers[which].ask(job, TIMEOUT)
 
     def _compare(
         self,
