@@ -19,7 +19,7 @@ use crate::format::grammar::Grammar;
 use crate::marker::Found;
 use crate::render::Rendered;
 use crate::span::{Source, Span, SpanKind};
-use crate::vocab::{DummyPrefix, TokenId, Vocab};
+use crate::vocab::{DummyPrefix, TokenId, Vocab, with_room};
 
 pub(crate) use join::Given;
 pub use labels::LabelOptions;
@@ -128,7 +128,7 @@ pub(crate) fn encode(
         let problem = "begins as a call does, and would be read as one whatever its ids are";
         return Err(Error::message(spans[span].source.to_string(), problem));
     }
-    let mut ids = Vec::with_capacity(text.len() / 3);
+    let mut ids = with_room(&text);
     let mut pieces = Vec::with_capacity(spans.len());
     vocab.with_scratch(|scratch| -> Result<()> {
         let mut run: Option<Range<usize>> = None;

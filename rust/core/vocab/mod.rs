@@ -315,7 +315,7 @@ impl Vocab {
     /// # Errors
     /// As there.
     pub fn try_encode_on(&self, threads: usize, text: &str) -> Result<Vec<TokenId>> {
-        let mut ids = Vec::with_capacity(text.len() / 3);
+        let mut ids = with_room(text);
         self.with_scratch(|scratch| {
             let prefix = self.dummy_prefix() != DummyPrefix::Never;
             self.encode_run(threads, &self.normalise(text), prefix, scratch, &mut ids)
@@ -519,7 +519,7 @@ impl Vocab {
 
     /// The ids of a part of a text, which is not its first.
     fn encode_part(&self, part: &str) -> Result<Vec<TokenId>> {
-        let mut ids = Vec::with_capacity(part.len() / 3);
+        let mut ids = with_room(part);
         self.with_scratch(|scratch| {
             self.inner.model.engine.encode(part, false, scratch, &mut ids)
         })?;
@@ -621,6 +621,11 @@ impl fmt::Debug for Vocab {
             .field("control", &self.inner.control.len())
             .finish_non_exhaustive()
     }
+}
+
+/// No ids yet, with room for those of nearly any text: emoji have more than one for three bytes.
+pub(crate) fn with_room(text: &str) -> Vec<TokenId> {
+    Vec::with_capacity(text.len() / 5 * 2)
 }
 
 /// What a mutex holds, if no other thread has it.

@@ -114,9 +114,11 @@ fn compose(text: &str) -> Cow<'_, str> {
         let after = rest.find(is_stable).unwrap_or(rest.len());
         let end = at + length + after;
         let part = &text[stable..end];
-        if is_nfc_quick(part.chars()) != IsNormalized::Yes {
+        let made = || part.nfc().map(|(c, _)| c);
+        // What may compose with others mostly stands beside none that it composes with.
+        if is_nfc_quick(part.chars()) != IsNormalized::Yes && !part.chars().eq(made()) {
             composed.push_str(&text[done..stable]);
-            composed.extend(part.nfc().map(|(c, _)| c));
+            composed.extend(made());
             done = end;
         }
         stable = end;
@@ -173,16 +175,16 @@ fn next_unstable(text: &str, stable: &mut usize) -> Option<(usize, usize)> {
 
 /// Whether canonical composition leaves a character as it is and joins it with nothing before it.
 fn is_stable(c: char) -> bool {
-    is_common(c)
+    COMMON.get(c as usize / 64).is_some_and(|word| word >> (c as u32 % 64) & 1 != 0)
         || canonical_combining_class(c) == 0 && is_nfc_quick([c].into_iter()) == IsNormalized::Yes
 }
 
-/// A bit for each character of up to three bytes in UTF-8 that is common: a word for each sixty-four,
-/// which have all but their last byte in common.
-static COMMON: [u64; 0x1_0000 / 64] = {
-    let mut common = [0; 0x1_0000 / 64];
+/// A bit for each character below U+20000 that is common: a word for each sixty-four, which have all
+/// but their last byte in common.
+static COMMON: [u64; 0x2_0000 / 64] = {
+    let mut common = [0; 0x2_0000 / 64];
     let mut c = 0;
-    while c < 0x1_0000 {
+    while c < 0x2_0000 {
         if let Some(common_char) = char::from_u32(c)
             && is_common(common_char)
         {
@@ -193,22 +195,35 @@ static COMMON: [u64; 0x1_0000 / 64] = {
     common
 };
 
-/// The most frequent characters of which this is known.
+/// Characters of which this is known: whole scripts and blocks, without what is rare in them.
 #[inline]
 const fn is_common(c: char) -> bool {
     c < '\u{300}'
         || matches!(
             c,
-            '\u{4E00}'..='\u{9FFF}'
-                | '\u{3000}'..='\u{3029}'
+            // Chinese and Japanese, Korean, what stands for private characters, wide forms.
+            '\u{309B}'..='\u{A66E}'
+                | '\u{2E00}'..='\u{3029}'
                 | '\u{3030}'..='\u{3098}'
-                | '\u{309D}'..='\u{30FF}'
-                | '\u{FF00}'..='\u{FFEF}'
+                | '\u{ABEE}'..='\u{F8FF}'
+                | '\u{FE30}'..='\u{FFFF}'
+                // Marks, arrows, signs; emoji and what chooses their form.
                 | '\u{2002}'..='\u{20CF}'
-                | '\u{400}'..='\u{482}'
-                | '\u{48A}'..='\u{52F}'
-                | '\u{AC00}'..='\u{D7A3}'
-                | '\u{1F300}'..='\u{1FAFF}'
+                | '\u{20F1}'..='\u{2125}'
+                | '\u{212C}'..='\u{2328}'
+                | '\u{232B}'..='\u{2ADB}'
+                | '\u{FB4F}'..='\u{FE1F}'
+                | '\u{1F000}'..='\u{1FAFF}'
+                // Greek, Cyrillic, Armenian, Hebrew, Arabic, Devanagari, Bengali, Thai, Vietnamese.
+                | '\u{388}'..='\u{482}'
+                | '\u{488}'..='\u{590}'
+                | '\u{5C8}'..='\u{60F}'
+                | '\u{61B}'..='\u{64A}'
+                | '\u{671}'..='\u{6D5}'
+                | '\u{900}'..='\u{93B}'
+                | '\u{960}'..='\u{9BB}'
+                | '\u{DE0}'..='\u{E37}'
+                | '\u{1E00}'..='\u{1F70}'
         )
 }
 
@@ -277,6 +292,12 @@ mod tests {
             for normalizer in &all()[..5] {
                 prop_assert_eq!(normalizer.apply(&text), slow(normalizer), "{:?}", normalizer);
             }
+        }
+
+        #[test]
+        fn what_is_composed_is_not_copied(text in text()) {
+            let composed: String = text.nfc().map(|(c, _)| c).collect();
+            prop_assert!(matches!(Normalizer::Nfc.apply(&composed), Cow::Borrowed(_)));
         }
     }
 
