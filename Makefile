@@ -13,7 +13,7 @@ help:
 	@echo "make lint     formatters, linters, type checkers, and whether the stubs are up to date"
 	@echo "make format   write what the formatters say"
 	@echo "make stubs    write the type stubs and the tables of formats"
-	@echo "make bench    speed beside other libraries into docs/benchmarks.md, 25 minutes; bench-quick: three"
+	@echo "make bench    speed beside other libraries into docs/benchmarks.md, 20 minutes; bench-quick: three"
 	@echo "make fuzz     fuzz targets, TIME=60 seconds each; needs a C++ compiler"
 
 run: build

@@ -16,8 +16,8 @@ def describe() -> dict[str, str]:
         "memory": _memory(),
         "OS": f"{platform.system()} {platform.release().partition('-')[0]} {platform.machine()}",
         "Python": platform.python_version(),
-        "Rust": _said("rustc", "--version"),
-        "commit": _said("git", "describe", "--always", "--dirty"),
+        "Rust": _said("rustc", "--version") or "unknown",
+        "commit": _commit(),
     }
 
 
@@ -36,9 +36,17 @@ def _memory() -> str:
     return f"{pages / (1 << 30):.0f} GB"
 
 
+def _commit() -> str:
+    """What is checked out; `-dirty` where anything differs but the pages, which runs write."""
+    commit = _said("git", "describe", "--always") or "unknown"
+    changed = _said("git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/docs")
+    return f"{commit}-dirty" if changed else commit
+
+
 def _said(*command: str) -> str:
+    """What a program prints; nothing where it is not there or fails."""
     program = shutil.which(command[0])
     if program is None:
-        return "unknown"
+        return ""
     done = subprocess.run([program, *command[1:]], capture_output=True, text=True, check=False)  # noqa: S603 - no user's words
-    return done.stdout.strip() or "unknown"
+    return done.stdout.strip()
