@@ -29,7 +29,7 @@ PART = 10
 """The share of a text that ids are first compared on, and that slow contenders are given."""
 PROCESSES = 5
 """So many of each contender, which give its samples by turns: all forks of a process have its
-memory in the same places, which decides some figures by half and more."""
+memory in the same places, which alone makes some figures twice what they are elsewhere."""
 FAR = 2
 """A contender so many times faster than it must be, is so with other texts too."""
 

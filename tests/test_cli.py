@@ -610,6 +610,9 @@ def test_full_disk_is_one_line() -> None:
 
 
 @ON_POSIX
+@pytest.mark.skipif(
+    signal.getsignal(signal.SIGINT) == signal.SIG_IGN, reason="this process is begun to ignore it"
+)
 def test_interrupt_is_quiet() -> None:
     with start("encode") as process:
         assert process.stdin
