@@ -609,10 +609,16 @@ def test_full_disk_is_one_line() -> None:
     assert err.count(b"\n") == 1
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What is started is interrupted by SIGINT, also where this process was begun to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @ON_POSIX
-@pytest.mark.skipif(
-    signal.getsignal(signal.SIGINT) == signal.SIG_IGN, reason="this process is begun to ignore it"
-)
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_is_quiet() -> None:
     with start("encode") as process:
         assert process.stdin
