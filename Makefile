@@ -3,59 +3,131 @@
 
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help run test test-rust test-python test-spark lint format stubs bench bench-quick fuzz build clean
 
 help:
 	@echo "make run      encode, inspect, decode and stream a sample conversation"
 	@echo "make test     all tests, Rust and Python"
+	@echo "make test-long   all tests with ten times as many cases, each run with other seeds"
+	@echo "make test-data   fetch real vocabularies for the tests into test-data, 250 MB"
 	@echo "make test-spark  the recipe for Spark, by Spark itself; needs Java"
-	@echo "make lint     formatters, linters, type checkers, and whether the stubs are up to date"
+	@echo "make lint     formatters, linters, type checkers, spelling, and whether the stubs are up to date"
 	@echo "make format   write what the formatters say"
 	@echo "make stubs    write the type stubs and the tables of formats"
 	@echo "make bench    speed beside other libraries into docs/benchmarks.md, 20 minutes; bench-quick: three"
 	@echo "make fuzz     fuzz targets, TIME=60 seconds each; needs a C++ compiler"
+	@echo "make try-wheel, try-sdist   build a package, install it elsewhere and try it"
+	@echo "make deny, msrv, test-minimal, miri   licences; the oldest compiler; no features; Miri"
 
 run: build
+	@echo "make: examples/tour.py, a conversation to ids and back"
 	@$(BIN)/python examples/tour.py
 
 test: test-rust test-python
 
 test-rust: | tools
 	cargo test
+	@$(PYTHON) scripts/fetch_test_data.py --missing
 
-test-python: build
+test-python: build $(VENV)/ready
 	$(BIN)/python -m pytest -n auto
 
+# Seeds are fixed where CI is set.
+.PHONY: test-long
+test-long: build $(VENV)/ready
+	env -u CI CHATCODEC_LONG=1 cargo test
+	env -u CI CHATCODEC_LONG=1 $(BIN)/python -m pytest -n auto
+
+# The crate without the `tokenizers` library, as Rust users may build it.
+.PHONY: test-minimal
+test-minimal: | tools
+	cargo test --no-default-features
+
+# On a Python without the global interpreter lock, for which some tools of the tests have no wheels.
+FREE_THREADED_TESTS := $(addprefix tests/test_,threads.py codec.py encoding.py events.py extend.py \
+  pickle.py pool.py stream.py)
+.PHONY: test-free-threaded
+test-free-threaded: build
+	@$(BIN)/pip install --quiet --group free-threaded
+	$(BIN)/python -m pytest -n 2 $(FREE_THREADED_TESTS)
+
+.PHONY: msrv
+msrv:
+	rustup toolchain install $(MSRV) --profile minimal --no-self-update
+	cargo +$(MSRV) check --workspace --all-targets --locked
+	cargo +$(MSRV) check --workspace --locked --no-default-features
+
+# Licences, advisories, sources and versions of the crates, by the rules of deny.toml.
+.PHONY: deny
+deny:
+	@cargo deny --version || cargo install --locked cargo-deny@0.20.2
+	cargo deny check
+
+# The tests that end in seconds under Miri. Those that load a vocabulary do not, and those of
+# `bpe::cache` unmap a part of a mapping, which Miri does not support.
+MIRI_TESTS := format::pattern vocab::base64
+.PHONY: miri
+miri:
+	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --lib --no-default-features -- $(MIRI_TESTS)
+
+.PHONY: wheel try-wheel try-sdist check-version
+wheel: $(VENV)/build-tools
+	$(BIN)/maturin build --release --locked --out dist
+
+try-wheel: wheel
+	$(BIN)/python scripts/try_package.py dist/*.whl
+
+try-sdist: $(VENV)/build-tools
+	$(BIN)/maturin sdist --out dist
+	$(BIN)/python scripts/try_package.py dist/*.tar.gz
+
+check-version:
+	@sed -n 's/^version = "\(.*\)"/v\1/p' Cargo.toml | grep -Fx -- "$(TAG)" || { \
+	  echo "the tag $(TAG) is not the version in Cargo.toml" >&2; exit 1; }
+
 # The recipe for Spark in docs/data.md; needs Java 17 or newer, and fetches half a gigabyte.
-test-spark: build
+test-spark: build $(VENV)/ready
 	$(BIN)/pip install --quiet --target target/spark pyspark
 	CHATCODEC_SPARK=1 PYTHONPATH=target/spark $(BIN)/python -m pytest tests/test_spark.py
 
-lint: build
+lint: build $(VENV)/ready
 	cargo fmt --all --check
+	$(PYTHON) scripts/floors.py
 	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(BIN)/typos
+	$(BIN)/python scripts/lint_workflows.py
 	$(BIN)/python scripts/stubs.py --check
 	$(BIN)/python scripts/tables.py --check
+	$(BIN)/python scripts/make_golden.py --check
+	$(BIN)/python scripts/fuzz_seeds.py --check
 	$(BIN)/python -m mypy.stubtest chatcodec --allowlist scripts/stubtest-allowlist.txt --ignore-unused-allowlist
 
-format: build
+format: build $(VENV)/ready
 	cargo fmt --all
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-stubs: build
+stubs: build $(VENV)/ready
 	$(BIN)/python scripts/stubs.py
 	$(BIN)/python scripts/tables.py
 
-bench: build
+# What the fuzz targets begin with, from the golden cases.
+.PHONY: seeds
+seeds: $(VENV)/ready
+	$(BIN)/python scripts/fuzz_seeds.py
+
+bench: build $(VENV)/ready
 	$(BIN)/python -m benches
 
-bench-quick: build
+bench-quick: build $(VENV)/ready
 	$(BIN)/python -m benches --quick
 
 # Coverage-guided on the stable compiler; needs a C++ compiler, as rust/fuzz/README.md says.
@@ -67,15 +139,33 @@ FUZZ_FLAGS := --cfg fuzzing -Cdebug-assertions -Coverflow-checks -Cpasses=sancov
 fuzz: | tools
 	cd rust/fuzz && host=$$(rustc -vV | sed -n 's/host: //p') && for target in $(FUZZ_TARGETS); do \
 	  RUSTFLAGS="$(FUZZ_FLAGS)" cargo run --release --target $$host --bin $$target -- \
-	    -max_total_time=$(TIME) || exit 1; done
+	    -max_total_time=$(TIME) $$(mkdir -p corpus/$$target && echo corpus/$$target) \
+	    $$(ls -d seeds/$$target 2>/dev/null) || exit 1; done
 
-build: $(VENV)/ready
-	@$(BIN)/maturin develop --release --quiet
+# Vocabularies and texts that the tests read where they are: CHATCODEC_TEST_DATA=test-data make test.
+.PHONY: test-data
+test-data:
+	$(PYTHON) scripts/fetch_test_data.py
 
-$(VENV)/ready: pyproject.toml | tools
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --group dev
+# A program that is fetched from GitHub, so `make lint` runs it where it is there.
+.PHONY: actionlint
+actionlint: $(VENV)/ready
+	$(BIN)/pip install --quiet --group actionlint
+
+build: $(VENV)/build-tools
+	@echo "make: cargo builds chatcodec, some minutes the first time, then seconds"
+	@PIP_QUIET=1 $(BIN)/maturin develop --release --group build
+
+$(VENV)/build-tools: pyproject.toml | tools
+	@echo "make: a Python environment in $(VENV), with maturin; about 20 seconds"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/pip install --quiet --group build
+	@touch $@
+
+$(VENV)/ready: pyproject.toml $(VENV)/build-tools
+	@echo "make: the tools of the tests and lints, into $(VENV); 1 to 3 minutes"
+	@$(BIN)/pip install --quiet --group dev
 	@touch $@
 
 # What is missing is named, with what it is needed for.
@@ -87,4 +177,4 @@ tools:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) has no ensurepip: install its venv package (python3-venv on Debian)" >&2; exit 1; }
 
 clean:
-	rm -rf target $(VENV) python/chatcodec/_core.*.so rust/fuzz/target
+	rm -rf target dist $(VENV) python/chatcodec/_core.*.so rust/fuzz/target

@@ -49,15 +49,17 @@ impl Case {
 
 static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
     // `Vocab::embedded` is one instance for the whole process, and so never fresh.
-    let model = include_bytes!("../rust/core/vocab/embedded.model").to_vec();
+    let model = include_bytes!("../rust/vocab/src/vocab/embedded.model").to_vec();
     let embedded = Case { name: "embedded", model, text: PAGES.concat() };
     [Some(embedded), internlm2()].into_iter().flatten().collect()
 });
 
 /// InternLM2's vocabulary and Wikipedia, where the test data is.
 fn internlm2() -> Option<Case> {
-    let data = std::env::var_os("CHATCODEC_TEST_DATA")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
+    let data = std::env::var_os("CHATCODEC_TEST_DATA").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+        PathBuf::from,
+    );
     let model = fs::read(data.join("vocab/internlm2/tokenizer.model")).ok()?;
     let text = fs::read_to_string(data.join("corpus/en_wiki_demo.txt")).ok()?;
     Some(Case { name: "internlm2", model, text })

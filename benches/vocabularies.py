@@ -91,7 +91,7 @@ def all_of_them() -> dict[str, Vocabulary]:
 
 
 def _embedded() -> Vocabulary:
-    path = ROOT / "rust" / "core" / "vocab" / "embedded.model"
+    path = ROOT / "rust" / "vocab" / "src" / "vocab" / "embedded.model"
     plain = _made("embedded", "plain", lambda: sentencepiece_json.tokenizer_json(path.read_bytes()))
     return Vocabulary(
         EMBEDDED,

@@ -17,7 +17,7 @@ from chatcodec.cli import main as chatcodec
 
 CONVERSATION = Path(__file__).with_name("conversation.json")
 COMPLETION = Path(__file__).with_name("completion.json")
-EMBEDDED = Path(__file__).parents[1] / "rust/core/vocab/embedded.model"
+EMBEDDED = Path(__file__).parents[1] / "rust/vocab/src/vocab/embedded.model"
 IDS_PER_PUSH = 3
 
 

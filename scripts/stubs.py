@@ -23,6 +23,19 @@ HEADER = "# Written by scripts/stubs.py from the binary; not edited by hand.\n"
 PATCHES = [
     # A base class at run time by `Sequence.register`.
     ("class IntArray:\n", "class IntArray(Sequence[int]):\n"),
+    ("class Encoding:\n", "class Encoding(Sequence[int]):\n"),
+    (
+        '''\
+    def __contains__(self, value: Any, /) -> bool:
+        """
+        Whether an id is among the ids.
+''',
+        '''\
+    def __contains__(self, value: object, /) -> bool:
+        """
+        Whether an id is among the ids.
+''',
+    ),
     # Type checkers know the buffer protocol by this method; CPython 3.11 has no such attribute.
     (
         "    def __contains__(self, value: Any, /) -> bool: ...\n",
@@ -69,6 +82,7 @@ PATCHES = [
     # Words of closed sets.
     ("    def guarantee(self, /) -> str:\n", "    def guarantee(self, /) -> Guarantee:\n"),
     ("    def dummy_prefix(self, /) -> str:\n", "    def dummy_prefix(self, /) -> DummyPrefix:\n"),
+    ("    def kind(self, /) -> str:\n", "    def kind(self, /) -> VocabKind:\n"),
     (
         "def collect(events: Any) -> dict[str, Any]:",
         "def collect(events: Iterable[Event]) -> dict[str, Any]:",
@@ -105,6 +119,7 @@ from chatcodec.options import (
     OnReasoning,
     OnUnknown,
     OnUnsupported,
+    VocabKind,
 )
 """
 

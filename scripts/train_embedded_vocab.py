@@ -41,7 +41,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-MODEL = Path(__file__).resolve().parent.parent / "rust" / "core" / "vocab" / "embedded.model"
+MODEL = (
+    Path(__file__).resolve().parent.parent / "rust" / "vocab" / "src" / "vocab" / "embedded.model"
+)
 
 VOCAB_SIZE = 46_000
 FIRST_PIECE = 259

@@ -30,7 +30,7 @@ def codec_of(format_: str) -> Codec:
     path = data.ROOT / "rust" / "core" / "formats" / f"{name}.toml"
     file = tomllib.loads(path.read_text(encoding="utf-8"))
     control = file["control"] | file.get("variant", {}).get(variant, {}).get("control", {})
-    spellings = [one if isinstance(one, str) else one[0] for one in control.values()]
+    spellings = [one if isinstance(one, str) else one[0] for one in control.values() if one]
     own = ("<s>", "</s>")
     return data.load_appended(format_, tuple(one for one in spellings if one not in own))
 

@@ -1,8 +1,9 @@
-"""Hypothesis profiles and the fixtures that every file uses."""
+"""Hypothesis profiles, the fixtures that every file uses, and the summary of skipped tests."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import data
@@ -29,6 +30,34 @@ def pytest_configure() -> None:
     if "CHATCODEC_TEST_DATA" in os.environ and not data.DATA.is_dir():
         # Asked for by name: to skip everything would look like success.
         raise pytest.UsageError(f"CHATCODEC_TEST_DATA={data.DATA} is no folder")
+
+
+NO_DATA = "no test data"
+"""The beginning of the reason of a test that is skipped for want of a vocabulary or a text."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Sums up what was skipped, so that a short run does not look like a whole one."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reason = reason.removeprefix("Skipped: ")
+        reasons[NO_DATA if reason.startswith(NO_DATA) else reason] += 1
+    if not reasons:
+        return
+    terminalreporter.section("skipped")
+    if without := reasons.pop(NO_DATA, 0):
+        terminalreporter.line(
+            f"{counted(without)}: files are not in {data.DATA}; "
+            "`make test-data` fetches those that are public"
+        )
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"{counted(count)}: {reason}")
+
+
+def counted(tests: int) -> str:
+    """A number of tests, for people to read."""
+    return f"{tests} test" if tests == 1 else f"{tests} tests"
 
 
 @pytest.fixture(scope="session", params=data.CODECS)

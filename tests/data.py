@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("CHATCODEC_TEST_DATA", ROOT.parent / "shared"))
-EMBEDDED_MODEL = ROOT / "rust" / "core" / "vocab" / "embedded.model"
+EMBEDDED_MODEL = ROOT / "rust" / "vocab" / "src" / "vocab" / "embedded.model"
 
 LONG = os.environ.get("CHATCODEC_LONG") == "1"
 """Whether runs are long: whole corpora, every file of the standard library, many examples."""
@@ -42,8 +42,10 @@ MODELS = {
 FILES = {
     **MODELS,
     "glm4": "vocab/glm4/tokenizer.model",
+    "gpt-oss": "vocab/gpt-oss/o200k_base.tiktoken",
     "deepseek-llm": "vocab/deepseek-llm/deepseek-llm.gguf",
     "deepseek-v3": "vocab/deepseek-v3/deepseek.tiktoken",
+    "kimi-k2": "vocab/kimi-k2/kimi_k2.tiktoken",
     "llama3": "vocab/llama3/tokenizer.model",
     "mistral": "vocab/mixtral-8x22b/tokenizer.model.v7",
     "mixtral-8x22b": "vocab/mixtral-8x22b/tokenizer.model.v3",
@@ -184,4 +186,4 @@ def jinja_template(heading: str) -> str:
         is_list = text.startswith("# Supported Conversation Template")
         if is_list and (found := re.search(section + template, text, re.MULTILINE)):
             return found[1]
-    pytest.skip(f"no document in {seeds} has a template for {heading}")
+    pytest.skip(f"no test data: no document in {seeds} has a template for {heading}")

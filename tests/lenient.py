@@ -111,6 +111,7 @@ def ids_of(codec: Codec, written: str, *, spelled: bool = False) -> list[int]:
 def fold(events: list[Event]) -> Said:
     """What events say, without where it stands."""
     texts: dict[type, str] = {Text: "", Reasoning: ""}
+    kinds: list[str] = []
     names: list[str | None] = []
     arguments: list[str] = []
     complete: list[bool] = []
@@ -120,6 +121,7 @@ def fold(events: list[Event]) -> Said:
         if isinstance(event, (Text, Reasoning)):
             texts[type(event)] += event.text
         elif isinstance(event, ActionStart):
+            kinds.append(event.kind)
             names.append(event.name)
             arguments.append("")
         elif isinstance(event, ActionDelta):
@@ -131,8 +133,8 @@ def fold(events: list[Event]) -> Said:
         elif isinstance(event, Notice):
             notices.append(event)
     calls = [
-        (name, json.loads(text) if is_whole and text else text)
-        for name, text, is_whole in zip(names, arguments, complete, strict=True)
+        (name, json.loads(text) if is_whole and text and kind == "function" else text)
+        for kind, name, text, is_whole in zip(kinds, names, arguments, complete, strict=True)
     ]
     return Said(
         text=texts[Text],

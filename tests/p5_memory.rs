@@ -9,7 +9,7 @@ mod endless;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use chatcodec::{Codec, Format, HEAD_LIMIT, TokenId, Vocab};
+use chatcodec::{Codec, Format, HOLD_LIMIT, TokenId, Vocab};
 
 /// Counts the bytes that this thread holds, and the most it has held.
 struct Counting;
@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Some hundred bytes are kept for each piece of a header that is one byte long.
-const BOUND: isize = 256 * HEAD_LIMIT.cast_signed();
+const BOUND: isize = 256 * HOLD_LIMIT.cast_signed();
 
 /// Whatever a place is filled with: the events are taken as they come, little stays behind, and no
 /// more of a long text than of a short one.

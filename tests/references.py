@@ -17,10 +17,11 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import gguf
 import jinja2
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 Message = dict[str, Any]
 Encode: TypeAlias = "Callable[[str], list[int]]"
@@ -31,11 +32,14 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("CHATCODEC_TEST_DATA", ROOT.parent / "shared"))
 
 FILES = {
-    "embedded": ROOT / "rust/core/vocab/embedded.model",
+    "embedded": ROOT / "rust/vocab/src/vocab/embedded.model",
     "glm4": SHARED / "vocab/glm4/tokenizer.model",
     "chatglm3": SHARED / "vocab/chatglm3/tokenizer.model",
+    "deepseek-llm": SHARED / "vocab/deepseek-llm/deepseek-llm.gguf",
     "deepseek-v3": SHARED / "vocab/deepseek-v3/deepseek.tiktoken",
+    "gpt-oss": SHARED / "vocab/gpt-oss/o200k_base.tiktoken",
     "internlm2": SHARED / "vocab/internlm2/tokenizer.model",
+    "kimi-k2": SHARED / "vocab/kimi-k2/kimi_k2.tiktoken",
     "llama2": SHARED / "vocab/llama2/tokenizer.model",
     "llama3": SHARED / "vocab/llama3/tokenizer.model",
     "mixtral-8x22b": SHARED / "vocab/mixtral-8x22b/tokenizer.model.v3",
@@ -70,6 +74,23 @@ CL100K = (
 )
 """How Llama-3 and GLM-4 split text before merging."""
 
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""How gpt-oss does."""
+
+KIMI = (
+    r"[\p{Han}]+"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*"
+    r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+"
+    r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""How Kimi K2 does."""
+
 DEEPSEEK = (
     r"\p{N}{1,3}",
     r"[一-龥\u3040-ゟ゠-ヿ]+",
@@ -103,6 +124,41 @@ DEEPSEEK_TOOLS = {
 """Tokens of DeepSeek-V3 that its file of ranks does not name; V3.2's `tokenizer.json` does."""
 
 
+KIMI_TOKENS = {
+    "[BOS]": 163584,
+    "[EOS]": 163585,
+    "<|im_end|>": 163586,
+    "<|im_user|>": 163587,
+    "<|im_assistant|>": 163588,
+    "<|start_header_id|>": 163590,
+    "<|end_header_id|>": 163591,
+    "[EOT]": 163593,
+    "<|im_system|>": 163594,
+    "<|tool_calls_section_begin|>": 163595,
+    "<|tool_calls_section_end|>": 163596,
+    "<|tool_call_begin|>": 163597,
+    "<|tool_call_argument_begin|>": 163598,
+    "<|tool_call_end|>": 163599,
+    "<|im_middle|>": 163601,
+    "<|media_begin|>": 163602,
+    "<|media_content|>": 163603,
+    "<|media_end|>": 163604,
+    "<|media_pad|>": 163605,
+    "<think>": 163606,
+    "</think>": 163607,
+    "[UNK]": 163838,
+    "[PAD]": 163839,
+}
+"""Tokens that the code of Kimi K2 and its successors appends to the ranks."""
+
+
+TOKENS = {"embedded": CHAT_TOKENS, "deepseek-v3": DEEPSEEK_TOOLS, "kimi-k2": KIMI_TOKENS}
+"""Control tokens that no file of a vocabulary names."""
+
+PATTERNS = {"glm4": CL100K, "gpt-oss": O200K, "kimi-k2": KIMI, "llama3": CL100K}
+"""How files of ranks split text."""
+
+
 class Reference:
     """One vocabulary, as the library that its model comes with reads it."""
 
@@ -115,10 +171,7 @@ class Reference:
         specials = path.parent / "specials.json"
         if specials.exists():
             self.control |= json.loads(specials.read_text("utf-8"))["special_tokens"]
-        if name == "embedded":
-            self.control |= CHAT_TOKENS
-        if name == "deepseek-v3":
-            self.control |= DEEPSEEK_TOOLS
+        self.control |= TOKENS.get(name, {})
         if name == "qwen2.5":
             # The file names the control tokens; the rest is Qwen2's.
             self.run: Encode = self._tokenizers(FILES["qwen2"])
@@ -126,10 +179,13 @@ class Reference:
             self.control |= {token["content"]: int(id_) for id_, token in added.items()}
         elif path.suffix == ".json":
             self.run = self._tokenizers(path)
-        elif name in {"llama3", "glm4"}:
-            self.run = _tiktoken(path, CL100K, self.control)
+        elif path.suffix == ".gguf":
+            self.run = gguf.encoder(path, gguf.DEEPSEEK_LLM)
+            self.control |= gguf.control(path)
+        elif name in PATTERNS:
+            self.run = tiktoken_encode(path, PATTERNS[name], self.control)
         elif name == "deepseek-v3":
-            self.run = _in_parts(_tiktoken(path, r"(?s:.)+", self.control))
+            self.run = in_steps(tiktoken_encode(path, r"(?s:.)+", self.control))
         else:
             self.run = self._sentencepiece(path)
 
@@ -186,7 +242,8 @@ class Reference:
         return [[piece] if at % 2 else piece for at, piece in enumerate(pieces) if piece]
 
 
-def _tiktoken(path: Path, pattern: str, special: Iterable[str]) -> Encode:
+def tiktoken_encode(path: Path, pattern: str, special: Iterable[str] = ()) -> Encode:
+    """`encode_ordinary` of the tiktoken library, on a file of ranks without the special ones."""
     import tiktoken  # noqa: PLC0415
 
     lines = (line.split() for line in path.read_bytes().splitlines() if line)
@@ -199,24 +256,19 @@ def _tiktoken(path: Path, pattern: str, special: Iterable[str]) -> Encode:
     return encoding.encode_ordinary
 
 
-def _in_parts(encode: Encode) -> Encode:
+def in_steps(encode: Encode, patterns: Iterable[str] = DEEPSEEK) -> Encode:
+    """Text split by one pattern after the other, what lies between two matches too."""
     import regex  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    def parts(text: str, pattern: str) -> Iterator[str]:
-        done = 0
-        for match in regex.finditer(pattern, text):
-            yield text[done : match.start()]
-            yield match[0]
-            done = match.end()
-        yield text[done:]
+    compiled = [regex.compile(f"({pattern})") for pattern in patterns]
 
-    def encode_parts(text: str) -> list[int]:
-        found = [text]
-        for pattern in DEEPSEEK:
-            found = [part for piece in found for part in parts(piece, pattern) if part]
-        return [id_ for part in found for id_ in encode(part)]
+    def encode_pieces(text: str) -> list[int]:
+        pieces = [text]
+        for pattern in compiled:
+            pieces = [part for piece in pieces for part in pattern.split(piece) if part]
+        return [id_ for piece in pieces for id_ in encode(piece)]
 
-    return encode_parts
+    return encode_pieces
 
 
 @functools.cache

@@ -120,7 +120,7 @@ def test_the_targets_are_rows_that_are_measured() -> None:
     """A target whose row no task makes would never be judged."""
     names = {row.vocabulary for target in targets.TARGETS for row in target.rows}
     if "chat" not in texts.KINDS:
-        pytest.skip("without ../shared the vocabularies of the targets are not there")
+        pytest.skip("no test data: the vocabularies of the targets")
     vocabularies = {name: Vocabulary(name) for name in names}
     made = {
         (task.section, task.vocabulary, task.what) for task in plan.tasks(vocabularies, quick=False)

@@ -483,7 +483,7 @@ def long_values(word: str) -> dict[str, Callable[[Codec], object]]:
 
 
 def embedded(**options: Any) -> Vocab:  # noqa: ANN401
-    path = Path(__file__).parent.parent / "rust" / "core" / "vocab" / "embedded.model"
+    path = Path(__file__).parent.parent / "rust" / "vocab" / "src" / "vocab" / "embedded.model"
     return Vocab.load(path, **options)
 
 
@@ -611,3 +611,37 @@ def test_a_broken_table_is_a_vocab_error(tmp_path: Path, capfd: pytest.CaptureFi
     assert outcomes["taken"] > 2
     assert outcomes["refused"] > 10
     assert capfd.readouterr().err == ""
+
+
+class Liar(Sequence[Any]):
+    """A sequence that tells another length than it has."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
+        if index:
+            raise IndexError(index)
+        return "user"
+
+
+@pytest.mark.parametrize("length", [2**33, 2**42, 2**62])
+def test_no_memory_is_reserved_for_a_length_that_is_told(codec: Codec, length: int) -> None:
+    encoding = codec.encode([USER])
+    assert encoding.labels(roles=Liar(length)) == encoding.labels(roles=["user"])
+    batch = codec.encode_batch([[USER]])
+    assert batch.labels(roles=Liar(length)) == batch.labels(roles=["user"])
+    path = "rust/vocab/src/vocab/embedded.model"
+    assert Vocab.load(path, text_tokens=Liar(length)).size == Vocab.load(path).size
+
+
+def test_ids_that_python_does_not_write_out_are_told() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for odd in (10**5000, deep):
+        with pytest.raises(VocabError, match="too long to write"):
+            Vocab.load("rust/vocab/src/vocab/embedded.model", special_tokens={"<x>": odd})  # type: ignore[dict-item]

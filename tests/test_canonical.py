@@ -61,7 +61,7 @@ def codec_of(name: str) -> Codec:
             golden = json.loads(path.read_text(encoding="utf-8"))
             here = [v for v in golden["vocabs"] if v in data.FILES and data.DATA.exists()]
             if not here:
-                pytest.skip(f"no vocabulary of {name} here")
+                pytest.skip(f"no test data: no vocabulary of {name}")
             return data.load_format(name, here[0])
         return Codec(name)
     first = Vocab.embedded().size

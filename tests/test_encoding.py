@@ -7,6 +7,7 @@ knows where everything is.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import chatcodec
@@ -497,3 +498,24 @@ def test_a_batch_is_iterated_in_order(embedded: Codec) -> None:
     assert next(some).ids == batch[0].ids
     with pytest.raises(MessageError):
         next(some)
+
+
+@given(st.lists(st.integers(0, 3), max_size=8), st.integers(-9, 9), st.integers(-9, 9))
+def test_an_encoding_is_a_sequence_as_a_list_is(words: list[int], start: int, stop: int) -> None:
+    codec = Codec("internlm2")
+    text = "".join("abcd"[word] for word in words)
+    encoding = codec.encode([{"role": "user", "content": text}])
+    ids = encoding.ids.tolist()
+    assert isinstance(encoding, Sequence)
+    assert list(reversed(encoding)) == ids[::-1]
+    for value in {*ids, -1, 10**30, "x", None}:
+        assert (value in encoding) == (value in ids)
+        assert encoding.count(value) == ids.count(value)  # type: ignore[arg-type]
+    for value in {*ids, -1}:
+        try:
+            expected = ids.index(value, start, stop)
+        except ValueError:
+            with pytest.raises(ValueError, match="not in the array"):
+                encoding.index(value, start, stop)
+        else:
+            assert encoding.index(value, start, stop) == expected

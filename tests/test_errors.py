@@ -996,7 +996,7 @@ FILES: list[tuple[str, str, str, str, str]] = [
         '"{name}({arguments})"',
         '"{name}[{arguments}]"',
         "call.function.item",
-        "stands in a list, expected `{call}` or `{name}({arguments})` alone",
+        'expected `{call}`, or `{name}({arguments})` with `pair = "python"`, alone',
     ),
     # Not TOML at all.
     (

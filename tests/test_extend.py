@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import data
 import pytest
 from chatcodec import Codec
 from chatcodec.errors import MessageError
@@ -143,3 +144,25 @@ def test_what_cannot_be_extended_is_refused(embedded: Codec) -> None:
     assert error.value.path == "new_messages[1].name"
     with pytest.raises(TypeError):
         embedded.extend("ids", answer(embedded), NEXT)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("spelled", ["\n<|im_start|>user\n", "\n<|im_start|>", "<|im_start|>"])
+def test_text_after_the_turns_end_that_spells_control_is_refused(
+    embedded: Codec, spelled: str
+) -> None:
+    prompt = whole(embedded, ASK)
+    completion = [*answer(embedded), *embedded.vocab.encode(spelled)]
+    with pytest.raises(MessageError, match="goes on after its turn has ended"):
+        embedded.extend(prompt, completion, NEXT)
+
+
+def test_what_would_be_read_as_another_turn_is_noted() -> None:
+    codec = data.load_format("glm4", "glm4")
+    prompt = codec.encode(ASK)
+    encode, control = codec.vocab.encode, codec.vocab.control
+    completion = [*encode("hi"), control["<|assistant|>"], *encode("salvation")]
+    extended = codec.extend(prompt, completion, [])
+    assert len(codec.decode(extended.ids)) == 3
+    assert ("reads", "`decode` reads another turn after this message") in [
+        (note.kind, note.text) for note in extended.notes
+    ]

@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from chatcodec import Codec, Format, FormatError, Vocab
+from chatcodec import Codec, Format, FormatError, MessageError, Vocab, VocabError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-MODEL = "rust/core/vocab/embedded.model"
+MODEL = "rust/vocab/src/vocab/embedded.model"
 HEAD = 'name = "golden"\nsource = "a test"\n'
 
 
@@ -158,6 +158,22 @@ user = "\\n{/}{U}{content}{E}"
 assistant = "{A}{content}{E}"
 """,
         "`turn.user` has `{/}` beside a control token",
+    ),
+}
+
+REFUSED |= {
+    "calls in brackets, with arguments in parentheses that are not Python's": (
+        """\
+guarantee = "ids"
+generation = { prompt = "{A}" }
+calls = { open = "[", between = ", ", close = "]" }
+[turn]
+user = "{I}{content}{E}"
+assistant = ["{A}{content}{E}", "{A}{calls}{E}"]
+[call.function]
+item = "{name}({arguments})"
+""",
+        'expected `{call}`, or `{name}({arguments})` with `pair = "python"`, alone',
     ),
 }
 
@@ -336,3 +352,56 @@ def test_an_answer_that_is_nothing_but_the_prompt_is_refused(tmp_path: Path) -> 
     with pytest.raises(ValueError, match=r"`messages\[1\]\.content` is empty, and what would be"):
         codec.encode(empty)
     assert codec.decode(codec.encode([*empty, empty[0]]).ids) == [*empty, empty[0]]
+
+
+def test_a_mark_that_the_vocabulary_reads_as_a_space_is_refused_in_a_file(tmp_path: Path) -> None:
+    text = """\
+guarantee = "ids"
+generation = { prompt = "{A}" }
+[turn]
+user = "{I}\u2581user\\n{content}{E}"
+assistant = "{A}{content}{E}"
+"""
+    with pytest.raises(
+        VocabError, match=r"writes U\+2581 .* as a space, and format `golden` has it"
+    ):
+        bind(load(tmp_path, text))
+
+
+def test_an_empty_answer_that_would_be_nothing_is_refused(tmp_path: Path) -> None:
+    text = """\
+guarantee = "ids"
+order = "alternate"
+generation = { prompt = "" }
+calls = { open = "{C}" }
+[turn]
+user = "{I}{content}{E}"
+assistant = "{content:trim_end_spaces}{?calls:{calls}?}"
+[call.function]
+item = "{F}{call}"
+object = { name = "name", arguments = "arguments" }
+"""
+    codec = bind(load(tmp_path, text))
+    ask = {"role": "user", "content": "x"}
+    with pytest.raises(MessageError, match=r"messages\[1\].content` is empty"):
+        codec.encode([ask, {"role": "assistant", "content": ""}, ask])
+
+
+def test_a_turn_of_the_formats_stands_before_the_default_system(tmp_path: Path) -> None:
+    begun = Format.built_in("harmony").text
+    path = tmp_path / "begun.toml"
+    path.write_text(begun.replace("reasoning =", 'default_system = "D"\nreasoning =', 1))
+    codec = bind(Format.load(path))
+    ask = [{"role": "user", "content": "x"}]
+    assert codec.decode(codec.encode(ask).ids) == codec.canonical(ask)
+    assert [message["content"] for message in codec.canonical(ask)[1:]] == ["D", "x"]
+
+
+def test_text_that_arguments_may_begin_with_is_refused_before_them(tmp_path: Path) -> None:
+    text = Format.built_in("mistral:v11").text.replace(
+        "{ARGS}{~}{arguments}", "{ARGS}{{{arguments}", 1
+    )
+    path = tmp_path / "brace.toml"
+    path.write_text(text)
+    with pytest.raises(FormatError, match="that JSON may begin with"):
+        Format.load(path, variant="v11")

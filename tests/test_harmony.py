@@ -518,3 +518,42 @@ def test_what_a_caller_sets_comes_back() -> None:
     assert codec().decode(prompt) == expected
     with pytest.raises(MessageError, match="`effort` stands at the beginning of the prompt"):
         codec().extend(prompt, codec().stop_ids[:1], messages, effort="low")
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    """A header with what models make of it: white space, types and recipients moved about."""
+    before = draw(
+        st.sampled_from(["", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant"])
+    )
+    to = draw(st.sampled_from(["", "to=functions.f", "to=python"]))
+    channel = draw(st.sampled_from(["analysis", "commentary", "final"]))
+    type_ = draw(st.sampled_from(["", " json", " code", "<|constrain|>json", "<|constrain|>"]))
+    white = st.sampled_from(["", " ", "  "])
+    if draw(st.booleans()):
+        header = f"<|channel|>{channel}{to and ' '}{to}{draw(white)}{type_}"
+    else:
+        header = f"{draw(white)}{to}{draw(white)}<|channel|>{channel}{type_}"
+    text, end = ('{"a": 1}', "<|call|>") if to else ("Hi.", "<|return|>")
+    return f"{before}{header}{draw(white)}<|message|>{text}{end}"
+
+
+@given(mutated())
+@settings(max_examples=300)
+def test_what_the_librarys_parser_takes_we_read_alike(text: str) -> None:
+    ids = spell(text)
+    parser = StreamableParser(library(), Role.ASSISTANT)
+    try:
+        for id_ in ids:
+            parser.process(id_)
+        parsed = parser.process_eos().messages
+    except HarmonyError:
+        return
+    # What is no word for a recipient or a channel is no header.
+    is_header = all(
+        (each.recipient in {None, "functions.f", "python"})
+        and each.channel in {None, "analysis", "commentary", "final"}
+        for each in parsed
+    )
+    if is_header:
+        assert shown(codec().parse(ids).message) == read(parsed)

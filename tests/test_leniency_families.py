@@ -118,6 +118,23 @@ DEEPSEEK = [
     deepseek("deepseek:v3.1", f"\nf {SEP} {JSON}{ONE_END}", CALL),
     deepseek("deepseek:v3.1", f"f\n{JSON}{ONE_END}", CALL),
     deepseek("deepseek:v3.1", f"f{SEP}{JSON}", CALL_END),
+    *(
+        deepseek("deepseek:v3.1", call + ONE_END, CALL)
+        for call in (
+            f"function{SEP}f\n```json\n{JSON}\n```",
+            f"function{SEP} f\n{JSON}",
+            f"function {SEP}f```\n{JSON}```",
+            f"f{SEP}```json\n{JSON}\n```",
+            f"f{SEP}\n```\n{JSON}\n```\n",
+            f"f\n```json\n{JSON}\n```",
+        )
+    ),
+    Case(
+        "deepseek:v3.1",
+        f"{CALLS}{ONE}function{SEP}{JSON}{ONE_END}{ONE}function{SEP}true{ONE_END}{CALLS_END}",
+        Said(calls=(("function", {"a": 1}), ("function", True))),
+        more=DEEPSEEK_TOKENS,
+    ),
     deepseek("deepseek:v3.1", f"f{SEP}{JSON}{ONE_END}", LIST_END, end=""),
 ]
 
@@ -141,6 +158,9 @@ HERMES = [
 ]
 
 PYTHON = "<|python_tag|>"
+MISSING = "what opens the call is missing"
+TOLD = "text_after_action: "
+TOOLS = {"tools": [{"type": "function", "function": {"name": name}} for name in ("f", "g")]}
 LLAMA = [
     Case("llama3.1", f'{PYTHON}{{"name": "f"}}', Said(calls=(("f", ""),))),
     Case("llama3.1", f'{PYTHON}{{"name": "f", "arguments": {JSON}}}', Said(calls=(CALLED,))),
@@ -149,6 +169,24 @@ LLAMA = [
         f'{PYTHON}{{"name": "f", "parameters": {JSON}}}; {{"name": "g", "parameters": {{}}}}',
         Said(calls=(CALLED, ("g", {}))),
     ),
+    *(
+        Case("llama3.1", written, said, options=TOOLS)
+        for written, said in (
+            (f"{PYTHON}[f(a=1)]", Said(calls=(CALLED,), mended=(CALL,))),
+            (f"{PYTHON} [ f(a=1) , g() ]", Said(calls=(CALLED, ("g", {})), mended=(CALL, CALL))),
+            (
+                f"{PYTHON}[f(a=1)] So.",
+                Said(" So.", calls=(CALLED,), mended=(CALL,), notices=(TOLD,)),
+            ),
+            ("[f(a=1)]", Said(calls=(CALLED,), mended=(MISSING,))),
+            ("So: [f(a=1), g()]", Said("So: ", calls=(CALLED, ("g", {})), mended=(MISSING, CALL))),
+            ("[other(a=1)]", Said("[other(a=1)]")),
+            (f"{PYTHON}[f(a=1", Said(calls=(("f", '{"a": 1'),), mended=(CALL,))),
+            (f"{PYTHON}[f(x) for x in y]", Said(calls=((None, "[f(x) for x in y]"),))),
+            (f"{PYTHON}other(a=1)", Said(calls=((None, "other(a=1)"),))),
+        )
+    ),
+    Case("llama3.1", f"{PYTHON}[f(a=1)]", Said(calls=((None, "[f(a=1)]"),))),
     Case(
         "llama4", f"<|python_start|>{OBJECT}<|python_end|>", Said(calls=(CALLED,), mended=(CALL,))
     ),

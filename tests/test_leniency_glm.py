@@ -83,3 +83,31 @@ def test_arrays_in_quotes_and_escaped(value: str) -> None:
     assert calls_of(events) == [("f", {"a": ["x", 1]})]
     mended = ("mended", "an argument was quoted or written as in Python")
     assert notices_of(events) == ([] if value.startswith('["') else [mended])
+
+
+def test_later_templates_have_no_newline_after_roles() -> None:
+    codec = codec_of("glm4.5")
+    text = f"[gMASK]<sop><|system|>Be brief.<|user|>x<|assistant|><think></think>Yes.{CALL}"
+    messages = codec.decode(ids_of(codec, f"{text}<|user|>\ny<|assistant|></think>No.<|user|>"))
+    assert [message["role"] for message in messages] == [
+        *("system", "user", "assistant", "user", "assistant"),
+    ]
+    assert [message.get("content") for message in messages] == [
+        "Be brief.",
+        "x",
+        "Yes.",
+        "y",
+        "No.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer", [CALL, f"Yes.{CALL}", "Yes.", f"\n{CALL}", f"<think></think>{CALL}"]
+)
+@pytest.mark.parametrize("stop", ["<|user|>", "<|observation|>", "<|endoftext|>", ""])
+def test_decode_reads_an_answer_as_parse_does(answer: str, stop: str) -> None:
+    codec = codec_of("glm4.5")
+    prompt, completion = ids_of(codec, USER), ids_of(codec, f"{answer}{stop}")
+    parsed = codec.parse(completion, prompt=prompt)
+    [_, last] = codec.decode(prompt + completion)
+    assert last == parsed.message

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import completions
 import pytest
 from lenient import DEEPSEEK_TOKENS, HEADER, OPENER, Case, Said, check, codec_of, fold, ids_of
+from test_calls_in_reasoning import CALLS, prompt_of
 
 CHANNEL, MESSAGE, START = "<|channel|>", "<|message|>", "<|start|>"
 THOUGHT = f"{CHANNEL}analysis{MESSAGE}Hm.<|end|>"
@@ -41,6 +43,19 @@ HEADERS = [
             f"{CHANNEL}commentary to=functions.f <|constrain|>",
         )
     ),
+]
+
+
+HEADERS += [
+    harmony(f"{head}{CALL}", HEADER, calls=True)
+    for head in (
+        f"to=functions.f{CHANNEL}commentary json",
+        "to=functions.f",
+        f"\n to=functions.f{CHANNEL}commentary <|constrain|>json",
+        f"  to=functions.f{CHANNEL}analysis",
+        f"{THOUGHT}{START}to=functions.f{CHANNEL}commentary json",
+        f"{THOUGHT}{START}to=functions.f",
+    )
 ]
 
 
@@ -96,3 +111,15 @@ def test_reasoning_that_a_prompt_has_opened(format_: str) -> None:
     check(Case(format_, f"Hm.\n{THINK_END}\n\nHi.", Said("Hi.", "Hm."), more=tokens(format_)))
     check(Case(format_, f"\n{THINK_END}\n\nHi.", Said("Hi."), more=tokens(format_)))
     check(Case(format_, f" Hm.\n{THINK_END}\n\nHi.", Said("Hi.", " Hm."), more=tokens(format_)))
+
+
+@pytest.mark.parametrize("white", ["", "\n", " \n"])
+@pytest.mark.parametrize("format_", CALLS)
+def test_reasoning_that_is_opened_twice(format_: str, white: str) -> None:
+    """After a prompt that has opened it, and by the model alone; as an id, and as it is spelled."""
+    codec, prompt = completions.codec_of(format_), prompt_of(format_)
+    for text in (f"{white}<think>So.</think>Yes.", f"{white}<think>{white}<think>So.</think>Yes."):
+        events = completions.told(codec, text, prompt)
+        message = completions.message_of(events)
+        assert (message["reasoning"], message["content"]) == ("So.", "Yes.")
+        assert set(completions.notices_of(events)) == {("mended", OPENER)}

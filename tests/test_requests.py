@@ -20,6 +20,7 @@ from pydantic import BaseModel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from chatcodec.options import OnUnsupported
     from hypothesis.strategies import SearchStrategy
     from naive import Value
 
@@ -463,3 +464,38 @@ def test_what_a_response_needs() -> None:
     responses = openai_responses.EventStream(id="resp_1", **request.adapter)
     assert responses.request == fields
     assert (responses.reasoning, request.limit) == ("summary", 9)
+
+
+LONE = "\ud800"
+
+
+@pytest.mark.parametrize("drop", ["error", "drop"])
+@pytest.mark.parametrize("name", ["internlm2", "qwen3"])
+@pytest.mark.parametrize(
+    ("module", "fields"),
+    [
+        (openai_responses, {"include": 1}),
+        (openai_responses, {"include": True}),
+        (openai_responses, {"tools": [{"name": "f", "type": {"a": 1}}]}),
+        (openai_chat, {"tools": [{"name": "f", "type": []}]}),
+        (openai_chat, {"tools": [{"type": LONE}]}),
+        (openai_chat, {"chat_template_kwargs": {LONE: "x"}}),
+        (openai_chat, {"reasoning_effort": LONE}),
+        (openai_chat, {"tool_choice": LONE}),
+        (openai_chat, {"model": LONE}),
+        (anthropic, {"tools": [{"name": "f", "input_schema": {}, "type": {}}]}),
+    ],
+)
+def test_no_body_raises_anything_but_a_message_error(
+    module: Any,  # noqa: ANN401
+    fields: dict[str, Any],
+    name: str,
+    drop: OnUnsupported,
+) -> None:
+    codec = CODEC if name == "internlm2" else data.load_format(name, name)
+    said = {"input": "x"} if module is openai_responses else {"messages": [ASKED]}
+    body = {**said, "max_tokens": 1, **fields}
+    try:
+        module.read_request(body, codec, on_unsupported=drop).encode()
+    except MessageError as error:
+        assert error.path  # noqa: PT017

@@ -7,6 +7,7 @@ each component.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
@@ -362,6 +363,10 @@ def replace(pattern: str, content: str) -> Spec:
     return {"type": "Replace", "pattern": {"String": pattern}, "content": content}
 
 
+def replace_pattern(pattern: str, content: str) -> Spec:
+    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+
+
 def normalizers(*specs: Spec) -> Spec:
     return {"type": "Sequence", "normalizers": list(specs)}
 
@@ -461,6 +466,35 @@ FOREIGN = {
         "chars", pre_tokenizer={"type": "Punctuation", "behavior": "Isolated"}
     ),
     "chars, scripts": changed("chars", pre_tokenizer={"type": "UnicodeScripts"}),
+    **{
+        f"unigram, replaced {pattern}": changed("unigram", normalizer=replace_pattern(pattern, to))
+        for pattern, to in [
+            (" {2,}", " "),
+            ("b*", "x"),
+            ("b*", ""),
+            (r"(?=b)|c", "é"),
+            (r"(?<=a)b?|^", "-"),
+            (r"\s+$", ""),
+            (r"(?i)AB|[^\p{L}\s]", "x1"),
+        ]
+    },
+    # Of matches of nothing the library makes a panic, where tokens are bytes.
+    "bytes, replaced": changed("bytes", normalizer=replace_pattern(r"(?i)AB|[^\p{L}\s]", "x1")),
+    "unigram, replaced twice": changed(
+        "unigram",
+        normalizer=normalizers(
+            {"type": "NFKC"}, replace_pattern("a+", "b"), normalizers(replace_pattern("b+", "a"))
+        ),
+    ),
+    **{
+        f"unigram, {behavior}, {invert}": changed(
+            "unigram", pre_tokenizer=split({"Regex": "b+|(?=c)"}, behavior, invert=invert)
+        )
+        for behavior in (
+            *("Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"),
+        )
+        for invert in (False, True)
+    },
 }
 """What goes to the library."""
 
@@ -617,6 +651,56 @@ def test_a_pattern_that_takes_too_many_steps_refuses_the_text(
     assert len(vocab.encode("ab")) > 0
 
 
+@pytest.mark.parametrize(("pattern", "filling"), HOSTILE)
+def test_a_replacement_that_takes_too_many_steps_refuses_the_text(
+    pattern: str, filling: str
+) -> None:
+    """Also of a text that becomes hostile by the normalizer before it."""
+    swap = replace("0", "a")
+    spec = changed("unigram", normalizer=normalizers(swap, replace_pattern(pattern, "x")))
+    vocab = pair_of_ours(with_added(spec, added("——", next_id(spec))))
+    assert vocab.report.engine == "tokenizers"
+    for text in (filling * 100_000 + "b", filling.replace("a", "0") * 100_000 + "b"):
+        start = time.thread_time()
+        with pytest.raises(VocabError, match="takes more steps of its pattern") as caught:
+            vocab.encode(text)
+        assert caught.value.component == "normalizer"
+        assert time.thread_time() - start < 20
+    # All pieces together have what a text has.
+    start = time.thread_time()
+    with contextlib.suppress(VocabError):
+        vocab.encode(f"{filling * 10_000}——" * 20)
+    assert time.thread_time() - start < 20
+    assert len(vocab.encode("ab")) > 0
+
+
+def test_a_pattern_of_a_pre_tokenizer_is_tried_on_the_pieces_before_it() -> None:
+    """The whole text is no trouble: what follows the pattern's end is cut off first."""
+    cut = [split({"String": "b"}, "Removed"), split({"Regex": r"a*a*a*(?=b)|a"})]
+    spec = {"type": "Sequence", "pretokenizers": cut}
+    vocab = pair_of_ours(changed("unigram", pre_tokenizer=spec))
+    with pytest.raises(VocabError, match="takes more steps of its pattern") as caught:
+        vocab.encode("a" * 100_000 + "b")
+    assert caught.value.component == "pre_tokenizer"
+
+
+def test_a_pattern_that_is_read_otherwise_is_refused_in_a_normalizer() -> None:
+    with pytest.raises(VocabError, match="which is not implemented") as caught:
+        pair_of_ours(changed("unigram", normalizer=replace_pattern(r"\bab", "x")))
+    assert caught.value.component == "normalizer"
+
+
+@pytest.mark.parametrize("component", ["normalizer", "pre_tokenizer"])
+def test_more_components_than_any_file_has_are_refused(component: str) -> None:
+    many = {
+        "normalizer": normalizers(*[{"type": "NFC"}] * 257),
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [DIGITS] * 257},
+    }
+    with pytest.raises(VocabError, match="257 of them, at most 256") as caught:
+        pair_of_ours(changed("unigram", **{component: many[component]}))
+    assert caught.value.component == component
+
+
 # A prefix before the first text alone.
 
 TEXT_FIRST = """
@@ -673,7 +757,9 @@ def with_added(content: str, *tokens: Spec) -> str:
 
 def next_id(content: str) -> int:
     spec = json.loads(content)
-    ids: list[int] = [*spec["model"]["vocab"].values(), *(t["id"] for t in spec["added_tokens"])]
+    vocab = spec["model"]["vocab"]
+    ids: list[int] = [*vocab.values()] if isinstance(vocab, dict) else [len(vocab) - 1]
+    ids += [token["id"] for token in spec["added_tokens"]]
     return max(ids) + 1
 
 

@@ -63,6 +63,7 @@ def test_words_are_those_that_are_taken(
 def test_words_of_what_there_is() -> None:
     assert {Format.built_in(name).guarantee for name in formats()} == {*get_args(options.Guarantee)}
     assert Vocab.embedded().dummy_prefix in get_args(options.DummyPrefix)
+    assert Vocab.embedded().kind in get_args(options.VocabKind)
 
 
 def parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:

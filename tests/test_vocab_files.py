@@ -8,56 +8,26 @@ import importlib.util
 import json
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import data
+import oracles
 import pytest
 from chatcodec import Vocab
+from gguf import GPT2
 from hypothesis import given
 from hypothesis import strategies as st
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-CL100K = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-QWEN = CL100K.replace("{1,3}", "")
-O200K = (
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-KIMI = (
-    r"[\p{Han}]+"
-    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*"
-    r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+"
-    r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-QWEN35 = QWEN.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(
-    r"[^\s\p{L}\p{N}]", r"[^\s\p{L}\p{M}\p{N}]"
-)
-DEEPSEEK = (
-    r"\p{N}{1,3}",
-    r"[一-龥぀-ゟ゠-ヿ]+",
-    (
-        r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
-        r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-    ),
-)
+from oracles import QWEN, QWEN35
+from references import CL100K, KIMI, KIMI_TOKENS, O200K
 
 RANKS = {
-    "llama3": ("llama3/tokenizer.model", CL100K),
-    "qwen2": ("qwen2/qwen.tiktoken", QWEN),
-    "glm4": ("glm4/tokenizer.model", CL100K),
-    "gpt-oss": ("gpt-oss/o200k_base.tiktoken", O200K),
-    "kimi-k2": ("kimi-k2/kimi_k2.tiktoken", KIMI),
-    "hunyuan": ("hunyuan-a13b/hy.tiktoken", QWEN),
-    "phi-3-small": ("phi3/phi-3-small/cl100k_base.tiktoken", CL100K),
+    "llama3/tokenizer.model": CL100K,
+    "qwen2/qwen.tiktoken": QWEN,
+    "glm4/tokenizer.model": CL100K,
+    "gpt-oss/o200k_base.tiktoken": O200K,
+    "kimi-k2/kimi_k2.tiktoken": KIMI,
+    "hunyuan-a13b/hy.tiktoken": QWEN,
+    "phi3/phi-3-small/cl100k_base.tiktoken": CL100K,
 }
 """Files of ranks, and the patterns that their models' own code has."""
 
@@ -68,94 +38,6 @@ TEXT = st.one_of(
     st.text(),
     st.text(st.sampled_from(" \t\r\n\u3000aZ0'9éü中\u0301\u2581<>|/.,!_-"), max_size=40),
 )
-
-
-def read_ranks(path: Path) -> dict[bytes, int]:
-    """The tokens of a file of ranks, and their ids."""
-    lines = (line.split() for line in path.read_bytes().splitlines() if line)
-    return {base64.b64decode(token): int(rank) for token, rank in lines}
-
-
-@functools.cache
-def tiktoken_encode(name: str) -> Callable[[str], list[int]]:
-    """`encode_ordinary` of the tiktoken library, on the same file."""
-    tiktoken = pytest.importorskip("tiktoken")
-    file, pattern = RANKS[name]
-    ranks = read_ranks(data.find(f"vocab/{file}"))
-    encoding = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
-    return encoding.encode_ordinary  # type: ignore[no-any-return]
-
-
-@functools.cache
-def load(name: str) -> Vocab:
-    """The vocabulary of a file of ranks."""
-    return Vocab.load(data.find(f"vocab/{RANKS[name][0]}"))
-
-
-def normalise(name: str, text: str) -> str:
-    """What the model's own code does to text before it asks tiktoken."""
-    if name not in {"qwen2", "hunyuan", "qwen3.5"}:
-        return text
-    tokenizers = pytest.importorskip("tokenizers")
-    return tokenizers.normalizers.NFC().normalize_str(text)  # type: ignore[no-any-return]
-
-
-@pytest.mark.parametrize("name", RANKS)
-def test_ranks_on_real_text(name: str) -> None:
-    vocab, reference = load(name), tiktoken_encode(name)
-    for title, text in data.corpus():
-        assert vocab.encode(text).tolist() == reference(normalise(name, text)), title
-
-
-@pytest.mark.parametrize("name", RANKS)
-@given(text=TEXT)
-def test_ranks_on_any_text(name: str, text: str) -> None:
-    assert load(name).encode(text).tolist() == tiktoken_encode(name)(normalise(name, text))
-
-
-@functools.cache
-def deepseek() -> tuple[Vocab, Callable[[str], list[int]]]:
-    """DeepSeek-V3's vocabulary, and tiktoken on what its three patterns make of a text."""
-    regex = pytest.importorskip("regex")
-    tiktoken = pytest.importorskip("tiktoken")
-    ranks = read_ranks(data.find("vocab/deepseek-v3/deepseek.tiktoken"))
-    special = set(
-        json.loads(data.find("vocab/deepseek-v3/specials.json").read_text())["special_tokens"]
-    )
-    ranks = {
-        token: rank
-        for token, rank in ranks.items()
-        if token.decode(errors="replace") not in special
-    }
-    encoding = tiktoken.Encoding("v3", pat_str=r"(?s:.)+", mergeable_ranks=ranks, special_tokens={})
-
-    def parts(text: str, pattern: str) -> Iterator[str]:
-        done = 0
-        for match in regex.finditer(pattern, text):
-            yield from filter(None, [text[done : match.start()], match[0]])
-            done = match.end()
-        if text[done:]:
-            yield text[done:]
-
-    def encode(text: str) -> list[int]:
-        pieces = [text] if text else []
-        for pattern in DEEPSEEK:
-            pieces = [part for piece in pieces for part in parts(piece, pattern)]
-        return [id_ for piece in pieces for id_ in encoding.encode_ordinary(piece)]
-
-    return Vocab.load(data.find("vocab/deepseek-v3")), encode
-
-
-def test_deepseek_on_real_text() -> None:
-    vocab, reference = deepseek()
-    for title, text in data.corpus():
-        assert vocab.encode(text).tolist() == reference(text), title
-
-
-@given(text=TEXT)
-def test_deepseek_on_any_text(text: str) -> None:
-    vocab, reference = deepseek()
-    assert vocab.encode(text).tolist() == reference(text)
 
 
 @functools.cache
@@ -204,14 +86,47 @@ def test_ranks_alone_know_what_is_special_among_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", RANKS)
 def test_other_ranks_need_a_pattern(name: str, tmp_path: Path) -> None:
     """Ranks are known by their content: one token less, and they are others."""
-    lines = data.find(f"vocab/{RANKS[name][0]}").read_bytes().splitlines(keepends=True)
+    lines = data.find(f"vocab/{name}").read_bytes().splitlines(keepends=True)
     path = tmp_path / "tokenizer.model"
     path.write_bytes(b"".join(lines[:-1]))
     with pytest.raises(ValueError, match="give `pattern=`"):
         Vocab.load(path)
-    vocab = Vocab.load(path, pattern=RANKS[name][1])
+    vocab = Vocab.load(path, pattern=RANKS[name])
     text = "".join(random.Random(0).sample("don't 12345 中文 \n\n Ünïcode", 20))
-    assert vocab.encode(text).tolist() == tiktoken_encode(name)(text)
+    assert vocab.encode(text).tolist() == oracles.tiktoken(path, RANKS[name])(text)
+
+
+# Special tokens that a model's code appends to its ranks.
+
+
+def test_ranks_alone_have_the_special_tokens_of_the_code(tmp_path: Path) -> None:
+    ranks = data.find("vocab/kimi-k2/kimi_k2.tiktoken").read_bytes()
+    path = tmp_path / "tiktoken.model"
+    path.write_bytes(ranks)
+    vocab = Vocab.load(path)
+    assert vocab.control == KIMI_TOKENS
+    assert vocab.size == 163584 + 256
+    assert "23 special tokens are those of its code" in vocab.report.known_by
+    # What the caller names has its id and its spelling.
+    mine = {"<|mine|>": 163589, "<|im_start|>": 163587, "[PAD]": 163800}
+    said = Vocab.load(path, special_tokens=mine)
+    assert said.control.items() >= mine.items()
+    assert "<|im_user|>" not in said.control
+    # A file with ids says all of them: a later model has the same ranks and other tokens.
+    later = {"163586": {"content": "<|end_of_msg|>"}, "163587": {"content": "<|open|>"}}
+    config = {"tokenizer_class": "TikTokenTokenizer", "added_tokens_decoder": later}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    assert Vocab.load(path).control == {"<|end_of_msg|>": 163586, "<|open|>": 163587}
+
+
+def test_names_without_ids_leave_the_special_tokens_of_the_code() -> None:
+    vocab = Vocab.load(data.find("vocab/hunyuan-a13b"))
+    named = ["<|endoftext|>", "<|startoftext|>", "<|bos|>", "<|eos|>", "<|pad|>"]
+    spellings = [*named, *(f"<|extra_{number}|>" for number in range(204))]
+    assert vocab.control == {spelling: 127957 + nth for nth, spelling in enumerate(spellings)}
+    text = "".join(spellings)
+    assert set(vocab.control.values()).isdisjoint(vocab.encode(text))
+    assert vocab.decode(vocab.encode(text)) == text
 
 
 # Ranks that are known by how many they are.
@@ -258,11 +173,54 @@ def test_ranks_that_are_known_by_their_count(name: str, tmp_path: Path) -> None:
     ranks = {token: id_ for id_, token in tokens.items()}
     reference = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
     vocab = Vocab.load(path)
-    assert vocab.size == max(tokens) + 1 + (name == "whisper")
-    for title, text in data.corpus():
-        for part in (text[:20_000], text[:9000].replace(" ", "   \n ")):
-            expected = reference.encode_ordinary(normalise(name, part))
+    special = {"qwen3.5": 0, "gpt2": 1, "p50k": 0, "whisper": 102}
+    assert vocab.size == max(tokens) + 1 + special[name]
+    assert vocab.lossless
+    assert len(vocab.control) == {"p50k": 1, "whisper": 101}.get(name, special[name])
+    for title, whole in data.corpus():
+        for part in (whole[:20_000], whole[:9000].replace(" ", "   \n ")):
+            text = oracles.nfc(part) if name == "qwen3.5" else part
+            expected = reference.encode_ordinary(text)
             assert vocab.encode(part).tolist() == expected, title
+
+
+def test_a_class_goes_before_ranks_that_are_known(tmp_path: Path) -> None:
+    """StableLM 2 takes cl100k_base's ranks, and splits text as Qwen does."""
+    ranks = data.find("vocab/phi3/phi-3-small/cl100k_base.tiktoken")
+    path = tmp_path / "arcade100k.tiktoken"
+    path.write_bytes(ranks.read_bytes())
+    plain = Vocab.load(path)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "Arcade100kTokenizer"}')
+    vocab, reference = Vocab.load(path), oracles.tiktoken(path, QWEN)
+    assert vocab.encode("12345").tolist() != plain.encode("12345").tolist()
+    for title, text in data.corpus():
+        assert vocab.encode(text).tolist() == reference(oracles.nfc(text)), title
+    assert vocab.encode("e\u0301").tolist() == reference("\u00e9")
+
+
+def test_a_folder_of_whisper_is_read_as_its_class_says(tmp_path: Path) -> None:
+    """Its vocabulary has an empty token, and its files name the tokens of languages and times."""
+    spec = json.loads(data.find("vocab/phi2/tokenizer.json").read_text("utf-8"))
+    tokens = {token: id_ for token, id_ in spec["model"]["vocab"].items() if id_ < 50256}
+    merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in spec["model"]["merges"]]
+    tokens |= {"": 50256, "<|endoftext|>": 50257}
+    times = [f"<|{step * 0.02:.2f}|>" for step in range(1501)]
+    names = ["<|startoftranscript|>", "<|en|>", "<|zh|>", "<|transcribe|>", "<|notimestamps|>"]
+    added = {spelling: 50258 + nth for nth, spelling in enumerate([*names, *times])}
+    (tmp_path / "vocab.json").write_text(json.dumps(tokens))
+    (tmp_path / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]))
+    (tmp_path / "added_tokens.json").write_text(json.dumps(added))
+    config = {"tokenizer_class": "WhisperTokenizer", "eos_token": "<|endoftext|>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    vocab = Vocab.load(tmp_path)
+    assert vocab.lossless
+    assert vocab.report.engine == "bytes"
+    assert vocab.control == {"<|endoftext|>": 50257} | added
+    whole = Vocab.load(data.find("vocab/phi2"), text_tokens=[])
+    for title, text in data.corpus():
+        words = " ".join(text[:20_000].split())
+        assert vocab.encode(words).tolist() == whole.encode(words).tolist(), title
+    assert set(vocab.control.values()).isdisjoint(vocab.encode("<|0.00|> a <|en|><|29.98|>"))
 
 
 # Runs of white space that were added.

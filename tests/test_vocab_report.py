@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 REAL = {
     "kimi-k2": ("bytes", "nothing", "the fingerprint of 163584 ranks", "631f1f4b1cb86245"),
     "qwen3": ("bytes", "NFC", "the file", None),
-    "command-r-gguf": ("bytes", "nothing", "`tokenizer.ggml.pre`, which is `command-r`", None),
+    "command-r-gguf": ("bytes", "NFC", "`tokenizer.ggml.pre`, which is `command-r`", None),
     "telechat": ("characters", "nothing", "the file", None),
     "hunyuan-a13b": ("bytes", "NFC", "the fingerprint of 127957 ranks", "9d77c580a2c7de55"),
 }

@@ -47,6 +47,7 @@ _install()
 
 # The stubs say so; this makes it true.
 _Sequence.register(IntArray)
+_Sequence.register(Encoding)
 
 __all__ = [
     "Batch",

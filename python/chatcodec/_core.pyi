@@ -24,6 +24,7 @@ from chatcodec.options import (
     OnReasoning,
     OnUnknown,
     OnUnsupported,
+    VocabKind,
 )
 
 __all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Dropped", "Encoding", "Format", "IntArray", "Neutralized", "Note", "Notice", "Parsed", "Reasoning", "Stream", "StreamPool", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats"]
@@ -389,7 +390,7 @@ class Dropped:
         """
 
 @final
-class Encoding:
+class Encoding(Sequence[int]):
     """
     A conversation as ids: a sequence of them, with what is known of each. Everything but `ids` and `text` is
     worked out when it is first asked for.
@@ -401,6 +402,10 @@ class Encoding:
     def __arrow_c_array__(self, /, requested_schema: "object" = None) -> tuple[Any, Any]:
         """
         The ids as Arrow's array, as `IntArray.__arrow_c_array__` gives them.
+        """
+    def __contains__(self, value: object, /) -> bool:
+        """
+        Whether an id is among the ids.
         """
     @overload
     def __getitem__(self, index: SupportsIndex, /) -> int:
@@ -416,6 +421,7 @@ class Encoding:
         An encoding is not pickled: with its codec's tables it would be many times its ids.
         """
     def __repr__(self, /) -> str: ...
+    def __reversed__(self, /) -> Iterator[int]: ...
     @property
     def assistant_mask(self, /) -> IntArray:
         """
@@ -434,6 +440,10 @@ class Encoding:
         Markers of the format in the caller's text; formats whose turns are told apart by ids have
         none.
         """
+    def count(self, /, value: "object") -> int:
+        """
+        How often an id occurs.
+        """
     @property
     def dropped(self, /) -> tuple[Dropped, ...]:
         """
@@ -444,6 +454,10 @@ class Encoding:
     def ids(self, /) -> IntArray:
         """
         The ids: int32, read by NumPy without a copy.
+        """
+    def index(self, /, value: "object", start: SupportsIndex = 0, stop: SupportsIndex = 9223372036854775807) -> int:
+        """
+        The first index of an id. Raises `ValueError` if the id does not occur.
         """
     @property
     def is_content(self, /) -> IntArray:
@@ -604,7 +618,7 @@ class IntArray(Sequence[int]):
         """
     def index(self, /, value: "object", start: SupportsIndex = 0, stop: SupportsIndex = 9223372036854775807) -> int:
         """
-        The first index of a value; `ValueError` if there is none.
+        The first index of a value. Raises `ValueError` if the value does not occur.
         """
     def tolist(self, /) -> list[int]:
         """
@@ -1000,7 +1014,7 @@ class Vocab:
         cached; `ImportError` without `huggingface_hub`.
         """
     @property
-    def kind(self, /) -> str:
+    def kind(self, /) -> VocabKind:
         """
         The kind of file it was read from: `"sentencepiece"`, `"tokenizer.json"`, `"tiktoken"` …
         """

@@ -37,6 +37,7 @@ __all__ = [
     "OnUnknown",
     "OnUnsupported",
     "StreamOptions",
+    "VocabKind",
 ]
 
 OnMarker: TypeAlias = Literal["report", "error", "break"]
@@ -74,6 +75,11 @@ Guarantee: TypeAlias = Literal["ids", "text"]
 
 DummyPrefix: TypeAlias = Literal["every run", "first run", "never"]
 """Where a vocabulary puts a space before text."""
+
+VocabKind: TypeAlias = Literal[
+    "sentencepiece", "tokenizer.json", "tiktoken", "vocab.json", "tekken", "gguf"
+]
+"""What kind of file a vocabulary was read from."""
 
 
 class FormatOptions(TypedDict, total=False):

@@ -158,7 +158,7 @@ fn check_short_way<'a>(
     stream: &Stream,
     pushes: impl IntoIterator<Item = &'a [TokenId]>,
 ) -> Result<(), TestCaseError> {
-    let (mut short, mut pool) = (stream.clone(), StreamPool::new(stream.codec()));
+    let (mut short, mut pool) = (stream.clone(), StreamPool::new(&stream.codec()));
     let (mut thorough, slot) = (stream.clone().thorough(), pool.open(stream.clone()));
     let slot = TokenId::try_from(slot).expect("one slot");
     for ids in pushes {

@@ -135,12 +135,7 @@ pub fn tokenizer_json(control: &[String], normalizer: &serde_json::Value) -> Vec
     };
     let vocab: serde_json::Map<_, _> =
         (0..=255u8).map(|byte| (letter(byte), byte.into())).collect();
-    let added = control.iter().zip(256..).map(|(content, id)| {
-        serde_json::json!({
-            "id": id, "content": content, "special": true, "normalized": false, "lstrip": false,
-            "rstrip": false, "single_word": false,
-        })
-    });
+    let added = control.iter().zip(256..).map(added_token);
     let file = serde_json::json!({
         "version": "1.0",
         "added_tokens": added.collect::<Vec<_>>(),
@@ -148,6 +143,34 @@ pub fn tokenizer_json(control: &[String], normalizer: &serde_json::Value) -> Vec
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
         "decoder": {"type": "ByteLevel"},
         "model": {"type": "BPE", "vocab": vocab, "merges": []},
+    });
+    file.to_string().into_bytes()
+}
+
+/// A control token of a `tokenizer.json`.
+fn added_token((content, id): (&String, usize)) -> serde_json::Value {
+    serde_json::json!({
+        "id": id, "content": content, "special": true, "normalized": false, "lstrip": false,
+        "rstrip": false, "single_word": false,
+    })
+}
+
+/// A `tokenizer.json` of a Unigram model: ASCII alone, of which it makes lower case, and these tokens added.
+pub fn unigram_json(control: &[String]) -> Vec<u8> {
+    let chars = (' '..='~').chain(['\n', '\t']).map(String::from);
+    let words = ["user", "assistant", "system", "the", "{\"name\": \""].map(str::to_owned);
+    let pieces: Vec<_> = [("<unk>".to_owned(), 0.0)]
+        .into_iter()
+        .chain(chars.map(|piece| (piece, -9.0)))
+        .chain(words.map(|piece| (piece, -2.0)))
+        .collect();
+    let added = control.iter().zip(pieces.len()..).map(added_token);
+    let file = serde_json::json!({
+        "version": "1.0",
+        "added_tokens": added.collect::<Vec<_>>(),
+        "normalizer": {"type": "Lowercase"},
+        "decoder": {"type": "Fuse"},
+        "model": {"type": "Unigram", "unk_id": 0, "vocab": pieces},
     });
     file.to_string().into_bytes()
 }

@@ -165,7 +165,7 @@ fn format_names() -> impl Iterator<Item = &'static str> {
     Format::names().filter(is_asked)
 }
 
-/// The table.
+/// The table, of vocabularies that lose no text.
 pub fn entries() -> &'static [Entry] {
     static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         let mut entries = Vec::new();
@@ -176,7 +176,7 @@ pub fn entries() -> &'static [Entry] {
                 let codec = codec.unwrap_or_else(|e| panic!("{name} on {vocab}: {e}"));
                 entries.push(Entry::new(name, vocab, true, codec));
             }
-            for (vocab, loaded) in real() {
+            for (vocab, loaded) in real().iter().filter(|(_, vocab)| vocab.lossless()) {
                 if let Ok(codec) = Codec::new(&format, loaded) {
                     entries.push(Entry::new(name, vocab, false, codec));
                 }
@@ -209,6 +209,55 @@ pub fn shared() -> &'static [Entry] {
     &SHARED
 }
 
+/// Every format with vocabularies that have no token for some texts, made and real.
+fn lossy() -> &'static [Entry] {
+    static LOSSY: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+        let mut entries = Vec::new();
+        for name in format_names() {
+            let format = Format::built_in(name).unwrap_or_else(|e| panic!("{e}"));
+            let made = made_lossy(&control(format.text()));
+            let made = made.into_iter().map(|(vocab, loaded)| (vocab.to_owned(), loaded));
+            let real = real().iter().filter(|(_, vocab)| !vocab.lossless()).cloned();
+            for (vocab, loaded) in made.chain(real) {
+                assert!(!loaded.lossless(), "{vocab}");
+                let Ok(codec) = Codec::new(&format, &loaded) else { continue };
+                // What the format itself writes may have no token.
+                let plain = vec![Message::new(Role::User, "x")];
+                if codec.encode(plain, None, &EncodeOptions::default()).is_ok() {
+                    entries.push(Entry::new(name, &vocab, false, codec));
+                }
+            }
+        }
+        assert!(entries.len() > format_names().count(), "{} are lossy", entries.len());
+        entries
+    });
+    &LOSSY
+}
+
+/// The table, and the vocabularies that have no token for some texts: for laws that hold there too.
+pub fn with_lossy() -> impl Iterator<Item = &'static Entry> {
+    entries().iter().chain(lossy())
+}
+
+/// Vocabularies with these control tokens: of bytes without those that emoji begin with; of pieces that the
+/// `tokenizers` library runs, of ASCII alone, which it makes lower case.
+fn made_lossy(control: &[String]) -> Vec<(&'static str, Vocab)> {
+    let ranks = model::ranks(&words());
+    let is_emoji = |line: &&[u8]| [&b"8A"[..], b"8Q", b"8g", b"8w"].contains(&&line[..2]);
+    let lines = ranks.split_inclusive(|&byte| byte == b'\n').filter(|line| !is_emoji(line));
+    let without: Vec<u8> = lines.flatten().copied().collect();
+    let count = ranks.split(|&byte| byte == b'\n').count() - 1;
+    let options = VocabOptions {
+        special_tokens: control.iter().cloned().zip(i32::try_from(count).expect("few")..).collect(),
+        pattern: Some(r"\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+".to_owned()),
+        ..VocabOptions::default()
+    };
+    let bytes = Vocab::load_files(VocabFiles { options, ..VocabFiles::one(&without) });
+    let pieces = Vocab::load(&model::unigram_json(control));
+    let loaded = [("bytes without emoji", bytes), ("pieces of ASCII", pieces)];
+    loaded.map(|(name, vocab)| (name, vocab.unwrap_or_else(|e| panic!("{name}: {e}")))).into()
+}
+
 /// Every format with vocabularies that normalise text, each in another way.
 pub fn normalising() -> &'static [Entry] {
     static NORMALISING: LazyLock<Vec<Entry>> = LazyLock::new(|| {
@@ -231,7 +280,7 @@ pub fn normalising() -> &'static [Entry] {
 
 /// Vocabularies with these control tokens: `SentencePiece` as it is, with a dummy prefix, and of bytes.
 pub fn made_for(control: &[String]) -> Vec<(&'static str, Vocab)> {
-    let embedded = include_bytes!("../../rust/core/vocab/embedded.model");
+    let embedded = include_bytes!("../../rust/vocab/src/vocab/embedded.model");
     let prefixed = model::with_dummy_prefix(embedded);
     let ranks = model::ranks(&words());
     let pattern = r"\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+";
@@ -355,9 +404,7 @@ pub fn real() -> &'static [(String, Vocab)] {
         sets.filter_map(|(name, files)| {
             let special_tokens = unnamed(&name);
             let options = VocabOptions { special_tokens, ..VocabOptions::default() };
-            let vocab = Vocab::load_files(VocabFiles { files, options }).ok()?;
-            // Another engine runs it, and round trips are not promised.
-            vocab.lossless().then_some((name, vocab))
+            Vocab::load_files(VocabFiles { files, options }).ok().map(|vocab| (name, vocab))
         })
         .collect()
     });

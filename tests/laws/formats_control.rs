@@ -2,7 +2,10 @@
 //! every id knows where it comes from.
 
 use crate::common::dialogue::{Dialogue, dialogue, hostile, options};
-use crate::common::table::{Entry, calling, check_each, code, control, entries, function};
+use crate::common::outside;
+use crate::common::table::{
+    Entry, calling, check_each, code, control, entries, function, with_lossy,
+};
 use crate::common::text::long_text;
 use chatcodec::{Call, CallBody, EncodeOptions, Encoding, Message, Role, TokenId};
 use proptest::prelude::*;
@@ -108,7 +111,7 @@ fn contexts(spelling: &str) -> [String; 4] {
 #[test]
 fn every_spelling_in_every_field() {
     let options = EncodeOptions::default();
-    for entry in entries() {
+    for entry in with_lossy() {
         let spellings = spellings(entry);
         let mut tried = 0;
         for (field, fill) in FIELDS {
@@ -127,7 +130,9 @@ fn every_spelling_in_every_field() {
                             tried += 1;
                         }
                         Err(error) => assert!(
-                            !is_free || error.to_string().contains("arguments"),
+                            !is_free
+                                || error.to_string().contains("arguments")
+                                || lacks_token(entry, &error),
                             "{}: {field} {text:?}: {error}",
                             entry.name
                         ),
@@ -135,14 +140,23 @@ fn every_spelling_in_every_field() {
                 }
             }
         }
-        assert!(tried >= spellings.len() * 8, "{}: {tried} tried", entry.name);
+        let is_most = tried >= spellings.len() * 8 || !entry.codec.vocab().lossless();
+        assert!(is_most, "{}: {tried} tried", entry.name);
         let Ok(plain) = dialogue_with_tools("x").encode(entry, &options) else { continue };
         for text in spellings.iter().flat_map(|spelling| contexts(spelling)) {
-            let encoding =
-                dialogue_with_tools(&text).encode(entry, &options).expect("text is free");
+            let encoding = match dialogue_with_tools(&text).encode(entry, &options) {
+                Ok(encoding) => encoding,
+                Err(error) if lacks_token(entry, &error) => continue,
+                Err(error) => panic!("{}: {text:?} is free: {error}", entry.name),
+            };
             assert_eq!(control_ids(&encoding), control_ids(&plain), "{}: tools", entry.name);
         }
     }
+}
+
+/// Whether an error is that of a text which a vocabulary that loses some has no token for.
+fn lacks_token(entry: &Entry, error: &chatcodec::Error) -> bool {
+    !entry.codec.vocab().lossless() && error.to_string().contains("no token for")
 }
 
 fn dialogue_with_tools(text: &str) -> Dialogue {
@@ -153,7 +167,7 @@ fn dialogue_with_tools(text: &str) -> Dialogue {
 #[test]
 fn texts_do_not_interfere_with_control() {
     let inputs = |entry| (dialogue(entry), prop::collection::vec(hostile(entry), 1..8), options());
-    check_each(entries(), 120, inputs, |entry, (one, texts, options)| {
+    check_each(with_lossy(), 120, inputs, |entry, (one, texts, options)| {
         let mut two = one.clone();
         let mut texts = texts.iter().filter(|text| !text.trim().is_empty()).cycle();
         for message in &mut two.messages {
@@ -168,9 +182,9 @@ fn texts_do_not_interfere_with_control() {
                 }
             }
         }
-        let Ok(first) = one.encode(entry, &options) else { return Ok(()) };
+        let Ok(first) = one.encode(entry, &options) else { return outside() };
         prop_assert!(is_masked(entry, &first));
-        let Ok(second) = two.encode(entry, &options) else { return Ok(()) };
+        let Ok(second) = two.encode(entry, &options) else { return outside() };
         prop_assert!(is_masked(entry, &second));
         prop_assert_eq!(control_ids(&first), control_ids(&second), "{:?}", two);
         let shape = |d: &Dialogue| entry.codec.shape(d.messages.clone(), d.tools.is_some());
@@ -181,7 +195,7 @@ fn texts_do_not_interfere_with_control() {
 
 #[test]
 fn no_text_of_a_vocabulary_is_control() {
-    for entry in entries() {
+    for entry in with_lossy() {
         let vocab = entry.codec.vocab();
         for merge in vocab.merge_ids() {
             let control = merge.iter().flatten().find(|&&id| vocab.is_control(id));
@@ -189,9 +203,12 @@ fn no_text_of_a_vocabulary_is_control() {
         }
     }
     let texts = |entry| prop_oneof![hostile(entry), long_text()];
-    check_each(entries(), 100, texts, |entry, text| {
+    check_each(with_lossy(), 100, texts, |entry, text| {
         let vocab = entry.codec.vocab();
-        let ids = vocab.try_encode(&text).expect("any text");
+        let ids = match vocab.try_encode(&text) {
+            Err(error) if lacks_token(entry, &error.clone().into()) => return Ok(()),
+            ids => ids.expect("any text"),
+        };
         prop_assert!(ids.iter().all(|&id| !vocab.is_control(id)));
         Ok(())
     });
@@ -203,7 +220,7 @@ fn no_text_of_a_vocabulary_is_control() {
 fn every_id_has_one_source() {
     let inputs = |entry| (dialogue(entry), options());
     check_each(entries(), 80, inputs, |entry, (dialogue, options)| {
-        let Ok(encoding) = dialogue.encode(entry, &options) else { return Ok(()) };
+        let Ok(encoding) = dialogue.encode(entry, &options) else { return outside() };
         let count = encoding.ids().len();
         let (sources, is_content) = (encoding.sources(), encoding.is_content());
         let (indices, is_control) = (encoding.message_indices(), encoding.is_control());

@@ -2,8 +2,10 @@
 //! and nothing of it is lost.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::dialogue::{Dialogue, assistant, dialogue, hostile, options};
+use crate::common::outside;
 use crate::common::table::{Entry, calling, check_each, entries, function, normalising};
 use chatcodec::{
     Boundary, DummyPrefix, EncodeOptions, Encoding, EventKind, Message, OnMarker, Role, Spelling,
@@ -67,12 +69,43 @@ fn every_format_is_in_the_table() {
 fn decode_reverses_encode() {
     let inputs = |entry| (dialogue(entry), options());
     check_each(entries(), 200, inputs, |entry, (dialogue, options)| {
-        let Some(encoding) = encode(entry, &dialogue, &options)? else { return Ok(()) };
-        if is_promised(entry, &encoding, options.on_marker) {
-            prop_assert_eq!(entry.codec.decode(encoding.ids()), dialogue.canonical(entry));
+        let Some(encoding) = encode(entry, &dialogue, &options)? else { return outside() };
+        if !is_promised(entry, &encoding, options.on_marker) {
+            return outside();
         }
+        prop_assert_eq!(entry.codec.decode(encoding.ids()), dialogue.canonical(entry));
         Ok(())
     });
+}
+
+/// A prompt that asks for reasoning, or for none, is no message; an empty answer that would be written as one is
+/// refused.
+#[test]
+fn decode_reverses_encode_with_any_prompt() {
+    let asked = AtomicUsize::new(0);
+    let inputs = |entry| (dialogue(entry), options(), any::<bool>(), any::<(bool, bool)>());
+    check_each(
+        entries(),
+        60,
+        inputs,
+        |entry, (dialogue, options, thinking, (prompt, is_empty))| {
+            let options = EncodeOptions {
+                thinking: Some(thinking),
+                add_generation_prompt: Some(prompt),
+                ..options
+            };
+            let empty = Message::new(Role::Assistant, "");
+            let dialogue = if is_empty { dialogue.with(empty) } else { dialogue };
+            let Ok(encoding) = dialogue.encode(entry, &options) else { return Ok(()) };
+            if !is_promised(entry, &encoding, options.on_marker) {
+                return Ok(());
+            }
+            asked.fetch_add(1, Ordering::Relaxed);
+            prop_assert_eq!(entry.codec.decode(encoding.ids()), dialogue.canonical(entry));
+            Ok(())
+        },
+    );
+    assert!(asked.into_inner() > entries().len(), "few prompts were written");
 }
 
 /// What comes back of messages of which the last is open: with nothing in it, it is a generation prompt;
@@ -99,9 +132,9 @@ fn decode_reverses_encode_of_an_open_turn() {
         let options =
             EncodeOptions { continue_final: true, add_generation_prompt: None, ..options };
         let dialogue = if dialogue.ends_with_assistant() { dialogue } else { dialogue.with(last) };
-        let Ok(encoding) = dialogue.encode(entry, &options) else { return Ok(()) };
+        let Ok(encoding) = dialogue.encode(entry, &options) else { return outside() };
         if !is_promised(entry, &encoding, options.on_marker) {
-            return Ok(());
+            return outside();
         }
         let expected = open(entry, dialogue.canonical(entry));
         let decoded = entry.codec.decode(encoding.ids());
@@ -199,11 +232,11 @@ fn a_canonical_conversation_is_written_as_the_one_it_is_of() {
                     message.content = blank;
                 }
             }
-            let Ok(encoding) = dialogue.encode(entry, &options) else { return Ok(()) };
+            let Ok(encoding) = dialogue.encode(entry, &options) else { return outside() };
             let canonical = Dialogue { messages: dialogue.canonical(entry), tools: None };
             let again = canonical.encode(entry, &options);
             if options.on_marker != OnMarker::Report && !entry.is_certain() {
-                return Ok(());
+                return outside();
             }
             let again =
                 again.map_err(|error| TestCaseError::fail(format!("{error} of {canonical:?}")))?;
@@ -333,7 +366,7 @@ fn the_ids_are_the_text() {
     let inputs = |entry| (dialogue(entry), options());
     check_each(entries, 80, inputs, |entry, (dialogue, options)| {
         let vocab = entry.codec.vocab();
-        let Some(encoding) = encode(entry, &dialogue, &options)? else { return Ok(()) };
+        let Some(encoding) = encode(entry, &dialogue, &options)? else { return outside() };
         let text = encoding.text();
         let (ids, is_control) = (encoding.ids(), encoding.is_control());
         let (mut at, mut run) = (0, 0);

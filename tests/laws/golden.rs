@@ -15,7 +15,7 @@ use serde_json::Value;
 
 /// The golden files: every format's.
 fn files() -> Vec<Value> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
     let paths =
         std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("it").path());
     let mut paths: Vec<_> =
@@ -36,11 +36,15 @@ const VOCABS: &[(&str, &[&str])] = &[
     ("embedded", &[]),
     ("appended", &[]),
     ("chatglm3", &["chatglm3/tokenizer.model"]),
+    ("deepseek-llm", &["deepseek-llm/deepseek-llm.gguf"]),
     ("deepseek-v3", &["deepseek-v3/deepseek.tiktoken", "deepseek-v3/specials.json"]),
     ("glm4", &["glm4/tokenizer.model", "glm4/specials.json"]),
+    ("gpt-oss", &["gpt-oss/o200k_base.tiktoken", "gpt-oss/specials.json"]),
     ("internlm2", &["internlm2/tokenizer.model"]),
+    ("kimi-k2", &["kimi-k2/kimi_k2.tiktoken"]),
     ("llama2", &["llama2/tokenizer.model"]),
     ("llama3", &["llama3/tokenizer.model", "llama3/specials.json"]),
+    ("mistral", &["mixtral-8x22b/tokenizer.model.v7"]),
     ("minimax-m1", &["minimax-m1/tokenizer.json"]),
     ("mixtral-8x22b", &["mixtral-8x22b/tokenizer.model.v3"]),
     ("mixtral-8x7b", &["mixtral-8x7b/tokenizer.model.v1"]),
@@ -90,9 +94,12 @@ fn appended(file: &Value) -> Vocab {
     let first = i32::try_from(Vocab::embedded().size()).expect("few ids");
     let special_tokens = spellings.zip(first..).collect();
     let options = VocabOptions { special_tokens, ..VocabOptions::default() };
-    let embedded = include_bytes!("../../rust/core/vocab/embedded.model");
+    let embedded = include_bytes!("../../rust/vocab/src/vocab/embedded.model");
     Vocab::load_files(VocabFiles { options, ..VocabFiles::one(embedded) }).expect("a vocabulary")
 }
+
+/// How many conversations and how many streams of each format are golden, at least.
+const LEAST: usize = 3;
 
 #[test]
 fn every_format_has_golden_cases() {
@@ -100,6 +107,11 @@ fn every_format_has_golden_cases() {
     let found: Vec<&str> = files.iter().map(|file| string(&file["format"])).collect();
     for name in Format::names() {
         assert!(found.contains(&name), "{name}");
+    }
+    for file in &files {
+        let count = |list: &str| array(&file[list]).len();
+        let (written, told) = (count("encode"), count("stream"));
+        assert!(written >= LEAST && told >= LEAST, "{}: {written}, {told}", file["format"]);
     }
 }
 

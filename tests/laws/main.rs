@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod edges;
 mod extend;
 mod formats;
 mod formats_control;
@@ -20,6 +21,7 @@ mod p2_formats;
 mod p2_round_trip;
 mod p3_files;
 mod p3_reference;
+mod p4_bytes;
 mod p4_lossless;
 mod p5_total;
 mod p6_chunks;

@@ -2,6 +2,7 @@
 
 use crate::common::conversation::{Conversation, conversation, options};
 use crate::common::events::{Start, check_texts, is_odd, read, read_by_id};
+use crate::common::outside;
 use crate::common::streams::ids;
 use crate::common::{TestCodec, check, codecs};
 use chatcodec::{
@@ -200,7 +201,9 @@ fn a_completion_is_the_last_message() {
             before.messages.push(last);
             let whole = EncodeOptions { boundary: Boundary::Isolated, ..EncodeOptions::default() };
             let whole = before.encode(codec, &whole).expect("in the domain");
-            let Some(completion) = tail(&before, prompt.ids(), whole.ids()) else { return Ok(()) };
+            let Some(completion) = tail(&before, prompt.ids(), whole.ids()) else {
+                return outside();
+            };
             let events = check_splits(codec, Start::Prompt(prompt.ids()), completion, [])?;
             let told = collect(&events);
             prop_assert_eq!(told.len(), 1, "{:?}", events);

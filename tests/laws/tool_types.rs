@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::common::dialogue::hostile;
 use crate::common::events::{check_stream, read_text};
+use crate::common::outside;
 use crate::common::table::{Entry, calling, check_each, entries, function};
 use crate::common::text::word;
 use chatcodec::{
@@ -102,7 +103,9 @@ fn declared_kinds_come_back() {
         let given = Value::Object(given);
         let messages = [Message::new(Role::User, "x"), calling(function("f", &given.to_string()))];
         // A value that spells the tag after it is refused.
-        let Ok(whole) = entry.encode(&messages, &EncodeOptions::default()) else { return Ok(()) };
+        let Ok(whole) = entry.encode(&messages, &EncodeOptions::default()) else {
+            return outside();
+        };
         let decoded = entry.codec.decode_ids(entry.codec.read_stream().typed(&types), whole.ids());
         if is_kept(entry, &given.to_string()) {
             prop_assert_eq!(arguments(&decoded), Some(given));
@@ -216,7 +219,9 @@ fn any_value_under_any_schema() {
         let types = tools(&schema.into_iter().collect());
         let call = function("f", &json!({ "a": value }).to_string());
         let messages = [Message::new(Role::User, "x"), calling(call)];
-        let Ok(whole) = entry.encode(&messages, &EncodeOptions::default()) else { return Ok(()) };
+        let Ok(whole) = entry.encode(&messages, &EncodeOptions::default()) else {
+            return outside();
+        };
         let cuts = cuts.map(|cut| cut.index(whole.ids().len() + 1));
         let stream = entry.codec.read_stream().typed(&types);
         let told = collect(&check_stream(&stream, whole.ids(), cuts)?);
@@ -256,7 +261,7 @@ fn the_arguments_of_a_closed_call_are_json() {
             entry.encode(std::slice::from_ref(&user), &options).expect("it has a place for it");
         let whole = encoded(&[user.clone(), call(PLACE)]);
         let whole = whole.expect("it has a place for calls");
-        let Some(text) = whole.text().strip_prefix(prompt.text()) else { return Ok(()) };
+        let Some(text) = whole.text().strip_prefix(prompt.text()) else { return outside() };
         let text: Vec<char> = text.replace(PLACE, &value).chars().collect();
         let pushes: Vec<String> =
             text.chunks(chars * chars * chars).map(String::from_iter).collect();

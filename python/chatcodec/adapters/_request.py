@@ -88,6 +88,11 @@ class Request:
         return MessageError(str(error).replace(path, told, 1), told)
 
 
+def readable(text: str) -> str:
+    """Give a text in which lone surrogates, which no UTF-8 has, are written as escapes."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 class Body:
     """The fields of a body, each taken once, and what was made of them."""
 
@@ -157,7 +162,7 @@ class Body:
         """Read `chat_template_kwargs`: what the format's options are called by its template."""
         given = self.take("chat_template_kwargs", dict) or {}
         for key, value in given.items():
-            path = f"chat_template_kwargs.{key}"
+            path = readable(f"chat_template_kwargs.{key}")
             match key:
                 case _ if value is None:
                     pass
@@ -193,6 +198,8 @@ class Body:
         options = self.codec.format.options
         if value is None or "effort" in self.options:
             return
+        if value != readable(value):
+            raise MessageError(f"`{path}` holds a lone surrogate, expected text", path)
         if "effort" in options:
             self.set_option("effort", value, path)
         elif "thinking" in options:

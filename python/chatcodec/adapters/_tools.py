@@ -71,7 +71,7 @@ def _function(tool: Tool) -> dict[str, Any] | None:
     match tool:
         case {"function": dict(function)}:
             pass
-        case {"input_schema": schema, **rest} if rest.get("type") in {None, "custom"}:
+        case {"input_schema": schema, **rest} if rest.get("type") in (None, "custom"):
             rest.pop("type", None)
             function = {**rest, "parameters": schema}
         case {"type": "function", **rest}:

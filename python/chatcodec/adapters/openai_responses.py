@@ -254,7 +254,8 @@ def read_request(
     read.exert(effort, "reasoning.effort")
     if reasoning.get("summary") is not None:
         read.adapter["reasoning"] = "summary"
-    if "message.output_text.logprobs" in (read.fields.get("include") or ()):
+    included = read.check(read.fields.get("include"), "include", list) or []
+    if "message.output_text.logprobs" in included:
         read.adapter["logprobs"] = True
     read.read_end()
     read.refuse(UNREAD)

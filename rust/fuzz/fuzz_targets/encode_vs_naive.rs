@@ -12,7 +12,7 @@ use naive::Naive;
 #[allow(dead_code)]
 mod naive;
 
-const FILE: &[u8] = include_bytes!("../../core/vocab/embedded.model");
+const FILE: &[u8] = include_bytes!("../../vocab/src/vocab/embedded.model");
 
 static BOTH: LazyLock<(Vocab, Naive)> = LazyLock::new(|| {
     let vocab = Vocab::embedded();

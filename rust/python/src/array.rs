@@ -16,7 +16,7 @@ use pyo3::types::{
 };
 
 use crate::arrow::Exported;
-use crate::input::int_of;
+use crate::ids::int_of;
 use crate::ints;
 use crate::typed::{Capsules, IntIter, IntList};
 
@@ -205,12 +205,12 @@ impl IntArray {
         self.items(py)
     }
 
-    fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<IntIter<'py>> {
+    pub(crate) fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<IntIter<'py>> {
         let reversed: Vec<i64> = self.iter().rev().collect();
         Ok(IntIter(PyList::new(py, reversed)?.try_iter()?))
     }
 
-    fn __contains__(&self, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    pub(crate) fn __contains__(&self, value: &Bound<'_, PyAny>) -> PyResult<bool> {
         let value = int_of(value)?;
         Ok(value.is_some() && self.iter().any(|item| Some(item) == value))
     }
@@ -295,17 +295,22 @@ impl IntArray {
 
     /// How often a value occurs.
     #[pyo3(signature = (value: "object"))]
-    fn count(&self, value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    pub(crate) fn count(&self, value: &Bound<'_, PyAny>) -> PyResult<usize> {
         let value = int_of(value)?;
         Ok(self.iter().filter(|&item| Some(item) == value).count())
     }
 
-    /// The first index of a value; `ValueError` if there is none.
+    /// The first index of a value. Raises `ValueError` if the value does not occur.
     #[pyo3(
         signature = (value: "object", start = 0, stop = isize::MAX),
         text_signature = "($self, /, value, start=0, stop=9223372036854775807)"
     )]
-    fn index(&self, value: &Bound<'_, PyAny>, start: isize, stop: isize) -> PyResult<usize> {
+    pub(crate) fn index(
+        &self,
+        value: &Bound<'_, PyAny>,
+        start: isize,
+        stop: isize,
+    ) -> PyResult<usize> {
         let len = self.items.len();
         let clamp = |at: isize| {
             if at < 0 { len.saturating_sub(at.unsigned_abs()) } else { at.unsigned_abs().min(len) }

@@ -7,7 +7,7 @@ use chatcodec::{Call, CallBody, Codec, Conversation, EncodeOptions, Message, Sto
 
 use crate::away::{LONG_FOREIGN_TEXT, LONG_TEXT};
 use crate::guard::{Place, probe};
-use crate::input::Threads;
+use crate::ids::Threads;
 
 /// Whether encoding so much text takes so long that signals may not wait for it.
 pub(crate) fn is_long(bytes: usize, vocab: &Vocab) -> bool {

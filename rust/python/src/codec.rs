@@ -17,7 +17,7 @@ use crate::batch::{encode_all, in_conversation, is_long, text_bytes, threads_for
 use crate::encoding::{Batch, Encoding};
 use crate::errors::{FormatError, quoted, raise, raise_in};
 use crate::format::Format;
-use crate::input::{Ids, Threads, text};
+use crate::ids::{Ids, ListOf, Threads, text};
 use crate::node::{Raised, Value, is_mapping, members, message_list};
 use crate::stream::{Parsed, Stream, check_given, marker_policy};
 use crate::texts::Texts;
@@ -54,8 +54,8 @@ impl Options {
     ) -> PyResult<Self> {
         let format = codec.inner.format();
         let (mut thinking, mut date, mut effort) = (None, None, None);
-        let known = format.options();
         for (option, value) in options.into_iter().flatten() {
+            let known = format.options();
             let wrong = |expected: &str| {
                 let kind = value.get_type();
                 let kind = kind.name().map_or_else(|_| String::new(), |name| name.to_string());
@@ -306,7 +306,7 @@ impl Codec {
         revision: Option<&str>,
         token: Option<&Bound<'py, PyAny>>,
         local_files_only: bool,
-        text_tokens: Option<Vec<Bound<'py, PyString>>>,
+        text_tokens: Option<ListOf<Bound<'py, PyString>>>,
         special_tokens: Option<Bound<'py, PyAny>>,
         pattern: Option<Bound<'py, PyString>>,
         check_template: bool,
@@ -673,7 +673,7 @@ impl Codec {
         let (py, bytes, codec) = (messages.py(), text_bytes(&read), self.inner.clone());
         let canonical = move || {
             let read = codec.fitted(read, &encode)?;
-            Ok(codec.canonical_with(read.messages, read.tools, &encode))
+            Ok::<_, chatcodec::Error>(codec.canonical_with(read.messages, read.tools, &encode))
         };
         let messages = self.work(py, bytes, canonical)?.map_err(raise)?;
         message_list(py, &messages).map(MessageList)

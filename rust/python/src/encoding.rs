@@ -10,6 +10,7 @@ use crate::array::{IntArray, numpy_array};
 use crate::arrow::Exported;
 use crate::away::look;
 use crate::errors::quoted;
+use crate::ids::ListOf;
 use crate::note::note_tuple;
 use crate::typed::{
     Capsules, DroppedTuple, EncodingIter, ErrorDict, IntIter, IntList, NoteTuple, Paths, Ranges,
@@ -70,7 +71,7 @@ fn ranges<'py>(
 
 /// Which ids are labels, read and checked.
 fn label_options(
-    roles: Option<Vec<String>>,
+    roles: Option<ListOf<String>>,
     last_only: bool,
     ignore_index: i32,
 ) -> PyResult<LabelOptions> {
@@ -83,7 +84,7 @@ fn label_options(
     };
     let roles = match &roles {
         None => vec![Role::Assistant],
-        Some(roles) => roles.iter().map(role).collect::<PyResult<_>>()?,
+        Some(ListOf(roles)) => roles.iter().map(role).collect::<PyResult<_>>()?,
     };
     Ok(LabelOptions { roles, last_only, ignore_index })
 }
@@ -170,7 +171,7 @@ impl Encoding {
     ), text_signature = "($self, /, *, roles=None, last_only=False, ignore_index=-100)")]
     fn labels(
         &self,
-        roles: Option<Vec<String>>,
+        roles: Option<ListOf<String>>,
         last_only: bool,
         ignore_index: i32,
     ) -> PyResult<IntArray> {
@@ -255,6 +256,36 @@ impl Encoding {
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<IntIter<'py>> {
         self.ids(py)?.get().items(py)
+    }
+
+    fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<IntIter<'py>> {
+        self.ids(py)?.get().__reversed__(py)
+    }
+
+    /// Whether an id is among the ids.
+    fn __contains__(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.ids(py)?.get().__contains__(value)
+    }
+
+    /// How often an id occurs.
+    #[pyo3(signature = (value: "object"))]
+    fn count(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<usize> {
+        self.ids(py)?.get().count(value)
+    }
+
+    /// The first index of an id. Raises `ValueError` if the id does not occur.
+    #[pyo3(
+        signature = (value: "object", start = 0, stop = isize::MAX),
+        text_signature = "($self, /, value, start=0, stop=9223372036854775807)"
+    )]
+    fn index(
+        &self,
+        py: Python<'_>,
+        value: &Bound<'_, PyAny>,
+        start: isize,
+        stop: isize,
+    ) -> PyResult<usize> {
+        self.ids(py)?.get().index(value, start, stop)
     }
 
     /// The ids as a list: `ids.tolist()`.
@@ -446,7 +477,7 @@ impl Batch {
     fn labels(
         &self,
         py: Python<'_>,
-        roles: Option<Vec<String>>,
+        roles: Option<ListOf<String>>,
         last_only: bool,
         ignore_index: i32,
     ) -> PyResult<IntArray> {

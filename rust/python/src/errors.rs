@@ -18,12 +18,13 @@ pub(crate) fn quoted(word: &str) -> String {
 }
 
 /// The exception for an error of the core.
-pub(crate) fn raise(error: Error) -> PyErr {
+pub(crate) fn raise(error: impl Into<Error>) -> PyErr {
     raise_in(error, None)
 }
 
 /// The same, for a vocabulary read from `file`.
-pub(crate) fn raise_in(error: Error, file: Option<&str>) -> PyErr {
+pub(crate) fn raise_in(error: impl Into<Error>, file: Option<&str>) -> PyErr {
+    let error = error.into();
     let message = error.to_string();
     let place = |text: &str| place(text).into_owned();
     match error {

@@ -15,7 +15,7 @@ mod files;
 mod format;
 mod guard;
 mod heap;
-mod input;
+mod ids;
 mod ints;
 mod node;
 mod note;

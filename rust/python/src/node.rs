@@ -150,6 +150,10 @@ impl<'a, 'py> Value<'a, 'py> {
 }
 
 impl Node for Value<'_, '_> {
+    fn as_text(&self) -> Option<&str> {
+        self.value.cast::<PyString>().ok()?.to_str().ok()
+    }
+
     fn view(&self) -> View<'_, Self> {
         if let Ok(text) = self.value.cast::<PyString>() {
             return text.to_str().map_or(View::Surrogate, View::Text);

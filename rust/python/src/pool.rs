@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use chatcodec::{Event, NoStream, Stream as CoreStream, StreamPool as CorePool, TokenId, Told};
+use chatcodec::{
+    Event, NoStream, PoolEvent, Stream as CoreStream, StreamPool as CorePool, TokenId,
+};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -11,7 +13,7 @@ use pyo3::types::{PyAny, PyList, PyString, PyTuple};
 use crate::away::{LONG_IDS, away, look};
 use crate::codec::Codec;
 use crate::events::{event_list, event_object, plain_object};
-use crate::input::Ids;
+use crate::ids::Ids;
 use crate::stream::{check_given, engines_reason, kept_message};
 use crate::texts::Texts;
 use crate::typed::{EventList, MessageDict, SlotEvents};
@@ -56,7 +58,11 @@ fn slot_id(slot: i64) -> TokenId {
 }
 
 /// Gives each slot its id; nothing is read if one holds no stream, or one that reads text.
-fn advance(pool: &mut CorePool, slots: &[TokenId], ids: &Ids) -> PyResult<Vec<(TokenId, Told)>> {
+fn advance(
+    pool: &mut CorePool,
+    slots: &[TokenId],
+    ids: &Ids,
+) -> PyResult<Vec<(TokenId, PoolEvent)>> {
     pool.check(slots).map_err(no_stream)?;
     for &slot in slots {
         check_given(pool.stream(slot).map_err(no_stream)?.policy(), false)?;
@@ -68,14 +74,14 @@ fn read_ids(
     pool: &mut CorePool,
     slots: &[TokenId],
     ids: &Ids,
-) -> Result<Vec<(TokenId, Told)>, NoStream> {
+) -> Result<Vec<(TokenId, PoolEvent)>, NoStream> {
     let mut told = Vec::with_capacity(slots.len());
     let mut from = 0;
     for (at, id) in ids.odd() {
         pool.push(&slots[from..*at], &ids.all()[from..*at], &mut told)?;
         let mut events = Vec::new();
         pool.stream(slots[*at])?.push_unknown(id.clone(), &mut events);
-        told.extend(events.into_iter().map(|event| (slots[*at], Told::Event(event))));
+        told.extend(events.into_iter().map(|event| (slots[*at], PoolEvent::Event(event))));
         from = at + 1;
     }
     pool.push(&slots[from..], &ids.all()[from..], &mut told)?;
@@ -122,7 +128,7 @@ impl StreamPool {
     /// Reads text for the stream in a slot, as `Stream.push_text` does.
     fn push_text<'py>(&self, slot: i64, text: &Bound<'py, PyString>) -> PyResult<EventList<'py>> {
         let py = text.py();
-        let given = crate::input::text(text, "text")?;
+        let given = crate::ids::text(text, "text")?;
         let events = self.with(py, slot, |stream| {
             check_given(stream.policy(), true)?;
             let mut events: Vec<Event> = Vec::new();
@@ -164,8 +170,8 @@ impl StreamPool {
         for (nth, (slot, told)) in told?.into_iter().enumerate() {
             look(py, nth)?;
             let event = match told {
-                Told::Plain(plain) => plain_object(py, &plain, &self.texts, vocab)?,
-                Told::Event(event) => event_object(py, event)?,
+                PoolEvent::Plain(plain) => plain_object(py, &plain, &self.texts, vocab)?,
+                PoolEvent::Event(event) => event_object(py, event)?,
             };
             slots.append(slot)?;
             events.append(event)?;

@@ -11,7 +11,7 @@ use crate::array::IntArray;
 use crate::away::{LONG_IDS, LONG_TEXT, STRIDE, look};
 use crate::errors::quoted;
 use crate::events::{event_list, plain_object};
-use crate::input::Ids;
+use crate::ids::Ids;
 use crate::node::message_dict;
 use crate::texts::Texts;
 use crate::typed::{EventList, MessageDict};
@@ -172,7 +172,7 @@ impl Stream {
     /// other. However text is cut, the events are the same, but for texts that follow each other.
     fn push_text<'py>(&mut self, text: &Bound<'py, PyString>) -> PyResult<EventList<'py>> {
         check_given(self.inner.policy(), true)?;
-        let given = crate::input::text(text, "text")?;
+        let given = crate::ids::text(text, "text")?;
         let py = text.py();
         let is_long = given.len() >= LONG_TEXT;
         let events =

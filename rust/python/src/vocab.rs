@@ -7,7 +7,7 @@ use chatcodec::{
     DummyPrefix, FolderHints, Spelling, TokenId, Vocab as CoreVocab, VocabFiles, VocabOptions,
     place,
 };
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBytes, PyDict, PyString, PyTuple};
 
@@ -16,7 +16,7 @@ use crate::away::{LONG_IDS, away};
 use crate::batch::{is_long, threads_for};
 use crate::errors::{VocabError, quoted, raise, raise_in};
 use crate::heap;
-use crate::input::{self, Ids, Threads};
+use crate::ids::{self, Ids, ListOf, Threads};
 use crate::node::{Member, is_mapping, members};
 use crate::report::VocabReport;
 use crate::typed::{StrDict, StrIntDict};
@@ -74,11 +74,15 @@ pub(crate) fn load(py: Python<'_>, path: PathBuf, options: VocabOptions) -> PyRe
 }
 
 /// Does work with ids, away from the interpreter where there are many.
-fn with_ids<T: Send + 'static>(
+fn with_ids<T, E>(
     py: Python<'_>,
     ids: Ids,
-    work: impl FnOnce(&[TokenId]) -> chatcodec::Result<T> + Send + 'static,
-) -> PyResult<T> {
+    work: impl FnOnce(&[TokenId]) -> Result<T, E> + Send + 'static,
+) -> PyResult<T>
+where
+    T: Send + 'static,
+    E: Into<chatcodec::Error> + Send + 'static,
+{
     let is_long = ids.plain()?.len() >= LONG_IDS;
     let work = move || work(ids.all());
     if is_long { away(py, work)? } else { work() }.map_err(raise)
@@ -86,7 +90,7 @@ fn with_ids<T: Send + 'static>(
 
 /// What a caller says about a vocabulary, as its arguments are.
 struct LoadOptions<'py> {
-    text_tokens: Option<Vec<Bound<'py, PyString>>>,
+    text_tokens: Option<ListOf<Bound<'py, PyString>>>,
     special_tokens: Option<Bound<'py, PyAny>>,
     pattern: Option<Bound<'py, PyString>>,
 }
@@ -94,14 +98,21 @@ struct LoadOptions<'py> {
 impl LoadOptions<'_> {
     fn read(&self) -> PyResult<VocabOptions> {
         let mut options = VocabOptions::default();
-        for spelling in self.text_tokens.iter().flatten() {
+        for spelling in self.text_tokens.iter().flat_map(|ListOf(spellings)| spellings) {
             options.text_tokens.push(option_text(spelling, "text_tokens")?);
         }
         let tokens = self.special_tokens.as_ref().map(token_members).transpose()?;
         for (spelling, id) in tokens.unwrap_or_default() {
             let spelling = option_text(spelling.cast::<PyString>()?, "special_tokens")?;
-            let Some(id) = input::int_of(&id)?.and_then(|id| TokenId::try_from(id).ok()) else {
-                let shown = place(&id.str()?.to_string_lossy()).into_owned();
+            let Some(id) = ids::int_of(&id)?.and_then(|id| TokenId::try_from(id).ok()) else {
+                let shown = match id.str() {
+                    Ok(text) => place(&text.to_string_lossy()).into_owned(),
+                    // Python refuses to write out very long ints, and very deep lists.
+                    Err(error) if is_unwritable(&error, id.py()) => {
+                        format!("`{}`, too long to write", id.get_type().name()?)
+                    }
+                    Err(error) => return Err(error),
+                };
                 let problem =
                     format!("`{}` is {shown}, expected an id of 31 bits", place(&spelling));
                 return Err(option_error("special_tokens", &problem));
@@ -117,6 +128,10 @@ impl LoadOptions<'_> {
 fn token_members<'py>(tokens: &Bound<'py, PyAny>) -> PyResult<Vec<Member<'py>>> {
     let found = if is_mapping(tokens)? { members(tokens)? } else { None };
     found.ok_or_else(|| PyTypeError::new_err("`special_tokens` is no mapping of spellings to ids"))
+}
+
+fn is_unwritable(error: &PyErr, py: Python<'_>) -> bool {
+    error.is_instance_of::<PyValueError>(py) || error.is_instance_of::<PyRecursionError>(py)
 }
 
 fn option_text(text: &Bound<'_, PyString>, option: &str) -> PyResult<String> {
@@ -193,7 +208,7 @@ impl Vocab {
     fn load<'py>(
         py: Python<'py>,
         path: PathBuf,
-        text_tokens: Option<Vec<Bound<'py, PyString>>>,
+        text_tokens: Option<ListOf<Bound<'py, PyString>>>,
         special_tokens: Option<Bound<'py, PyAny>>,
         pattern: Option<Bound<'py, PyString>>,
     ) -> PyResult<Self> {
@@ -231,7 +246,7 @@ impl Vocab {
         revision: Option<&str>,
         token: Option<&Bound<'py, PyAny>>,
         local_files_only: bool,
-        text_tokens: Option<Vec<Bound<'py, PyString>>>,
+        text_tokens: Option<ListOf<Bound<'py, PyString>>>,
         special_tokens: Option<Bound<'py, PyAny>>,
         pattern: Option<Bound<'py, PyString>>,
     ) -> PyResult<Self> {
@@ -332,7 +347,7 @@ impl Vocab {
         text: &Bound<'_, PyString>,
         threads: Option<Threads>,
     ) -> PyResult<IntArray> {
-        let text = input::text(text, "text")?;
+        let text = ids::text(text, "text")?;
         let threads = threads_for(text.len(), threads);
         let ids = if text.len() < DETACH_BYTES {
             self.inner.try_encode(text)

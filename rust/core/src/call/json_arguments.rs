@@ -1,0 +1,114 @@
+//! Arguments after a header. JSON is passed on byte for byte; arguments in quotes or in Python are passed on as
+//! the JSON that they mean.
+
+use std::borrow::Cow;
+
+use crate::json::{self, Mender};
+
+/// Reads one JSON value up to its end.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RawScanner {
+    value: Mender,
+    begun: bool,
+    ended: bool,
+}
+
+impl RawScanner {
+    /// Whether the value has ended.
+    pub(crate) fn is_done(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether a string has begun and not ended.
+    pub(crate) fn is_in_string(&self) -> bool {
+        self.value.is_in_string()
+    }
+
+    /// Whether text is surely part of the value.
+    pub(crate) fn is_same(&mut self, text: &str) -> bool {
+        self.begun && !self.ended && self.value.push_within(text)
+    }
+
+    /// Whether what has come is one whole JSON value; nothing is none.
+    pub(crate) fn is_complete(&self) -> bool {
+        if self.ended { self.value.is_valid() } else { self.value.is_complete_at_end() }
+    }
+
+    /// Whether nothing has come.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.begun
+    }
+
+    /// Whether the value was no JSON as it was written.
+    pub(crate) fn is_mended(&self) -> bool {
+        self.value.is_mended()
+    }
+
+    /// What is held and will not be finished.
+    pub(crate) fn finish(&mut self) -> String {
+        self.value.finish()
+    }
+
+    /// Reads text: how much of it is the value's, with white space before it, and the JSON that it says.
+    pub(crate) fn push<'t>(&mut self, text: &'t str) -> (usize, Cow<'t, str>) {
+        let mut start = 0;
+        if !self.begun {
+            start = text.bytes().take_while(|&byte| json::is_space(byte)).count();
+            self.begun = start < text.len();
+        }
+        let rest = &text[start..];
+        if rest.is_empty() {
+            return (text.len(), Cow::Borrowed(rest));
+        }
+        let (taken, said, ended) = self.value.push(rest);
+        self.ended = ended;
+        (start + taken, said)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The value that was told, and whether it is whole.
+    fn read(text: &str, chars: usize) -> (String, bool) {
+        let mut scanner = RawScanner::default();
+        let mut value = String::new();
+        for chunk in text.chars().collect::<Vec<_>>().chunks(chars) {
+            let chunk: String = chunk.iter().collect();
+            if scanner.is_same(&chunk) {
+                value.push_str(&chunk);
+                continue;
+            }
+            let (taken, told) = scanner.push(&chunk);
+            value.push_str(&told);
+            if taken < chunk.len() || scanner.is_done() {
+                break;
+            }
+        }
+        (value, scanner.is_complete())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn what_is_complete_is_json_however_it_comes(
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    "{", "}", "[", "]", "\"a\"", "\"", ":", ",", " ", "\n", "true", "tr", "ue", "null", "1", "-", ".5",
+                    "\\u00", "e9", "\\", "n", "é",
+                ]),
+                0..10),
+        ) {
+            let text = parts.concat();
+            let whole = read(&text, usize::MAX);
+            let is_json = serde_json::from_str::<&serde_json::value::RawValue>(&whole.0).is_ok();
+            prop_assert_eq!(whole.1, is_json, "{}", &whole.0);
+            for chars in 1..5 {
+                prop_assert_eq!(read(&text, chars), whole.clone(), "{}", text);
+            }
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! Whether text begins a call that no token marks: `{"name": "f", "parameters": {`, `[f(a=`, `functools[{…`.
+//!
+//! In: text, piece by piece. Out: a final verdict, call or text, and where the body of the call begins. The verdict
+//! "text" comes as soon as the text cannot be a call. The verdict "call" comes late: for a JSON object at the opening
+//! brace of its arguments, for a Python call at its first keyword and `=`, or at its closing bracket. The reader
+//! holds the text back until the verdict; a text of more than [`HOLD_LIMIT`] bytes is not a call. Cost: linear, one
+//! comparison a byte.
+
+use std::sync::Arc;
+
+use super::python::names;
+use super::{Member, ObjectSpec};
+use crate::json;
+use crate::limits::HOLD_LIMIT;
+use crate::limits::MAX_WORD_BYTES;
+use crate::word::is_word_byte;
+
+/// A part of what a call begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// White space, or none.
+    Space,
+    /// Text as it is.
+    Text(String),
+    /// One of these, and the quote after it.
+    Key(Vec<String>),
+    /// The same, which goes on after so many further parts; or `type` and its quote, whose member they are.
+    KeyAfterType(Vec<String>, usize),
+    /// A header word, and the quote after it.
+    Word,
+    /// A header word, and this byte after it.
+    Until(u8),
+    /// A name that Python allows, or that has hyphens, and the bracket after it.
+    Name,
+    /// A closing bracket; or a keyword, and `=` that no other follows.
+    Pairs,
+}
+
+/// What the body of a call begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Opening {
+    parts: Arc<[Part]>,
+}
+
+impl Opening {
+    /// Of a JSON object: its name, then its arguments, which are an object. Models also write the type that
+    /// tools have before that.
+    pub(crate) fn object(object: &ObjectSpec) -> Self {
+        let text = |text: &str| Part::Text(text.to_owned());
+        let colon = || [Part::Space, text(":"), Part::Space];
+        let mut parts = vec![text("{"), Part::Space, text("\"")];
+        for (nth, (member, keys)) in object.members.iter().enumerate() {
+            let next = [Part::Space, text(","), Part::Space, text("\"")];
+            if nth == 0 {
+                let mut typed: Vec<Part> = colon().into();
+                typed.push(text("\"function\""));
+                typed.extend(next);
+                parts.push(Part::KeyAfterType(keys.clone(), typed.len() + 1));
+                parts.extend(typed);
+            } else {
+                parts.extend(next);
+            }
+            parts.push(Part::Key(keys.clone()));
+            parts.extend(colon());
+            match member {
+                Member::Arguments => parts.push(text("{")),
+                _ => parts.extend([text("\""), Part::Word]),
+            }
+        }
+        Self { parts: parts.into() }
+    }
+
+    /// Of a call that begins with a tag, and its name, which stands in quotes if the tag ends with one.
+    pub(crate) fn tag(open: &str) -> Self {
+        let end = open.bytes().last().filter(|byte| matches!(byte, b'"' | b'\''));
+        Self { parts: [Part::Text(open.to_owned()), Part::Until(end.unwrap_or(b'>'))].into() }
+    }
+
+    /// The byte that it begins with, if it is always the same.
+    pub(crate) fn first(&self) -> Option<u8> {
+        match self.parts.first()? {
+            Part::Text(text) => text.bytes().next(),
+            _ => None,
+        }
+    }
+
+    /// Of a call in Python.
+    pub(crate) fn python() -> Self {
+        Self { parts: [Part::Name, Part::Pairs].into() }
+    }
+}
+
+/// What text turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// More must come.
+    Open,
+    /// No call.
+    No,
+    /// A call.
+    Call,
+}
+
+/// Reads up to the verdict.
+#[derive(Debug, Clone)]
+pub(crate) struct Opener {
+    /// What stands before the body: white space, text, white space.
+    before: Arc<str>,
+    body: Opening,
+    /// The part that is read: the first three are what stands before the body.
+    part: usize,
+    /// What has come of it, where that matters: a key, a word, a name or a keyword.
+    word: String,
+    /// How many bytes of a text have come.
+    byte: usize,
+    /// How many bytes have come in all, and before the body.
+    read: usize,
+    begins: usize,
+    name: String,
+    pairs: Pairs,
+    /// Whether a control token precedes the text. Then an object may end after its name, use other quotes, and
+    /// have its arguments in quotes.
+    is_marked: bool,
+}
+
+/// How much of a first pair has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pairs {
+    Open,
+    Keyword,
+    /// After white space that follows a keyword.
+    After,
+    /// After `=`.
+    Equals,
+}
+
+/// What a part does with a byte.
+enum Taken {
+    /// It does not fit.
+    No,
+    /// It is none of the part's, which ends before it.
+    Before,
+    /// It fits, and the part goes on.
+    Within,
+    /// It fits and ends the part.
+    Ended,
+    /// This is a call.
+    Sure,
+}
+
+/// The key of the type of a tool.
+const TYPE: &str = "type";
+
+/// White space, text and white space that stand before a body.
+const BEFORE: usize = 3;
+
+impl Opener {
+    /// Of a body with `before` before it.
+    pub(crate) fn new(before: &Arc<str>, body: &Opening) -> Self {
+        Self {
+            before: before.clone(),
+            body: body.clone(),
+            part: 0,
+            word: String::new(),
+            byte: 0,
+            read: 0,
+            begins: 0,
+            name: String::new(),
+            pairs: Pairs::Open,
+            is_marked: false,
+        }
+    }
+
+    /// After a control token, where a name alone says that it is a call.
+    pub(crate) fn after_token(mut self) -> Self {
+        self.is_marked = true;
+        self
+    }
+
+    /// Where the body begins: an object at its brace, arguments in Python after their bracket.
+    pub(crate) fn begins(&self) -> usize {
+        self.begins
+    }
+
+    /// Whether what stands before the body begins so.
+    pub(crate) fn is_after(&self, text: &str) -> bool {
+        self.before.starts_with(text)
+    }
+
+    /// The call's name, once it is one.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The call's name.
+    pub(crate) fn into_name(self) -> String {
+        self.name
+    }
+
+    /// Reads text. What is decided stays: whoever asks stops asking.
+    pub(crate) fn push(&mut self, text: &str) -> Verdict {
+        for byte in text.bytes() {
+            match self.byte(byte) {
+                Verdict::Open => {}
+                verdict => return verdict,
+            }
+        }
+        Verdict::Open
+    }
+
+    fn byte(&mut self, byte: u8) -> Verdict {
+        if self.read >= HOLD_LIMIT {
+            return Verdict::No;
+        }
+        loop {
+            match self.step(byte) {
+                Taken::No => return Verdict::No,
+                Taken::Sure => return Verdict::Call,
+                Taken::Before => self.next_part(),
+                Taken::Within => break,
+                Taken::Ended => {
+                    self.read += 1;
+                    self.next_part();
+                    let is_last = self.part == BEFORE + self.body.parts.len();
+                    return if is_last { Verdict::Call } else { Verdict::Open };
+                }
+            }
+        }
+        self.read += 1;
+        Verdict::Open
+    }
+
+    fn next_part(&mut self) {
+        self.part += 1;
+        self.byte = 0;
+        self.word.clear();
+        if self.part == BEFORE {
+            self.begins = self.read;
+        }
+    }
+
+    fn step(&mut self, byte: u8) -> Taken {
+        let is_quote = self.is_marked && byte == b'\'' && !self.is_python();
+        let byte = if is_quote { b'"' } else { byte };
+        let space = if json::is_space(byte) { Taken::Within } else { Taken::Before };
+        let part = match self.part {
+            0 | 2 => return space,
+            1 => return expect(&self.before, &mut self.byte, byte),
+            part => self.body.parts.get(part - BEFORE),
+        };
+        match part {
+            None => Taken::No,
+            Some(Part::Space) => space,
+            Some(Part::Text(_)) if self.is_marked && byte == b'}' && self.is_named() => Taken::Sure,
+            Some(Part::Text(text))
+                if self.is_marked && byte == b'"' && text == "{" && self.part > BEFORE =>
+            {
+                Taken::Sure
+            }
+            Some(Part::Text(text)) => expect(text, &mut self.byte, byte),
+            Some(Part::Key(keys)) if byte == b'"' => {
+                if keys.contains(&self.word) {
+                    Taken::Ended
+                } else {
+                    Taken::No
+                }
+            }
+            Some(Part::KeyAfterType(keys, parts)) if byte == b'"' => {
+                if keys.contains(&self.word) {
+                    self.part += parts;
+                    Taken::Ended
+                } else if self.word == TYPE {
+                    Taken::Ended
+                } else {
+                    Taken::No
+                }
+            }
+            Some(Part::Key(keys) | Part::KeyAfterType(keys, _)) => {
+                self.word.push(char::from(byte));
+                let is_typed = matches!(part, Some(Part::KeyAfterType(..)));
+                let is_begun = keys.iter().any(|key| key.starts_with(&self.word))
+                    || is_typed && TYPE.starts_with(&self.word);
+                if is_begun { Taken::Within } else { Taken::No }
+            }
+            Some(Part::Word) if byte == b'"' && !self.word.is_empty() => self.end_name(),
+            Some(&Part::Until(end)) if byte == end && !self.word.is_empty() => self.end_name(),
+            Some(Part::Word | Part::Until(_)) => self.name_byte(is_word_byte(byte), byte),
+            Some(Part::Name) if byte == b'(' && names::is_name(&self.word) => {
+                self.name = std::mem::take(&mut self.word);
+                self.begins = self.read + 1;
+                Taken::Ended
+            }
+            Some(Part::Name) => {
+                let begins = begins_word(byte) || !self.word.is_empty();
+                self.name_byte(begins && names::is_of_name(byte), byte)
+            }
+            Some(Part::Pairs) => self.pair(byte),
+        }
+    }
+
+    fn end_name(&mut self) -> Taken {
+        self.name = std::mem::take(&mut self.word);
+        Taken::Ended
+    }
+
+    fn is_python(&self) -> bool {
+        matches!(self.body.parts.first(), Some(Part::Name))
+    }
+
+    /// Whether the name has come, and nothing after it.
+    fn is_named(&self) -> bool {
+        let before = self.part.checked_sub(BEFORE + 2).and_then(|part| self.body.parts.get(part));
+        matches!(before, Some(Part::Word)) && self.byte == 0
+    }
+
+    fn name_byte(&mut self, fits: bool, byte: u8) -> Taken {
+        if !fits || self.word.len() >= MAX_WORD_BYTES {
+            return Taken::No;
+        }
+        self.word.push(char::from(byte));
+        Taken::Within
+    }
+
+    fn pair(&mut self, byte: u8) -> Taken {
+        let is_letter = begins_word(byte);
+        self.pairs = match (self.pairs, byte) {
+            (Pairs::Equals, b'=') => return Taken::No,
+            (Pairs::Equals, _) | (Pairs::Open, b')') => return Taken::Sure,
+            (Pairs::Open, byte) if json::is_space(byte) => Pairs::Open,
+            (Pairs::Open, _) if is_letter => Pairs::Keyword,
+            (Pairs::Keyword, byte) if is_letter || byte.is_ascii_digit() => Pairs::Keyword,
+            (Pairs::Keyword | Pairs::After, b'=') => Pairs::Equals,
+            (Pairs::Keyword | Pairs::After, byte) if json::is_space(byte) => Pairs::After,
+            _ => return Taken::No,
+        };
+        Taken::Within
+    }
+}
+
+/// The next byte of a text, of which `at` have come.
+fn expect(text: &str, at: &mut usize, byte: u8) -> Taken {
+    match text.as_bytes().get(*at) {
+        None => Taken::Before,
+        Some(expected) if *expected == byte => {
+            *at += 1;
+            if *at == text.len() { Taken::Ended } else { Taken::Within }
+        }
+        Some(_) => Taken::No,
+    }
+}
+
+fn begins_word(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn llama() -> Opening {
+        let members = vec![
+            (Member::Name, vec!["name".to_owned()]),
+            (Member::Arguments, vec!["parameters".to_owned(), "arguments".to_owned()]),
+        ];
+        Opening::object(&ObjectSpec { members, several: false })
+    }
+
+    /// What a text is, the bytes that it took to know, where the body begins, and the name.
+    fn read(before: &str, body: &Opening, text: &str) -> (Verdict, usize, usize, String) {
+        let mut opener = Opener::new(&before.into(), body);
+        for (at, c) in text.char_indices() {
+            let verdict = opener.push(c.encode_utf8(&mut [0; 4]));
+            if verdict != Verdict::Open {
+                return (verdict, at + c.len_utf8(), opener.begins(), opener.into_name());
+            }
+        }
+        (Verdict::Open, text.len(), opener.begins(), opener.into_name())
+    }
+
+    #[test]
+    fn calls_are_known_by_their_first_argument() {
+        for (before, body, text, begins, name) in [
+            ("", llama(), r#"{"name": "f", "parameters": {"#, 0, "f"),
+            ("", llama(), " \n{ \"name\" :\t\"a.b-c:d_1\" ,\"arguments\":{", 2, "a.b-c:d_1"),
+            ("functools[", llama(), "functools[ {\"name\": \"f\", \"arguments\": {", 11, "f"),
+            ("", llama(), r#"{"type": "function", "name": "f", "parameters": {"#, 0, "f"),
+            ("", llama(), "{ \"type\":\"function\" ,\n\"name\":\"f\",\"arguments\": {", 0, "f"),
+            ("[", Opening::python(), "[f()", 3, "f"),
+            ("[", Opening::python(), "[ g.h( a = ", 6, "g.h"),
+            ("[", Opening::python(), "[get-it(_a1=[", 8, "get-it"),
+        ] {
+            let expected = (Verdict::Call, text.len(), begins, name.to_owned());
+            assert_eq!(read(before, &body, text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_call_is_known_at_once() {
+        for (before, body, text) in [
+            ("", llama(), "x"),
+            ("", llama(), "{\"n\": "),
+            ("", llama(), "{\"name\": 5"),
+            ("", llama(), "{\"type\": \"object\""),
+            ("", llama(), "{\"type\": \"function\"}"),
+            ("", llama(), "{\"type\": \"function\", \"type"),
+            ("", llama(), "{\"types"),
+            ("", llama(), "{\"name\": \"Bob\", \"ag"),
+            ("", llama(), "{\"name\": \"f\", \"parameters\": 3"),
+            ("", llama(), "{\"name\": \"Bob "),
+            ("", llama(), "{\"name\": \"\""),
+            ("", llama(), "{\"name\": \"f\"}"),
+            ("", llama(), "{\"parameters"),
+            ("", llama(), "{}"),
+            ("", llama(), "[{"),
+            ("functools[", llama(), "functools i"),
+            ("functools[", llama(), "functools[1"),
+            ("[", Opening::python(), "[1"),
+            ("[", Opening::python(), "[]"),
+            ("[", Opening::python(), "[link]"),
+            ("[", Opening::python(), "[f(x)"),
+            ("[", Opening::python(), "[f(x,"),
+            ("[", Opening::python(), "[f(a=="),
+            ("[", Opening::python(), "[f ("),
+            ("[", Opening::python(), "[.f("),
+            ("[", Opening::python(), "[f.("),
+            ("[", Opening::python(), "[f(["),
+            ("[", Opening::python(), "[f('"),
+            ("[", Opening::python(), "[世"),
+        ] {
+            assert_eq!(read(before, &body, text).0, Verdict::No, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_wait_is_bounded() {
+        for (before, body, head, filling) in [
+            ("", llama(), "{", " "),
+            ("", llama(), "", "\n"),
+            ("", llama(), "{\"name\": \"", "f"),
+            ("[", Opening::python(), "[", "f"),
+            ("[", Opening::python(), "[f(", "a"),
+        ] {
+            let text = format!("{head}{}", filling.repeat(1 << 16));
+            let (verdict, taken, ..) = read(before, &body, &text);
+            assert_eq!(verdict, Verdict::No, "{head}");
+            assert!(taken <= HOLD_LIMIT + 1, "{head}: {taken}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_do_not_matter(
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    "{", "\"name\"", "\"type\": \"function\", ", "\"", ":", " ", "f", ",", "\"arguments\"", "[", "(", "=", ")", "a", "é",
+                ]),
+                0..16),
+            is_object in any::<bool>(),
+            chars in 1usize..5,
+        ) {
+            let text = parts.concat();
+            let (before, body) = if is_object { ("", llama()) } else { ("[", Opening::python()) };
+            let mut opener = Opener::new(&before.into(), &body);
+            let chunks: Vec<char> = text.chars().collect();
+            let mut verdict = Verdict::Open;
+            for chunk in chunks.chunks(chars) {
+                verdict = opener.push(&chunk.iter().collect::<String>());
+                if verdict != Verdict::Open {
+                    break;
+                }
+            }
+            let (expected, _, begins, name) = read(before, &body, &text);
+            prop_assert_eq!((verdict, opener.begins(), opener.into_name()), (expected, begins, name));
+        }
+    }
+}

@@ -1,0 +1,626 @@
+//! Arguments as Python writes them in a call, `a="x", b=True`, to and from the JSON object that they are.
+//!
+//! Written: one JSON object becomes keyword arguments. Read, a character at a time: keyword arguments
+//! become the text of a JSON object, spaced as `json.dumps` spaces it. Memory: one word and the nesting.
+
+pub(crate) mod names;
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use super::unquoted;
+use crate::json::{self, Normalise};
+use crate::limits::HOLD_LIMIT;
+
+/// Deeper values are passed on as they are, and not called complete.
+const MAX_DEPTH: usize = 512;
+
+/// Longer keys are refused: a reader holds a key until it has it all.
+const MAX_KEY_BYTES: usize = 1024;
+
+/// The keyword arguments that say what `arguments`, one JSON value, does, with normalised texts.
+pub(crate) fn write(arguments: &str, normalise: Normalise<'_>) -> Result<String, String> {
+    if !arguments.starts_with('{') {
+        return Err("is no JSON object, which keyword arguments are made from".into());
+    }
+    convert(arguments, true, normalise)
+}
+
+/// A JSON value as `json.dumps(…, ensure_ascii=False)` spaces and escapes it, numbers as they are, texts
+/// normalised.
+pub(crate) fn respace(value: &str, normalise: Normalise<'_>) -> String {
+    convert(value, false, normalise).unwrap_or_else(|_| value.to_owned())
+}
+
+/// The same with texts as they are.
+pub(crate) fn respace_only(value: &str) -> String {
+    respace(value, &|text| Cow::Borrowed(text))
+}
+
+/// The JSON that one literal of Python says.
+pub(crate) fn literal(text: &str) -> Option<String> {
+    let mut scanner = PairScanner::new();
+    let (taken, said) = scanner.push(&format!("x={text})"));
+    let is_whole = scanner.is_complete() && taken == text.len() + "x=)".len();
+    let value = said.strip_prefix("{\"x\": ")?.strip_suffix('}')?;
+    (is_whole && json::is_value(value)).then(|| value.to_owned())
+}
+
+/// Writes JSON anew: as JSON, or an object as keyword arguments.
+fn convert(value: &str, python: bool, normalise: Normalise<'_>) -> Result<String, String> {
+    let mut out = String::with_capacity(value.len());
+    let mut rest = value;
+    let mut depth = 0usize;
+    while let Some(c) = rest.chars().next() {
+        let mut length = c.len_utf8();
+        match c {
+            '"' => {
+                length = string_length(rest);
+                let raw = rest.get(1..length - 1).unwrap_or_default();
+                let after = rest[length..].trim_start_matches([' ', '\t', '\n', '\r']);
+                if python && depth == 1 && after.starts_with(':') {
+                    let text = json::unescape(raw);
+                    let text = normalise(&text);
+                    if text.len() > MAX_KEY_BYTES {
+                        return Err(format!("has a key of over {MAX_KEY_BYTES} bytes"));
+                    }
+                    if !is_identifier(&text) {
+                        return Err(format!(
+                            "has the key {text:?}, expected a name of ASCII letters that Python allows"
+                        ));
+                    }
+                    out.push_str(&text);
+                } else {
+                    out.push('"');
+                    json::respell(raw, normalise, &mut out);
+                    out.push('"');
+                }
+            }
+            '{' | '[' => {
+                depth += 1;
+                if python && depth > MAX_DEPTH {
+                    return Err(format!("is nested deeper than {MAX_DEPTH}"));
+                }
+                if !python || depth > 1 {
+                    out.push(c);
+                }
+            }
+            '}' | ']' => {
+                if !python || depth > 1 {
+                    out.push(c);
+                }
+                depth = depth.saturating_sub(1);
+            }
+            ':' => out.push_str(if python && depth == 1 { "=" } else { ": " }),
+            ',' => out.push_str(", "),
+            ' ' | '\t' | '\n' | '\r' => {}
+            _ => {
+                length = rest.find([',', '}', ']', ' ', '\t', '\n', '\r']).unwrap_or(rest.len());
+                let word = &rest[..length];
+                if python && length > HOLD_LIMIT {
+                    return Err(format!("has a number of over {HOLD_LIMIT} digits"));
+                }
+                out.push_str(match word {
+                    "true" if python => "True",
+                    "false" if python => "False",
+                    "null" if python => "None",
+                    word => word,
+                });
+            }
+        }
+        rest = &rest[length..];
+    }
+    Ok(out)
+}
+
+/// The bytes of the JSON string that `text` begins with.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn is_identifier(text: &str) -> bool {
+    let rest = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    text.bytes().next().is_some_and(|byte| rest(byte) && !byte.is_ascii_digit())
+        && text.bytes().all(rest)
+        && !KEYWORDS.contains(&text)
+}
+
+/// Words that name nothing in Python.
+const KEYWORDS: [&str; 35] = [
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
+    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
+    "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while",
+    "with", "yield",
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// A key of the call, or its end.
+    Key,
+    /// `=` after it.
+    Equals,
+    /// A value, or the end of what holds it where that may be.
+    Value,
+    /// After a value: `,`, `:` or an end.
+    After,
+    /// A number, or a word such as `True`.
+    Word,
+    /// So many quotes have come that may begin a string.
+    Open(char, u8),
+    /// In a string; with three quotes, so many have come that may end it.
+    Text { quote: char, long: bool, quotes: u8 },
+    /// After a backslash in one.
+    Escape { quote: char, long: bool },
+    /// So many digits of a code are missing.
+    Code { quote: char, long: bool, missing: u8 },
+    /// The call's bracket has come.
+    Done,
+    /// This is no Python: passed on as it is.
+    Broken,
+}
+
+/// Reads keyword arguments up to the bracket that closes the call.
+#[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "each says another thing of what has come")]
+pub(crate) struct PairScanner {
+    state: State,
+    /// What is open inside the call: `[`, `(`, `{` before a key, `:` before a value.
+    open: Vec<u8>,
+    word: String,
+    code: u32,
+    is_valid: bool,
+    begun: bool,
+    has_pairs: bool,
+    /// Whether a comma has come that is written once a value follows it: JSON has none before an end.
+    has_comma: bool,
+}
+
+impl PairScanner {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: State::Key,
+            open: Vec::new(),
+            word: String::new(),
+            code: 0,
+            is_valid: true,
+            begun: false,
+            has_pairs: false,
+            has_comma: false,
+        }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Whether a string has begun and not ended.
+    pub(crate) fn is_in_string(&self) -> bool {
+        matches!(
+            self.state,
+            State::Open(..) | State::Text { .. } | State::Escape { .. } | State::Code { .. }
+        )
+    }
+
+    /// Whether text is within a string, and says in JSON what it says here.
+    pub(crate) fn is_same(&self, text: &str) -> bool {
+        matches!(self.state, State::Text { quotes: 0, .. })
+            && text.bytes().all(|byte| byte >= 0x20 && !matches!(byte, b'"' | b'\'' | b'\\'))
+    }
+
+    /// Whether the arguments are whole and were understood.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_done() && self.is_valid
+    }
+
+    /// Reads text; how much of it, up to the closing bracket, and the JSON that it says.
+    pub(crate) fn push(&mut self, text: &str) -> (usize, String) {
+        let mut out = String::with_capacity(text.len() + 2);
+        if !std::mem::replace(&mut self.begun, true) {
+            out.push('{');
+        }
+        for (at, c) in text.char_indices() {
+            if self.is_done() {
+                return (at, out);
+            }
+            // A word ends before the character that is none of its own.
+            while !self.step(c, &mut out) {}
+        }
+        (text.len(), out)
+    }
+
+    /// What is held and will not be finished.
+    pub(crate) fn finish(&mut self) -> String {
+        let mut out = String::new();
+        if self.state == State::Word {
+            self.end_word(&mut out);
+        }
+        out
+    }
+
+    /// Takes a character; `false` if it must be read again in the state that it led to.
+    fn step(&mut self, c: char, out: &mut String) -> bool {
+        match self.state {
+            State::Key => self.key(c, out),
+            State::Equals => match c {
+                '=' => {
+                    out.push_str(": ");
+                    self.state = State::Value;
+                }
+                c if c.is_ascii_whitespace() => {}
+                c => self.broken(c, out),
+            },
+            State::Value => self.value(c, out),
+            State::After => self.after(c, out),
+            State::Word => {
+                if c.is_alphanumeric() || matches!(c, '_' | '.' | '+' | '-') {
+                    self.word.push(c);
+                    if self.word.len() > HOLD_LIMIT {
+                        out.push_str(&std::mem::take(&mut self.word));
+                        self.is_valid = false;
+                        self.state = State::Broken;
+                    }
+                } else {
+                    self.end_word(out);
+                    return false;
+                }
+            }
+            State::Open(quote, count) => return self.open_text(c, quote, count, out),
+            State::Text { quote, long, quotes } => return self.text(c, quote, long, quotes, out),
+            State::Escape { quote, long } => self.escape(c, quote, long, out),
+            State::Code { quote, long, missing } => {
+                return self.digit(c, quote, long, missing, out);
+            }
+            State::Broken => out.push(c),
+            State::Done => {}
+        }
+        true
+    }
+
+    fn key(&mut self, c: char, out: &mut String) {
+        match c {
+            ')' if self.word.is_empty() => {
+                out.push('}');
+                self.state = State::Done;
+            }
+            c if c.is_ascii_whitespace() && self.word.is_empty() => {}
+            c if c.is_alphanumeric() || c == '_' => {
+                self.word.push(c);
+                if self.word.len() > HOLD_LIMIT {
+                    let word = std::mem::take(&mut self.word);
+                    out.push_str(&word);
+                    self.is_valid = false;
+                    self.state = State::Broken;
+                }
+            }
+            c if (c == '=' || c.is_ascii_whitespace()) && !self.word.is_empty() => {
+                let key = std::mem::take(&mut self.word);
+                let between = if self.has_pairs { ", \"" } else { "\"" };
+                self.has_pairs = true;
+                out.push_str(between);
+                json::escape_into(&key, out);
+                out.push('"');
+                self.state = State::Equals;
+                if c == '=' {
+                    out.push_str(": ");
+                    self.state = State::Value;
+                }
+            }
+            c => {
+                let word = std::mem::take(&mut self.word);
+                out.push_str(&word);
+                self.broken(c, out);
+            }
+        }
+    }
+
+    fn value(&mut self, c: char, out: &mut String) {
+        match (c, self.open.last()) {
+            (c, _) if c.is_ascii_whitespace() => return,
+            (']' | ')', Some(b'[')) | ('}', Some(b'{')) => {
+                self.has_comma = false;
+                out.push(if c == '}' { '}' } else { ']' });
+                self.open.pop();
+                self.state = State::After;
+                return;
+            }
+            _ => {}
+        }
+        if std::mem::take(&mut self.has_comma) {
+            out.push_str(", ");
+        }
+        // Python has keys that JSON has not.
+        self.is_valid &= matches!(c, '"' | '\'') || self.open.last() != Some(&b'{');
+        match c {
+            '"' | '\'' => self.state = State::Open(c, 1),
+            '[' | '(' => self.nest(b'[', '[', c, out),
+            '{' => self.nest(b'{', '{', c, out),
+            c if c.is_alphanumeric() || matches!(c, '_' | '.' | '+' | '-') => {
+                self.word.push(c);
+                self.state = State::Word;
+            }
+            c => self.broken(c, out),
+        }
+    }
+
+    fn nest(&mut self, kind: u8, written: char, c: char, out: &mut String) {
+        if self.open.len() >= MAX_DEPTH {
+            return self.broken(c, out);
+        }
+        self.open.push(kind);
+        out.push(written);
+    }
+
+    fn after(&mut self, c: char, out: &mut String) {
+        match (c, self.open.last().copied()) {
+            (c, _) if c.is_ascii_whitespace() => {}
+            (',', None) => self.state = State::Key,
+            (')', None) => {
+                out.push('}');
+                self.state = State::Done;
+            }
+            (',', Some(b'[')) => self.next_value(),
+            (',', Some(b':')) => {
+                self.open.pop();
+                self.open.push(b'{');
+                self.next_value();
+            }
+            (':', Some(b'{')) => {
+                self.open.pop();
+                self.open.push(b':');
+                out.push_str(": ");
+                self.state = State::Value;
+            }
+            (']' | ')', Some(b'[')) => {
+                out.push(']');
+                self.open.pop();
+            }
+            ('}', Some(b':')) => {
+                out.push('}');
+                self.open.pop();
+            }
+            (c, _) => self.broken(c, out),
+        }
+    }
+
+    /// After a comma: a value, or the end of what holds it.
+    fn next_value(&mut self) {
+        self.has_comma = true;
+        self.state = State::Value;
+    }
+
+    fn end_word(&mut self, out: &mut String) {
+        let word = std::mem::take(&mut self.word);
+        match word.as_str() {
+            "True" => out.push_str("true"),
+            "False" => out.push_str("false"),
+            "None" => out.push_str("null"),
+            word if json::is_value(word) => out.push_str(word),
+            word => {
+                // Python has numbers and names that JSON has not.
+                let number = unquoted::number(word).filter(|number| json::is_value(number));
+                self.is_valid &= number.is_some();
+                out.push_str(number.as_deref().unwrap_or(word));
+            }
+        }
+        self.state = State::After;
+    }
+
+    fn open_text(&mut self, c: char, quote: char, count: u8, out: &mut String) -> bool {
+        if c == quote && count == 1 {
+            self.state = State::Open(quote, 2);
+            return true;
+        }
+        out.push('"');
+        if count == 2 && c != quote {
+            // Two quotes were an empty string.
+            out.push('"');
+            self.state = State::After;
+            return false;
+        }
+        let long = count == 2;
+        self.state = State::Text { quote, long, quotes: 0 };
+        long
+    }
+
+    fn text(&mut self, c: char, quote: char, long: bool, quotes: u8, out: &mut String) -> bool {
+        let state = |quotes| State::Text { quote, long, quotes };
+        if c == quote {
+            let needed = if long { 3 } else { 1 };
+            self.state = state(quotes + 1);
+            if quotes + 1 == needed {
+                out.push('"');
+                self.state = State::After;
+            }
+            return true;
+        }
+        for _ in 0..quotes {
+            json::escape_into(quote.encode_utf8(&mut [0; 4]), out);
+        }
+        self.state = state(0);
+        match c {
+            '\\' => self.state = State::Escape { quote, long },
+            c => json::escape_into(c.encode_utf8(&mut [0; 4]), out),
+        }
+        true
+    }
+
+    fn escape(&mut self, c: char, quote: char, long: bool, out: &mut String) {
+        self.state = State::Text { quote, long, quotes: 0 };
+        let code = |missing| State::Code { quote, long, missing };
+        let simple = match c {
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'b' => '\u{8}',
+            'f' => '\u{c}',
+            'a' => '\u{7}',
+            'v' => '\u{b}',
+            '\\' | '"' | '\'' => c,
+            '\n' => return,
+            'x' | 'u' | 'U' => {
+                self.code = 0;
+                self.state = code(match c {
+                    'x' => 2,
+                    'u' => 4,
+                    _ => 8,
+                });
+                return;
+            }
+            // What is no escape stands for itself, backslash and all.
+            c => {
+                out.push_str("\\\\");
+                c
+            }
+        };
+        json::escape_into(simple.encode_utf8(&mut [0; 4]), out);
+    }
+
+    fn digit(&mut self, c: char, quote: char, long: bool, missing: u8, out: &mut String) -> bool {
+        let text = State::Text { quote, long, quotes: 0 };
+        let Some(digit) = c.to_digit(16) else {
+            self.is_valid = false;
+            self.state = text;
+            return false;
+        };
+        self.code = self.code << 4 | digit;
+        self.state = State::Code { quote, long, missing: missing - 1 };
+        if missing == 1 {
+            self.state = text;
+            match char::from_u32(self.code) {
+                Some(c) => json::escape_into(c.encode_utf8(&mut [0; 4]), out),
+                // Half of a pair: JSON can say that too.
+                None if self.code <= 0xFFFF => {
+                    // Writing to a string cannot fail.
+                    let _ = write!(out, "\\u{:04x}", self.code);
+                }
+                None => {
+                    self.is_valid = false;
+                    out.push('\u{FFFD}');
+                }
+            }
+        }
+        true
+    }
+
+    fn broken(&mut self, c: char, out: &mut String) {
+        self.is_valid = false;
+        self.state = State::Broken;
+        out.push(c);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(text: &str, cuts: usize) -> (String, bool) {
+        let mut scanner = PairScanner::new();
+        let mut out = String::new();
+        let mut chars = text.char_indices().map(|(at, _)| at).collect::<Vec<_>>();
+        chars.push(text.len());
+        for pair in chars.windows(2).collect::<Vec<_>>().chunks(cuts.max(1)) {
+            let (start, end) = (pair[0][0], pair[pair.len() - 1][1]);
+            let (taken, more) = scanner.push(&text[start..end]);
+            out.push_str(&more);
+            if taken < end - start {
+                break;
+            }
+        }
+        out.push_str(&scanner.finish());
+        (out, scanner.is_complete())
+    }
+
+    #[test]
+    fn python_is_read_as_json() {
+        for (python, json) in [
+            (")", "{}"),
+            (
+                "location=\"beijing\", unit='celsius')",
+                r#"{"location": "beijing", "unit": "celsius"}"#,
+            ),
+            (
+                "a=True, b=[1, 2.5, None], c={'x': (1,), \"y\": {}})",
+                r#"{"a": true, "b": [1, 2.5, null], "c": {"x": [1], "y": {}}}"#,
+            ),
+            (
+                "s='it\\'s', t=\"\", u='''a\"b''', v=\"\\u4e16\\x41\")",
+                r#"{"s": "it's", "t": "", "u": "a\"b", "v": "世A"}"#,
+            ),
+        ] {
+            for cuts in 1..5 {
+                assert_eq!(read(python, cuts), (json.to_owned(), true), "{python}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_python_is_passed_on() {
+        for text in
+            ["1)", "a b)", "a=x)", "a=[1}", "a=;", "a='\\xg'", "a={1: 2})", "a={'b'})", "a=[,])"]
+        {
+            assert!(!read(text, 1).1, "{text}");
+        }
+    }
+
+    fn json_value() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            "\\PC*".prop_map(Into::into),
+            "[\"'\\\\\n\u{0}\u{1F}a{}\\[\\],:=()]*".prop_map(Into::into),
+        ];
+        leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+                prop::collection::vec(("\\PC{0,4}", inner), 0..4)
+                    .prop_map(|members| serde_json::Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn what_is_complete_is_json(
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    "a=", "b", "=", ",", ", ", "[", "]", "(", ")", "{", "}", ":", "'x'", "\"y\"", "'", "\"", "'''",
+                    "\\", "u00e9", "\\ud83d", "1", "-", "1.5", "True", "true", "None", "nan", "\n", " ", "é",
+                ]),
+                0..12),
+            cuts in 1usize..4,
+        ) {
+            let text = format!("a={})", parts.concat());
+            let (json, is_complete) = read(&text, cuts);
+            prop_assert_eq!(read(&text, usize::MAX), (json.clone(), is_complete), "{}", text);
+            if is_complete {
+                let read = serde_json::from_str::<&serde_json::value::RawValue>(&json);
+                prop_assert!(read.is_ok(), "{} of {}", json, text);
+            }
+        }
+
+        #[test]
+        fn what_is_written_reads_back(
+            members in prop::collection::vec(("[a-z_][a-z0-9_]{0,5}_", json_value()), 0..4),
+            cuts in 1usize..7,
+            pretty in any::<bool>(),
+        ) {
+            let object = serde_json::Value::Object(members.into_iter().collect());
+            let text = if pretty { format!("{object:#}") } else { object.to_string() };
+            let written = write(&text, &|text| Cow::Borrowed(text)).unwrap();
+            prop_assert_eq!(read(&format!("{written})\n```"), cuts), (respace_only(&text), true));
+        }
+    }
+}

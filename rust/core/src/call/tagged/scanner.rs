@@ -1,0 +1,568 @@
+//! Tagged pairs as they come, up to what ends them.
+//!
+//! Text between pairs is told as odd, and the next tag is looked for. A tag that is missing is told as mended.
+
+use super::value::Found;
+use super::{SPACES, Tag, TaggedStyle, write_key};
+use crate::call::schema::Kinds;
+use crate::call::unquoted::BareValue;
+use crate::call::{Ended, Mended};
+use crate::json;
+use crate::limits::HOLD_LIMIT;
+use chatcodec_vocab::TokenId;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// In a stretch: which of its tags, and how much of that has come.
+    Tags { place: Place, tag: usize, read: usize },
+    /// In a key, which begins at this place of what is held.
+    Key { start: usize },
+    /// In a value: so much has come of the white space that is the tag's before it.
+    Value { skipped: usize },
+    /// In text that is no pair: a tag is looked for.
+    Odd,
+    /// What ends the pairs has come.
+    Done,
+}
+
+/// What a key stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quote {
+    /// What the style has.
+    Own,
+    Single,
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Open,
+    Between,
+    Close,
+}
+
+const OPEN: State = State::Tags { place: Place::Open, tag: 0, read: 0 };
+
+/// Reads tagged pairs up to what ends them.
+#[derive(Debug, Clone)]
+pub(crate) struct TaggedScanner {
+    state: State,
+    /// The text of the tags and the key being read, and what is odd; in a value, what may be the tag after it.
+    held: String,
+    key: String,
+    quote: Quote,
+    value: Option<BareValue>,
+    /// Whether none of the value has been told.
+    fresh: bool,
+    has_pairs: bool,
+    is_valid: bool,
+    odd: String,
+    mended: Option<Mended>,
+}
+
+/// What says which kinds of value a key may have.
+pub(crate) type KindsOf<'a> = &'a dyn Fn(&str) -> Kinds;
+
+impl TaggedScanner {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: OPEN,
+            held: String::new(),
+            key: String::new(),
+            quote: Quote::Own,
+            value: None,
+            fresh: false,
+            has_pairs: false,
+            is_valid: true,
+            odd: String::new(),
+            mended: None,
+        }
+    }
+
+    /// Whether what ends the pairs has come.
+    pub(crate) fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Whether the pairs have ended and were understood.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_done() && self.is_valid
+    }
+
+    /// Whether text is within a string, and says in JSON what it says here.
+    pub(crate) fn is_same(&self, text: &str, style: &TaggedStyle) -> bool {
+        let is_plain =
+            |byte: u8| byte >= 0x20 && !matches!(byte, b'"' | b'\\') && !style.stops_at(byte);
+        matches!(self.state, State::Value { skipped } if skipped == style.between.after.len())
+            && self.held.is_empty()
+            && !self.fresh
+            && self.value.as_ref().is_some_and(BareValue::is_text)
+            && text.bytes().all(is_plain)
+    }
+
+    /// What was read, and is no pair or comes after the pairs.
+    pub(crate) fn take_rest(&mut self) -> String {
+        std::mem::take(&mut self.held)
+    }
+
+    /// Text between pairs that is none of theirs.
+    pub(crate) fn take_odd(&mut self) -> String {
+        std::mem::take(&mut self.odd)
+    }
+
+    /// What was mended just now.
+    pub(crate) fn take_mended(&mut self) -> Option<Mended> {
+        self.mended.take()
+    }
+
+    /// Reads text; how much of it was taken, told or held, and the JSON that it says. It stops where something
+    /// was odd or mended, and where the pairs end.
+    pub(crate) fn push(
+        &mut self,
+        text: &str,
+        style: &TaggedStyle,
+        kinds_of: KindsOf<'_>,
+    ) -> (usize, String) {
+        let mut out = String::with_capacity(text.len() + 2);
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            if !self.odd.is_empty() || self.mended.is_some() {
+                break;
+            }
+            let taken = match self.state {
+                State::Done => break,
+                State::Tags { place, tag, read } => {
+                    if self.tag(c, style, place, tag, read) {
+                        self.settle(style, kinds_of, &mut out);
+                        c.len_utf8()
+                    } else {
+                        self.no_tag(c, style, kinds_of, &mut out);
+                        0
+                    }
+                }
+                State::Key { start } => {
+                    self.held.push(c);
+                    if let Some((end, tags)) = self.key_end(start, style) {
+                        let attributes = &self.held[end..tags];
+                        if attributes.len() > 1 {
+                            attributes.clone_into(&mut self.odd);
+                        }
+                        self.end_key(start, end, 1);
+                        self.settle(style, kinds_of, &mut out);
+                    } else if self.held.len() > HOLD_LIMIT {
+                        self.stop(&mut out);
+                    }
+                    c.len_utf8()
+                }
+                State::Value { skipped } => {
+                    let taken = self.value(rest, skipped, style, &mut out);
+                    self.settle(style, kinds_of, &mut out);
+                    taken
+                }
+                State::Odd => {
+                    self.held.push(c);
+                    self.search(style, &mut out);
+                    self.settle(style, kinds_of, &mut out);
+                    c.len_utf8()
+                }
+            };
+            rest = &rest[taken..];
+        }
+        (text.len() - rest.len(), out)
+    }
+
+    /// Reads a control token; whether it is one of the pairs', and the JSON that it says.
+    pub(crate) fn push_control(
+        &mut self,
+        id: TokenId,
+        style: &TaggedStyle,
+        kinds_of: KindsOf<'_>,
+    ) -> (bool, String) {
+        let mut out = String::new();
+        match self.state {
+            State::Tags { place, tag, read: 0 } => {
+                let Some(skipped) = style.stretch(place).find_control(tag, id) else {
+                    return (false, out);
+                };
+                if skipped > 0 {
+                    self.mended = Some(Mended::Tag);
+                }
+                self.state = State::Tags { place, tag: tag + skipped + 1, read: 0 };
+            }
+            State::Key { start } => {
+                let Some(skipped) = style.between.find_control(0, id) else { return (false, out) };
+                if skipped > 0 {
+                    self.mended = Some(Mended::Tag);
+                }
+                self.end_key(start, self.held.len(), skipped + 1);
+            }
+            State::Value { skipped } if style.close.is_control(0, id) => {
+                self.end_skip(skipped, style, &mut out);
+                self.end_value(style, true, &mut out);
+            }
+            State::Value { skipped } if style.open.is_control(0, id) => {
+                self.end_skip(skipped, style, &mut out);
+                let line = self.held.trim_end_matches([' ', '\t']);
+                self.held.truncate(line.strip_suffix('\n').unwrap_or(line).len());
+                self.end_value(style, false, &mut out);
+                self.mended = Some(Mended::ValueEnd);
+                self.state = State::Tags { place: Place::Open, tag: 1, read: 0 };
+            }
+            State::Odd if style.open.is_control(0, id) => {
+                self.told_odd(self.held.len(), style);
+                self.state = State::Tags { place: Place::Open, tag: 1, read: 0 };
+            }
+            _ => return (false, out),
+        }
+        self.settle(style, kinds_of, &mut out);
+        (true, out)
+    }
+
+    /// Nothing more comes: what is held of a value. Of other things, [`Self::take_rest`] has it. Where the
+    /// call has been closed, or the model stopped, it makes what was told JSON.
+    pub(crate) fn finish(&mut self, style: &TaggedStyle, ended: Ended) -> String {
+        let mut out = String::new();
+        let is_cut = ended == Ended::Cut;
+        let is_valid = match self.state {
+            State::Done => return out,
+            State::Value { skipped } => {
+                self.end_skip(skipped, style, &mut out);
+                self.finish_value(style, ended, &mut out)
+            }
+            State::Tags { place: Place::Open, tag: 0, read: 0 } | State::Odd => {
+                self.finish_pairs(style, ended)
+            }
+            _ => false,
+        };
+        self.is_valid &= is_valid;
+        if self.is_valid || !is_cut {
+            self.close(&mut out);
+        }
+        self.state = State::Done;
+        out
+    }
+
+    /// Ends in a value; whether it is whole all the same.
+    fn finish_value(&mut self, style: &TaggedStyle, ended: Ended, out: &mut String) -> bool {
+        if ended != Ended::Cut && style.closes_call(&self.held) {
+            self.held.clear();
+        }
+        if ended != Ended::Cut {
+            // What ends the call begins a line: the newline is the tag's that is missing.
+            let before = &style.close.first[..style.close.spaces];
+            let value = self.held.strip_suffix(before).unwrap_or(&self.held);
+            self.held.truncate(value.len());
+        }
+        let Some(mut value) = self.value.take() else { return false };
+        value.push(&std::mem::take(&mut self.held), out);
+        if ended == Ended::Cut {
+            value.cut(out);
+            return false;
+        }
+        let is_understood = value.end(out).is_understood;
+        self.mended = Some(Mended::ValueEnd);
+        is_understood && ended == Ended::Closed
+    }
+
+    /// Ends between pairs; whether they are whole.
+    fn finish_pairs(&mut self, style: &TaggedStyle, ended: Ended) -> bool {
+        self.odd_rest(style);
+        let is_closing = !self.held.is_empty();
+        if ended == Ended::Cut {
+            return is_closing;
+        }
+        let is_last = style.call.close.is_empty() && ended == Ended::Closed;
+        if !is_closing && !is_last {
+            self.mended = Some(Mended::CallEnd);
+        }
+        self.has_pairs || is_closing || ended == Ended::Closed
+    }
+
+    /// Takes a character of a tag; `false` if it is none.
+    fn tag(&mut self, c: char, style: &TaggedStyle, place: Place, tag: usize, read: usize) -> bool {
+        let is_space = SPACES.contains(&c);
+        let start = self.held.len() - read;
+        self.held.push(c);
+        let came = &self.held[start..];
+        let next = read + c.len_utf8();
+        let whole = match style.stretch(place).read.get(tag) {
+            Some(Tag::Text(text)) if text.starts_with(came) => Some(next == text.len()),
+            _ => None,
+        };
+        if let State::Tags { tag, read, .. } = &mut self.state {
+            match whole {
+                Some(true) => (*tag, *read) = (*tag + 1, 0),
+                Some(false) => *read = next,
+                None if is_space && *read == 0 && self.held.len() <= HOLD_LIMIT => {}
+                None => {
+                    self.held.pop();
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Something came that does not go on with a tag.
+    fn no_tag(&mut self, c: char, style: &TaggedStyle, kinds_of: KindsOf<'_>, out: &mut String) {
+        let State::Tags { place, tag, read } = self.state else { return };
+        if place == Place::Open && style.lacks_quote(tag, read) && (c == '\'' || is_key_char(c)) {
+            return self.other_quote(c);
+        }
+        let is_control = |tag: &Tag| matches!(tag, Tag::Control(_));
+        match place {
+            // A token cannot be given back.
+            Place::Open if style.open.read[..tag].iter().any(is_control) => self.stop(out),
+            Place::Open if self.held.len() > HOLD_LIMIT => self.stop(out),
+            Place::Open => {
+                self.state = State::Odd;
+                if self.has_pairs && self.held.starts_with(&style.close.after) {
+                    self.held.drain(..style.close.after.len());
+                }
+            }
+            // The token is missing that opens the value.
+            Place::Between if style.between.read[tag..].iter().all(is_control) => {
+                self.mended = Some(Mended::Tag);
+                self.state = State::Tags { place, tag: style.between.read.len(), read: 0 };
+                self.settle(style, kinds_of, out);
+            }
+            _ => self.stop(out),
+        }
+    }
+
+    /// The key stands in another quote than the style's, or in none.
+    fn other_quote(&mut self, c: char) {
+        // The quote itself is left to the key.
+        self.quote = if c == '\'' { Quote::Single } else { Quote::None };
+        self.mended = Some(Mended::Call);
+        self.state = State::Key { start: self.held.len() };
+    }
+
+    /// Where the key ends, and where the text of the tags begins after it and its attributes.
+    fn key_end(&self, start: usize, style: &TaggedStyle) -> Option<(usize, usize)> {
+        let core = style.between.core();
+        let quote = match self.quote {
+            Quote::Own if style.quote().is_none() => {
+                let key = &self.held[start..];
+                let end = start + key.strip_suffix(core).filter(|_| !core.is_empty())?.len();
+                return Some((end, end));
+            }
+            Quote::Own => style.quote(),
+            Quote::Single => Some('\''),
+            Quote::None => None,
+        };
+        let tags = start + self.held[start..].strip_suffix(&core[1..])?.len();
+        let start = start + usize::from(self.quote == Quote::Single);
+        let key = self.held.get(start..tags)?;
+        if let Some(end) = attributes(key, quote) {
+            return Some((start + end, tags));
+        }
+        let end = quote.map_or(Some(key), |quote| key.strip_suffix(quote))?.len();
+        Some((start + end, tags))
+    }
+
+    /// Goes on with what comes after tags that have all come.
+    fn settle(&mut self, style: &TaggedStyle, kinds_of: KindsOf<'_>, out: &mut String) {
+        let State::Tags { place, tag, .. } = self.state else { return };
+        if tag < style.stretch(place).read.len() {
+            return;
+        }
+        match place {
+            Place::Open => self.state = State::Key { start: self.held.len() },
+            Place::Between => {
+                self.held.clear();
+                if !self.has_pairs {
+                    out.push('{');
+                }
+                write_key(&self.key, self.has_pairs, out);
+                self.has_pairs = true;
+                self.fresh = true;
+                let kinds = kinds_of(&self.key);
+                self.value = Some(BareValue::new(kinds, out));
+                self.state = State::Value { skipped: 0 };
+            }
+            Place::Close => {
+                self.held.clear();
+                self.state = OPEN;
+            }
+        }
+    }
+
+    /// A key has come, and with it so many of the tags after it.
+    fn end_key(&mut self, start: usize, end: usize, tags: usize) {
+        let start = start + usize::from(self.quote == Quote::Single);
+        let key = json::trim(&self.held[start..end]);
+        let bare = in_quotes(key);
+        if bare.is_some() {
+            self.mended = Some(Mended::Call);
+        }
+        bare.unwrap_or(key).clone_into(&mut self.key);
+        self.quote = Quote::Own;
+        self.state = State::Tags { place: Place::Between, tag: tags, read: 0 };
+    }
+
+    /// Reads some of a value; how much.
+    fn value(
+        &mut self,
+        text: &str,
+        skipped: usize,
+        style: &TaggedStyle,
+        out: &mut String,
+    ) -> usize {
+        let after = &style.between.after;
+        let Some(c) = text.chars().next() else { return 0 };
+        if skipped < after.len() {
+            if after[skipped..].starts_with(c) {
+                self.state = State::Value { skipped: skipped + c.len_utf8() };
+                return c.len_utf8();
+            }
+            self.end_skip(skipped, style, out);
+            return 0;
+        }
+        if self.held.is_empty() && !(self.fresh && SPACES.contains(&c)) {
+            let plain = text.bytes().position(|byte| style.stops_at(byte)).unwrap_or(text.len());
+            if plain > 0 {
+                self.tell(&text[..plain], out);
+                return plain;
+            }
+        }
+        self.held.push(c);
+        match style.end_of_value(&self.held, self.fresh) {
+            Some(Found::Close(at)) => {
+                self.held.truncate(at);
+                self.end_value(style, true, out);
+            }
+            Some(Found::NextPair(at)) => {
+                self.held.truncate(at);
+                self.end_value(style, false, out);
+                self.mended = Some(Mended::ValueEnd);
+                style.open.core().clone_into(&mut self.held);
+                self.state = State::Tags { place: Place::Open, tag: 1, read: 0 };
+            }
+            Some(Found::End(at, tag)) => {
+                self.held.truncate(at);
+                self.end_value(style, false, out);
+                self.mended = Some(Mended::ValueEnd);
+                self.done(tag, out);
+            }
+            None => {
+                let rest = self.held.split_off(style.held_from(&self.held, self.fresh));
+                let told = std::mem::replace(&mut self.held, rest);
+                self.tell(&told, out);
+            }
+        }
+        c.len_utf8()
+    }
+
+    /// The white space that begins a value is all there or none of the tag's.
+    fn end_skip(&mut self, skipped: usize, style: &TaggedStyle, out: &mut String) {
+        let after = &style.between.after;
+        if skipped < after.len() {
+            self.tell(&after[..skipped], out);
+            self.state = State::Value { skipped: after.len() };
+        }
+    }
+
+    fn tell(&mut self, text: &str, out: &mut String) {
+        if text.is_empty() {
+            return;
+        }
+        self.fresh = false;
+        if let Some(value) = &mut self.value {
+            value.push(text, out);
+        }
+    }
+
+    /// The value has ended: what is held comes before its end. `closed`: at the tag that closes it, which may
+    /// have white space of its own before it.
+    fn end_value(&mut self, style: &TaggedStyle, closed: bool, out: &mut String) {
+        let held = std::mem::take(&mut self.held);
+        let before = if closed { &style.close.first[..style.close.spaces] } else { "" };
+        self.tell(held.strip_suffix(before).unwrap_or(&held), out);
+        if let Some(value) = self.value.take() {
+            let whole = value.end(out);
+            self.is_valid &= whole.is_understood;
+            if whole.is_mended {
+                self.mended = Some(Mended::Value);
+            }
+        }
+        self.state = State::Tags { place: Place::Close, tag: 1, read: 0 };
+    }
+
+    /// Looks for a tag at the end of text that is no pair.
+    fn search(&mut self, style: &TaggedStyle, out: &mut String) {
+        let Some((at, is_pair)) = style.tag_after(&self.held) else {
+            if self.held.len() > HOLD_LIMIT {
+                self.stop(out);
+            }
+            return;
+        };
+        let tag = self.held[at..].to_owned();
+        self.told_odd(at, style);
+        if is_pair {
+            self.held = tag;
+            self.state = State::Tags { place: Place::Open, tag: 1, read: 0 };
+        } else {
+            self.done(&tag, out);
+        }
+    }
+
+    /// What is held up to a place is odd, unless it is white space.
+    fn told_odd(&mut self, end: usize, style: &TaggedStyle) {
+        let odd = &self.held[..end];
+        if !json::trim(odd).is_empty() {
+            let own = Some(&*style.close.after).filter(|_| self.has_pairs);
+            let odd = own.and_then(|own| odd.strip_prefix(own)).unwrap_or(odd);
+            odd.clone_into(&mut self.odd);
+        }
+        self.held.clear();
+    }
+
+    /// The same at the end of all: a tag may have begun that ends the pairs.
+    fn odd_rest(&mut self, style: &TaggedStyle) {
+        let begun = |&at: &usize| {
+            let tail = &self.held[at..];
+            style.ends().any(|tag| tag.starts_with(tail))
+        };
+        let at = self.held.char_indices().map(|(at, _)| at).find(begun).unwrap_or(self.held.len());
+        let rest = self.held[at..].to_owned();
+        self.told_odd(at, style);
+        self.held = rest;
+    }
+
+    /// The pairs have ended at a tag.
+    fn done(&mut self, tag: &str, out: &mut String) {
+        tag.clone_into(&mut self.held);
+        self.close(out);
+        self.state = State::Done;
+    }
+
+    /// Something came that cannot be understood: the pairs end.
+    fn stop(&mut self, out: &mut String) {
+        self.is_valid &= self.state == State::Odd;
+        self.close(out);
+        self.state = State::Done;
+    }
+
+    fn close(&self, out: &mut String) {
+        out.push_str(if self.has_pairs { "}" } else { "{}" });
+    }
+}
+
+/// What stands in quotes, if all of a key does.
+pub(super) fn in_quotes(key: &str) -> Option<&str> {
+    let bare = key.strip_prefix('"')?.strip_suffix('"')?;
+    (!bare.is_empty() && json::trim(bare) == bare && !bare.contains('"')).then_some(bare)
+}
+
+/// Whether a key that stands in no quotes may begin with a character.
+fn is_key_char(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Where a key ends, in such a quote or in none, that has further attributes after it: `a" type="string"`.
+pub(super) fn attributes(key: &str, quote: Option<char>) -> Option<usize> {
+    let Some(quote) = quote else { return key.find(SPACES) };
+    let end = key.find(quote)?;
+    key[end + quote.len_utf8()..].starts_with(SPACES).then_some(end)
+}

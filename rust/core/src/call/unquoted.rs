@@ -1,0 +1,247 @@
+//! An unquoted value, `5` or `five`, as JSON.
+//!
+//! The schema of the tool says which kinds of JSON a value may be. Text that is JSON of another allowed kind than a
+//! string is that JSON; any other text is a string. A string is emitted piece by piece where only strings are
+//! allowed, and otherwise as soon as the value can be nothing else. An array or object of more than [`HOLD_LIMIT`]
+//! bytes is emitted before its end; if it turns out not to be JSON, the rest becomes one more string in it, so that
+//! the generated text can be recovered. Memory: an undecided value, up to [`HOLD_LIMIT`] bytes, and the nesting.
+
+use super::python;
+use super::schema::Kinds;
+use crate::json::{self, Lexer};
+use crate::limits::HOLD_LIMIT;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// A string, told as it comes.
+    Text,
+    /// An array or object, told as it comes but for its last bracket.
+    Raw,
+    /// A string at the end of what was no array or object, told as it comes.
+    Mended,
+    /// Held until it is decided.
+    Held { kinds: Kinds },
+}
+
+/// How a value ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Whole {
+    /// Whether it was understood.
+    pub(crate) is_understood: bool,
+    /// Whether it was no JSON as it is, and meant some of a kind that is allowed.
+    pub(crate) is_mended: bool,
+}
+
+/// The JSON that text means where it is none of the kinds that are allowed, and no string is: JSON in quotes, or
+/// escaped as in quotes; or what Python writes.
+fn meant(value: &str, kinds: Kinds) -> Option<String> {
+    if kinds.meets(Kinds::STRING) {
+        return None;
+    }
+    let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+    let inner = quoted.unwrap_or(value);
+    let is_escaped = json::is_value(&format!("\"{inner}\""));
+    let unescaped = is_escaped.then(|| json::unescape(inner));
+    let written = unescaped.as_deref().unwrap_or(value);
+    let is_meant = |text: &str| json::is_value(text) && kinds.have(text);
+    let trimmed = json::trim(written);
+    if is_meant(trimmed) {
+        return Some(trimmed.to_owned());
+    }
+    let literal = python::literal(trimmed).filter(|literal| is_meant(literal));
+    literal.or_else(|| number(trimmed).filter(|number| is_meant(number)))
+}
+
+/// The JSON number that digits mean: with a plus sign or zeros before them, or nothing beside the point.
+pub(super) fn number(text: &str) -> Option<String> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let sign = if text.starts_with('-') { "-" } else { "" };
+    let end = digits.find(['e', 'E']).unwrap_or(digits.len());
+    let (mantissa, exponent) = digits.split_at(end);
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((whole, "")) => (whole, ".0".to_owned()),
+        Some((whole, fraction)) => (whole, format!(".{fraction}")),
+        None => (mantissa, String::new()),
+    };
+    let is_number = mantissa.bytes().any(|byte| byte.is_ascii_digit());
+    let whole = whole.trim_start_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    is_number.then(|| format!("{sign}{whole}{fraction}{exponent}"))
+}
+
+/// Reads one value.
+#[derive(Debug, Clone)]
+pub(crate) struct BareValue {
+    mode: Mode,
+    lexer: Lexer,
+    /// Whether the JSON in it has ended: only white space may follow.
+    ended: bool,
+    /// Whether what has come may be JSON.
+    is_valid: bool,
+    /// What is not decided yet: all of a value; of an array or object that is told, what a string could not
+    /// go on with, or its last bracket.
+    held: String,
+    /// Where in that the value begins, after white space.
+    start: Option<usize>,
+}
+
+impl BareValue {
+    /// Begins a value; a string's quote is told at once.
+    pub(crate) fn new(kinds: Kinds, out: &mut String) -> Self {
+        let mode = if kinds == Kinds::STRING { Mode::Text } else { Mode::Held { kinds } };
+        if mode == Mode::Text {
+            out.push('"');
+        }
+        let lexer = Lexer::default();
+        Self { mode, lexer, ended: false, is_valid: true, held: String::new(), start: None }
+    }
+
+    /// Whether what comes is told as the inside of a JSON string.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.mode, Mode::Text | Mode::Mended)
+    }
+
+    /// Reads some of the value.
+    pub(crate) fn push(&mut self, text: &str, out: &mut String) {
+        let mut chars = text.chars();
+        while let Mode::Held { kinds } = self.mode {
+            let Some(c) = chars.next() else { return };
+            self.hold(c, kinds, out);
+        }
+        let rest = chars.as_str();
+        match self.mode {
+            Mode::Raw => self.raw(rest, out),
+            _ => json::escape_into(rest, out),
+        }
+    }
+
+    /// The value is whole.
+    pub(crate) fn end(mut self, out: &mut String) -> Whole {
+        let mut is_mended = false;
+        match self.mode {
+            Mode::Text => out.push('"'),
+            Mode::Raw if self.ended => out.push_str(json::trim(&self.held)),
+            Mode::Raw | Mode::Mended => {
+                self.mend("", out);
+                self.lexer.close_into(out);
+                return Whole { is_understood: false, is_mended: false };
+            }
+            Mode::Held { kinds } => {
+                let value = json::trim(&self.held);
+                if let Some(word) = kinds.word(value) {
+                    out.push_str(word);
+                    is_mended = true;
+                } else if self.is_valid && self.lexer.is_complete_at_end() && kinds.have(value) {
+                    out.push_str(value);
+                } else if let Some(meant) = meant(value, kinds) {
+                    out.push_str(&meant);
+                    is_mended = true;
+                } else {
+                    self.text(out);
+                    out.push('"');
+                }
+            }
+        }
+        Whole { is_understood: true, is_mended }
+    }
+
+    /// The value was cut off: tells what is held of it.
+    pub(crate) fn cut(mut self, out: &mut String) {
+        match self.mode {
+            Mode::Held { .. } if self.start.is_none() => {}
+            Mode::Held { .. } if !self.is_valid => self.text(out),
+            _ => out.push_str(json::trim(&self.held)),
+        }
+    }
+
+    fn hold(&mut self, c: char, kinds: Kinds, out: &mut String) {
+        let is_space = u8::try_from(c).is_ok_and(json::is_space);
+        let is_first = self.start.is_none() && !is_space;
+        if is_first {
+            self.start = Some(self.held.len());
+        }
+        self.held.push(c);
+        if let Some(start) = self.start
+            && self.is_valid
+            && !(is_space && self.ended)
+        {
+            let end = self.lex(c.encode_utf8(&mut [0; 4]).as_bytes());
+            let value = &self.held[start..];
+            let is_word = kinds.may_be_word(value);
+            self.ended |= kinds.word(value).is_some();
+            let is_json =
+                self.is_valid && (end > 0 || is_space) && (!is_first || kinds.may_begin(c));
+            if !is_json && !is_word {
+                if kinds.meets(Kinds::STRING) {
+                    return self.text(out);
+                }
+                // It may be JSON once it is whole, in quotes or as Python writes it.
+                self.is_valid = false;
+            }
+        }
+        if self.held.len() > HOLD_LIMIT {
+            let value = self.held[self.start.unwrap_or(self.held.len())..].to_owned();
+            if self.is_valid && value.starts_with(['[', '{']) {
+                self.held.clear();
+                (self.mode, self.lexer, self.ended) = (Mode::Raw, Lexer::default(), false);
+                self.raw(&value, out);
+            } else {
+                self.text(out);
+            }
+        }
+    }
+
+    /// It is a string.
+    fn text(&mut self, out: &mut String) {
+        out.push('"');
+        json::escape_into(&std::mem::take(&mut self.held), out);
+        self.mode = Mode::Text;
+    }
+
+    /// Reads some of an array or object.
+    fn raw(&mut self, text: &str, out: &mut String) {
+        let mut rest = text;
+        if !self.ended {
+            let stretch = self.lexer.push_valid(text.as_bytes());
+            let (value, after) = text.split_at(stretch.read);
+            let (told, held) = value.split_at(stretch.mendable.unwrap_or(0));
+            if stretch.mendable.is_some() {
+                out.push_str(&self.held);
+                self.held.clear();
+            }
+            out.push_str(told);
+            self.held.push_str(held);
+            self.ended = stretch.is_whole;
+            rest = after;
+        }
+        if self.ended {
+            let bracket = usize::from(self.held.is_empty()).min(rest.len());
+            let spaces = rest[bracket..].bytes().take_while(|&byte| json::is_space(byte)).count();
+            let (value, after) = rest.split_at(bracket + spaces);
+            self.held.push_str(value);
+            rest = after;
+        }
+        if !rest.is_empty() || self.held.len() > HOLD_LIMIT {
+            self.mend(rest, out);
+        }
+    }
+
+    /// What is held and comes from here on is a string.
+    fn mend(&mut self, text: &str, out: &mut String) {
+        if self.mode == Mode::Raw {
+            let held = std::mem::take(&mut self.held);
+            out.push_str(self.lexer.mend(&held));
+            json::escape_into(&held, out);
+            self.mode = Mode::Mended;
+        }
+        json::escape_into(text, out);
+    }
+
+    /// Reads on in the value; where it ended.
+    fn lex(&mut self, bytes: &[u8]) -> usize {
+        let end = self.lexer.push(bytes);
+        self.ended |= end.is_some();
+        self.is_valid &= self.lexer.is_valid();
+        end.unwrap_or(bytes.len())
+    }
+}

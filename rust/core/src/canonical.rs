@@ -1,0 +1,255 @@
+//! What a conversation reads as after a round trip: the losses of a format and a vocabulary, as a function.
+
+use std::borrow::Cow;
+
+use crate::call::{python, tagged};
+use crate::conversation;
+use crate::encode::EncodeOptions;
+use crate::format::pattern::{Field, Filter, Piece};
+use crate::format::{CallBodySpec, Format, SystemPlace, ToolsPlace};
+use crate::grammar::{Grammar, Op};
+use crate::json;
+use crate::message::{CallBody, Message, Role, leading_systems};
+use crate::render;
+use chatcodec_vocab::Vocab;
+
+/// The canonical form of messages and tools that are encoded with some options; whether an answer
+/// stands before the messages.
+pub(crate) fn canonical(
+    mut messages: Vec<Message>,
+    answered: bool,
+    tools: Option<String>,
+    options: &EncodeOptions,
+    format: &Format,
+    grammar: &Grammar,
+    vocab: &Vocab,
+) -> Vec<Message> {
+    conversation::link(&mut messages, format);
+    let filters = write_only(&mut messages, answered, format, grammar, vocab);
+    // Texts come back normalised each by itself, before they become parts of others.
+    for (message, filter) in messages.iter_mut().zip(filters) {
+        change(&mut message.content, |text| {
+            let bare = (filter == Filter::Value).then(|| render::bare_value(text, vocab));
+            bare.flatten().unwrap_or_else(|| vocab.normalise(text))
+        });
+        if let Some(reasoning) = &mut message.reasoning {
+            change(reasoning, |text| vocab.normalise(text));
+        }
+        for call in &mut message.calls {
+            match &mut call.body {
+                CallBody::Function { name, arguments } => {
+                    change(name, |name| vocab.normalise(name));
+                    *arguments = arguments_read(arguments, format, grammar, vocab);
+                }
+                CallBody::Code { source, .. } => change(source, |source| vocab.normalise(source)),
+            }
+        }
+    }
+    let tools = tools.map(|tools| vocab.normalise(&tools).into_owned());
+    if format.folds_system() {
+        fold_system(&mut messages, format, grammar);
+    }
+    let is_empty = messages.is_empty() && tools.is_none();
+    let has_system = messages.first().is_none_or(|message| message.role == Role::System);
+    let mut begun = 0;
+    if let Some(begin) = format.begin_turn().filter(|_| !is_empty && !format.has_begun(&messages)) {
+        let text = spelled(&begin.inside, format, |field| match field {
+            Field::Date => options.date.clone().unwrap_or_default(),
+            Field::Effort => {
+                let effort = options.effort.as_deref().or_else(|| format.default_effort());
+                effort.unwrap_or_default().to_owned()
+            }
+            Field::Tools => tools.as_ref().map(|_| "tools".to_owned()).unwrap_or_default(),
+            _ => String::new(),
+        });
+        let name = Some(begin.name.clone());
+        messages.insert(0, Message { name, ..Message::new(Role::System, text) });
+        begun = 1;
+    }
+    // Where the turn that declares tools has a pattern without a system message, that is the one it has.
+    let is_in_place = tools.is_some() && format.tools_turns().1.is_some();
+    if let Some(text) = format.default_system().filter(|_| !has_system && !is_in_place) {
+        messages.insert(begun, Message::new(Role::System, vocab.normalise(text)));
+    }
+    if let Some(tools) = tools {
+        insert_tools(&mut messages, &tools, format);
+    }
+    fold_results(&mut messages, format);
+    for message in &mut messages {
+        let texts = [Some(&mut message.content), message.reasoning.as_mut()];
+        let of_calls = message.calls.iter_mut().flat_map(|call| match &mut call.body {
+            CallBody::Function { name, arguments } => [Some(name), Some(arguments)],
+            CallBody::Code { source, .. } => [Some(source), None],
+        });
+        for text in texts.into_iter().chain(of_calls).flatten() {
+            change(text, |text| vocab.spaced(Cow::Borrowed(text)));
+        }
+    }
+    messages
+}
+
+/// Puts what a text has become in its place.
+fn change(text: &mut String, change: impl Fn(&str) -> Cow<'_, str>) {
+    if let Cow::Owned(changed) = change(text) {
+        *text = changed;
+    }
+}
+
+/// Leaves of messages that have been linked what is written of their texts; by which filter each content is.
+pub(crate) fn write_only(
+    messages: &mut [Message],
+    answered: bool,
+    format: &Format,
+    grammar: &Grammar,
+    vocab: &Vocab,
+) -> Vec<Filter> {
+    let written = render::written(messages, answered, format, grammar, vocab);
+    for (message, written) in messages.iter_mut().zip(&written) {
+        match written.content {
+            Some(filter) => trim(&mut message.content, filter),
+            None => message.content.clear(),
+        }
+        message.reasoning = message.reasoning.take().and_then(|mut reasoning| {
+            trim(&mut reasoning, written.reasoning?);
+            Some(reasoning).filter(|reasoning| !reasoning.is_empty())
+        });
+    }
+    written.into_iter().map(|written| written.content.unwrap_or_default()).collect()
+}
+
+fn trim(text: &mut String, filter: Filter) {
+    let trimmed = filter.trim(text);
+    if trimmed.len() < text.len() {
+        *text = trimmed.to_owned();
+    }
+}
+
+/// Arguments as they are read back.
+fn arguments_read(arguments: &str, format: &Format, grammar: &Grammar, vocab: &Vocab) -> String {
+    let arguments = json::trim(arguments);
+    if grammar.tagged().is_some() {
+        return tagged::canonical(&tagged::read_as(arguments, vocab));
+    }
+    if format.calls().iter().any(|call| matches!(call.body, CallBodySpec::Pairs(_))) {
+        let written = python::respace(arguments, &|text| vocab.normalise(text));
+        return python::respace_only(&written);
+    }
+    let unquoted = json::unquoted(arguments);
+    json::normalise_value(unquoted.as_deref().unwrap_or(arguments), vocab).into_owned()
+}
+
+/// A system text that stands in a user's turn and is read as the user's.
+fn fold_system(messages: &mut Vec<Message>, format: &Format, grammar: &Grammar) {
+    let is_user = |message: &Message| message.role == Role::User;
+    let user = match format.system_place() {
+        SystemPlace::LastUser => messages.iter().rposition(is_user),
+        _ => messages.iter().position(is_user),
+    };
+    let first = messages.first();
+    let is_system = first.is_some_and(|m| m.role == Role::System && m.name.is_none());
+    let (Some(user), true) = (user, is_system) else { return };
+    let between = grammar.rows.iter().find_map(|row| {
+        let at = row.rule.ops.iter().position(|op| matches!(op, Op::Field(Field::System, _)))?;
+        match row.rule.ops.get(at + 1) {
+            Some(Op::Literal(literal)) => Some(literal.text.clone()),
+            _ => Some(String::new()),
+        }
+    });
+    let system = messages[0].content.clone();
+    let content = &mut messages[user].content;
+    *content = format!("{system}{}{content}", between.unwrap_or_default());
+    messages.remove(0);
+}
+
+/// The turn that declares tools, as the system message that it is read as.
+fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
+    let is_user = |message: &Message| message.role == Role::User;
+    let holder = match (format.tools_in(), format.tools_place()) {
+        (Some(Role::System), _) => format.first_system(messages),
+        (Some(_), Some(ToolsPlace::LastUser)) => messages.iter().rposition(is_user),
+        (Some(_), _) => messages.iter().position(is_user),
+        (None, _) => None,
+    };
+    let held = holder.map(|at| messages[at].content.clone()).unwrap_or_default();
+    let (turn, alone) = format.tools_turns();
+    let Some(written) = alone.filter(|_| holder.is_none()).or(turn) else { return };
+    let content = spelled(&written.inside, format, |field| match field {
+        Field::Tools => tools.to_owned(),
+        _ => held.clone(),
+    });
+    if let Some(at) = holder {
+        messages[at].content = content;
+        return;
+    }
+    let mut turn = Message::new(format.tools_in().unwrap_or(Role::System), content);
+    turn.name.clone_from(&written.name);
+    let at = match format.tools_place() {
+        Some(ToolsPlace::AfterSystem) => leading_systems(messages),
+        Some(ToolsPlace::FirstUser) => messages.iter().position(is_user).unwrap_or(0),
+        Some(ToolsPlace::LastUser) => messages.iter().rposition(is_user).unwrap_or(0),
+        Some(ToolsPlace::First | ToolsPlace::System) | None => {
+            usize::from(format.has_begun(messages))
+        }
+    };
+    messages.insert(at, turn);
+}
+
+/// What a pattern writes, with its control tokens spelled out. A guard holds if its field is not empty.
+fn spelled(pieces: &[Piece], format: &Format, value: impl Fn(Field) -> String) -> String {
+    let mut text = String::new();
+    let mut at = 0;
+    while let Some(piece) = pieces.get(at) {
+        at += 1;
+        match piece {
+            Piece::Literal(literal) => text.push_str(literal),
+            Piece::Control(names) => {
+                let mut known = format.control().iter();
+                let spellings = known.find(|(name, _)| names.first() == Some(name));
+                text.extend(spellings.and_then(|(_, spellings)| spellings.first()).cloned());
+            }
+            &Piece::Field(field, filter) => text.push_str(filter.trim(&value(field))),
+            &Piece::Guard { field, len } if value(field).is_empty() => at += len,
+            Piece::Guard { .. } | Piece::Space | Piece::Cut | Piece::Rest => {}
+        }
+    }
+    text
+}
+
+/// Results that are read as the text of a turn.
+fn fold_results(messages: &mut Vec<Message>, format: &Format) {
+    let Some(results) = format.results() else { return };
+    let Some(folded) = &results.folded else { return };
+    let item = format.rows().iter().find(|row| row.role == Role::Tool);
+    let item = item.map_or(&[][..], |row| &row.pieces);
+    let no_field = |_: Field| String::new();
+    let after = spelled(&folded.after, format, no_field);
+    let mut kept: Vec<Message> = Vec::with_capacity(messages.len());
+    let mut goes_on = false;
+    let end = |kept: &mut Vec<Message>, goes_on| {
+        if let Some(last) = kept.last_mut().filter(|_| goes_on) {
+            last.content.push_str(&after);
+        }
+    };
+    for message in std::mem::take(messages) {
+        if message.role != Role::Tool {
+            end(&mut kept, std::mem::take(&mut goes_on));
+            kept.push(message);
+            continue;
+        }
+        // Loading has checked that it holds nothing else.
+        let text = spelled(item, format, |_| message.content.clone());
+        if let Some(last) = kept.last_mut().filter(|_| goes_on) {
+            last.content.push_str(&spelled(&results.between, format, no_field));
+            last.content.push_str(&text);
+        } else {
+            let before = spelled(&folded.before, format, no_field);
+            kept.push(Message::new(folded.role, format!("{before}{text}")));
+        }
+        goes_on = true;
+    }
+    end(&mut kept, goes_on);
+    *messages = kept;
+    if folded.role == Role::Tool {
+        conversation::link(messages, format);
+    }
+}

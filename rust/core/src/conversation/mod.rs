@@ -1,0 +1,265 @@
+//! A caller's value as a conversation.
+//!
+//! [`read()`] takes a conversation in the shape that OpenAI's and Anthropic's clients send and checks it, with the path
+//! of whatever is wrong. [`link()`] gives calls their ids and results their kinds. [`shape()`] is the part
+//! that may decide which control ids a conversation gets; everything else is text.
+
+mod items;
+mod link;
+mod parts;
+mod read;
+mod shape;
+mod tools;
+
+use std::collections::{BTreeSet, HashSet};
+
+pub(crate) use link::{Linker, link};
+pub(crate) use read::read;
+pub use shape::Shape;
+pub(crate) use shape::shape;
+pub(crate) use tools::read_tools;
+
+use crate::error::{Droppable, Error, MessagePart};
+use crate::message::{CallBody, Message, OnArguments};
+
+/// How a caller's value is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// What is done about arguments that are no JSON.
+    pub on_arguments: OnArguments,
+    /// What is done about keys that no client sends.
+    pub on_unknown: OnUnknown,
+    /// What is done about what no format writes.
+    pub on_unsupported: OnUnsupported,
+}
+
+impl From<OnArguments> for ReadOptions {
+    fn from(on_arguments: OnArguments) -> Self {
+        Self { on_arguments, ..Self::default() }
+    }
+}
+
+/// What is done about a key that is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnUnknown {
+    /// The conversation is refused.
+    #[default]
+    Error,
+    /// It is left out, and [`Conversation::dropped`] lists it.
+    Ignore,
+}
+
+/// What is done about a part of a conversation that the format cannot write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnUnsupported {
+    /// The conversation is refused.
+    #[default]
+    Error,
+    /// It is left out, and [`Conversation::dropped`] lists it.
+    Drop,
+}
+
+/// A part of a caller's conversation that was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// Where: `messages[2].reasoning`.
+    pub path: String,
+    /// What it is, in a word: `reasoning`, `name`, `image_url`, `unknown`.
+    pub what: String,
+}
+
+impl Dropped {
+    pub(crate) fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { path: path.into(), what: what.into() }
+    }
+}
+
+/// A part of a message that stands under another key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Alias {
+    pub(crate) message: usize,
+    pub(crate) part: MessagePart,
+    /// Its path.
+    pub(crate) path: String,
+}
+
+/// Messages and tools, read from a caller's value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Conversation {
+    /// The messages.
+    pub messages: Vec<Message>,
+    /// The tools, as the format writes them.
+    pub tools: Option<String>,
+    /// What was left out.
+    pub dropped: Vec<Dropped>,
+    /// Per message the index of the caller's, where the two differ.
+    pub(crate) origins: Option<Vec<u32>>,
+    /// How many messages the caller gave.
+    pub(crate) given: usize,
+    /// Where the caller has parts of messages that are not under their own keys.
+    pub(crate) aliases: Vec<Alias>,
+}
+
+impl Conversation {
+    /// Messages and tools, all of which are written.
+    pub fn new(messages: Vec<Message>, tools: Option<String>) -> Self {
+        Self { given: messages.len(), messages, tools, ..Self::default() }
+    }
+
+    /// The index that a message has for the caller.
+    pub(crate) fn origin(&self, index: usize) -> usize {
+        match &self.origins {
+            Some(origins) => origins.get(index).map_or(index, |&origin| origin as usize),
+            None => index,
+        }
+    }
+
+    /// Adds a message that stands at `origin` for the caller.
+    pub(super) fn push(&mut self, message: Message, origin: usize) {
+        let index = self.messages.len();
+        if origin != index && self.origins.is_none() {
+            self.origins = Some((0..index as u32).collect());
+        }
+        if let Some(origins) = &mut self.origins {
+            origins.push(origin as u32);
+        }
+        self.messages.push(message);
+    }
+
+    /// Tells where parts of the last message stand.
+    pub(super) fn place(&mut self, places: Vec<(MessagePart, String)>) {
+        let message = self.messages.len().saturating_sub(1);
+        let alias = |(part, path)| Alias { message, part, path };
+        self.aliases.extend(places.into_iter().map(alias));
+    }
+
+    /// An error about one of the messages, with the index that it has for the caller.
+    pub(crate) fn error_at_origin(&self, error: Error) -> Error {
+        if self.origins.is_none() {
+            return error;
+        }
+        error.with_path(|path| self.path_at_origin(&path).unwrap_or(path))
+    }
+
+    /// A path in the messages, as it is for the caller.
+    pub(crate) fn path_at_origin(&self, path: &str) -> Option<String> {
+        let (before, rest) = path.split_once("messages[")?;
+        let (index, rest) = rest.split_once(']')?;
+        Some(format!("{before}messages[{}]{rest}", self.origin(index.parse().ok()?)))
+    }
+
+    /// Leaves out parts that have no place, as they were found.
+    pub(crate) fn leave_out(&mut self, found: Vec<Droppable>) {
+        let mut whole = Vec::new();
+        for part in found {
+            match part {
+                Droppable::Tools => {
+                    self.tools = None;
+                    self.dropped.push(Dropped::new("tools", "tools"));
+                }
+                Droppable::Part(index, MessagePart::Whole) => whole.push(index),
+                Droppable::Part(index, part) => self.leave_out_part(index, part),
+                Droppable::Read => {}
+            }
+        }
+        self.leave_out_messages(&whole.into_iter().collect());
+    }
+
+    /// Whether a message has a part.
+    pub(crate) fn has(&self, index: usize, part: MessagePart) -> bool {
+        let message = self.messages.get(index);
+        message.is_some_and(|message| {
+            part == MessagePart::Whole || leave_out(&mut message.clone(), part)
+        })
+    }
+
+    fn leave_out_part(&mut self, index: usize, part: MessagePart) {
+        let Some(message) = self.messages.get_mut(index) else { return };
+        leave_out(message, part);
+        let is_part = |alias: &&Alias| {
+            let is_call = part == MessagePart::Calls && matches!(alias.part, MessagePart::Call(_));
+            alias.part == part || is_call
+        };
+        // They stand in the order of their messages.
+        let first = self.aliases.partition_point(|alias| alias.message < index);
+        let own = self.aliases[first..].iter().take_while(|alias| alias.message == index);
+        let known: Vec<String> = own.filter(is_part).map(|alias| alias.path.clone()).collect();
+        let (key, what) = part.key();
+        if known.is_empty() {
+            let path = format!("messages[{}].{key}", self.origin(index));
+            self.dropped.push(Dropped::new(path, what));
+        }
+        self.dropped.extend(known.into_iter().map(|path| Dropped::new(path, what)));
+    }
+
+    fn leave_out_messages(&mut self, indices: &BTreeSet<usize>) {
+        if indices.is_empty() {
+            return;
+        }
+        let origins: Vec<u32> = (0..self.messages.len()).map(|at| self.origin(at) as u32).collect();
+        // Per message how many are left out before it.
+        let mut before = Vec::with_capacity(origins.len());
+        let mut count = 0;
+        for at in 0..origins.len() {
+            before.push(count);
+            count += usize::from(indices.contains(&at));
+        }
+        let gone: HashSet<u32> =
+            indices.iter().filter_map(|&at| origins.get(at).copied()).collect();
+        self.aliases.retain(|alias| !indices.contains(&alias.message));
+        for alias in &mut self.aliases {
+            alias.message -= before.get(alias.message).copied().unwrap_or_default();
+        }
+        keep(&mut self.messages, indices);
+        // Of what is left out whole, the parts are not listed.
+        self.dropped.retain(|dropped| !part_of(&dropped.path).is_some_and(|at| gone.contains(&at)));
+        for &at in indices {
+            let Some(origin) = origins.get(at) else { continue };
+            self.dropped.push(Dropped::new(format!("messages[{origin}]"), "message"));
+        }
+        let mut origins = origins;
+        keep(&mut origins, indices);
+        self.origins = Some(origins);
+    }
+}
+
+/// Keeps all items but those of some indices.
+fn keep<T>(items: &mut Vec<T>, left_out: &BTreeSet<usize>) {
+    let mut at = 0;
+    items.retain(|_| {
+        at += 1;
+        !left_out.contains(&(at - 1))
+    });
+}
+
+/// The index in the path of a part of a message: 2 of `messages[2].reasoning`.
+fn part_of(path: &str) -> Option<u32> {
+    let (index, _) = path.strip_prefix("messages[")?.split_once("].")?;
+    index.parse().ok()
+}
+
+/// Leaves a part out of a message; says whether it was there.
+pub(crate) fn leave_out(message: &mut Message, part: MessagePart) -> bool {
+    match part {
+        MessagePart::Whole => true,
+        MessagePart::Content => !std::mem::take(&mut message.content).is_empty(),
+        MessagePart::Reasoning => message.reasoning.take().is_some(),
+        MessagePart::Name => message.name.take().is_some(),
+        MessagePart::CallId => message.call_id.take().is_some(),
+        MessagePart::Calls => !std::mem::take(&mut message.calls).is_empty(),
+        MessagePart::Call(at) => {
+            let is_there = (at as usize) < message.calls.len();
+            if is_there {
+                message.calls.remove(at as usize);
+            }
+            is_there
+        }
+        MessagePart::Language(at) => match message.calls.get_mut(at as usize) {
+            Some(call) => match &mut call.body {
+                CallBody::Code { language, .. } => language.take().is_some(),
+                CallBody::Function { .. } => false,
+            },
+            None => false,
+        },
+    }
+}

@@ -1,0 +1,525 @@
+//! A caller's value, read as messages.
+//!
+//! In: any value. Out: messages, or an error with the path of what is wrong. A message is what OpenAI's and
+//! Anthropic's clients send, as dicts; what such a dict has for its server alone (`cache_control`) is passed
+//! over, and what a template has no words for (`annotations`) is listed.
+
+use super::{Conversation, Dropped, OnUnknown, OnUnsupported, ReadOptions};
+use crate::error::{Error, MessagePart, Result};
+use crate::format::Format;
+use crate::json::{self, Layout};
+use crate::message::{Call, CallBody, Message, OnArguments, Role};
+use crate::message::{Node, View};
+use crate::path::Path;
+
+/// The keys of a message that are written, for errors.
+const KEYS: &str = "`role`, `content`, `name`, `tool_calls`, `tool_call_id`, `reasoning`, \
+                    `reasoning_content`";
+
+/// Keys of a response that is put back whole: they say nothing to a model. They count where `type` is there.
+const OF_RESPONSES: &[&str] = &[
+    "id",
+    "status",
+    "phase",
+    "model",
+    "stop_reason",
+    "stop_sequence",
+    "stop_details",
+    "usage",
+    "container",
+    "context_management",
+    "diagnostics",
+];
+
+/// Reads and checks a conversation.
+pub(crate) fn read<N: Node>(
+    messages: &N,
+    format: &Format,
+    options: ReadOptions,
+) -> Result<Conversation> {
+    let path = Path::Argument("messages");
+    let nodes = match messages.view() {
+        View::List(nodes) => nodes,
+        View::Map(members) => return Err(no_list(&members, path)),
+        other => return Err(Error::message(path, other.expected("a list"))),
+    };
+    let mut reader = Reader::new(format, options, nodes.len());
+    for (i, node) in nodes.iter().enumerate() {
+        reader.message(node, path.item(i), i)?;
+    }
+    Ok(reader.read)
+}
+
+/// What is wrong with a dict that is given for messages.
+fn no_list<N: Node>(members: &[(N, N)], path: Path<'_>) -> Error {
+    let has = |wanted: &str| {
+        members.iter().any(|(key, _)| matches!(key.view(), View::Text(key) if key == wanted))
+    };
+    let instead = if has("conversations") {
+        SHAREGPT
+    } else if has("messages") {
+        "; its `messages` are what is expected here"
+    } else {
+        ""
+    };
+    Error::message(path, format!("is a dict, expected a list{instead}"))
+}
+
+/// What takes rows that are no messages.
+const SHAREGPT: &str = "; `chatcodec.rows.from_sharegpt` reads rows of ShareGPT";
+
+/// Reads messages, one after another.
+pub(super) struct Reader<'a> {
+    format: &'a Format,
+    options: ReadOptions,
+    pub(super) read: Conversation,
+    /// Whether the last message is of items that go on with one message of the assistant's.
+    pub(super) goes_on: bool,
+}
+
+/// A message while its keys are read.
+#[derive(Default)]
+pub(super) struct Draft {
+    role: Option<Role>,
+    /// Whether the format has no such role, and the message is left out.
+    is_dropped: bool,
+    pub(super) message: Message,
+    /// What few messages have: most are moved without room for it.
+    more: Option<Box<More>>,
+}
+
+/// What few messages have.
+#[derive(Default)]
+pub(super) struct More {
+    /// Results that stand in a user's message.
+    pub(super) results: Vec<Message>,
+    refusal: Option<String>,
+    function_call: Option<Call>,
+    /// Where parts stand that are not under their own keys.
+    pub(super) places: Vec<(MessagePart, String)>,
+    /// What `type` says.
+    kind: Option<String>,
+    /// Keys that are not known of a message.
+    odd: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(format: &'a Format, options: ReadOptions, messages: usize) -> Self {
+        let read = Conversation {
+            messages: Vec::with_capacity(messages),
+            given: messages,
+            ..Conversation::default()
+        };
+        Self { format, options, read, goes_on: false }
+    }
+
+    /// Reads a message, or what stands for one.
+    fn message<N: Node>(&mut self, node: &N, path: Path<'_>, at: usize) -> Result<()> {
+        let dropped = self.read.dropped.len();
+        let members = members_of(node, path)?;
+        let mut draft = Draft::default();
+        for_each(&members, path, |key, node, value| self.key(key, node, value, path, &mut draft))?;
+        if draft.role.is_none()
+            && !draft.is_dropped
+            && let Some(kind) = draft.take_kind()
+        {
+            return self.item(&kind, &members, path, at, draft.message);
+        }
+        if draft.is_dropped {
+            self.read.dropped.truncate(dropped);
+            self.read.dropped.push(Dropped::new(path, "message"));
+            return Ok(());
+        }
+        let Draft { role, mut message, more, .. } = draft;
+        let missing = || Error::message(path.key("role"), "is missing");
+        let Some(more) = more else {
+            message.role = role.ok_or_else(missing)?;
+            self.add(message, at, false);
+            return Ok(());
+        };
+        self.odd_keys(&message, &more, &members, path)?;
+        message.role = role.ok_or_else(missing)?;
+        self.whole(message, *more, path, at)
+    }
+
+    fn key<N: Node>(
+        &mut self,
+        key: &str,
+        node: &N,
+        value: View<'_, N>,
+        message: Path<'_>,
+        draft: &mut Draft,
+    ) -> Result<()> {
+        let path = message.key(key);
+        match key {
+            "role" => match self.role(value, path)? {
+                Some(role) => draft.role = Some(role),
+                None => draft.is_dropped = true,
+            },
+            "content" => self.content(value, path, draft)?,
+            "name" => draft.message.name = non_empty(value.text(path)?),
+            "tool_calls" => {
+                for (i, call) in value.list(path)?.iter().enumerate() {
+                    let call = self.call(call, path.item(i))?;
+                    draft.message.calls.push(call);
+                }
+            }
+            "tool_call_id" => draft.message.call_id = non_empty(value.text(path)?),
+            "reasoning" | "reasoning_content" => {
+                let text = non_empty(value.text(path)?);
+                let known = &mut draft.message.reasoning;
+                if text.is_some() && known.is_some() && text != *known {
+                    let problem = "differs from the message's other key for reasoning";
+                    return Err(Error::message(path, problem));
+                }
+                *known = text.or(known.take());
+                if self.drops() {
+                    draft.more().places.push((MessagePart::Reasoning, path.into()));
+                }
+            }
+            "refusal" => {
+                draft.more().refusal = non_empty(value.text(path)?);
+                if self.drops() {
+                    draft.more().places.push((MessagePart::Content, path.into()));
+                    draft.more().places.push((MessagePart::Content, message.key("content").into()));
+                }
+            }
+            "function_call" => {
+                let body = self.function(node, path)?;
+                draft.more().function_call = Some(Call { id: None, body });
+                if self.drops() {
+                    draft.more().places.push((MessagePart::Call(0), path.into()));
+                }
+            }
+            "audio" => {
+                self.unsupported(path, "audio", "is audio, expected text: its transcript")?;
+            }
+            "annotations" => self.note(path, key),
+            "type" => draft.more().kind = Some(value.text(path)?.to_owned()),
+            // For the server, and what a client has made of the text.
+            "cache_control" | "parsed" => {}
+            _ => draft.more().odd.push(key.to_owned()),
+        }
+        Ok(())
+    }
+
+    /// Refuses or lists the keys that no client sends.
+    fn odd_keys<N: Node>(
+        &mut self,
+        message: &Message,
+        more: &More,
+        members: &[(N, N)],
+        path: Path<'_>,
+    ) -> Result<()> {
+        let kind = more.kind.as_deref();
+        if let Some(kind) = kind.filter(|kind| *kind != "message") {
+            let problem = format!("is {kind:?}, expected \"message\" beside `role`");
+            return Err(Error::message(path.key("type"), problem));
+        }
+        let mut unknown = None;
+        for key in &more.odd {
+            if kind.is_some() && OF_RESPONSES.contains(&&**key) {
+                continue;
+            }
+            let path = path.key(key);
+            if matches!(&**key, "from" | "value") {
+                let problem =
+                    format!("is not a key of a message, expected one of {KEYS}{SHAREGPT}");
+                return Err(Error::message(path, problem));
+            }
+            self.unknown(path, "a message", KEYS)?;
+            unknown.get_or_insert(key);
+        }
+        // Where nothing is said, what was passed over may have been the text.
+        let is_key = |key: &N| match key.view() {
+            View::Text(key) => {
+                matches!(key, "content" | "tool_calls" | "refusal" | "function_call")
+            }
+            _ => false,
+        };
+        match unknown {
+            Some(key) if more.is_empty(message) && !members.iter().any(|(key, _)| is_key(key)) => {
+                Err(unknown_key(path.key(key), "a message, which has no `content`", KEYS))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds a message whose keys have all been read, with what few messages have.
+    fn whole(&mut self, mut message: Message, more: More, path: Path<'_>, at: usize) -> Result<()> {
+        let More { results, refusal, function_call, kind, places, .. } = more;
+        match refusal {
+            Some(refusal) if message.content.is_empty() => message.content = refusal,
+            Some(refusal) if refusal != message.content => {
+                let problem = "stands beside content, expected one of them";
+                return Err(Error::message(path.key("refusal"), problem));
+            }
+            _ => {}
+        }
+        if let Some(call) = function_call {
+            if !message.calls.is_empty() {
+                let problem = "stands beside `tool_calls`, expected one of them";
+                return Err(Error::message(path.key("function_call"), problem));
+            }
+            message.calls.push(call);
+        }
+        let is_typed = kind.is_some() && message.role == Role::Assistant;
+        if results.is_empty() {
+            self.add(message, at, is_typed);
+            self.read.place(places);
+            return Ok(());
+        }
+        if message.role != Role::User {
+            let role = message.role.name();
+            let problem = format!("holds results in a message of `{role}`, expected `user`");
+            return Err(Error::message(path.key("content"), problem));
+        }
+        for result in results {
+            self.add(result, at, false);
+        }
+        if message != Message::default() {
+            self.add(message, at, false);
+        }
+        Ok(())
+    }
+
+    /// Adds a message; items of one message of the assistant's are joined.
+    pub(super) fn add(&mut self, message: Message, at: usize, is_item: bool) {
+        let last = self.read.messages.last_mut().filter(|_| self.goes_on && is_item);
+        if let Some(last) = last
+            && joins(last, &message)
+        {
+            last.reasoning = last.reasoning.take().or(message.reasoning);
+            last.content.push_str(&message.content);
+            last.calls.extend(message.calls);
+            return;
+        }
+        self.goes_on = is_item;
+        self.read.push(message, at);
+    }
+
+    fn role<N>(&self, value: View<'_, N>, path: Path<'_>) -> Result<Option<Role>> {
+        let word = value.text(path)?;
+        if let Some(role) = self.format.role(word) {
+            return Ok(Some(role));
+        }
+        let is_known = Role::parse(word).is_some();
+        if is_known && self.drops() {
+            return Ok(None);
+        }
+        let known = self.format.role_names().join("`, `");
+        let without = self.format.lacking();
+        let problem = format!("is {word:?}, expected one of `{known}`{without}");
+        Err(if is_known {
+            Error::unsupported(path, problem)
+        } else {
+            Error::message(path, problem)
+        })
+    }
+
+    fn call<N: Node>(&mut self, node: &N, path: Path<'_>) -> Result<Call> {
+        let mut id = None;
+        let mut body = None;
+        let mut kind = None;
+        for_each(&members_of(node, path)?, path, |key, node, value| {
+            let path = path.key(key);
+            match key {
+                "id" => id = non_empty(value.text(path)?),
+                "type" => kind = Some(value.text(path)?.to_owned()),
+                "function" | "code" if body.is_some() => {
+                    return Err(Error::message(path, "stands beside another body of the call"));
+                }
+                "function" => body = Some(("function", self.function(node, path)?)),
+                "code" => body = Some(("code", self.code(node, path)?)),
+                // The place of a call among those that a stream sends.
+                "index" | "cache_control" => {}
+                _ => return self.unknown(path, "a call", "`id`, `type`, `function`, `code`"),
+            }
+            Ok(())
+        })?;
+        let (found, body) =
+            body.ok_or_else(|| Error::message(path, "has no body, expected `function` or `code`"))?;
+        if let Some(kind) = kind
+            && kind != found
+        {
+            let problem = format!("is {kind:?}, expected \"{found}\" beside `{found}`");
+            return Err(Error::message(path.key("type"), problem));
+        }
+        Ok(Call { id, body })
+    }
+
+    fn function<N: Node>(&mut self, node: &N, path: Path<'_>) -> Result<CallBody> {
+        let (mut name, mut arguments) = (None, None);
+        for_each(&members_of(node, path)?, path, |key, node, value| {
+            let path = path.key(key);
+            match key {
+                "name" => name = Some(value.text(path)?.to_owned()),
+                "arguments" => arguments = Some(self.arguments(node, value, path)?),
+                "parsed_arguments" => {}
+                _ => return self.unknown(path, "a function call", "`name`, `arguments`"),
+            }
+            Ok(())
+        })?;
+        let missing = |key| Error::message(path.key(key), "is missing");
+        let name = name.ok_or_else(|| missing("name"))?;
+        let arguments = arguments.ok_or_else(|| missing("arguments"))?;
+        Ok(CallBody::Function { name, arguments })
+    }
+
+    pub(super) fn arguments<N: Node>(
+        &self,
+        node: &N,
+        value: View<'_, N>,
+        path: Path<'_>,
+    ) -> Result<String> {
+        if matches!(value, View::Map(_)) {
+            let mut text = String::new();
+            json::write(node, Layout::Line, path, &mut text)?;
+            return Ok(text);
+        }
+        let text = value.text_or(path, "a string or a dict")?;
+        let Err(problem) = json::check_value(json::trim(text)) else { return Ok(text.to_owned()) };
+        match self.options.on_arguments {
+            OnArguments::Error => Err(Error::message(path, problem)),
+            OnArguments::String => {
+                let mut quoted = String::with_capacity(text.len() + 2);
+                quoted.push('"');
+                json::escape_into(text, &mut quoted);
+                quoted.push('"');
+                Ok(quoted)
+            }
+        }
+    }
+
+    fn code<N: Node>(&mut self, node: &N, path: Path<'_>) -> Result<CallBody> {
+        let (mut language, mut source) = (None, None);
+        for_each(&members_of(node, path)?, path, |key, _, value| {
+            let path = path.key(key);
+            match key {
+                "language" => language = non_empty(value.text(path)?),
+                "source" => source = Some(value.text(path)?.to_owned()),
+                _ => return self.unknown(path, "a code call", "`language`, `source`"),
+            }
+            Ok(())
+        })?;
+        let source = source.ok_or_else(|| Error::message(path.key("source"), "is missing"))?;
+        Ok(CallBody::Code { language, source })
+    }
+
+    /// Takes a key that is not known.
+    pub(super) fn unknown(&mut self, path: Path<'_>, of: &str, known: &str) -> Result<()> {
+        match self.options.on_unknown {
+            OnUnknown::Error => Err(unknown_key(path, of, known).or_ignore()),
+            OnUnknown::Ignore => {
+                self.read.dropped.push(Dropped::new(path, "unknown"));
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether what no format writes is left out.
+    pub(super) fn drops(&self) -> bool {
+        self.options.on_unsupported == OnUnsupported::Drop
+    }
+
+    /// Whether the format has a place for results.
+    pub(super) fn has_results(&self) -> bool {
+        self.format.role("tool").is_some()
+    }
+
+    /// Takes what no format writes.
+    pub(super) fn unsupported(&mut self, path: Path<'_>, what: &str, problem: &str) -> Result<()> {
+        match self.options.on_unsupported {
+            OnUnsupported::Error => Err(Error::unsupported(path, problem)),
+            OnUnsupported::Drop => {
+                self.note(path, what);
+                Ok(())
+            }
+        }
+    }
+
+    /// Lists what is left out whatever the caller asks for: it is about a text, and no template has words for it.
+    pub(super) fn note(&mut self, path: Path<'_>, what: &str) {
+        self.read.dropped.push(Dropped::new(path, what));
+    }
+}
+
+impl Draft {
+    /// What few messages have.
+    pub(super) fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
+    fn take_kind(&mut self) -> Option<String> {
+        self.more.as_mut()?.kind.take()
+    }
+
+    /// Whether results stand in it.
+    pub(super) fn has_results(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| !more.results.is_empty())
+    }
+}
+
+impl More {
+    /// Whether nothing has been said, in a message or here.
+    fn is_empty(&self, message: &Message) -> bool {
+        let Self { results, refusal, function_call, .. } = self;
+        message.content.is_empty()
+            && message.reasoning.is_none()
+            && message.calls.is_empty()
+            && results.is_empty()
+            && refusal.is_none()
+            && function_call.is_none()
+    }
+}
+
+/// Whether an item goes on with a message: reasoning first, then text, then calls.
+fn joins(last: &Message, next: &Message) -> bool {
+    let is_content = !next.content.is_empty() || next.reasoning.is_some();
+    let has_said = !last.content.is_empty() || !last.calls.is_empty();
+    last.role == next.role
+        && last.name == next.name
+        && !(is_content && has_said)
+        && !(next.reasoning.is_some() && last.reasoning.is_some())
+}
+
+/// A value and what it is called by.
+type Members<N> = Vec<(N, N)>;
+
+/// The members of a dict.
+pub(super) fn members_of<N: Node>(node: &N, path: Path<'_>) -> Result<Members<N>> {
+    match node.view() {
+        View::Map(members) => Ok(members),
+        other => Err(Error::message(path, other.expected("a dict"))),
+    }
+}
+
+/// Calls `each` for every member that is not absent.
+pub(super) fn for_each<N: Node>(
+    members: &[(N, N)],
+    path: Path<'_>,
+    mut each: impl FnMut(&str, &N, View<'_, N>) -> Result<()>,
+) -> Result<()> {
+    for (key, value) in members {
+        let Some(key) = key.as_text() else {
+            return Err(Error::message(path, "has a key that is no string"));
+        };
+        let view = value.view();
+        if !view.is_absent() {
+            each(key, value, view)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn unknown_key(path: Path<'_>, of: &str, known: &str) -> Error {
+    // The key is the caller's: it may hold anything.
+    Error::message(
+        path.to_string().escape_debug().to_string(),
+        format!("is not a key of {of}, expected one of {known}"),
+    )
+}
+
+pub(super) fn non_empty(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}

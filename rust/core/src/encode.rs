@@ -1,0 +1,610 @@
+//! Spans to ids, with the provenance of every id worked out when it is asked for.
+//!
+//! Text between two control tokens is one run and encoded as one text. What is kept is the rendered
+//! text, its spans, and which ids each run or control token became; offsets, masks and sources are
+//! derived from these.
+
+mod join;
+mod labels;
+mod note;
+mod options;
+mod trail;
+mod unmarked_calls;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::conversation::{Conversation, Dropped};
+use crate::error::{Error, Result};
+use crate::grammar::Grammar;
+use crate::marker::Found;
+use crate::render::Rendered;
+use crate::span::{Source, Span, SpanKind};
+use chatcodec_vocab::Scratch;
+use chatcodec_vocab::{DummyPrefix, TokenId, Vocab, with_room};
+
+pub(crate) use join::Given;
+pub use labels::LabelOptions;
+pub use note::{Note, NoteKind};
+pub use options::EncodeOptions;
+pub(crate) use trail::{End, Trail, answered, has_reasoning, moves, reasons};
+
+/// A conversation as ids.
+#[derive(Debug, Clone)]
+pub struct Encoding {
+    ids: Arc<Vec<TokenId>>,
+    text: String,
+    spans: Vec<Span>,
+    generated: Vec<Range<usize>>,
+    pieces: Vec<IdPiece>,
+    /// What the caller gave for spans whose text was normalised.
+    originals: HashMap<usize, String>,
+    grammar: Arc<Grammar>,
+    vocab: Vocab,
+    /// Where in `text` the generation prompt begins.
+    prompt_at: Option<usize>,
+    trail: Trail,
+    notes: Vec<Note>,
+    /// What of the caller's conversation was left out.
+    dropped: Vec<Dropped>,
+}
+
+/// Consecutive ids: one control token, or one run of text.
+#[derive(Debug, Clone)]
+struct IdPiece {
+    ids: Range<usize>,
+    text: Range<usize>,
+    kind: PieceKind,
+}
+
+#[derive(Debug, Clone)]
+enum PieceKind {
+    Control,
+    /// Text that was encoded; where it is prefixed, the first id begins with a dummy prefix, which no
+    /// text stands for.
+    Run {
+        prefixed: bool,
+    },
+    /// Text of ids that were given, with what each covers of it: encoding it may give others.
+    Given(Vec<Range<u32>>),
+}
+
+/// A spelling of a control token in a caller's text, which is text here and control elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Neutralized {
+    /// Where: `messages[1].content`.
+    pub path: Source,
+    /// First code point, in the caller's string.
+    pub start: usize,
+    /// One past the last code point.
+    pub end: usize,
+    /// What is spelled.
+    pub spelling: String,
+    /// The control id it is a spelling of.
+    pub id: TokenId,
+}
+
+/// A marker in a caller's text, in a format whose markers are text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collision {
+    /// Where: `messages[1].content`.
+    pub path: Source,
+    /// First code point, in the caller's string.
+    pub start: usize,
+    /// One past the last code point.
+    pub end: usize,
+    /// The marker, of which the caller's string may hold a part only.
+    pub marker: String,
+}
+
+/// What is done about a caller's text that spells a marker, where markers are text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnMarker {
+    /// [`Encoding::collisions`] tells it.
+    #[default]
+    Report,
+    /// The message is refused.
+    Error,
+    /// It is written with other ids than the genuine marker has.
+    Break,
+}
+
+/// Encodes what was rendered, by at most so many threads, and checks that no text became control.
+pub(crate) fn encode(
+    rendered: Rendered,
+    grammar: &Arc<Grammar>,
+    vocab: &Vocab,
+    on_marker: OnMarker,
+    threads: usize,
+) -> Result<Encoding> {
+    let Rendered { text, spans, generated, originals, goes_on, prompt_at } = rendered;
+    let breaks = match on_marker {
+        OnMarker::Report => Vec::new(),
+        OnMarker::Error => {
+            if let Some(found) = collisions(&text, &spans, grammar).next() {
+                let marker = &found.marker.marker.text;
+                let problem = format!("spells the marker {marker:?}, expected none");
+                return Err(Error::message(spans[found.span].source.to_string(), problem));
+            }
+            Vec::new()
+        }
+        OnMarker::Break => marker_breaks(&text, &spans, grammar)?,
+    };
+    if on_marker != OnMarker::Report
+        && let Some(span) = unmarked_calls::first(&text, &spans, &generated, grammar, vocab)
+    {
+        let problem = "begins as a call does, and would be read as one whatever its ids are";
+        return Err(Error::message(spans[span].source.to_string(), problem));
+    }
+    let mut ids = with_room(&text);
+    let mut pieces = Vec::with_capacity(spans.len());
+    vocab.with_scratch(|scratch| -> Result<()> {
+        let mut run: Option<Range<usize>> = None;
+        let mut first = true;
+        let mut flush = |run: &mut Option<Range<usize>>, first: bool, ids: &mut Vec<TokenId>| {
+            let Some(range) = run.take().filter(|range| !range.is_empty()) else { return Ok(None) };
+            let from = ids.len();
+            let prefixed = first
+                && match vocab.dummy_prefix() {
+                    DummyPrefix::EveryRun => true,
+                    DummyPrefix::FirstRun => from == 0 && !goes_on,
+                    DummyPrefix::Never => false,
+                };
+            let mut start = range.start;
+            let first = breaks.partition_point(|at| *at <= range.start);
+            let within = breaks[first..].iter().take_while(|at| **at < range.end);
+            for &end in within.chain([&range.end]) {
+                let is_prefixed = prefixed && start == range.start;
+                encode_run(vocab, threads, &text[start..end], is_prefixed, scratch, ids)?;
+                start = end;
+            }
+            // By construction this cannot be; were it ever, nothing leaves.
+            if let Some(id) = vocab.first_control(&ids[from..]) {
+                return Err(Error::vocab("control", format!("text became control id {id}")));
+            }
+            let ids = from..ids.len();
+            Ok(Some(IdPiece { ids, text: range, kind: PieceKind::Run { prefixed } }))
+        };
+        for span in &spans {
+            match span.kind {
+                SpanKind::Literal | SpanKind::Slot { .. } => match &mut run {
+                    Some(run) => run.end = span.text.end,
+                    None => run = Some(span.text.clone()),
+                },
+                SpanKind::Control(id) => {
+                    pieces.extend(flush(&mut run, first, &mut ids)?);
+                    let at = ids.len();
+                    ids.push(id.get());
+                    let text = span.text.clone();
+                    let ids = at..at + 1;
+                    pieces.push(IdPiece { ids, text, kind: PieceKind::Control });
+                    first = true;
+                }
+                SpanKind::Taken | SpanKind::Given => {}
+                SpanKind::Cut => {
+                    if let Some(piece) = flush(&mut run, first, &mut ids)? {
+                        pieces.push(piece);
+                        first = false;
+                    }
+                }
+            }
+        }
+        pieces.extend(flush(&mut run, first, &mut ids)?);
+        Ok(())
+    })?;
+    ids.shrink_to_fit();
+    let ids = Arc::new(ids);
+    let (grammar, vocab) = (grammar.clone(), vocab.clone());
+    let trail = Trail::default();
+    let encoding = Encoding {
+        ids,
+        text,
+        spans,
+        generated,
+        pieces,
+        originals,
+        grammar,
+        vocab,
+        prompt_at,
+        trail,
+        notes: Vec::new(),
+        dropped: Vec::new(),
+    };
+    if !breaks.is_empty() {
+        encoding.check_markers()?;
+    }
+    Ok(encoding)
+}
+
+/// Appends the ids of a run of text, which often is one lookup. Where a first run begins with a space, the reference puts none before it,
+/// and reads it back without: here it gets one all the same.
+#[inline]
+fn encode_run(
+    vocab: &Vocab,
+    threads: usize,
+    text: &str,
+    prefixed: bool,
+    scratch: &mut Scratch,
+    ids: &mut Vec<TokenId>,
+) -> Result<()> {
+    if prefixed && vocab.shares_first_space(text) {
+        return Ok(vocab.encode_run(threads, &format!(" {text}"), false, scratch, ids)?);
+    }
+    Ok(vocab.encode_run(threads, text, prefixed, scratch, ids)?)
+}
+
+/// A marker that overlaps a caller's text: the first span that it overlaps, and where it begins in the text.
+struct Collided<'a> {
+    marker: Found<'a>,
+    span: usize,
+}
+
+/// Every marker that a caller's text is part of, those within others included.
+fn collisions<'a>(
+    text: &'a str,
+    spans: &'a [Span],
+    grammar: &'a Grammar,
+) -> impl Iterator<Item = Collided<'a>> + 'a {
+    let markers = grammar.markers.as_ref();
+    let found = markers.into_iter().flat_map(move |markers| {
+        runs(spans).flat_map(move |run| {
+            markers
+                .find(&text[run.clone()])
+                .map(move |found| Found { start: run.start + found.start, marker: found.marker })
+        })
+    });
+    found.filter_map(move |marker| {
+        let first = spans.partition_point(|span| span.text.end <= marker.start);
+        let overlaps = |span: &&Span| span.text.start < marker.end();
+        let mut within = spans[first..].iter().take_while(overlaps).enumerate();
+        let is_slot =
+            |span: &Span| matches!(span.kind, SpanKind::Slot { .. }) && !span.text.is_empty();
+        let (nth, _) = within.find(|(_, span)| is_slot(span))?;
+        Some(Collided { marker, span: first + nth })
+    })
+}
+
+/// The stretches of text between two control tokens.
+fn runs(spans: &[Span]) -> impl Iterator<Item = Range<usize>> + '_ {
+    let is_control = |span: &Span| matches!(span.kind, SpanKind::Control(_) | SpanKind::Given);
+    spans.split(is_control).filter_map(|spans| {
+        let (first, last) = (spans.first()?, spans.last()?);
+        Some(first.text.start..last.text.end)
+    })
+}
+
+/// Where text is cut so that no marker in a caller's text has the ids of the genuine one.
+fn marker_breaks(text: &str, spans: &[Span], grammar: &Grammar) -> Result<Vec<usize>> {
+    let mut breaks = Vec::new();
+    for found in collisions(text, spans, grammar) {
+        let before = breaks.len();
+        for place in &found.marker.marker.breaks {
+            let at = found.marker.start + place;
+            let slot = spans.get(spans.partition_point(|span| span.text.end <= at));
+            let slot = slot.filter(|span| span.text.start < at);
+            if slot.is_some_and(|span| matches!(span.kind, SpanKind::Slot { .. })) {
+                breaks.push(at);
+            }
+        }
+        if breaks.len() == before {
+            let marker = &found.marker.marker.text;
+            let problem =
+                format!("spells the marker {marker:?}, which this vocabulary cannot break");
+            return Err(Error::message(spans[found.span].source.to_string(), problem));
+        }
+    }
+    breaks.sort_unstable();
+    breaks.dedup();
+    Ok(breaks)
+}
+
+impl Encoding {
+    /// Replaces the indices of the `count` messages that were read from a conversation, the first of which is at
+    /// `first`, by the caller's indices, and takes over the list of dropped parts.
+    pub(crate) fn set_messages(&mut self, conversation: Conversation, count: i32, first: i32) {
+        if conversation.origins.is_some() {
+            for source in self.spans.iter_mut().map(|span| &mut span.source) {
+                if let Ok(index) = usize::try_from(source.message - first) {
+                    source.message = conversation.origin(index) as i32 + first;
+                }
+            }
+        }
+        self.trail.add_more(conversation.given as i32 - count);
+        self.dropped = conversation.dropped;
+    }
+
+    /// What of the caller's conversation was left out, in order.
+    pub fn dropped(&self) -> &[Dropped] {
+        &self.dropped
+    }
+
+    /// The ids.
+    pub fn ids(&self) -> &[TokenId] {
+        &self.ids
+    }
+
+    /// The ids, shared: they live as long as whoever holds them.
+    pub fn shared_ids(&self) -> Arc<Vec<TokenId>> {
+        self.ids.clone()
+    }
+
+    /// What a template would have produced, control tokens spelled, for people to read.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Where these ids are not those that [`crate::Codec::encode`] gives the conversation: what
+    /// [`crate::Codec::extend`] kept as it was seen.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
+    /// Per id its bytes of [`Encoding::text`], `start..end`. A dummy prefix covers none.
+    pub fn offsets(&self) -> Vec<(usize, usize)> {
+        let mut offsets = Vec::with_capacity(self.ids.len());
+        for piece in &self.pieces {
+            let begin = piece.text.start;
+            let prefixed = match &piece.kind {
+                PieceKind::Control => {
+                    offsets.push((begin, piece.text.end));
+                    continue;
+                }
+                PieceKind::Given(covered) => {
+                    let covered = covered.iter();
+                    offsets.extend(
+                        covered.map(|of| (begin + of.start as usize, begin + of.end as usize)),
+                    );
+                    continue;
+                }
+                PieceKind::Run { prefixed } => *prefixed,
+            };
+            let text = &self.text[piece.text.clone()];
+            let ids = &self.ids[piece.ids.clone()];
+            let surplus = if prefixed { self.prefix_bytes(ids) } else { None };
+            let mut at = 0;
+            for (nth, &id) in ids.iter().enumerate() {
+                let covered = match (nth, surplus) {
+                    (0, Some(rest)) => self.vocab.covered_by(rest, &text[at..]),
+                    _ => self.vocab.covered(id, text, at),
+                };
+                offsets.push((begin + at, begin + at + covered));
+                at += covered;
+            }
+        }
+        offsets
+    }
+
+    /// The first token's bytes without the dummy prefix.
+    fn prefix_bytes(&self, ids: &[TokenId]) -> Option<&[u8]> {
+        self.vocab.token_bytes(*ids.first()?).ok()?.strip_prefix(b" ")
+    }
+
+    /// Per id its code points of [`Encoding::text`], `start..end`. Of a character that is spread over
+    /// several ids, all have it.
+    pub fn char_offsets(&self) -> Vec<(usize, usize)> {
+        let mut chars = Vec::with_capacity(self.text.len() + 1);
+        let mut count = 0;
+        for at in 0..self.text.len() {
+            count += usize::from(self.text.is_char_boundary(at));
+            // The code points up to and including the one that byte `at` is part of.
+            chars.push(count);
+        }
+        let start = |at: usize| chars.get(at).map_or(count, |&n| n - 1);
+        let end = |at: usize| if at == 0 { 0 } else { chars[at - 1] };
+        let points = |(s, e)| if s == e { (start(s), start(s)) } else { (start(s), end(e)) };
+        self.offsets().into_iter().map(points).collect()
+    }
+
+    /// Per id where it comes from. An id that holds a caller's text and the format's counts as the
+    /// caller's.
+    pub fn sources(&self) -> Vec<Source> {
+        let mut spans = &self.spans[..];
+        let mut sources = Vec::with_capacity(self.ids.len());
+        for (start, end) in self.offsets() {
+            while let [span, rest @ ..] = spans
+                && span.text.end <= start
+                && !rest.is_empty()
+            {
+                spans = rest;
+            }
+            let within = spans.iter().take_while(|span| span.text.start < end.max(start + 1));
+            let slot = within.clone().find(|span| {
+                matches!(span.kind, SpanKind::Slot { .. }) && start < end && span.text.end > start
+            });
+            let span = slot.or_else(|| within.clone().find(|span| !span.text.is_empty()));
+            sources.push(match span {
+                Some(span) if slot.is_some() => span.source,
+                Some(span) => span.source.scaffold(),
+                None => Source::NONE,
+            });
+        }
+        sources
+    }
+
+    /// Per id 1 for a control token, 0 for text.
+    pub fn is_control(&self) -> Vec<u8> {
+        let mut mask = vec![0; self.ids.len()];
+        for piece in &self.pieces {
+            if matches!(piece.kind, PieceKind::Control) {
+                mask[piece.ids.start] = 1;
+            }
+        }
+        mask
+    }
+
+    /// Per id 1 if it holds a caller's text.
+    pub fn is_content(&self) -> Vec<u8> {
+        self.sources().into_iter().map(|source| u8::from(source.is_content())).collect()
+    }
+
+    /// Per id the index of its message; -1 for ids of none: what begins the conversation, `tools`,
+    /// the generation prompt.
+    pub fn message_indices(&self) -> Vec<i32> {
+        self.sources().into_iter().map(|source| source.message).collect()
+    }
+
+    /// Per id 1 if a model generates it: an assistant's turn from the first id that ends after its
+    /// generation prompt, up to and including the id that stops it. Where that is the opener of the next
+    /// turn, the opener is of the next message all the same.
+    pub fn assistant_mask(&self) -> Vec<u8> {
+        self.turns_of_ids().into_iter().map(|turn| u8::from(turn.is_some())).collect()
+    }
+
+    /// Per id which of the turns that a model generates it is of.
+    fn turns_of_ids(&self) -> Vec<Option<usize>> {
+        let mut turns = self.generated.iter().enumerate().peekable();
+        let mut found = Vec::with_capacity(self.ids.len());
+        for (start, end) in self.offsets() {
+            // A dummy prefix covers nothing: it belongs to the text that it begins, or is all of a turn.
+            let is_all = |turn: &Range<usize>| *turn == (start..end);
+            let is_over = |turn: &Range<usize>| turn.end < end || turn.end <= start;
+            while turns.next_if(|(_, turn)| is_over(turn) && !is_all(turn)).is_some() {}
+            let begins = |(_, turn): &&(usize, &Range<usize>)| {
+                turn.start < end || (start == end && turn.start == end)
+            };
+            found.push(turns.peek().filter(begins).map(|(nth, _)| *nth));
+        }
+        found
+    }
+
+    /// Spellings of control tokens in the caller's text: leftmost-longest, in every slot.
+    pub fn neutralized(&self) -> Vec<Neutralized> {
+        let mut found = Vec::new();
+        for (at, span) in self.spans.iter().enumerate() {
+            let SpanKind::Slot { escaped } = span.kind else { continue };
+            let (text, escaped) = match self.originals.get(&at) {
+                Some(original) => (original.as_str(), false),
+                None => (&self.text[span.text.clone()], escaped),
+            };
+            let mut counted = (0, span.skipped as usize);
+            for spelled in self.vocab.find_control(text) {
+                if self.grammar.silent.iter().any(|silent| silent == spelled.spelling) {
+                    continue;
+                }
+                let mut points = |to: usize| {
+                    counted = (to, counted.1 + code_points(&text[counted.0..to], escaped));
+                    counted.1
+                };
+                let (start, end) = (points(spelled.start), points(spelled.end));
+                let (spelling, id) = (spelled.spelling.to_owned(), spelled.id);
+                found.push(Neutralized { path: span.source, start, end, spelling, id });
+            }
+        }
+        found
+    }
+
+    /// Markers that the caller's text is part of, in formats whose markers are text: leftmost-longest. In formats
+    /// whose calls begin with text, what of an assistant's text or code would be read as a call.
+    pub fn collisions(&self) -> Vec<Collision> {
+        let mut collisions = self.markers();
+        collisions.extend(self.bare_calls());
+        collisions
+    }
+
+    fn markers(&self) -> Vec<Collision> {
+        let mut found: Vec<Collided<'_>> =
+            collisions(&self.text, &self.spans, &self.grammar).collect();
+        found.sort_by_key(|found| (found.marker.start, std::cmp::Reverse(found.marker.end())));
+        let mut collisions: Vec<Collision> = Vec::new();
+        let mut end = 0;
+        // Per span how far its code points have been counted: places come in order.
+        let mut counted = (usize::MAX, 0, 0);
+        for Collided { marker, span } in found {
+            if marker.start < end {
+                continue;
+            }
+            end = marker.end();
+            let nth = span;
+            let span = &self.spans[nth];
+            let escaped = span.kind == SpanKind::Slot { escaped: true };
+            let slot = &self.text[span.text.clone()];
+            if counted.0 != nth {
+                counted = (nth, 0, span.skipped as usize);
+            }
+            let mut points = |at: usize| {
+                let at = at.clamp(span.text.start, span.text.end) - span.text.start;
+                let more = code_points(&slot[counted.1..at], escaped);
+                counted = (nth, at, counted.2 + more);
+                counted.2
+            };
+            collisions.push(Collision {
+                path: span.source,
+                start: points(marker.start),
+                end: points(end),
+                marker: marker.marker.text.clone(),
+            });
+        }
+        collisions
+    }
+
+    /// Checks that the genuine markers have the ids that a reader knows them by.
+    fn check_markers(&self) -> Result<()> {
+        let Some(markers) = &self.grammar.markers else { return Ok(()) };
+        let ends: hashbrown::HashSet<usize> =
+            self.offsets().into_iter().map(|(_, end)| end).collect();
+        let collided: hashbrown::HashSet<usize> =
+            collisions(&self.text, &self.spans, &self.grammar).map(|c| c.marker.start).collect();
+        for run in runs(&self.spans) {
+            for found in markers.find(&self.text[run.clone()]) {
+                let start = run.start + found.start;
+                let is_broken = found.marker.breaks.iter().any(|at| ends.contains(&(start + at)));
+                if is_broken && !collided.contains(&start) {
+                    let marker = &found.marker.text;
+                    let problem = format!(
+                        "is `break`, and the format's own {marker:?} has other ids beside this text"
+                    );
+                    return Err(Error::message("on_marker", problem));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The code points of the caller's string that a stretch of a slot stands for.
+fn code_points(text: &str, escaped: bool) -> usize {
+    let mut chars = text.chars();
+    let mut count = 0;
+    while let Some(c) = chars.next() {
+        count += 1;
+        if escaped && c == '\\' && chars.next() == Some('u') {
+            chars.by_ref().take(4).for_each(drop);
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use chatcodec_vocab::Vocab;
+
+    use crate::codec::Codec;
+    use crate::encode::EncodeOptions;
+    use crate::error::Error;
+    use crate::format::Format;
+    use crate::message::{Message, Role};
+
+    /// The encoder makes no control id. Were it ever to make one, the encoding is refused.
+    #[test]
+    fn a_control_id_in_text_is_refused() {
+        let format = Format::built_in("internlm2").unwrap();
+        let whole = Vocab::embedded();
+        let encode = |vocab: &Vocab, text: &str| {
+            let codec = Codec::new(&format, vocab).unwrap();
+            codec.encode(vec![Message::new(Role::User, text)], None, &EncodeOptions::default())
+        };
+        let id = *whole.encode("Paris weather").last().unwrap();
+        let broken = whole.with_leaking(id);
+        assert_eq!(broken.encode("Paris weather"), whole.encode("Paris weather"));
+        assert!(encode(&whole, "Paris weather").is_ok());
+        assert!(encode(&broken, "Hi").is_ok());
+        match encode(&broken, "Paris weather") {
+            Err(Error::Vocab { problem, .. }) => {
+                assert_eq!(problem, format!("text became control id {id}"));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

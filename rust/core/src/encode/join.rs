@@ -1,0 +1,335 @@
+//! Encodings put together: a prompt, the ids that a model gave it, and what was encoded to follow.
+//!
+//! Cost: what is there is copied, only the given ids are looked at.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Encoding, IdPiece, PieceKind};
+use super::{Note, Trail};
+use crate::grammar::Grammar;
+use crate::render::Rendered;
+use crate::span::{Source, Span, SpanKind};
+use chatcodec_vocab::{DummyPrefix, TokenId, TokenKind, Vocab};
+
+/// Ids as they came, with what each is of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Given<'a> {
+    pub(crate) ids: &'a [TokenId],
+    pub(crate) sources: &'a [Source],
+}
+
+impl Encoding {
+    /// Of ids as they came, which are of no message.
+    pub(crate) fn of_ids(ids: &[TokenId], grammar: &Arc<Grammar>, vocab: &Vocab) -> Self {
+        let mut encoding = Self {
+            ids: Arc::new(ids.to_vec()),
+            text: String::new(),
+            spans: Vec::new(),
+            generated: Vec::new(),
+            pieces: Vec::new(),
+            originals: hashbrown::HashMap::new(),
+            grammar: grammar.clone(),
+            vocab: vocab.clone(),
+            prompt_at: None,
+            trail: Trail::default(),
+            notes: Vec::new(),
+            dropped: Vec::new(),
+        };
+        encoding.give(0, Given { ids, sources: &vec![Source::NONE; ids.len()] });
+        encoding
+    }
+
+    /// What the next turn depends on.
+    pub(crate) fn trail(&self) -> &Trail {
+        &self.trail
+    }
+
+    pub(crate) fn set_trail(&mut self, trail: Trail) {
+        self.trail = trail;
+    }
+
+    /// With these notes after those that it has.
+    pub(crate) fn with_notes(mut self, notes: Vec<Note>) -> Self {
+        self.notes.extend(notes);
+        self
+    }
+
+    /// The text of the generation prompt at its end.
+    pub(crate) fn asks(&self) -> Option<&str> {
+        self.text.get(self.prompt_at?..)
+    }
+
+    /// The position of the id that the generation prompt begins with, or that holds its beginning.
+    pub(crate) fn asks_from(&self) -> usize {
+        let at = self.prompt_at.unwrap_or(self.text.len());
+        let before = self.pieces.partition_point(|piece| piece.text.end <= at);
+        self.pieces.get(before).map_or(self.ids.len(), |piece| piece.ids.start)
+    }
+
+    /// Whether a codec's grammar wrote it.
+    pub(crate) fn is_of(&self, grammar: &Arc<Grammar>) -> bool {
+        Arc::ptr_eq(&self.grammar, grammar)
+    }
+
+    /// The text of the last turn that a model generates.
+    pub(crate) fn last_generated(&self) -> &str {
+        self.generated.last().and_then(|turn| self.text.get(turn.start..)).unwrap_or_default()
+    }
+
+    /// Whether the last id is text.
+    pub(crate) fn ends_in_text(&self) -> bool {
+        self.pieces.last().is_some_and(|piece| !matches!(piece.kind, PieceKind::Control))
+    }
+
+    /// This and ids as they were given, which a model generates as message `index`: they go on with the last turn
+    /// that it generates here if `resumes`, or else begin one.
+    pub(crate) fn answered(&self, given: Given<'_>, index: i32, resumes: bool) -> Self {
+        let mut joined = Self { ids: Arc::default(), ..self.clone() };
+        if let Some(at) = joined.prompt_at.take() {
+            // What asked for the message has become its header.
+            let first = joined.spans.partition_point(|span| span.text.start < at);
+            for span in &mut joined.spans[first..] {
+                span.source.message = index;
+            }
+        }
+        let begun = if resumes { joined.generated.pop() } else { None };
+        let start = begun.map_or(self.text.len(), |turn| turn.start);
+        joined.give(self.ids.len(), given);
+        joined.generated.push(start..joined.text.len());
+        joined.ids = Arc::new([&self.ids[..], given.ids].concat());
+        joined
+    }
+
+    /// Takes what is known of the ids given after `prompt` from what was rendered up to byte `end`, where that
+    /// is the same text: there the message is of the index that is `moved` lower.
+    pub(crate) fn written_as(
+        &mut self,
+        prompt: &Self,
+        rendered: &Rendered,
+        end: usize,
+        moved: i32,
+    ) {
+        let begin = prompt.text.len();
+        let Some(from) = end.checked_sub(self.text.len() - begin) else { return };
+        if rendered.text.get(from..end) != self.text.get(begin..) {
+            return;
+        }
+        let is_within = |(_, span): &(usize, &Span)| {
+            span.text.start < end && span.text.end > from && !span.text.is_empty()
+        };
+        let (mut spans, mut originals) = (Vec::new(), Vec::new());
+        for (nth, written) in rendered.spans.iter().enumerate().filter(is_within) {
+            let text = written.text.start.max(from)..written.text.end.min(end);
+            let mut span = written.clone();
+            if let SpanKind::Control(_) = span.kind {
+                span.kind = SpanKind::Given;
+            } else if let SpanKind::Slot { escaped } = span.kind {
+                let before = &rendered.text[written.text.start..text.start];
+                span.skipped += super::code_points(before, escaped) as u32;
+                let original = rendered.originals.get(&nth).filter(|_| text == written.text);
+                originals.extend(original.map(|text| (spans.len(), text.clone())));
+            }
+            span.text = text.start - from + begin..text.end - from + begin;
+            span.source.message += moved;
+            spans.push(span);
+        }
+        let controls = |spans: &[Span]| -> Vec<Range<usize>> {
+            let given = spans.iter().filter(|span| span.kind == SpanKind::Given);
+            given.map(|span| span.text.clone()).collect()
+        };
+        let kept = prompt.spans.len();
+        if controls(&spans) != controls(&self.spans[kept..]) {
+            return;
+        }
+        self.originals.extend(originals.into_iter().map(|(nth, text)| (nth + kept, text)));
+        self.spans.truncate(kept);
+        self.spans.append(&mut spans);
+    }
+
+    /// This and what was encoded to follow, of which the last turn here takes `written` bytes.
+    pub(crate) fn followed_by(mut self, tail: Self, written: usize) -> Self {
+        let (ids, bytes, spans) = (self.ids.len(), self.text.len(), self.spans.len());
+        if let Some(turn) = self.generated.last_mut() {
+            turn.end += written;
+        }
+        Arc::make_mut(&mut self.ids).extend_from_slice(&tail.ids);
+        let moved = |text: Range<usize>| text.start + bytes..text.end + bytes;
+        self.prompt_at = tail.prompt_at.map(|at| at + bytes);
+        self.text.push_str(&tail.text);
+        let placed = |span: Span| Span { text: moved(span.text.clone()), ..span };
+        self.spans.extend(tail.spans.into_iter().map(placed));
+        self.generated.extend(tail.generated.into_iter().map(moved));
+        self.pieces.extend(tail.pieces.into_iter().map(|piece| IdPiece {
+            ids: piece.ids.start + ids..piece.ids.end + ids,
+            text: moved(piece.text),
+            kind: piece.kind,
+        }));
+        self.originals.extend(tail.originals.into_iter().map(|(nth, text)| (nth + spans, text)));
+        self
+    }
+
+    /// Adds the text of ids that were given; they stand from id `first` on.
+    fn give(&mut self, first: usize, given: Given<'_>) {
+        let prefix = self.vocab.dummy_prefix();
+        let mut at_start = match prefix {
+            DummyPrefix::EveryRun => !self.ends_in_text(),
+            DummyPrefix::FirstRun => first == 0,
+            DummyPrefix::Never => false,
+        };
+        let vocab = self.vocab.clone();
+        let mut run = Run::default();
+        for (nth, (&id, &source)) in given.ids.iter().zip(given.sources).enumerate() {
+            let token = vocab.token(id);
+            if let Some((TokenKind::Control, _)) = token {
+                self.give_run(first + nth, std::mem::take(&mut run));
+                let start = self.text.len();
+                self.text.push_str(vocab.spelling(id));
+                let text = start..self.text.len();
+                let ids = first + nth..first + nth + 1;
+                self.spans.push(span(SpanKind::Given, text.clone(), source.scaffold()));
+                self.pieces.push(IdPiece { ids, text, kind: PieceKind::Control });
+                at_start = prefix == DummyPrefix::EveryRun;
+                continue;
+            }
+            let bytes = match token {
+                Some((TokenKind::Text, bytes)) if at_start => {
+                    bytes.strip_prefix(b" ").unwrap_or(bytes)
+                }
+                Some((TokenKind::Text | TokenKind::Byte, bytes)) => bytes,
+                _ => b"",
+            };
+            at_start &= token.is_none_or(|(kind, _)| kind == TokenKind::Unused);
+            run.bytes.extend_from_slice(bytes);
+            run.ends.push((run.bytes.len(), source));
+        }
+        self.give_run(first + given.ids.len(), run);
+    }
+
+    /// Adds a run of text that ends before id `end`.
+    fn give_run(&mut self, end: usize, run: Run) {
+        if run.ends.is_empty() {
+            return;
+        }
+        let ids = end - run.ends.len()..end;
+        let begin = self.text.len();
+        let places = Places::of(&run.bytes, &mut self.text);
+        let mut covered = Vec::with_capacity(run.ends.len());
+        let mut spans: Vec<Span> = Vec::new();
+        let mut at = 0;
+        for (end, source) in run.ends {
+            let (from, to) = (places.floor(at), places.ceil(end));
+            at = end;
+            covered.push(from as u32..to as u32);
+            if spans.last().is_none_or(|last| last.source != source) {
+                let kind = if source.is_content() {
+                    SpanKind::Slot { escaped: false }
+                } else {
+                    SpanKind::Literal
+                };
+                // Neighbours may share a character that is no UTF-8.
+                let start = spans.last().map_or(begin, |last| last.text.end);
+                spans.push(span(kind, start..start, source));
+            }
+            if let Some(last) = spans.last_mut() {
+                // A character that two sources share is of the first.
+                let to = (begin + to..self.text.len()).find(|&at| self.text.is_char_boundary(at));
+                last.text.end = last.text.end.max(to.unwrap_or(self.text.len()));
+            }
+        }
+        self.spans.append(&mut spans);
+        let text = begin..self.text.len();
+        self.pieces.push(IdPiece { ids, text, kind: PieceKind::Given(covered) });
+    }
+}
+
+fn span(kind: SpanKind, text: Range<usize>, source: Source) -> Span {
+    Span { kind, text, source, skipped: 0 }
+}
+
+/// Text ids between two control tokens: their bytes, and where each ends.
+#[derive(Debug, Default)]
+struct Run {
+    bytes: Vec<u8>,
+    ends: Vec<(usize, Source)>,
+}
+
+/// Where bytes came to stand in a text in which what is no UTF-8 has been replaced.
+struct Places {
+    /// Bytes that were replaced, and the text that they became.
+    replaced: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl Places {
+    /// Appends bytes to a text.
+    fn of(bytes: &[u8], text: &mut String) -> Self {
+        let begin = text.len();
+        let mut replaced = Vec::new();
+        let mut at = 0;
+        for chunk in bytes.utf8_chunks() {
+            text.push_str(chunk.valid());
+            at += chunk.valid().len();
+            let invalid = chunk.invalid().len();
+            if invalid > 0 {
+                let start = text.len() - begin;
+                text.push('\u{FFFD}');
+                replaced.push((at..at + invalid, start..text.len() - begin));
+                at += invalid;
+            }
+        }
+        Self { replaced }
+    }
+
+    /// The place of a byte, or of the replacement that it is in.
+    fn floor(&self, at: usize) -> usize {
+        self.place(at, |text| text.start)
+    }
+
+    /// The place of a byte, or the end of the replacement that it is in.
+    fn ceil(&self, at: usize) -> usize {
+        self.place(at, |text| text.end)
+    }
+
+    fn place(&self, at: usize, within: impl Fn(&Range<usize>) -> usize) -> usize {
+        let before = self.replaced.partition_point(|(bytes, _)| bytes.end <= at);
+        if let Some((bytes, text)) = self.replaced.get(before)
+            && bytes.start < at
+        {
+            return within(text);
+        }
+        match before.checked_sub(1).map(|nth| &self.replaced[nth]) {
+            Some((bytes, text)) => text.end + (at - bytes.end),
+            None => at,
+        }
+    }
+}
+
+impl Rendered {
+    /// What stands from byte `at` on, which is within or after the first turn that a model generates, with the
+    /// indices of its messages `moved` higher; `None` where `at` is within what cannot be parted.
+    pub(crate) fn after(mut self, at: usize, moved: i32) -> Option<Self> {
+        let text = self.text.get(at..)?.to_owned();
+        let prompt_at = self.prompt_at.and_then(|prompt| prompt.checked_sub(at));
+        let mut rest = Self { text, goes_on: true, prompt_at, ..Self::default() };
+        for (nth, mut span) in self.spans.into_iter().enumerate() {
+            if span.text.end <= at {
+                continue;
+            }
+            if span.text.start < at && span.kind != SpanKind::Literal {
+                return None;
+            }
+            if span.source.message >= 0 {
+                span.source.message += moved;
+            }
+            span.text = span.text.start.saturating_sub(at)..span.text.end - at;
+            if let Some(original) = self.originals.remove(&nth) {
+                rest.originals.insert(rest.spans.len(), original);
+            }
+            rest.spans.push(span);
+        }
+        let generated = self.generated.into_iter().skip(1);
+        let generated = generated.map(|turn| Some(turn.start.checked_sub(at)?..turn.end - at));
+        rest.generated = generated.collect::<Option<_>>()?;
+        Some(rest)
+    }
+}

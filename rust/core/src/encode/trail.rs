@@ -1,0 +1,110 @@
+//! What the next turn depends on of the turns before it.
+
+use crate::conversation::Linker;
+use crate::format::{Format, SystemPlace, ToolsPlace};
+use crate::grammar::Grammar;
+use crate::message::{Message, Role};
+
+/// What the next turn depends on of those before it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Trail {
+    pub(crate) roles: Vec<Role>,
+    /// How many messages more than that the caller has.
+    pub(crate) more: i32,
+    pub(crate) end: End,
+    pub(crate) linker: Linker,
+    /// What the format writes in the last user's turn, and so elsewhere once there is another.
+    pub(crate) moves: Option<&'static str>,
+    /// Whether a model has answered since the user's last message, and so may have reasoned.
+    pub(crate) reasons: bool,
+    /// Whether the last message of the assistant's is an answer, if there is one.
+    pub(crate) answered: Option<bool>,
+    /// Whether a message of the assistant's is an answer.
+    pub(crate) has_answer: bool,
+    /// Whether a message was given with reasoning.
+    pub(crate) reasoned: bool,
+}
+
+/// How a conversation ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum End {
+    /// With a turn that has ended.
+    #[default]
+    Closed,
+    /// With the generation prompt.
+    Prompted,
+    /// With a message of the assistant's that is to go on.
+    Open,
+}
+
+impl End {
+    pub(crate) fn new(generation_prompt: bool, continue_final: bool) -> Self {
+        match (generation_prompt, continue_final) {
+            (true, _) => Self::Prompted,
+            (_, true) => Self::Open,
+            _ => Self::Closed,
+        }
+    }
+}
+
+impl Trail {
+    pub(crate) fn new(
+        messages: &[Message],
+        tools: bool,
+        linker: Linker,
+        end: End,
+        format: &Format,
+    ) -> Self {
+        let system = messages.first().is_some_and(|message| message.role == Role::System);
+        let roles = messages.iter().map(|message| message.role).collect();
+        let reasons = reasons(messages, false);
+        let (answered, reasoned) = (answered(messages), has_reasoning(messages));
+        let has_answer = messages.iter().any(Message::is_answer);
+        let moves = moves(format, system, tools);
+        let more = 0;
+        Self { roles, more, end, linker, moves, reasons, answered, has_answer, reasoned }
+    }
+
+    /// The caller has so many messages more than there are.
+    pub(crate) fn add_more(&mut self, more: i32) {
+        self.more = self.more.saturating_add(more);
+    }
+
+    /// The index that the answer has for the caller.
+    pub(crate) fn answer_index(&self) -> i32 {
+        self.roles.len() as i32 - i32::from(self.end == End::Open) + self.more
+    }
+
+    /// Whether the answer follows a result, and is written and read otherwise there than after a question.
+    pub(crate) fn answers_result(&self, grammar: &Grammar) -> bool {
+        let answer =
+            self.roles.len() - usize::from(self.end == End::Open && !self.roles.is_empty());
+        grammar.after_tool.is_some() && self.roles[..answer].last() == Some(&Role::Tool)
+    }
+}
+
+/// Whether the last message of the assistant's is an answer, and calls nothing.
+pub(crate) fn answered(messages: &[Message]) -> Option<bool> {
+    let last = messages.iter().rfind(|message| message.role == Role::Assistant)?;
+    Some(last.is_answer())
+}
+
+pub(crate) fn has_reasoning(messages: &[Message]) -> bool {
+    messages.iter().any(|message| message.reasoning.is_some())
+}
+
+/// Whether a model has answered since the user's last message, if it had before these.
+pub(crate) fn reasons(messages: &[Message], before: bool) -> bool {
+    messages.iter().fold(before, |reasons, message| match message.role {
+        Role::User => false,
+        role => reasons || role == Role::Assistant,
+    })
+}
+
+/// What of a conversation a format writes in its last user's turn.
+pub(crate) fn moves(format: &Format, system: bool, tools: bool) -> Option<&'static str> {
+    if system && format.system_place() == SystemPlace::LastUser {
+        return Some("the system message");
+    }
+    (tools && format.tools_place() == Some(ToolsPlace::LastUser)).then_some("the tools")
+}

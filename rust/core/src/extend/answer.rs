@@ -1,0 +1,441 @@
+//! A completion, read as the message that it is, and where what follows it may join it.
+
+use super::{ANSWER, End, turn_end, unlinked};
+use crate::codec::{Codec, collect};
+use crate::encode::Encoding;
+use crate::error::{Error, Result};
+use crate::event::{ActionKind, Event, EventKind, NoticeKind, TurnReason};
+use crate::format::Guarantee;
+use crate::message::{Message, Role};
+use crate::render::Rendered;
+use crate::span::{Source, SourceField, Span, SpanKind};
+use crate::stream::Stream;
+use chatcodec_vocab::{TokenId, TokenKind};
+
+pub(super) fn is_end(event: &Event) -> bool {
+    matches!(event.kind, EventKind::TurnEnd { .. })
+}
+
+fn is_notice(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Notice { .. })
+}
+
+/// An id that errors show: with its spelling, if it is control.
+fn shown(codec: &Codec, id: TokenId) -> String {
+    match codec.vocab().token(id) {
+        Some((TokenKind::Control, _)) => format!(" ({id}, `{}`)", codec.vocab().spelling(id)),
+        _ => format!(" ({id})"),
+    }
+}
+
+/// The error of an event that no completion has which the format writes: with the id that it begins with.
+fn wrong_at(codec: &Codec, event: &Event, base: u32, completion: &[TokenId]) -> Error {
+    let name = codec.format().name();
+    let what = match &event.kind {
+        EventKind::Notice { kind, .. } => kind.name(),
+        _ => "another turn",
+    };
+    let at = event.tokens.start.saturating_sub(base) as usize;
+    let id = completion.get(at).map_or_else(String::new, |&id| shown(codec, id));
+    let problem = format!("is not what format `{name}` writes: `{what}` at id {at}{id}");
+    Error::message("completion", problem)
+}
+
+/// How a completion ends its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    Not,
+    ByControl,
+    /// By the token that opens the next turn.
+    ByOpener,
+    ByText,
+}
+
+/// A place in what was rendered from which on it may follow an answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seam {
+    pub(super) at: usize,
+    /// Whether the answer is what the format writes up to there.
+    pub(super) is_own: bool,
+}
+
+/// What a completion is read after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// The conversation, as a part of which it is read.
+    Conversation,
+    /// A prompt, of whose header it may leave out what is left.
+    Prompt,
+}
+
+/// A completion that was read.
+pub(super) struct Answer {
+    pub(super) message: Message,
+    pub(super) ended: Ended,
+    /// Whether the whole conversation is read otherwise than the completion alone.
+    pub(super) is_read_otherwise: bool,
+    /// Whether it ends in what reads as another turn once nothing of that follows.
+    pub(super) opens_another: bool,
+    /// Whether it ends within a call, of which nothing is missing but its end.
+    within_call: bool,
+    /// What it says, with the positions of ids from `base` on.
+    events: Vec<Event>,
+    base: u32,
+    /// How many of them were told before it ended.
+    pushed: usize,
+    /// How many events come before those where nothing of it had been told: of the turn before it.
+    before: usize,
+    /// Where it ends.
+    stream: Stream,
+    /// How many ids it has up to the end of its turn, and the last of these.
+    ids: usize,
+    last: Option<TokenId>,
+    /// The text after the end of its turn.
+    rest: String,
+    rest_ids: usize,
+}
+
+impl Answer {
+    pub(super) fn read(codec: &Codec, prompt: &Encoding, completion: &[TokenId]) -> Result<Self> {
+        if prompt.trail().answers_result(codec.grammar()) {
+            // The turn begins with the completion, whatever that is.
+            return Self::read_after(codec, prompt, completion, After::Prompt);
+        }
+        let read = Self::read_after(codec, prompt, completion, After::Conversation);
+        if prompt.trail().end != End::Prompted {
+            return read;
+        }
+        let stands_for_all = stands_for_all(codec, prompt);
+        let told = codec.parse(completion, (!stands_for_all).then_some(prompt.ids())).message;
+        let is_same = |read: &Self| unlinked(told.clone()) == unlinked(read.message.clone());
+        if read.as_ref().is_ok_and(is_same) || codec.generation_prompt().is_empty() {
+            return read;
+        }
+        let alone = Self::read_after(codec, prompt, completion, After::Prompt);
+        match (read, alone) {
+            (_, Ok(alone)) => Ok(Self { is_read_otherwise: true, ..alone }),
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        }
+    }
+
+    fn read_after(
+        codec: &Codec,
+        prompt: &Encoding,
+        completion: &[TokenId],
+        after: After,
+    ) -> Result<Self> {
+        let mut events = Vec::new();
+        let mut stream = match after {
+            After::Prompt => codec.stream(Some(prompt.ids())),
+            After::Conversation => codec.read_stream(),
+        };
+        if after == After::Conversation {
+            let before = if stands_for_all(codec, prompt) { codec.prompt() } else { prompt.ids() };
+            stream.push_all(before, &mut events);
+        }
+        let (base, asked) = (stream.position() as u32, events.len());
+        stream.push_all(completion, &mut events);
+        let mut pushed = events.len();
+        // Text that is told last is not to be joined to what was told before.
+        let mut last = Vec::new();
+        stream.clone().finish(TurnReason::Stop, &mut last);
+        events.append(&mut last);
+        let begun = match after {
+            After::Prompt => asked,
+            After::Conversation => begin_of(codec, &events, asked, base, completion)?,
+        };
+        events.drain(..begun);
+        let before = begun.saturating_sub(pushed);
+        pushed = pushed.saturating_sub(begun);
+        let end = events.iter().position(is_end);
+        let is_ended = end.is_some_and(|end| end < pushed);
+        let ids = end.filter(|_| is_ended).map_or(completion.len(), |end| {
+            (events[end].tokens.end.saturating_sub(base) as usize).min(completion.len())
+        });
+        let last = completion[..ids].last().copied();
+        let is_control = last.is_some_and(|last| codec.vocab().is_control(last));
+        let ended = match last {
+            _ if !is_ended => Ended::Not,
+            Some(last) if is_control && codec.grammar().opens_turn(last) => Ended::ByOpener,
+            _ if is_control => Ended::ByControl,
+            _ => Ended::ByText,
+        };
+        let rest = rest_of(codec, completion, ids, ended)?;
+        let is_start = |event: &Event| matches!(event.kind, EventKind::TurnStart { .. });
+        let opens_another =
+            !is_ended && end.is_some_and(|end| events[end + 1..].iter().any(is_start));
+        events.truncate(end.map_or(events.len(), |end| end + 1));
+        pushed = pushed.min(events.len());
+        let mut within_call = false;
+        let mut is_rejected = false;
+        for (nth, event) in events.iter().enumerate() {
+            match &event.kind {
+                EventKind::ActionEnd { .. } => within_call |= nth >= pushed,
+                EventKind::Notice { kind: NoticeKind::Malformed, .. } => is_rejected = true,
+                // What belongs to a call that is none is what is left of that.
+                EventKind::Notice { kind: NoticeKind::UnexpectedControl, .. } if is_rejected => {}
+                // What means nothing where it is cannot stay.
+                EventKind::Notice {
+                    kind: NoticeKind::UnexpectedControl | NoticeKind::UnknownId,
+                    ..
+                } => return Err(wrong_at(codec, event, base, completion)),
+                _ => {}
+            }
+        }
+        let message = collect(&events).into_iter().next();
+        let mut message = message.unwrap_or_else(|| Message::new(Role::Assistant, ""));
+        if !codec.format().writes_ids() {
+            message.number_calls();
+        }
+        let rest_ids = completion.len() - ids;
+        Ok(Self {
+            message,
+            ended,
+            is_read_otherwise: false,
+            opens_another,
+            within_call,
+            before,
+            events,
+            base,
+            pushed,
+            stream,
+            ids,
+            last,
+            rest,
+            rest_ids,
+        })
+    }
+
+    /// How many of the completion's ids are given: all, but for the last if that opens what follows.
+    pub(super) fn given(&self, is_followed: bool) -> usize {
+        self.ids + self.rest_ids - usize::from(self.ended == Ended::ByOpener && is_followed)
+    }
+
+    /// Why it cannot be followed as it is.
+    pub(super) fn refused(&self, codec: &Codec, completion: &[TokenId]) -> Error {
+        if let Some(&first) = completion.get(self.ids) {
+            return goes_on(codec, self.ids, first);
+        }
+        let (name, at) = (codec.format().name(), self.ids.saturating_sub(1));
+        let id = self.last.map_or_else(String::new, |id| shown(codec, id));
+        let problem = if self.ended == Ended::ByOpener {
+            format!(
+                "ends with the id that opens another turn than that of the new messages: id {at}{id}"
+            )
+        } else {
+            format!("is read as another message in format `{name}` with what follows id {at}{id}")
+        };
+        Error::message("completion", problem)
+    }
+
+    /// What each of its first ids is of, as message `index`.
+    pub(super) fn sources(&self, ids: usize, index: i32) -> Vec<Source> {
+        let source = |field| Source { message: index, field };
+        let mut sources = vec![source(SourceField::Scaffold); ids];
+        let mut kind = ActionKind::Function;
+        for event in &self.events {
+            let field = match &event.kind {
+                EventKind::ActionStart { kind: of, .. } => {
+                    kind = *of;
+                    continue;
+                }
+                EventKind::Text(_) => SourceField::Content,
+                EventKind::Reasoning(_) => SourceField::Reasoning,
+                EventKind::ActionDelta { index, .. } if kind == ActionKind::Code => {
+                    SourceField::Code(*index)
+                }
+                EventKind::ActionDelta { index, .. } => SourceField::Arguments(*index),
+                _ => continue,
+            };
+            let place = |at: u32| (at.saturating_sub(self.base) as usize).min(ids);
+            sources[place(event.tokens.start)..place(event.tokens.end)].fill(source(field));
+        }
+        sources
+    }
+
+    /// The places in what was rendered from which on it may follow an answer that said `said` from `start` on.
+    pub(super) fn seams(&self, rendered: &Rendered, start: usize, said: &str) -> Vec<Seam> {
+        let Some(turn) = rendered.generated.first() else { return Vec::new() };
+        let next = turn_end(rendered, start);
+        let mut seams: Vec<Seam> = Vec::new();
+        let mut add = |at: usize, is_own: bool| {
+            if seams.iter().all(|seam| seam.at != at) {
+                seams.push(Seam { at, is_own });
+            }
+        };
+        match self.ended {
+            Ended::ByControl => {
+                let end = turn.end.min(next);
+                if is_literal(rendered, end, &self.rest) {
+                    add(end + self.rest.len(), self.rest.is_empty());
+                }
+                return seams;
+            }
+            Ended::ByOpener => {
+                add(next, true);
+                return seams;
+            }
+            Ended::Not | Ended::ByText => {}
+        }
+        // What it said may be a part of what the format writes, to which the rest is added.
+        let generated = &rendered.text[start..next.max(start)];
+        if generated.starts_with(said) {
+            add(start + said.len(), true);
+        }
+        let control = |span: &&Span| matches!(span.kind, SpanKind::Control(_));
+        if self.ended == Ended::Not && !self.within_call {
+            let is_closer = |span: &&Span| span.text.end == turn.end && control(span);
+            let closer = rendered.spans.iter().find(is_closer).filter(|_| turn.end <= next);
+            // A message of several turns goes on until another begins: it may have what closes it.
+            let is_last = |span: &&Span| matches!(span.kind, SpanKind::Control(id) if Some(id.get()) == self.last);
+            if closer.is_some_and(|closer| is_last(&closer)) {
+                add(turn.end, true);
+            }
+            add(closer.map_or(next, |closer| closer.text.start), true);
+        }
+        // It may lack what closes its calls.
+        let is_slot = |span: &&Span| matches!(span.kind, SpanKind::Slot { .. });
+        let within = |span: &&Span| (start..next).contains(&span.text.start);
+        let slot = rendered.spans.iter().filter(within).rfind(is_slot);
+        let from = slot.map_or(start, |slot| slot.text.end);
+        for span in rendered.spans.iter().filter(within).filter(control) {
+            if span.text.start >= from {
+                add(span.text.start, false);
+            }
+        }
+        add(turn.end.min(next), false);
+        add(next, false);
+        seams
+    }
+
+    /// What it says with these ids after it, up to the end of its turn.
+    pub(super) fn events_with(&self, tail: &[TokenId]) -> Vec<Event> {
+        let mut events = self.events[..self.pushed].to_vec();
+        let mut stream = self.stream.clone();
+        let is_over = |events: &[Event]| events.iter().skip(self.before).any(is_end);
+        for &id in tail {
+            if is_over(&events) {
+                break;
+            }
+            stream.push(id, &mut events);
+        }
+        if !is_over(&events) {
+            stream.finish(TurnReason::Stop, &mut events);
+        }
+        events.drain(..self.before.min(events.len()));
+        let end = events.iter().position(is_end).map_or(events.len(), |end| end + 1);
+        events.truncate(end);
+        events
+    }
+
+    /// Whether with these ids after the first `given`, it is the canonical message and nothing is odd; or else
+    /// whether it is what it was without them, and nothing more is odd.
+    pub(super) fn is_ended_by(
+        &self,
+        tail: &[TokenId],
+        canonical: Option<&Message>,
+        given: usize,
+    ) -> bool {
+        let mut tail = tail;
+        if self.ended == Ended::ByOpener && given < self.ids {
+            let Some((first, rest)) = tail.split_first() else { return false };
+            if Some(*first) != self.last {
+                return false;
+            }
+            tail = rest;
+        }
+        let events = self.events_with(tail);
+        let odd = |events: &[Event]| events.iter().filter(|event| is_notice(event)).count();
+        let allowed = if canonical.is_some() { 0 } else { odd(&self.events) };
+        if odd(&events) > allowed {
+            return false;
+        }
+        let read = collect(&events).into_iter().next();
+        let read = read.unwrap_or_else(|| Message::new(Role::Assistant, ""));
+        unlinked(read) == unlinked(canonical.unwrap_or(&self.message).clone())
+    }
+
+    /// Where an event stands among the completion's ids.
+    pub(super) fn place(&self, event: &Event) -> std::ops::Range<usize> {
+        let place = |at: u32| (at.saturating_sub(self.base) as usize).min(self.ids);
+        place(event.tokens.start)..place(event.tokens.end)
+    }
+}
+
+/// Whether a prompt that ends with the generation prompt may stand for this one.
+fn stands_for_all(codec: &Codec, prompt: &Encoding) -> bool {
+    // Calls after calls of the message before may be read as that message's.
+    let follows_own = prompt.trail().roles.last() == Some(&Role::Assistant);
+    prompt.trail().end == End::Prompted
+        && codec.format().guarantee() == Guarantee::Ids
+        && !follows_own
+        && prompt.ids().ends_with(codec.generation_prompt())
+}
+
+/// The first event of the answer: its turn begins before the completion or with it, and nothing that is not
+/// of it comes between.
+fn begin_of(
+    codec: &Codec,
+    events: &[Event],
+    asked: usize,
+    base: u32,
+    completion: &[TokenId],
+) -> Result<usize> {
+    let is_start =
+        |event: &Event| matches!(event.kind, EventKind::TurnStart { role: Role::Assistant, .. });
+    let is_before = |event: &Event| is_start(event) && event.tokens.start < base;
+    let begun = events.iter().rposition(is_before);
+    // Unless it has ended before.
+    let begun = begun.filter(|&at| !events[at.min(asked)..asked].iter().any(is_end));
+    // A turn that begins without a prompt.
+    let begun = begun.or_else(|| Some(asked + events[asked..].iter().position(is_start)?));
+    let Some(begun) = begun else {
+        // Nothing was said, or it became part of the turn before.
+        return match events[asked..].iter().find(|event| !is_end(event)) {
+            Some(said) => Err(wrong_at(codec, said, base, completion)),
+            None => Ok(events.len()),
+        };
+    };
+    // Before an answer that opens its own turn, nothing may come but the end of the turn before it.
+    match events[asked.min(begun)..begun].iter().find(|event| !is_end(event)) {
+        Some(stray) => Err(wrong_at(codec, stray, base, completion)),
+        None => Ok(begun),
+    }
+}
+
+/// The text after the end of a turn, at most of what the format writes between turns.
+fn rest_of(codec: &Codec, completion: &[TokenId], ids: usize, ended: Ended) -> Result<String> {
+    let rest = &completion[ids..];
+    let Some(&first) = rest.first() else { return Ok(String::new()) };
+    let is_text = |&id: &TokenId| {
+        matches!(codec.vocab().token(id), Some((TokenKind::Text | TokenKind::Byte, _)))
+    };
+    let bytes = rest.iter().all(is_text).then(|| codec.vocab().decode_bytes(rest).ok()).flatten();
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    text.filter(|_| ended == Ended::ByControl).ok_or_else(|| goes_on(codec, ids, first))
+}
+
+fn goes_on(codec: &Codec, ids: usize, first: TokenId) -> Error {
+    let id = shown(codec, first);
+    let problem =
+        format!("goes on after its turn has ended: id {ids}{id}, expected its first {ids} ids");
+    Error::message("completion", problem)
+}
+
+/// Whether the rendered text continues with `text` at `start`, in whole literals of the format. A literal that
+/// spells a control token is not that token.
+fn is_literal(rendered: &Rendered, start: usize, text: &str) -> bool {
+    let end = start + text.len();
+    let is_within = |span: &&Span| start < span.text.end && span.text.start < end;
+    let mut spans = rendered.spans.iter().filter(is_within);
+    rendered.text[start..].starts_with(text)
+        && spans.all(|span| {
+            matches!(span.kind, SpanKind::Literal | SpanKind::Taken) && span.text.end <= end
+        })
+}
+
+/// Whether the answer in what was rendered is written with its reasoning.
+pub(super) fn has_reasoning_in(rendered: &Rendered) -> bool {
+    let reasoning = Source { message: ANSWER, field: SourceField::Reasoning };
+    rendered.spans.iter().any(|span| span.source == reasoning && !span.text.is_empty())
+}

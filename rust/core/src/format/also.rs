@@ -1,0 +1,163 @@
+//! Ways to write a call that are only read: what models write in other ways than their format does.
+//!
+//! They are tried when no row and no way of the format's own fits, and each begins with a control token. So
+//! they take nothing from what the format itself writes, and no text forges one.
+
+use super::ambiguity::check_ways;
+use super::calls::{self, Answerer};
+use super::file::{AlsoFile, File};
+use super::load::{Checked, MAX_ITEMS, call_body, wrong};
+use super::pattern::{Field, Filter, Piece, shown};
+use super::patterns::Patterns;
+use super::rules::head;
+use super::table::Read;
+use super::work::Work;
+use super::{CallBodySpec, CallSpec, IdForm, ListSpec, Member, ObjectSpec};
+
+/// The longest text after a call that is passed over.
+const MAX_AFTER_BYTES: usize = 64;
+
+/// What is only read of calls.
+#[derive(Default)]
+pub(crate) struct AlsoSpec {
+    /// The ways to write one.
+    pub(crate) calls: Vec<CallSpec>,
+    /// Those that nothing marks as a call: an object, and a call in Python.
+    pub(crate) bare: Vec<CallSpec>,
+    /// What may stand after one, and means nothing: a control token, or text.
+    pub(crate) after: Vec<Piece>,
+}
+
+/// Reads the ways; all other patterns have been read before.
+pub(super) fn also(file: &File, patterns: &Patterns, list: Option<&ListSpec>) -> Checked<AlsoSpec> {
+    let mut spec = AlsoSpec { bare: vec![bare_object()], ..AlsoSpec::default() };
+    for (kind, also) in &file.also {
+        let way = one_way(kind, also, patterns, list)?;
+        let is_bare = way.items.iter().any(|item| calls::is_python(item));
+        if is_bare { &mut spec.bare } else { &mut spec.calls }.push(way);
+        let key = format!("also.{kind}.after");
+        for text in also.after.iter().flat_map(|after| after.clone().into_vec()) {
+            let pieces = patterns.pieces(&key, &text, &[])?;
+            match &pieces[..] {
+                [piece @ Piece::Control(_)] => spec.after.push(piece.clone()),
+                [piece @ Piece::Literal(text)]
+                    if text.trim() == text && text.len() <= MAX_AFTER_BYTES =>
+                {
+                    spec.after.push(piece.clone());
+                }
+                pieces => {
+                    let problem = format!(
+                        "is {}, expected a control token, or 1 to {MAX_AFTER_BYTES} bytes of text \
+                         without white space around it",
+                        shown(pieces)
+                    );
+                    return wrong(key, problem);
+                }
+            }
+        }
+    }
+    Ok(spec)
+}
+
+/// A call as a JSON object with the keys that most models write.
+fn bare_object() -> CallSpec {
+    let keys = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect();
+    let members = vec![
+        (Member::Name, keys(&["name"])),
+        (Member::Arguments, keys(&["arguments", "parameters"])),
+    ];
+    let items = vec![vec![Piece::Field(Field::Call, Filter::None)]];
+    let body = CallBodySpec::Object(ObjectSpec { members, several: false });
+    let (id, result) = (IdForm::Any, Answerer::default());
+    CallSpec { kind: "bare".to_owned(), own: items.len(), items, body, id, result }
+}
+
+fn one_way(
+    kind: &str,
+    also: &AlsoFile,
+    patterns: &Patterns,
+    list: Option<&ListSpec>,
+) -> Checked<CallSpec> {
+    let key = format!("also.{kind}");
+    let texts = also.item.clone().into_vec();
+    let (body, allowed) =
+        call_body(&key, &texts, also.object.as_ref(), also.pair.as_deref(), patterns)?;
+    let item = format!("{key}.item");
+    if texts.is_empty() || texts.len() > MAX_ITEMS {
+        let count = texts.len();
+        return wrong(item, format!("has {count} patterns, expected 1 to {MAX_ITEMS}"));
+    }
+    if matches!(body, CallBodySpec::Code | CallBodySpec::Tagged(_)) {
+        let problem = "has code or tagged pairs, expected `{call}`, or `{arguments}` in JSON or \
+                       as in Python";
+        return wrong(item, problem);
+    }
+    let mut items = Vec::new();
+    for text in &texts {
+        let pieces = patterns.pieces(&item, text, allowed)?;
+        if calls::is_python(&pieces) && texts.len() == 1 {
+            items.push(pieces);
+            continue;
+        }
+        if !matches!(pieces.first(), Some(Piece::Control(_))) {
+            let problem =
+                "begins with text, expected a control token, or `{name}({arguments})` alone";
+            return wrong(item, problem);
+        }
+        calls::check_item(&item, &pieces, &body, list.filter(|list| list.is_tokens()), true)?;
+        if pieces.windows(2).any(begins_as_json) {
+            let problem = "has text before `{arguments}` that JSON may begin with, which arguments \
+                           without that text would lose; expected other text there, or none";
+            return wrong(item, problem);
+        }
+        items.push(pieces);
+    }
+    let (id, result) = (IdForm::Any, Answerer::default());
+    let own = items.len();
+    Ok(CallSpec { kind: kind.to_owned(), items, own, body, id, result })
+}
+
+/// Whether the literal before `{arguments}` ends as JSON may begin.
+fn begins_as_json(pieces: &[Piece]) -> bool {
+    matches!(pieces, [Piece::Literal(text), Piece::Field(Field::Arguments, _)]
+        if text.trim_start().starts_with(['{', '[', '"']))
+}
+
+/// The ways as they are read: checked by themselves, since nothing is written by them.
+pub(super) fn reads(also: &AlsoSpec, list: Option<&ListSpec>, work: &Work) -> Checked<Vec<Read>> {
+    let mut reads = Vec::new();
+    for call in &also.calls {
+        let key = format!("also.{}.item", call.kind);
+        for (pieces, _) in call.items.iter().flat_map(|item| as_read(item, list)) {
+            check_ways(&key, &with_brace(&pieces), work)?;
+            reads.push(Read { key: key.clone(), pieces });
+        }
+    }
+    Ok(reads)
+}
+
+/// A way as it is read: where control tokens stand around calls, also after those.
+pub(crate) fn as_read(item: &[Piece], list: Option<&ListSpec>) -> Vec<(Vec<Piece>, bool)> {
+    calls::items_as_read(item, list.filter(|list| list.is_tokens()))
+}
+
+/// Where a body in JSON follows a word or white space, its brace tells that it begins.
+fn with_brace(pieces: &[Piece]) -> Vec<Piece> {
+    let mut read = pieces.to_vec();
+    if needs_brace(pieces) {
+        read.insert(head(pieces).len(), Piece::Literal("{".to_owned()));
+    }
+    read
+}
+
+/// Whether it is only its brace that tells where a body in JSON begins.
+pub(crate) fn needs_brace(pieces: &[Piece]) -> bool {
+    let head = head(pieces);
+    match pieces.get(head.len()) {
+        Some(Piece::Field(Field::Call, _)) => !matches!(head.last(), Some(Piece::Literal(_))),
+        Some(Piece::Field(Field::Arguments, _)) => {
+            matches!(head.last(), Some(Piece::Space | Piece::Field(..)))
+        }
+        _ => false,
+    }
+}

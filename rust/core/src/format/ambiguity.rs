@@ -1,0 +1,208 @@
+//! Whether two heads can be told apart: they are walked side by side, over everything that both can read.
+
+use std::rc::Rc;
+
+use hashbrown::HashSet;
+
+use super::load::{Checked, wrong};
+use super::pattern::{Field, Piece, is_white};
+use super::rules::{ends_itself, head};
+use super::work::Work;
+use crate::word::is_word_byte;
+
+/// A head as it is walked: every way that it can be read.
+pub(super) struct Head {
+    ways: Vec<Vec<Step>>,
+}
+
+impl Head {
+    /// The ways to read a head, with the space that a vocabulary may put after a cut and without.
+    pub(super) fn new(key: &str, pieces: &[Piece], work: &Work) -> Checked<Self> {
+        Ok(Self { ways: ways(key, pieces, true, work)? })
+    }
+
+    /// Whether something brings one of two heads to its text while it also fits the other.
+    pub(super) fn meets(&self, other: &Self, key: &str, work: &Work) -> Checked<bool> {
+        for way in &self.ways {
+            for other in &other.ways {
+                if both_fit(way, other, key, work)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Checks that a head is read in one way: words and white space end, guards can be told.
+pub(super) fn check_ways(key: &str, pieces: &[Piece], work: &Work) -> Checked<()> {
+    // Where a cut has a dummy prefix after it, that is always taken.
+    let own = ways(key, pieces, false, work)?;
+    let text = pieces.get(head(pieces).len());
+    let before_value = text.is_some_and(ends_itself);
+    for way in &own {
+        for (at, step) in way.iter().enumerate().filter(|(_, step)| step.repeats) {
+            let ends = match way.get(at + 1) {
+                Some(next) => !next.class.meets(&step.class),
+                None => before_value && step.class == Class::Space,
+            };
+            if !ends {
+                return wrong(
+                    key,
+                    "has a word or `{~}` whose end could be read in two ways, expected text after it that \
+                     cannot be part of it",
+                );
+            }
+        }
+    }
+    for (at, way) in own.iter().enumerate() {
+        for other in &own[..at] {
+            if both_fit(way, other, key, work)? {
+                return wrong(
+                    key,
+                    "can be read in two ways, with a guard and without, expected a guard that begins \
+                     otherwise than what follows it",
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether something brings one of two heads to its text while it also fits the other, of which loading has
+/// counted the steps.
+pub(super) fn meets(a: &[Piece], b: &[Piece]) -> bool {
+    let work = Work::counted();
+    let heads = Head::new("", a, &work).and_then(|a| Ok((a, Head::new("", b, &work)?)));
+    heads.and_then(|(a, b)| a.meets(&b, "", &work)).unwrap_or_default()
+}
+
+/// What a step of a head reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Class {
+    Byte(u8),
+    Word,
+    Space,
+    Control(Rc<[String]>),
+}
+
+impl Class {
+    fn is_control(&self) -> bool {
+        matches!(self, Self::Control(_))
+    }
+
+    /// How many control tokens are compared with each other.
+    fn choices(&self, other: &Self) -> usize {
+        match (self, other) {
+            (Self::Control(a), Self::Control(b)) => a.len() * b.len(),
+            _ => 0,
+        }
+    }
+
+    fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Byte(a), Self::Byte(b)) => a == b,
+            (Self::Byte(byte), Self::Word) | (Self::Word, Self::Byte(byte)) => is_word_byte(*byte),
+            (Self::Byte(byte), Self::Space) | (Self::Space, Self::Byte(byte)) => {
+                byte.is_ascii_whitespace()
+            }
+            (Self::Control(a), Self::Control(b)) => a.iter().any(|name| b.contains(name)),
+            (a, b) => a == b,
+        }
+    }
+}
+
+/// A step of a head: one of a class, or any number of them.
+#[derive(Debug, Clone)]
+struct Step {
+    class: Class,
+    repeats: bool,
+}
+
+/// A head as steps, once for every choice of its guards; with `prefixes`, also for every cut with the
+/// space that a vocabulary may put after it and without.
+fn ways(key: &str, pieces: &[Piece], prefixes: bool, work: &Work) -> Checked<Vec<Vec<Step>>> {
+    let head = head(pieces);
+    let is_object = matches!(pieces.get(head.len()), Some(Piece::Field(Field::Call, _)));
+    let mut ways = vec![Vec::new()];
+    let mut at = 0;
+    while let Some(piece) = head.get(at) {
+        at += 1;
+        if let Piece::Guard { len, .. } = piece {
+            let inside = head.get(at..at + len).unwrap_or_default();
+            let inside: Vec<Step> = inside.iter().flat_map(steps).collect();
+            fork(&mut ways, &inside, key, work)?;
+            at += len;
+            continue;
+        }
+        if *piece == Piece::Cut && prefixes {
+            fork(&mut ways, &[Step { class: Class::Byte(b' '), repeats: false }], key, work)?;
+            continue;
+        }
+        // White space before an object means nothing.
+        let is_free = is_object && at == head.len();
+        let steps = match piece {
+            Piece::Literal(text) if is_free && is_white(text) => steps(&Piece::Space),
+            piece => steps(piece),
+        };
+        work.count(key, steps.len() * ways.len())?;
+        for way in &mut ways {
+            way.extend(steps.iter().cloned());
+        }
+    }
+    Ok(ways)
+}
+
+/// Every way once more, with these steps after it.
+fn fork(ways: &mut Vec<Vec<Step>>, steps: &[Step], key: &str, work: &Work) -> Checked<()> {
+    work.count(key, ways.iter().map(|way| way.len() + steps.len()).sum())?;
+    let mut with = ways.clone();
+    for way in &mut with {
+        way.extend(steps.iter().cloned());
+    }
+    ways.extend(with);
+    Ok(())
+}
+
+fn steps(piece: &Piece) -> Vec<Step> {
+    let one = |class| Step { class, repeats: false };
+    let many = |class| Step { class, repeats: true };
+    match piece {
+        Piece::Control(names) => vec![one(Class::Control(names.clone().into()))],
+        Piece::Literal(text) => text.bytes().map(|byte| one(Class::Byte(byte))).collect(),
+        Piece::Field(..) => vec![one(Class::Word), many(Class::Word)],
+        Piece::Space => vec![many(Class::Space)],
+        Piece::Guard { .. } | Piece::Cut | Piece::Rest => Vec::new(),
+    }
+}
+
+/// Whether something brings one of two heads to its text while it also fits the other.
+fn both_fit(a: &[Step], b: &[Step], key: &str, work: &Work) -> Checked<bool> {
+    // Every place that is reached by skipping steps that may be empty.
+    let reached = |steps: &[Step], from: usize| -> std::ops::RangeInclusive<usize> {
+        let skipped = steps[from..].iter().take_while(|step| step.repeats).count();
+        from..=from + skipped
+    };
+    let mut seen = HashSet::new();
+    let mut open = vec![(0, 0)];
+    while let Some((from_a, from_b)) = open.pop() {
+        for at_a in reached(a, from_a) {
+            for at_b in reached(b, from_b) {
+                work.count(key, 1)?;
+                let (step_a, step_b) = match (a.get(at_a), b.get(at_b)) {
+                    (Some(step_a), Some(step_b)) => (step_a, step_b),
+                    // Where one has come to its text, no text is the other's control token.
+                    (None, Some(step)) | (Some(step), None) if step.class.is_control() => continue,
+                    _ => return Ok(true),
+                };
+                work.count(key, step_a.class.choices(&step_b.class))?;
+                let next = |step: &Step, at| if step.repeats { at } else { at + 1 };
+                let next = (next(step_a, at_a), next(step_b, at_b));
+                if step_a.class.meets(&step_b.class) && seen.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,333 @@
+//! What stands between turns: white space after the token that closes one, and before the token that opens the next.
+//!
+//! A reader takes it for scaffolding. It can where a token has closed the turn before it, and where no turn may
+//! begin with it: a turn that nothing closes would end in it, and one that begins with its text would have it.
+
+use super::load::{Checked, wrong};
+use super::pattern::{Field, Grammar, Piece, is_white};
+use super::rules::{as_read, begins_with_text, is_calls_only, open_suffix};
+use super::table::Table;
+use super::{
+    Guarantee, ListForm, ResultsSpec, RowSpec, RowUse, SystemPlace, ToolsPlace, ToolsSpec,
+};
+use crate::message::Role;
+
+/// Something that is written between others: a turn, or what stands around some.
+struct Unit {
+    key: String,
+    /// Whose turn it is; none of what ends a conversation.
+    role: Option<Role>,
+    /// Whether white space stands before its first control token.
+    before: bool,
+    /// Whether the row of what follows a result may come after it.
+    is_answered: bool,
+    /// Whether it may stand between any turns.
+    is_anywhere: bool,
+    end: End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Nothing closes it but what comes next.
+    Open,
+    /// It is closed, and white space may stand after that.
+    Closed { white: bool },
+}
+
+/// What is written beside the rows.
+pub(super) struct Beside<'a> {
+    pub(super) tools: Option<&'a ToolsSpec>,
+    pub(super) results: Option<&'a ResultsSpec>,
+    pub(super) begin: Option<&'a [Piece]>,
+    pub(super) end: &'a [Piece],
+}
+
+pub(super) fn check(table: &Table<'_>, beside: &Beside<'_>) -> Checked<()> {
+    check_code(table)?;
+    let units = units(table, beside);
+    check_first(table, beside, &units)?;
+    table.work.count("turn", units.len() * units.len())?;
+    check_prompt(table, &units)?;
+    for unit in &units {
+        let next = || units.iter().filter(|next| next.before && may_follow(table, unit, next));
+        match unit.end {
+            End::Open => {
+                if let Some(next) = next().next() {
+                    let problem = format!(
+                        "begins with white space, which reads as the end of `{}`, as no control token \
+                         closes that; expected the white space there, or a control token",
+                        unit.key
+                    );
+                    return wrong(&next.key, problem);
+                }
+            }
+            End::Closed { white } => {
+                let spaced = if white { Some(unit) } else { next().next() };
+                let Some((spaced, row)) = spaced.zip(taking(table, unit)) else { continue };
+                let problem = format!(
+                    "has white space before or after its control tokens, which reads as the beginning of \
+                     `{}`; expected none",
+                    row.key
+                );
+                return wrong(&spaced.key, problem);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A prompt that stops before the token that opens the assistant's turn says nothing: the model writes the token
+/// where a reader expects it, after a turn that has ended.
+fn check_prompt(table: &Table<'_>, units: &[Unit]) -> Checked<()> {
+    let is_own = |row: &&RowSpec| row.role == Role::Assistant && row.place.is_read();
+    let mut rows = table.rows.iter().filter(is_own);
+    let has_token = table.prompt.iter().any(|piece| matches!(piece, Piece::Control(_)));
+    if has_token || rows.any(|row| begins_with_text(&row.pieces)) {
+        return Ok(());
+    }
+    let is_open = |unit: &Unit| match unit.role {
+        Some(Role::Assistant) => unit.before,
+        Some(role) => unit.end == End::Open && may_come(table, role, Role::Assistant),
+        None => false,
+    };
+    if table.prompt.is_empty() && !units.iter().any(is_open) {
+        return Ok(());
+    }
+    wrong(
+        "generation.prompt",
+        "stops before the token that opens the assistant's turn, expected that token in it",
+    )
+}
+
+/// Code that no token closes ends where something else begins: no text may stand before that.
+fn check_code(table: &Table<'_>) -> Checked<()> {
+    let written = table.calls.iter().filter(|call| call.body.is_code());
+    let open =
+        written.filter(|call| call.items.first().is_some_and(|item| open_suffix(item).is_some()));
+    let Some(open) = open.into_iter().next() else { return Ok(()) };
+    let is_text = |pieces: &[Piece]| matches!(pieces.first(), Some(Piece::Literal(_)));
+    let refuse = |key: &str| {
+        let problem = format!(
+            "has text after calls, which reads as the end of `call.{}.item`, as no control token closes \
+             that; expected one there",
+            open.kind
+        );
+        wrong(key, problem)
+    };
+    // Where calls begin with text, none is written after code.
+    if let Some(list) = table.list.filter(|list| list.form == ListForm::Tokens) {
+        for (key, pieces) in
+            [("calls.between", &list.between[..]), ("calls.close", list.first_close())]
+        {
+            if is_text(pieces) {
+                return refuse(key);
+            }
+        }
+    }
+    for row in table.rows {
+        let calls = |piece: &Piece| matches!(piece, Piece::Field(Field::Calls, _));
+        let at = row.pieces.iter().position(calls);
+        if at.is_some_and(|at| is_text(&row.pieces[at + 1..])) {
+            return refuse(&row.key);
+        }
+    }
+    Ok(())
+}
+
+/// A system text without a marker is read only before all else, and ends where a marker begins.
+fn check_first(table: &Table<'_>, beside: &Beside<'_>, units: &[Unit]) -> Checked<()> {
+    let is_bare = |row: &&RowSpec| {
+        row.role == Role::System && row.place.is_read() && begins_with_text(&row.pieces)
+    };
+    let bare = table.rows.iter().find(is_bare).filter(|_| table.system == SystemPlace::First);
+    let Some(bare) = bare else { return Ok(()) };
+    let is_inside = |unit: &Unit| matches!(&*unit.key, "results.between" | "results.close");
+    let may_be_first = |unit: &&Unit| {
+        let follows = |role| table.order.follows(None, role);
+        unit.before && !is_inside(unit) && unit.role.is_some_and(follows)
+    };
+    if let Some(first) = units.iter().find(may_be_first).filter(|_| takes_white(&bare.pieces)) {
+        let problem = format!(
+            "begins with white space, which reads as `{}` where it stands first, expected none",
+            bare.key
+        );
+        return wrong(&first.key, problem);
+    }
+    if beside.begin.is_some() {
+        let problem = format!(
+            "stands before `{}`, which begins with text, expected a control token there",
+            bare.key
+        );
+        return wrong("turn.begin", problem);
+    }
+    let Some(tools) = beside.tools else { return Ok(()) };
+    let turns = [Some(&tools.turn), tools.alone.as_ref()];
+    if turns.into_iter().flatten().any(|turn| begins_with_text(&turn.pieces)) {
+        let problem = format!(
+            "begins with text, which reads as a part of `{}`, expected a control token",
+            bare.key
+        );
+        return wrong("turn.tools", problem);
+    }
+    if tools.place == ToolsPlace::First {
+        let problem = format!(
+            "is `first`, before `{}`, which begins with text, expected a control token there, or \
+             another place",
+            bare.key
+        );
+        return wrong("place.tools", problem);
+    }
+    Ok(())
+}
+
+fn units(table: &Table<'_>, beside: &Beside<'_>) -> Vec<Unit> {
+    // Results end where a token closes them all, or else each for itself.
+    let closes = beside.results.map_or(&[][..], |results| &results.close);
+    let is_closed = closes.iter().any(|piece| matches!(piece, Piece::Control(_)));
+    let unit = |key: &str, role, pieces: &[Piece]| Unit {
+        key: key.to_owned(),
+        role,
+        before: begins_with_white(pieces),
+        is_answered: role == Some(Role::Tool) && !is_closed,
+        is_anywhere: key == "turn.tools"
+            && beside.tools.is_some_and(|tools| {
+                matches!(tools.place, ToolsPlace::FirstUser | ToolsPlace::LastUser)
+            }),
+        end: end(table, role, pieces),
+    };
+    let folded = beside.results.and_then(|results| results.folded.as_ref());
+    let is_own = |row: &&RowSpec| {
+        let is_in_text = folded.is_some() && row.role == Role::Tool;
+        !matches!(row.place, RowUse::Last) && !is_in_text
+    };
+    let rows = table.rows.iter().filter(is_own);
+    let mut units: Vec<Unit> =
+        rows.map(|row| unit(&row.key, Some(row.role), &row.pieces)).collect();
+    if let Some(results) = beside.results {
+        let role = Some(folded.map_or(Role::Tool, |folded| folded.role));
+        // Of what stands between results, white space is no text of theirs.
+        let frame = |key: &str, pieces: &[Piece]| Unit {
+            key: key.to_owned(),
+            role,
+            before: begins_with_white(pieces) || is_all_white(pieces),
+            is_answered: key == "results.close" || !is_closed,
+            is_anywhere: false,
+            // What opens results is read with the first of them.
+            end: End::Closed { white: key != "results.open" && ends_in_white(pieces) },
+        };
+        if folded.is_some() {
+            let end = End::Closed { white: ends_in_white(&results.close) };
+            let end = if is_closed { end } else { End::Open };
+            let before = begins_with_white(&results.open);
+            let (key, is_answered) = ("results".to_owned(), false);
+            units.push(Unit { key, role, before, is_answered, is_anywhere: false, end });
+        } else {
+            for (key, pieces) in [
+                ("results.open", &results.open),
+                ("results.between", &results.between),
+                ("results.close", &results.close),
+            ] {
+                units.extend((!pieces.is_empty()).then(|| frame(key, pieces)));
+            }
+        }
+    }
+    let turns = beside.tools.iter().flat_map(|tools| {
+        let role = Some(tools.holds.unwrap_or(Role::System));
+        [Some(&tools.turn), tools.alone.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(move |turn| (turn, role))
+    });
+    units.extend(turns.map(|(turn, role)| unit("turn.tools", role, &turn.pieces)));
+    units.extend(beside.begin.map(|pieces| unit("turn.begin", Some(Role::System), pieces)));
+    let before = begins_with_white(beside.end) || is_all_white(beside.end);
+    let end = End::Closed { white: false };
+    let (key, role, is_answered) = ("end".to_owned(), None, false);
+    units.push(Unit { key, role, before, is_answered, is_anywhere: false, end });
+    units
+}
+
+fn literal_is_white(piece: &Piece) -> bool {
+    matches!(piece, Piece::Literal(text) if is_white(text))
+}
+
+/// Whether white space stands before the first control token.
+fn begins_with_white(pieces: &[Piece]) -> bool {
+    matches!(pieces, [first, Piece::Control(_), ..] if literal_is_white(first))
+}
+
+fn is_all_white(pieces: &[Piece]) -> bool {
+    !pieces.is_empty() && pieces.iter().all(literal_is_white)
+}
+
+fn ends_in_white(pieces: &[Piece]) -> bool {
+    pieces.last().is_some_and(literal_is_white)
+}
+
+fn end(table: &Table<'_>, role: Option<Role>, pieces: &[Piece]) -> End {
+    let Some(suffix) = open_suffix(&as_read(pieces, table.folds_system)) else {
+        return End::Closed { white: ends_in_white(pieces) };
+    };
+    // A literal ends it where text may come next.
+    let is_text_format = table.guarantee == Guarantee::Text;
+    let is_looked_for = |row: &RowSpec| table.order.follows(role, row.role);
+    let is_ended =
+        is_text_format && !is_white(&suffix) && text_rows(table, role, false).any(is_looked_for);
+    if is_ended { End::Closed { white: false } } else { End::Open }
+}
+
+/// Whether a turn may stand right after another.
+fn may_follow(table: &Table<'_>, unit: &Unit, next: &Unit) -> bool {
+    if matches!(&*unit.key, "results.open" | "results.between") {
+        // A result, which begins with a control token.
+        return false;
+    }
+    if matches!(&*next.key, "results.between" | "results.close") {
+        return unit.role == Some(Role::Tool) && unit.key != "results.close";
+    }
+    if next.is_anywhere {
+        return true;
+    }
+    match (unit.role, next.role) {
+        (Some(last), Some(next)) => may_come(table, last, next),
+        _ => unit.role.is_some(),
+    }
+}
+
+fn may_come(table: &Table<'_>, last: Role, next: Role) -> bool {
+    if next == Role::System {
+        return table.system == SystemPlace::Own || last == Role::System;
+    }
+    // Before a system message in the middle anybody may have spoken.
+    last == Role::System && table.system == SystemPlace::Own
+        || table.order.follows(Some(last), next)
+}
+
+/// The rows that begin with text and may come after a turn.
+fn text_rows<'t>(
+    table: &'t Table<'_>,
+    last: Option<Role>,
+    is_answered: bool,
+) -> impl Iterator<Item = &'t RowSpec> {
+    table.rows.iter().filter(move |row| {
+        let is_answer = row.place == RowUse::AfterTool && is_answered;
+        let is_first = row.role == Role::System && table.system == SystemPlace::First;
+        let may_come = last.is_some_and(|last| may_come(table, last, row.role));
+        let is_read = row.place.is_read() && !is_calls_only(&row.pieces) && !is_first && may_come;
+        (is_answer || is_read) && begins_with_text(&row.pieces)
+    })
+}
+
+/// The row that takes white space for its own beginning, after a turn.
+fn taking<'t>(table: &'t Table<'_>, unit: &Unit) -> Option<&'t RowSpec> {
+    text_rows(table, unit.role, unit.is_answered).find(|row| takes_white(&row.pieces))
+}
+
+/// Whether a row that begins with text may begin with white space.
+fn takes_white(pieces: &[Piece]) -> bool {
+    match pieces.iter().find(|piece| **piece != Piece::Cut) {
+        Some(Piece::Literal(text)) => text.starts_with(|c: char| c.is_ascii_whitespace()),
+        Some(Piece::Field(field, _)) => field.grammar() != Grammar::Word,
+        _ => true,
+    }
+}

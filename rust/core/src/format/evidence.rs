@@ -1,0 +1,302 @@
+//! What the files of a model's folder say for or against a format.
+//!
+//! In: the text of the model's own chat template, which is not run, and the class of its tokenizer. Out: an error
+//! for a format that they contradict, with the one that they speak for. A template may build its text from
+//! parts, so a format is refused only where another one is in the template as a whole, and more of that one.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::pattern::Piece;
+use super::{CallBodySpec, Format, Guarantee};
+use crate::error::{Error, Result};
+use crate::message::Role;
+use chatcodec_vocab::Vocab;
+
+/// Shorter pieces of text occur in any template.
+const SHORTEST: usize = 4;
+
+/// What the files of a model's folder say about its chat format.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FolderHints {
+    template: Option<String>,
+    /// Spellings that the template names by variables, such as `bos_token`.
+    variables: Vec<String>,
+    tokenizer_class: Option<String>,
+}
+
+/// The keys of `tokenizer_config.json` and `chat_template.json` that matter here.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Config {
+    chat_template: Option<Templates>,
+    tokenizer_class: Option<Token>,
+    bos_token: Option<Token>,
+    eos_token: Option<Token>,
+    pad_token: Option<Token>,
+    unk_token: Option<Token>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Templates {
+    One(String),
+    Named(Vec<Named>),
+    Other(serde::de::IgnoredAny),
+}
+
+#[derive(Deserialize)]
+struct Named {
+    template: String,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Token {
+    Text(String),
+    Object { content: String },
+    Other(serde::de::IgnoredAny),
+}
+
+impl Templates {
+    /// The text of a template; several named ones count as one.
+    fn into_text(self) -> Option<String> {
+        let join = |all: Vec<Named>| {
+            all.into_iter().map(|named| named.template).collect::<Vec<_>>().join("\n")
+        };
+        match self {
+            Self::One(text) => Some(text),
+            Self::Named(named) => Some(join(named)),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl Token {
+    fn into_text(self) -> Option<String> {
+        match self {
+            Self::Text(content) | Self::Object { content } => Some(content),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl FolderHints {
+    /// The files of a folder that are read for hints. Of several templates the first counts.
+    pub const FILES: [&'static str; 3] =
+        ["chat_template.jinja", "chat_template.json", "tokenizer_config.json"];
+
+    /// Reads hints from files, given by name and content. A file that is broken gives none.
+    pub fn of_files(files: &[(String, Arc<[u8]>)]) -> Self {
+        let content = |name: &str| {
+            let (_, bytes) = files.iter().find(|(known, _)| known == name)?;
+            str::from_utf8(bytes).ok()
+        };
+        let config = |name: &str| -> Config {
+            content(name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+        };
+        let [jinja, json, main] = Self::FILES;
+        let main = config(main);
+        let template = content(jinja)
+            .map(str::to_owned)
+            .or_else(|| config(json).chat_template?.into_text())
+            .or_else(|| main.chat_template?.into_text());
+        let unescaped =
+            |text: String| text.replace("\\n", "\n").replace("\\'", "'").replace("\\\"", "\"");
+        let tokens = [main.bos_token, main.eos_token, main.pad_token, main.unk_token];
+        Self {
+            template: template.map(unescaped),
+            variables: tokens.into_iter().flatten().filter_map(Token::into_text).collect(),
+            tokenizer_class: main.tokenizer_class.and_then(Token::into_text),
+        }
+    }
+
+    /// Whether they say anything.
+    pub fn is_empty(&self) -> bool {
+        self.template.is_none() && self.tokenizer_class.is_none()
+    }
+}
+
+/// What of a format a template has.
+struct Fit {
+    /// Bytes of the format's control tokens and texts that are in the template.
+    support: usize,
+    /// Those that are not.
+    lacking: Vec<String>,
+}
+
+impl Format {
+    /// Refuses a format that the files of the model's folder contradict, and names the one that they speak for:
+    /// by their template, or where there is none, by the class of their tokenizer.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if the template lacks what this format writes, and has all that another built-in one
+    /// writes, which is more; or if the class is another format's alone.
+    pub fn check_hints(&self, hints: &FolderHints) -> Result<()> {
+        let refused = |why: String, likely: &str| {
+            let problem = format!("{why}; expected `{likely}`, or `check_template=False`");
+            Err(Error::Format { file: self.name().into(), key: String::new(), problem })
+        };
+        let Some(template) = &hints.template else {
+            return match hints.tokenizer_class.as_deref().and_then(of_class) {
+                Some((class, likely)) if !self.is_of_class(class) => {
+                    refused(format!("is not what models with a `{class}` speak"), likely)
+                }
+                _ => Ok(()),
+            };
+        };
+        let own = self.fit(template, &hints.variables);
+        let Some(lacking) = own.lacking.first() else { return Ok(()) };
+        match likely(template, &hints.variables) {
+            Some((likely, support)) if support > own.support => {
+                let why = "is not what the chat template of the model writes, which has no";
+                refused(format!("{why} {lacking:?}"), likely)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a vocabulary of another model: one that lacks the tokens of `append` and would give them other ids
+    /// than the file says.
+    ///
+    /// # Errors
+    /// [`Error::Format`] that names the first such token, the id that it would get and the expected one.
+    pub fn check_appended(&self, vocab: &Vocab) -> Result<()> {
+        let Some(expected) = self.spec.append_at else { return Ok(()) };
+        let lacks = |spelling: &&String| !vocab.control().contains_key(*spelling);
+        let Some(first) = self.append().iter().find(lacks) else { return Ok(()) };
+        let found = vocab.size();
+        if usize::try_from(expected).is_ok_and(|expected| expected == found) {
+            return Ok(());
+        }
+        let problem = format!(
+            "the vocabulary lacks {first:?} and has {found} ids; expected the model's own, with \
+             {expected} ids before the appended tokens, or `check_template=False`"
+        );
+        Err(Error::Format { file: self.name().into(), key: "append_at".into(), problem })
+    }
+
+    fn is_of_class(&self, class: &str) -> bool {
+        self.spec.tokenizer_classes.iter().any(|known| known == class)
+    }
+
+    /// The built-in format with the most control tokens, of those whose turns ids tell apart and that have all of
+    /// them in a vocabulary.
+    pub(crate) fn with_tokens_of(vocab: &Vocab) -> Option<&'static str> {
+        let count = |name: &'static str| {
+            let format = Self::built_in(name).ok()?;
+            let groups: Vec<Vec<String>> =
+                format.control().iter().map(|(_, group)| group.clone()).collect();
+            let has_all = vocab.ids_of(&groups).iter().all(|ids| !ids.is_empty());
+            let is_telling = format.guarantee() == Guarantee::Ids && format.append().is_empty();
+            (has_all && is_telling).then_some((name, groups.len()))
+        };
+        let counted: Vec<(&str, usize)> = Self::names().filter_map(count).collect();
+        let most = counted.iter().map(|(_, count)| *count).max()?;
+        counted.into_iter().find(|(_, count)| *count == most).map(|(name, _)| name)
+    }
+
+    /// Whether a name that somebody gives for a format is rather that of a model that speaks it.
+    pub(super) fn is_spoken_by(format: &str, name: &str) -> bool {
+        let plain = |name: &str| -> String {
+            name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase()
+        };
+        let name = plain(name);
+        let models = Self::built_in(format).map(|format| format.spec.models.clone());
+        let mut models = models.unwrap_or_default().into_iter().map(|model| plain(&model));
+        !name.is_empty() && models.any(|model| name.contains(&model))
+    }
+
+    fn fit(&self, template: &str, variables: &[String]) -> Fit {
+        let mut fit = Fit { support: 0, lacking: Vec::new() };
+        let (control, texts) = self.written();
+        for spellings in control {
+            match spellings.iter().find(|spelling| template.contains(&***spelling)) {
+                Some(spelling) => fit.support += spelling.len(),
+                None if spellings.iter().any(|spelling| variables.contains(spelling)) => {}
+                None => fit.lacking.extend(spellings.first().cloned()),
+            }
+        }
+        for text in texts {
+            if template.contains(&text) {
+                fit.support += text.len();
+            } else {
+                fit.lacking.push(text);
+            }
+        }
+        fit
+    }
+
+    /// The spellings of each control token, and the pieces of text, of the first pattern for each kind of
+    /// message, of calls, of tools, and of what stands around them.
+    fn written(&self) -> (Vec<&[String]>, Vec<String>) {
+        let (mut control, mut texts) = (Vec::new(), Vec::new());
+        for piece in self.patterns().into_iter().flatten() {
+            match piece {
+                Piece::Control(names) => {
+                    let known = self.control().iter().find(|(name, _)| Some(name) == names.first());
+                    control.extend(known.map(|(_, spellings)| &spellings[..]));
+                }
+                Piece::Literal(text) => texts.extend(fragments(text)),
+                _ => {}
+            }
+        }
+        texts.extend(self.default_system().into_iter().flat_map(fragments));
+        control.sort();
+        control.dedup();
+        texts.sort();
+        texts.dedup();
+        (control, texts)
+    }
+
+    fn patterns(&self) -> Vec<&[Piece]> {
+        let first = |role| {
+            let mut rows = self.rows().iter();
+            rows.find(|row| row.role == role && row.name.is_none() && row.place.is_read())
+        };
+        let roles = [Role::System, Role::User, Role::Assistant, Role::Tool];
+        let rows = roles.into_iter().filter_map(first).map(|row| &row.pieces[..]);
+        let (tools, alone) = self.tools_turns();
+        let tools = tools.into_iter().chain(alone).map(|turn| &turn.pieces[..]);
+        let mut patterns: Vec<&[Piece]> = rows.chain(tools).collect();
+        patterns.push(self.generation_prompt());
+        for call in self.calls() {
+            patterns.extend(call.items.first().map(|item| &item[..]));
+            if let CallBodySpec::Tagged(pair) = &call.body {
+                patterns.extend([&pair.open[..], &pair.between, &pair.close]);
+            }
+        }
+        if let Some(list) = self.list() {
+            patterns.extend([list.first_open(), list.first_close()]);
+        }
+        if let Some(results) = self.results() {
+            patterns.extend([&results.open[..], &results.close]);
+        }
+        patterns
+    }
+}
+
+/// The built-in format that is in a template as a whole, and of which there is most; the first of several.
+fn likely(template: &str, variables: &[String]) -> Option<(&'static str, usize)> {
+    let fits = Format::names().filter_map(|name| {
+        let fit = Format::built_in(name).ok()?.fit(template, variables);
+        fit.lacking.is_empty().then_some((name, fit.support))
+    });
+    fits.reduce(|best, other| if other.1 > best.1 { other } else { best })
+}
+
+/// A class of tokenizers that models of a built-in format alone have, and that format.
+fn of_class(class: &str) -> Option<(&str, &'static str)> {
+    let is_of = |name: &&str| Format::built_in(name).is_ok_and(|format| format.is_of_class(class));
+    Format::names().find(is_of).map(|name| (class, name))
+}
+
+/// The pieces of a text that a template has in one piece: none has a newline or a quote in it.
+fn fragments(text: &str) -> impl Iterator<Item = String> + '_ {
+    let is_name = |word: &str| Role::parse(word).is_some() || word == "model";
+    text.split(['\n', '"', '\'', '\\'])
+        .map(str::trim)
+        .filter(move |piece| piece.len() >= SHORTEST && !is_name(piece))
+        .map(str::to_owned)
+}

@@ -1,0 +1,356 @@
+//! The format file as it stands, for serde: unknown keys and words are refused here.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::Guarantee;
+use crate::message::Role;
+use chatcodec_vocab::TokenId;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub(super) name: String,
+    pub(super) guarantee: Guarantee,
+    pub(super) source: String,
+    #[serde(default)]
+    pub(super) vocabulary: String,
+    #[serde(default)]
+    pub(super) models: Vec<String>,
+    #[serde(default)]
+    pub(super) tokenizer_classes: Vec<String>,
+    #[serde(default)]
+    pub(super) begin: String,
+    #[serde(default)]
+    pub(super) end: String,
+    #[serde(default)]
+    pub(super) append: Vec<String>,
+    pub(super) append_at: Option<TokenId>,
+    #[serde(default)]
+    pub(super) silent: Vec<String>,
+    #[serde(default)]
+    pub(super) markers: Vec<String>,
+    #[serde(default)]
+    pub(super) order: Order,
+    pub(super) default_system: Option<String>,
+    #[serde(default)]
+    pub(super) losses: Vec<Loss>,
+    #[serde(default)]
+    pub(super) reasoning: ReasoningWhen,
+    pub(super) control: BTreeMap<String, OneOrMany>,
+    #[serde(default)]
+    pub(super) roles: BTreeMap<String, String>,
+    pub(super) generation: GenerationFile,
+    #[serde(default)]
+    pub(super) place: PlaceFile,
+    #[serde(default)]
+    pub(super) tools: ToolsFile,
+    #[serde(default)]
+    pub(super) calls: ListFile,
+    #[serde(default)]
+    pub(super) results: FrameFile,
+    pub(super) frame: Option<FramesFile>,
+    #[serde(default)]
+    pub(super) options: OptionsFile,
+    pub(super) turn: TurnFile,
+    #[serde(default)]
+    pub(super) last: LastFile,
+    #[serde(default)]
+    pub(super) after_tool: AfterToolFile,
+    #[serde(default)]
+    pub(super) named: BTreeMap<String, NamedFile>,
+    #[serde(default)]
+    pub(super) call: BTreeMap<String, CallFile>,
+    #[serde(default)]
+    pub(super) also: BTreeMap<String, AlsoFile>,
+    /// See [`super::variant`], which reads them.
+    #[serde(default, rename = "variant")]
+    pub(super) _variant: IgnoredAny,
+}
+
+#[derive(Deserialize, Clone)]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
+pub(super) enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl OneOrMany {
+    pub(super) fn into_vec(self) -> Vec<String> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::Many(many) => many,
+        }
+    }
+}
+
+/// Which roles may follow each other.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// Any.
+    #[default]
+    Free,
+    /// User, assistant, user …; calls and results count to the assistant's half.
+    Alternate,
+}
+
+impl Order {
+    /// Whether a turn of `next` may come after one of `last`.
+    pub(crate) fn follows(self, last: Option<Role>, next: Role) -> bool {
+        if self == Self::Free || next == Role::System {
+            return true;
+        }
+        match last {
+            None | Some(Role::System) => next == Role::User,
+            Some(Role::User) => next == Role::Assistant,
+            Some(Role::Assistant) => matches!(next, Role::User | Role::Tool),
+            Some(Role::Tool) => matches!(next, Role::Tool | Role::Assistant),
+        }
+    }
+}
+
+/// What rendering may give up.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Loss {
+    /// That a text was the system's: it is read as the user's.
+    System,
+    /// That a text was a call's result: it is read as the text of the turn that it stands in.
+    Results,
+}
+
+/// In which messages reasoning is written.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ReasoningWhen {
+    /// In all.
+    #[default]
+    All,
+    /// In those after the last user's.
+    SinceLastUser,
+    /// In the one that the conversation ends with.
+    Last,
+    /// In all, unless the last message of the assistant's is an answer: then in those after the first.
+    UntilAnswered,
+    /// In none.
+    None,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GenerationFile {
+    pub(super) prompt: String,
+    #[serde(default)]
+    pub(super) when: GenerationWhen,
+    #[serde(default)]
+    pub(super) stop: String,
+    pub(super) thinking: Option<String>,
+    pub(super) no_thinking: Option<String>,
+}
+
+/// When the generation prompt is written.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum GenerationWhen {
+    /// When asked for; by default unless the last message is the assistant's.
+    #[default]
+    Asked,
+    /// Unless it is refused.
+    Always,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlaceFile {
+    #[serde(default)]
+    pub(super) system: SystemPlace,
+    pub(super) tools: Option<ToolsPlace>,
+}
+
+/// Where a system message stands.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SystemPlace {
+    /// In a turn of its own, anywhere.
+    #[default]
+    Own,
+    /// In a turn of its own, before everything else.
+    First,
+    /// In the first user's turn.
+    FirstUser,
+    /// In the last user's turn.
+    LastUser,
+}
+
+/// Where the turn that declares tools stands.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ToolsPlace {
+    /// Before everything else.
+    First,
+    /// After the system messages that the conversation begins with.
+    AfterSystem,
+    /// Before the first user's turn.
+    FirstUser,
+    /// Before the last user's turn.
+    LastUser,
+    /// In the turn of the system message that the conversation begins with.
+    System,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ToolsFile {
+    pub(super) shape: Option<ToolsShape>,
+    pub(super) style: Option<ToolsStyle>,
+    pub(super) between: Option<String>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ToolsShape {
+    Openai,
+    Function,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ToolsStyle {
+    Line,
+    List,
+    Indent,
+    Typescript,
+}
+
+/// What stands around a list of calls.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListFile {
+    #[serde(default)]
+    pub(super) after_content: String,
+    pub(crate) open: Option<OneOrMany>,
+    #[serde(default)]
+    pub(super) between: String,
+    pub(crate) close: Option<OneOrMany>,
+    #[serde(default)]
+    pub(super) in_reasoning: InReasoning,
+    #[serde(default)]
+    pub(super) bare: BareCalls,
+}
+
+/// Where in an answer a call may begin that nothing marks as one, in a stream that knows the tools.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum BareCalls {
+    /// Nowhere: it is text.
+    #[default]
+    Text,
+    /// At the beginning of a line.
+    Line,
+    /// Anywhere.
+    Anywhere,
+}
+
+/// What a call within reasoning is.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum InReasoning {
+    /// Reasoning, with its control tokens as they are spelled.
+    #[default]
+    Text,
+    /// A call.
+    Call,
+}
+
+/// What stands around results that follow each other.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FrameFile {
+    #[serde(default)]
+    pub(crate) open: String,
+    #[serde(default)]
+    pub(super) between: String,
+    #[serde(default)]
+    pub(crate) close: String,
+}
+
+/// The turns that stand before the last one of a message: what it thought, and text beside its calls.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FramesFile {
+    pub(super) reasoning: Option<OneOrMany>,
+    pub(super) content: Option<OneOrMany>,
+}
+
+/// What a caller may set in the turn that stands first.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OptionsFile {
+    #[serde(default)]
+    pub(super) effort: Vec<String>,
+}
+
+/// The rows of the message that a conversation ends with.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LastFile {
+    pub(super) assistant: Option<OneOrMany>,
+}
+
+/// The row of the message that follows a result.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AfterToolFile {
+    pub(super) assistant: Option<OneOrMany>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TurnFile {
+    pub(super) system: Option<OneOrMany>,
+    pub(super) user: OneOrMany,
+    pub(super) assistant: OneOrMany,
+    pub(super) tool: Option<OneOrMany>,
+    pub(super) tools: Option<OneOrMany>,
+    pub(super) begin: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NamedFile {
+    pub(super) system: Option<OneOrMany>,
+    pub(super) tool: Option<OneOrMany>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CallFile {
+    pub(super) item: OneOrMany,
+    pub(super) also: Option<OneOrMany>,
+    pub(super) object: Option<toml::Table>,
+    pub(super) pair: Option<String>,
+    #[serde(default)]
+    pub(super) several: bool,
+    pub(super) id: Option<String>,
+    pub(super) result: Option<String>,
+}
+
+/// Ways to write a call that are only read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AlsoFile {
+    pub(super) item: OneOrMany,
+    pub(super) object: Option<toml::Table>,
+    pub(super) pair: Option<String>,
+    pub(crate) after: Option<OneOrMany>,
+}
+
+/// How arguments are written that are pairs of key and value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PairStyle {
+    /// Keyword arguments of a Python call: `a="x", b=True`.
+    Python,
+}

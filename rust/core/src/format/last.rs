@@ -1,0 +1,102 @@
+//! Rows that are tried after all others, and after calls: those in which a word stands where others have a
+//! literal, and those that are only read.
+
+use super::ambiguity::meets;
+use super::calls::{self, Reserved};
+use super::pattern::{Field, Filter, Grammar, Piece};
+use super::rules;
+use super::table::Table;
+use super::{CallSpec, ListSpec, RowSpec, RowUse};
+use crate::message::Role;
+
+/// Whether a word comes first in a row, after the token that opens it.
+pub(crate) fn is_word_first(pieces: &[Piece]) -> bool {
+    matches!(pieces, [Piece::Control(_), Piece::Field(field, _), ..]
+        if field.grammar() == Grammar::Word)
+}
+
+/// Whether a row that stands after another of its role and name is never written: it reads more than can be
+/// written, or the other fits whenever it does.
+pub(super) fn is_only_read(pieces: &[Piece], before: &[Piece]) -> bool {
+    let content = |pieces: &[Piece]| {
+        pieces.iter().find_map(|piece| match piece {
+            &Piece::Field(Field::Content, filter) => Some(filter),
+            _ => None,
+        })
+    };
+    let is_same = fields(pieces) == fields(before)
+        && content(pieces) == Some(Filter::None)
+        && content(before) == Some(Filter::None);
+    matches!(pieces.first(), Some(Piece::Control(_))) && (is_same || pieces.contains(&Piece::Rest))
+}
+
+/// The fields that a message must have for a row, and those that it may have.
+fn fields(pieces: &[Piece]) -> [u32; 2] {
+    let mut fields = [0, 0];
+    let mut guarded = 0;
+    for piece in pieces {
+        match piece {
+            Piece::Guard { len, .. } => guarded = len + 1,
+            Piece::Field(field, _) => {
+                fields[usize::from(guarded > 0)] |= field.bit();
+            }
+            _ => {}
+        }
+        guarded = guarded.saturating_sub(1);
+    }
+    fields
+}
+
+/// Words that a row cannot begin with, as they are how others begin.
+pub(crate) fn reserved(
+    row: &RowSpec,
+    rows: &[RowSpec],
+    calls: &[CallSpec],
+    list: Option<&ListSpec>,
+) -> Vec<Reserved> {
+    if !is_word_first(&row.pieces) {
+        return Vec::new();
+    }
+    let items = calls.iter().flat_map(|call| &call.items);
+    let items = items.flat_map(|item| calls::items_as_read(item, list));
+    let is_other = |other: &&RowSpec| {
+        let is_tried_before = other.place.is_read() && other.place != RowUse::Last;
+        is_tried_before && !std::ptr::eq(*other, row) && !rules::is_calls_only(&other.pieces)
+    };
+    let is_taken = |other: &&RowSpec| {
+        // What begins as the assistant's turn does is nobody else's.
+        other.role == Role::Assistant
+            || row.place != RowUse::Last && meets(&row.pieces, &other.pieces)
+    };
+    let rows = rows.iter().filter(is_other).filter(is_taken).map(|other| other.pieces.clone());
+    let mut reserved: Vec<Reserved> = Vec::new();
+    for other in items.map(|(item, _)| item).chain(rows) {
+        let word = calls::reserved(&row.pieces, &other);
+        reserved.extend(word.filter(|word| !reserved.contains(word)));
+    }
+    reserved
+}
+
+/// Whether what both of two patterns can read is one's alone, since no word of the other can be so.
+pub(super) fn is_apart(row: &[Piece], other: &[Piece]) -> bool {
+    is_word_first(row) && !is_word_first(other) && calls::reserved(row, other).is_some()
+}
+
+/// Whether a row of this key is only read.
+pub(super) fn is_last(key: &str, table: &Table<'_>) -> bool {
+    table.rows.iter().any(|row| row.place == RowUse::Last && row.key == key)
+}
+
+/// The rows that are tried before calls and may be read as one that is written so.
+pub(crate) fn rows_before_calls<'r>(
+    rows: &'r [RowSpec],
+    item: &'r [Piece],
+) -> impl Iterator<Item = &'r Vec<Piece>> {
+    let is_first = |row: &&RowSpec| {
+        row.place.is_read()
+            && row.place != RowUse::Last
+            && !rules::is_calls_only(&row.pieces)
+            && !is_word_first(&row.pieces)
+    };
+    rows.iter().filter(is_first).map(|row| &row.pieces).filter(|row| meets(item, row))
+}

@@ -1,0 +1,694 @@
+//! From the file to the spec: every rule that a format file must keep is checked here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+use serde::Deserialize;
+
+use super::calls::Answerer;
+use super::file::{
+    CallFile, File, GenerationWhen, Loss, OneOrMany, SystemPlace, ToolsPlace, ToolsShape,
+    ToolsStyle,
+};
+use super::pattern::{self, Field, Filter, Piece};
+use super::patterns::Patterns;
+use super::table::{self, Reads, Table};
+use super::work::Work;
+use super::{
+    CallBodySpec, CallSpec, Guarantee, IdForm, ListForm, ListSpec, ObjectSpec, PairStyle, RowSpec,
+    RowUse, Spec, TaggedSpec, ToolsLayout, ToolsSpec, ToolsTurn, after_tool, also, between, calls,
+    last, preamble, prompt, reasoning, results, rules, split_turns, text_rows, unmarked_calls,
+};
+use crate::message::Role;
+
+/// More rows, ways to write a call, appended tokens or markers are refused.
+const MAX_ROWS: usize = 64;
+pub(super) const MAX_ITEMS: usize = 16;
+const MAX_APPENDED: usize = 1024;
+const MAX_MARKERS: usize = 256;
+const MAX_NAMES: usize = 64;
+pub(super) const MAX_SPELLING_BYTES: usize = 1024;
+
+/// A key and what is wrong with it.
+pub(super) struct Wrong {
+    pub(super) key: String,
+    pub(super) problem: String,
+}
+
+pub(super) type Checked<T> = std::result::Result<T, Wrong>;
+
+pub(super) fn wrong<T>(key: impl Into<String>, problem: impl Into<String>) -> Checked<T> {
+    Err(Wrong { key: key.into(), problem: problem.into() })
+}
+
+impl Spec {
+    pub(super) fn new(text: &Arc<str>, file: File, work: &Work) -> Checked<Self> {
+        let patterns = Patterns::new(&file.control, work)?;
+        check_words("append", &file.append, MAX_APPENDED)?;
+        if file.append_at.is_some() && file.append.is_empty() {
+            return wrong("append_at", "found without `append`; expected both or none");
+        }
+        check_words("silent", &file.silent, MAX_APPENDED)?;
+        check_words("models", &file.models, MAX_NAMES)?;
+        check_words("tokenizer_classes", &file.tokenizer_classes, MAX_NAMES)?;
+        check_words("markers", &file.markers, MAX_MARKERS)?;
+        let folds_system = file.losses.contains(&Loss::System);
+        let mut rows = rows(&file, &patterns)?;
+        let results = results::results(&file, &patterns, &mut rows)?;
+        let (list, calls) = calls(&file, &patterns)?;
+        split_turns::frames(&file, &patterns, &mut rows)?;
+        let tools = tools(&file, &patterns, &rows)?;
+        let begin_turn = preamble::begin(&file, &patterns, &rows)?;
+        let prompt = patterns.pieces("generation.prompt", &file.generation.prompt, &[])?;
+        let thinking = thinking(&file, &patterns, &rows)?;
+        let stop = stop(&patterns, &file.generation.stop)?;
+        let begin = patterns.pieces("begin", &file.begin, &[])?;
+        let end = patterns.pieces("end", &file.end, &[])?;
+        let needed = patterns.used();
+        let also = also::also(&file, &patterns, list.as_ref())?;
+        patterns.refuse_unused()?;
+        check_system(&file, &rows)?;
+        let table = Table {
+            guarantee: file.guarantee,
+            order: file.order,
+            system: file.place.system,
+            folds_system,
+            rows: &rows,
+            calls: &calls,
+            list: list.as_ref(),
+            also: &also,
+            prompt: &prompt,
+            stop: &stop,
+            work,
+        };
+        let reads = Reads::new(&table)?;
+        table::check(&table, &reads)?;
+        after_tool::check(&table, &reads, results.as_ref())?;
+        prompt::check(&table, &thinking)?;
+        check_around(&table, &reads, tools.as_ref(), [&begin, &end])?;
+        let beside = between::Beside {
+            tools: tools.as_ref(),
+            results: results.as_ref(),
+            begin: begin_turn.as_ref().map(|turn| &turn.pieces[..]),
+            end: &end,
+        };
+        between::check(&table, &beside)?;
+        if let Some(results) = results.as_ref().filter(|results| results.folded.is_none()) {
+            table::check_frame("results.between", &results.between, &reads)?;
+            table::check_frame("results.close", &results.close, &reads)?;
+        }
+        let of_use = |is_needed| {
+            let control = patterns.control.iter().zip(&needed);
+            let control = control.filter(|(_, needed)| **needed == is_needed);
+            control.map(|(group, _)| group.clone()).collect()
+        };
+        Ok(Self {
+            text: text.clone(),
+            variant: None,
+            name: file.name,
+            guarantee: file.guarantee,
+            source: file.source,
+            vocabulary: file.vocabulary,
+            lacking: Vec::new(),
+            models: file.models,
+            tokenizer_classes: file.tokenizer_classes,
+            append: file.append,
+            append_at: file.append_at,
+            silent: file.silent,
+            markers: file.markers,
+            order: file.order,
+            default_system: file.default_system.map(|text| as_written(&text, &rows)),
+            folds_system,
+            system_place: file.place.system,
+            always_prompts: file.generation.when == GenerationWhen::Always,
+            roles: roles(&file.roles)?,
+            begin,
+            end,
+            generation_prompt: prompt,
+            thinking,
+            reasoning: file.reasoning,
+            after_content: file.calls.after_content,
+            in_reasoning: file.calls.in_reasoning,
+            bare_calls: file.calls.bare,
+            results,
+            stop,
+            tools,
+            begin_turn,
+            rows,
+            calls,
+            list,
+            also,
+            space_mark: patterns.space_mark.take(),
+            control: of_use(true),
+            optional: of_use(false),
+        })
+    }
+}
+
+/// What is written beside the rows.
+fn check_around(
+    table: &Table<'_>,
+    reads: &Reads,
+    tools: Option<&ToolsSpec>,
+    [begin, end]: [&[Piece]; 2],
+) -> Checked<()> {
+    let turns = tools.into_iter().flat_map(|tools| [Some(&tools.turn), tools.alone.as_ref()]);
+    for turn in turns.flatten() {
+        table::check_inside(&turn.inside, table, reads)?;
+        text_rows::check_tools(&turn.pieces, table)?;
+    }
+    table::check_frame("begin", begin, reads)?;
+    table::check_frame("end", end, reads)?;
+    table::check_end(end, table, reads)?;
+    Ok(())
+}
+
+fn check_words(key: &str, words: &[String], most: usize) -> Checked<()> {
+    if words.len() > most {
+        return wrong(key, format!("has {} words, expected at most {most}", words.len()));
+    }
+    if words.iter().any(|word| word.is_empty() || word.len() > MAX_SPELLING_BYTES) {
+        return wrong(
+            key,
+            format!("has an empty or long word, expected 1 to {MAX_SPELLING_BYTES} bytes"),
+        );
+    }
+    let mut seen = HashSet::new();
+    if let Some(word) = words.iter().find(|word| !seen.insert(*word)) {
+        return wrong(key, format!("has `{word}` twice, expected each word once"));
+    }
+    Ok(())
+}
+
+/// A system message needs a place that the rows have.
+fn check_system(file: &File, rows: &[RowSpec]) -> Checked<()> {
+    let in_user = matches!(file.place.system, SystemPlace::FirstUser | SystemPlace::LastUser);
+    let has = |role, field| {
+        rows.iter().any(|row| row.role == role && rules::has_field(&row.pieces, field))
+    };
+    if in_user && !has(Role::User, Field::System) {
+        return wrong(
+            "place.system",
+            "is in the user's turn, where no row has `{system}`, expected it in `turn.user`",
+        );
+    }
+    if !in_user && has(Role::User, Field::System) {
+        let problem =
+            "has `{system}`, expected `place.system` of `first_user` or `last_user` beside it";
+        return wrong("turn.user", problem);
+    }
+    if in_user && rows.iter().any(|row| row.role == Role::System && row.name.is_none()) {
+        return wrong(
+            "turn.system",
+            "is given beside `place.system` in the user's turn, expected one of them",
+        );
+    }
+    if file.default_system.is_some()
+        && !rows.iter().any(|row| row.role == Role::System && row.name.is_none())
+    {
+        return wrong(
+            "default_system",
+            "is given without a row to write it by, expected `turn.system`",
+        );
+    }
+    Ok(())
+}
+
+/// A default system message without what its row leaves out.
+fn as_written(text: &str, rows: &[RowSpec]) -> String {
+    let rows = rows.iter().filter(|row| row.role == Role::System && row.name.is_none());
+    let filter = rows.flat_map(|row| &row.pieces).find_map(|piece| match piece {
+        Piece::Field(Field::Content, filter) => Some(*filter),
+        _ => None,
+    });
+    filter.unwrap_or_default().trim(text).to_owned()
+}
+
+/// The fields that a message of a role may have a place for.
+fn allowed(role: Role) -> &'static [Field] {
+    match role {
+        Role::User => &[Field::Content, Field::Name, Field::System],
+        Role::Assistant => {
+            &[Field::Content, Field::Calls, Field::Reasoning, Field::Channel, Field::Type]
+        }
+        Role::System => &[Field::Content, Field::Tools],
+        Role::Tool => &[Field::Content, Field::Id, Field::Name],
+    }
+}
+
+fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
+    let folds_system = file.losses.contains(&Loss::System);
+    let mut rows = Vec::new();
+    let wraps_results = !file.results.open.is_empty() || !file.results.close.is_empty();
+    let mut row = |key: &str, role, name: Option<&String>, texts: Option<&OneOrMany>| {
+        let texts = texts.map(|texts| texts.clone().into_vec());
+        let place = match (key, role) {
+            ("last.assistant", _) => RowUse::WrittenLast,
+            ("after_tool.assistant", _) => RowUse::AfterTool,
+            (_, Role::Tool) if wraps_results => RowUse::Written,
+            _ => RowUse::Both,
+        };
+        let many = texts.as_ref().is_some_and(|texts| texts.len() > 1);
+        for (nth, text) in texts.iter().flatten().enumerate() {
+            let key = if many { format!("{key}[{nth}]") } else { key.to_owned() };
+            let pieces = patterns.row(&key, text, allowed(role))?;
+            if rules::has_field(&pieces, Field::Tools) {
+                return wrong(key, "has `{tools}`, expected `{?tools:…?}` around a literal only");
+            }
+            let mut place = place;
+            if role == Role::Assistant {
+                let is_other = |row: &&RowSpec| row.role == role && row.place == RowUse::Both;
+                let mut others = rows.iter().filter(is_other);
+                let is_read = |row: &RowSpec| {
+                    row.pieces == pieces
+                        || reasoning::is_read_by(&pieces, &row.pieces)
+                        || unmarked_calls::is_read_by(&pieces, &row.pieces)
+                };
+                let is_read_back = others.clone().any(is_read);
+                if place == RowUse::Both && is_read_back {
+                    place = RowUse::Written;
+                } else if place == RowUse::WrittenLast
+                    && !is_read_back
+                    && !others.any(|row| rules::reads(&row.pieces, &pieces))
+                {
+                    return wrong(
+                        key,
+                        "is read back by no row of `turn.assistant`, expected one that differs in its reasoning only",
+                    );
+                }
+            }
+            rules::check_pieces(&key, &pieces)?;
+            if place == RowUse::Written
+                && let Some(calls) = pieces.iter().position(rules::is_calls)
+            {
+                rules::check_after_text(&key, &pieces[calls + 1..], false)?;
+            }
+            if role != Role::Assistant && place == RowUse::Both {
+                let is_same = |row: &&RowSpec| row.role == role && row.name.as_ref() == name;
+                let mut others = rows.iter().filter(is_same);
+                let is_only_read = |row: &RowSpec| {
+                    row.place == RowUse::Both && last::is_only_read(&pieces, &row.pieces)
+                };
+                if file.guarantee == Guarantee::Ids && others.any(is_only_read) {
+                    place = RowUse::Last;
+                }
+            }
+            if place != RowUse::Last && pieces.contains(&Piece::Rest) {
+                let problem = "has `{*}`, expected it in a row that is only read, after another of \
+                               its role and name";
+                return wrong(key, problem);
+            }
+            if matches!(place, RowUse::Both | RowUse::Last | RowUse::AfterTool) {
+                rules::check_row(&key, &rules::as_read(&pieces, folds_system))?;
+            }
+            rows.push(RowSpec { key, role, name: name.cloned(), pieces, place });
+            if rows.len() > MAX_ROWS {
+                return wrong(
+                    "turn",
+                    format!(
+                        "has over {MAX_ROWS} rows, expected at most {MAX_ROWS} with those of `named` and `last`"
+                    ),
+                );
+            }
+        }
+        Ok(())
+    };
+    row("turn.system", Role::System, None, file.turn.system.as_ref())?;
+    row("turn.user", Role::User, None, Some(&file.turn.user))?;
+    row("turn.assistant", Role::Assistant, None, Some(&file.turn.assistant))?;
+    row("turn.tool", Role::Tool, None, file.turn.tool.as_ref())?;
+    for (name, named) in &file.named {
+        row(&format!("named.{name}.system"), Role::System, Some(name), named.system.as_ref())?;
+        row(&format!("named.{name}.tool"), Role::Tool, Some(name), named.tool.as_ref())?;
+    }
+    row("last.assistant", Role::Assistant, None, file.last.assistant.as_ref())?;
+    row("after_tool.assistant", Role::Assistant, None, file.after_tool.assistant.as_ref())?;
+    Ok(rows)
+}
+
+/// The generation prompts that ask for reasoning, and for none: an assistant row begins with each.
+fn thinking(
+    file: &File,
+    patterns: &Patterns,
+    rows: &[RowSpec],
+) -> Checked<[Option<Vec<Piece>>; 2]> {
+    let prompt = |key: &str, text: Option<&String>| -> Checked<Option<Vec<Piece>>> {
+        let Some(text) = text else { return Ok(None) };
+        let pieces = patterns.pieces(key, text, &[])?;
+        if !rows.iter().any(|row| rules::has_field(&row.pieces, Field::Reasoning)) {
+            return wrong(key, "asks for reasoning or for none, expected a row with `{reasoning}`");
+        }
+        Ok(Some(pieces))
+    };
+    Ok([
+        prompt("generation.thinking", file.generation.thinking.as_ref())?,
+        prompt("generation.no_thinking", file.generation.no_thinking.as_ref())?,
+    ])
+}
+
+/// The control tokens that stop the model though no row writes them.
+fn stop(patterns: &Patterns, text: &str) -> Checked<Vec<String>> {
+    let pieces = patterns.pieces("generation.stop", text, &[])?;
+    match &pieces[..] {
+        [] => Ok(Vec::new()),
+        [Piece::Control(names)] => Ok(names.clone()),
+        _ => wrong(
+            "generation.stop",
+            "is more or less than one control token, expected `{A}` or `{A|B}`",
+        ),
+    }
+}
+
+fn roles(file: &BTreeMap<String, String>) -> Checked<BTreeMap<String, Role>> {
+    file.iter()
+        .map(|(word, role)| match Role::parse(role) {
+            Some(role) => Ok((word.clone(), role)),
+            None => wrong(
+                format!("roles.{word}"),
+                format!("is `{role}`, expected `system`, `user`, `assistant` or `tool`"),
+            ),
+        })
+        .collect()
+}
+
+fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<ToolsSpec>> {
+    let Some(texts) = &file.turn.tools else {
+        return match file.place.tools {
+            Some(_) => wrong(
+                "place.tools",
+                "places a turn that the file does not have, expected `turn.tools`",
+            ),
+            None => Ok(None),
+        };
+    };
+    let Some(place) = file.place.tools else {
+        return wrong("turn.tools", "has no place, expected `place.tools`");
+    };
+    let fields = [Field::Tools, Field::System, Field::Content];
+    let texts = texts.clone().into_vec();
+    let turns = texts.iter().map(|text| patterns.pieces("turn.tools", text, &fields));
+    let mut turns = turns.collect::<Checked<Vec<_>>>()?;
+    let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, Filter::Value));
+    if turns.iter().flatten().any(is_value) {
+        return wrong(
+            "turn.tools",
+            "has the filter `value`, expected another or none beside tools",
+        );
+    }
+    let has = |pieces: &[Piece], field| rules::has_field(pieces, field);
+    let alone = (turns.len() == 2).then(|| turns.pop()).flatten();
+    let [pieces] = &turns[..] else {
+        return wrong("turn.tools", "has no pattern or over two, expected one or two");
+    };
+    let pieces = pieces.clone();
+    let holds = match (has(&pieces, Field::System), has(&pieces, Field::Content)) {
+        (false, false) => None,
+        (true, false) => Some(Role::System),
+        (false, true) => Some(Role::User),
+        (true, true) => {
+            return wrong(
+                "turn.tools",
+                "has both `{system}` and `{content}`, expected one of them at most",
+            );
+        }
+    };
+    if let Some(alone) = &alone
+        && (holds != Some(Role::System)
+            || has(alone, Field::System)
+            || has(alone, Field::Content)
+            || pieces.iter().any(|piece| matches!(piece, Piece::Guard { .. })))
+    {
+        let problem = "has a second pattern, expected one with `{system}`, unguarded, \
+                       and one for tools alone";
+        return wrong("turn.tools", problem);
+    }
+    let fits = match place {
+        ToolsPlace::System => holds == Some(Role::System),
+        ToolsPlace::FirstUser | ToolsPlace::LastUser => holds != Some(Role::System),
+        ToolsPlace::First | ToolsPlace::AfterSystem => holds.is_none(),
+    };
+    if !fits {
+        let problem = "does not fit `place.tools`: in a system's turn stands `{system}`, in a user's `{content}`";
+        return wrong("turn.tools", problem);
+    }
+    let layout = match (file.tools.style, &file.tools.between) {
+        (Some(ToolsStyle::List | ToolsStyle::Typescript), Some(_)) => {
+            let problem =
+                "is given beside a `style` that writes a list, expected `line` or `indent`";
+            return wrong("tools.between", problem);
+        }
+        (Some(ToolsStyle::Indent), Some(between)) => ToolsLayout::Indented(between.clone()),
+        (Some(ToolsStyle::Indent), None) => ToolsLayout::Indent,
+        (Some(ToolsStyle::List), None) => ToolsLayout::List,
+        (Some(ToolsStyle::Typescript), None) => ToolsLayout::Typescript,
+        (None | Some(ToolsStyle::Line), between) => {
+            ToolsLayout::Line(between.clone().unwrap_or_default())
+        }
+    };
+    let unwrap = file.tools.shape == Some(ToolsShape::Function);
+    if matches!(layout, ToolsLayout::Typescript) && !unwrap {
+        return wrong("tools.shape", "is not `function`, expected it as `style` is `typescript`");
+    }
+    let after_system = matches!(place, ToolsPlace::AfterSystem);
+    if !after_system && rules::begins_with_text(&pieces) {
+        return wrong("turn.tools", "begins with text, expected a control token");
+    }
+    let role = holds.unwrap_or(Role::System);
+    let turn = tools_turn(pieces, role, rows)?;
+    let alone = alone.map(|pieces| tools_turn(pieces, role, rows)).transpose()?;
+    Ok(Some(ToolsSpec { turn, alone, unwrap, layout, holds, place }))
+}
+
+/// A turn that declares tools, and the row that reads it back.
+fn tools_turn(pieces: Vec<Piece>, role: Role, rows: &[RowSpec]) -> Checked<ToolsTurn> {
+    let readers = rows.iter().filter(|row| row.role == role && row.place == RowUse::Both);
+    let read_back = |row: &RowSpec| {
+        Some((row.name.clone(), results::read_as(&row.pieces, &pieces, Field::Tools)?))
+    };
+    rules::check_pieces("turn.tools", &pieces)?;
+    // A row of a name reads more narrowly than the one without.
+    let found = readers.filter_map(read_back).max_by_key(|(name, _)| name.is_some());
+    let Some((name, inside)) = found else {
+        let problem = "is read back by no row, expected one that differs in the text only";
+        return wrong("turn.tools", problem);
+    };
+    Ok(ToolsTurn { pieces, name, inside })
+}
+
+/// What stands around a list of calls, and the ways to write one.
+fn calls(file: &File, patterns: &Patterns) -> Checked<(Option<ListSpec>, Vec<CallSpec>)> {
+    let items = file.call.values().flat_map(|call| call.item.clone().into_vec());
+    let items: Vec<Vec<Piece>> = items.filter_map(|item| pattern::parse(&item).ok()).collect();
+    let list =
+        list(file, patterns, items.iter().any(|item| unmarked_calls::begins_with_field(item)))?;
+    let mut calls = Vec::new();
+    for (kind, call) in &file.call {
+        calls.push(one_call(kind, call, patterns, list.as_ref())?);
+    }
+    for (what, is_code) in [("a function", false), ("code", true)] {
+        let mut same = calls.iter().filter(|call: &&CallSpec| call.body.is_code() == is_code);
+        if let (Some(first), Some(second)) = (same.next(), same.next()) {
+            let problem = format!(
+                "is a second way to call {what} beside `call.{}`, expected one",
+                first.kind
+            );
+            return wrong(format!("call.{}", second.kind), problem);
+        }
+    }
+    Ok((list, calls))
+}
+
+/// `has_text`: whether there are calls that begin with text, if nothing stands before them.
+fn list(file: &File, patterns: &Patterns, has_text: bool) -> Checked<Option<ListSpec>> {
+    let calls = &file.calls;
+    patterns.pieces("calls.after_content", &calls.after_content, &[])?;
+    if !pattern::is_white(&calls.after_content) {
+        let problem = format!("is {:?}, expected white space only", calls.after_content);
+        return wrong("calls.after_content", problem);
+    }
+    let ways = |key: &str, texts: Option<&OneOrMany>| -> Checked<Vec<Vec<Piece>>> {
+        let texts = texts.map(|texts| texts.clone().into_vec()).unwrap_or_default();
+        if texts.len() > MAX_ITEMS {
+            return wrong(
+                key,
+                format!("has {} patterns, expected at most {MAX_ITEMS}", texts.len()),
+            );
+        }
+        let texts = texts.iter().filter(|text| !text.is_empty());
+        texts.map(|text| patterns.pieces(key, text, &[])).collect()
+    };
+    let open = ways("calls.open", calls.open.as_ref())?;
+    let between = patterns.pieces("calls.between", &calls.between, &[])?;
+    let close = ways("calls.close", calls.close.as_ref())?;
+    if has_text {
+        return unmarked_calls::list(open, between, close).map(Some);
+    }
+    if open.is_empty() && between.is_empty() && close.is_empty() {
+        return Ok(None);
+    }
+    let is_scaffold = |piece: &Piece| match piece {
+        Piece::Control(_) => true,
+        Piece::Literal(text) => pattern::is_white(text),
+        _ => false,
+    };
+    for (key, pieces) in [("calls.open", &open), ("calls.close", &close)] {
+        if pieces.len() > 1 {
+            return wrong(
+                key,
+                "has more than one pattern, expected one around calls that begin with a control token",
+            );
+        }
+    }
+    let between_and_close = close.iter().map(|close| ("calls.close", close));
+    for (key, pieces) in [("calls.between", &between)].into_iter().chain(between_and_close) {
+        if !pieces.iter().all(is_scaffold) {
+            return wrong(key, "has text, expected control tokens and white space only");
+        }
+    }
+    if between.iter().any(|piece| matches!(piece, Piece::Control(_))) {
+        return wrong("calls.between", "has a control token, expected white space only");
+    }
+    if let Some(open) = open.first()
+        && (!matches!(open.first(), Some(Piece::Control(_))) || !open.iter().all(is_scaffold))
+    {
+        return wrong(
+            "calls.open",
+            "begins with something else, expected a control token, and white space after it at most",
+        );
+    }
+    Ok(Some(ListSpec { open, between, close, form: ListForm::Tokens }))
+}
+
+fn one_call(
+    kind: &str,
+    call: &CallFile,
+    patterns: &Patterns,
+    list: Option<&ListSpec>,
+) -> Checked<CallSpec> {
+    let key = format!("call.{kind}");
+    let mut texts = call.item.clone().into_vec();
+    let own = texts.len();
+    texts.extend(call.also.iter().flat_map(|also| also.clone().into_vec()));
+    let (body, allowed) =
+        call_body(&key, &texts, call.object.as_ref(), call.pair.as_deref(), patterns)?;
+    let body = calls::with_several(&key, body, call.several, list)?;
+    let item = format!("{key}.item");
+    if own == 0 || texts.len() > MAX_ITEMS {
+        let count = texts.len();
+        return wrong(item, format!("has {count} patterns, expected 1 to {MAX_ITEMS}"));
+    }
+    let mut items = Vec::new();
+    for text in &texts {
+        let pieces = patterns.pieces(&item, text, allowed)?;
+        calls::check_item(&item, &pieces, &body, list, false)?;
+        items.push(pieces);
+    }
+    if items.first().is_some_and(|written| !split_turns::is_writable(written)) {
+        return wrong(item, split_turns::NOT_WRITABLE);
+    }
+    let id = call.id.as_deref().map_or(Some(IdForm::Any), IdForm::parse);
+    let Some(id) = id else {
+        let problem =
+            "is unknown, expected `alphanumeric9`, or words around `{name}` and `{index}`";
+        return wrong(format!("{key}.id"), problem);
+    };
+    let is_named = |item: &Vec<Piece>| {
+        let has_id = rules::has_field(item, Field::Id) && id.has_name();
+        rules::has_field(item, Field::Name) || has_id
+    };
+    if body.has_header() && !items.iter().all(is_named) {
+        return wrong(
+            item,
+            "says no name of what is called, expected `{name}`, or `{id}` with `id = \"…{name}…{index}\"`",
+        );
+    }
+    let Some(result) = Answerer::parse(call.result.as_deref().unwrap_or("{name}")) else {
+        return wrong(format!("{key}.result"), "is unknown, expected words around `{name}`");
+    };
+    if call.result.is_some() && body.is_code() {
+        return wrong(
+            format!("{key}.result"),
+            "is given for code, which has no name, expected it of functions only",
+        );
+    }
+    Ok(CallSpec { kind: kind.to_owned(), items, own, body, id, result })
+}
+
+/// How what is called is written, and the fields that its patterns may have.
+pub(super) fn call_body(
+    key: &str,
+    texts: &[String],
+    object: Option<&toml::Table>,
+    pair: Option<&str>,
+    patterns: &Patterns,
+) -> Checked<(CallBodySpec, &'static [Field])> {
+    let header: &[Field] = &[Field::Name, Field::Id, Field::Arguments, Field::Channel, Field::Type];
+    let object = object.map(|object| object_spec(key, object)).transpose()?;
+    let takes_arguments = texts.iter().any(|text| text.contains("{arguments}"));
+    Ok(match (object, pair) {
+        (Some(_), Some(_)) => {
+            return wrong(format!("{key}.pair"), "stands beside `object`, expected one of them");
+        }
+        (Some(object), None) => (CallBodySpec::Object(object), &[Field::Call]),
+        (None, Some("python")) => (CallBodySpec::Pairs(PairStyle::Python), header),
+        (None, Some(pair)) => {
+            let pair = tagged(&format!("{key}.pair"), pair, patterns)?;
+            (CallBodySpec::Tagged(pair), header)
+        }
+        (None, None) if takes_arguments => (CallBodySpec::Raw, header),
+        (None, None) => {
+            (CallBodySpec::Code, &[Field::Language, Field::Source, Field::Channel, Field::Type])
+        }
+    })
+}
+
+/// What stands around `{key}` and `{value}`.
+fn tagged(key: &str, pair: &str, patterns: &Patterns) -> Checked<TaggedSpec> {
+    let parts = pair.split_once("{key}").and_then(|(open, rest)| {
+        let (between, close) = rest.split_once("{value}")?;
+        Some([open, between, close])
+    });
+    let Some(parts) = parts else {
+        let problem = "is neither `python` nor a pattern with `{key}` and `{value}` after it";
+        return wrong(key, problem);
+    };
+    let [open, between, close] = parts.map(|part| patterns.pieces(key, part, &[]));
+    let spec = TaggedSpec { open: open?, between: between?, close: close? };
+    calls::check_tagged(key, &spec)?;
+    Ok(spec)
+}
+
+fn object_spec(key: &str, table: &toml::Table) -> Checked<ObjectSpec> {
+    let key = format!("{key}.object");
+    let mut spec = ObjectSpec { members: Vec::new(), several: false };
+    for (member, value) in table {
+        let key = format!("{key}.{member}");
+        let Ok(words) = OneOrMany::deserialize(value.clone()) else {
+            return wrong(key, "is neither a string nor a list of strings, expected one of them");
+        };
+        let words = words.into_vec();
+        if let Some(word) = words.iter().find(|word| !crate::word::is_word(word)) {
+            let problem = format!("has the key {word:?}, expected letters, digits and `_.:-` only");
+            return wrong(key, problem);
+        }
+        let field = match member.as_str() {
+            "name" => super::Member::Name,
+            "arguments" => super::Member::Arguments,
+            "id" => super::Member::Id,
+            _ => return wrong(key, "is unknown, expected `name`, `arguments` or `id`"),
+        };
+        if words.is_empty() {
+            return wrong(key, "has no key, expected one or more");
+        }
+        let taken = |word| spec.members.iter().any(|(_, known)| known.contains(word));
+        if words.iter().any(taken) {
+            return wrong(key, "has a key of another member, expected other keys");
+        }
+        spec.members.push((field, words));
+    }
+    if !spec.has(super::Member::Name) || !spec.has(super::Member::Arguments) {
+        return wrong(key, "lacks a key, expected `name` and `arguments`");
+    }
+    Ok(spec)
+}

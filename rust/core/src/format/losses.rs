@@ -1,0 +1,84 @@
+//! What a round trip changes, worked out from a format's table.
+
+use super::pattern::{Filter, Piece};
+use super::{CallBodySpec, Format, ReasoningWhen, RowSpec};
+use crate::message::Role;
+
+impl Format {
+    /// What a conversation loses on a round trip, computed from the table: a sentence each.
+    pub fn losses(&self) -> Vec<&'static str> {
+        let spec = &*self.spec;
+        let mut losses = vec!["content given as parts: comes back joined"];
+        let filters = |wanted: Filter| {
+            let of = |row: &RowSpec| {
+                row.pieces.iter().any(|p| matches!(p, Piece::Field(_, f) if *f == wanted))
+            };
+            spec.rows.iter().any(of)
+        };
+        let trims = [
+            Filter::Trim,
+            Filter::TrimEnd,
+            Filter::TrimEndSpaces,
+            Filter::TrimLines,
+            Filter::TrimLinesStart,
+        ];
+        if trims.into_iter().any(filters) {
+            losses.push("white space around content, where the rows trim it");
+        }
+        if spec.default_system.is_some() {
+            losses.push("that there was no system message: the default one comes back");
+        }
+        if spec.folds_system {
+            losses.push("a system message: comes back as the beginning of the user's");
+        }
+        match spec.reasoning {
+            ReasoningWhen::All => {}
+            ReasoningWhen::SinceLastUser => {
+                losses.push("reasoning: what stands before the last user message");
+            }
+            ReasoningWhen::Last => losses.push("reasoning: what stands before the last message"),
+            ReasoningWhen::UntilAnswered => {
+                losses.push("reasoning: up to the first answer, where the last message of the assistant's is one");
+            }
+            ReasoningWhen::None => losses.push("reasoning"),
+        }
+        if spec.results.as_ref().is_some_and(|results| results.folded.is_some()) {
+            losses.push(
+                "that a text was a result: it comes back as the text of the turn that holds it",
+            );
+        }
+        if spec.calls.iter().any(|c| matches!(c.body, CallBodySpec::Object(_) | CallBodySpec::Raw))
+        {
+            losses.push(
+                "arguments: without the white space around them, as JSON text if given as a dict; a string that holds an object, as that",
+            );
+        }
+        if spec.calls.iter().any(|call| matches!(call.body, CallBodySpec::Tagged(_))) {
+            losses.push(
+                "arguments: their spelling, and strings that are JSON of another kind, which come back as that",
+            );
+        }
+        if spec.calls.iter().any(|call| matches!(call.body, CallBodySpec::Pairs(_))) {
+            losses.push("arguments: their spelling, they come back as `json.dumps` writes them");
+        }
+        if !spec.calls.is_empty() && !self.writes_ids() {
+            losses.push("call ids: numbered `call_0…` in order, results answer calls in order");
+        }
+        if spec.calls.iter().any(|call| self.is_named(&call.kind, Role::Tool)) {
+            losses.push("a result's name: it takes the kind of the call that it answers");
+        }
+        if self.names_results() {
+            losses.push("a result's name: it takes that of the call that it answers");
+        }
+        if spec.begin_turn.is_some() {
+            losses.push("that the format's own turn was not given: it comes back as a message");
+        }
+        if self.has_role(Role::Tool) && spec.calls.is_empty() {
+            losses.push("the call that a result answers: its `tool_call_id`");
+        }
+        if spec.tools.is_some() {
+            losses.push("`tools`: come back as the system message that declares them");
+        }
+        losses
+    }
+}

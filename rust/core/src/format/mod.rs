@@ -1,0 +1,771 @@
+//! A chat format: one TOML file, read and checked, before it meets a vocabulary.
+//!
+//! `docs/formats.md` explains the keys. What a file says wrong is an error when it is loaded, with
+//! the key: a word nobody knows, a control token no pattern uses or none defines, the spelling of a
+//! control token inside ordinary text, a row that cannot be told from another or read back.
+
+mod after_tool;
+pub(crate) mod also;
+mod ambiguity;
+mod between;
+pub(crate) mod calls;
+mod evidence;
+pub(crate) mod file;
+mod id_form;
+pub(crate) mod last;
+mod load;
+mod losses;
+pub(crate) mod pattern;
+mod patterns;
+mod preamble;
+mod prompt;
+pub(crate) mod reasoning;
+mod reduce;
+mod results;
+pub(crate) mod rules;
+mod split_turns;
+mod table;
+mod text_rows;
+mod typescript;
+pub(crate) mod unmarked_calls;
+mod variant;
+mod work;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use serde::Deserialize;
+
+use crate::call::{Member, ObjectSpec};
+use crate::error::{Error, Result};
+use crate::json::{self, Layout};
+use crate::message::{CallBody, Message, Node, Role};
+use crate::path::Path;
+pub(crate) use also::AlsoSpec;
+pub(crate) use calls::{CallBodySpec, CallSpec, ListForm, ListSpec, TaggedSpec};
+use chatcodec_vocab::{TokenId, Vocab};
+pub use evidence::FolderHints;
+use file::File;
+pub use file::{BareCalls, InReasoning};
+pub(crate) use file::{Order, PairStyle, ReasoningWhen, SystemPlace, ToolsPlace};
+pub(crate) use id_form::IdForm;
+use load::Wrong;
+use pattern::{Field, Piece};
+pub(crate) use preamble::BeginSpec;
+use variant::Document;
+use work::Work;
+
+/// The formats that come with this crate, by name.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("chatglm3", include_str!("../../formats/chatglm3.toml")),
+    ("chatml", include_str!("../../formats/chatml.toml")),
+    ("deepseek", include_str!("../../formats/deepseek.toml")),
+    ("gemma3", include_str!("../../formats/gemma3.toml")),
+    ("glm4", include_str!("../../formats/glm4.toml")),
+    ("glm4.5", include_str!("../../formats/glm4.5.toml")),
+    ("harmony", include_str!("../../formats/harmony.toml")),
+    ("hermes", include_str!("../../formats/hermes.toml")),
+    ("internlm2", include_str!("../../formats/internlm2.toml")),
+    ("kimi-k2", include_str!("../../formats/kimi-k2.toml")),
+    ("llama2", include_str!("../../formats/llama2.toml")),
+    ("llama3", include_str!("../../formats/llama3.toml")),
+    ("llama3.1", include_str!("../../formats/llama3.1.toml")),
+    ("llama3.2", include_str!("../../formats/llama3.2.toml")),
+    ("llama4", include_str!("../../formats/llama4.toml")),
+    ("minimax-m2", include_str!("../../formats/minimax-m2.toml")),
+    ("mistral", include_str!("../../formats/mistral.toml")),
+    ("mixtral-8x22b", include_str!("../../formats/mixtral-8x22b.toml")),
+    ("mixtral-8x7b", include_str!("../../formats/mixtral-8x7b.toml")),
+    ("phi3", include_str!("../../formats/phi3.toml")),
+    ("phi4-mini", include_str!("../../formats/phi4-mini.toml")),
+    ("qwen2", include_str!("../../formats/qwen2.toml")),
+    ("qwen2.5", include_str!("../../formats/qwen2.5.toml")),
+    ("qwen3", include_str!("../../formats/qwen3.toml")),
+    ("qwen3-coder", include_str!("../../formats/qwen3-coder.toml")),
+    ("yi", include_str!("../../formats/yi.toml")),
+];
+
+/// The names of the built-in formats and of their variants: `deepseek`, `deepseek:v3`.
+static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let variants = |(name, text): &(&str, &str)| {
+        let own = Format::variants(text).into_iter().map(|variant| format!("{name}:{variant}"));
+        [(*name).to_owned()].into_iter().chain(own).collect::<Vec<_>>()
+    };
+    let mut names: Vec<String> = BUILT_IN.iter().flat_map(variants).collect();
+    names.sort();
+    names
+});
+
+/// What tells turns apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Guarantee {
+    /// Ids: no text can forge a turn.
+    Ids,
+    /// Text: markers are ordinary text, and collisions are reported.
+    Text,
+}
+
+impl Guarantee {
+    /// The word for it in a format file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ids => "ids",
+            Self::Text => "text",
+        }
+    }
+}
+
+/// A chat format. Frozen, cheap to clone.
+#[derive(Clone)]
+pub struct Format {
+    spec: Arc<Spec>,
+}
+
+struct Spec {
+    text: Arc<str>,
+    variant: Option<String>,
+    name: String,
+    guarantee: Guarantee,
+    source: String,
+    vocabulary: String,
+    /// Spellings of control tokens that a vocabulary lacks: what needs them is left out.
+    lacking: Vec<String>,
+    /// Words in the names of models that speak it.
+    models: Vec<String>,
+    /// Classes of tokenizers that its models alone have.
+    tokenizer_classes: Vec<String>,
+    control: Vec<(String, Vec<String>)>,
+    /// Control tokens that only ways to write a call use that are only read: a vocabulary may lack them.
+    optional: Vec<(String, Vec<String>)>,
+    /// Tokens that the vocabulary file lacks: they follow its last id.
+    append: Vec<String>,
+    /// The id of the first of them in the vocabulary of the model.
+    append_at: Option<TokenId>,
+    /// Spellings of control tokens that are ordinary words.
+    silent: Vec<String>,
+    /// What counts as a marker beside what the reader looks for.
+    markers: Vec<String>,
+    roles: BTreeMap<String, Role>,
+    begin: Vec<Piece>,
+    end: Vec<Piece>,
+    /// The first literal text that holds U+2581.
+    space_mark: Option<String>,
+    generation_prompt: Vec<Piece>,
+    /// The prompts that ask for reasoning, and for none.
+    thinking: [Option<Vec<Piece>>; 2],
+    reasoning: ReasoningWhen,
+    /// Control tokens that stop the model though no row writes them.
+    stop: Vec<String>,
+    always_prompts: bool,
+    order: Order,
+    system_place: SystemPlace,
+    default_system: Option<String>,
+    /// Whether a system text in a user's turn is read as the user's.
+    folds_system: bool,
+    tools: Option<ToolsSpec>,
+    /// The turn that stands first.
+    begin_turn: Option<BeginSpec>,
+    rows: Vec<RowSpec>,
+    calls: Vec<CallSpec>,
+    list: Option<ListSpec>,
+    also: AlsoSpec,
+    /// What stands between content and the calls after it.
+    after_content: String,
+    in_reasoning: InReasoning,
+    bare_calls: BareCalls,
+    results: Option<ResultsSpec>,
+}
+
+/// One row of the table: how one shape of message is written and read.
+pub(crate) struct RowSpec {
+    /// The row's key: `turn.user`, `named.plugin.tool`.
+    pub(crate) key: String,
+    pub(crate) role: Role,
+    pub(crate) name: Option<String>,
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) place: RowUse,
+}
+
+/// What a row is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowUse {
+    /// It is written and read.
+    Both,
+    /// It is read by another row.
+    Written,
+    /// It is written for the message that a conversation ends with; read by another row.
+    WrittenLast,
+    /// It is written, and read, of the message that follows a result.
+    AfterTool,
+    /// It is written in pieces.
+    Read,
+    /// It is never written, and read where nothing else fits.
+    Last,
+    /// It is read as this part of a message that goes on after it.
+    Frame(Field),
+}
+
+impl RowUse {
+    /// Whether it is read wherever a turn may begin.
+    pub(crate) fn is_read(self) -> bool {
+        matches!(self, Self::Both | Self::Read | Self::Last | Self::Frame(_))
+    }
+
+    pub(crate) fn is_frame(self) -> bool {
+        matches!(self, Self::Frame(_))
+    }
+}
+
+/// What stands around results that follow each other.
+pub(crate) struct ResultsSpec {
+    pub(crate) open: Vec<Piece>,
+    pub(crate) between: Vec<Piece>,
+    pub(crate) close: Vec<Piece>,
+    /// Where results are read as the text of a turn: the row that reads them.
+    pub(crate) folded: Option<Folded>,
+}
+
+/// Whose text results are read as, and what of their frame is read with them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Folded {
+    pub(crate) role: Role,
+    /// Of what stands before and after the results.
+    pub(crate) before: Vec<Piece>,
+    pub(crate) after: Vec<Piece>,
+}
+
+/// How the turn that declares tools is written.
+struct ToolsSpec {
+    turn: ToolsTurn,
+    /// Where they stand in the system message's turn: the turn that there is without one.
+    alone: Option<ToolsTurn>,
+    /// Whether `{"type": "function", "function": {…}}` is written as its function.
+    unwrap: bool,
+    layout: ToolsLayout,
+    /// The message whose turn it takes the place of.
+    holds: Option<Role>,
+    place: ToolsPlace,
+}
+
+/// A turn that declares tools.
+pub(crate) struct ToolsTurn {
+    pub(crate) pieces: Vec<Piece>,
+    /// The name of the system row that reads it back.
+    pub(crate) name: Option<String>,
+    /// What this row reads as its content.
+    pub(crate) inside: Vec<Piece>,
+}
+
+#[derive(Debug, Clone)]
+enum ToolsLayout {
+    /// The list as `json.dumps(tools, indent=4)`.
+    Indent,
+    /// The list as `json.dumps(tools)`.
+    List,
+    /// One line per tool, and what stands between two.
+    Line(String),
+    /// Each tool as `json.dumps(tool, indent=4)`, and what stands between two.
+    Indented(String),
+    /// A namespace of functions as types of TypeScript.
+    Typescript,
+}
+
+impl Format {
+    /// The longest format file that is read.
+    pub const MAX_FILE_BYTES: usize = 1 << 20;
+
+    /// A built-in format by name, or a variant of one: `deepseek`, `deepseek:v3`.
+    ///
+    /// # Errors
+    /// [`Error::Format`] with the nearest names, where there is none of this name.
+    pub fn built_in(name: &str) -> Result<Self> {
+        let (base, variant) = match name.split_once(':') {
+            Some((base, variant)) => (base, Some(variant)),
+            None => (name, None),
+        };
+        let file = BUILT_IN.iter().find(|(known, _)| *known == base);
+        if let Some((_, text)) = file
+            && Self::names().any(|known| known == name)
+        {
+            return Self::parse_variant(name, text, variant);
+        }
+        let mut known: Vec<&str> = Self::names().collect();
+        known.sort_by_cached_key(|known| (!Self::is_spoken_by(known, name), distance(known, name)));
+        known.truncate(3);
+        let known = known.join("`, `");
+        let mut problem = format!("there is no built-in format of this name; near it: `{known}`");
+        if name.contains(['/', '\\', '.']) {
+            problem.push_str("; a file is read by `Format.load`");
+        }
+        Err(Error::Format { file: name.into(), key: String::new(), problem })
+    }
+
+    /// The names of the built-in formats, and of their variants after a colon.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(String::as_str)
+    }
+
+    /// Reads a format file. `file` is what errors call it.
+    ///
+    /// # Errors
+    /// [`Error::Format`] with the key and what was expected.
+    pub fn parse(file: &str, text: &str) -> Result<Self> {
+        Self::parse_variant(file, text, None)
+    }
+
+    /// Reads one of the variants that a format file offers: the file with the keys of its table
+    /// `[variant.X]` in place of its own.
+    ///
+    /// # Errors
+    /// [`Error::Format`] with the key and what was expected.
+    pub fn parse_variant(file: &str, text: &str, variant: Option<&str>) -> Result<Self> {
+        let error = |key: &str, problem: String| Error::Format {
+            file: file.into(),
+            key: key.into(),
+            problem,
+        };
+        if text.len() > Self::MAX_FILE_BYTES {
+            let limit = Self::MAX_FILE_BYTES;
+            let problem = format!("is longer than {limit} bytes, the most that is read");
+            return Err(error("", problem));
+        }
+        let wrong = |Wrong { key, problem }: Wrong| error(&key, problem);
+        let document = Document::read(text).map_err(wrong)?;
+        let (text, work): (Arc<str>, Work) = (text.into(), Work::new());
+        let read = |variant: &str| -> std::result::Result<Spec, Wrong> {
+            Spec::new(&text, document.variant(variant, &work)?, &work)
+        };
+        let spec = if let Some(variant) = variant {
+            let mut spec = read(variant).map_err(wrong)?;
+            spec.name = format!("{}:{variant}", spec.name);
+            spec.variant = Some(variant.to_owned());
+            spec
+        } else {
+            // A variant that does not load is an error of the file.
+            let variants = document.names().try_for_each(|variant| read(variant).map(|_| ()));
+            let own = Spec::new(&text, document.file, &work).map_err(wrong)?;
+            variants.map_err(wrong)?;
+            own
+        };
+        Ok(Self { spec: Arc::new(spec) })
+    }
+
+    /// The names of the variants that a format file offers.
+    pub fn variants(text: &str) -> Vec<String> {
+        let document = Document::read(text).ok();
+        document.map_or_else(Vec::new, |document| document.names().map(str::to_owned).collect())
+    }
+
+    /// The format without what needs control tokens that a vocabulary lacks, given by their names in the
+    /// file: calls, results, tools, reasoning. None if what is left is no format.
+    pub(crate) fn without(&self, missing: &[String]) -> Option<Self> {
+        // Where some ways to write a call are left, they may be none that can be told from text.
+        let mut spec = [false, true].into_iter().find_map(|calls| {
+            let mut keys = variant::keys(&self.spec.text, self.variant())?;
+            let file = reduce::reduce(&mut keys, missing, calls)
+                .then(|| File::deserialize(toml::Value::Table(keys)).ok());
+            Spec::new(&self.spec.text, file??, &Work::new()).ok()
+        })?;
+        spec.name.clone_from(&self.spec.name);
+        spec.variant.clone_from(&self.spec.variant);
+        let spellings = self.spec.control.iter().filter(|(name, _)| missing.contains(name));
+        spec.lacking = spellings.filter_map(|(_, group)| group.first().cloned()).collect();
+        Some(Self { spec: Arc::new(spec) })
+    }
+
+    /// The format as errors name it when it has no place for something: with the tokens that the
+    /// vocabulary lacks for that.
+    pub(crate) fn described(&self) -> String {
+        format!("format `{}`{}", self.name(), self.lacking())
+    }
+
+    /// The control tokens that the vocabulary lacks, as the end of an error; empty where there are none.
+    pub(crate) fn lacking(&self) -> String {
+        match &self.spec.lacking[..] {
+            [] => String::new(),
+            lacking => format!(" on a vocabulary without `{}`", lacking.join("`, `")),
+        }
+    }
+
+    /// Which variant of its file it is.
+    pub fn variant(&self) -> Option<&str> {
+        self.spec.variant.as_deref()
+    }
+
+    /// The kinds of vocabulary that it is made for, in words.
+    pub fn vocabulary(&self) -> &str {
+        &self.spec.vocabulary
+    }
+
+    /// The format's name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// What tells its turns apart.
+    pub fn guarantee(&self) -> Guarantee {
+        self.spec.guarantee
+    }
+
+    /// The reference it follows.
+    pub fn source(&self) -> &str {
+        &self.spec.source
+    }
+
+    /// The file's text.
+    pub fn text(&self) -> &str {
+        &self.spec.text
+    }
+
+    /// Whether the ids of calls are written.
+    pub(crate) fn writes_ids(&self) -> bool {
+        let writes = |call: &CallSpec| match &call.body {
+            CallBodySpec::Object(object) => object.has(Member::Id),
+            _ => call.items.first().is_some_and(|item| rules::has_field(item, Field::Id)),
+        };
+        self.spec.calls.iter().any(writes)
+    }
+
+    /// Whether the name of what was called stands before a result.
+    pub(crate) fn names_results(&self) -> bool {
+        let is_named = |row: &RowSpec| rules::has_field(&row.pieces, Field::Name);
+        self.spec.rows.iter().any(|row| row.role == Role::Tool && is_named(row))
+    }
+
+    /// The first literal text that holds U+2581, which some vocabularies read as a space.
+    pub(crate) fn space_mark(&self) -> Option<&str> {
+        self.spec.space_mark.as_deref()
+    }
+
+    /// The turn that stands first.
+    pub(crate) fn begin_turn(&self) -> Option<&BeginSpec> {
+        self.spec.begin_turn.as_ref()
+    }
+
+    /// How much a model is told to think, where nothing is said.
+    pub(crate) fn default_effort(&self) -> Option<&str> {
+        self.efforts().first().map(String::as_str)
+    }
+
+    /// Whether a conversation has its own of the turns that stand first.
+    pub(crate) fn has_begun(&self, messages: &[Message]) -> bool {
+        let begin = self.begin_turn();
+        messages.first().zip(begin).is_some_and(|(message, begin)| {
+            message.role == Role::System && message.name.as_deref() == Some(&begin.name)
+        })
+    }
+
+    /// The system message that a conversation begins with, after the format's own.
+    pub(crate) fn first_system(&self, messages: &[Message]) -> Option<usize> {
+        let at = usize::from(self.has_begun(messages));
+        let message = messages.get(at)?;
+        let is_named = message.name.as_ref().is_some_and(|name| self.is_named(name, Role::System));
+        (message.role == Role::System && !is_named).then_some(at)
+    }
+
+    /// How much a model may be told to think.
+    pub(crate) fn efforts(&self) -> &[String] {
+        self.begin_turn().map_or(&[], |begin| &begin.efforts)
+    }
+
+    /// Whether a conversation may be told its day.
+    pub(crate) fn has_date(&self) -> bool {
+        self.begin_turn().is_some_and(|begin| rules::has_field(&begin.pieces, Field::Date))
+    }
+
+    /// What a caller may set when a conversation is encoded: of `thinking`, `date` and `effort`.
+    pub fn options(&self) -> Vec<&'static str> {
+        let known = [
+            ("thinking", self.has_reasoning()),
+            ("date", self.has_date()),
+            ("effort", !self.efforts().is_empty()),
+        ];
+        known.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
+    }
+
+    pub(crate) fn append(&self) -> &[String] {
+        &self.spec.append
+    }
+
+    pub(crate) fn silent(&self) -> &[String] {
+        &self.spec.silent
+    }
+
+    pub(crate) fn markers(&self) -> &[String] {
+        &self.spec.markers
+    }
+
+    pub(crate) fn stop(&self) -> &[String] {
+        &self.spec.stop
+    }
+
+    pub(crate) fn order(&self) -> Order {
+        self.spec.order
+    }
+
+    pub(crate) fn always_prompts(&self) -> bool {
+        self.spec.always_prompts
+    }
+
+    pub(crate) fn system_place(&self) -> SystemPlace {
+        self.spec.system_place
+    }
+
+    pub(crate) fn default_system(&self) -> Option<&str> {
+        self.spec.default_system.as_deref()
+    }
+
+    pub(crate) fn folds_system(&self) -> bool {
+        self.spec.folds_system
+    }
+
+    pub(crate) fn list(&self) -> Option<&ListSpec> {
+        self.spec.list.as_ref()
+    }
+
+    pub(crate) fn tools_place(&self) -> Option<ToolsPlace> {
+        self.spec.tools.as_ref().map(|tools| tools.place)
+    }
+
+    /// The turns that declare tools: with the message whose turn it is, and without one.
+    pub(crate) fn tools_turns(&self) -> (Option<&ToolsTurn>, Option<&ToolsTurn>) {
+        let tools = self.spec.tools.as_ref();
+        (tools.map(|tools| &tools.turn), tools.and_then(|tools| tools.alone.as_ref()))
+    }
+
+    /// Whose turn the tools stand in, where they have none of their own.
+    pub(crate) fn tools_in(&self) -> Option<Role> {
+        self.spec.tools.as_ref()?.holds
+    }
+
+    pub(crate) fn reasoning(&self) -> ReasoningWhen {
+        self.spec.reasoning
+    }
+
+    /// Whether reasoning has a place.
+    pub fn has_reasoning(&self) -> bool {
+        self.spec.rows.iter().any(|row| rules::has_field(&row.pieces, Field::Reasoning))
+    }
+
+    pub(crate) fn results(&self) -> Option<&ResultsSpec> {
+        self.spec.results.as_ref()
+    }
+
+    pub(crate) fn after_content(&self) -> &str {
+        &self.spec.after_content
+    }
+
+    /// What a call within reasoning is.
+    pub fn calls_in_reasoning(&self) -> InReasoning {
+        self.spec.in_reasoning
+    }
+
+    /// Where a call may begin that nothing marks as one.
+    pub fn bare_calls(&self) -> BareCalls {
+        self.spec.bare_calls
+    }
+
+    pub(crate) fn control(&self) -> &[(String, Vec<String>)] {
+        &self.spec.control
+    }
+
+    pub(crate) fn rows(&self) -> &[RowSpec] {
+        &self.spec.rows
+    }
+
+    pub(crate) fn calls(&self) -> &[CallSpec] {
+        &self.spec.calls
+    }
+
+    /// What is only read of calls.
+    pub(crate) fn also(&self) -> &AlsoSpec {
+        &self.spec.also
+    }
+
+    /// A call as it is read, counted through the format's own and then those that are only read.
+    pub(crate) fn call_as_read(&self, call: usize) -> Option<&CallSpec> {
+        let also = self.also();
+        self.calls().iter().chain(&also.calls).chain(&also.bare).nth(call)
+    }
+
+    /// The keys of a call that is an object and that nothing marks as a call.
+    pub(crate) fn bare_object(&self) -> Option<&ObjectSpec> {
+        match &self.also().bare.first()?.body {
+            CallBodySpec::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// Control tokens that a vocabulary may lack.
+    pub(crate) fn optional_control(&self) -> &[(String, Vec<String>)] {
+        &self.spec.optional
+    }
+
+    pub(crate) fn begin(&self) -> &[Piece] {
+        &self.spec.begin
+    }
+
+    pub(crate) fn end(&self) -> &[Piece] {
+        &self.spec.end
+    }
+
+    pub(crate) fn generation_prompt(&self) -> &[Piece] {
+        &self.spec.generation_prompt
+    }
+
+    /// The generation prompt that asks for reasoning, or for none.
+    pub(crate) fn thinking_prompt(&self, thinking: bool) -> Option<&[Piece]> {
+        self.spec.thinking[usize::from(!thinking)].as_deref()
+    }
+
+    /// The role that a word names, OpenAI's or the format's own, if the format has a turn for it.
+    pub(crate) fn role(&self, word: &str) -> Option<Role> {
+        let role = Role::parse(word).or_else(|| self.spec.roles.get(word).copied())?;
+        self.has_role(role).then_some(role)
+    }
+
+    fn has_role(&self, role: Role) -> bool {
+        let in_user =
+            matches!(self.spec.system_place, SystemPlace::FirstUser | SystemPlace::LastUser);
+        self.spec.rows.iter().any(|row| row.role == role) || (in_user && role == Role::System)
+    }
+
+    pub(crate) fn role_names(&self) -> Vec<&str> {
+        let own = self.spec.roles.iter().map(|(word, &role)| (word.as_str(), role));
+        ["system", "developer", "user", "assistant", "tool"]
+            .into_iter()
+            .filter_map(|word| Role::parse(word).map(|role| (word, role)))
+            .chain(own)
+            .filter(|&(_, role)| self.has_role(role))
+            .map(|(word, _)| word)
+            .collect()
+    }
+
+    /// Whether `name` is of the closed set that the format gives to messages of this role.
+    pub(crate) fn is_named(&self, name: &str, role: Role) -> bool {
+        self.spec.rows.iter().any(|row| row.role == role && row.name.as_deref() == Some(name))
+    }
+
+    /// The names of the closed set for a role.
+    pub(crate) fn names_of(&self, role: Role) -> Vec<&str> {
+        let rows = self.spec.rows.iter().filter(|row| row.role == role);
+        rows.filter_map(|row| row.name.as_deref()).collect()
+    }
+
+    /// The kind of call that a body is, if results of its kind have a row of their own.
+    pub(crate) fn call_kind(&self, body: &CallBody) -> Option<&str> {
+        let spec = self.call_spec(body)?;
+        self.is_named(&spec.kind, Role::Tool).then_some(&*spec.kind)
+    }
+
+    /// The kind of a result that answers no call.
+    pub(crate) fn default_kind(&self) -> Option<&str> {
+        self.names_of(Role::Tool).into_iter().find(|name| {
+            self.spec.calls.iter().any(|call| call.kind == *name && !call.body.is_code())
+        })
+    }
+
+    /// Who a result of a call of this body comes from.
+    pub(crate) fn answerer(&self, body: &CallBody) -> Option<String> {
+        match body {
+            CallBody::Function { name, .. } => {
+                let result = self.call_spec(body).map(|call| &call.result);
+                Some(result.map_or_else(|| name.clone(), |result| result.of(name)))
+            }
+            // Whom code is for stands where its language does.
+            CallBody::Code { language, .. } => language.clone(),
+        }
+    }
+
+    /// What the ids of calls look like.
+    pub(crate) fn id_form(&self) -> &IdForm {
+        let function = self.spec.calls.iter().find(|call| !call.body.is_code());
+        function.map_or(&IdForm::Any, |call| &call.id)
+    }
+
+    /// How a call of this body is written.
+    pub(crate) fn call_spec(&self, body: &CallBody) -> Option<&CallSpec> {
+        let is_code = matches!(body, CallBody::Code { .. });
+        self.spec.calls.iter().find(|call| call.body.is_code() == is_code)
+    }
+
+    /// Whether tools are written as bare functions.
+    pub(crate) fn unwraps_tools(&self) -> bool {
+        self.spec.tools.as_ref().is_none_or(|tools| tools.unwrap)
+    }
+
+    /// Tools as the format writes them; what is JSON has its texts normalised as the vocabulary does.
+    pub(crate) fn write_tools<N: Node>(&self, tools: &[N], vocab: &Vocab) -> Result<String> {
+        let layout = self.spec.tools.as_ref().map(|tools| tools.layout.clone());
+        let mut out = String::new();
+        let path = Path::Argument("tools");
+        match layout.unwrap_or(ToolsLayout::Indent) {
+            ToolsLayout::Indent => json::write_list(tools, Layout::Indent, path, &mut out)?,
+            ToolsLayout::List => json::write_list(tools, Layout::Line, path, &mut out)?,
+            ToolsLayout::Typescript => {
+                typescript::write(tools, "functions", path, &mut out)?;
+                return Ok(out);
+            }
+            ToolsLayout::Line(between) => {
+                return write_each(tools, Layout::Line, &between, path, vocab);
+            }
+            ToolsLayout::Indented(between) => {
+                return write_each(tools, Layout::Indent, &between, path, vocab);
+            }
+        }
+        Ok(normalised(out, vocab))
+    }
+}
+
+/// Writes tools one by one.
+fn write_each<N: Node>(
+    tools: &[N],
+    layout: Layout,
+    between: &str,
+    path: Path<'_>,
+    vocab: &Vocab,
+) -> Result<String> {
+    let mut out = String::new();
+    for (i, tool) in tools.iter().enumerate() {
+        if i > 0 {
+            out.push_str(between);
+        }
+        let mut written = String::new();
+        json::write(tool, layout, path.item(i), &mut written)?;
+        out.push_str(&normalised(written, vocab));
+    }
+    Ok(out)
+}
+
+/// One JSON value, its texts normalised.
+fn normalised(value: String, vocab: &Vocab) -> String {
+    match json::normalise_value(&value, vocab) {
+        Cow::Owned(changed) => changed,
+        Cow::Borrowed(_) => value,
+    }
+}
+
+impl fmt::Debug for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Format").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+/// The edit distance of two short words, for suggestions.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

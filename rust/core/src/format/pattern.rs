@@ -1,0 +1,399 @@
+//! Patterns: text with named holes, `"{START}{role}\n{content}{STOP}\n"`, into pieces.
+//!
+//! Upper case names a control token of the file, lower case a field. Nothing needs escaping: a brace
+//! that begins none of the forms is an ordinary character, but a word in braces that is no field is
+//! an error, so that a typing error in a hole cannot silently become text.
+
+/// A hole for a part of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Field {
+    /// The message's text.
+    Content,
+    /// The message's name, a header word.
+    Name,
+    /// All calls of the message.
+    Calls,
+    /// The tools of the conversation.
+    Tools,
+    /// One call as a JSON object.
+    Call,
+    /// The language of a code call, a header word.
+    Language,
+    /// The source of a code call.
+    Source,
+    /// A system message that stands in a user's turn.
+    System,
+    /// The arguments of one call as pairs of key and value.
+    Arguments,
+    /// The id of the call that a result answers, or of a call, a header word.
+    Id,
+    /// What the model thought before it spoke.
+    Reasoning,
+    /// A header word that is read and says nothing: where the model speaks.
+    Channel,
+    /// A header word that is read and says nothing: what kind of text it is.
+    Type,
+    /// The day of the conversation, a header word.
+    Date,
+    /// How much the model is to think: one of the file's words.
+    Effort,
+}
+
+/// What is done to a field's text before it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) enum Filter {
+    /// It is written as it is.
+    #[default]
+    None,
+    /// Without white space at both ends.
+    Trim,
+    /// Without white space at its end.
+    TrimEnd,
+    /// Without spaces, U+0020 and nothing else, at its end.
+    TrimEndSpaces,
+    /// Without newlines at both ends.
+    TrimLines,
+    /// Without newlines at its beginning.
+    TrimLinesStart,
+    /// As JSON: objects, lists, numbers and words of JSON as they are, other text as a JSON string.
+    Value,
+}
+
+impl Filter {
+    const ALL: [(&'static str, Self); 6] = [
+        ("trim", Self::Trim),
+        ("trim_end", Self::TrimEnd),
+        ("trim_end_spaces", Self::TrimEndSpaces),
+        ("trim_lines", Self::TrimLines),
+        ("trim_lines_start", Self::TrimLinesStart),
+        ("value", Self::Value),
+    ];
+
+    fn parse(word: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|(name, _)| *name == word);
+        known.map(|&(_, filter)| filter).ok_or_else(|| {
+            let known: Vec<&str> = Self::ALL.iter().map(|(name, _)| *name).collect();
+            format!("has an unknown filter `{word}`, expected one of `{}`", known.join("`, `"))
+        })
+    }
+
+    /// The text without the white space that is not written.
+    pub(crate) fn trim(self, text: &str) -> &str {
+        match self {
+            Self::Trim => text.trim_matches(is_template_space),
+            Self::TrimEnd => text.trim_end_matches(is_template_space),
+            Self::TrimEndSpaces => text.trim_end_matches(' '),
+            Self::TrimLines => text.trim_matches('\n'),
+            Self::TrimLinesStart => text.trim_start_matches('\n'),
+            Self::None | Self::Value => text,
+        }
+    }
+}
+
+/// White space as templates strip it: Unicode's, and the four separators that Python counts to it.
+fn is_template_space(c: char) -> bool {
+    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
+}
+
+/// What a field may hold, and so how its end is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grammar {
+    /// Any text: ends where what follows it ends the stretch.
+    Text,
+    /// One or more of `[A-Za-z0-9_.:-]`.
+    Word,
+    /// A JSON object.
+    Object,
+    /// Pairs of key and value.
+    Pairs,
+    /// A list of call items.
+    Items,
+}
+
+impl Field {
+    const ALL: [(&'static str, Self, Grammar); 15] = [
+        ("content", Self::Content, Grammar::Text),
+        ("name", Self::Name, Grammar::Word),
+        ("calls", Self::Calls, Grammar::Items),
+        ("tools", Self::Tools, Grammar::Text),
+        ("call", Self::Call, Grammar::Object),
+        ("language", Self::Language, Grammar::Word),
+        ("source", Self::Source, Grammar::Text),
+        ("system", Self::System, Grammar::Text),
+        ("arguments", Self::Arguments, Grammar::Pairs),
+        ("id", Self::Id, Grammar::Word),
+        ("reasoning", Self::Reasoning, Grammar::Text),
+        ("channel", Self::Channel, Grammar::Word),
+        ("type", Self::Type, Grammar::Word),
+        ("date", Self::Date, Grammar::Word),
+        ("effort", Self::Effort, Grammar::Word),
+    ];
+
+    fn parse(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(name, ..)| *name == word).map(|&(_, field, _)| field)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL[self as usize].0
+    }
+
+    pub(crate) fn grammar(self) -> Grammar {
+        Self::ALL[self as usize].2
+    }
+
+    /// Whether it is read and says nothing.
+    pub(crate) fn is_silent(self) -> bool {
+        matches!(self, Self::Channel | Self::Type)
+    }
+
+    pub(crate) fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+/// Whether a text is white space only, as `{~}` reads it.
+pub(crate) fn is_white(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_whitespace())
+}
+
+/// One piece of a pattern, in order of writing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// `{A|B}`: the first is written, any of them read.
+    Control(Vec<String>),
+    /// Ordinary text.
+    Literal(String),
+    /// `{field}`, `{field:filter}`
+    Field(Field, Filter),
+    /// `{?field:…?}`: the next `len` pieces, if the field is present.
+    Guard {
+        /// The field asked about.
+        field: Field,
+        /// How many pieces stand inside.
+        len: usize,
+    },
+    /// `{~}`: nothing is written, white space is read.
+    Space,
+    /// `{/}`: text before and after is encoded apart.
+    Cut,
+    /// `{*}`: what else a header may hold is read. Nothing is written, nor is the row.
+    Rest,
+}
+
+impl Piece {
+    /// How many bytes of text it is, or names.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Control(names) => names.len(),
+            Self::Literal(text) => text.len(),
+            _ => 1,
+        }
+    }
+}
+
+/// How much of a pattern an error shows, in characters.
+const SHOWN: usize = 60;
+
+/// A pattern for an error, as it is written in a file. A guard is shown by its field.
+pub(super) fn shown(pieces: &[Piece]) -> String {
+    let one = |piece: &Piece| match piece {
+        Piece::Control(names) => format!("{{{}}}", names.join("|")),
+        Piece::Literal(literal) => literal.chars().take(SHOWN).collect(),
+        Piece::Field(field, _) => format!("{{{}}}", field.name()),
+        Piece::Guard { field, .. } => format!("{{?{}:…?}}", field.name()),
+        Piece::Space => "{~}".to_owned(),
+        Piece::Cut => "{/}".to_owned(),
+        Piece::Rest => "{*}".to_owned(),
+    };
+    let text: String = pieces.iter().map(one).collect();
+    if text.is_empty() {
+        return "missing".to_owned();
+    }
+    match text.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{:?}…", &text[..at]),
+        None => format!("{text:?}"),
+    }
+}
+
+/// Reads a pattern. The error reads on from the key that holds it.
+pub(crate) fn parse(pattern: &str) -> Result<Vec<Piece>, String> {
+    let mut pieces = Vec::new();
+    let rest = parse_into(pattern, &mut pieces, false)?;
+    if rest.is_empty() {
+        Ok(pieces)
+    } else {
+        Err("has `?}` without a guard before it, expected `{?…:` there".into())
+    }
+}
+
+/// Reads up to the end, or inside a guard up to its `?}`; returns what is left after that.
+fn parse_into<'a>(
+    mut rest: &'a str,
+    pieces: &mut Vec<Piece>,
+    in_guard: bool,
+) -> Result<&'a str, String> {
+    let mut literal = String::new();
+    loop {
+        let piece = if rest.is_empty() || rest.starts_with("?}") {
+            None
+        } else if let Some((piece, after)) = hole(rest)? {
+            rest = after;
+            Some(piece)
+        } else if let Some(after) = rest.strip_prefix("{?") {
+            if in_guard {
+                return Err("has a guard inside a guard, expected one after the other".into());
+            }
+            let (word, inside) =
+                after.split_once(':').ok_or("has `{?` without `:`, expected `{?field:…?}`")?;
+            rest = inside;
+            Some(Piece::Guard { field: field(word)?, len: 0 })
+        } else {
+            let mut chars = rest.chars();
+            literal.extend(chars.next());
+            rest = chars.as_str();
+            continue;
+        };
+        if !literal.is_empty() {
+            pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+        }
+        match piece {
+            None => break,
+            Some(Piece::Guard { field, .. }) => {
+                let guard = pieces.len();
+                pieces.push(Piece::Guard { field, len: 0 });
+                rest = parse_into(rest, pieces, true)?;
+                let len = pieces.len() - guard - 1;
+                pieces[guard] = Piece::Guard { field, len };
+            }
+            Some(piece) => pieces.push(piece),
+        }
+    }
+    match (in_guard, rest.strip_prefix("?}")) {
+        (true, Some(after)) => Ok(after),
+        (true, None) => Err("has a guard `{?…:` without its end, expected `?}`".into()),
+        (false, _) => Ok(rest),
+    }
+}
+
+/// The most control tokens of which one may be read at a place.
+const MAX_CHOICES: usize = 16;
+
+/// The longest name, or names, in braces.
+const MAX_HOLE_BYTES: usize = 256;
+
+/// The hole that `rest` begins with, if it begins with one, and what follows it.
+fn hole(rest: &str) -> Result<Option<(Piece, &str)>, String> {
+    let Some(rest) = rest.strip_prefix('{') else { return Ok(None) };
+    // Names are short: a brace far away closes something else.
+    let Some(end) = rest.bytes().take(MAX_HOLE_BYTES).position(|byte| byte == b'}') else {
+        return Ok(None);
+    };
+    let (inside, after) = (&rest[..end], &rest[end + 1..]);
+    let piece = match inside {
+        "~" => Piece::Space,
+        "/" => Piece::Cut,
+        "*" => Piece::Rest,
+        _ if is_name(inside, |b| b.is_ascii_lowercase()) => {
+            Piece::Field(field(inside)?, Filter::None)
+        }
+        _ if inside.split('|').all(|word| is_name(word, |b| b.is_ascii_uppercase())) => {
+            let names: Vec<String> = inside.split('|').map(str::to_owned).collect();
+            if names.len() > MAX_CHOICES {
+                let count = names.len();
+                return Err(format!(
+                    "has a choice of {count} control tokens, expected at most {MAX_CHOICES}"
+                ));
+            }
+            Piece::Control(names)
+        }
+        _ => match inside.split_once(':') {
+            Some((word, filter))
+                if [word, filter].iter().all(|w| is_name(w, |b| b.is_ascii_lowercase())) =>
+            {
+                Piece::Field(field(word)?, Filter::parse(filter)?)
+            }
+            _ => return Ok(None),
+        },
+    };
+    Ok(Some((piece, after)))
+}
+
+/// Whether `word` can name a control token in a pattern.
+pub(crate) fn is_control_name(word: &str) -> bool {
+    is_name(word, |b| b.is_ascii_uppercase())
+}
+
+fn is_name(word: &str, letter: impl Fn(u8) -> bool) -> bool {
+    let rest = |b: u8| letter(b) || b.is_ascii_digit() || b == b'_';
+    word.bytes().next().is_some_and(&letter) && word.bytes().all(rest)
+}
+
+fn field(word: &str) -> Result<Field, String> {
+    Field::parse(word).ok_or_else(|| {
+        let known: Vec<&str> = Field::ALL.iter().map(|(name, ..)| *name).collect();
+        format!("has an unknown field `{{{word}}}`, expected one of `{}`", known.join("`, `"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn literal(text: &str) -> Piece {
+        Piece::Literal(text.into())
+    }
+
+    #[test]
+    fn a_pattern_with_every_form() {
+        let pieces = parse("{A|B}x{?name: n={name}?}{~}\n{/}{*}{content:trim}").unwrap();
+        let expected = [
+            Piece::Control(vec!["A".into(), "B".into()]),
+            literal("x"),
+            Piece::Guard { field: Field::Name, len: 2 },
+            literal(" n="),
+            Piece::Field(Field::Name, Filter::None),
+            Piece::Space,
+            literal("\n"),
+            Piece::Cut,
+            Piece::Rest,
+            Piece::Field(Field::Content, Filter::Trim),
+        ];
+        assert_eq!(pieces, expected);
+    }
+
+    #[test]
+    fn a_brace_that_begins_no_form_is_text() {
+        for text in ["{", "}", "{}", "{\"a\": 1}", "{ content }", "{Mixed}", "{a-b}"] {
+            assert_eq!(parse(text).unwrap(), [literal(text)], "{text}");
+        }
+    }
+
+    #[test]
+    fn text_on_both_sides_of_a_guard_stays_apart() {
+        let pieces = parse("a{?name:b?}c").unwrap();
+        let guard = Piece::Guard { field: Field::Name, len: 1 };
+        assert_eq!(pieces, [literal("a"), guard, literal("b"), literal("c")]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (pattern, problem) in [
+            ("{contnet}", "unknown field `{contnet}`"),
+            ("{content:tirm}", "unknown filter `tirm`"),
+            ("{?nmae:x?}", "unknown field `{nmae}`"),
+            ("{?name:x", "without its end"),
+            ("x?}", "without a guard"),
+            ("{?name:{?name:x?}?}", "guard inside a guard"),
+        ] {
+            let error = parse(pattern).unwrap_err();
+            assert!(error.contains(problem), "{pattern}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_table_of_fields_stands_in_the_order_of_the_enum() {
+        for (at, (name, field, _)) in Field::ALL.iter().enumerate() {
+            assert_eq!((*field as usize, field.name()), (at, *name));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The patterns of a file, read with the control tokens that it defines.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use hashbrown::HashMap;
+
+use chatcodec_vocab::SPACE_MARK;
+
+use super::file::OneOrMany;
+use super::load::{Checked, MAX_SPELLING_BYTES, wrong};
+use super::pattern::{self, Field, Filter, Piece, is_white};
+use super::rules::MAX_SUFFIX_BYTES;
+use super::work::Work;
+
+const MAX_CONTROL: usize = 256;
+const MAX_SPELLINGS: usize = 64;
+
+/// What a byte of a spelling takes, which all patterns are searched for, counted in steps.
+const SPELLING_STEPS: usize = 4;
+
+/// Reads patterns and keeps account of the control tokens that they use.
+pub(super) struct Patterns {
+    pub(super) control: Vec<(String, Vec<String>)>,
+    by_name: HashMap<String, usize>,
+    /// Finds their spellings, in the order of `spelled`.
+    finder: AhoCorasick,
+    /// Of each spelling, which control token it is of and which of its spellings.
+    spelled: Vec<(usize, usize)>,
+    used: RefCell<Vec<bool>>,
+    /// The first literal text that holds U+2581.
+    pub(super) space_mark: RefCell<Option<String>>,
+}
+
+impl Patterns {
+    pub(super) fn new(file: &BTreeMap<String, OneOrMany>, work: &Work) -> Checked<Self> {
+        if file.len() > MAX_CONTROL {
+            let count = file.len();
+            return wrong("control", format!("has {count} tokens, expected at most {MAX_CONTROL}"));
+        }
+        let control: Vec<(String, Vec<String>)> = file
+            .iter()
+            .map(|(name, spellings)| (name.clone(), spellings.clone().into_vec()))
+            .collect();
+        let mut taken: HashMap<String, String> = HashMap::new();
+        for (name, spellings) in &control {
+            let key = || format!("control.{name}");
+            if !pattern::is_control_name(name) {
+                return wrong(key(), "is not a name, expected upper-case letters, digits and `_`");
+            }
+            let count = spellings.len();
+            if count == 0 || spellings.iter().any(String::is_empty) {
+                return wrong(key(), "has no spelling, expected one or more");
+            }
+            let is_long = |spelling: &String| spelling.len() > MAX_SPELLING_BYTES;
+            if count > MAX_SPELLINGS || spellings.iter().any(is_long) {
+                let problem = format!(
+                    "has {count} spellings, expected at most {MAX_SPELLINGS} of at most \
+                     {MAX_SPELLING_BYTES} bytes"
+                );
+                return wrong(key(), problem);
+            }
+            for spelling in spellings {
+                work.count(&key(), spelling.len() * SPELLING_STEPS)?;
+                let other = taken.insert(spelling.clone(), name.clone());
+                if let Some(other) = other.filter(|other| other != name) {
+                    let problem = format!(
+                        "has the spelling {spelling:?} of `control.{other}`, expected one of its own"
+                    );
+                    return wrong(key(), problem);
+                }
+            }
+        }
+        let spelled: Vec<(usize, usize)> = control
+            .iter()
+            .enumerate()
+            .flat_map(|(at, (_, spellings))| (0..spellings.len()).map(move |nth| (at, nth)))
+            .collect();
+        let finder = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::NoncontiguousNFA))
+            .build(control.iter().flat_map(|(_, spellings)| spellings))
+            .or_else(|e| wrong("control", format!("has spellings that are too much: {e}")))?;
+        let by_name =
+            control.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
+        let used = vec![false; control.len()].into();
+        let space_mark = RefCell::default();
+        Ok(Self { control, by_name, finder, spelled, used, space_mark })
+    }
+
+    pub(super) fn pieces(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
+        let pieces = self.row(key, text, allowed)?;
+        if pieces.contains(&Piece::Rest) {
+            return wrong(key, "has `{*}`, expected it in rows of `turn` and `named` only");
+        }
+        Ok(pieces)
+    }
+
+    /// The pieces of what may be a row that is only read.
+    pub(super) fn row(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
+        let pieces = pattern::parse(text).or_else(|problem| wrong(key, problem))?;
+        for piece in &pieces {
+            match piece {
+                Piece::Control(names) => {
+                    for name in names {
+                        self.use_control(key, name)?;
+                    }
+                }
+                Piece::Literal(text) if is_white(text) && text.len() > MAX_SUFFIX_BYTES => {
+                    let count = text.len();
+                    let problem = format!(
+                        "has {count} bytes of white space, expected at most {MAX_SUFFIX_BYTES}"
+                    );
+                    return wrong(key, problem);
+                }
+                Piece::Literal(text) => {
+                    self.refuse_spelling(key, text)?;
+                    if text.contains(SPACE_MARK) {
+                        self.space_mark.borrow_mut().get_or_insert_with(|| text.clone());
+                    }
+                }
+                Piece::Field(field, _) | Piece::Guard { field, .. } if !allowed.contains(field) => {
+                    let names: Vec<&str> = allowed.iter().map(|field| field.name()).collect();
+                    let problem = match &names[..] {
+                        [] => format!("has `{{{}}}`, expected no field", field.name()),
+                        names => {
+                            let names = names.join("}`, `{");
+                            format!("has `{{{}}}`, expected only `{{{names}}}`", field.name())
+                        }
+                    };
+                    return wrong(key, problem);
+                }
+                Piece::Field(field, filter) if *filter != Filter::None => {
+                    check_filter(key, *field, *filter)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(pieces)
+    }
+
+    fn use_control(&self, key: &str, name: &str) -> Checked<()> {
+        let Some(&at) = self.by_name.get(name) else {
+            let known: Vec<&str> = self.control.iter().map(|(name, _)| &**name).collect();
+            let problem = format!(
+                "has `{{{name}}}`, which `control` does not define; expected one of `{}`",
+                known.join("`, `")
+            );
+            return wrong(key, problem);
+        };
+        self.used.borrow_mut()[at] = true;
+        Ok(())
+    }
+
+    /// A word that text may spell is no marker: `sop` of ChatGLM3 stands in `sophisticated`.
+    fn refuse_spelling(&self, key: &str, text: &str) -> Checked<()> {
+        let Some(found) = self.finder.find(text) else { return Ok(()) };
+        let (at, nth) = self.spelled[found.pattern().as_usize()];
+        let (name, spellings) = &self.control[at];
+        wrong(key, format!("spells `{}` as text, expected `{{{name}}}`", spellings[nth]))
+    }
+
+    /// Which control tokens a pattern has used so far.
+    pub(super) fn used(&self) -> Vec<bool> {
+        self.used.borrow().clone()
+    }
+
+    pub(super) fn refuse_unused(&self) -> Checked<()> {
+        match self.used.borrow().iter().position(|used| !used) {
+            Some(at) => {
+                let name = &self.control[at].0;
+                let problem = format!("is used by no pattern, expected `{{{name}}}` in one");
+                wrong(format!("control.{name}"), problem)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_filter(key: &str, field: Field, filter: Filter) -> Checked<()> {
+    let fits = match filter {
+        Filter::None => true,
+        Filter::Trim | Filter::TrimEnd | Filter::TrimEndSpaces => {
+            matches!(field, Field::Content | Field::System | Field::Reasoning)
+        }
+        Filter::TrimLines | Filter::TrimLinesStart => {
+            matches!(field, Field::Content | Field::Reasoning)
+        }
+        Filter::Value => field == Field::Content,
+    };
+    if fits {
+        return Ok(());
+    }
+    wrong(
+        key,
+        format!("has a filter that `{{{}}}` cannot have, expected another or none", field.name()),
+    )
+}

@@ -1,0 +1,89 @@
+//! The turn that every conversation begins with: the format's own text, in which a caller may set a word.
+
+use super::file::File;
+use super::load::{Checked, wrong};
+use super::pattern::{Field, Filter, Piece};
+use super::patterns::Patterns;
+use super::{RowSpec, RowUse, results};
+use crate::message::Role;
+use crate::word::is_word;
+
+/// The turn, and how it is read back.
+pub(crate) struct BeginSpec {
+    pub(crate) pieces: Vec<Piece>,
+    /// What the row that reads it reads as its content.
+    pub(crate) inside: Vec<Piece>,
+    /// The name of that row: a conversation that begins with a message of this name has its own.
+    pub(crate) name: String,
+    /// How much a model may be told to think: the first, if nothing is said.
+    pub(crate) efforts: Vec<String>,
+}
+
+pub(super) fn begin(
+    file: &File,
+    patterns: &Patterns,
+    rows: &[RowSpec],
+) -> Checked<Option<BeginSpec>> {
+    let efforts = file.options.effort.clone();
+    let Some(text) = &file.turn.begin else {
+        if efforts.is_empty() {
+            return Ok(None);
+        }
+        return wrong("options.effort", "has no place, expected `{effort}` in `turn.begin`");
+    };
+    let key = "turn.begin";
+    let pieces = patterns.pieces(key, text, &[Field::Date, Field::Effort, Field::Tools])?;
+    let has_effort = pieces.contains(&Piece::Field(Field::Effort, Filter::None));
+    if has_effort == efforts.is_empty() {
+        let problem = "has no words, or no place: expected both it and `{effort}` in `turn.begin`";
+        return wrong("options.effort", problem);
+    }
+    if let Some(word) = efforts.iter().find(|word| !is_word(word)) {
+        let problem = format!("has the word {word:?}, expected letters, digits and `_.:-` only");
+        return wrong("options.effort", problem);
+    }
+    check_guards(&pieces)?;
+    let named = rows.iter().filter(|row| row.role == Role::System && row.place == RowUse::Both);
+    let mut named = named.filter_map(|row| Some((row.name.clone()?, &row.pieces)));
+    let found = named.find_map(|(name, row)| Some((name, results::inside_of(row, &pieces)?)));
+    let Some((name, inside)) = found else {
+        let problem =
+            "is read back by no row of `named`, expected one that differs in the text only";
+        return wrong(key, problem);
+    };
+    if inside.iter().any(|piece| !is_plain(piece)) {
+        return wrong(
+            key,
+            "has more than literals and words in its text, expected no control token, `{~}` or `{/}` there",
+        );
+    }
+    Ok(Some(BeginSpec { pieces, inside, name, efforts }))
+}
+
+fn is_plain(piece: &Piece) -> bool {
+    matches!(piece, Piece::Literal(_) | Piece::Field(..) | Piece::Guard { .. })
+}
+
+/// What may be missing stands in a guard of its own; that of `tools` asks whether there are some.
+fn check_guards(pieces: &[Piece]) -> Checked<()> {
+    let (mut guard, mut end) = (None, 0);
+    for (at, piece) in pieces.iter().enumerate() {
+        match piece {
+            Piece::Guard { field: Field::Effort, .. } => {
+                return wrong(
+                    "turn.begin",
+                    "has a guard of `effort`, which is always given, expected `{effort}` by itself",
+                );
+            }
+            &Piece::Guard { field, len } => (guard, end) = (Some(field), at + 1 + len),
+            Piece::Field(Field::Tools, _) => {
+                return wrong("turn.begin", "has `{tools}`, expected a guard of it at most");
+            }
+            Piece::Field(Field::Date, _) if at >= end || guard != Some(Field::Date) => {
+                return wrong("turn.begin", "has `{date}` by itself, expected `{?date:…{date}…?}`");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! The reasoning of a row: where it stands in its pattern, what of the row is left without it, and what must
+//! hold for it to be read.
+
+use std::ops::Range;
+
+use hashbrown::HashSet;
+
+use super::ListSpec;
+use super::load::{Checked, wrong};
+use super::pattern::{Field, Filter, Piece, is_white};
+use super::rules::control_names;
+use super::table::{Reads, Table};
+use super::{RowSpec, RowUse};
+
+/// The pieces of a row that hold its reasoning: from the guard, or from the token that opens it, up to
+/// the token that closes it and white space after that.
+pub(super) fn stretch_of(pieces: &[Piece]) -> Option<Range<usize>> {
+    let at = pieces.iter().position(|piece| matches!(piece, Piece::Field(Field::Reasoning, _)))?;
+    let guard = pieces[..at]
+        .iter()
+        .position(|piece| matches!(piece, Piece::Guard { field: Field::Reasoning, .. }));
+    if let Some(guard) = guard
+        && let Piece::Guard { len, .. } = pieces[guard]
+    {
+        return Some(guard..guard + 1 + len);
+    }
+    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
+    let open = pieces[..at].iter().rposition(is_control)?;
+    let close = at + pieces[at..].iter().position(is_control)?;
+    Some(open..close + 1 + white_after(pieces, close + 1))
+}
+
+/// How many pieces of white space stand at a place: one, or none.
+fn white_after(pieces: &[Piece], at: usize) -> usize {
+    usize::from(matches!(pieces.get(at), Some(Piece::Literal(text)) if is_white(text)))
+}
+
+/// What opens reasoning, what stands before it, after it, what closes it, and what stands after that.
+pub(crate) struct Around<'a> {
+    pub(crate) open: &'a Piece,
+    pub(crate) before: &'a str,
+    pub(crate) after: &'a str,
+    pub(crate) close: &'a Piece,
+    pub(crate) then: &'a str,
+}
+
+/// The reasoning of a row, taken apart.
+pub(crate) fn pieces_of(pieces: &[Piece]) -> Option<Around<'_>> {
+    let stretch = &pieces[stretch_of(pieces)?];
+    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
+    let (open, close) =
+        (stretch.iter().position(is_control)?, stretch.iter().rposition(is_control)?);
+    let literal = |at: usize| match stretch.get(at) {
+        Some(Piece::Literal(text)) => &**text,
+        _ => "",
+    };
+    Some(Around {
+        open: &stretch[open],
+        before: literal(open + 1),
+        after: literal(close - 1),
+        close: &stretch[close],
+        then: literal(close + 1),
+    })
+}
+
+/// A row without its reasoning, and so without the tokens around it.
+pub(crate) fn without(pieces: &[Piece]) -> Vec<Piece> {
+    let mut rest = pieces.to_vec();
+    if let Some(stretch) = stretch_of(pieces) {
+        rest.drain(stretch);
+    }
+    rest
+}
+
+/// Whether a row is read by one with reasoning: it is the same without any, or with none between the tokens.
+pub(super) fn is_read_by(row: &[Piece], other: &[Piece]) -> bool {
+    let Some(Around { open, before, after, close, then }) = pieces_of(other) else {
+        return false;
+    };
+    if closes_alone(row, other) {
+        return true;
+    }
+    let same = |own: Around<'_>| {
+        (own.open, own.before, own.after, own.close, own.then) == (open, before, after, close, then)
+    };
+    if !pieces_of(row).is_none_or(same) {
+        return false;
+    }
+    let mut plain = without(row);
+    let inside = Piece::Literal(format!("{before}{after}"));
+    let mut block = vec![open.clone(), inside, close.clone(), Piece::Literal(then.to_owned())];
+    block.retain(|piece| !matches!(piece, Piece::Literal(text) if text.is_empty()));
+    if let Some(at) = plain.windows(block.len()).position(|pieces| pieces == block) {
+        plain.drain(at..at + block.len());
+    }
+    let unfiltered = |pieces: Vec<Piece>| -> Vec<Piece> {
+        let plain = |piece| match piece {
+            Piece::Field(Field::Reasoning, _) => Piece::Field(Field::Reasoning, Filter::None),
+            piece => piece,
+        };
+        pieces.into_iter().map(plain).collect()
+    };
+    unfiltered(plain) == unfiltered(without(other))
+}
+
+/// Whether a row has, where the other has its reasoning, the token that closes it and nothing else.
+pub(crate) fn closes_alone(row: &[Piece], other: &[Piece]) -> bool {
+    let (Some(stretch), Some(Around { close, then, .. })) = (stretch_of(other), pieces_of(other))
+    else {
+        return false;
+    };
+    let mut alone = vec![close.clone(), Piece::Literal(then.to_owned())];
+    alone.retain(|piece| !matches!(piece, Piece::Literal(text) if text.is_empty()));
+    let mut pieces = other.to_vec();
+    pieces.splice(stretch, alone);
+    pieces == row
+}
+
+/// Reasoning stands between two control tokens, right before content; literals may stand beside it.
+pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
+    let stretch = stretch_of(pieces).unwrap_or_default();
+    let inside = pieces.get(stretch.clone()).unwrap_or_default();
+    let is_guarded = matches!(inside.first(), Some(Piece::Guard { .. }));
+    let inside = &inside[usize::from(is_guarded)..];
+    let is_field = |piece: &Piece| matches!(piece, Piece::Field(Field::Reasoning, _));
+    let at = inside.iter().position(is_field).unwrap_or_default();
+    let (before, after) = (&inside[..at], inside.get(at + 1..).unwrap_or_default());
+    let fits = matches!(before, [Piece::Control(_)] | [Piece::Control(_), Piece::Literal(_)])
+        && matches!(
+            after,
+            [Piece::Control(_)]
+                | [Piece::Control(_), Piece::Literal(_)]
+                | [Piece::Literal(_), Piece::Control(_)]
+                | [Piece::Literal(_), Piece::Control(_), Piece::Literal(_)]
+        );
+    if !fits {
+        return wrong(
+            key,
+            "has more or less around `{reasoning}`, expected a control token first, one after it, and literals beside it at most",
+        );
+    }
+    let follows = pieces.get(stretch.end..).unwrap_or_default();
+    let is_content = matches!(
+        follows,
+        [Piece::Field(Field::Content, _), ..]
+            | [Piece::Literal(_), Piece::Field(Field::Content, _), ..]
+    );
+    let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, Filter::Value));
+    if is_content && !follows.iter().any(is_value) {
+        Ok(())
+    } else {
+        wrong(
+            key,
+            "has something else after its reasoning, expected `{content}` as text, or a literal and that",
+        )
+    }
+}
+
+/// The tokens around reasoning do nothing else.
+pub(super) fn check_tokens(table: &Table<'_>, reads: &Reads) -> Checked<()> {
+    let after_tool = table.rows.iter().filter(|row| row.place == RowUse::AfterTool);
+    let after_tool: Vec<Piece> = after_tool.flat_map(|row| without(&row.pieces)).collect();
+    let others = reads.all().flat_map(|read| &read.pieces).chain(&after_tool);
+    let list = table.list.into_iter().flat_map(ListSpec::pieces);
+    let others = others.chain(list).filter_map(control_names).flatten().chain(table.stop);
+    let others: HashSet<&str> = others.map(String::as_str).collect();
+    let has_tokens = |row: &&RowSpec| row.place.is_read() || row.place == RowUse::AfterTool;
+    for row in table.rows.iter().filter(has_tokens) {
+        let Some(Around { open, close, .. }) = pieces_of(&row.pieces) else {
+            continue;
+        };
+        let [open, close] = [open, close].map(|piece| control_names(piece).unwrap_or_default());
+        if let Some(name) = open.iter().chain(close).find(|name| others.contains(name.as_str())) {
+            let problem = format!(
+                "has `{{{name}}}` around its reasoning, expected a token that does nothing else"
+            );
+            return wrong(&row.key, problem);
+        }
+        if let Some(name) = open.iter().find(|name| close.contains(name)) {
+            let problem = format!(
+                "opens and closes its reasoning with `{{{name}}}`, expected a token for each"
+            );
+            return wrong(&row.key, problem);
+        }
+    }
+    Ok(())
+}

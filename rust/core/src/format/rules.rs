@@ -1,0 +1,380 @@
+//! What patterns must be so that what they write can be read back, by one reader and in one way.
+//!
+//! A row is a *head*, a field for text, and what ends that; it may have a second text after it. The head
+//! is what tells rows apart, so two heads may never both fit: [`super::ambiguity`] decides that.
+
+use super::load::{Checked, wrong};
+use super::pattern::{Field, Filter, Grammar, Piece, is_white};
+use super::reasoning;
+use crate::limits::HOLD_LIMIT;
+use crate::limits::MAX_WORD_BYTES;
+
+/// Longer patterns are refused: real ones have about twenty pieces.
+const MAX_PIECES: usize = 64;
+
+/// A row's guards may be there or not, and so may a prefix after a cut: so many of them, two to that power
+/// ways to read it.
+const MAX_GUARDS: usize = 3;
+
+/// The longest literal between a field and what closes it.
+pub(super) const MAX_SUFFIX_BYTES: usize = 1024;
+
+/// Whether a piece is a field whose end is found by what follows it, or by its own grammar.
+pub(super) fn is_text(piece: &Piece) -> bool {
+    matches!(piece, Piece::Field(field, _)
+        if matches!(field.grammar(), Grammar::Text | Grammar::Object | Grammar::Pairs))
+}
+
+/// Whether a field ends by itself, as JSON does.
+pub(super) fn ends_itself(piece: &Piece) -> bool {
+    matches!(piece, Piece::Field(field, filter)
+        if matches!(field.grammar(), Grammar::Object | Grammar::Pairs) || *filter == Filter::Value)
+}
+
+pub(crate) fn has_field(pieces: &[Piece], wanted: Field) -> bool {
+    pieces.iter().any(|piece| matches!(piece, Piece::Field(field, _) if *field == wanted))
+}
+
+/// Whether a piece is the calls of a message.
+pub(super) fn is_calls(piece: &Piece) -> bool {
+    matches!(piece, Piece::Field(Field::Calls, _))
+}
+
+/// Whether a row is written by its calls alone.
+pub(crate) fn is_calls_only(pieces: &[Piece]) -> bool {
+    pieces.first().is_some_and(is_calls)
+}
+
+/// Whether the first thing that is read of a row is text, or would be without the row's reasoning. White space
+/// before a control token is not.
+pub(crate) fn begins_with_text(pieces: &[Piece]) -> bool {
+    let pieces = reasoning::without(pieces);
+    let mut pieces = pieces.iter().filter(|piece| **piece != Piece::Cut);
+    match pieces.next() {
+        Some(Piece::Control(_)) => false,
+        Some(Piece::Literal(text)) if is_white(text) => {
+            !matches!(pieces.next(), Some(Piece::Control(_)))
+        }
+        _ => true,
+    }
+}
+
+/// What stands before the first text of a row.
+pub(crate) fn head(pieces: &[Piece]) -> &[Piece] {
+    let at = pieces.iter().position(is_text).unwrap_or(pieces.len());
+    // A guard around the text is part of what tells how the text begins.
+    &pieces[..at]
+}
+
+/// The pieces of a row as they are read: a system text that is folded into the user's is content.
+pub(crate) fn as_read(pieces: &[Piece], folds_system: bool) -> Vec<Piece> {
+    let mut read = Vec::with_capacity(pieces.len());
+    let mut at = 0;
+    if let [Piece::Literal(text), Piece::Control(_), ..] = pieces
+        && is_white(text)
+    {
+        // Between turns white space is scaffolding.
+        at = 1;
+    }
+    while let Some(piece) = pieces.get(at) {
+        at += 1;
+        match piece {
+            Piece::Guard { field: Field::System, len } if folds_system => at += len,
+            piece => read.push(piece.clone()),
+        }
+    }
+    read
+}
+
+/// Checks the shape of one row by itself.
+pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
+    check_pieces(key, pieces)?;
+    if has_field(pieces, Field::Reasoning) {
+        reasoning::check_row(key, pieces)?;
+        return check_row(key, &reasoning::without(pieces));
+    }
+    if is_calls_only(pieces) {
+        let rest = &pieces[1..];
+        return check_after_text(key, rest, false);
+    }
+    if !has_field(pieces, Field::Content) && !has_field(pieces, Field::Tools) {
+        return wrong(key, "has no field for text, expected `{content}`");
+    }
+    let texts: Vec<usize> = (0..pieces.len()).filter(|&at| is_text(&pieces[at])).collect();
+    if texts.len() > 2 {
+        return wrong(key, "has more than two fields for text, expected two at most");
+    }
+    check_head(key, head(pieces), texts.first().map(|&at| &pieces[at]))?;
+    if let [first, second] = texts[..] {
+        check_between(key, &pieces[first + 1..second])?;
+    }
+    let Some(&last) = texts.last() else { return Ok(()) };
+    let mut rest = &pieces[last + 1..];
+    if ends_itself(&pieces[last]) {
+        // What comes after a value is read like a head: literals and words up to a control token.
+        let words = rest.iter().position(|piece| matches!(piece, Piece::Control(_)));
+        let (before, after) = rest.split_at(words.unwrap_or(rest.len()));
+        check_words(key, before)?;
+        rest = after;
+    }
+    check_after_text(key, rest, true)
+}
+
+pub(super) fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
+    if pieces.len() > MAX_PIECES {
+        return wrong(key, format!("has {} pieces, expected at most {MAX_PIECES}", pieces.len()));
+    }
+    let cuts_nothing = |pieces: &[Piece]| match pieces {
+        [Piece::Cut, Piece::Control(_), ..] | [Piece::Control(_), Piece::Cut, ..] => true,
+        [Piece::Cut, Piece::Literal(text), Piece::Control(_), ..] => is_white(text),
+        _ => false,
+    };
+    if (0..pieces.len()).any(|at| cuts_nothing(&pieces[at..])) {
+        return wrong(key, "has `{/}` beside a control token, expected it between texts");
+    }
+    if pieces.first() == Some(&Piece::Space) {
+        return wrong(key, "begins with `{~}`, expected it after a token or text");
+    }
+    let cuts_word = |pair: &[Piece]| match pair {
+        [Piece::Cut, Piece::Field(field, _) | Piece::Guard { field, .. }] => {
+            field.grammar() == Grammar::Word
+        }
+        _ => false,
+    };
+    if pieces.windows(2).any(cuts_word) {
+        return wrong(key, "has `{/}` before a word or its guard, expected it before other text");
+    }
+    for (at, piece) in pieces.iter().enumerate() {
+        if let Piece::Field(field, _) = piece
+            && has_field(&pieces[..at], *field)
+        {
+            return wrong(key, format!("has `{{{}}}` twice, expected it once", field.name()));
+        }
+        if *piece == Piece::Space && pieces.get(at + 1) == Some(&Piece::Space) {
+            return wrong(key, "has `{~}` twice in a row, expected it once");
+        }
+        if *piece == Piece::Rest
+            && !(matches!(pieces.get(at + 1), Some(Piece::Control(_))) && at < head(pieces).len())
+        {
+            return wrong(
+                key,
+                "has `{*}` in another place, expected it right before a control token that stands before the text",
+            );
+        }
+        if let Piece::Guard { field, len } = piece {
+            let inside = pieces.get(at + 1..=at + len).unwrap_or_default();
+            let is_plain = |piece: &Piece| match piece {
+                Piece::Literal(_) => true,
+                Piece::Field(inner, _) => inner == field,
+                Piece::Control(_) => *field == Field::Reasoning,
+                Piece::Space => field.grammar() == Grammar::Word,
+                _ => false,
+            };
+            // Whether tools are given is asked, not which; what says nothing may be a literal.
+            let is_whole =
+                field.is_silent() || has_field(inside, *field) != (*field == Field::Tools);
+            if !is_whole || !inside.iter().all(is_plain) {
+                let name = field.name();
+                let problem = format!(
+                    "has a guard of `{name}` with something else in it, expected `{{{name}}}` and literals"
+                );
+                return wrong(key, problem);
+            }
+        }
+    }
+    let is_choice = |piece: &&Piece| matches!(piece, Piece::Guard { .. } | Piece::Cut);
+    let choices = pieces.iter().filter(is_choice).count();
+    if choices > MAX_GUARDS {
+        let problem = format!("has {choices} guards and cuts, expected at most {MAX_GUARDS}");
+        return wrong(key, problem);
+    }
+    Ok(())
+}
+
+fn check_words(key: &str, pieces: &[Piece]) -> Checked<()> {
+    for piece in pieces {
+        match piece {
+            Piece::Literal(_) | Piece::Space => {}
+            Piece::Field(field, _) if field.grammar() == Grammar::Word => {}
+            _ => {
+                return wrong(
+                    key,
+                    "has something else after its value, expected literals and words up to a control token",
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Before the text: literals, control tokens, header words; words may be guarded.
+pub(super) fn check_head(key: &str, head: &[Piece], text: Option<&Piece>) -> Checked<()> {
+    if let Some(first @ Piece::Control(_)) = head.first()
+        && head[1..].contains(first)
+    {
+        return wrong(
+            key,
+            "has the token that opens it a second time before its text, expected it once",
+        );
+    }
+    for piece in head {
+        match piece {
+            Piece::Field(field, _) if field.grammar() != Grammar::Word => {
+                let problem = format!(
+                    "has `{{{}}}` before its text, expected literals, control tokens and words",
+                    field.name()
+                );
+                return wrong(key, problem);
+            }
+            Piece::Guard { field, .. }
+                if field.grammar() != Grammar::Word && *field != Field::Tools =>
+            {
+                let name = field.name();
+                let problem = format!(
+                    "has a guard of `{name}` before its first text, expected guards of words and \
+                     `tools` there"
+                );
+                return wrong(key, problem);
+            }
+            _ => {}
+        }
+    }
+    check_head_bytes(key, head)?;
+    let is_free = text.is_some_and(|text| !ends_itself(text));
+    if is_free && head.last() == Some(&Piece::Space) {
+        return wrong(
+            key,
+            "has `{~}` beside a field for text, expected a literal or a control token between them",
+        );
+    }
+    Ok(())
+}
+
+/// Checks that a reader, which holds a head until it has it all, can hold it.
+pub(super) fn check_head_bytes(key: &str, head: &[Piece]) -> Checked<()> {
+    let bytes = |piece: &Piece| match piece {
+        Piece::Literal(text) => text.len(),
+        Piece::Field(field, _) if field.grammar() == Grammar::Word => MAX_WORD_BYTES,
+        _ => 0,
+    };
+    let bytes: usize = head.iter().map(bytes).sum();
+    if bytes > HOLD_LIMIT {
+        let problem = format!("needs {bytes} bytes before its text, expected at most {HOLD_LIMIT}");
+        return wrong(key, problem);
+    }
+    Ok(())
+}
+
+/// Between two texts: a literal that is no white space, and the guard of the second.
+fn check_between(key: &str, between: &[Piece]) -> Checked<()> {
+    let ([Piece::Literal(literal)]
+    | [Piece::Literal(literal), Piece::Guard { .. }]
+    | [Piece::Literal(literal), Piece::Guard { .. }, Piece::Literal(_)]) = between
+    else {
+        return wrong(key, "has two fields for text side by side, expected a literal between them");
+    };
+    if literal.len() > MAX_SUFFIX_BYTES {
+        let problem =
+            format!("has a long literal after its text, expected at most {MAX_SUFFIX_BYTES} bytes");
+        return wrong(key, problem);
+    }
+    Ok(())
+}
+
+/// After the last text: calls, a literal, white space, and a control token with white space after it, or
+/// the end of the row.
+pub(super) fn check_after_text(key: &str, tail: &[Piece], free: bool) -> Checked<()> {
+    let mut rest = tail;
+    let has_calls = matches!(rest.first(), Some(Piece::Guard { field: Field::Calls, .. }));
+    if has_calls {
+        if !matches!(rest.get(1), Some(Piece::Field(Field::Calls, _)))
+            || !matches!(rest.first(), Some(Piece::Guard { len: 1, .. }))
+        {
+            return wrong(
+                key,
+                "has a guard of `calls` with something else in it, expected `{?calls:{calls}?}`",
+            );
+        }
+        rest = &rest[2..];
+    }
+    let is_free = free && !has_calls;
+    let mut white = false;
+    if let Some((Piece::Literal(suffix), after)) = rest.split_first() {
+        if suffix.len() > MAX_SUFFIX_BYTES {
+            let problem = format!(
+                "has a long literal after its text, expected at most {MAX_SUFFIX_BYTES} bytes"
+            );
+            return wrong(key, problem);
+        }
+        if !is_free && !is_white(suffix) {
+            return wrong(key, "has text between its calls and its end, expected white space only");
+        }
+        white = suffix.ends_with(|c: char| c.is_ascii_whitespace());
+        rest = after;
+    } else if rest.first() == Some(&Piece::Space) && free {
+        return wrong(
+            key,
+            "has `{~}` beside a field for text, expected a literal or a control token between them",
+        );
+    }
+    if let Some((Piece::Space, after)) = rest.split_first() {
+        if white && free {
+            return wrong(
+                key,
+                "has white space before `{~}`, expected a literal that does not end in white space",
+            );
+        }
+        rest = after;
+    }
+    let after = match rest.split_first() {
+        None => return Ok(()),
+        Some((Piece::Control(_), after)) => after,
+        Some(_) => {
+            return wrong(
+                key,
+                "has something else after its text, expected calls, then a literal, then `{~}`, then a control token at most",
+            );
+        }
+    };
+    let is_scaffold = |piece: &Piece| match piece {
+        Piece::Literal(text) => is_white(text),
+        piece => *piece == Piece::Space,
+    };
+    if !after.iter().all(is_scaffold) {
+        return wrong(key, "goes on after the token that closes it, expected white space only");
+    }
+    Ok(())
+}
+
+/// Whether a row reads what another writes: where that has one control token, it may have more.
+pub(super) fn reads(row: &[Piece], written: &[Piece]) -> bool {
+    let fits = |(piece, written): (&Piece, &Piece)| match (piece, written) {
+        (Piece::Control(known), Piece::Control(names)) => {
+            names.iter().all(|name| known.contains(name))
+        }
+        (piece, written) => piece == written,
+    };
+    row.len() == written.len() && row.iter().zip(written).all(fits)
+}
+
+/// The literal at the end of a row that no control token closes.
+pub(super) fn open_suffix(pieces: &[Piece]) -> Option<String> {
+    let last = pieces.iter().rposition(is_text)?;
+    let rest = &pieces[last + 1..];
+    if rest.iter().any(|piece| matches!(piece, Piece::Control(_))) {
+        return None;
+    }
+    let literals = rest.iter().filter_map(|piece| match piece {
+        Piece::Literal(text) => Some(text.as_str()),
+        _ => None,
+    });
+    Some(literals.collect())
+}
+
+/// The names of a control token.
+pub(super) fn control_names(piece: &Piece) -> Option<&[String]> {
+    match piece {
+        Piece::Control(names) => Some(names),
+        _ => None,
+    }
+}

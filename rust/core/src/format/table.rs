@@ -1,0 +1,348 @@
+//! What must hold of a format's rows and calls together: no two can be read as each other, and what ends one
+//! begins none.
+
+use hashbrown::HashSet;
+
+use super::ambiguity::{Head, check_ways};
+use super::file::{Order, SystemPlace};
+use super::load::{Checked, wrong};
+use super::pattern::{Field, Filter, Piece, is_white};
+use super::rules::{
+    as_read, begins_with_text, check_head_bytes, control_names, has_field, head, is_calls_only,
+    is_text, open_suffix,
+};
+use super::work::Work;
+use super::{
+    AlsoSpec, CallSpec, Guarantee, ListSpec, RowSpec, RowUse, also, calls, last, reasoning,
+    text_rows, unmarked_calls,
+};
+use crate::message::Role;
+
+/// What the rules look at together.
+pub(super) struct Table<'a> {
+    pub(super) guarantee: Guarantee,
+    pub(super) order: Order,
+    pub(super) system: SystemPlace,
+    pub(super) folds_system: bool,
+    pub(super) rows: &'a [RowSpec],
+    pub(super) calls: &'a [CallSpec],
+    pub(super) list: Option<&'a ListSpec>,
+    pub(super) also: &'a AlsoSpec,
+    pub(super) prompt: &'a [Piece],
+    pub(super) stop: &'a [String],
+    pub(super) work: &'a Work,
+}
+
+/// A pattern as it is read, with its key.
+pub(super) struct Read {
+    pub(super) key: String,
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// What is read at a place: rows in their order, then the ways to write a call.
+pub(super) struct Reads {
+    pub(super) rows: Vec<Read>,
+    pub(super) items: Vec<Read>,
+    /// Ways to write a call that are only read.
+    pub(super) also: Vec<Read>,
+}
+
+impl Reads {
+    pub(super) fn new(table: &Table<'_>) -> Checked<Self> {
+        let is_read = |row: &&RowSpec| !is_calls_only(&row.pieces) && row.place.is_read();
+        let rows = table.rows.iter().filter(is_read).map(|row| Read {
+            key: row.key.clone(),
+            pieces: reasoning::without(&as_read(&row.pieces, table.folds_system)),
+        });
+        let also = also::reads(table.also, table.list, table.work)?;
+        let mut reads = Self { rows: rows.collect(), items: Vec::new(), also };
+        for call in table.calls {
+            let key = format!("call.{}.item", call.kind);
+            for item in &call.items {
+                let opens = table.list.map_or(&[][..], |list| &list.open);
+                let bytes = |pieces: &[Piece]| pieces.iter().map(Piece::len).sum::<usize>();
+                let opened = opens.iter().map(|open| bytes(open) + bytes(item));
+                table.work.count(&key, bytes(item) + opened.sum::<usize>())?;
+                for (pieces, _) in calls::items_as_read(item, table.list) {
+                    check_head_bytes(&key, head(&pieces))?;
+                    reads.items.push(Read { key: key.clone(), pieces });
+                }
+            }
+        }
+        Ok(reads)
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Read> {
+        self.rows.iter().chain(&self.items).chain(&self.also)
+    }
+
+    /// The control tokens that open a turn or a call.
+    fn openers(&self) -> HashSet<&str> {
+        let openers = self.all().filter_map(|read| opener(head(&read.pieces)));
+        openers.flatten().map(String::as_str).collect()
+    }
+}
+
+/// The names of the first control token.
+pub(super) fn opener(pieces: &[Piece]) -> Option<&[String]> {
+    pieces.iter().find_map(control_names)
+}
+
+/// Whether one of these names is known.
+pub(super) fn has_any(known: &HashSet<&str>, names: &[String]) -> bool {
+    names.iter().any(|name| known.contains(name.as_str()))
+}
+
+/// Checks the rows and calls together.
+pub(super) fn check(table: &Table<'_>, reads: &Reads) -> Checked<()> {
+    check_folded(table)?;
+    check_decidable(table, reads)?;
+    text_rows::check(table)?;
+    check_openers(table, reads)?;
+    reasoning::check_tokens(table, reads)?;
+    calls::check_tagged_tokens(table)?;
+    unmarked_calls::check(table)
+}
+
+/// A system text that is read as the user's stands right before it.
+fn check_folded(table: &Table<'_>) -> Checked<()> {
+    for row in table.rows.iter().filter(|_| table.folds_system) {
+        let at =
+            row.pieces.iter().position(|piece| matches!(piece, Piece::Field(Field::System, _)));
+        let guard = |piece: &Piece| matches!(piece, Piece::Guard { field: Field::System, .. });
+        let Some(at) = at else { continue };
+        let Some(guard) = row.pieces[..at].iter().position(guard) else {
+            return wrong(
+                &row.key,
+                "has `{system}` by itself, expected a guard of it, as `losses` has `system`",
+            );
+        };
+        let Piece::Guard { len, .. } = row.pieces[guard] else { continue };
+        let next = row.pieces.get(guard + 1 + len);
+        let is_text =
+            matches!(next, Some(Piece::Field(Field::Content, filter)) if *filter != Filter::Value);
+        if at != guard + 1 || !is_text {
+            return wrong(
+                &row.key,
+                "has more between `{system}` and `{content}`, expected `{?system:{system}…?}{content}` with a literal",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no two rows can be read as each other, and none in two ways.
+fn check_decidable(table: &Table<'_>, reads: &Reads) -> Checked<()> {
+    let Reads { rows, items, .. } = reads;
+    let work = table.work;
+    let walked = |reads: &[Read]| -> Checked<Vec<Head>> {
+        reads.iter().map(|read| Head::new(&read.key, &read.pieces, work)).collect()
+    };
+    let (row_heads, item_heads) = (walked(rows)?, walked(items)?);
+    let is_last: Vec<bool> = rows.iter().map(|row| last::is_last(&row.key, table)).collect();
+    let is_text_format = table.guarantee == Guarantee::Text;
+    for (at, Read { key, pieces }) in rows.iter().enumerate() {
+        check_ways(key, pieces, work)?;
+        if is_last[at] || is_field_first(pieces) {
+            continue;
+        }
+        for (nth, other) in rows[..at].iter().enumerate() {
+            if is_last[nth] || is_field_first(&other.pieces) {
+                continue;
+            }
+            let is_apart =
+                last::is_apart(pieces, &other.pieces) || last::is_apart(&other.pieces, pieces);
+            let goes_on = is_text_format && extends(&other.pieces, pieces);
+            if !goes_on && !is_apart && row_heads[at].meets(&row_heads[nth], key, work)? {
+                return same_as(key, &other.key);
+            }
+        }
+    }
+    for (at, Read { key, pieces: item }) in items.iter().enumerate() {
+        check_ways(key, item, work)?;
+        // What is written must not be read by a row, or a way, that is tried before it. Where a name stands,
+        // a literal of another way is a name that no function can have.
+        let is_written = items[..at].iter().all(|before| before.key != *key);
+        for (nth, Read { key: other, pieces: row }) in rows.iter().enumerate() {
+            let is_first = is_written || table.list.is_some() || last::is_word_first(row);
+            let is_apart = if last::is_word_first(row) {
+                last::is_apart(row, item)
+            } else {
+                table.list.is_none() && calls::reserved(item, row).is_some()
+            };
+            let is_taken = is_first && !is_last[nth] && !is_field_first(row) && !is_apart;
+            if is_taken && item_heads[at].meets(&row_heads[nth], key, work)? {
+                return same_as(key, other);
+            }
+        }
+        for (nth, Read { key: other, pieces: before }) in
+            items[..at].iter().enumerate().filter(|_| is_written)
+        {
+            let is_taken = (has_field(before, Field::Name) || !has_field(item, Field::Name))
+                && !unmarked_calls::is_object_or_code(before, item)
+                && calls::reserved(item, before).is_none();
+            if is_taken && item_heads[at].meets(&item_heads[nth], key, work)? {
+                return same_as(key, other);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn same_as(key: &str, other: &str) -> Checked<()> {
+    let problem = format!("can be read as `{other}`, expected one that differs before its text");
+    wrong(key, problem)
+}
+
+/// Whether a row begins with a field: it is tried when all others have failed, and that there is one only
+/// is checked elsewhere.
+fn is_field_first(pieces: &[Piece]) -> bool {
+    head(pieces).iter().all(|piece| *piece == Piece::Cut)
+}
+
+/// Whether the head of `longer` begins with all of that of `shorter`, and goes on in plain text.
+fn extends(longer: &[Piece], shorter: &[Piece]) -> bool {
+    let (longer, shorter) = (head(longer), head(shorter));
+    let (Some((last, before)), Some((other, same))) = (shorter.split_last(), longer.split_last())
+    else {
+        return false;
+    };
+    before == same
+        && matches!((last, other), (Piece::Literal(a), Piece::Literal(b)) if b.starts_with(&**a) && b.len() > a.len())
+}
+
+/// Control tokens that open a turn or a call close none of another kind.
+fn check_openers(table: &Table<'_>, reads: &Reads) -> Checked<()> {
+    // Frames are turns of the assistant's that the token of every turn opens.
+    let has_frames = table.rows.iter().any(|row| row.place.is_frame());
+    let others = table.rows.iter().filter(|r| r.role != Role::Assistant && r.place.is_read());
+    let of_others = others.filter_map(|row| opener(&row.pieces)).flatten();
+    let of_others: HashSet<&str> = of_others.map(String::as_str).collect();
+    for Read { key, pieces } in reads.items.iter().chain(&reads.also).filter(|_| !has_frames) {
+        if opener(pieces).is_some_and(|names| has_any(&of_others, names)) {
+            return wrong(
+                key,
+                "begins with a token that opens another's turn, expected a token of its own",
+            );
+        }
+    }
+    // What stands around calls says that they begin or end, and not that a turn begins.
+    let around = table.list.into_iter().flat_map(|list| list.open.iter().chain(&list.close));
+    let around = around.flatten().filter_map(control_names).flatten();
+    let around: HashSet<&str> = around.map(String::as_str).collect();
+    for Read { key, pieces } in &reads.rows {
+        if opener(head(pieces)).is_some_and(|names| has_any(&around, names)) {
+            return wrong(
+                key,
+                "begins with a token that stands around calls, expected a token of its own",
+            );
+        }
+    }
+    let openers = reads.openers();
+    let alone = table.rows.iter().filter(|row| is_calls_only(&row.pieces));
+    let alone = alone.map(|row| (&row.key, &row.pieces));
+    let read = reads.all().map(|read| (&read.key, &read.pieces));
+    for (key, pieces) in read.chain(alone) {
+        let from = pieces.iter().rposition(is_text).unwrap_or(0);
+        if pieces[from..].iter().filter_map(control_names).any(|names| has_any(&openers, names)) {
+            return wrong(
+                key,
+                "is closed by a token that opens a turn or a call, expected a token that opens none",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Checks what a turn reads as its text when it declares tools: the control tokens in that open and close no
+/// turn.
+pub(super) fn check_inside(inside: &[Piece], table: &Table<'_>, reads: &Reads) -> Checked<()> {
+    let of_rows = reads.rows.iter().flat_map(|row| &row.pieces).filter_map(control_names);
+    let taken: HashSet<&str> = of_rows.flatten().chain(table.stop).map(String::as_str).collect();
+    if inside.iter().any(|piece| matches!(piece, Piece::Cut | Piece::Space)) {
+        return wrong(
+            "turn.tools",
+            "has `{/}` or `{~}` in its text, expected control tokens, literals and fields",
+        );
+    }
+    for names in inside.iter().filter_map(control_names) {
+        if let Some(name) = names.iter().find(|name| taken.contains(name.as_str())) {
+            let problem = format!(
+                "has `{{{name}}}` in its text, expected no token that opens or closes a turn there"
+            );
+            return wrong("turn.tools", problem);
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no turn whose end is a literal alone, as the next turn's opener tells, stands before the token
+/// that ends a conversation.
+pub(super) fn check_end(end: &[Piece], table: &Table<'_>, reads: &Reads) -> Checked<()> {
+    let is_text = |row: &&RowSpec| {
+        (row.place.is_read() || row.place == RowUse::AfterTool)
+            && !is_calls_only(&row.pieces)
+            && begins_with_text(&row.pieces)
+    };
+    if let Some(Piece::Literal(_)) = end.last()
+        && let Some(RowSpec { key, .. }) = table.rows.iter().find(is_text)
+    {
+        let problem =
+            format!("ends in white space, which reads as text of `{key}`, expected none there");
+        return wrong("end", problem);
+    }
+    let names: HashSet<&str> =
+        end.iter().filter_map(control_names).flatten().map(String::as_str).collect();
+    let is_closed = |row: &&RowSpec| {
+        let mut closers = row.pieces.iter().filter_map(control_names);
+        is_text(row)
+            && head(&row.pieces).is_empty()
+            && closers.any(|closer| has_any(&names, closer))
+    };
+    if let Some(RowSpec { key, .. }) = table.rows.iter().find(is_closed) {
+        let problem =
+            format!("has a token that closes `{key}`, which may be empty, expected another");
+        return wrong("end", problem);
+    }
+    let mut rows = reads.rows.iter();
+    let open = rows.find(|row| open_suffix(&row.pieces).is_some_and(|text| !text.is_empty()));
+    match open {
+        Some(Read { key: open, .. })
+            if end.iter().any(|piece| matches!(piece, Piece::Control(_))) =>
+        {
+            wrong(
+                "end",
+                format!(
+                    "has a control token after `{open}`, which none closes, expected one there"
+                ),
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks what stands around a conversation: control tokens that open nothing, and white space.
+pub(super) fn check_frame(key: &str, pieces: &[Piece], reads: &Reads) -> Checked<()> {
+    let first = reads.all().filter_map(|read| read.pieces.first().and_then(control_names));
+    let opens: HashSet<&str> = first.flatten().map(String::as_str).collect();
+    let begins_text = || reads.rows.iter().any(|row| begins_with_text(&row.pieces));
+    for piece in pieces {
+        match piece {
+            Piece::Control(names) if has_any(&opens, names) => {
+                return wrong(
+                    key,
+                    "has a token that opens a turn or a call, expected a token that opens none",
+                );
+            }
+            Piece::Literal(text) if !is_white(text) => {
+                return wrong(key, "has text, expected control tokens and white space only");
+            }
+            Piece::Literal(_) if key == "begin" && begins_text() => {
+                return wrong(key, "has white space, expected none, as a turn may begin with text");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

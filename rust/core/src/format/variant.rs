@@ -1,0 +1,182 @@
+//! A format file and the variants that it offers: the same file with some keys replaced.
+
+use serde::Deserialize;
+use toml::de::DeTable;
+
+use super::file::File;
+use super::load::Wrong;
+use super::work::Work;
+use crate::word::is_word;
+
+/// More variants are refused.
+const MAX_VARIANTS: usize = 64;
+
+/// A file that has been read, with its variants.
+pub(super) struct Document {
+    pub(super) file: File,
+    /// The file's own keys, where it has variants.
+    own: toml::Table,
+    variants: toml::Table,
+}
+
+impl Document {
+    pub(super) fn read(text: &str) -> Result<Self, Wrong> {
+        let toml = DeTable::parse(text).map_err(|e| not_toml(text, &e))?;
+        let mut own = toml::Table::new();
+        if toml.get_ref().contains_key("variant") {
+            own = toml::Table::deserialize(toml::Deserializer::from(toml.clone()))
+                .map_err(|e| not_toml(text, &e))?;
+        }
+        let key = || "variant".to_owned();
+        let file: File =
+            serde_path_to_error::deserialize(toml::Deserializer::from(toml)).map_err(|e| {
+                Wrong {
+                    key: key_of(e.path(), e.inner().message()),
+                    problem: on_line(text, e.inner()),
+                }
+            })?;
+        let variants = match own.remove("variant") {
+            Some(toml::Value::Table(variants)) => variants,
+            Some(_) => {
+                let problem = "is no table, expected one of variants by name".to_owned();
+                return Err(Wrong { key: key(), problem });
+            }
+            None => toml::Table::new(),
+        };
+        if variants.len() > MAX_VARIANTS {
+            let problem =
+                format!("has {} variants, expected at most {MAX_VARIANTS}", variants.len());
+            return Err(Wrong { key: key(), problem });
+        }
+        for (name, changes) in &variants {
+            if !is_word(name) || name.contains(':') {
+                let problem =
+                    format!("has the name {name:?}, expected letters, digits and `_.-` only");
+                return Err(Wrong { key: key(), problem });
+            }
+            if !changes.is_table() {
+                let key = format!("variant.{name}");
+                return Err(Wrong { key, problem: "is no table, expected one of keys".to_owned() });
+            }
+        }
+        Ok(Self { file, own, variants })
+    }
+
+    /// The names of the variants, in the order of the file.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.variants.keys().map(String::as_str)
+    }
+
+    /// The file with the keys of a variant in place of its own.
+    pub(super) fn variant(&self, name: &str, work: &Work) -> Result<File, Wrong> {
+        let Some(toml::Value::Table(changes)) = self.variants.get(name) else {
+            let known: Vec<&str> = self.names().collect();
+            let problem = match &known[..] {
+                [] => format!("has no `{name}`: the file offers no variants"),
+                known => format!("has no `{name}`, expected one of `{}`", known.join("`, `")),
+            };
+            return Err(Wrong { key: "variant".to_owned(), problem });
+        };
+        let mut path = format!("variant.{name}");
+        work.count(&path, size(&self.own) + size(changes))?;
+        let mut table = self.own.clone();
+        merge(&mut table, changes, &mut path)?;
+        serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|e| {
+            let message = e.inner().message();
+            let key = format!("{path}.{}", key_of(e.path(), message));
+            Wrong { key, problem: message.to_owned() }
+        })
+    }
+}
+
+/// The keys of a file, or of one of its variants, where both have been read before.
+pub(super) fn keys(text: &str, variant: Option<&str>) -> Option<toml::Table> {
+    let mut own: toml::Table = toml::from_str(text).ok()?;
+    let variants = own.remove("variant");
+    if let Some(variant) = variant {
+        let changes = variants.as_ref()?.get(variant)?.as_table()?;
+        merge(&mut own, changes, &mut String::new()).ok()?;
+    }
+    Some(own)
+}
+
+/// How much a table holds: bytes, and keys as some.
+fn size(table: &toml::Table) -> usize {
+    const KEY: usize = 16;
+    let of_value = |value: &toml::Value| match value {
+        toml::Value::String(text) => text.len(),
+        toml::Value::Table(inner) => size(inner),
+        toml::Value::Array(items) => {
+            items.iter().map(|item| KEY + item.as_str().map_or(KEY, str::len)).sum()
+        }
+        _ => 0,
+    };
+    table.iter().map(|(key, value)| KEY + key.len() + of_value(value)).sum()
+}
+
+/// Puts the keys of `changes` in place of those of `table`, tables within tables likewise; `false` takes
+/// a key away.
+fn merge(table: &mut toml::Table, changes: &toml::Table, path: &mut String) -> Result<(), Wrong> {
+    let length = path.len();
+    for (key, value) in changes {
+        path.push('.');
+        path.push_str(key);
+        match (table.get_mut(key), value) {
+            (Some(_), toml::Value::Boolean(false)) => {
+                table.remove(key);
+            }
+            (None, toml::Value::Boolean(false)) => {
+                let problem =
+                    "is `false`, which takes a key away, expected a key that the file has"
+                        .to_owned();
+                return Err(Wrong { key: path.clone(), problem });
+            }
+            (Some(toml::Value::Table(inner)), toml::Value::Table(changes)) => {
+                merge(inner, changes, path)?;
+            }
+            (_, value) => {
+                table.insert(key.clone(), value.clone());
+            }
+        }
+        path.truncate(length);
+    }
+    Ok(())
+}
+
+/// What is wrong with a text that is not TOML.
+fn not_toml(text: &str, e: &toml::de::Error) -> Wrong {
+    if ["recursion limit", "cannot recurse further"].iter().any(|m| e.message().starts_with(m)) {
+        let problem = "nests keys, tables or lists too deep, expected at most 80 levels".to_owned();
+        return Wrong { key: String::new(), problem };
+    }
+    let key = e.span().map_or("", |span| key_of_line(text, span));
+    Wrong { key: key.to_owned(), problem: on_line(text, e) }
+}
+
+/// What is wrong, and on which line.
+fn on_line(text: &str, e: &toml::de::Error) -> String {
+    let Some(span) = e.span() else { return e.message().to_owned() };
+    let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
+    format!("on line {line}: {}", e.message())
+}
+
+/// The key that an error of reading is about: its path ends at the table where a key is missing.
+fn key_of(path: &serde_path_to_error::Path, message: &str) -> String {
+    let missing = message.strip_prefix("missing field `");
+    let path = path.to_string();
+    match missing.and_then(|rest| rest.split('`').next()) {
+        Some(name) if path == "." => name.to_owned(),
+        Some(name) => format!("{path}.{name}"),
+        None => path,
+    }
+}
+
+/// The key, or the table, of the line where TOML itself is wrong; empty where there is none.
+fn key_of_line(text: &str, span: std::ops::Range<usize>) -> &str {
+    let at = span.start.min(text.len());
+    let begin = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let word = text[begin..].split(['=', ']', '\n']).next().unwrap_or_default();
+    let key = word.trim_start_matches('[').trim();
+    let is_key = key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
+    if is_key { key } else { "" }
+}

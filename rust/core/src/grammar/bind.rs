@@ -1,0 +1,734 @@
+//! A format's table with the ids of a vocabulary put into it.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::places::Places;
+use super::{
+    AfterCalls, BareOpening, Closer, Grammar, Item, List, Literal, Op, Reasoning, Results, Row,
+    Rule, Stop, Suffix, Tagged, Text, control_ids, openers,
+};
+use crate::call::tagged::Tag;
+use crate::call::{ObjectSpec, Opening, TaggedStyle};
+use crate::error::{Error, Result};
+use crate::format::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white};
+use crate::format::{
+    CallBodySpec, Format, Guarantee, ListForm, ListSpec, PairStyle, RowSpec, RowUse, SystemPlace,
+    also, calls, last, reasoning, rules, unmarked_calls,
+};
+use crate::marker::{self, Markers};
+use crate::message::Role;
+use chatcodec_vocab::{ControlId, DummyPrefix, Vocab};
+
+/// One way to read a call.
+#[allow(clippy::struct_excessive_bools, reason = "each says another thing about the way")]
+struct Pattern {
+    /// Which of the format's calls it is.
+    call: usize,
+    pieces: Vec<Piece>,
+    in_block: bool,
+    opened: bool,
+    /// Whether it is the way that is written.
+    is_written: bool,
+    /// Whether it is only read, and told as mended.
+    is_other: bool,
+    /// Whether it is one of those that are only read, and tried last.
+    is_also: bool,
+}
+
+/// Rows by index, in the orders in which they are tried.
+struct Orders {
+    /// For a message that is written.
+    write_order: Vec<usize>,
+    /// For ids that are read.
+    read_order: Vec<usize>,
+    /// For ids that no row of `read_order` fits.
+    read_last: Vec<usize>,
+}
+
+impl Orders {
+    fn of(rows: &[Row], specs: &[RowSpec]) -> Self {
+        let controls =
+            |row: &Row| row.rule.head().iter().filter(|op| matches!(op, Op::Control(_))).count();
+        let is_last = |&row: &usize| {
+            specs[row].place == RowUse::Last || last::is_word_first(&specs[row].pieces)
+        };
+        let read = (0..rows.len()).filter(|&row| rows[row].place.is_read());
+        let (mut read_last, mut read_order): (Vec<usize>, Vec<usize>) = read.partition(is_last);
+        read_order.sort_by_key(|&row| Reverse(controls(&rows[row])));
+        read_last.sort_by_key(|&row| {
+            (rows[row].place == RowUse::Last, last::is_word_first(&specs[row].pieces))
+        });
+        let is_written = |row: &usize| !matches!(rows[*row].place, RowUse::Read | RowUse::Last);
+        let mut write_order: Vec<usize> = (0..rows.len()).filter(is_written).collect();
+        // Rows for the last message come before those for any.
+        write_order.sort_by_key(|&row| rows[row].place != RowUse::WrittenLast);
+        Self { write_order, read_order, read_last }
+    }
+}
+
+pub(super) struct Binder<'a> {
+    pub(super) format: &'a Format,
+    pub(super) control: &'a [(String, Vec<String>)],
+    pub(super) ids: &'a [ControlId],
+    pub(super) vocab: &'a Vocab,
+}
+
+impl Binder<'_> {
+    pub(super) fn grammar(&self) -> Result<Grammar> {
+        let format = self.format;
+        let rows: Vec<Row> = format
+            .rows()
+            .iter()
+            .map(|row| {
+                let is_first =
+                    row.role == Role::System && format.system_place() == SystemPlace::First;
+                let rule = self.row_rule(row);
+                Row {
+                    role: row.role,
+                    name: row.name.clone(),
+                    calls_only: rules::is_calls_only(&row.pieces),
+                    text_first: rules::begins_with_text(&row.pieces),
+                    first_only: is_first,
+                    place: row.place,
+                    places: Places::of(&rule.ops),
+                    rule,
+                    reserved: last::reserved(row, format.rows(), format.calls(), format.list()),
+                }
+            })
+            .collect();
+        let items = self.items()?;
+        let bare = Self::bare_openings(&items, format.bare_object());
+        let (begin, end) = (self.ops(format.begin()), self.ops(format.end()));
+        let list = format.list().map(|list| List {
+            open: self.ops(list.first_open()),
+            between: self.ops(&list.between),
+            close: self.ops(list.first_close()),
+            form: list.form,
+        });
+        let results = format.results().map(|results| Results {
+            open: self.ops(&results.open),
+            between: self.ops(&results.between),
+            close: self.ops(&results.close),
+        });
+        let ids = |ops: Option<&Vec<Op>>| ops.into_iter().flatten().flat_map(control_ids).collect();
+        let (tools, tools_alone) = format.tools_turns();
+        let turns = tools.iter().chain(&tools_alone);
+        let spelled_ids =
+            turns.flat_map(|turn| self.ops(&turn.inside)).flat_map(|op| control_ids(&op));
+        let begin_turn = format.begin_turn().map(|begin| self.ops(&begin.pieces));
+        let Orders { write_order, read_order, read_last } = Orders::of(&rows, format.rows());
+        let prompt = |thinking| format.thinking_prompt(thinking).map(|pieces| self.ops(pieces));
+        let stop = format.stop().iter().filter_map(|name| self.control_id(name)).collect();
+        self.check_taken(
+            rows.iter().map(|row| &row.rule).chain(items.iter().map(|item| &item.rule)),
+        )?;
+        let mut grammar = Grammar {
+            turn_openers: openers(read_order.iter().chain(&read_last).map(|&row| &rows[row].rule)),
+            item_openers: openers(items.iter().map(|item| &item.rule)),
+            begin_ids: begin.iter().flat_map(control_ids).collect(),
+            end_ids: end.iter().flat_map(control_ids).collect(),
+            results_close_ids: ids(results.as_ref().map(|results| &results.close)),
+            results_between_ids: ids(results.as_ref().map(|results| &results.between)),
+            calls_close_ids: format
+                .list()
+                .into_iter()
+                .flat_map(|list| list.close.iter().flatten())
+                .flat_map(|piece| control_ids(&self.op(piece)))
+                .collect(),
+            call_ids: Vec::new(),
+            spelled_ids: spelled_ids.collect(),
+            after_calls: self.after_calls(),
+            header_ids: self.header_ids().into_iter().map(ControlId::get).collect(),
+            thinking: [prompt(true), prompt(false)],
+            after_tool: rows.iter().position(|row| row.place == RowUse::AfterTool),
+            write_order,
+            read_order,
+            read_last,
+            rows,
+            items,
+            bare_firsts: BareOpening::firsts(&bare),
+            bare,
+            list,
+            results,
+            after_content: format.after_content().to_owned(),
+            tools: tools.map(|turn| self.rule(&turn.pieces, None)),
+            tools_alone: tools_alone.map(|turn| self.rule(&turn.pieces, None)),
+            begin,
+            begin_turn: begin_turn.unwrap_or_default(),
+            end,
+            generation_prompt: self.ops(format.generation_prompt()),
+            markers: None,
+            silent: format.silent().to_vec(),
+            order: format.order(),
+            stop,
+        };
+        grammar.call_ids = grammar.own_call_ids();
+        grammar.keep_header_ids();
+        grammar.markers = self.markers(&grammar)?;
+        Ok(grammar)
+    }
+
+    /// White space that tokens of the vocabulary take may be what tells two patterns apart.
+    fn check_taken<'a>(&self, rules: impl Iterator<Item = &'a Rule>) -> Result<()> {
+        let rules: Vec<&Rule> = rules.collect();
+        for (at, taken) in rules.iter().enumerate() {
+            let head = taken.head();
+            let is_taken = taken.ops.iter().any(|op| matches!(op, Op::Taken(_)));
+            if !is_taken || head.is_empty() {
+                continue;
+            }
+            let mut others = rules.iter().enumerate().filter(|(other, _)| *other != at);
+            if others.any(|(_, other)| other.head().starts_with(head)) {
+                let name = self.format.name();
+                let problem = format!("takes white space that tells turns of `{name}` apart");
+                return Err(Error::vocab("control", problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn items(&self) -> Result<Vec<Item>> {
+        let mut items: Vec<Item> = Vec::new();
+        let mut patterns: Vec<Pattern> = Vec::new();
+        let list = self.format.list();
+        for (call, spec) in self.format.calls().iter().enumerate() {
+            for (nth, item) in spec.items.iter().enumerate() {
+                let in_block = calls::is_in_block(item, list);
+                let read = calls::items_as_read(item, list).into_iter();
+                patterns.extend(read.enumerate().map(|(way, (pieces, opened))| {
+                    let opened = opened && list.is_some_and(|list| list.form == ListForm::Tokens);
+                    Pattern {
+                        call,
+                        pieces,
+                        in_block,
+                        opened,
+                        is_written: nth == 0 && way == 0,
+                        is_other: nth >= spec.own,
+                        is_also: false,
+                    }
+                }));
+            }
+        }
+        patterns.extend(self.also());
+        // A literal is tried before a name that it could be, and an object before code.
+        patterns.sort_by_key(|Pattern { pieces, is_also, .. }| {
+            let has_name = rules::has_field(rules::head(pieces), Field::Name);
+            let is_code = rules::has_field(pieces, Field::Source);
+            (*is_also, Reverse(calls::literal_before_name(pieces)), has_name, is_code)
+        });
+        for (at, pattern) in patterns.iter().enumerate() {
+            let Pattern { call, pieces, in_block, opened, is_written, is_other, is_also } = pattern;
+            let mut rule = self.rule_of(pieces, None, *is_also);
+            let closer = rule.texts.last_mut().map(|text| &mut text.closer);
+            let close = closer.filter(|_| *in_block).map(|closer| {
+                let close = list.map_or(&[][..], ListSpec::first_close);
+                closer.ids = self.ops(close).iter().flat_map(control_ids).collect();
+                closer.suffix.literal.clone()
+            });
+            let others = patterns[..at].iter().map(|other| &other.pieces);
+            let others = others.chain(last::rows_before_calls(self.format.rows(), pieces));
+            let reserved = others.filter_map(|other| calls::reserved(pieces, other)).collect();
+            let code = |other: &Pattern| {
+                !is_also && unmarked_calls::is_object_or_code(pieces, &other.pieces)
+            };
+            let or_code = patterns.iter().position(code);
+            let stands_alone = *is_also && unmarked_calls::begins_with_field(pieces);
+            let before =
+                unmarked_calls::before(pieces, list).filter(|_| !stands_alone).map(Arc::from);
+            let is_opened = or_code.is_some() || before.is_some() || list.is_some_and(is_bare);
+            let opening = (is_opened && !is_also).then(|| self.opening(*call)).flatten();
+            let is_python = stands_alone && calls::is_python(pieces);
+            let opening = opening.or(is_python.then(Opening::python));
+            items.push(Item {
+                call: *call,
+                rule,
+                reserved,
+                opened: *opened,
+                is_written: *is_written,
+                is_other: *is_other,
+                is_also: *is_also,
+                ends_itself: self.is_json(*call),
+                tagged: self.tagged(*call)?,
+                close,
+                opening,
+                before,
+                or_code,
+                is_bare: stands_alone,
+            });
+        }
+        Ok(items)
+    }
+
+    /// The ways to write a call that are only read. A control token that the vocabulary lacks is there the text
+    /// that it is; without the one that it begins with there is none.
+    fn also(&self) -> impl Iterator<Item = Pattern> + '_ {
+        let (list, own) = (self.format.list(), self.format.calls().len());
+        let known = |name: &String| self.control_id(name).is_some();
+        let is_known = move |piece: &Piece| match piece {
+            Piece::Control(names) => names.iter().any(known),
+            _ => true,
+        };
+        let also = self.format.also();
+        let bare = also.bare.iter().filter(move |_| own > 0);
+        let calls = also.calls.iter().chain(bare).enumerate();
+        let items = calls.flat_map(|(call, spec)| spec.items.iter().map(move |item| (call, item)));
+        items.flat_map(move |(call, item)| {
+            let is_bare = unmarked_calls::begins_with_field(item);
+            let read = also::as_read(item, list.filter(|_| !is_bare)).into_iter();
+            let read = read.filter(move |(pieces, _)| pieces.first().is_some_and(is_known));
+            read.map(move |(pieces, opened)| Pattern {
+                call: own + call,
+                pieces: pieces.into_iter().map(|piece| self.spelled(piece)).collect(),
+                in_block: false,
+                opened,
+                is_written: false,
+                is_other: true,
+                is_also: true,
+            })
+        })
+    }
+
+    /// A control token that the vocabulary lacks as the text that it is.
+    fn spelled(&self, piece: Piece) -> Piece {
+        let Piece::Control(names) = &piece else { return piece };
+        if names.iter().any(|name| self.control_id(name).is_some()) {
+            return piece;
+        }
+        let optional = self.format.optional_control().iter();
+        let spelling =
+            optional.filter(|(name, _)| names.contains(name)).find_map(|(_, s)| s.first());
+        spelling.map_or(piece, |spelling| Piece::Literal(spelling.clone()))
+    }
+
+    fn is_json(&self, call: usize) -> bool {
+        let body = self.format.call_as_read(call).map(|call| &call.body);
+        matches!(body, Some(CallBodySpec::Object(_) | CallBodySpec::Raw))
+    }
+
+    /// What the body of a call begins with, where that can be told.
+    fn opening(&self, call: usize) -> Option<Opening> {
+        match &self.format.calls().get(call)?.body {
+            CallBodySpec::Object(object) => Some(Opening::object(object)),
+            CallBodySpec::Pairs(PairStyle::Python) => Some(Opening::python()),
+            _ => None,
+        }
+    }
+
+    /// What calls begin with that nothing marks as calls.
+    fn bare_openings(items: &[Item], object: Option<&ObjectSpec>) -> Vec<BareOpening> {
+        let mut bare: Vec<BareOpening> = Vec::new();
+        for (at, item) in items.iter().enumerate() {
+            // A call in Python has its names to be known by.
+            let is_own = !item.is_bare || item.opening.is_some();
+            let mut push = |before: Arc<str>, opening: Opening| {
+                if !bare.iter().any(|known| known.before == before && known.opening == opening) {
+                    bare.push(BareOpening { item: at, is_own, before, opening });
+                }
+            };
+            if let (Some(before), Some(opening)) = (&item.before, &item.opening) {
+                push(before.clone(), opening.clone());
+                if before.is_empty() {
+                    for fence in unmarked_calls::FENCES {
+                        push(fence.into(), opening.clone());
+                    }
+                }
+            } else if let (true, Some(python)) = (item.is_bare, &item.opening) {
+                push("[".into(), python.clone());
+            } else if let (true, Some(object)) = (item.is_bare, object) {
+                for before in [""].into_iter().chain(unmarked_calls::FENCES) {
+                    push(before.into(), Opening::object(object));
+                }
+            } else if let Some(tagged) = &item.tagged
+                && item.opener().is_some()
+            {
+                for open in tagged.style.opens() {
+                    push("".into(), Opening::tag(open));
+                }
+            }
+        }
+        bare
+    }
+
+    /// What may stand after a call, and means nothing.
+    fn after_calls(&self) -> AfterCalls {
+        let mut after = AfterCalls::default();
+        for piece in &self.format.also().after {
+            match self.spelled(piece.clone()) {
+                Piece::Literal(text) => after.texts.push(text),
+                piece => after.ids.extend(control_ids(&self.op(&piece))),
+            }
+        }
+        after
+    }
+
+    /// What stands around the keys and values of a call's arguments.
+    fn tagged(&self, call: usize) -> Result<Option<Tagged>> {
+        let body = self.format.call_as_read(call).map(|call| &call.body);
+        let Some(CallBodySpec::Tagged(spec)) = body else {
+            return Ok(None);
+        };
+        let mut control = Vec::new();
+        let mut tags = |pieces: &[Piece]| -> Vec<Tag> {
+            let tag = |op: Op| match op {
+                Op::Literal(literal) => Some(Tag::Text(literal.text)),
+                Op::Control(ids) => {
+                    control.extend(ids.first().copied());
+                    Some(Tag::Control(ids.into_iter().map(ControlId::get).collect()))
+                }
+                _ => None,
+            };
+            self.ops(pieces).into_iter().filter_map(tag).collect()
+        };
+        let (open, between, close) = (tags(&spec.open), tags(&spec.between), tags(&spec.close));
+        let around = calls::tags(&self.format.calls()[call].items);
+        let style = TaggedStyle::new(open, between, close, around).map_err(|problem| {
+            Error::vocab("control", format!("leaves a pair of `call` that {problem}"))
+        })?;
+        Ok(Some(Tagged { style: Arc::new(style), control }))
+    }
+
+    fn control_id(&self, name: &str) -> Option<ControlId> {
+        let mut known = self.control.iter().zip(self.ids);
+        known.find(|((known, _), _)| known == name).map(|(_, id)| *id)
+    }
+
+    fn ops(&self, pieces: &[Piece]) -> Vec<Op> {
+        let mut ops = Vec::with_capacity(pieces.len());
+        let mut shifts = vec![0; pieces.len() + 1];
+        for (at, piece) in pieces.iter().enumerate() {
+            shifts[at] = ops.len();
+            match piece {
+                Piece::Literal(text) => self.push_literal(text, at, pieces, &mut ops),
+                piece => ops.push(self.op(piece)),
+            }
+        }
+        shifts[pieces.len()] = ops.len();
+        for at in 1..ops.len() {
+            let end = control_ids(&ops[at]);
+            if let Op::Rest(ids) = &mut ops[at - 1] {
+                ids.retain(|id| !end.contains(&id.get()));
+            }
+        }
+        // A literal in a guard may have become two steps.
+        for (at, piece) in pieces.iter().enumerate() {
+            if let Piece::Guard { len, .. } = piece
+                && let Some(Op::Guard { len: written, .. }) = ops.get_mut(shifts[at])
+            {
+                *written = shifts[at + 1 + len] - shifts[at] - 1;
+            }
+        }
+        ops
+    }
+
+    /// A literal, without the white space that a control token beside it takes.
+    fn push_literal(&self, text: &str, at: usize, pieces: &[Piece], ops: &mut Vec<Op>) {
+        let strips = |piece: Option<&Piece>| match piece.map(|piece| self.op(piece)) {
+            Some(Op::Control(ids)) => {
+                ids.first().map(|id| self.vocab.strips(id.get())).unwrap_or_default()
+            }
+            _ => chatcodec_vocab::Strips::default(),
+        };
+        let mut rest = text;
+        if strips(at.checked_sub(1).and_then(|at| pieces.get(at))).right {
+            rest = rest.trim_start();
+            let taken = &text[..text.len() - rest.len()];
+            if !taken.is_empty() {
+                ops.push(Op::Taken(taken.to_owned()));
+            }
+        }
+        let mut after = "";
+        if strips(pieces.get(at + 1)).left {
+            let kept = rest.trim_end();
+            after = &rest[kept.len()..];
+            rest = kept;
+        }
+        if !rest.is_empty() {
+            ops.push(Op::Literal(self.literal(rest)));
+        }
+        if !after.is_empty() {
+            ops.push(Op::Taken(after.to_owned()));
+        }
+    }
+
+    fn literal(&self, text: &str) -> Literal {
+        let breaks = match self.format.guarantee() {
+            Guarantee::Ids => Vec::new(),
+            Guarantee::Text => marker::breaks(text, self.vocab),
+        };
+        Literal { text: text.to_owned(), breaks }
+    }
+
+    fn op(&self, piece: &Piece) -> Op {
+        match piece {
+            Piece::Control(names) => {
+                let known = self.control.iter().zip(self.ids);
+                let id = |name| known.clone().find(|((n, _), _)| n == name).map(|(_, &id)| id);
+                Op::Control(names.iter().filter_map(id).collect())
+            }
+            Piece::Literal(text) => Op::Literal(self.literal(text)),
+            &Piece::Field(field, filter) => Op::Field(field, filter),
+            &Piece::Guard { field, len } => Op::Guard { field, len },
+            Piece::Space => Op::Space,
+            Piece::Cut => Op::Cut,
+            Piece::Rest => Op::Rest(self.header_ids()),
+        }
+    }
+
+    /// The control tokens that stand in headers, after what opens them.
+    fn header_ids(&self) -> Vec<ControlId> {
+        let rows = self.format.rows().iter().filter(|row| row.place.is_read());
+        let rows = rows.map(|row| &row.pieces);
+        let items = self.format.calls().iter().flat_map(|call| &call.items);
+        let heads = rows.chain(items).filter_map(|pieces| rules::head(pieces).get(1..));
+        let controls = heads.flatten().filter(|piece| matches!(piece, Piece::Control(_)));
+        let mut ids = Vec::new();
+        for piece in controls {
+            if let Op::Control(more) = self.op(piece) {
+                ids.extend(more.into_iter().filter(|id| !ids.contains(id)).collect::<Vec<_>>());
+            }
+        }
+        ids
+    }
+
+    /// The rule of a row; the text of a frame is what the frame holds.
+    fn row_rule(&self, row: &RowSpec) -> Rule {
+        let mut rule = self.rule(&row.pieces, Some(row.role));
+        if let RowUse::Frame(field) = row.place {
+            rule.texts.iter_mut().for_each(|text| text.field = field);
+        }
+        rule
+    }
+
+    /// Loading the format has checked the shape of the pattern.
+    fn rule(&self, pieces: &[Piece], role: Option<Role>) -> Rule {
+        self.rule_of(pieces, role, false)
+    }
+
+    /// The rule of a pattern, which may be one of the ways to write a call that are only read.
+    fn rule_of(&self, pieces: &[Piece], role: Option<Role>, is_also: bool) -> Rule {
+        let ops = self.ops(pieces);
+        let is_control = |op: &Op| matches!(op, Op::Control(_));
+        let last_text = ops.iter().rposition(|op| is_text(op) || is_calls(op)).unwrap_or(0);
+        let close_at = ops[last_text..].iter().position(is_control);
+        let close_at = close_at.map_or(ops.len(), |at| last_text + at);
+        let read_pieces = reasoning::without(&rules::as_read(pieces, self.format.folds_system()));
+        let (mut read, prefixed) = self.read(&self.ops(&read_pieces));
+        if is_also
+            && also::needs_brace(pieces)
+            && let Some(at) = read.iter().position(is_text)
+        {
+            read.insert(at, Op::Brace);
+        }
+        let texts = (0..read.len())
+            .filter(|&at| is_text(&read[at]))
+            .map(|at| self.text(&read, at, prefixed.contains(&at), role))
+            .collect();
+        let mut reasoning = reasoning::pieces_of(pieces).map(|pieces| self.reasoning(&pieces));
+        if let Some(reasoning) = &mut reasoning {
+            let mut rows = self.format.rows().iter();
+            reasoning.closes_alone = rows.any(|row| reasoning::closes_alone(&row.pieces, pieces));
+        }
+        Rule { ops, read, texts, open_at: last_text + 1, close_at, reasoning }
+    }
+
+    fn reasoning(&self, pieces: &reasoning::Around<'_>) -> Reasoning {
+        let suffix = Suffix { literal: pieces.after.to_owned(), space: false };
+        let ids = control_ids(&self.op(pieces.close));
+        let closer = Closer { suffix, ids, ..Closer::default() }.ready();
+        let field = Field::Reasoning;
+        Reasoning {
+            open: control_ids(&self.op(pieces.open)),
+            before: pieces.before.to_owned(),
+            text: Text { at: 0, field, is_value: false, prefixed: false, closer, next: 0 },
+            after: pieces.then.to_owned(),
+            closes_alone: false,
+        }
+    }
+
+    /// The steps as they are read, and those texts that are encoded apart.
+    fn read(&self, ops: &[Op]) -> (Vec<Op>, Vec<usize>) {
+        let prefix = self.vocab.dummy_prefix() == DummyPrefix::EveryRun;
+        let mut read: Vec<Op> = Vec::with_capacity(ops.len());
+        let mut places = Vec::with_capacity(ops.len() + 1);
+        let mut prefixed = Vec::new();
+        for (at, op) in ops.iter().enumerate() {
+            places.push(read.len());
+            match op {
+                Op::Taken(_) => {}
+                Op::Cut => match ops.get(at + 1) {
+                    Some(next) if is_text(next) && prefix => prefixed.push(read.len()),
+                    // A space that text encoded apart begins with.
+                    Some(Op::Literal(_)) if prefix => read.push(Op::Prefix),
+                    _ => {}
+                },
+                op => read.push(op.clone()),
+            }
+        }
+        places.push(read.len());
+        for (at, op) in ops.iter().enumerate() {
+            if let Op::Guard { len, .. } = op
+                && let Some(Op::Guard { len: read_len, .. }) = read.get_mut(places[at])
+            {
+                *read_len = places[at + 1 + len] - places[at] - 1;
+            }
+        }
+        for at in 1..read.len() {
+            if matches!(read[at], Op::Field(Field::Call, _))
+                && let Op::Literal(text) = &read[at - 1]
+                && is_white(text)
+            {
+                read[at - 1] = Op::Space;
+            }
+        }
+        for at in 1..read.len() {
+            if let ([.., Op::Control(_)], [Op::Literal(text), ..]) = read.split_at_mut(at) {
+                // No text is kept from being what a control token begins.
+                text.breaks.clear();
+            }
+        }
+        (read, prefixed)
+    }
+
+    fn text(&self, read: &[Op], at: usize, prefixed: bool, role: Option<Role>) -> Text {
+        let is_pairs =
+            self.format.calls().iter().any(|call| matches!(call.body, CallBodySpec::Pairs(_)));
+        let Op::Field(field, filter) = read[at] else {
+            let closer = Closer::default();
+            return Text { at, field: Field::Content, is_value: false, prefixed, closer, next: at };
+        };
+        let is_value = filter == Filter::Value;
+        if is_value {
+            // The token that ends the row ends it too, if it comes too early.
+            let ids = read[at..].iter().find(|op| matches!(op, Op::Control(_)));
+            let ids = ids.map(control_ids).unwrap_or_default();
+            let closer = Closer { ids, ..Closer::default() };
+            return Text { at, field, is_value, prefixed, closer, next: at + 1 };
+        }
+        let mut suffix = Suffix::default();
+        let mut next = at + 1;
+        while let Some(op) = read.get(next) {
+            match op {
+                Op::Guard { field: Field::Calls, .. } | Op::Field(Field::Calls, _) => {}
+                Op::Literal(text) => suffix.literal.push_str(text),
+                Op::Space => suffix.space = true,
+                _ => break,
+            }
+            next += 1;
+        }
+        if field == Field::Arguments && suffix.literal.starts_with(')') && is_pairs {
+            // Its own grammar ends at the bracket.
+            suffix.literal.remove(0);
+        }
+        let mut closer = Closer { suffix, ..Closer::default() };
+        if role == Some(Role::Assistant) && field == Field::Content {
+            closer.before_call.literal.push_str(self.format.after_content());
+        }
+        match read.get(next) {
+            Some(op @ Op::Control(_)) => closer.ids = control_ids(op),
+            Some(_) => {
+                let literal = self.literal(&closer.suffix.literal);
+                closer.stops.push(Stop { taken: literal.len(), literal });
+            }
+            None => self.close_openly(&mut closer, role),
+        }
+        let closer = closer.ready();
+        Text { at, field, is_value, prefixed, closer, next }
+    }
+
+    /// A row that no control token closes ends where something else begins.
+    fn close_openly(&self, closer: &mut Closer, role: Option<Role>) {
+        let rows = self.format.rows().iter().filter(|row| {
+            let is_first =
+                row.role == Role::System && self.format.system_place() == SystemPlace::First;
+            row.place.is_read()
+                && rules::begins_with_text(&row.pieces)
+                && !rules::is_calls_only(&row.pieces)
+                && !is_first
+                && role.is_some_and(|role| self.format.order().follows(Some(role), row.role))
+        });
+        let suffix = &closer.suffix.literal;
+        let mut heads: Vec<String> = rows
+            .map(|row| {
+                let mut pieces = row.pieces.iter().filter(|piece| **piece != Piece::Cut);
+                match pieces.next() {
+                    Some(Piece::Literal(text)) => text.clone(),
+                    _ => String::new(),
+                }
+            })
+            .collect();
+        closer.opener = true;
+        if heads.is_empty() {
+            return;
+        }
+        if !is_white(suffix) {
+            let literal = self.literal(suffix);
+            closer.stops.push(Stop { taken: literal.len(), literal });
+            closer.opener = false;
+            return;
+        }
+        if let [Piece::Literal(prompt)] = self.format.generation_prompt() {
+            heads.push(prompt.clone());
+        }
+        heads.retain(|head| !head.is_empty());
+        heads.sort_by_key(String::len);
+        let mut kept: Vec<String> = Vec::new();
+        for head in heads {
+            if !kept.iter().any(|shorter| head.starts_with(&**shorter)) {
+                kept.push(head);
+            }
+        }
+        let stop = |head: &String| Stop {
+            literal: self.literal(&format!("{suffix}{head}")),
+            taken: suffix.len(),
+        };
+        closer.stops.extend(kept.iter().map(stop));
+    }
+
+    /// What counts as a marker in a caller's text, where turns or texts are told apart by text.
+    fn markers(&self, grammar: &Grammar) -> Result<Option<Markers>> {
+        if self.format.guarantee() == Guarantee::Ids {
+            return Ok(None);
+        }
+        let mut texts: Vec<String> = self.format.markers().to_vec();
+        let mut heads = Vec::new();
+        let is_read = |op: &&Op| **op != Op::Prefix;
+        let first_literal = |row: &Row| match row.rule.read.iter().find(is_read) {
+            Some(Op::Literal(literal)) => Some(literal.text.clone()),
+            _ => None,
+        };
+        for row in &grammar.rows {
+            let stops = row.rule.texts.iter().flat_map(|text| &text.closer.stops);
+            texts.extend(stops.map(|stop| stop.literal.text.clone()));
+            heads.extend(first_literal(row).filter(|_| row.text_first));
+        }
+        // A row whose head goes on where another's text begins.
+        let rows = self.format.rows();
+        for (at, row) in rows.iter().enumerate() {
+            for other in &rows[..at] {
+                let (long, short) = (rules::head(&other.pieces), rules::head(&row.pieces));
+                if let (Some(Piece::Literal(long)), Some(Piece::Literal(short))) =
+                    (long.last(), short.last())
+                    && long.starts_with(&**short)
+                {
+                    texts.push(long.trim_end().to_owned());
+                }
+            }
+        }
+        Markers::new(&texts, &heads, self.vocab).map(Some)
+    }
+}
+
+/// Whether calls of a list begin with text, at least after the first.
+fn is_bare(list: &ListSpec) -> bool {
+    list.form != ListForm::Tokens
+}
+
+fn is_text(op: &Op) -> bool {
+    matches!(op, Op::Field(field, _)
+        if matches!(field.grammar(), FieldGrammar::Text | FieldGrammar::Object | FieldGrammar::Pairs))
+}
+
+fn is_calls(op: &Op) -> bool {
+    matches!(op, Op::Field(Field::Calls, _))
+}

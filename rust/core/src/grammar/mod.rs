@@ -1,0 +1,610 @@
+//! A format bound to a vocabulary: the same table with ids in it, walked by `render` to write and by
+//! `stream` to read.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+mod bind;
+mod places;
+mod spellings;
+
+use crate::call::{Opening, TaggedStyle};
+use crate::error::{Error, Result};
+use crate::format::calls::Reserved;
+use crate::format::pattern::{Field, Filter};
+use crate::format::{Format, ListForm, Order, RowUse};
+use crate::marker::{Literal, Markers};
+use crate::message::Role;
+use bind::Binder;
+use chatcodec_vocab::{ControlId, TokenId, Vocab};
+use places::Places;
+pub(crate) use spellings::Spellings;
+
+/// One step of a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// The first is written, any of them read.
+    Control(Vec<ControlId>),
+    Literal(Literal),
+    Field(Field, Filter),
+    /// The next `len` steps, if the field is present.
+    Guard {
+        field: Field,
+        len: usize,
+    },
+    Space,
+    Cut,
+    /// Read only: text, and any of these.
+    Rest(Vec<ControlId>),
+    /// Read only: the dummy prefix of what is encoded apart.
+    Prefix,
+    /// Read only: the brace that comes next begins a text, to which it belongs.
+    Brace,
+    /// White space of a template that a control token beside it takes: shown, not encoded.
+    Taken(String),
+}
+
+/// What ends a stretch of text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Closer {
+    /// Ordinary text between the field and what ends it.
+    pub(crate) suffix: Suffix,
+    /// Ordinary text between the field and a call.
+    pub(crate) before_call: Suffix,
+    /// Control tokens that end it.
+    pub(crate) ids: Vec<TokenId>,
+    /// Whether it ends where something else begins.
+    pub(crate) opener: bool,
+    /// Texts that end it.
+    pub(crate) stops: Vec<Stop>,
+    /// A bit for each byte that one of these texts begins with.
+    pub(crate) firsts: [u64; 4],
+}
+
+impl Closer {
+    /// Whether text that comes when nothing is held is told as it is: nothing in it begins what ends the stretch.
+    pub(crate) fn passes(&self, text: &str) -> bool {
+        // Of a few bytes each, in nearly every token none.
+        !text.bytes().any(|byte| self.firsts[usize::from(byte) / 64] >> (byte % 64) & 1 != 0)
+    }
+
+    /// Notes what its literals begin with: it is done.
+    pub(crate) fn ready(mut self) -> Self {
+        let stops = self.stops.iter().map(|stop| &*stop.literal.text);
+        let literals = [&*self.suffix.literal, &*self.before_call.literal].into_iter().chain(stops);
+        let mut firsts = [0; 4];
+        for first in literals.filter_map(|literal| literal.bytes().next()) {
+            firsts[usize::from(first) / 64] |= 1 << (first % 64);
+        }
+        self.firsts = firsts;
+        self
+    }
+}
+
+/// A text that ends a stretch: the first `taken` bytes belong to it, the rest to what comes next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stop {
+    pub(crate) literal: Literal,
+    pub(crate) taken: usize,
+}
+
+/// The end of a stretch that belongs to the pattern: a literal, and white space if allowed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Suffix {
+    pub(crate) literal: String,
+    pub(crate) space: bool,
+}
+
+/// A field for text as it is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Text {
+    /// Which of the steps as read it is.
+    pub(crate) at: usize,
+    pub(crate) field: Field,
+    /// Whether it is JSON, which ends by itself.
+    pub(crate) is_value: bool,
+    /// Whether it is encoded apart, and so may begin with the vocabulary's dummy prefix.
+    pub(crate) prefixed: bool,
+    pub(crate) closer: Closer,
+    /// The step that is read after a text, or the end of a value, has ended it.
+    pub(crate) next: usize,
+}
+
+/// One pattern with its texts.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    /// As written.
+    pub(crate) ops: Vec<Op>,
+    /// As read: without cuts; white space before an object is free.
+    pub(crate) read: Vec<Op>,
+    pub(crate) texts: Vec<Text>,
+    /// Where in `ops` the text has been written, and its calls: what is left open ends here.
+    pub(crate) open_at: usize,
+    /// Where in `ops` the control token is that ends the text; behind the last one where there is none.
+    pub(crate) close_at: usize,
+    /// Reasoning that may stand before the text.
+    pub(crate) reasoning: Option<Reasoning>,
+}
+
+/// Reasoning, which a control token opens and another closes.
+#[derive(Debug)]
+pub(crate) struct Reasoning {
+    pub(crate) open: Vec<TokenId>,
+    /// Text of the pattern that stands after the token that opens it; it may be missing.
+    pub(crate) before: String,
+    pub(crate) text: Text,
+    /// Text of the pattern that stands after the token that closes it; it may be missing.
+    pub(crate) after: String,
+    /// Whether the token that closes it is written without any before the text.
+    pub(crate) closes_alone: bool,
+}
+
+impl Reasoning {
+    /// Whether an id opens or closes it.
+    pub(crate) fn is_beside(&self, id: TokenId) -> bool {
+        self.open.contains(&id) || self.text.closer.ids.contains(&id)
+    }
+}
+
+impl Rule {
+    /// The text that begins at a step.
+    pub(crate) fn text_at(&self, op: usize) -> usize {
+        self.texts.iter().position(|text| text.at == op).unwrap_or(0)
+    }
+
+    /// What ends the last text.
+    pub(crate) fn closer(&self) -> Option<&Closer> {
+        self.texts.last().map(|text| &text.closer)
+    }
+
+    /// The steps that are read before the first text.
+    pub(super) fn head(&self) -> &[Op] {
+        &self.read[..self.texts.first().map_or(0, |text| text.at)]
+    }
+
+    fn opener(&self) -> Vec<TokenId> {
+        self.read.first().map(control_ids).unwrap_or_default()
+    }
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) role: Role,
+    pub(crate) name: Option<String>,
+    pub(crate) rule: Rule,
+    /// Whether it is written by its calls alone, and so never read as a row.
+    pub(crate) calls_only: bool,
+    /// Whether it begins with text.
+    pub(crate) text_first: bool,
+    /// Whether it may stand before all others only.
+    pub(crate) first_only: bool,
+    pub(crate) place: RowUse,
+    /// The fields that it writes.
+    pub(crate) places: Places,
+    /// Words that it cannot begin with, where one comes first.
+    pub(crate) reserved: Vec<Reserved>,
+}
+
+/// One way to write or read a call.
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each says another thing about the way")]
+pub(crate) struct Item {
+    /// Which of the format's calls it is.
+    pub(crate) call: usize,
+    /// With what opens a list of calls.
+    pub(crate) rule: Rule,
+    /// Names that are another way's literal, and so none of what is called.
+    pub(crate) reserved: Vec<Reserved>,
+    /// Whether it is read only: after what opens a list of calls.
+    pub(crate) opened: bool,
+    /// Whether it is the way that is written.
+    pub(crate) is_written: bool,
+    /// Whether it is only read, and told as mended.
+    pub(crate) is_other: bool,
+    /// Whether it is another's way, which is only read where no way of the format's own fits.
+    pub(crate) is_also: bool,
+    /// What stands around keys and values, where arguments are tagged pairs.
+    pub(crate) tagged: Option<Tagged>,
+    /// The text that closes it, where it stands in a block of calls that a token closes.
+    pub(crate) close: Option<String>,
+    /// Whether its body is JSON, which ends by itself.
+    pub(crate) ends_itself: bool,
+    /// What its body begins with, where that decides whether it is a call.
+    pub(crate) opening: Option<Opening>,
+    /// What stands before that, where it begins with text and not with a control token.
+    pub(crate) before: Option<Arc<str>>,
+    /// The code that text after its control tokens is, if it is no such call.
+    pub(crate) or_code: Option<usize>,
+    /// Whether it is looked for only where a call may stand that nothing marks as one.
+    pub(crate) is_bare: bool,
+}
+
+/// What a call begins with that nothing marks as one.
+#[derive(Debug)]
+pub(crate) struct BareOpening {
+    pub(crate) item: usize,
+    /// Whether it is the format's own, but for what marks it as a call.
+    pub(crate) is_own: bool,
+    /// What stands before what it begins with.
+    pub(crate) before: Arc<str>,
+    pub(crate) opening: Opening,
+}
+
+impl BareOpening {
+    /// A bit for each byte that some of them begin with.
+    pub(super) fn firsts(all: &[Self]) -> [u64; 4] {
+        let mut firsts = [0; 4];
+        for first in all.iter().filter_map(Self::first) {
+            firsts[usize::from(first) / 64] |= 1 << (first % 64);
+        }
+        firsts
+    }
+
+    /// The byte that it begins with.
+    fn first(&self) -> Option<u8> {
+        self.before.bytes().next().or_else(|| self.opening.first())
+    }
+}
+
+impl Item {
+    /// The token that it begins with.
+    pub(crate) fn opener(&self) -> Option<TokenId> {
+        self.rule.opener().first().copied()
+    }
+
+    /// Whether the item reads a Python call in brackets.
+    pub(crate) fn is_python(&self) -> bool {
+        self.is_bare && self.opening.is_some()
+    }
+
+    /// Whether it begins with text, in a block that has been opened.
+    pub(crate) fn is_further(&self) -> bool {
+        self.close.is_some() && !self.opened
+    }
+}
+
+/// What stands around keys and values.
+#[derive(Debug, Clone)]
+pub(crate) struct Tagged {
+    pub(crate) style: Arc<TaggedStyle>,
+    /// The control tokens in it.
+    pub(crate) control: Vec<ControlId>,
+}
+
+/// What may stand after a call, and means nothing.
+#[derive(Debug, Default)]
+pub(crate) struct AfterCalls {
+    pub(crate) ids: Vec<TokenId>,
+    pub(crate) texts: Vec<String>,
+}
+
+/// What stands around a list of calls.
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) open: Vec<Op>,
+    pub(crate) between: Vec<Op>,
+    pub(crate) close: Vec<Op>,
+    pub(crate) form: ListForm,
+}
+
+/// What stands around results that follow each other.
+#[derive(Debug)]
+pub(crate) struct Results {
+    pub(crate) open: Vec<Op>,
+    pub(crate) between: Vec<Op>,
+    pub(crate) close: Vec<Op>,
+}
+
+/// A format bound to a vocabulary.
+#[derive(Debug)]
+pub(crate) struct Grammar {
+    pub(crate) rows: Vec<Row>,
+    /// Ways to read a call, tried in this order.
+    pub(crate) items: Vec<Item>,
+    /// What calls begin with that nothing marks as calls.
+    pub(crate) bare: Vec<BareOpening>,
+    /// A bit for each byte that these begin with.
+    pub(crate) bare_firsts: [u64; 4],
+    pub(crate) list: Option<List>,
+    pub(crate) results: Option<Results>,
+    /// What stands between content and a call.
+    pub(crate) after_content: String,
+    pub(crate) tools: Option<Rule>,
+    /// The turn that declares tools where there is no system message for them to stand in.
+    pub(crate) tools_alone: Option<Rule>,
+    pub(crate) begin: Vec<Op>,
+    /// The turn that stands first.
+    pub(crate) begin_turn: Vec<Op>,
+    pub(crate) end: Vec<Op>,
+    pub(crate) generation_prompt: Vec<Op>,
+    /// The prompts that ask for reasoning, and for none.
+    pub(crate) thinking: [Option<Vec<Op>>; 2],
+    /// The row of the message that follows a result, if that has one of its own.
+    pub(crate) after_tool: Option<usize>,
+    /// Rows in the order in which they are tried for a message that is written.
+    pub(crate) write_order: Vec<usize>,
+    /// Rows in the order in which they are tried: those with more control tokens before their text first.
+    pub(crate) read_order: Vec<usize>,
+    /// Rows that are tried after these, and after calls.
+    pub(crate) read_last: Vec<usize>,
+    /// What a caller's text may spell, where markers are text.
+    pub(crate) markers: Option<Markers>,
+    /// Spellings of control tokens that are ordinary words.
+    pub(crate) silent: Vec<String>,
+    pub(crate) order: Order,
+    /// What stops a model though no row writes it.
+    pub(crate) stop: Vec<ControlId>,
+    pub(super) turn_openers: Vec<TokenId>,
+    pub(super) item_openers: Vec<TokenId>,
+    pub(super) begin_ids: Vec<TokenId>,
+    pub(super) end_ids: Vec<TokenId>,
+    /// What closes results, and lists of calls.
+    pub(super) results_close_ids: Vec<TokenId>,
+    /// What stands between results.
+    pub(super) results_between_ids: Vec<TokenId>,
+    pub(super) calls_close_ids: Vec<TokenId>,
+    /// Control tokens of calls, which do nothing else.
+    pub(super) call_ids: Vec<TokenId>,
+    /// Control tokens that stand in the text that declares tools.
+    pub(super) spelled_ids: Vec<TokenId>,
+    pub(crate) after_calls: AfterCalls,
+    /// Control tokens that stand within headers of the assistant's, and do nothing else.
+    pub(super) header_ids: Vec<TokenId>,
+}
+
+impl Grammar {
+    /// Binds a format; also gives the format without what the vocabulary has no tokens for, and the vocabulary
+    /// in which the format's spellings are aliases.
+    pub(crate) fn bind(format: &Format, vocab: &Vocab) -> Result<(Self, Format, Vocab)> {
+        if vocab.collapses_spaces() {
+            let problem = "`remove_extra_whitespaces` would lose text of messages; expected it off";
+            return Err(Error::vocab("normalizer_spec", problem));
+        }
+        if let Some(text) = format.space_mark().filter(|_| vocab.reads_space_mark()) {
+            let name = format.name();
+            let problem = format!(
+                "writes U+2581 (`\u{2581}`) as a space, and format `{name}` has it in {:?}; expected a space there",
+                chatcodec_vocab::excerpt(text, 80)
+            );
+            return Err(Error::vocab("vocab", problem));
+        }
+        let own = vocab;
+        let vocab = vocab.with_appended(format.append())?;
+        let control = format.control();
+        let groups: Vec<Vec<String>> = control.iter().map(|(_, group)| group.clone()).collect();
+        let ids = vocab.ids_of(&groups);
+        let missing = groups.iter().zip(&ids).filter(|(_, ids)| ids.is_empty());
+        let lacking: Vec<String> =
+            missing.map(|(group, _)| format!("`{}`", group.join("` or `"))).collect();
+        if !lacking.is_empty() {
+            let names = control.iter().zip(&ids).filter(|(_, ids)| ids.is_empty());
+            let names: Vec<String> = names.map(|((name, _), _)| name.clone()).collect();
+            if let Some(reduced) = format.without(&names) {
+                return Self::bind(&reduced, own);
+            }
+            let (name, lacking) = (format.name(), lacking.join("; "));
+            let mut problem = format!("lacks control tokens of format `{name}`: {lacking}");
+            if let Some(other) = Format::with_tokens_of(&vocab) {
+                let _ = write!(problem, "; it has those of format `{other}`");
+            }
+            return Err(Error::vocab("control", problem));
+        }
+        let is_free = |id: &TokenId| !ids.iter().flatten().any(|known| known == id);
+        let has = |group: &Vec<String>| {
+            let mut known = group.iter().filter_map(|spelling| vocab.control().get(spelling));
+            known.next().is_some_and(is_free) && known.next().is_none()
+        };
+        let optional = format.optional_control().iter().filter(|(_, group)| has(group));
+        let control: Vec<(String, Vec<String>)> = control.iter().chain(optional).cloned().collect();
+        let groups: Vec<Vec<String>> = control.iter().map(|(_, group)| group.clone()).collect();
+        let (vocab, ids) = vocab.with_aliases(&groups)?;
+        let binder = Binder { format, control: &control, ids: &ids, vocab: &vocab };
+        Ok((binder.grammar()?, format.clone(), vocab))
+    }
+
+    /// Leaves of the control tokens within headers those that do nothing else.
+    pub(super) fn keep_header_ids(&mut self) {
+        let rules = self.rows.iter().map(|row| &row.rule);
+        let rules = rules.chain(self.items.iter().map(|item| &item.rule));
+        let closers = rules.flat_map(|rule| &rule.texts).flat_map(|text| &text.closer.ids);
+        let others = self.turn_openers.iter().chain(&self.item_openers).chain(closers);
+        let others: Vec<TokenId> = others.copied().collect();
+        self.header_ids.retain(|id| !others.contains(id));
+    }
+
+    pub(crate) fn opens_turn(&self, id: TokenId) -> bool {
+        self.turn_openers.contains(&id)
+    }
+
+    pub(crate) fn opens_item(&self, id: TokenId) -> bool {
+        self.item_openers.contains(&id)
+    }
+
+    /// Whether an id may stand before the first turn.
+    pub(crate) fn begins(&self, id: TokenId) -> bool {
+        self.begin_ids.contains(&id)
+    }
+
+    /// Whether an id may stand after the last turn.
+    pub(crate) fn ends(&self, id: TokenId) -> bool {
+        self.end_ids.contains(&id)
+    }
+
+    /// How the arguments of calls are tagged, if they are.
+    pub(crate) fn tagged(&self) -> Option<&TaggedStyle> {
+        self.items.iter().find_map(|item| Some(&*item.tagged.as_ref()?.style))
+    }
+
+    /// Whether calls end by themselves, and others may come after them.
+    pub(crate) fn ends_calls(&self) -> bool {
+        self.list.as_ref().is_some_and(|list| list.form != ListForm::Tokens)
+    }
+
+    /// Whether a call that is read this way ends by itself, and others may come after it.
+    pub(crate) fn ends_call(&self, item: usize) -> bool {
+        let item = &self.items[item];
+        let is_open = |closer: &Closer| closer.ids.is_empty() && closer.suffix == Suffix::default();
+        if item.is_python() {
+            return true;
+        }
+        if item.is_also || !self.ends_calls() {
+            return item.ends_itself && item.rule.closer().is_none_or(is_open);
+        }
+        true
+    }
+
+    /// The generation prompts: the one that asks for nothing, and those that ask for reasoning or for none.
+    pub(crate) fn prompts(&self) -> impl Iterator<Item = &[Op]> {
+        let thinking = self.thinking.iter().flatten();
+        [&self.generation_prompt].into_iter().chain(thinking).map(Vec::as_slice)
+    }
+
+    /// Whether an answer begins without a prompt and without a header.
+    pub(crate) fn begins_answer_with_text(&self) -> bool {
+        let mut rows = self.rows.iter();
+        self.generation_prompt.is_empty()
+            && rows.any(|row| row.role == Role::Assistant && row.text_first)
+    }
+
+    /// Whether calls stand in brackets.
+    pub(crate) fn has_brackets(&self) -> bool {
+        self.list.as_ref().is_some_and(|list| list.form == ListForm::Brackets)
+    }
+
+    /// The ways to write a call that begin with text.
+    pub(crate) fn bare_items(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.items.len()).filter(|&item| self.items[item].before.is_some())
+    }
+
+    /// Whether a call that nothing marks as one may begin with a byte.
+    pub(crate) fn may_be_bare(&self, byte: u8) -> bool {
+        self.bare_firsts[usize::from(byte) / 64] >> (byte % 64) & 1 != 0
+    }
+
+    /// Whether an id stands within headers, and does nothing else.
+    pub(crate) fn is_in_header(&self, id: TokenId) -> bool {
+        self.header_ids.contains(&id)
+    }
+
+    /// Whether an id closes results that follow each other.
+    pub(crate) fn closes_results(&self, id: TokenId) -> bool {
+        self.results_close_ids.contains(&id)
+    }
+
+    /// Whether an id stands between results.
+    pub(crate) fn parts_results(&self, id: TokenId) -> bool {
+        self.results_between_ids.contains(&id)
+    }
+
+    /// Whether a result ends where its turn does, with nothing around it and others.
+    pub(crate) fn results_end_alone(&self) -> bool {
+        self.results_close_ids.is_empty()
+    }
+
+    /// Whether a control token closes a list of calls.
+    pub(crate) fn has_list_end(&self) -> bool {
+        !self.calls_close_ids.is_empty()
+    }
+
+    /// Whether an id closes a list of calls.
+    pub(crate) fn closes_calls(&self, id: TokenId) -> bool {
+        self.calls_close_ids.contains(&id)
+    }
+
+    /// Whether an id closes a call of an item: its own does, or that of the list where it has none.
+    pub(crate) fn closes_item(&self, item: usize, id: TokenId) -> bool {
+        let own = self.items[item].rule.closer().map_or(&[][..], |closer| &closer.ids);
+        own.contains(&id) || own.is_empty() && self.closes_calls(id)
+    }
+
+    /// Whether an id stands in calls, and nowhere else.
+    pub(crate) fn is_of_calls(&self, id: TokenId) -> bool {
+        self.call_ids.contains(&id)
+    }
+
+    /// The control tokens of calls that do nothing else: those of a list, of an item, of its pairs.
+    pub(super) fn own_call_ids(&self) -> Vec<TokenId> {
+        let lists = self.list.iter().flat_map(|list| [&list.open, &list.between, &list.close]);
+        let ops = lists.chain(self.items.iter().map(|item| &item.rule.ops)).flatten();
+        let tags = self.items.iter().filter_map(|item| item.tagged.as_ref());
+        let tags = tags.flat_map(|tagged| tagged.control.iter().map(|id| id.get()));
+        let closes = |row: &Row, id| row.rule.closer().is_some_and(|c| c.ids.contains(&id));
+        let mut ids: Vec<TokenId> = ops.flat_map(control_ids).chain(tags).collect();
+        ids.retain(|&id| {
+            !self.opens_turn(id) && !self.stops(id) && !self.rows.iter().any(|row| closes(row, id))
+        });
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// Whether an id stands for its spelling in the text that declares tools.
+    pub(crate) fn is_spelled(&self, id: TokenId) -> bool {
+        self.spelled_ids.contains(&id)
+    }
+
+    /// Whether an id stops the model, whatever else it does.
+    pub(crate) fn stops(&self, id: TokenId) -> bool {
+        self.stop.iter().any(|stop| stop.get() == id)
+    }
+
+    /// The row that text outside a turn is read by: the assistant's first.
+    pub(crate) fn assistant(&self) -> usize {
+        let is_plain =
+            |row: &Row| row.role == Role::Assistant && !row.calls_only && row.place.is_read();
+        self.rows.iter().position(is_plain).unwrap_or(0)
+    }
+
+    /// The rows that may come after a turn of `last`, or first: what text there may begin.
+    pub(crate) fn rows_after(&self, last: Option<Role>) -> impl Iterator<Item = usize> + '_ {
+        let fits = move |row: &Row| {
+            !row.calls_only
+                && row.place.is_read()
+                && (!row.first_only || last.is_none())
+                && (row.role == Role::System || self.order.follows(last, row.role))
+        };
+        self.read_order
+            .iter()
+            .chain(&self.read_last)
+            .copied()
+            .filter(move |&row| fits(&self.rows[row]))
+    }
+
+    /// The ids that end an assistant's turn.
+    pub(crate) fn stop_ids(&self) -> Vec<TokenId> {
+        let assistants = self.rows.iter().filter(|row| row.role == Role::Assistant);
+        let closers = assistants.filter_map(|row| row.rule.closer());
+        let stop = self.stop.iter().map(|id| id.get());
+        let mut ids = Vec::new();
+        for id in closers.flat_map(|closer| closer.ids.iter().copied()).chain(stop) {
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        // After a frame the model goes on.
+        let frames = self.rows.iter().filter(|row| row.place.is_frame());
+        let closers: Vec<&Closer> = frames.filter_map(|row| row.rule.closer()).collect();
+        ids.retain(|id| !closers.iter().any(|closer| closer.ids.contains(id)));
+        ids
+    }
+
+    /// Whether an assistant's message may stand in several turns.
+    pub(crate) fn has_frames(&self) -> bool {
+        self.rows.iter().any(|row| row.place.is_frame())
+    }
+}
+
+pub(super) fn openers<'a>(rules: impl Iterator<Item = &'a Rule>) -> Vec<TokenId> {
+    let mut ids: Vec<TokenId> = rules.flat_map(Rule::opener).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+pub(super) fn control_ids(op: &Op) -> Vec<TokenId> {
+    match op {
+        Op::Control(ids) => ids.iter().map(|id| id.get()).collect(),
+        _ => Vec::new(),
+    }
+}

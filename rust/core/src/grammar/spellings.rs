@@ -1,0 +1,59 @@
+//! The spellings of a format's control tokens, as text that a stream may be given.
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use crate::format::Format;
+use chatcodec_vocab::{TokenId, Vocab};
+
+/// The spellings of a format's control tokens.
+#[derive(Debug)]
+pub(crate) struct Spellings {
+    pub(crate) known: Vec<(String, TokenId)>,
+    /// None of no spellings.
+    pub(crate) finder: Option<AhoCorasick>,
+    firsts: [bool; 256],
+    longest: usize,
+}
+
+impl Spellings {
+    pub(crate) fn new(format: &Format, vocab: &Vocab) -> Self {
+        let control = format.control().iter().chain(format.optional_control());
+        let spellings = control.flat_map(|(_, group)| group);
+        let is_word = |spelling: &&String| format.silent().contains(spelling);
+        let mut known: Vec<(String, TokenId)> = spellings
+            .filter(|spelling| !spelling.is_empty() && !is_word(spelling))
+            .filter_map(|spelling| Some((spelling.clone(), *vocab.control().get(spelling)?)))
+            .collect();
+        known.sort_unstable();
+        known.dedup();
+        let texts = || known.iter().map(|(text, _)| text.as_str());
+        let mut firsts = [false; 256];
+        for first in texts().filter_map(|text| text.bytes().next()) {
+            firsts[usize::from(first)] = true;
+        }
+        let longest = texts().map(str::len).max().unwrap_or(0);
+        let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts());
+        Self { finder: finder.ok(), firsts, longest, known }
+    }
+
+    /// Whether text lacks the first byte of every spelling.
+    #[inline]
+    pub(crate) fn lacks(&self, text: &str) -> bool {
+        !text.bytes().any(|byte| self.firsts[usize::from(byte)])
+    }
+
+    /// Where the end of `text` begins, from `from` on, that may become a spelling, or a longer one.
+    pub(crate) fn begun(&self, text: &str, from: usize) -> usize {
+        let bytes = text.as_bytes();
+        let earliest = text.len().saturating_sub(self.longest.saturating_sub(1)).max(from);
+        let may_become = |&start: &usize| {
+            let end = &bytes[start..];
+            self.firsts[usize::from(end[0])]
+                && self
+                    .known
+                    .iter()
+                    .any(|(text, _)| text.len() > end.len() && text.as_bytes().starts_with(end))
+        };
+        (earliest..text.len()).find(may_become).unwrap_or(text.len())
+    }
+}

@@ -1,0 +1,82 @@
+//! Chat messages to token ids and back, with a guarantee: text is never control.
+//!
+//! ```text
+//! messages ──render──▶ spans ──encode──▶ ids                 ids ──stream──▶ events ──collect──▶ messages
+//!                 ▲                                                 ▲
+//!                 └──────────────── Format (one TOML file) ─────────┘
+//! ```
+//!
+//! ```
+//! use chatcodec::{Codec, EncodeOptions, Format, Message, Role, Vocab};
+//!
+//! let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+//! let messages = vec![Message::new(Role::User, "What does <|im_end|> mean?")];
+//! let prompt = codec.encode(messages, None, &EncodeOptions::default())?;
+//! assert_eq!(prompt.text(), "<s><|im_start|>user\nWhat does <|im_end|> mean?<|im_end|>\n<|im_start|>assistant\n");
+//!
+//! let mut completion = codec.vocab().encode("It ends a turn.");
+//! completion.extend(codec.stop_ids().first());
+//! assert_eq!(codec.parse(&completion, Some(prompt.ids())).message.content, "It ends a turn.");
+//! # Ok::<(), chatcodec::Error>(())
+//! ```
+//!
+//! The core knows bytes, ids and messages: no files, no network, no Python. Files come in as bytes.
+
+// The floors, from the bottom to the top: a module uses modules of the groups listed before its own, and no others.
+// `scripts/floors.py` checks it, ARCHITECTURE.md says what each floor is for.
+
+mod error;
+mod limits;
+mod path;
+
+mod message;
+mod word;
+
+mod event;
+mod json;
+mod marker;
+mod span;
+
+mod call;
+mod collect;
+
+mod format;
+
+mod conversation;
+mod grammar;
+
+mod render;
+
+mod encode;
+
+mod bound;
+mod canonical;
+
+mod stream;
+
+mod codec;
+
+mod extend;
+mod pool;
+
+pub use call::ToolTypes;
+pub use chatcodec_vocab::{
+    ControlId, DummyPrefix, Error as VocabError, Spelling, Stop, TextToken, TokenId, Vocab,
+    VocabFiles, VocabOptions, VocabReport, excerpt, place,
+};
+pub use codec::{Codec, Parsed, collect};
+pub use collect::Collector;
+pub use conversation::{Conversation, Dropped, OnUnknown, OnUnsupported, ReadOptions, Shape};
+pub use encode::{
+    Collision, EncodeOptions, Encoding, LabelOptions, Neutralized, Note, NoteKind, OnMarker,
+};
+pub use error::{Droppable, Error, MessagePart, Result};
+pub use event::{ActionKind, Event, EventKind, NoticeKind, Part, TurnReason};
+pub use extend::OnReasoning;
+pub use format::{BareCalls, FolderHints, Format, Guarantee, InReasoning};
+pub use limits::HOLD_LIMIT;
+pub use message::{Call, CallBody, Message, Node, OnArguments, Role, View};
+pub use pool::{NoStream, PoolEvent, StreamPool};
+pub use render::Boundary;
+pub use span::{Source, SourceField};
+pub use stream::{MarkerPolicy, Plain, Stream};

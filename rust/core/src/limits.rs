@@ -1,0 +1,8 @@
+//! The bounds that several stages share.
+
+/// How many bytes a reader holds back while it cannot tell what they are: the header of a turn or of a call,
+/// white space, or the beginning of a call that nothing marks.
+pub const HOLD_LIMIT: usize = 4096;
+
+/// The longest header word, in bytes: a reader holds back a header until the header is complete.
+pub(crate) const MAX_WORD_BYTES: usize = 1024;

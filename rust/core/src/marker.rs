@@ -1,0 +1,146 @@
+//! Markers that are plain text: found in a caller's text, and kept from being the genuine ones.
+//!
+//! Where a format tells turns apart by text, nothing keeps a caller from writing the same text. What can be
+//! done is to find it, and, if asked, to write it with other ids than the genuine marker has: a marker has
+//! places in it where none of its own ids ends (`breaks`), and text that is cut at one of them reads as text.
+
+use std::ops::Deref;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use crate::error::{Error, Result};
+use chatcodec_vocab::{TokenId, Vocab};
+
+/// Text of a format. Where it is a marker, `breaks` are places in it where no id of the genuine marker
+/// ends: an id that ends there is of a text that was kept from being one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Literal {
+    pub(crate) text: String,
+    pub(crate) breaks: Vec<usize>,
+}
+
+impl Deref for Literal {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The markers of a format, with the ids of one vocabulary.
+#[derive(Debug)]
+pub(crate) struct Markers {
+    texts: Vec<Literal>,
+    finder: AhoCorasick,
+    /// What makes a row where a text begins a stretch: a system text that begins with `User: `.
+    heads: Vec<Literal>,
+}
+
+/// A marker in a stretch of text: bytes of the stretch, and which it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found<'a> {
+    pub(crate) start: usize,
+    pub(crate) marker: &'a Literal,
+}
+
+impl Found<'_> {
+    pub(crate) fn end(&self) -> usize {
+        self.start + self.marker.len()
+    }
+}
+
+impl Markers {
+    pub(crate) fn new(texts: &[String], heads: &[String], vocab: &Vocab) -> Result<Self> {
+        let literal = |text: &String| Literal { text: text.clone(), breaks: breaks(text, vocab) };
+        // No text is a marker that is not there, and it would be found within characters.
+        let mut texts: Vec<Literal> =
+            texts.iter().filter(|text| !text.is_empty()).map(literal).collect();
+        texts.sort_by(|a, b| a.text.cmp(&b.text));
+        texts.dedup();
+        let finder = AhoCorasick::builder()
+            .match_kind(MatchKind::Standard)
+            .build(texts.iter().map(|literal| &literal.text))
+            .map_err(|e| Error::vocab("control", format!("the format's markers: {e}")))?;
+        Ok(Self { texts, finder, heads: heads.iter().map(literal).collect() })
+    }
+
+    /// Every marker in a stretch of text between two control tokens, those within others included.
+    pub(crate) fn find<'a>(&'a self, stretch: &'a str) -> impl Iterator<Item = Found<'a>> + 'a {
+        let heads = self.heads.iter().filter(|head| stretch.starts_with(&***head));
+        let heads = heads.map(|marker| Found { start: 0, marker });
+        let texts = self.finder.find_overlapping_iter(stretch).map(|found| Found {
+            start: found.start(),
+            marker: &self.texts[found.pattern().as_usize()],
+        });
+        heads.chain(texts)
+    }
+}
+
+/// What may stand beside a marker: a letter or sign of each kind that merges with its neighbours.
+const BEFORE: [&str; 10] = ["", "a", "A", "1", ".", " ", "\n", "世", "]", "é"];
+const AFTER: [&str; 9] = ["", "a", "A", "1", ".", " ", "\n", "世", "["];
+
+/// Places in a marker where none of its own ids ends, whatever stands beside it: one for each word of it
+/// that has such a place, in the middle of the longest stretch of them.
+pub(crate) fn breaks(text: &str, vocab: &Vocab) -> Vec<usize> {
+    if text.trim().is_empty() {
+        return Vec::new();
+    }
+    let mut is_place: Vec<bool> =
+        (0..=text.len()).map(|at| at > 0 && at < text.len() && text.is_char_boundary(at)).collect();
+    for before in BEFORE {
+        for after in AFTER {
+            let whole = format!("{before}{text}{after}");
+            for end in ends(&whole, vocab) {
+                if let Some(place) =
+                    end.checked_sub(before.len()).and_then(|at| is_place.get_mut(at))
+                {
+                    *place = false;
+                }
+            }
+        }
+    }
+    let mut breaks = Vec::new();
+    let mut start = 0;
+    for word in text.split_inclusive(char::is_whitespace) {
+        let end = start + word.trim_end().len();
+        let places: Vec<usize> = (start + 1..end).filter(|&at| is_place[at]).collect();
+        let stretches = places.chunk_by(|a, b| text[*a..*b].chars().nth(1).is_none());
+        let longest = stretches.max_by_key(|stretch| stretch.len());
+        breaks.extend(longest.and_then(|stretch| stretch.get(stretch.len() / 2)));
+        start += word.len();
+    }
+    breaks
+}
+
+/// Where the ids of a text end.
+fn ends(text: &str, vocab: &Vocab) -> Vec<usize> {
+    let ids = vocab.try_encode(text).unwrap_or_default();
+    let bytes = |&id: &TokenId| vocab.token_bytes(id).map_or(0, <[u8]>::len);
+    let is_prefixed = ids.iter().map(bytes).sum::<usize>() > text.len();
+    let mut at = 0;
+    let mut ends = Vec::with_capacity(ids.len());
+    for (nth, &id) in ids.iter().enumerate() {
+        at += match vocab.token_bytes(id) {
+            // The dummy prefix covers no text.
+            Ok([b' ', rest @ ..]) if nth == 0 && is_prefixed => vocab.covered_by(rest, text),
+            _ => vocab.covered(id, text, at),
+        };
+        ends.push(at);
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Markers;
+    use chatcodec_vocab::Vocab;
+
+    #[test]
+    fn no_text_is_no_marker() {
+        let texts = ["", "User:"].map(str::to_owned);
+        let markers = Markers::new(&texts, &[], &Vocab::embedded()).unwrap();
+        let found: Vec<usize> = markers.find("\u{23A} User: é").map(|found| found.start).collect();
+        assert_eq!(found, [3]);
+    }
+}

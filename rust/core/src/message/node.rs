@@ -1,0 +1,107 @@
+//! Values as a caller has them, before they are known to be messages.
+
+use crate::error::{Error, Result};
+use crate::path::Path;
+
+/// A value as a caller has it: a Python object or parsed JSON.
+pub trait Node: Sized {
+    /// What it is, text as it stands in the value.
+    fn view(&self) -> View<'_, Self>;
+
+    /// The text, if the value is text; cheaper than [`Node::view`].
+    fn as_text(&self) -> Option<&str> {
+        match self.view() {
+            View::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// What a [`Node`] is.
+pub enum View<'a, N> {
+    /// `None`, `null`
+    Null,
+    /// A truth value.
+    Bool(bool),
+    /// A number as JSON writes it; also what JSON cannot write, such as `nan`.
+    Number(String),
+    /// Text.
+    Text(&'a str),
+    /// A string with half of a surrogate pair in it, which is no text.
+    Surrogate,
+    /// A list.
+    List(Vec<N>),
+    /// A mapping, in order.
+    Map(Vec<(N, N)>),
+    /// Anything else: the name of its type.
+    Other(String),
+    /// An object that is no dict: the name of its type, and the call that makes a dict of it.
+    Object(String, &'static str),
+}
+
+impl Node for serde_json::Value {
+    fn view(&self) -> View<'_, Self> {
+        match self {
+            Self::Null => View::Null,
+            Self::Bool(value) => View::Bool(*value),
+            Self::Number(number) => View::Number(number.to_string()),
+            Self::String(text) => View::Text(text),
+            Self::Array(items) => View::List(items.clone()),
+            Self::Object(members) => View::Map(
+                members.iter().map(|(key, value)| (key.clone().into(), value.clone())).collect(),
+            ),
+        }
+    }
+}
+
+pub(crate) const SURROGATE: &str = "holds half of a surrogate pair, expected text";
+
+impl<'a, N> View<'a, N> {
+    pub(crate) fn kind(&self) -> String {
+        match self {
+            Self::Null => "none".into(),
+            Self::Bool(_) => "a truth value".into(),
+            Self::Number(_) => "a number".into(),
+            Self::Text(_) | Self::Surrogate => "a string".into(),
+            Self::List(_) => "a list".into(),
+            Self::Map(_) => "a dict".into(),
+            Self::Other(kind) | Self::Object(kind, _) => format!("`{kind}`"),
+        }
+    }
+
+    /// What is wrong where something else was expected, and what makes that of it.
+    pub(crate) fn expected(&self, expected: &str) -> String {
+        let kind = self.kind();
+        match self {
+            Self::Object(_, call) => {
+                format!("is {kind}, expected {expected}; `{call}` makes a dict of it")
+            }
+            _ => format!("is {kind}, expected {expected}"),
+        }
+    }
+
+    pub(crate) fn text(self, path: Path<'_>) -> Result<&'a str> {
+        self.text_or(path, "a string")
+    }
+
+    /// Text, where `expected` may be given.
+    pub(crate) fn text_or(self, path: Path<'_>, expected: &str) -> Result<&'a str> {
+        match self {
+            Self::Text(text) => Ok(text),
+            Self::Surrogate => Err(Error::message(path, SURROGATE)),
+            other => Err(Error::message(path, other.expected(expected))),
+        }
+    }
+
+    pub(crate) fn list(self, path: Path<'_>) -> Result<Vec<N>> {
+        match self {
+            Self::List(items) => Ok(items),
+            other => Err(Error::message(path, other.expected("a list"))),
+        }
+    }
+
+    /// Absent: none, or a list with nothing in it.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self, Self::Null) || matches!(self, Self::List(items) if items.is_empty())
+    }
+}

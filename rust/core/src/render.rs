@@ -1,0 +1,760 @@
+//! Messages to spans: a walk over the format's table.
+//!
+//! A row fits a message when the message has every field that the row needs and the row has a place
+//! for every field that the message has. When none fits the message is refused: text is never
+//! dropped.
+
+mod calls;
+mod choose;
+mod fit;
+mod plan;
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use hashbrown::HashMap;
+
+use crate::error::{Error, MessagePart, Result};
+use crate::format::pattern::{Field, Filter};
+use crate::format::{Format, ReasoningWhen};
+use crate::grammar::{Grammar, Op, Row, Rule};
+use crate::json;
+use crate::message::{Message, Role};
+use crate::span::{Source, SourceField, Span, SpanKind};
+use crate::word::wrong_word;
+use chatcodec_vocab::{DummyPrefix, Vocab};
+use choose::begins_with_calls;
+pub(crate) use fit::find_unplaced;
+use plan::{Plan, Step, check_answers};
+
+/// What a message mostly takes beside its content.
+const HEADER_BYTES: usize = 48;
+const HEADER_SPANS: usize = 6;
+
+/// How runs of text are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Boundary {
+    /// As the reference does: all text between two control tokens is one run.
+    #[default]
+    Reference,
+    /// What the model generates is a run of its own, as it is when it generates.
+    Isolated,
+}
+
+/// What is rendered beside the messages, and how.
+#[derive(Debug, Clone, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+pub(crate) struct RenderOptions<'a> {
+    pub(crate) tools: Option<&'a str>,
+    pub(crate) generation_prompt: bool,
+    /// Whether the generation prompt asks for reasoning, or for none.
+    pub(crate) thinking: Option<bool>,
+    /// The day, and how much the model is to think, where the format says so.
+    pub(crate) date: Option<&'a str>,
+    pub(crate) effort: Option<&'a str>,
+    pub(crate) continue_final: bool,
+    pub(crate) stop_final: bool,
+    pub(crate) boundary: Boundary,
+    /// Whether an answer of the assistant's stands before the messages.
+    pub(crate) answered: bool,
+    /// A message that is written as before others followed it.
+    pub(crate) kept: Option<Kept>,
+}
+
+/// An assistant's message that is written with its reasoning, whatever follows it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kept {
+    pub(crate) index: i32,
+    /// Whether it is written as the last message.
+    pub(crate) is_last: bool,
+}
+
+/// A conversation as spans over one text.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rendered {
+    pub(crate) text: String,
+    pub(crate) spans: Vec<Span>,
+    /// The stretches of `text` that a model generates: an assistant's turn after its generation
+    /// prompt, up to and including the token that stops it.
+    pub(crate) generated: Vec<Range<usize>>,
+    /// What the caller gave for spans whose text was normalised.
+    pub(crate) originals: HashMap<usize, String>,
+    /// Whether text of the conversation stands before it.
+    pub(crate) goes_on: bool,
+    /// Where in `text` the generation prompt begins, if there is one.
+    pub(crate) prompt_at: Option<usize>,
+}
+
+/// Renders messages that have been read and linked.
+pub(crate) fn render(
+    messages: &[Message],
+    format: &Format,
+    grammar: &Grammar,
+    vocab: &Vocab,
+    options: &RenderOptions<'_>,
+) -> Result<Rendered> {
+    let plan = Plan::new(messages, format, options.tools.is_some())?;
+    check_answers(messages, options.generation_prompt, grammar)?;
+    let mut renderer = Renderer::new(format, grammar, vocab, options);
+    let content: usize = messages.iter().map(|message| message.content.len()).sum();
+    renderer.out.text.reserve(content + messages.len() * HEADER_BYTES);
+    renderer.out.spans.reserve(messages.len() * HEADER_SPANS);
+    renderer.scaffold(&grammar.begin);
+    let mut previous = None;
+    let reasoning_from = reasoning_from(messages, options.answered, format);
+    let is_empty = messages.is_empty() && options.tools.is_none();
+    if !is_empty && !format.has_begun(messages) {
+        renderer.begin_turn();
+    }
+    for step in &plan.steps {
+        renderer.step(step, messages, reasoning_from, previous)?;
+        previous = step.message().or(previous);
+    }
+    if options.generation_prompt {
+        renderer.out.prompt_at = Some(renderer.out.text.len());
+        if !follows_result(messages, messages.len(), grammar) {
+            renderer.scaffold(prompt_of(grammar, options.thinking));
+        }
+    } else if !options.continue_final {
+        if options.stop_final {
+            renderer.stop(messages.len());
+        }
+        renderer.scaffold(&grammar.end);
+    }
+    Ok(renderer.out)
+}
+
+/// The generation prompt that asks for reasoning, or for none, where the format has one that does.
+pub(crate) fn prompt_of(grammar: &Grammar, thinking: Option<bool>) -> &[Op] {
+    let asked = thinking.and_then(|thinking| grammar.thinking[usize::from(!thinking)].as_ref());
+    asked.unwrap_or(&grammar.generation_prompt)
+}
+
+/// The message from which on the reasoning of the assistant's is written; whether one before them is an
+/// answer.
+fn reasoning_from(messages: &[Message], answered: bool, format: &Format) -> usize {
+    let is_own = |message: &Message| message.role == Role::Assistant;
+    let after = |at: Option<usize>| at.map_or(0, |at| at + 1);
+    match format.reasoning() {
+        ReasoningWhen::All => 0,
+        ReasoningWhen::None => messages.len(),
+        ReasoningWhen::Last => messages.len().saturating_sub(1),
+        ReasoningWhen::SinceLastUser => {
+            after(messages.iter().rposition(|message| message.role == Role::User))
+        }
+        ReasoningWhen::UntilAnswered if answered => 0,
+        ReasoningWhen::UntilAnswered => {
+            let is_answered =
+                messages.iter().rfind(|message| is_own(message)).is_some_and(Message::is_answer);
+            if is_answered { after(messages.iter().position(Message::is_answer)) } else { 0 }
+        }
+    }
+}
+
+/// Whether the message at `index` is one of the assistant's without a header, as it follows a result.
+fn follows_result(messages: &[Message], index: usize, grammar: &Grammar) -> bool {
+    let before = index.checked_sub(1).and_then(|before| messages.get(before));
+    grammar.after_tool.is_some()
+        && before.is_some_and(|message| message.role == Role::Tool)
+        && messages.get(index).is_none_or(|message| message.role == Role::Assistant)
+}
+
+/// How the texts of a message are written; `None` where one is not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written {
+    pub(crate) content: Option<Filter>,
+    pub(crate) reasoning: Option<Filter>,
+}
+
+/// How each message's texts are written, after an answer or as the first; as they are for messages
+/// without a place.
+pub(crate) fn written(
+    messages: &[Message],
+    answered: bool,
+    format: &Format,
+    grammar: &Grammar,
+    vocab: &Vocab,
+) -> Vec<Written> {
+    let as_it_is = Written { content: Some(Filter::None), reasoning: None };
+    let mut filters = vec![as_it_is; messages.len()];
+    let Ok(plan) = Plan::new(messages, format, false) else { return filters };
+    let options = RenderOptions::default();
+    let renderer = Renderer::new(format, grammar, vocab, &options);
+    let reasoning_from = reasoning_from(messages, answered, format);
+    for step in plan.steps {
+        let Step::Message { index, system } = step else { continue };
+        let turn = Turn {
+            system: system.map(|at| (&messages[at], at as i32)),
+            after_result: follows_result(messages, index, grammar),
+            reasons: messages[index].role != Role::Assistant || index >= reasoning_from,
+            ..Turn::new(&messages[index], index as i32)
+        };
+        let Ok((row, _)) = renderer.row(&turn) else { continue };
+        filters[index].content = None;
+        for op in &row.rule.ops {
+            match (op, system) {
+                (Op::Field(Field::Content, filter), _) => filters[index].content = Some(*filter),
+                (Op::Field(Field::System, filter), Some(at)) => filters[at].content = Some(*filter),
+                (Op::Field(Field::Reasoning, filter), _) => {
+                    filters[index].reasoning = Some(*filter).filter(|_| turn.reasons);
+                }
+                _ => {}
+            }
+        }
+    }
+    filters
+}
+
+struct Renderer<'a> {
+    grammar: &'a Grammar,
+    format: &'a Format,
+    vocab: &'a Vocab,
+    options: &'a RenderOptions<'a>,
+    out: Rendered,
+    /// Whether text has come since the last control token.
+    in_run: bool,
+    /// Whether the next text is encoded apart.
+    cut: bool,
+    /// Where what a model generates begins, if it is to be a run of its own.
+    isolate_at: Option<usize>,
+    /// Whether the turn that was written ends at the token that comes next, if that stops a model.
+    ends_at_next: bool,
+}
+
+/// A message being written.
+#[derive(Clone, Copy)]
+#[allow(clippy::struct_excessive_bools, reason = "each says another thing about its place")]
+struct Turn<'a> {
+    message: &'a Message,
+    index: i32,
+    /// A system message that stands in a user's turn.
+    system: Option<(&'a Message, i32)>,
+    /// The message before it.
+    previous: Option<&'a Message>,
+    /// Whether it has no header, as it follows a result.
+    after_result: bool,
+    /// Whether its reasoning is written.
+    reasons: bool,
+    /// Whether the conversation ends with it.
+    is_last: bool,
+}
+
+impl<'a> Turn<'a> {
+    fn new(message: &'a Message, index: i32) -> Self {
+        Self {
+            message,
+            index,
+            system: None,
+            previous: None,
+            after_result: false,
+            reasons: true,
+            is_last: false,
+        }
+    }
+
+    /// Whether its calls, with nothing before them, would be read as those of the message before it.
+    fn joins(&self, row: &Row) -> bool {
+        // Where a message stands in frames, an answer has ended it.
+        self.previous.is_some_and(|before| {
+            before.role == Role::Assistant && (row.calls_only || !before.calls.is_empty())
+        })
+    }
+
+    fn reasoning(&self) -> Option<&'a str> {
+        self.message.reasoning.as_deref().filter(|_| self.reasons)
+    }
+
+    /// An error about a part that has no place; what is not the caller's cannot be left out.
+    fn unplaced(&self, path: String, problem: String, part: MessagePart) -> Error {
+        match usize::try_from(self.index) {
+            Ok(index) => Error::unplaced(path, problem, index, part),
+            Err(_) => Error::message(path, problem),
+        }
+    }
+
+    fn source(&self, field: SourceField) -> Source {
+        if self.index < 0 {
+            return Source::NONE;
+        }
+        Source { message: self.index, field }
+    }
+}
+
+impl<'a> Renderer<'a> {
+    fn new(
+        format: &'a Format,
+        grammar: &'a Grammar,
+        vocab: &'a Vocab,
+        options: &'a RenderOptions<'a>,
+    ) -> Self {
+        Self {
+            grammar,
+            format,
+            vocab,
+            options,
+            out: Rendered::default(),
+            in_run: false,
+            cut: false,
+            isolate_at: None,
+            ends_at_next: false,
+        }
+    }
+
+    /// One thing of the plan, after the message `previous`.
+    fn step(
+        &mut self,
+        step: &Step<'_>,
+        messages: &[Message],
+        reasoning_from: usize,
+        previous: Option<usize>,
+    ) -> Result<()> {
+        let grammar = self.grammar;
+        let (index, system) = match *step {
+            Step::Tools => return self.tools(None),
+            Step::ToolsIn(index) => {
+                return self.tools(Some(&Turn::new(&messages[index], index as i32)));
+            }
+            Step::ToolsInDefault(_) if grammar.tools_alone.is_some() => return self.tools(None),
+            Step::ToolsInDefault(text) => {
+                return self.tools(Some(&Turn::new(&Message::new(Role::System, text), -1)));
+            }
+            Step::DefaultSystem(text) => {
+                return self.message(&Turn::new(&Message::new(Role::System, text), -1), false);
+            }
+            Step::Message { index, system } => (index, system),
+        };
+        let open = self.options.continue_final && index + 1 == messages.len();
+        let is_result = |at: Option<usize>| {
+            at.and_then(|at| messages.get(at)).is_some_and(|m| m.role == Role::Tool)
+        };
+        let kept = self.options.kept.filter(|kept| kept.index == index as i32);
+        let turn = Turn {
+            system: system.map(|at| (&messages[at], at as i32)),
+            previous: previous.and_then(|at| messages.get(at)),
+            after_result: follows_result(messages, index, grammar),
+            // What is none of the assistant's has no place, and is refused.
+            reasons: messages[index].role != Role::Assistant
+                || index >= reasoning_from
+                || kept.is_some(),
+            is_last: index + 1 == messages.len() && !self.options.generation_prompt
+                || kept.is_some_and(|kept| kept.is_last),
+            ..Turn::new(&messages[index], index as i32)
+        };
+        let results = grammar.results.as_ref();
+        let Some(results) = results.filter(|_| turn.message.role == Role::Tool) else {
+            return self.message(&turn, open);
+        };
+        let goes_on = is_result(index.checked_sub(1));
+        self.frame(if goes_on { &results.between } else { &results.open }, &turn);
+        self.message(&turn, open)?;
+        if !is_result(Some(index + 1)) {
+            self.frame(&results.close, &turn);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, kind: SpanKind, text: &str, source: Source) {
+        let start = self.out.text.len();
+        self.out.text.push_str(text);
+        let text = start..self.out.text.len();
+        self.out.spans.push(Span { kind, text, source, skipped: 0 });
+    }
+
+    /// Text of the format or of the caller, after the cut that stands before it.
+    fn push_text(&mut self, kind: SpanKind, text: &str, source: Source) {
+        if text.is_empty() {
+            return;
+        }
+        self.ends_at_next = false;
+        let start = self.out.text.len();
+        if let Some(at) = self.isolate_at.and_then(|at| at.checked_sub(start))
+            && at < text.len()
+        {
+            self.isolate_at = None;
+            self.push_text(kind, &text[..at], source);
+            self.push(SpanKind::Cut, "", source);
+            return self.push_text(kind, &text[at..], source);
+        }
+        if std::mem::take(&mut self.cut) && self.in_run {
+            self.push(SpanKind::Cut, "", source.scaffold());
+            if self.vocab.dummy_prefix() == DummyPrefix::EveryRun {
+                self.push(SpanKind::Literal, " ", source.scaffold());
+            }
+        }
+        self.in_run = true;
+        self.push(kind, text, source);
+    }
+
+    /// The caller's text, normalised as the vocabulary does.
+    fn slot(&mut self, text: &str, source: Source) {
+        self.slot_as(text, source, false);
+    }
+
+    fn slot_as(&mut self, text: &str, source: Source, escaped: bool) {
+        if text.is_empty() {
+            return;
+        }
+        let normalised = self.vocab.normalise(text);
+        if escaped {
+            let mut written = String::with_capacity(normalised.len());
+            json::escape_normalised(&normalised, &|text| self.vocab.normalise(text), &mut written);
+            self.push_text(SpanKind::Slot { escaped }, &written, source);
+        } else {
+            self.push_text(SpanKind::Slot { escaped }, &normalised, source);
+        }
+        self.keep_original(text, normalised);
+    }
+
+    /// Keeps what the caller gave for the last slot, if it was normalised.
+    fn keep_original(&mut self, given: &str, normalised: Cow<'_, str>) {
+        if matches!(normalised, Cow::Owned(changed) if changed != given) {
+            self.out.originals.insert(self.out.spans.len() - 1, given.to_owned());
+        }
+    }
+
+    /// A slot of what is left of `whole` when white space around it is not written.
+    fn part_slot(&mut self, whole: &str, part: &str, source: Source) {
+        self.slot(part, source);
+        self.skip_before(whole, part);
+    }
+
+    /// The same of one JSON value: the texts in it are normalised.
+    fn json_slot(&mut self, whole: &str, source: Source) {
+        let part = json::trim(whole);
+        let normalised = json::normalise_value(part, self.vocab);
+        self.push_text(SpanKind::Slot { escaped: false }, &normalised, source);
+        self.keep_original(part, normalised);
+        self.skip_before(whole, part);
+    }
+
+    /// The last slot is `part`, and does not write what stands before that in `whole`.
+    fn skip_before(&mut self, whole: &str, part: &str) {
+        if !part.is_empty()
+            && let Some(span) = self.out.spans.last_mut()
+        {
+            let before = part.as_ptr() as usize - whole.as_ptr() as usize;
+            span.skipped = whole[..before].chars().count() as u32;
+        }
+    }
+
+    /// A slot of what has been made of a caller's texts, each of them normalised.
+    fn made_slot(&mut self, text: &str, source: Source) {
+        self.push_text(SpanKind::Slot { escaped: false }, text, source);
+    }
+
+    fn control(&mut self, op: &Op, source: Source) {
+        let Op::Control(ids) = op else { return };
+        let Some(&id) = ids.first() else { return };
+        let vocab = self.vocab;
+        (self.in_run, self.cut) = (false, false);
+        self.push(SpanKind::Control(id), vocab.spelling(id.get()), source);
+        if std::mem::take(&mut self.ends_at_next)
+            && self.grammar.stops(id.get())
+            && let Some(last) = self.out.generated.last_mut()
+        {
+            last.end = self.out.text.len();
+        }
+    }
+
+    /// Writes steps that hold no field.
+    fn scaffold(&mut self, ops: &[Op]) {
+        for op in ops {
+            self.fixed(op, Source::NONE);
+        }
+    }
+
+    /// Writes steps that hold no field beside a message.
+    fn frame(&mut self, ops: &[Op], turn: &Turn<'_>) {
+        for op in ops {
+            self.fixed(op, turn.source(SourceField::Scaffold));
+        }
+    }
+
+    /// Ends the last of so many messages with what stops a model, where nothing of the format's does.
+    fn stop(&mut self, messages: usize) {
+        let begins_end = self.grammar.end.first();
+        let is_ended = matches!(begins_end, Some(Op::Control(ids))
+            if ids.first().is_some_and(|id| self.grammar.stops(id.get())));
+        if let Some(&id) = self.grammar.stop.first().filter(|_| self.ends_at_next && !is_ended) {
+            let message = messages as i32 - 1;
+            let source = Source { message, field: SourceField::Scaffold };
+            self.control(&Op::Control(vec![id]), source);
+        }
+    }
+
+    /// Writes a step that holds no field.
+    fn fixed(&mut self, op: &Op, source: Source) {
+        match op {
+            Op::Control(_) => self.control(op, source),
+            Op::Literal(text) => self.push_text(SpanKind::Literal, text, source),
+            Op::Taken(text) => self.push(SpanKind::Taken, text, source),
+            Op::Cut => self.cut = true,
+            Op::Field(..) | Op::Guard { .. } | Op::Space | Op::Prefix | Op::Brace | Op::Rest(_) => {
+            }
+        }
+    }
+
+    /// The turn that stands first.
+    fn begin_turn(&mut self) {
+        let grammar = self.grammar;
+        let mut at = 0;
+        while let Some(op) = grammar.begin_turn.get(at) {
+            at += 1;
+            match *op {
+                Op::Guard { field, len } if self.option(field).is_none() => at += len,
+                Op::Field(field, _) => {
+                    let word = self.option(field).unwrap_or_default();
+                    self.push_text(SpanKind::Literal, word, Source::NONE);
+                }
+                _ => self.fixed(op, Source::NONE),
+            }
+        }
+    }
+
+    /// What a caller has set, or else the format.
+    fn option(&self, field: Field) -> Option<&'a str> {
+        match field {
+            Field::Date => self.options.date,
+            Field::Effort => self.options.effort.or_else(|| self.format.default_effort()),
+            // Whether there are tools, which stand elsewhere.
+            Field::Tools => self.options.tools.map(|_| ""),
+            _ => None,
+        }
+    }
+
+    /// The turn that declares tools: by itself, or with the message whose turn it is.
+    fn tools(&mut self, turn: Option<&Turn<'_>>) -> Result<()> {
+        let grammar = self.grammar;
+        let alone = grammar.tools_alone.as_ref().filter(|_| turn.is_none());
+        let rule = alone.or(grammar.tools.as_ref());
+        let (Some(text), Some(rule)) = (self.options.tools, rule) else { return Ok(()) };
+        let scaffold = turn.map_or(Source::NONE, |turn| turn.source(SourceField::Scaffold));
+        if let Some(turn) = turn {
+            // Its row says what has a place.
+            self.row(turn)?;
+        }
+        let mut at = 0;
+        while let Some(op) = rule.ops.get(at) {
+            at += 1;
+            match (op, turn) {
+                (&Op::Guard { field: Field::Tools, .. }, _) => {}
+                (&Op::Guard { len, .. }, turn) => {
+                    let is_empty = turn.is_none_or(|turn| turn.message.content.is_empty());
+                    at += if is_empty { len } else { 0 };
+                }
+                (Op::Field(Field::Tools, _), _) => {
+                    self.slot(text, Source { message: -1, field: SourceField::Tools });
+                }
+                (&Op::Field(_, filter), Some(turn)) => {
+                    self.text(&turn.message.content, filter, turn.source(SourceField::Content));
+                }
+                (op, _) => self.fixed(op, scaffold),
+            }
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, turn: &Turn<'_>, open: bool) -> Result<()> {
+        let (row, mut present) = self.row(turn)?;
+        if self.options.tools.is_some() {
+            present |= Field::Tools.bit();
+        }
+        let is_assistant = turn.message.role == Role::Assistant;
+        let first_span = self.out.spans.len();
+        let mut generated_from = self.out.text.len();
+        if is_assistant {
+            generated_from += if begins_with_calls(row, present) {
+                // Its calls begin with the prompt.
+                self.grammar
+                    .generation_prompt
+                    .iter()
+                    .map(|op| self.written_bytes(op))
+                    .sum::<usize>()
+            } else if turn.after_result {
+                0
+            } else {
+                self.prompt_bytes(&row.rule.ops, present)
+            };
+            let is_isolated = self.options.boundary == Boundary::Isolated;
+            self.isolate_at = is_isolated.then_some(generated_from);
+        }
+        check_reserved(turn, row)?;
+        let Rule { ops, open_at, close_at, .. } = &row.rule;
+        let ops = if open { &ops[..*open_at] } else { &ops[..] };
+        let mut at = 0;
+        let mut end = None;
+        while let Some(op) = ops.get(at) {
+            at += 1;
+            if let &Op::Guard { field, len } = op
+                && present & field.bit() == 0
+            {
+                at += len;
+            }
+            self.op(op, turn, present)?;
+            if at == close_at + 1 {
+                end = Some(self.out.text.len());
+            }
+        }
+        self.isolate_at = None;
+        if is_assistant {
+            let written = &self.out.spans[first_span..];
+            if turn.is_last && !open && end.is_none() && self.is_prompt(written) {
+                let problem = "is empty, and what would be written is a generation prompt; expected some text, \
+                               or `add_generation_prompt`";
+                return Err(Error::message(format!("messages[{}].content", turn.index), problem));
+            }
+            // A row that no token closes is closed by the next one.
+            self.ends_at_next = !open && end.is_none();
+            let end = end.unwrap_or(self.out.text.len());
+            self.out.generated.push(generated_from.min(end)..end);
+        }
+        Ok(())
+    }
+
+    /// Whether what has been written is what a generation prompt writes.
+    fn is_prompt(&self, spans: &[Span]) -> bool {
+        if spans.iter().any(|span| matches!(span.kind, SpanKind::Slot { .. })) {
+            return false;
+        }
+        let is_control = |op: &&Op| matches!(op, Op::Control(_));
+        let controls =
+            spans.iter().filter(|span| matches!(span.kind, SpanKind::Control(_))).count();
+        let written: usize = spans.iter().map(|span| span.text.len()).sum();
+        self.grammar.prompts().any(|prompt| {
+            !prompt.is_empty()
+                && controls == prompt.iter().filter(is_control).count()
+                && written == prompt.iter().map(|op| self.written_bytes(op)).sum::<usize>()
+        })
+    }
+
+    /// How many bytes of a row the generation prompt writes: what both begin with.
+    fn prompt_bytes(&self, ops: &[Op], present: u32) -> usize {
+        let mut bytes = 0;
+        let mut at = 0;
+        for op in &self.grammar.generation_prompt {
+            while let Some(&Op::Guard { field, len }) = ops.get(at) {
+                at += if present & field.bit() == 0 { len + 1 } else { 1 };
+            }
+            match (op, ops.get(at)) {
+                (Op::Literal(prompt), Some(Op::Literal(row))) if row.starts_with(&**prompt) => {
+                    bytes += prompt.len();
+                    if prompt.len() < row.len() {
+                        break;
+                    }
+                }
+                (op, Some(other)) if op == other => bytes += self.written_bytes(op),
+                _ => break,
+            }
+            at += 1;
+        }
+        bytes
+    }
+
+    fn written_bytes(&self, op: &Op) -> usize {
+        match op {
+            Op::Control(ids) => ids.first().map_or(0, |&id| self.vocab.spelling(id.get()).len()),
+            Op::Literal(text) => text.len(),
+            Op::Taken(text) => text.len(),
+            _ => 0,
+        }
+    }
+
+    fn op(&mut self, op: &Op, turn: &Turn<'_>, present: u32) -> Result<()> {
+        let message = turn.message;
+        match op {
+            &Op::Field(Field::Content, filter) => {
+                self.text(&message.content, filter, turn.source(SourceField::Content));
+            }
+            &Op::Field(Field::Reasoning, filter) => {
+                let reasoning = turn.reasoning().unwrap_or_default();
+                self.text(reasoning, filter, turn.source(SourceField::Reasoning));
+            }
+            &Op::Field(Field::System, filter) => {
+                if let Some((system, index)) = turn.system {
+                    let source = Source { message: index, field: SourceField::Content };
+                    self.text(&system.content, filter, source);
+                }
+            }
+            Op::Field(Field::Name, _) => {
+                let name = message.name.as_deref().unwrap_or_default();
+                let source = turn.source(SourceField::Name);
+                if let Some(problem) = wrong_word(name) {
+                    let path = source.to_string();
+                    return Err(turn.unplaced(path, problem, MessagePart::Name));
+                }
+                self.slot(name, source);
+            }
+            Op::Field(Field::Id, _) => {
+                let id = message.call_id.as_deref().unwrap_or_default();
+                let source = turn.source(SourceField::CallId);
+                check_word(id, source)?;
+                self.slot(id, source);
+            }
+            Op::Field(Field::Calls, _) => {
+                if present & Field::Content.bit() != 0 {
+                    let scaffold = turn.source(SourceField::Scaffold);
+                    self.push_text(SpanKind::Literal, &self.grammar.after_content, scaffold);
+                }
+                self.calls(&message.calls, turn)?;
+            }
+            op => self.fixed(op, turn.source(SourceField::Scaffold)),
+        }
+        Ok(())
+    }
+
+    /// A field for any text, through its filter.
+    fn text(&mut self, text: &str, filter: Filter, source: Source) {
+        if filter != Filter::Value {
+            return self.part_slot(text, filter.trim(text), source);
+        }
+        if let Some(value) = bare_value(text, self.vocab) {
+            self.push_text(SpanKind::Slot { escaped: false }, &value, source);
+            return self.keep_original(text, value);
+        }
+        self.push_text(SpanKind::Literal, "\"", source.scaffold());
+        self.slot_as(text, source, true);
+        self.push_text(SpanKind::Literal, "\"", source.scaffold());
+    }
+}
+
+/// A content that is JSON other than a string once it has been read back, as it is written.
+pub(crate) fn bare_value<'a>(text: &'a str, vocab: &Vocab) -> Option<Cow<'a, str>> {
+    if json::is_bare_value(text) {
+        return Some(json::normalise_value(text, vocab));
+    }
+    let text = vocab.normalise(text);
+    json::is_bare_value(&vocab.spaced(Cow::Borrowed(&text))).then_some(text)
+}
+
+/// Checks a word of a header; where it comes from is where an error is.
+fn check_word(word: &str, source: Source) -> Result<()> {
+    wrong_word(word).map_or(Ok(()), |problem| Err(Error::message(source.to_string(), problem)))
+}
+
+/// Checks a word of a header that is an argument.
+pub(crate) fn check_word_at(word: &str, argument: &'static str) -> Result<()> {
+    wrong_word(word).map_or(Ok(()), |problem| Err(Error::message(argument, problem)))
+}
+
+/// Checks that the name that a row begins with is not how others begin.
+fn check_reserved(turn: &Turn<'_>, row: &Row) -> Result<()> {
+    let name = turn.message.name.as_deref().unwrap_or_default();
+    if row.reserved.iter().any(|reserved| reserved.has(name)) {
+        let problem = format!("is `{name}`, which begins another's turn here");
+        return Err(Error::message(turn.source(SourceField::Name).to_string(), problem));
+    }
+    Ok(())
+}
+
+/// Renders steps that hold no field, by themselves.
+pub(crate) fn render_scaffold(
+    ops: &[Op],
+    format: &Format,
+    grammar: &Grammar,
+    vocab: &Vocab,
+) -> Rendered {
+    let options = &RenderOptions::default();
+    let mut renderer = Renderer::new(format, grammar, vocab, options);
+    renderer.scaffold(ops);
+    renderer.out
+}

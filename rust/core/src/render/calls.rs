@@ -1,0 +1,254 @@
+//! The calls of a message, written.
+
+use super::{Renderer, Turn, check_word};
+use crate::call::python::{self, names};
+use crate::call::tagged::{self, Written};
+use crate::call::{Member, ObjectSpec};
+use crate::error::{Error, MessagePart, Result};
+use crate::format::pattern::Field;
+use crate::format::{CallBodySpec, CallSpec, ListForm};
+use crate::grammar::{Item, List, Op, Tagged};
+use crate::json;
+use crate::limits::MAX_WORD_BYTES;
+use crate::message::{Call, CallBody};
+use crate::span::{Source, SourceField, SpanKind};
+
+impl<'a> Renderer<'a> {
+    pub(super) fn calls(&mut self, calls: &[Call], turn: &Turn<'_>) -> Result<()> {
+        let scaffold = turn.source(SourceField::Scaffold);
+        let grammar = self.grammar;
+        let list = grammar.list.as_ref();
+        for op in list.iter().flat_map(|list| &list.open) {
+            self.fixed(op, scaffold);
+        }
+        for (i, call) in calls.iter().enumerate() {
+            if let (Some(list), Some(before)) =
+                (list, i.checked_sub(1).and_then(|at| calls.get(at)))
+                && self.stands_between(list, before, call, i, turn)?
+            {
+                self.frame(&list.between, turn);
+            }
+            self.call(call, i, turn)?;
+        }
+        if let Some(list) = list {
+            self.frame(&list.close, turn);
+        }
+        Ok(())
+    }
+
+    /// How a call is written.
+    pub(super) fn item(&self, call: &Call) -> Option<(&'a CallSpec, &'a Item)> {
+        let spec = self.format.call_spec(&call.body)?;
+        let at = self.format.calls().iter().position(|other| other.kind == spec.kind)?;
+        let written = |item: &&Item| item.call == at && item.is_written;
+        Some((spec, self.grammar.items.iter().find(written)?))
+    }
+
+    /// Whether what stands between calls is written before this one: a control token parts calls itself.
+    fn stands_between(
+        &self,
+        list: &List,
+        before: &Call,
+        call: &Call,
+        i: usize,
+        turn: &Turn<'_>,
+    ) -> Result<bool> {
+        if list.form != ListForm::Joined {
+            return Ok(true);
+        }
+        let is_bare = |call| self.item(call).is_some_and(|(_, item)| item.before.is_some());
+        if is_bare(call) && (!is_bare(before) || list.between.is_empty()) {
+            let problem = "stands after another call, where nothing would tell that it begins";
+            let path = format!("messages[{}].tool_calls[{i}]", turn.index);
+            return Err(Error::message(path, problem));
+        }
+        Ok(is_bare(call))
+    }
+
+    fn call(&mut self, call: &Call, i: usize, turn: &Turn<'_>) -> Result<()> {
+        let grammar = self.grammar;
+        let Some((spec, item)) = self.item(call) else {
+            let problem = format!("is of a kind that {} has no place for", self.format.described());
+            let path = format!("messages[{}].tool_calls[{i}]", turn.index);
+            return Err(turn.unplaced(path, problem, MessagePart::Call(i as u32)));
+        };
+        if let CallBody::Code { language: Some(_), .. } = &call.body
+            && !item.rule.ops.iter().any(|op| matches!(op, Op::Field(Field::Language, _)))
+        {
+            let problem = format!("has no place in code of {}", self.format.described());
+            let path = turn.source(SourceField::Language(i as u32)).to_string();
+            return Err(turn.unplaced(path, problem, MessagePart::Language(i as u32)));
+        }
+        let open = grammar.list.as_ref().filter(|list| list.form == ListForm::Brackets);
+        let open = open.map_or(0, |list| list.open.len());
+        let mut ops = item.rule.ops[open..].iter();
+        let number = i as u32;
+        while let Some(op) = ops.next() {
+            match (op, &call.body) {
+                (Op::Guard { len, field }, body) if !has(body, *field) => {
+                    ops.by_ref().take(*len).for_each(drop);
+                }
+                (Op::Field(Field::Language, _), CallBody::Code { language, .. }) => {
+                    let language = language.as_deref().unwrap_or_default();
+                    let source = turn.source(SourceField::Language(number));
+                    check_word(language, source)?;
+                    check_reserved(language, item, source)?;
+                    self.slot(language, source);
+                }
+                (Op::Field(Field::Source, _), CallBody::Code { source, .. }) => {
+                    self.slot(source, turn.source(SourceField::Code(number)));
+                }
+                (Op::Field(Field::Name, _), CallBody::Function { name, .. }) => {
+                    let source = turn.source(SourceField::FunctionName(number));
+                    check_word(name, source)?;
+                    check_reserved(name, item, source)?;
+                    if item.opening.is_some() && !names::is_name(name) {
+                        let problem =
+                            format!("is {name:?}, expected one such as `f` or `math.sqrt`");
+                        return Err(Error::message(source.to_string(), problem));
+                    }
+                    self.slot(name, source);
+                }
+                (Op::Field(Field::Id, _), _) => {
+                    let id = call.id.as_deref().unwrap_or_default();
+                    let source = turn.source(SourceField::Id(number));
+                    check_word(id, source)?;
+                    if let CallBody::Function { name, .. } = &call.body
+                        && spec.id.has_name()
+                        && spec.id.name(id) != name
+                    {
+                        let problem =
+                            format!("is {name:?}, which the call's id `{id}` cannot hold");
+                        let source = turn.source(SourceField::FunctionName(number));
+                        return Err(Error::message(source.to_string(), problem));
+                    }
+                    self.slot(id, source);
+                }
+                (Op::Field(Field::Arguments, _), CallBody::Function { arguments, .. }) => {
+                    let source = turn.source(SourceField::Arguments(number));
+                    let problem = |problem| Error::message(source.to_string(), problem);
+                    json::check_value(json::trim(arguments)).map_err(problem)?;
+                    if spec.body == CallBodySpec::Raw {
+                        self.json_slot(arguments, source);
+                        continue;
+                    }
+                    if let Some(tagged) = &item.tagged {
+                        self.tagged(arguments, tagged, source)?;
+                        continue;
+                    }
+                    let vocab = self.vocab;
+                    let written =
+                        python::write(json::trim(arguments), &|text| vocab.normalise(text));
+                    self.made_slot(&written.map_err(problem)?, source);
+                }
+                (Op::Field(Field::Call, _), CallBody::Function { name, arguments }) => {
+                    if let CallBodySpec::Object(object) = &spec.body {
+                        check_name(name, turn.source(SourceField::FunctionName(number)))?;
+                        let source = turn.source(SourceField::Arguments(number));
+                        let problem = |problem| Error::message(source.to_string(), problem);
+                        // What is one value cannot close the call's object or add to it.
+                        json::check_value(json::trim(arguments)).map_err(problem)?;
+                        if item.before.is_some() {
+                            check_word(name, turn.source(SourceField::FunctionName(number)))?;
+                            if !json::trim(arguments).starts_with('{') {
+                                let text = "are no JSON object, by which a call is known here";
+                                return Err(problem(text.to_owned()));
+                            }
+                        }
+                        let call = Function { name, arguments, id: call.id.as_deref(), number };
+                        self.object(object, &call, turn)?;
+                    }
+                }
+                (op, _) => self.fixed(op, turn.source(SourceField::Scaffold)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Arguments as tagged pairs of key and value.
+    fn tagged(&mut self, arguments: &str, tagged: &Tagged, source: Source) -> Result<()> {
+        let arguments = tagged::read_as(arguments, self.vocab);
+        let written = tagged::write(&arguments, &tagged.style)
+            .map_err(|problem| Error::message(source.to_string(), problem))?;
+        for piece in written {
+            match piece {
+                Written::Text(text) => {
+                    self.push_text(SpanKind::Literal, text, source.scaffold());
+                }
+                Written::Control(id) => {
+                    let known = tagged.control.iter().copied().find(|known| known.get() == id);
+                    self.control(&Op::Control(known.into_iter().collect()), source.scaffold());
+                }
+                Written::Key(text) | Written::Value(text) => self.made_slot(&text, source),
+            }
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, object: &ObjectSpec, call: &Function<'_>, turn: &Turn<'_>) -> Result<()> {
+        let scaffold = turn.source(SourceField::Scaffold);
+        let mut open = "{";
+        for (member, keys) in &object.members {
+            let quote = if *member == Member::Arguments { "" } else { "\"" };
+            let key = keys.first().map_or("", |key| key);
+            self.push_text(SpanKind::Literal, &format!("{open}\"{key}\": {quote}"), scaffold);
+            open = ", ";
+            match member {
+                Member::Name => {
+                    self.slot_as(
+                        call.name,
+                        turn.source(SourceField::FunctionName(call.number)),
+                        true,
+                    );
+                }
+                Member::Arguments => {
+                    let source = turn.source(SourceField::Arguments(call.number));
+                    self.json_slot(call.arguments, source);
+                }
+                Member::Id => {
+                    let id = call.id.unwrap_or_default();
+                    let source = turn.source(SourceField::Id(call.number));
+                    check_word(id, source)?;
+                    self.slot(id, source);
+                }
+            }
+            self.push_text(SpanKind::Literal, quote, scaffold);
+        }
+        self.push_text(SpanKind::Literal, "}", scaffold);
+        Ok(())
+    }
+}
+
+/// A function call being written.
+struct Function<'a> {
+    name: &'a str,
+    arguments: &'a str,
+    id: Option<&'a str>,
+    number: u32,
+}
+
+fn check_reserved(name: &str, item: &Item, source: Source) -> Result<()> {
+    if item.reserved.iter().any(|reserved| reserved.has(name)) {
+        let problem = format!("is `{name}`, which means another kind of call here");
+        return Err(Error::message(source.to_string(), problem));
+    }
+    Ok(())
+}
+
+/// Whether a call has something for a field that may be missing.
+fn has(body: &CallBody, field: Field) -> bool {
+    match field {
+        Field::Language => matches!(body, CallBody::Code { language: Some(_), .. }),
+        field if field.is_silent() => false,
+        _ => true,
+    }
+}
+
+fn check_name(name: &str, source: Source) -> Result<()> {
+    let length: usize = name.chars().map(json::escaped_len).sum();
+    if length > MAX_WORD_BYTES {
+        let problem = format!("is {length} bytes long, expected at most {MAX_WORD_BYTES}");
+        return Err(Error::message(source.to_string(), problem));
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! What a rendered conversation is made of: the boundary between control and text.
+//!
+//! A control token is a span of its own kind, and only a [`ControlId`] makes one. Literals of the
+//! format and slots of the caller's text are stretches of one string; neither can become control.
+
+use std::fmt;
+use std::ops::Range;
+
+use chatcodec_vocab::ControlId;
+
+/// Where an id comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source {
+    /// The message's index; -1 for what belongs to none.
+    pub message: i32,
+    /// The part of the message, or of the call.
+    pub field: SourceField,
+}
+
+/// A part of a message that a caller gave, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceField {
+    /// Text of the format itself.
+    Scaffold,
+    /// `content`
+    Content,
+    /// `reasoning`
+    Reasoning,
+    /// `name`
+    Name,
+    /// `tool_call_id`
+    CallId,
+    /// `tool_calls[i].id`
+    Id(u32),
+    /// `tool_calls[i].function.name`
+    FunctionName(u32),
+    /// `tool_calls[i].function.arguments`
+    Arguments(u32),
+    /// `tool_calls[i].code.language`
+    Language(u32),
+    /// `tool_calls[i].code.source`
+    Code(u32),
+    /// `tools`
+    Tools,
+}
+
+impl Source {
+    pub(crate) const NONE: Self = Self { message: -1, field: SourceField::Scaffold };
+
+    /// The format's own text beside it.
+    pub(crate) fn scaffold(self) -> Self {
+        Self { field: SourceField::Scaffold, ..self }
+    }
+
+    /// Whether a caller gave it.
+    pub fn is_content(self) -> bool {
+        self.field != SourceField::Scaffold
+    }
+}
+
+/// The path in the caller's arguments: `messages[1].content`; empty for the format's own text.
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = self.message;
+        let call = |f: &mut fmt::Formatter<'_>, call: u32, field: &str| {
+            write!(f, "messages[{message}].tool_calls[{call}].{field}")
+        };
+        match self.field {
+            SourceField::Scaffold => Ok(()),
+            SourceField::Content => write!(f, "messages[{message}].content"),
+            SourceField::Reasoning => write!(f, "messages[{message}].reasoning"),
+            SourceField::Name => write!(f, "messages[{message}].name"),
+            SourceField::CallId => write!(f, "messages[{message}].tool_call_id"),
+            SourceField::Id(i) => call(f, i, "id"),
+            SourceField::FunctionName(i) => call(f, i, "function.name"),
+            SourceField::Arguments(i) => call(f, i, "function.arguments"),
+            SourceField::Language(i) => call(f, i, "code.language"),
+            SourceField::Code(i) => call(f, i, "code.source"),
+            SourceField::Tools => f.write_str("tools"),
+        }
+    }
+}
+
+/// What a span is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SpanKind {
+    /// One control token; the span's text is its spelling, for people to read.
+    Control(ControlId),
+    /// Text of the format.
+    Literal,
+    /// Text of the caller; `escaped` as the inside of a JSON string.
+    Slot { escaped: bool },
+    /// White space of a template that a control token beside it takes: it has no ids.
+    Taken,
+    /// No text: what stands before and after is encoded apart.
+    Cut,
+    /// A control token that was not written but given, in ids that a model generated.
+    Given,
+}
+
+/// A stretch of the rendered text with what it is and where it comes from.
+#[derive(Debug, Clone)]
+pub(crate) struct Span {
+    pub(crate) kind: SpanKind,
+    /// Bytes of the rendered text.
+    pub(crate) text: Range<usize>,
+    pub(crate) source: Source,
+    /// Code points of the caller's string before the slot: white space that is not written.
+    pub(crate) skipped: u32,
+}

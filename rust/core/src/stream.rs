@@ -1,0 +1,520 @@
+//! Ids to events: the format's table walked by one machine, an id at a time.
+//!
+//! Whatever comes, each id is accounted for by an event and nothing is raised. What the machine does
+//! with an id depends on the ids before it alone, so any way of pushing them gives the same events.
+//!
+//! A control token that opens a turn or an action is *tentative* until what follows fits a header of
+//! the table: candidates are walked side by side and what was read is held, up to [`HOLD_LIMIT`](crate::HOLD_LIMIT).
+//! If none fits, the token is told as a notice and the rest is read again as what it is without it.
+//! Held besides: the end of a text that may be the pattern's own, and white space after an action.
+
+mod header;
+mod machine;
+mod pending;
+mod spelled;
+mod value;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::bound::Bound;
+use crate::call::ToolTypes;
+use crate::collect::Collector;
+use crate::event::{Event, Part, TurnReason};
+use crate::format::{BareCalls, InReasoning};
+use crate::message::{Message, Role};
+use chatcodec_vocab::TextDecoder;
+use chatcodec_vocab::{TokenId, TokenKind, Vocab};
+use header::HeldItem;
+use machine::{Machine, Piece, Reader};
+pub use spelled::MarkerPolicy;
+use spelled::Search;
+
+/// The position of every id of a prompt: before the stream's first.
+const PROMPT: u32 = 0;
+
+/// Text without ids is tried in stretches of so many characters, then by character.
+const STRETCH: usize = 64;
+
+/// The position of a stream's first id.
+const FIRST: u32 = 1;
+
+/// A stream of ids being read. Cheap to copy.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    bound: Arc<Bound>,
+    state: State,
+    kept: Option<Box<Collector>>,
+    /// Whether every id is given to the machine.
+    thorough: bool,
+}
+
+/// What a stream has read so far.
+#[derive(Debug, Clone)]
+pub(crate) struct State {
+    decoder: TextDecoder,
+    /// Whether text has begun of which nothing has come out: a character in `decoder`, or a dummy prefix.
+    has_begun: bool,
+    /// What a call within reasoning is.
+    in_reasoning: InReasoning,
+    /// Where it began.
+    begun: u32,
+    /// The position of the next id, from [`FIRST`] on.
+    index: u32,
+    machine: Machine,
+    /// What is searched for control tokens that are spelled, where these count.
+    search: Option<Box<Search>>,
+}
+
+/// An id that says its own text, and does nothing else: most ids do.
+///
+/// The text is the same whenever the id is one of these, so a caller may keep it by the id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plain {
+    /// The id.
+    pub id: TokenId,
+    /// What its text is part of.
+    pub part: Part,
+    /// Positions of ids in the stream.
+    pub tokens: Range<u32>,
+}
+
+impl Plain {
+    /// The id's text.
+    pub fn text<'v>(&self, vocab: &'v Vocab) -> &'v str {
+        let bytes = vocab.token(self.id).map_or(&b""[..], |(_, bytes)| bytes);
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    /// The event that it is.
+    pub fn into_event(self, vocab: &Vocab) -> Event {
+        Event::of_text(self.part, self.text(vocab).to_owned(), self.tokens)
+    }
+}
+
+/// Ids that said nothing but text, and the text.
+struct Run {
+    count: usize,
+    part: Part,
+    text: String,
+    tokens: Range<u32>,
+}
+
+impl State {
+    /// At the beginning of a conversation.
+    fn at_start(bound: &Bound) -> Self {
+        let decoder = bound.vocab().text_decoder();
+        Self {
+            decoder,
+            has_begun: false,
+            in_reasoning: bound.format().calls_in_reasoning(),
+            begun: FIRST,
+            index: FIRST,
+            machine: Machine::at_start(),
+            search: None,
+        }
+    }
+
+    /// Where a prompt ends.
+    pub(crate) fn after_prompt(bound: &Bound, prompt: &[TokenId]) -> Self {
+        let mut state = Self::at_start(bound);
+        let mut told = Vec::new();
+        for &id in prompt {
+            state.index = PROMPT;
+            if state.pass(bound, id).is_none() {
+                state.step(bound, id, &mut told);
+                told.clear();
+            }
+        }
+        if state.machine.is_answered() {
+            state.reader(bound, &mut told).open_answer();
+        }
+        state.index = FIRST;
+        state.machine.after_prompt(bound);
+        state
+    }
+
+    fn next_position(&mut self) -> u32 {
+        let at = self.index;
+        self.index = at.saturating_add(1);
+        at
+    }
+
+    /// From here on, what counts as a control token is another.
+    fn read_by(&mut self, policy: MarkerPolicy) {
+        let by_text = policy == MarkerPolicy::Text;
+        self.search = (policy != MarkerPolicy::Ids).then(|| Box::new(Search::new(by_text)));
+        if by_text {
+            self.machine.read_text();
+        }
+    }
+
+    /// Ends the text before position `at`: what is left of an unfinished character comes out, and what
+    /// might have become a control token.
+    fn end_text(&mut self, bound: &Bound, at: u32, out: &mut Vec<Event>) {
+        self.end_character(bound, at, out);
+        if let Some(search) = &mut self.search {
+            let items = search.finish(bound.spellings());
+            self.read_items(bound, items, out);
+        }
+    }
+
+    fn end_character(&mut self, bound: &Bound, at: u32, out: &mut Vec<Event>) {
+        self.has_begun = false;
+        if let Some(text) = self.decoder.flush() {
+            let (first, at) = (self.begun, at.saturating_sub(1));
+            self.read_piece(bound, Piece { text, first, at }, out);
+        }
+    }
+
+    /// Reads text, in which control tokens may be spelled.
+    fn read_piece(&mut self, bound: &Bound, piece: Piece<'_>, out: &mut Vec<Event>) {
+        let Some(search) = &mut self.search else { return self.reader(bound, out).text(piece) };
+        if !search.is_by_text() && search.passes(bound.spellings(), piece.text) {
+            return self.reader(bound, out).text(piece);
+        }
+        let items = search.push(bound.spellings(), piece);
+        self.read_items(bound, items, out);
+    }
+
+    fn read_items(&mut self, bound: &Bound, items: Vec<HeldItem>, out: &mut Vec<Event>) {
+        for item in items {
+            match item {
+                HeldItem::Text { text, first, .. } if self.machine.by_text => {
+                    self.read_characters(bound, &text, first, out);
+                }
+                item => self.reader(bound, out).input(item),
+            }
+        }
+    }
+
+    /// Reads text of which every character has a position of its own.
+    fn read_characters(&mut self, bound: &Bound, text: &str, first: u32, out: &mut Vec<Event>) {
+        let (mut rest, mut at) = (text, first);
+        while !rest.is_empty() {
+            // What does nothing but to be told is told at once.
+            let cut = rest.char_indices().nth(STRETCH).map_or(rest.len(), |(byte, _)| byte);
+            let (head, tail) = rest.split_at(cut);
+            let end = at.saturating_add(head.chars().count() as u32);
+            if self.machine.pass(bound, head) {
+                let tokens = self.machine.cover(Some(at), end.saturating_sub(1));
+                Event::append_text(out, self.machine.part(bound), head.into(), tokens);
+            } else {
+                let mut reader = self.reader(bound, out);
+                let mut buffer = [0; 4];
+                for (character, at) in head.chars().zip(at..end) {
+                    let text = &*character.encode_utf8(&mut buffer);
+                    reader.text(Piece { text, first: at, at });
+                }
+            }
+            (rest, at) = (tail, end);
+        }
+    }
+
+    fn reader<'a>(&'a mut self, bound: &'a Bound, out: &'a mut Vec<Event>) -> Reader<'a> {
+        Reader::new(bound, &mut self.machine, self.in_reasoning, out)
+    }
+
+    /// Reads an id if all that it does is to say its text: whose, which, and from where.
+    #[inline]
+    fn pass<'c>(&mut self, bound: &'c Bound, id: TokenId) -> Option<(Part, &'c str, Range<u32>)> {
+        let text = bound.whole_texts().get(id)?;
+        let is_searched = self.search.as_ref().is_some_and(|s| !s.passes(bound.spellings(), text));
+        if is_searched || !self.decoder.is_between() || !self.machine.pass(bound, text) {
+            return None;
+        }
+        let at = self.next_position();
+        self.has_begun = false;
+        Some((self.machine.part(bound), text, self.machine.cover(Some(at), at)))
+    }
+
+    /// Reads ids for as long as each says its text alone, which is the turn's: all their text, if any did.
+    fn pass_run(&mut self, bound: &Bound, ids: &[TokenId]) -> Option<Run> {
+        if self.search.is_some() || !self.decoder.is_between() {
+            return None;
+        }
+        let (part, closer) = self.machine.in_text(bound)?;
+        let texts = bound.whole_texts();
+        let mut text = String::new();
+        let mut count = 0;
+        for &id in ids {
+            let Some(said) = texts.get(id).filter(|said| closer.passes(said)) else { break };
+            text.push_str(said);
+            count += 1;
+        }
+        let first = self.index;
+        let last = first.saturating_add(u32::try_from(count).ok()?.checked_sub(1)?);
+        (self.has_begun, self.index) = (false, last.saturating_add(1));
+        // As if each id were told by itself, and their events joined.
+        self.machine.passed();
+        let start = self.machine.cover(Some(first), last.saturating_sub(1).max(first)).start;
+        let end = self.machine.cover(Some(last), last).end;
+        Some(Run { count, part, text, tokens: start..end })
+    }
+
+    fn push_text(&mut self, bound: &Bound, text: &str, out: &mut Vec<Event>) {
+        if text.is_empty() {
+            return;
+        }
+        let first = self.index;
+        self.end_character(bound, first, out);
+        let last = if self.machine.by_text {
+            first.saturating_add(text.chars().count() as u32).saturating_sub(1)
+        } else {
+            first
+        };
+        self.index = last.saturating_add(1);
+        if !self.machine.by_text {
+            return self.read_piece(bound, Piece { text, first, at: last }, out);
+        }
+        match &self.search {
+            Some(search) if !search.passes(bound.spellings(), text) => {
+                self.read_piece(bound, Piece { text, first, at: last }, out);
+            }
+            _ => self.read_characters(bound, text, first, out),
+        }
+    }
+
+    fn step(&mut self, bound: &Bound, id: TokenId, out: &mut Vec<Event>) {
+        let at = self.next_position();
+        let item = match bound.vocab().token(id) {
+            Some((kind @ (TokenKind::Text | TokenKind::Byte), bytes)) => {
+                let first = if self.has_begun { self.begun } else { at };
+                let text = self.decoder.push(kind, bytes);
+                // An id of which nothing has come out goes with the text that comes next.
+                self.begun = if text.is_empty() { first } else { at };
+                self.has_begun = text.is_empty() || self.decoder.is_pending();
+                if !text.is_empty() {
+                    self.read_piece(bound, Piece { text: &text, first, at }, out);
+                }
+                return;
+            }
+            Some((TokenKind::Control, _)) => HeldItem::Control { id, at, spelled: None },
+            _ => HeldItem::Unknown { text: id.to_string(), at },
+        };
+        self.end_text(bound, at, out);
+        if matches!(item, HeldItem::Control { .. }) {
+            self.decoder.begin_text();
+        }
+        self.reader(bound, out).input(item);
+    }
+}
+
+impl Stream {
+    /// A stream that continues what `state` has read: a prompt.
+    pub(crate) fn after(bound: &Arc<Bound>, mut state: State) -> Self {
+        state.machine.call_bare(bound.format().bare_calls(), true);
+        Self::new(bound, state)
+    }
+
+    /// A stream at the beginning of a conversation.
+    pub(crate) fn at_start(bound: &Arc<Bound>) -> Self {
+        Self::new(bound, State::at_start(bound))
+    }
+
+    fn new(bound: &Arc<Bound>, state: State) -> Self {
+        Self { bound: bound.clone(), state, kept: None, thorough: false }
+    }
+
+    /// Also collects the message, for [`Stream::message`].
+    #[must_use]
+    pub fn keeping(mut self) -> Self {
+        self.kept = Some(Box::default());
+        self
+    }
+
+    /// What counts as a control token from here on; of what the prompt says, its ids do.
+    ///
+    /// With [`MarkerPolicy::Text`] the stream is given text, by [`Stream::push_text`], and the positions of
+    /// its events are of characters. Ids that it is given all the same are one more position each.
+    #[must_use]
+    pub fn reading(mut self, policy: MarkerPolicy) -> Self {
+        self.state.read_by(policy);
+        self
+    }
+
+    /// Reads the arguments of calls, where they are written without quotes, as what these tools say that they are.
+    #[must_use]
+    pub fn typed(mut self, types: &ToolTypes) -> Self {
+        self.state.machine.read_by(types);
+        self
+    }
+
+    /// What a call within reasoning is, whatever the format says of that; of what the prompt says, the format's
+    /// word holds.
+    #[must_use]
+    pub fn calling_in_reasoning(mut self, in_reasoning: InReasoning) -> Self {
+        self.state.in_reasoning = in_reasoning;
+        self
+    }
+
+    /// Where a call may begin that nothing marks as one. It is taken for a call where its name is one of the
+    /// tools' that [`Stream::typed`] has been given; without tools it is text.
+    #[must_use]
+    pub fn calling_bare(mut self, bare: BareCalls) -> Self {
+        self.state.machine.call_bare(bare, false);
+        self
+    }
+
+    /// What counts as a control token.
+    pub fn policy(&self) -> MarkerPolicy {
+        match &self.state.search {
+            None => MarkerPolicy::Ids,
+            Some(search) if search.is_by_text() => MarkerPolicy::Text,
+            Some(_) => MarkerPolicy::IdsOrText,
+        }
+    }
+
+    /// Reads without the short way of [`Stream::push_plain`]: what tests compare that to.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn thorough(mut self) -> Self {
+        self.thorough = true;
+        self
+    }
+
+    /// Reads one id and appends its events to `out`; texts that follow each other there are joined.
+    pub fn push(&mut self, id: TokenId, out: &mut Vec<Event>) {
+        self.push_all(&[id], out);
+    }
+
+    /// Reads ids and appends their events to `out`.
+    pub fn push_all(&mut self, ids: &[TokenId], out: &mut Vec<Event>) {
+        let mut rest = ids;
+        while let Some((&id, after)) = rest.split_first() {
+            if let Some(Run { count, part, text, tokens }) = self.pass_run(rest) {
+                Event::append_text(out, part, text.into(), tokens);
+                rest = &rest[count..];
+                continue;
+            }
+            if let Some((part, text, tokens)) = self.pass(id) {
+                Event::append_text(out, part, text.into(), tokens);
+            } else {
+                self.push_other(id, out);
+            }
+            rest = after;
+        }
+    }
+
+    /// Reads an id that [`Stream::push_plain`] has not read, and appends its events to `out`.
+    pub fn push_other(&mut self, id: TokenId, out: &mut Vec<Event>) {
+        self.telling(out, |state, bound, out| state.step(bound, id, out));
+    }
+
+    /// Reads text and appends its events to `out`. However text is cut, the events are the same, but for texts
+    /// that follow each other. For a stream of [`MarkerPolicy::Text`]; in any other it is one position.
+    pub fn push_text(&mut self, text: &str, out: &mut Vec<Event>) {
+        self.telling(out, |state, bound, out| state.push_text(bound, text, out));
+    }
+
+    /// Reads an id if all that it does is to say its text; otherwise nothing is read, and it is to be given
+    /// to [`Stream::push`]. Allocates nothing, unless the stream keeps its message.
+    pub fn push_plain(&mut self, id: TokenId) -> Option<Plain> {
+        self.pass(id).map(|(part, _, tokens)| Plain { id, part, tokens })
+    }
+
+    #[inline]
+    fn pass(&mut self, id: TokenId) -> Option<(Part, &str, Range<u32>)> {
+        if self.thorough {
+            return None;
+        }
+        let passed = self.state.pass(&self.bound, id)?;
+        if let Some(kept) = &mut self.kept {
+            kept.push_text(passed.0, passed.1);
+        }
+        Some(passed)
+    }
+
+    fn pass_run(&mut self, ids: &[TokenId]) -> Option<Run> {
+        if self.thorough {
+            return None;
+        }
+        let run = self.state.pass_run(&self.bound, ids)?;
+        if let Some(kept) = &mut self.kept {
+            kept.push_text(run.part, &run.text);
+        }
+        Some(run)
+    }
+
+    /// Reads an id that is too large or too small to be one.
+    pub fn push_unknown(&mut self, id: String, out: &mut Vec<Event>) {
+        self.telling(out, |state, bound, out| {
+            let at = state.next_position();
+            state.end_text(bound, at, out);
+            state.reader(bound, out).input(HeldItem::Unknown { text: id, at });
+        });
+    }
+
+    /// Ends the stream: what is open is closed, what is held comes out.
+    ///
+    /// [`TurnReason::Stop`] in a turn with an action becomes [`TurnReason::Action`].
+    pub fn finish(&mut self, reason: TurnReason, out: &mut Vec<Event>) {
+        self.telling(out, |state, bound, out| {
+            let index = state.index;
+            state.end_text(bound, index, out);
+            state.reader(bound, out).finish(reason, index);
+        });
+    }
+
+    /// The message of the first turn so far; an empty one where the stream does not keep it.
+    pub fn message(&self) -> Message {
+        let kept = self.kept.clone().map(|kept| kept.into_messages());
+        let first = kept.and_then(|messages| messages.into_iter().next());
+        let mut message = first.unwrap_or_else(|| Message::new(Role::Assistant, ""));
+        message.number_calls();
+        message
+    }
+
+    /// Whether a result has ended, and the message that follows it may begin, which has no header.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.state.machine.is_answered()
+    }
+
+    /// How many ids have been read.
+    pub fn position(&self) -> usize {
+        (self.state.index - FIRST) as usize
+    }
+
+    pub(crate) fn bound(&self) -> &Arc<Bound> {
+        &self.bound
+    }
+
+    /// The vocabulary of its ids.
+    pub fn vocab(&self) -> &Vocab {
+        self.bound.vocab()
+    }
+
+    /// Whether the stream keeps its message.
+    pub fn keeps(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Does `work`, and keeps the events it makes where the stream keeps its message.
+    fn telling(
+        &mut self,
+        out: &mut Vec<Event>,
+        work: impl FnOnce(&mut State, &Bound, &mut Vec<Event>),
+    ) {
+        let resumed = self.state.machine.take_resumed();
+        let Some(kept) = &mut self.kept else {
+            out.extend(resumed);
+            return work(&mut self.state, &self.bound, out);
+        };
+        let mut events: Vec<Event> = resumed.into_iter().collect();
+        work(&mut self.state, &self.bound, &mut events);
+        for event in events {
+            kept.push(&event.kind);
+            event.push_to(out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Stream;
+
+    #[test]
+    fn a_stream_is_small() {
+        assert!(size_of::<Stream>() <= 256, "{} bytes", size_of::<Stream>());
+    }
+}

@@ -1,0 +1,702 @@
+//! Which pattern a marker begins: candidates walked side by side, an id or a byte at a time.
+//!
+//! A candidate that has come to its text waits; it wins when all candidates before it in the table
+//! have failed. What it waits for is the position where its text begins.
+
+use super::spelled::Spelled;
+use crate::call::Mended;
+use crate::format::pattern::{Field, Grammar as FieldGrammar, is_white};
+use crate::grammar::{Grammar, Op, Rule};
+use crate::limits::HOLD_LIMIT;
+use crate::message::Role;
+use crate::word::is_word_byte;
+use chatcodec_vocab::{ControlId, TokenId};
+
+/// One thing that a stream is made of, with its position.
+#[derive(Debug, Clone)]
+pub(super) enum HeldItem {
+    Text {
+        text: String,
+        first: u32,
+        at: u32,
+    },
+    Control {
+        id: TokenId,
+        at: u32,
+        /// How it was spelled, if it was not its id that came.
+        spelled: Option<Box<Spelled>>,
+    },
+    /// An id outside the vocabulary, written out.
+    Unknown {
+        text: String,
+        at: u32,
+    },
+}
+
+impl HeldItem {
+    /// Whether it is text, and none.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::Text { text, .. } if text.is_empty())
+    }
+
+    /// Whether it is text that stands between two calls of a list, and nothing else.
+    pub(super) fn is_comma(&self) -> bool {
+        matches!(self, Self::Text { text, .. } if text.bytes().all(|b| b == b',' || b == b' '))
+    }
+
+    /// The position of the id, or of the last of several.
+    pub(super) fn at(&self) -> u32 {
+        match *self {
+            Self::Text { at, .. } | Self::Control { at, .. } | Self::Unknown { at, .. } => at,
+        }
+    }
+
+    /// How a control token was spelled, if it was not its id that came.
+    pub(super) fn spelled(&self) -> Option<&Spelled> {
+        match self {
+            Self::Control { spelled, .. } => spelled.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// A control token that was spelled as the text that it is.
+    pub(super) fn into_text(self) -> Self {
+        match self {
+            Self::Control { at, spelled: Some(spelled), .. } => {
+                Self::Text { text: spelled.text, first: spelled.first, at }
+            }
+            item => item,
+        }
+    }
+
+    /// The position where it begins: of a character that several ids make, that of the first.
+    pub(super) fn first(&self) -> u32 {
+        match self {
+            Self::Text { first, .. } => *first,
+            item => item.spelled().map_or_else(|| item.at(), |spelled| spelled.first),
+        }
+    }
+}
+
+/// What was read since a marker, the marker included.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Held {
+    items: Vec<HeldItem>,
+    bytes: usize,
+}
+
+/// A place in what is held: before byte `byte` of item `item`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Position {
+    item: usize,
+    byte: usize,
+}
+
+impl Held {
+    pub(super) fn of(items: Vec<HeldItem>) -> Self {
+        let mut held = Self::default();
+        for item in items {
+            held.push(item);
+        }
+        held
+    }
+
+    /// Adds an item; its position.
+    pub(super) fn push(&mut self, item: HeldItem) -> Position {
+        if let HeldItem::Text { text, .. } = &item {
+            self.bytes += text.len();
+        }
+        self.items.push(item);
+        Position { item: self.items.len() - 1, byte: 0 }
+    }
+
+    /// Whether more is held than a header may be long.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes > HOLD_LIMIT
+    }
+
+    /// How many items are held.
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The place after all that is held.
+    pub(super) fn end(&self) -> Position {
+        Position { item: self.items.len(), byte: 0 }
+    }
+
+    /// The place so many bytes of text after the beginning of an item.
+    pub(super) fn after_bytes(&self, from: Position, bytes: usize) -> Position {
+        let mut byte = bytes;
+        for (nth, item) in self.items.iter().enumerate().skip(from.item) {
+            match item {
+                HeldItem::Text { text, .. } if text.len() <= byte => byte -= text.len(),
+                _ => return Position { item: nth, byte },
+            }
+        }
+        self.end()
+    }
+
+    /// The positions of the first and the last id.
+    pub(super) fn bounds(&self) -> (u32, u32) {
+        (self.items.first().map_or(0, HeldItem::first), self.items.last().map_or(0, HeldItem::at))
+    }
+
+    /// Whether what is held is just what `ops`, which hold no field, write.
+    pub(super) fn is(&self, ops: &[Op]) -> bool {
+        let mut items = self.items.iter().peekable();
+        let mut text = String::new();
+        // White space between turns has been taken for scaffolding.
+        let ops = match ops {
+            [Op::Literal(white), rest @ ..]
+                if is_white(white) && matches!(items.peek(), Some(HeldItem::Control { .. })) =>
+            {
+                rest
+            }
+            ops => ops,
+        };
+        for (nth, op) in ops.iter().enumerate() {
+            match op {
+                Op::Control(ids) => {
+                    let is_same = |item: &HeldItem| {
+                        matches!(item, HeldItem::Control { id, .. }
+                            if ids.iter().any(|known| known.get() == *id))
+                    };
+                    if !text.is_empty() || !items.next().is_some_and(is_same) {
+                        return false;
+                    }
+                }
+                Op::Literal(literal) => {
+                    while let Some(HeldItem::Text { text: more, .. }) =
+                        items.next_if(|item| matches!(item, HeldItem::Text { .. }))
+                    {
+                        text.push_str(more);
+                    }
+                    // White space before a prompt of text, too.
+                    let literal = if nth == 0 {
+                        text.drain(..text.len() - text.trim_ascii_start().len());
+                        literal.trim_ascii_start()
+                    } else {
+                        literal
+                    };
+                    match text.strip_prefix(literal) {
+                        Some(rest) => text = rest.to_owned(),
+                        None => return false,
+                    }
+                }
+                _ => {}
+            }
+        }
+        text.is_empty() && items.next().is_none()
+    }
+
+    /// Whether there is nothing but white space between two places.
+    fn is_blank(&self, from: Position, to: Position) -> bool {
+        let items = self.items.iter().enumerate().take(to.item + 1).skip(from.item);
+        items.into_iter().all(|(nth, item)| match item {
+            HeldItem::Text { text, .. } => {
+                let start = if nth == from.item { from.byte } else { 0 };
+                let end = if nth == to.item { to.byte } else { text.len() };
+                text.get(start..end.max(start)).is_some_and(is_white)
+            }
+            _ => nth == to.item,
+        })
+    }
+
+    /// Where what `ops`, which hold no field, write ends, if what is held begins with that and goes on.
+    pub(super) fn after(&self, ops: &[Op]) -> Option<Position> {
+        let mut at = Position::default();
+        for op in ops {
+            match (op, self.items.get(at.item)?) {
+                (Op::Control(ids), HeldItem::Control { id, spelled: None, .. })
+                    if at.byte == 0 && ids.iter().any(|known| known.get() == *id) =>
+                {
+                    at.item += 1;
+                }
+                (Op::Literal(literal), _) => {
+                    for byte in literal.bytes() {
+                        let HeldItem::Text { text, .. } = self.items.get(at.item)? else {
+                            return None;
+                        };
+                        if text.as_bytes().get(at.byte) != Some(&byte) {
+                            return None;
+                        }
+                        at.byte += 1;
+                        if at.byte == text.len() {
+                            at = Position { item: at.item + 1, byte: 0 };
+                        }
+                    }
+                }
+                _ => return None,
+            }
+        }
+        (at != Position::default() && at.item < self.items.len()).then_some(at)
+    }
+
+    /// Whether what is held ends in text, and not in a control token.
+    pub(super) fn ends_in_text(&self) -> Option<bool> {
+        self.items.last().map(|item| matches!(item, HeldItem::Text { .. }))
+    }
+
+    /// What was mended, where the control token that it should begin with is missing.
+    pub(super) fn missing(&self) -> Option<Mended> {
+        self.items.first().and_then(HeldItem::spelled)?.missing
+    }
+
+    /// Whether what is held begins with text, and not with a control token.
+    pub(super) fn begins_in_text(&self) -> bool {
+        matches!(self.items.first(), Some(HeldItem::Text { .. }))
+    }
+
+    /// The control token that it begins with, if that was spelled.
+    pub(super) fn spelled(&self) -> Option<TokenId> {
+        match self.items.first() {
+            Some(&HeldItem::Control { id, spelled: Some(_), .. }) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Whether it is the id that a turn has stopped at, and nothing else.
+    pub(super) fn is_stop(&self, grammar: &Grammar) -> bool {
+        matches!(self.items[..], [HeldItem::Control { id, spelled: None, .. }] if grammar.stops(id))
+    }
+
+    /// Whether it is one item.
+    pub(super) fn is_one(&self) -> bool {
+        self.items.len() == 1
+    }
+
+    /// Whether nothing is held.
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// What is held from a place on.
+    pub(super) fn split_off(&mut self, from: Position) -> Vec<HeldItem> {
+        let mut rest = self.items.split_off(from.item.min(self.items.len()));
+        if from.byte > 0
+            && let Some(HeldItem::Text { text, first, at }) = rest.first_mut()
+        {
+            let after = text.split_off(from.byte);
+            let (head, head_first, at) = (std::mem::replace(text, after), *first, *at);
+            *first = at;
+            let is_empty = text.is_empty();
+            self.items.push(HeldItem::Text { text: head, first: head_first, at });
+            if is_empty {
+                rest.remove(0);
+            }
+        }
+        self.bytes = self
+            .items
+            .iter()
+            .map(|item| match item {
+                HeldItem::Text { text, .. } => text.len(),
+                _ => 0,
+            })
+            .sum();
+        rest
+    }
+
+    pub(super) fn items(&self) -> &[HeldItem] {
+        &self.items
+    }
+
+    pub(super) fn into_items(self) -> Vec<HeldItem> {
+        self.items
+    }
+}
+
+/// A pattern of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RuleOf {
+    Row(usize),
+    Item(usize),
+}
+
+impl RuleOf {
+    fn rule(self, grammar: &Grammar) -> &Rule {
+        match self {
+            Self::Row(row) => &grammar.rows[row].rule,
+            Self::Item(item) => &grammar.items[item].rule,
+        }
+    }
+}
+
+/// A candidate: a pattern and how far it has been read.
+#[derive(Debug, Clone)]
+struct Cursor {
+    rule: RuleOf,
+    op: usize,
+    /// Bytes of the literal, or of the word, that have come.
+    byte: usize,
+    words: Vec<(Field, String)>,
+    /// Where its text begins, or where it ends, once it has come to that.
+    text_from: Option<Position>,
+}
+
+/// The candidates for one marker.
+#[derive(Debug, Clone)]
+pub(super) struct Header {
+    cursors: Vec<Cursor>,
+    /// Whether white space that comes first means nothing.
+    skips_white: bool,
+}
+
+/// A pattern that fits.
+#[derive(Debug)]
+pub(super) struct Fit {
+    pub(super) rule: RuleOf,
+    /// The step at which its text begins; past the last one where it has none any more.
+    pub(super) op: usize,
+    /// Where its text begins.
+    pub(super) end: Position,
+    words: Vec<(Field, String)>,
+}
+
+impl Fit {
+    /// The word that stood in a field of the header.
+    pub(super) fn word(&self, field: Field) -> Option<String> {
+        self.words.iter().find(|(known, _)| *known == field).map(|(_, word)| word.clone())
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum Decision {
+    /// More must come.
+    Open,
+    /// No pattern fits.
+    None,
+    Fits(Fit),
+}
+
+impl Header {
+    /// Patterns from their beginning, in the order in which they are tried.
+    pub(super) fn new(grammar: &Grammar, rules: impl IntoIterator<Item = RuleOf>) -> Self {
+        let mut cursors = Vec::new();
+        for rule in rules {
+            Self::enter(grammar, rule, 0, &mut cursors);
+        }
+        Self { cursors, skips_white: false }
+    }
+
+    /// As [`Header::new`], after white space where none of the patterns begins with some.
+    pub(super) fn spaced(grammar: &Grammar, rules: impl IntoIterator<Item = RuleOf>) -> Self {
+        let mut header = Self::new(grammar, rules);
+        header.skips_white = header.cursors.iter().all(|cursor| {
+            let op = cursor.rule.rule(grammar).read.get(cursor.op);
+            // A dummy prefix is a space too.
+            matches!(op, Some(Op::Prefix))
+                || matches!(op, Some(Op::Literal(text))
+                    if text.bytes().next().is_some_and(|first| !first.is_ascii_whitespace()))
+        });
+        header
+    }
+
+    /// Whether nothing but white space has come, which means nothing.
+    pub(super) fn is_blank(&self) -> bool {
+        self.skips_white
+    }
+
+    /// One pattern, from a step on.
+    pub(super) fn within(grammar: &Grammar, rule: RuleOf, op: usize) -> Self {
+        let mut cursors = Vec::new();
+        Self::enter(grammar, rule, op, &mut cursors);
+        Self { cursors, skips_white: false }
+    }
+
+    /// Only the assistant speaks: it has been asked to.
+    pub(super) fn keep_assistants(&mut self, grammar: &Grammar) {
+        self.cursors.retain(|cursor| match cursor.rule {
+            RuleOf::Row(row) => grammar.rows[row].role == Role::Assistant,
+            RuleOf::Item(_) => true,
+        });
+    }
+
+    fn enter(grammar: &Grammar, rule: RuleOf, op: usize, cursors: &mut Vec<Cursor>) {
+        let cursor = Cursor { rule, op, byte: 0, words: Vec::new(), text_from: None };
+        let start = Position { item: 0, byte: 0 };
+        cursor.settle(&rule.rule(grammar).read, start, cursors);
+    }
+
+    /// Reads the item that was just added to `held` at `position`.
+    ///
+    /// With `by_text`, positions are not of ids.
+    pub(super) fn step(
+        &mut self,
+        grammar: &Grammar,
+        held: &Held,
+        position: Position,
+        by_text: bool,
+    ) -> Decision {
+        let Some(item) = held.items.get(position.item) else { return Decision::Open };
+        match item {
+            HeldItem::Text { text, .. } => {
+                let before = position.item.checked_sub(1).and_then(|item| held.items.get(item));
+                let is_new_id = !by_text && before.is_some_and(|before| before.at() != item.at());
+                for (byte, value) in text.bytes().enumerate() {
+                    if self.skips_white && value.is_ascii_whitespace() {
+                        continue;
+                    }
+                    self.skips_white = false;
+                    let before = Position { byte, ..position };
+                    let after = Position { byte: byte + 1, ..position };
+                    let begins_id = is_new_id && byte == 0;
+                    self.advance(grammar, [before, after], |cursor, op| {
+                        cursor.take_byte(op, value, begins_id)
+                    });
+                    match self.decision_in(grammar, held, after) {
+                        Decision::Open => {}
+                        decided => return decided,
+                    }
+                }
+            }
+            &HeldItem::Control { id, .. } => {
+                for cursor in &mut self.cursors {
+                    cursor.reach_reasoning(grammar, id, position);
+                }
+                let after = Position { item: position.item + 1, byte: 0 };
+                self.advance(grammar, [position, after], |cursor, op| cursor.take_control(op, id));
+            }
+            HeldItem::Unknown { .. } => self.advance(grammar, [position; 2], |_, _| Taken::No),
+        }
+        match self.decision_in(grammar, held, held.end()) {
+            Decision::Open if held.is_full() => self.finish(),
+            decision => decision,
+        }
+    }
+
+    /// Where arguments in JSON may begin, text other than white space is for the ways that are only read.
+    fn decision_in(&self, grammar: &Grammar, held: &Held, read: Position) -> Decision {
+        let Some((own, others)) = self.cursors.split_first() else { return Decision::None };
+        let (Some(end), true) = (own.text_from, own.is_own_json(grammar)) else {
+            return self.decision();
+        };
+        let mut others = others.iter().filter(|other| other.is_also(grammar));
+        let is_further = |other: &&Cursor| match other.text_from {
+            Some(at) => !held.is_blank(end, at),
+            None => other.has_words_ahead(grammar) || !held.is_blank(end, read),
+        };
+        match others.find(is_further) {
+            Some(Cursor { text_from: None, .. }) => Decision::Open,
+            Some(other) => other.fit(),
+            None => own.fit(),
+        }
+    }
+
+    /// Nothing more comes: what waits wins.
+    pub(super) fn finish(&mut self) -> Decision {
+        self.cursors.retain(|cursor| cursor.text_from.is_some());
+        self.decision()
+    }
+
+    pub(super) fn decision(&self) -> Decision {
+        match self.cursors.first() {
+            None => Decision::None,
+            Some(cursor) => cursor.fit(),
+        }
+    }
+
+    fn advance(
+        &mut self,
+        grammar: &Grammar,
+        [before, after]: [Position; 2],
+        take: impl Fn(&mut Cursor, &Op) -> Taken,
+    ) {
+        let mut next = Vec::with_capacity(self.cursors.len());
+        for mut cursor in std::mem::take(&mut self.cursors) {
+            if cursor.text_from.is_some() {
+                next.push(cursor);
+                continue;
+            }
+            let ops = &cursor.rule.rule(grammar).read;
+            // A cursor stands at every step it may be at: also after an optional one.
+            let Some(op) = ops.get(cursor.op) else { continue };
+            match take(&mut cursor, op) {
+                Taken::No => {}
+                Taken::Within => next.push(cursor),
+                Taken::MayEnd => {
+                    next.push(cursor.clone());
+                    if !cursor.is_reserved(grammar) {
+                        cursor.go_on(ops, after, &mut next);
+                    }
+                }
+                Taken::Ended => cursor.go_on(ops, after, &mut next),
+                Taken::Before => cursor.go_on(ops, before, &mut next),
+            }
+        }
+        let mut kept = 0;
+        for at in 0..next.len() {
+            // Cursors of a pattern stand beside each other.
+            let mut same = next[..kept].iter().rev().take_while(|c| c.rule == next[at].rule);
+            if !same.any(|other| other.is_at(&next[at])) {
+                next.swap(kept, at);
+                kept += 1;
+            }
+        }
+        next.truncate(kept);
+        self.cursors = next;
+    }
+}
+
+/// What a step did with a byte or an id.
+enum Taken {
+    /// It does not fit.
+    No,
+    /// It fits, and the step goes on.
+    Within,
+    /// It fits, and the step may end here or go on.
+    MayEnd,
+    /// It fits and ends the step.
+    Ended,
+    /// It ends the step, and is part of what comes next.
+    Before,
+}
+
+impl Cursor {
+    fn take_byte(&mut self, op: &Op, value: u8, begins_id: bool) -> Taken {
+        match op {
+            // A marker that was cut where no id of it ends is not the genuine one.
+            Op::Literal(text) if begins_id && text.breaks.contains(&self.byte) => Taken::No,
+            Op::Literal(text) if text.as_bytes().get(self.byte) == Some(&value) => {
+                self.byte += 1;
+                if self.byte == text.len() { Taken::Ended } else { Taken::Within }
+            }
+            Op::Space if value.is_ascii_whitespace() => Taken::MayEnd,
+            Op::Prefix if value == b' ' => Taken::Ended,
+            Op::Brace if value == b'{' => Taken::Before,
+            // A word before it ends, and is none that something is said to be.
+            Op::Rest(_) if self.byte > 0 || !is_word_byte(value) && value != b'=' => {
+                self.byte = 1;
+                Taken::MayEnd
+            }
+            &Op::Field(field, _)
+                if field.grammar() == FieldGrammar::Word && is_word_byte(value) =>
+            {
+                if self.byte == 0 {
+                    self.words.push((field, String::new()));
+                }
+                if let Some((_, word)) = self.words.last_mut() {
+                    word.push(char::from(value));
+                }
+                self.byte += 1;
+                Taken::MayEnd
+            }
+            _ => Taken::No,
+        }
+    }
+
+    /// Where the token that opens or closes reasoning comes, white space of the pattern before it may be missing.
+    fn reach_reasoning(&mut self, grammar: &Grammar, id: TokenId, at: Position) {
+        let rule = self.rule.rule(grammar);
+        let is_beside = rule.reasoning.as_ref().is_some_and(|reasoning| reasoning.is_beside(id));
+        let is_text =
+            |op: &Op| matches!(op, Op::Field(field, _) if field.grammar() != FieldGrammar::Word);
+        if let [Op::Literal(literal), text, ..] = rule.read.get(self.op..).unwrap_or_default()
+            && self.text_from.is_none()
+            && is_beside
+            && is_text(text)
+            && literal.get(self.byte..).is_some_and(is_white)
+        {
+            (self.op, self.byte, self.text_from) = (self.op + 1, 0, Some(at));
+        }
+    }
+
+    fn take_control(&mut self, op: &Op, id: TokenId) -> Taken {
+        let has = |ids: &[ControlId]| ids.iter().any(|known| known.get() == id);
+        match op {
+            Op::Control(ids) if has(ids) => Taken::Ended,
+            Op::Rest(ids) if has(ids) => {
+                self.byte = 1;
+                Taken::MayEnd
+            }
+            _ => Taken::No,
+        }
+    }
+
+    /// That it fits, once it has come to its text.
+    fn fit(&self) -> Decision {
+        let &Self { rule, op, .. } = self;
+        self.text_from.map_or(Decision::Open, |end| {
+            Decision::Fits(Fit { rule, op, end, words: self.words.clone() })
+        })
+    }
+
+    /// Whether it is a way to write a call that is only read.
+    fn is_also(&self, grammar: &Grammar) -> bool {
+        matches!(self.rule, RuleOf::Item(item) if grammar.items[item].is_also)
+    }
+
+    /// Whether it is the format's own way to write a call, with arguments in JSON after its name.
+    fn is_own_json(&self, grammar: &Grammar) -> bool {
+        let RuleOf::Item(item) = self.rule else { return false };
+        let (item, op) = (&grammar.items[item], self.rule.rule(grammar).read.get(self.op));
+        !item.is_also && item.ends_itself && matches!(op, Some(Op::Field(Field::Arguments, _)))
+    }
+
+    /// Whether more is to come before its text than white space.
+    fn has_words_ahead(&self, grammar: &Grammar) -> bool {
+        let ahead = self.rule.rule(grammar).read.get(self.op..).unwrap_or_default();
+        let is_word = |op: &Op| match op {
+            Op::Literal(text) => !is_white(text),
+            Op::Field(field, _) => field.grammar() == FieldGrammar::Word,
+            _ => false,
+        };
+        ahead.iter().take_while(|op| !matches!(op, Op::Brace | Op::Control(_))).any(is_word)
+    }
+
+    /// Whether the word that it begins with is how others begin.
+    fn is_reserved(&self, grammar: &Grammar) -> bool {
+        let RuleOf::Row(row) = self.rule else { return false };
+        let reserved = &grammar.rows[row].reserved;
+        let first = self.words.first().filter(|_| self.words.len() == 1);
+        first.is_some_and(|(_, word)| reserved.iter().any(|reserved| reserved.has(word)))
+    }
+
+    /// Whether both have read as much of the same pattern. One of them is enough, the first: that a
+    /// text begins later can only be because white space before it means nothing.
+    fn is_at(&self, other: &Self) -> bool {
+        let at = |cursor: &Self| (cursor.rule, cursor.op, cursor.byte);
+        at(self) == at(other) && self.words == other.words
+    }
+
+    /// Moves to the next step, and past every step that may be empty.
+    fn go_on(mut self, ops: &[Op], after: Position, next: &mut Vec<Self>) {
+        self.op += 1;
+        self.byte = 0;
+        self.settle(ops, after, next);
+    }
+
+    /// Stands at its step, and past it where it may be empty.
+    fn settle(mut self, ops: &[Op], after: Position, next: &mut Vec<Self>) {
+        let is_scaffold = |op: &Op| match op {
+            Op::Literal(text) => is_white(text),
+            op => *op == Op::Space,
+        };
+        let rest = ops.get(self.op..).unwrap_or_default();
+        if self.op > 0 && matches!(ops[self.op - 1], Op::Control(_)) && rest.iter().all(is_scaffold)
+        {
+            self.op = ops.len();
+        }
+        match ops.get(self.op) {
+            Some(Op::Guard { len, .. }) => {
+                let mut skipping = self.clone();
+                skipping.op += len;
+                self.clone().go_on(ops, after, next);
+                skipping.go_on(ops, after, next);
+            }
+            Some(Op::Space | Op::Prefix | Op::Rest(_)) => {
+                next.push(self.clone());
+                self.go_on(ops, after, next);
+            }
+            Some(Op::Field(field, _)) if field.grammar() != FieldGrammar::Word => {
+                self.text_from = Some(after);
+                next.push(self);
+            }
+            Some(_) => next.push(self),
+            None => {
+                self.text_from = Some(after);
+                next.push(self);
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Control tokens that are spelled in text, found as it comes.
+//!
+//! In: text in pieces of any size. Out: the text, and the spellings in it as control tokens, leftmost and
+//! longest; the same however it was cut. Held back is what may still become a spelling: never as much as
+//! the longest. Cost: linear in the text.
+
+use aho_corasick::Input;
+
+use super::header::HeldItem;
+use super::machine::Piece;
+use crate::call::Mended;
+use crate::grammar::Spellings;
+
+/// What counts as a control token of the format.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MarkerPolicy {
+    /// Its id alone: text is never control.
+    #[default]
+    Ids,
+    /// Its id, and its spelling in the text of other ids.
+    IdsOrText,
+    /// Its spelling: the stream is given text, not ids.
+    Text,
+}
+
+/// How a control token was spelled, and where that begins.
+#[derive(Debug, Clone)]
+pub(super) struct Spelled {
+    pub(super) text: String,
+    pub(super) first: u32,
+    /// What was mended, where it is not there at all.
+    pub(super) missing: Option<Mended>,
+}
+
+impl Spelled {
+    /// A token that is missing before text.
+    pub(super) fn missing(first: u32, mended: Mended) -> Self {
+        Self { text: String::new(), first, missing: Some(mended) }
+    }
+}
+
+/// Text that may become a spelling. Of text that is given as such, every character has a position of its own;
+/// of the text of ids, that of its id.
+#[derive(Debug, Clone)]
+pub(super) struct Search {
+    text: String,
+    pieces: Vec<Mark>,
+    by_text: bool,
+}
+
+/// From byte `start` on, text began at `first`; after its first character it is at `at`.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    start: usize,
+    first: u32,
+    at: u32,
+}
+
+impl Search {
+    pub(super) fn new(by_text: bool) -> Self {
+        Self { text: String::new(), pieces: Vec::new(), by_text }
+    }
+
+    /// Whether every character has a position of its own.
+    pub(super) fn is_by_text(&self) -> bool {
+        self.by_text
+    }
+
+    /// Whether text is just itself.
+    #[inline]
+    pub(super) fn passes(&self, spellings: &Spellings, text: &str) -> bool {
+        self.text.is_empty() && spellings.lacks(text)
+    }
+
+    /// Adds a piece; what is certain comes out.
+    pub(super) fn push(&mut self, spellings: &Spellings, piece: Piece<'_>) -> Vec<HeldItem> {
+        let Piece { text, first, at } = piece;
+        self.pieces.push(Mark { start: self.text.len(), first, at });
+        self.text.push_str(text);
+        self.take(spellings, false)
+    }
+
+    /// Nothing follows what is held.
+    pub(super) fn finish(&mut self, spellings: &Spellings) -> Vec<HeldItem> {
+        if self.text.is_empty() { Vec::new() } else { self.take(spellings, true) }
+    }
+
+    fn take(&mut self, spellings: &Spellings, is_last: bool) -> Vec<HeldItem> {
+        let text = std::mem::take(&mut self.text);
+        let begun = |from| if is_last { text.len() } else { spellings.begun(&text, from) };
+        let mut cursor = Cursor { text: &text, pieces: &self.pieces, piece: 0, byte: 0, chars: 0 };
+        let mut items = Vec::new();
+        let mut hold = begun(0);
+        let find = |from| {
+            let found = spellings.finder.as_ref()?.find(Input::new(&text).range(from..))?;
+            Some((found.start(), found.end(), found.pattern().as_usize()))
+        };
+        while let Some((start, end, which)) = find(cursor.byte).filter(|found| found.0 < hold) {
+            self.tell(&mut cursor, start, &mut items);
+            let (first, at) = cursor.go_to(end, self.by_text);
+            let (spelling, id) = &spellings.known[which];
+            let spelled = Box::new(Spelled { text: spelling.clone(), first, missing: None });
+            items.push(HeldItem::Control { id: *id, at, spelled: Some(spelled) });
+            if hold < end {
+                hold = begun(end);
+            }
+        }
+        self.tell(&mut cursor, hold, &mut items);
+        let pieces = cursor.rest(self.by_text);
+        text[hold..].clone_into(&mut self.text);
+        self.pieces = pieces;
+        items
+    }
+
+    /// Tells text up to a byte: of ids by their pieces.
+    fn tell(&self, cursor: &mut Cursor<'_>, end: usize, items: &mut Vec<HeldItem>) {
+        while cursor.byte < end {
+            let to = if self.by_text { end } else { cursor.piece_end().min(end) };
+            let text = cursor.text[cursor.byte..to].to_owned();
+            let (first, at) = cursor.go_to(to, self.by_text);
+            items.push(HeldItem::Text { text, first, at });
+        }
+    }
+}
+
+/// A walk over pieces of text.
+struct Cursor<'a> {
+    text: &'a str,
+    pieces: &'a [Mark],
+    /// The piece that `byte` is in, and how many characters of it come before that.
+    piece: usize,
+    byte: usize,
+    chars: u32,
+}
+
+impl Cursor<'_> {
+    /// Where the piece ends that the cursor is in.
+    fn piece_end(&self) -> usize {
+        self.pieces.get(self.piece + 1).map_or(self.text.len(), |next| next.start)
+    }
+
+    /// The position of the next character.
+    fn position(&self, by_text: bool) -> u32 {
+        let Some(piece) = self.pieces.get(self.piece) else { return 0 };
+        match self.chars {
+            0 => piece.first,
+            chars if by_text => piece.first.saturating_add(chars),
+            _ => piece.at,
+        }
+    }
+
+    /// Moves to byte `end`, which is after the cursor: the positions of the first and the last character passed.
+    fn go_to(&mut self, end: usize, by_text: bool) -> (u32, u32) {
+        let first = self.position(by_text);
+        let mut last = first;
+        while self.byte < end {
+            let to = self.piece_end().min(end);
+            let passed = self.text[self.byte..to].chars().count() as u32;
+            last = match self.pieces.get(self.piece) {
+                Some(piece) if by_text => {
+                    piece.first.saturating_add(self.chars).saturating_add(passed.saturating_sub(1))
+                }
+                Some(piece) => piece.at,
+                None => last,
+            };
+            self.chars += passed;
+            self.byte = to;
+            if to == self.piece_end() {
+                (self.piece, self.chars) = (self.piece + 1, 0);
+            }
+        }
+        (first, last)
+    }
+
+    /// The pieces that are left, from the cursor on.
+    fn rest(&self, by_text: bool) -> Vec<Mark> {
+        let first = self.position(by_text);
+        let mut rest: Vec<Mark> = self.pieces.get(self.piece..).unwrap_or_default().to_vec();
+        if let Some(begun) = rest.first_mut() {
+            (begun.start, begun.first) = (self.byte, first);
+        }
+        for piece in &mut rest {
+            piece.start -= self.byte;
+        }
+        rest
+    }
+}

@@ -1,0 +1,323 @@
+//! Text to ids for byte-level vocabularies: text is parted into pre-tokens, and bytes merge within each.
+//!
+//! In: tokens that are text, which of them merge, and text. Out: ids. A pre-token with characters
+//! beyond ASCII, and a long one, is cut further where no token holds its neighbours side by side.
+
+use std::ops::Range;
+
+use super::boundaries::Cuts;
+use super::key::Key;
+use super::known_tokens::Seeds;
+use super::lookup::Lookup;
+use super::merger::{Merger, NO_ID};
+use super::pairs::Symbol;
+use super::parallel;
+use super::pipeline::{Merging, Scratch, Units};
+use super::products::{Ranks, Spelled, merger_of};
+use crate::error::{Error, Result};
+use crate::split::Splitter;
+use crate::token::TokenId;
+use crate::utf8::char_at;
+use aho_corasick::{AhoCorasick, MatchKind};
+use hashbrown::HashSet;
+
+/// No token of a real vocabulary is longer.
+const MAX_TOKEN_BYTES: usize = 1024;
+
+/// Bytes are the first symbols.
+const BYTES: Symbol = 256;
+
+/// A token of text and its bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ByteToken<'a> {
+    pub(crate) id: TokenId,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Which pairs of tokens merge, and how early.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum MergeRules<'a> {
+    /// Every pair whose bytes together are a token, in the order of the tokens' ids: tiktoken.
+    Ranks,
+    /// These pairs of ids, in this order; the product is the token with the bytes of both.
+    Pairs(&'a [(TokenId, TokenId)]),
+}
+
+/// The tables of a byte-level vocabulary's text encoder. Immutable; shared between threads.
+pub(crate) struct ByteBpe {
+    splitter: Splitter,
+    merger: Merger,
+    cuts: Cuts,
+    seeds: Seeds,
+    /// Tokens that no merge makes, where a pre-token that is one is that token all the same.
+    unmade: Lookup,
+    whole: Option<Whole>,
+    /// Bytes of text that no token is, if there are any.
+    lacking: Option<Box<[bool; 256]>>,
+}
+
+/// Added tokens that are text: matched before anything else.
+struct Whole {
+    spellings: AhoCorasick,
+    ids: Vec<TokenId>,
+    /// The characters in them: what stands after another one begins no later than there.
+    chars: HashSet<char>,
+}
+
+impl ByteBpe {
+    /// Builds the tables. Tokens that are control must not be among `tokens`; `whole` are added tokens
+    /// that are text, matched before anything else, leftmost-longest. With `ignore_merges`, and always
+    /// with [`MergeRules::Ranks`], a pre-token that is a token is that token, whatever its merges make
+    /// of it.
+    ///
+    /// # Errors
+    /// [`Error`] for a token longer, and for more merges, than any real vocabulary
+    /// has.
+    pub(crate) fn new(
+        tokens: &[ByteToken<'_>],
+        rules: MergeRules<'_>,
+        splitter: Splitter,
+        ignore_merges: bool,
+        whole: &[ByteToken<'_>],
+    ) -> Result<Self> {
+        check_tokens(tokens)?;
+        let bytes = byte_tokens(tokens);
+        let ignore_merges = ignore_merges || matches!(rules, MergeRules::Ranks);
+        let has_ids = |byte: &u8| bytes[usize::from(*byte)] != NO_ID;
+        let is_longer =
+            |token: &&ByteToken<'_>| token.bytes.len() > 1 && token.bytes.iter().all(has_ids);
+        let longer: Vec<ByteToken<'_>> = tokens.iter().filter(is_longer).copied().collect();
+        let mut spelled = Spelled::default();
+        let mut cuts = Cuts::default();
+        for token in &longer {
+            spelled.push(token.id, token.bytes.iter().map(|&byte| byte.into()));
+            cuts.join_bytes(token.bytes);
+        }
+        let ranks = match rules {
+            MergeRules::Ranks => {
+                Ranks::OfTokens(longer.iter().map(|token| token.id as u32).collect())
+            }
+            MergeRules::Pairs(pairs) => Ranks::listed(pairs.iter().copied())?,
+        };
+        let (merger, is_made) = merger_of(bytes.to_vec(), BYTES, &spelled, &ranks)?;
+        let unmade = longer.iter().zip(&is_made).filter(|(_, made)| ignore_merges && !**made);
+        let unmade = Lookup::new(unmade.map(|(token, _)| *token));
+        let single = tokens.iter().filter(|token| token.bytes.len() == 1);
+        let made = longer.iter().zip(&is_made).filter(|(_, made)| **made);
+        let known = single.chain(made.map(|(token, _)| token)).map(|token| (token.bytes, token.id));
+        let seeds = Seeds::new(known, unmade.iter());
+        let whole = Whole::new(whole)?;
+        let lacking = lacking(&bytes);
+        Ok(Self { splitter, merger, cuts, seeds, unmade, whole, lacking })
+    }
+
+    /// The bytes of text that no token is: text with one of them has no ids.
+    pub(crate) fn lacking(&self) -> impl Iterator<Item = u8> + '_ {
+        (0..=u8::MAX).filter(|&byte| self.lacks(byte))
+    }
+
+    fn lacks(&self, byte: u8) -> bool {
+        self.lacking.as_ref().is_some_and(|lacking| lacking[usize::from(byte)])
+    }
+
+    /// Refuses a text with a character that has no token.
+    ///
+    /// # Errors
+    /// [`Error`] that shows the character.
+    pub(crate) fn check(&self, text: &str) -> Result<()> {
+        if self.lacking.is_none() {
+            return Ok(());
+        }
+        let mut done = 0;
+        for (start, end) in self.whole_in(text).map(|(found, _)| (found.start, found.end)) {
+            self.check_between(&text[done..start])?;
+            done = end;
+        }
+        self.check_between(&text[done..])
+    }
+
+    fn check_between(&self, text: &str) -> Result<()> {
+        let Some(at) = text.bytes().position(|byte| self.lacks(byte)) else { return Ok(()) };
+        let found = text.char_indices().take_while(|(start, _)| *start <= at).last();
+        let found = found.map(|(_, c)| c.to_string()).unwrap_or_default();
+        Err(Error::new("text", format!("no token for {found:?}")))
+    }
+
+    /// The tokens that are matched as a whole in a text, and where.
+    fn whole_in<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (Range<usize>, TokenId)> + 'a {
+        self.whole.iter().flat_map(move |whole| {
+            let found = whole.spellings.find_iter(text);
+            found.map(|found| (found.start()..found.end(), whole.ids[found.pattern().as_usize()]))
+        })
+    }
+
+    /// Appends the ids of `text` to `out`; with `dummy_prefix`, of a space and `text`.
+    ///
+    /// Empty text has no ids, with the prefix or without.
+    ///
+    /// # Errors
+    /// [`Error`] for a text on which the pattern takes more steps than any real one does.
+    pub(crate) fn encode(
+        &self,
+        text: &str,
+        dummy_prefix: bool,
+        scratch: &mut Scratch,
+        out: &mut Vec<TokenId>,
+    ) -> Result<()> {
+        if dummy_prefix && !text.is_empty() {
+            let prefixed = [" ", text].concat();
+            return self.encode(&prefixed, false, scratch, out);
+        }
+        let mut done = 0;
+        for (found, id) in self.whole_in(text) {
+            self.encode_between(&text[done..found.start], scratch, out)?;
+            out.push(id);
+            done = found.end;
+        }
+        self.encode_between(&text[done..], scratch, out)
+    }
+
+    /// The parts of a long text, at most so many: encoded apart, those after the first without a
+    /// dummy prefix, they have the ids of the whole.
+    pub(crate) fn parts<'a>(&self, text: &'a str, count: usize) -> Vec<&'a str> {
+        let is_in_whole = |c| self.whole.as_ref().is_some_and(|whole| whole.chars.contains(&c));
+        parallel::parts(text, count, |at| {
+            let around = parallel::around(text, at);
+            around.is_some_and(|(left, right)| {
+                !is_in_whole(left) && self.splitter.always_parts(left, right)
+            })
+        })
+    }
+
+    /// Every merge as the ids of left, right and product.
+    pub(crate) fn merge_ids(&self) -> impl Iterator<Item = [Option<TokenId>; 3]> + '_ {
+        self.merger.merge_ids()
+    }
+
+    /// Encodes text in which no token is matched as a whole.
+    fn encode_between(
+        &self,
+        text: &str,
+        scratch: &mut Scratch,
+        out: &mut Vec<TokenId>,
+    ) -> Result<()> {
+        let mut units = Units::new(self, text, scratch, out);
+        let mut start = 0;
+        let parted = self.splitter.ends(text, |from, ends| {
+            if !ends.is_power_of_two() {
+                start = units.push_ends(start, from, ends, false);
+                return;
+            }
+            let unit = start..from + ends.trailing_zeros() as usize;
+            start = unit.end;
+            let key = Key::of(text.as_bytes(), &unit);
+            if key.is_some_and(Key::is_ascii) {
+                units.push_key(unit, key, false);
+            } else {
+                self.push_parts(text, unit, &mut units);
+            }
+        });
+        units.flush();
+        parted
+    }
+
+    /// Cuts a pre-token where no token holds its neighbours side by side.
+    fn push_parts(&self, text: &str, unit: Range<usize>, units: &mut Units<'_, Self>) {
+        let bytes = text.as_bytes();
+        let mut start = unit.start;
+        let (mut previous, length) = char_at(bytes, unit.start);
+        let mut at = unit.start + length;
+        // What is a part makes a difference only where whole pre-tokens are looked up.
+        let minds_parts = !self.unmade.is_empty();
+        while at < unit.end {
+            // Whether a cut is before each character of the next bytes: written without asking.
+            let (from, mut cuts) = (at, 0);
+            while at < unit.end && at < from + u64::BITS as usize {
+                let (c, length) = char_at(bytes, at);
+                let is_cut = self.cuts.between_bytes(previous, c, bytes[at - 1], bytes[at]);
+                cuts |= u64::from(is_cut) << ((at - from) % u64::BITS as usize);
+                previous = c;
+                at += length;
+            }
+            start = units.push_ends(start, from, cuts, minds_parts);
+        }
+        let rest = start..unit.end;
+        let is_part = minds_parts && start > unit.start;
+        let key = Key::of(bytes, &rest);
+        units.push_key(rest, if is_part { key.map(Key::of_part) } else { key }, is_part);
+    }
+}
+
+impl Merging for ByteBpe {
+    fn seeds(&self) -> &Seeds {
+        &self.seeds
+    }
+
+    fn merger(&self) -> &Merger {
+        &self.merger
+    }
+
+    fn whole(&self, unit: &str) -> Option<TokenId> {
+        self.unmade.get(unit.as_bytes())
+    }
+
+    #[inline(always)]
+    fn symbols(&self, unit: &str) -> impl Iterator<Item = Symbol> {
+        unit.bytes().map(Symbol::from)
+    }
+
+    /// Every byte of a text that was checked is a token.
+    fn fall_back(&self, _: char, _: &mut Vec<TokenId>) {}
+}
+
+impl Whole {
+    fn new(tokens: &[ByteToken<'_>]) -> Result<Option<Self>> {
+        let tokens: Vec<_> = tokens.iter().filter(|token| !token.bytes.is_empty()).collect();
+        if tokens.is_empty() {
+            return Ok(None);
+        }
+        let spellings = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(tokens.iter().map(|token| token.bytes))
+            .map_err(|error| Error::new("added_tokens", error.to_string()))?;
+        let ids = tokens.iter().map(|token| token.id).collect();
+        let text = |token: &&ByteToken<'_>| String::from_utf8_lossy(token.bytes).into_owned();
+        let chars = tokens.iter().map(text).flat_map(|text| text.chars().collect::<Vec<_>>());
+        let chars = chars.collect();
+        Ok(Some(Self { spellings, ids, chars }))
+    }
+}
+
+fn check_tokens(tokens: &[ByteToken<'_>]) -> Result<()> {
+    for ByteToken { id, bytes } in tokens {
+        if bytes.len() > MAX_TOKEN_BYTES {
+            let length = bytes.len();
+            let problem = format!("token {id} has {length} bytes, more than {MAX_TOKEN_BYTES}");
+            return Err(Error::new("pieces", problem));
+        }
+        if *id < 0 {
+            return Err(Error::new("pieces", format!("id {id} is negative")));
+        }
+    }
+    Ok(())
+}
+
+/// The token of each byte, [`NO_ID`] where none is.
+fn byte_tokens(tokens: &[ByteToken<'_>]) -> [TokenId; 256] {
+    let mut ids = [NO_ID; 256];
+    for token in tokens {
+        if let &[byte] = token.bytes {
+            ids[usize::from(byte)] = token.id;
+        }
+    }
+    ids
+}
+
+/// The bytes of text that no token is; `DeepSeek` lacks those that UTF-8 never has, which no text needs.
+fn lacking(ids: &[TokenId; 256]) -> Option<Box<[bool; 256]>> {
+    let mut lacking = Box::new(ids.map(|id| id == NO_ID));
+    for byte in [0xC0, 0xC1].into_iter().chain(0xF5..=0xFF) {
+        lacking[byte] = false;
+    }
+    lacking.contains(&true).then_some(lacking)
+}

@@ -1,0 +1,379 @@
+//! Text to ids where characters merge, as in SentencePiece's BPE.
+//!
+//! Text is cut wherever two neighbouring characters stand side by side in no piece: no merge crosses
+//! such a place. The units between cuts are looked up or merged one by one.
+
+use std::cmp::Reverse;
+
+use hashbrown::HashMap;
+
+use super::boundaries::Cuts;
+use super::known_tokens::Seeds;
+use super::merger::{Merger, NO_ID};
+use super::pairs::Symbol;
+use super::parallel;
+use super::pipeline::{Merging, Scratch, Units};
+use super::products::{Ranks, Spelled, merger_of};
+use super::symbols::{ASCII, Symbols};
+use super::unused::Unused;
+use super::{ListedMerge, Piece, PieceKind, SPACE_MARK, unmark, unmark_point};
+use crate::error::Result;
+use crate::split::{BLOCK, Prose};
+use crate::token::TokenId;
+use crate::utf8::char_at;
+
+/// The tables of one vocabulary's text encoder. Immutable; shared between threads.
+pub(crate) struct CharBpe {
+    symbols: Symbols,
+    merger: Merger,
+    cuts: Cuts,
+    seeds: Seeds,
+    /// Pieces matched as a whole, by first character, longest first.
+    whole: HashMap<char, Vec<WholePiece>>,
+    /// Whether some of them begin with an ASCII character.
+    ascii_whole: bool,
+    /// How many characters the longest of them has.
+    longest_whole: usize,
+    /// The id that each byte falls back to.
+    bytes: [TokenId; 256],
+    /// What encodes instead, where some pieces are unused.
+    unused: Option<Box<Unused>>,
+    /// Whether a space that text begins with is the dummy prefix: Metaspace's rule.
+    shares_prefix: bool,
+}
+
+/// A piece that is matched as a whole.
+struct WholePiece {
+    chars: Vec<char>,
+    is_verbatim: bool,
+    id: TokenId,
+}
+
+/// How far a text has been read.
+struct Scan<'a> {
+    text: &'a str,
+    /// Where the unit began that goes on.
+    start: usize,
+    at: usize,
+    /// The character before `at`. NUL is in no piece: there is a cut after it, as at the beginning.
+    previous: u32,
+}
+
+impl Scan<'_> {
+    /// Reads the ASCII characters that stand next, up to 64; whether there is one.
+    #[inline(always)]
+    fn ascii<M: Merging>(&mut self, cuts: &Cuts, units: &mut Units<'_, M>) -> bool {
+        let rest = &self.text.as_bytes()[self.at..];
+        let mut last_block = [0x80; BLOCK];
+        let block = rest.first_chunk().unwrap_or_else(|| {
+            // What is no ASCII stands for what there is no more of.
+            last_block[..rest.len()].copy_from_slice(rest);
+            &last_block
+        });
+        let prose = Prose::of(block);
+        let count = prose.wide.trailing_zeros() as usize;
+        let mut found = cuts.among_prose(block, prose);
+        let (Some(first), Some(last)) = (rest.first(), rest.get(count.wrapping_sub(1))) else {
+            return false;
+        };
+        if self.start < self.at {
+            found |= u64::from(cuts.between(self.previous, (*first).into()));
+        }
+        self.start = units.push_ends(self.start, self.at, found, false);
+        self.at += count;
+        self.previous = (*last).into();
+        true
+    }
+}
+
+impl CharBpe {
+    /// Builds the tables. `bytes[b]` is the id that byte `b` falls back to.
+    ///
+    /// # Errors
+    /// [`Error`](crate::Error) for more pieces than any real vocabulary has.
+    pub(crate) fn new(pieces: &[Piece<'_>], bytes: &[TokenId; 256]) -> Result<Self> {
+        // Of pieces with equal scores the leftmost in the text comes first: one rank.
+        let longer = |piece: &&Piece<'_>| !piece.kind.is_whole() && is_longer(piece.text);
+        let mut scores: Vec<f32> = pieces.iter().filter(longer).map(|piece| piece.score).collect();
+        scores.sort_unstable_by(|a, b| b.total_cmp(a));
+        scores.dedup();
+        let rank = |piece: &Piece<'_>| scores.partition_point(|&score| score > piece.score) as u32;
+        let ranks = pieces.iter().filter(longer).map(&rank).collect();
+        let mut tables = Self::with_ranks(pieces, &Ranks::OfTokens(ranks), bytes)?;
+        if pieces.iter().any(|piece| piece.kind == PieceKind::Unused) {
+            tables.unused = Some(Box::new(Unused::new(pieces, rank)?));
+        }
+        Ok(tables)
+    }
+
+    /// Builds the tables of a vocabulary that lists its merges, earlier ones first; of a pair that
+    /// stands twice the last counts. The pieces' scores say nothing.
+    ///
+    /// # Errors
+    /// [`Error`](crate::Error) for more merges than any real vocabulary has.
+    pub(crate) fn with_listed_merges(
+        pieces: &[Piece<'_>],
+        merges: &[ListedMerge],
+        bytes: &[TokenId; 256],
+    ) -> Result<Self> {
+        let id = |place: u32| pieces.get(place as usize).map_or(NO_ID, |piece| piece.id);
+        let ranks = Ranks::listed(merges.iter().map(|merge| (id(merge.left), id(merge.right))))?;
+        Self::with_ranks(pieces, &ranks, bytes)
+    }
+
+    /// The same, but text that begins with a space gets no other one before it.
+    pub(crate) fn sharing_prefix(self) -> Self {
+        Self { shares_prefix: true, ..self }
+    }
+
+    fn with_ranks(pieces: &[Piece<'_>], ranks: &Ranks, bytes: &[TokenId; 256]) -> Result<Self> {
+        let mut symbols = Symbols::default();
+        let mut cuts = Cuts::default();
+        let mut spelled = Spelled::default();
+        for piece in pieces.iter().filter(|piece| !piece.kind.is_whole()) {
+            let chars = || piece.text.chars().map(unmark);
+            for c in chars() {
+                symbols.add(c);
+            }
+            if is_longer(piece.text) {
+                spelled.push(piece.id, chars().map(|c| symbols.get(c.into())));
+                cuts.join(chars());
+            }
+        }
+        let mut firsts = vec![NO_ID; symbols.len()];
+        for piece in pieces.iter().filter(|piece| !piece.kind.is_whole()) {
+            if let Some(c) = only(piece.text) {
+                firsts[symbols.get(unmark(c).into()) as usize] = piece.id;
+            }
+        }
+        let (merger, is_made) = merger_of(firsts, ASCII, &spelled, ranks)?;
+        let seeds = seeds(pieces, &is_made);
+        let whole = whole(pieces, &mut symbols);
+        let ascii_whole = whole.keys().any(char::is_ascii);
+        let lengths = whole.values().flatten().map(|piece| piece.chars.len());
+        let longest_whole = lengths.max().unwrap_or(0);
+        let bytes = *bytes;
+        Ok(Self {
+            symbols,
+            merger,
+            cuts,
+            seeds,
+            whole,
+            ascii_whole,
+            longest_whole,
+            bytes,
+            unused: None,
+            shares_prefix: false,
+        })
+    }
+
+    /// Appends the ids of `text` to `out`; with `dummy_prefix`, of a space and `text`.
+    ///
+    /// Empty text has no ids, with the prefix or without.
+    pub(crate) fn encode(
+        &self,
+        text: &str,
+        dummy_prefix: bool,
+        scratch: &mut Scratch,
+        out: &mut Vec<TokenId>,
+    ) {
+        let shared = self.shares_prefix && text.starts_with([' ', SPACE_MARK]);
+        if !dummy_prefix || text.is_empty() || shared {
+            return self.encode_units(text, scratch, out);
+        }
+        // The space can only merge into the first unit, so only that unit is copied; pieces matched
+        // as a whole may start at the space and reach further, and unused ones know no cuts.
+        let is_cut = self.whole.is_empty() && self.unused.is_none();
+        let first = if is_cut { self.first_cut(text) } else { text.len() };
+        let mut prefixed = String::with_capacity(first + 1);
+        prefixed.push(' ');
+        prefixed.push_str(&text[..first]);
+        self.encode_units(&prefixed, scratch, out);
+        self.encode_units(&text[first..], scratch, out);
+    }
+
+    /// The parts of a long text, at most so many: encoded apart, those after the first without a
+    /// dummy prefix, they have the ids of the whole.
+    pub(crate) fn parts<'a>(&self, text: &'a str, count: usize) -> Vec<&'a str> {
+        parallel::parts(text, count, |at| self.may_part(text, at))
+    }
+
+    /// Whether no merge crosses a place, and no piece that is matched as a whole may.
+    fn may_part(&self, text: &str, at: usize) -> bool {
+        let Some((left, right)) = parallel::around(text, at) else { return false };
+        let mut before = text[..at].chars().rev().take(self.longest_whole);
+        self.unused.is_none()
+            && self.cuts.between(unmark(left).into(), unmark(right).into())
+            && !before.any(|c| self.symbols.begins_whole(unmark(c).into()))
+    }
+
+    /// Every merge as the ids of left, right and product; `None` where a symbol has no id.
+    pub(crate) fn merge_ids(&self) -> Box<dyn Iterator<Item = [Option<TokenId>; 3]> + '_> {
+        match &self.unused {
+            Some(unused) => Box::new(unused.merge_ids()),
+            None => Box::new(self.merger.merge_ids()),
+        }
+    }
+
+    /// The end of the first unit of a text that is not empty.
+    fn first_cut(&self, text: &str) -> usize {
+        let mut chars = text.char_indices();
+        let mut previous = chars.next().map_or(' ', |(_, c)| unmark(c));
+        for (at, c) in chars {
+            let c = unmark(c);
+            if self.cuts.between(previous.into(), c.into()) {
+                return at;
+            }
+            previous = c;
+        }
+        text.len()
+    }
+
+    fn encode_units(&self, text: &str, scratch: &mut Scratch, out: &mut Vec<TokenId>) {
+        if let Some(unused) = &self.unused {
+            return self.encode_unused(unused, text, out);
+        }
+        let mut units = Units::new(self, text, scratch, out);
+        let mut scan = Scan { text, start: 0, at: 0, previous: 0 };
+        while scan.at < text.len() {
+            if self.ascii_whole || !scan.ascii(&self.cuts, &mut units) {
+                self.scan_wide(&mut scan, &mut units);
+            }
+        }
+        if scan.start < text.len() {
+            units.push(scan.start..text.len());
+        }
+        units.flush();
+    }
+
+    /// Reads characters beyond ASCII, up to some cuts or a piece that is matched as a whole.
+    #[inline(always)]
+    fn scan_wide(&self, scan: &mut Scan<'_>, units: &mut Units<'_, Self>) {
+        let bytes = scan.text.as_bytes();
+        // Whether a cut is before each character of the next bytes: written without asking.
+        let (from, mut cuts) = (scan.at, 0);
+        let mut whole = None;
+        while let Some(byte) = bytes.get(scan.at)
+            && (!byte.is_ascii() || self.ascii_whole)
+            && scan.at < from + u64::BITS as usize
+        {
+            let (c, length) = char_at(bytes, scan.at);
+            let c = unmark_point(c);
+            if self.symbols.begins_whole(c) {
+                whole = self.match_whole(&scan.text[scan.at..]);
+                if whole.is_some() {
+                    break;
+                }
+            }
+            let is_cut = self.cuts.between(scan.previous, c);
+            cuts |= u64::from(is_cut) << ((scan.at - from) % u64::BITS as usize);
+            scan.previous = c;
+            scan.at += length;
+        }
+        // The text may begin with a cut, and so may what stands after a piece matched as a whole.
+        if scan.start == from {
+            cuts &= !1;
+        }
+        scan.start = units.push_ends(scan.start, from, cuts, false);
+        if let Some((length, id)) = whole {
+            if scan.start < scan.at {
+                units.push(scan.start..scan.at);
+            }
+            units.push_id(id);
+            scan.at += length;
+            (scan.start, scan.previous) = (scan.at, 0);
+        }
+    }
+
+    /// Encodes what lies between pieces that are matched as a whole.
+    fn encode_unused(&self, unused: &Unused, text: &str, out: &mut Vec<TokenId>) {
+        let (mut start, mut at) = (0, 0);
+        while let Some(c) = text[at..].chars().next() {
+            if let Some((length, id)) = self.match_whole(&text[at..]) {
+                unused.encode(&text[start..at], &self.bytes, out);
+                out.push(id);
+                at += length;
+                start = at;
+            } else {
+                at += c.len_utf8();
+            }
+        }
+        unused.encode(&text[start..], &self.bytes, out);
+    }
+
+    /// The longest piece matched as a whole that `text` begins with: its bytes and id.
+    fn match_whole(&self, text: &str) -> Option<(usize, TokenId)> {
+        self.whole.get(&unmark(text.chars().next()?))?.iter().find_map(|piece| {
+            let mut rest = text.chars();
+            let read = |c| if piece.is_verbatim { c } else { unmark(c) };
+            let fits = piece.chars.iter().all(|&want| rest.next().map(read) == Some(want));
+            fits.then(|| (text.len() - rest.as_str().len(), piece.id))
+        })
+    }
+}
+
+impl Merging for CharBpe {
+    fn seeds(&self) -> &Seeds {
+        &self.seeds
+    }
+
+    fn merger(&self) -> &Merger {
+        &self.merger
+    }
+
+    fn whole(&self, _: &str) -> Option<TokenId> {
+        None
+    }
+
+    #[inline(always)]
+    fn symbols(&self, unit: &str) -> impl Iterator<Item = Symbol> {
+        unit.chars().map(|c| self.symbols.get(unmark(c).into()))
+    }
+
+    #[cold]
+    fn fall_back(&self, c: char, ids: &mut Vec<TokenId>) {
+        let mut bytes = [0; 4];
+        ids.extend(c.encode_utf8(&mut bytes).bytes().map(|byte| self.bytes[usize::from(byte)]));
+    }
+}
+
+/// Pieces that their text becomes by itself, spaces as text has them.
+fn seeds(pieces: &[Piece<'_>], is_made: &[bool]) -> Seeds {
+    let mut is_made = is_made.iter();
+    let mut made = |piece: &&Piece<'_>| {
+        !is_longer(piece.text) || is_made.next().is_some_and(|&is_made| is_made)
+    };
+    let merging = pieces.iter().filter(|piece| !piece.kind.is_whole());
+    let made = merging.filter(|piece| made(piece));
+    let texts: Vec<(String, TokenId)> =
+        made.map(|piece| (piece.text.replace(SPACE_MARK, " "), piece.id)).collect();
+    Seeds::new(texts.iter().map(|(text, id)| (text.as_bytes(), *id)), std::iter::empty())
+}
+
+fn whole(pieces: &[Piece<'_>], symbols: &mut Symbols) -> HashMap<char, Vec<WholePiece>> {
+    let mut whole: HashMap<char, Vec<WholePiece>> = HashMap::new();
+    for piece in pieces.iter().filter(|piece| piece.kind.is_whole()) {
+        let is_verbatim = piece.kind == PieceKind::Verbatim;
+        let chars = piece.text.chars().map(|c| if is_verbatim { c } else { unmark(c) });
+        let chars: Vec<char> = chars.collect();
+        if let Some(&first) = chars.first() {
+            symbols.mark_whole(unmark(first));
+            let piece = WholePiece { chars, is_verbatim, id: piece.id };
+            whole.entry(unmark(first)).or_default().push(piece);
+        }
+    }
+    for candidates in whole.values_mut() {
+        candidates.sort_by_key(|piece| Reverse(piece.chars.len()));
+    }
+    whole
+}
+
+/// The character of a text that has only one.
+fn only(text: &str) -> Option<char> {
+    let mut chars = text.chars();
+    chars.next().filter(|_| chars.next().is_none())
+}
+
+fn is_longer(text: &str) -> bool {
+    text.chars().nth(1).is_some()
+}

@@ -1,0 +1,175 @@
+//! Short units merging side by side.
+//!
+//! A merge asks the table of pairs for two more, and waits for memory. So several units merge in
+//! turns: in a round each reads its answers and merges, and when all have, each asks anew. Nothing
+//! that a round decides by waits for what was asked for in it.
+
+use super::key::KEY_BYTES;
+use super::merger::{LAST, NO_ID, key, place_of, product_of};
+use super::pairs::{Asked, NO_SYMBOL, Pair, Pairs, Symbol};
+use super::pipeline::Merging;
+use crate::token::TokenId;
+
+/// So many units merge at a time.
+const LANES: usize = 16;
+
+/// A unit with a key has fewer symbols: one place is left.
+const MOST: usize = KEY_BYTES + 1;
+
+/// The bit of what stands after every symbol.
+const END: u32 = 1 << MOST;
+
+/// A unit in the middle of merging. Symbols stand from place 1 on, between two that never merge: so
+/// what is before the first and after the last one needs no question.
+#[derive(Clone, Copy)]
+struct Lane {
+    symbols: [Symbol; 2 * MOST],
+    /// Per pair of neighbours its code and place, as one number.
+    keys: [u32; MOST],
+    /// A bit for each symbol that is left, and for the two that never merge.
+    left: u32,
+    /// Which pairs are to be asked for, and for which places; and what was asked for.
+    pairs: [(Pair, usize); 2],
+    asked: [Asked; 2],
+    nth: usize,
+}
+
+/// Working memory.
+#[derive(Default)]
+pub(super) struct Lanes {
+    lanes: Vec<Lane>,
+    found: Vec<(u32, u32)>,
+}
+
+impl Lanes {
+    /// Where the ids of each unit stand among those appended.
+    pub(super) fn found(&self) -> impl Iterator<Item = &(u32, u32)> {
+        self.found.iter()
+    }
+
+    /// Appends the ids of `count` units, each of which has a key; in any order, [`found`](Self::found) says where.
+    pub(super) fn merge<'a, M: Merging>(
+        &mut self,
+        merging: &M,
+        count: usize,
+        unit: impl Fn(usize) -> &'a str,
+        ids: &mut Vec<TokenId>,
+    ) {
+        let Self { lanes, found } = self;
+        found.clear();
+        found.resize(count, (0, 0));
+        lanes.resize(LANES, Lane::EMPTY);
+        let Some(lanes) = lanes.first_chunk_mut::<LANES>() else { return };
+        let mut next = 0;
+        for lane in lanes.iter_mut().take(count) {
+            lane.begin(merging, unit(next), next);
+            next += 1;
+        }
+        // Which lanes have a unit: the first so many of these.
+        let mut busy: [usize; LANES] = std::array::from_fn(|at| at);
+        let mut open = next;
+        while open > 0 {
+            let mut at = 0;
+            while at < open {
+                let lane = &mut lanes[busy[at % LANES] % LANES];
+                if lane.step(merging) {
+                    at += 1;
+                    continue;
+                }
+                let from = ids.len() as u32;
+                lane.finish(merging, unit(lane.nth), ids);
+                found[lane.nth] = (from, ids.len() as u32);
+                if next < count {
+                    lane.begin(merging, unit(next), next);
+                    next += 1;
+                    at += 1;
+                } else {
+                    open -= 1;
+                    busy.swap(at % LANES, open % LANES);
+                }
+            }
+            for &at in &busy[..open % (LANES + 1)] {
+                lanes[at % LANES].ask(merging.merger().pairs());
+            }
+        }
+    }
+}
+
+impl Lane {
+    const EMPTY: Self = Self {
+        symbols: [NO_SYMBOL; 2 * MOST],
+        keys: [LAST; MOST],
+        left: 0,
+        pairs: [(Pair::NONE, 0); 2],
+        asked: [Asked::NOTHING; 2],
+        nth: 0,
+    };
+
+    #[inline(always)]
+    fn begin<M: Merging>(&mut self, merging: &M, unit: &str, nth: usize) {
+        let merger = merging.merger();
+        self.keys = [LAST; MOST];
+        let mut count = 0;
+        let mut previous = NO_SYMBOL;
+        for symbol in merging.symbols(unit).take(KEY_BYTES) {
+            if count > 0 {
+                self.keys[count] = key(merger.first_code(previous, symbol), count);
+            }
+            count += 1;
+            self.symbols[count] = symbol;
+            previous = symbol;
+        }
+        self.left = ((2 << count) - 1) | END;
+        self.pairs = [(Pair::NONE, 0); 2];
+        self.asked = [Asked::NOTHING; 2];
+        self.nth = nth;
+    }
+
+    /// Asks for the pairs that the last merge made.
+    #[inline(always)]
+    fn ask(&mut self, pairs: &Pairs) {
+        self.asked = self.pairs.map(|(pair, _)| pairs.ask(pair));
+    }
+
+    /// Makes the next merge; whether there was one.
+    #[inline(always)]
+    fn step<M: Merging>(&mut self, merging: &M) -> bool {
+        let (merger, pairs) = (merging.merger(), merging.merger().pairs());
+        for (asked, (_, place)) in self.asked.into_iter().zip(self.pairs) {
+            self.keys[place % MOST] = key(pairs.answer(asked), place);
+        }
+        let Some(best) = merger.next_merge::<MOST>(&self.keys) else { return false };
+        let (place, product) = (place_of(best) % MOST, product_of(best));
+        // The symbol to the right goes.
+        let after = self.left & (u32::MAX << place << 1);
+        let right = after.trailing_zeros() as usize % MOST;
+        let after = (after & after.wrapping_sub(1)).trailing_zeros() as usize % (2 * MOST);
+        let before = self.left & ((1 << place) - 1);
+        let before = before.checked_ilog2().unwrap_or(0) as usize % MOST;
+        self.left &= !(1 << right);
+        self.keys[right] = LAST;
+        self.symbols[place] = product;
+        merger.prefetch_id(product);
+        let next = self.symbols[after];
+        self.pairs = [(Pair(product, next), place), (Pair(self.symbols[before], product), before)];
+        true
+    }
+
+    #[inline(always)]
+    fn finish<M: Merging>(&self, merging: &M, unit: &str, ids: &mut Vec<TokenId>) {
+        let mut left = self.left & !END & !1;
+        while left != 0 {
+            let place = left.trailing_zeros() as usize % MOST;
+            left &= left - 1;
+            match merging.merger().id(self.symbols[place]) {
+                // A symbol that is no token is one character.
+                NO_ID => {
+                    if let Some(c) = unit.chars().nth(place - 1) {
+                        merging.fall_back(c, ids);
+                    }
+                }
+                id => ids.push(id),
+            }
+        }
+    }
+}

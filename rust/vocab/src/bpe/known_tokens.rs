@@ -1,0 +1,105 @@
+//! Unit → id: the tokens of a vocabulary whose text, alone, becomes that one token. Built once.
+//!
+//! A token that merging does not make of its own text is only known as such: by itself it is that
+//! token where the vocabulary says so, and as a part of a pre-token it is not.
+
+use super::huge_pages::Large;
+use super::key::{Key, KeyHasher};
+use super::prefetch;
+use crate::token::TokenId;
+
+/// So many bits a seed has the filter at least.
+const FILTER: usize = 8;
+
+pub(super) struct Seeds {
+    keys: Large<Key>,
+    ids: Large<TokenId>,
+    hasher: KeyHasher,
+    /// `64 - log2(places)`.
+    shift: u32,
+    /// A bit is set where the hash of a seed says so: most units that are none are told by it, and
+    /// it is small enough to be at hand.
+    filter: Vec<u64>,
+    filter_shift: u32,
+}
+
+impl Seeds {
+    /// The seeds of tokens that merging makes, and of tokens that it does not; of two with the same
+    /// text the later one. Texts too long for a key are left out.
+    pub(super) fn new<'a>(
+        made: impl Iterator<Item = (&'a [u8], TokenId)>,
+        unmade: impl Iterator<Item = (&'a [u8], TokenId)>,
+    ) -> Self {
+        // Of tokens that are not made the complement stands in the table.
+        let unmade = unmade.map(|(text, id)| (text, !id));
+        let key = |(text, id): (&[u8], TokenId)| Some((Key::of(text, &(0..text.len()))?, id));
+        let units: Vec<(Key, TokenId)> = made.chain(unmade).filter_map(key).collect();
+        let capacity = (units.len() + units.len() / 4 + 1).next_power_of_two().max(2);
+        let filter_bits = (units.len() * FILTER).next_power_of_two().max(64);
+        let mut seeds = Self {
+            keys: Large::filled(Key::default(), capacity),
+            ids: Large::filled(0, capacity),
+            hasher: KeyHasher::default(),
+            shift: 64 - capacity.trailing_zeros(),
+            filter: vec![0; filter_bits / 64],
+            filter_shift: 64 - filter_bits.trailing_zeros(),
+        };
+        for (key, id) in units {
+            let hash = seeds.hasher.hash(key);
+            let bit = (hash >> seeds.filter_shift) as usize;
+            seeds.filter[bit / 64] |= 1 << (bit % 64);
+            let mut at = (hash >> seeds.shift) as usize;
+            while seeds.keys[at] != Key::default() && seeds.keys[at] != key {
+                at = (at + 1) & (capacity - 1);
+            }
+            seeds.keys[at] = key;
+            seeds.ids[at] = id;
+        }
+        seeds
+    }
+
+    /// Where a unit is looked for, and whether it may be there: a bit.
+    #[inline(always)]
+    fn place(&self, key: Key) -> (usize, usize) {
+        let hash = self.hasher.hash(key);
+        let bit = (hash >> self.filter_shift) as usize;
+        let word = self.filter.get(bit / 64).copied().unwrap_or(0);
+        ((hash >> self.shift) as usize, (word >> (bit % 64) & 1) as usize)
+    }
+
+    /// Asks the processor to have a unit's place at hand soon.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, key: Key) {
+        let (at, may_be) = self.place(key.whole());
+        // The first place where it is not: the filter may be far, so nothing is decided by it.
+        let at = at * may_be;
+        if let (Some(key), Some(id)) = (self.keys.get(at), self.ids.get(at)) {
+            prefetch::read(key);
+            prefetch::read(id);
+        }
+    }
+
+    /// The token that a unit is.
+    #[inline]
+    pub(super) fn get(&self, key: Key) -> Option<TokenId> {
+        let whole = key.whole();
+        let (mut at, may_be) = self.place(whole);
+        if may_be == 0 {
+            return None;
+        }
+        loop {
+            let found = self.keys[at];
+            if found == whole {
+                break;
+            }
+            if found == Key::default() {
+                return None;
+            }
+            at = (at + 1) & (self.keys.len() - 1);
+        }
+        match self.ids[at] {
+            id @ 0.. => Some(id),
+            unmade => (whole == key).then_some(!unmade),
+        }
+    }
+}

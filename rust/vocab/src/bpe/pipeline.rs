@@ -1,0 +1,389 @@
+//! Units to ids, a block at a time: what was seen lately from the cache, what the vocabulary knows
+//! from its seeds, the rest by merging.
+//!
+//! Memory is what takes long, so no step waits for it: the place of a unit in the cache is asked for
+//! when the unit is found and read when the block is full, all seeds of a block are asked for before
+//! the first is read, and units merge side by side.
+
+use std::ops::Range;
+
+use super::cache::{INLINE_IDS, Ids, UnitCache};
+use super::interleaved_merge::Lanes;
+use super::key::Key;
+use super::known_tokens::Seeds;
+use super::merger::{Merger, NO_ID, Work};
+use super::pairs::Symbol;
+use super::text_cache::{Form, TextCache};
+use crate::token::TokenId;
+
+/// So many units are a block.
+const BLOCK: usize = 256;
+
+/// So many bytes are at hand for units that end within the first 64 of them.
+const NEAR: usize = 64 + 16;
+
+/// As many ids as a block may have at most, but for units that have more than fit, and a last few
+/// that are written over.
+const LINE: usize = BLOCK * INLINE_IDS + INLINE_IDS;
+
+/// Writes ids to a place: all of them, and those that are none are written over.
+#[inline(always)]
+fn put(to: &mut [TokenId; LINE], at: usize, ids: &Ids) {
+    let at = at % (BLOCK * INLINE_IDS);
+    to[at..at + INLINE_IDS].copy_from_slice(ids);
+}
+
+/// Working memory of one encoding thread: reused between texts, bounded.
+#[derive(Default)]
+pub struct Scratch {
+    cache: UnitCache,
+    long: LongUnits,
+    texts: TextCache<LONGEST_TEXT, TEXTS_ROOM>,
+    work: Work,
+    lanes: Lanes,
+    block: Vec<Unit>,
+    missed: Vec<u32>,
+    /// The ids of a block on their way out.
+    line: Vec<TokenId>,
+    /// The ids of units that have more than fit.
+    many: Vec<TokenId>,
+}
+
+/// Units of more bytes than a key holds: half a megabyte twice.
+type LongUnits = TextCache<256, { 1 << 19 }>;
+
+/// Longer texts are documents, which rarely come twice.
+const LONGEST_TEXT: usize = 1 << 16;
+
+/// Whole texts and their ids: a megabyte twice.
+const TEXTS_ROOM: usize = 1 << 20;
+
+/// Working memory for longer units is given back.
+const MAX_KEPT_SYMBOLS: usize = 1 << 16;
+
+impl Scratch {
+    /// Appends the ids of a text, with a dummy prefix or without: known ones if it has come twice lately,
+    /// as in a conversation all but the last messages do. `encode` appends those of any other.
+    pub(crate) fn recall_or<E>(
+        &mut self,
+        text: &str,
+        dummy_prefix: bool,
+        ids: &mut Vec<TokenId>,
+        encode: impl FnOnce(&mut Self, &mut Vec<TokenId>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let form = if dummy_prefix { Form::Prefixed } else { Form::Text };
+        let Some(hash) = self.texts.hash(text, form) else { return encode(self, ids) };
+        if !self.texts.recall(hash, text, form, ids) {
+            let from = ids.len();
+            encode(self, ids)?;
+            if self.texts.comes_again(hash) {
+                self.texts.keep(hash, text, form, &ids[from..]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a very long unit has left it large: then it is not kept.
+    pub(crate) fn is_large(&self) -> bool {
+        self.work.is_large(MAX_KEPT_SYMBOLS) || self.many.capacity() > MAX_KEPT_SYMBOLS
+    }
+}
+
+/// What turns a unit into ids.
+pub(super) trait Merging {
+    /// Units whose id is known from the vocabulary.
+    fn seeds(&self) -> &Seeds;
+
+    fn merger(&self) -> &Merger;
+
+    /// The id of a unit without a key that is a token, whatever its merges make of it.
+    fn whole(&self, unit: &str) -> Option<TokenId>;
+
+    /// What merging begins with.
+    fn symbols(&self, unit: &str) -> impl Iterator<Item = Symbol>;
+
+    /// Appends the ids of a character that is no token.
+    fn fall_back(&self, c: char, ids: &mut Vec<TokenId>);
+
+    /// The ids of a unit without a key.
+    #[inline(never)]
+    fn merge_long(
+        &self,
+        unit: &str,
+        key: Key,
+        long: &mut LongUnits,
+        work: &mut Work,
+        many: &mut Vec<TokenId>,
+    ) -> (Ids, u32) {
+        let form = if key == Key::LONG_PART { Form::Part } else { Form::Unit };
+        let from = many.len();
+        let hash = long.hash(unit, form);
+        if !hash.is_some_and(|hash| long.recall(hash, unit, form, many)) {
+            match self.whole(unit).filter(|_| form == Form::Unit) {
+                Some(id) => many.push(id),
+                None => self.merge(unit, work, many),
+            }
+            if let Some(hash) = hash {
+                long.keep(hash, unit, form, &many[from..]);
+            }
+        }
+        ([from as TokenId, many.len() as TokenId, 0, 0], MANY)
+    }
+
+    /// Appends the ids that merging makes of a unit of any length.
+    fn merge(&self, unit: &str, work: &mut Work, ids: &mut Vec<TokenId>) {
+        let merger = self.merger();
+        work.symbols.clear();
+        work.symbols.extend(self.symbols(unit));
+        merger.merge(work);
+        let (mut chars, mut next) = (unit.chars(), 0);
+        for token in &work.tokens {
+            match merger.id(token.symbol) {
+                // A symbol that is no token is one character.
+                NO_ID => {
+                    let at = (token.start - next) as usize;
+                    if let Some(c) = chars.nth(at) {
+                        self.fall_back(c, ids);
+                    }
+                    next = token.start + 1;
+                }
+                id => ids.push(id),
+            }
+        }
+    }
+}
+
+/// A unit and what became of it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Unit {
+    key: Key,
+    ids: Ids,
+    /// How many ids; [`MANY`] if they are elsewhere, from the first of `ids` up to the second.
+    count: u32,
+    place: u32,
+    start: usize,
+    end: usize,
+}
+
+const MANY: u32 = u32::MAX;
+
+/// The units of one text on their way to ids.
+pub(super) struct Units<'a, M> {
+    merging: &'a M,
+    text: &'a str,
+    scratch: &'a mut Scratch,
+    out: &'a mut Vec<TokenId>,
+    count: usize,
+}
+
+impl<'a, M: Merging> Units<'a, M> {
+    pub(super) fn new(
+        merging: &'a M,
+        text: &'a str,
+        scratch: &'a mut Scratch,
+        out: &'a mut Vec<TokenId>,
+    ) -> Self {
+        scratch.cache.open();
+        scratch.block.resize(BLOCK, Unit::default());
+        Self { merging, text, scratch, out, count: 0 }
+    }
+
+    /// The next unit, which is not empty.
+    #[inline(always)]
+    pub(super) fn push(&mut self, unit: Range<usize>) {
+        let key = Key::of(self.text.as_bytes(), &unit);
+        self.push_key(unit, key, false);
+    }
+
+    #[inline(always)]
+    pub(super) fn push_key(&mut self, unit: Range<usize>, key: Option<Key>, is_part: bool) {
+        let key = key.unwrap_or(if is_part { Key::LONG_PART } else { Key::LONG });
+        let Scratch { cache, block, .. } = &mut *self.scratch;
+        let Some(known) = cache.known() else { return };
+        if let Some(slot) = block.get_mut(self.count) {
+            slot.place = known.ask(key);
+            slot.key = key;
+            slot.start = unit.start;
+            slot.end = unit.end;
+        }
+        self.count += 1;
+        if self.count == BLOCK {
+            self.flush();
+        }
+    }
+
+    /// The next units, the first of them from `start` on: a bit of `ends` says that one ends so many
+    /// bytes after `from`; whether they are parts of a pre-token. Where the last one ends.
+    #[inline(always)]
+    pub(super) fn push_ends(
+        &mut self,
+        mut start: usize,
+        from: usize,
+        mut ends: u64,
+        are_parts: bool,
+    ) -> usize {
+        while ends != 0 {
+            let rest = self.text.as_bytes().get(from..).and_then(|rest| rest.first_chunk());
+            if let (Some(bytes), Some(at)) = (rest, start.checked_sub(from)) {
+                return from + self.push_near(bytes, at, from, ends, are_parts);
+            }
+            // What began before the bytes, and what is near the end of the text.
+            let end = from + ends.trailing_zeros() as usize;
+            ends &= ends - 1;
+            let key = Key::of(self.text.as_bytes(), &(start..end));
+            let key = if are_parts { key.map(Key::of_part) } else { key };
+            self.push_key(start..end, key, are_parts);
+            start = end;
+        }
+        start
+    }
+
+    /// The next units, all of them within the first 64 bytes, from `at` on.
+    #[inline(always)]
+    fn push_near(
+        &mut self,
+        bytes: &[u8; NEAR],
+        mut at: usize,
+        from: usize,
+        mut ends: u64,
+        are_parts: bool,
+    ) -> usize {
+        if self.count > BLOCK - 64 {
+            self.flush();
+        }
+        let Scratch { cache, block, .. } = &mut *self.scratch;
+        let (Some(known), Some(block)) = (cache.known(), block.first_chunk_mut::<BLOCK>()) else {
+            return at;
+        };
+        let mut count = self.count;
+        while ends != 0 {
+            let end = ends.trailing_zeros() as usize;
+            ends &= ends - 1;
+            let mut first = [0; 16];
+            first.copy_from_slice(&bytes[at % 64..at % 64 + 16]);
+            let key = Key::of_first(first, end.wrapping_sub(at)).unwrap_or(Key::LONG);
+            let key = if are_parts { key.of_part() } else { key };
+            let unit = &mut block[count % BLOCK];
+            unit.place = known.ask(key);
+            unit.key = key;
+            unit.start = from + at;
+            unit.end = from + end;
+            count += 1;
+            at = end;
+        }
+        self.count = count;
+        at
+    }
+
+    /// An id that stands after the units so far.
+    pub(super) fn push_id(&mut self, id: TokenId) {
+        self.flush();
+        self.out.push(id);
+    }
+
+    /// Appends the ids of the units so far.
+    #[inline(never)]
+    pub(super) fn flush(&mut self) {
+        let count = std::mem::take(&mut self.count).min(BLOCK);
+        let Scratch { cache, missed, block, line, .. } = &mut *self.scratch;
+        missed.resize(BLOCK, 0);
+        line.resize(LINE, 0);
+        let (Some(known), Some(block), Some(misses), Some(to)) = (
+            cache.known(),
+            block.first_chunk_mut::<BLOCK>(),
+            missed.first_chunk_mut::<BLOCK>(),
+            line.first_chunk_mut::<LINE>(),
+        ) else {
+            return;
+        };
+        let (mut missing, mut filled) = (0, 0);
+        for at in 0..count {
+            let unit = &mut block[at % BLOCK];
+            let (ids, number) = known.get(unit.place, unit.key);
+            (unit.ids, unit.count) = (*ids, number);
+            put(to, filled, ids);
+            filled += number as usize;
+            misses[missing % BLOCK] = at as u32;
+            missing += usize::from(number == 0);
+        }
+        if missing == 0 {
+            self.out.extend_from_slice(&line[..filled]);
+            return;
+        }
+        missed.truncate(missing);
+        self.find();
+        self.write(count);
+    }
+
+    /// Appends the ids of the block's units.
+    fn write(&mut self, count: usize) {
+        let Scratch { block, many, line, .. } = &mut *self.scratch;
+        let Some(to) = line.first_chunk_mut::<LINE>() else { return };
+        let mut filled = 0;
+        for unit in &block[..count] {
+            if unit.count == MANY {
+                self.out.extend_from_slice(&to[..filled]);
+                filled = 0;
+                let ids = &many[unit.ids[0] as usize..unit.ids[1] as usize];
+                self.out.extend_from_slice(ids);
+                continue;
+            }
+            put(to, filled, &unit.ids);
+            filled += unit.count as usize;
+        }
+        self.out.extend_from_slice(&to[..filled]);
+        many.clear();
+    }
+
+    /// Finds the ids of the units that the cache does not have.
+    #[inline(never)]
+    fn find(&mut self) {
+        let Scratch { cache, long, work, lanes, block, missed, many, .. } = &mut *self.scratch;
+        let seeds = self.merging.seeds();
+        for &at in &*missed {
+            let key = block[at as usize].key;
+            cache.prefetch(cache.other_place(key));
+            seeds.prefetch(key);
+        }
+        let mut unknown = 0;
+        for nth in 0..missed.len() {
+            let at = missed[nth];
+            let unit = &mut block[at as usize];
+            if unit.key.is_long() {
+                let text = &self.text[unit.start..unit.end];
+                (unit.ids, unit.count) = self.merging.merge_long(text, unit.key, long, work, many);
+                continue;
+            }
+            (unit.ids, unit.count) = cache.get(cache.other_place(unit.key), unit.key);
+            if unit.count > 0 {
+                cache.insert(unit.place, unit.key, unit.ids, unit.count as usize);
+            } else if let Some(id) = seeds.get(unit.key) {
+                (unit.ids, unit.count) = ([id; INLINE_IDS], 1);
+                cache.insert(unit.place, unit.key, unit.ids, 1);
+            } else {
+                missed[unknown] = at;
+                unknown += 1;
+            }
+        }
+        missed.truncate(unknown);
+        let text = self.text;
+        let unit = |nth: usize| {
+            let unit = &block[missed[nth] as usize];
+            &text[unit.start..unit.end]
+        };
+        lanes.merge(self.merging, missed.len(), unit, many);
+        // So that as many as fit can be read of every unit, which takes no call.
+        many.extend_from_slice(&[0; INLINE_IDS]);
+        for (&at, &(from, to)) in missed.iter().zip(lanes.found()) {
+            let unit = &mut block[at as usize];
+            let count = (to - from) as usize;
+            match many[from as usize..].first_chunk() {
+                Some(ids) if count <= INLINE_IDS => {
+                    (unit.ids, unit.count) = (*ids, count as u32);
+                    cache.insert(unit.place, unit.key, unit.ids, count);
+                }
+                _ => (unit.ids, unit.count) = ([from as TokenId, to as TokenId, 0, 0], MANY),
+            }
+        }
+    }
+}

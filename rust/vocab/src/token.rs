@@ -1,0 +1,33 @@
+//! Token ids, and the ids that only a vocabulary can make.
+
+/// A token id. Signed, because arrays of ids are signed in every framework.
+pub type TokenId = i32;
+
+/// The id of a control token. Only a [`Vocab`](crate::Vocab) makes one, from its table of control tokens:
+/// no function turns text into this type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ControlId(TokenId);
+
+impl ControlId {
+    /// An id from the table of control tokens of a vocabulary.
+    pub(crate) fn new(id: TokenId) -> Self {
+        Self(id)
+    }
+
+    /// The id itself.
+    #[inline]
+    pub fn get(self) -> TokenId {
+        self.0
+    }
+}
+
+/// Where a vocabulary puts a space before text, as SentencePiece's `add_dummy_prefix` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DummyPrefix {
+    /// Before every run of text between two control tokens.
+    EveryRun,
+    /// Before text that begins a sequence.
+    FirstRun,
+    /// Nowhere.
+    Never,
+}

@@ -1,0 +1,217 @@
+//! Which files a vocabulary is, and which reader reads them: decided by their content.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+
+use super::configs::{Added, CONFIGS};
+use super::model::{Model, Policy};
+use super::tokens::{TokenKind, Tokens};
+use super::{
+    Parts, TokenId, Vocab, detect, gguf, ranks, sentencepiece, sidecar, tekken, vocab_merges,
+};
+use crate::bpe::SPACE_MARK;
+use crate::error::{Error, Result};
+use detect::Chosen;
+
+/// The files of a vocabulary as they were read, and what a caller says about them.
+#[derive(Debug, Clone, Default)]
+pub struct VocabFiles {
+    /// Name without folder, and content. Names tell files of one vocabulary apart; what a file is, its
+    /// content says.
+    pub files: Vec<(String, Arc<[u8]>)>,
+    /// What the files do not say.
+    pub options: VocabOptions,
+}
+
+/// What a caller says about a vocabulary that its files do not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VocabOptions {
+    /// Spellings of added tokens that are ordinary text, beside those that are known to be.
+    pub text_tokens: Vec<String>,
+    /// Special tokens that the files lack: spelling and id.
+    pub special_tokens: Vec<(String, TokenId)>,
+    /// The regular expression that parts text before merging, for files of ranks.
+    pub pattern: Option<String>,
+}
+
+impl VocabFiles {
+    /// One file, of which the content is all that matters.
+    pub fn one(bytes: &[u8]) -> Self {
+        Self { files: vec![(String::new(), bytes.into())], options: VocabOptions::default() }
+    }
+
+    /// How much of a GGUF file is enough: its vocabulary stands before its weights.
+    pub const GGUF_HEAD_BYTES: usize = 32 << 20;
+
+    /// Whether the beginning of a file says that its first [`GGUF_HEAD_BYTES`](Self::GGUF_HEAD_BYTES)
+    /// are enough.
+    pub fn is_gguf(bytes: &[u8]) -> bool {
+        bytes.starts_with(b"GGUF")
+    }
+
+    /// Whether a file of a directory may say something about its vocabulary, by its name.
+    pub fn matters(name: &str) -> bool {
+        const NAMES: [&str; 5] =
+            ["tokenizer.json", "tekken.json", "vocab.json", "merges.txt", "tiktoken.model"];
+        NAMES.contains(&name)
+            || CONFIGS.contains(&name)
+            || name.starts_with("tokenizer.model")
+            || has_extension(name, "tiktoken")
+            || has_extension(name, "gguf")
+    }
+
+    /// Whether a file of a directory is a vocabulary or half of one, by its name. Where there is one, GGUF
+    /// files, which are large, need not be read.
+    pub fn is_vocabulary(name: &str) -> bool {
+        Self::matters(name) && !CONFIGS.contains(&name) && !has_extension(name, "gguf")
+    }
+
+    /// The names of files that are to be read beside one that was given alone, if they are there: a
+    /// file of ranks or of merges is half a vocabulary, every other kind is whole.
+    pub fn siblings(name: &str, bytes: &[u8]) -> &'static [&'static str] {
+        const OF_RANKS: &[&str] = &CONFIGS;
+        const OF_VOCAB: &[&str] = &["merges.txt", CONFIGS[0], CONFIGS[1], CONFIGS[2], CONFIGS[3]];
+        const OF_MERGES: &[&str] = &["vocab.json", CONFIGS[0], CONFIGS[1], CONFIGS[2], CONFIGS[3]];
+        match bytes {
+            // SentencePiece and GGUF.
+            [0x0A, ..] => &[],
+            _ if Self::is_gguf(bytes) => &[],
+            _ if name.ends_with("vocab.json") => OF_VOCAB,
+            _ if name.ends_with("merges.txt") => OF_MERGES,
+            [b'{', ..] => &[],
+            _ => OF_RANKS,
+        }
+    }
+}
+
+/// Whether a file's name ends so, in whatever case.
+pub(super) fn has_extension(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
+}
+
+/// Where a vocabulary came from: what is needed to make it again.
+#[derive(Clone)]
+pub(super) enum Source {
+    Embedded,
+    Files(Arc<VocabFiles>),
+}
+
+impl Source {
+    /// Reads the vocabulary, with the ids in `withheld` out of reach for text.
+    pub(super) fn load(self, withheld: HashSet<TokenId>) -> Result<Parts> {
+        let embedded;
+        let files = match &self {
+            Self::Embedded => {
+                embedded = VocabFiles::one(include_bytes!("embedded.model"));
+                &embedded
+            }
+            Self::Files(files) => files,
+        };
+        let VocabOptions { text_tokens, special_tokens, .. } = &files.options;
+        let found = RefCell::default();
+        check_length(files)?;
+        let added = Added::read(files)?;
+        let special = &added.special;
+        let policy =
+            Policy { withheld: &withheld, text_tokens, special_tokens, special, found: &found };
+        let model = load_model(files, &added, &policy)?;
+        let text = found.into_inner().into_iter().collect();
+        let mut control: BTreeMap<_, _> = model.spellings.iter().cloned().collect();
+        let tokens = match &self {
+            Self::Embedded => Arc::new(append_control(&model.tokens, &mut control)),
+            Self::Files(_) => model.tokens.clone(),
+        };
+        let (source, model) = (self, Arc::new(model));
+        let (appended, aliases) = (Vec::new(), Vec::new());
+        Ok(Parts { source, withheld, model, tokens, text, control, appended, aliases })
+    }
+}
+
+/// Refuses files that are longer than any vocabulary, before one is read.
+fn check_length(files: &VocabFiles) -> Result<()> {
+    let total: usize = files.files.iter().map(|(_, bytes)| bytes.len()).sum();
+    if total > Vocab::MAX_FILE_BYTES {
+        let limit = Vocab::MAX_FILE_BYTES;
+        let problem = format!("is longer than {limit} bytes, the most that is read");
+        return Err(Error::new("file", problem));
+    }
+    Ok(())
+}
+
+fn load_model(files: &VocabFiles, added: &Added, policy: &Policy<'_>) -> Result<Model> {
+    let options = &files.options;
+    let chosen = detect::choose(files)?;
+    if options.pattern.is_some() && !chosen.takes_pattern() {
+        let problem = "given, but the file says itself how text is parted";
+        return Err(Error::new("pattern", problem));
+    }
+    let is_both = |spelling: &&String| options.special_tokens.iter().any(|(s, _)| s == *spelling);
+    if let Some(spelling) = options.text_tokens.iter().find(is_both) {
+        let problem = format!("`{spelling}` is one of `special_tokens`, too");
+        return Err(Error::new("text_tokens", problem));
+    }
+    let model = match chosen {
+        Chosen::TokenizerJson(bytes) => sidecar::load_tokenizer_json(bytes, added, policy),
+        Chosen::SentencePiece(bytes) => sentencepiece::load(bytes, added, policy),
+        Chosen::Tekken(bytes) => tekken::load(bytes, added, policy),
+        Chosen::Ranks(bytes) => ranks::load(bytes, added, policy),
+        Chosen::VocabMerges(vocab, merges) => vocab_merges::load(vocab, merges, added, policy),
+        Chosen::Gguf(bytes) => gguf::load(bytes, added, policy),
+    }?;
+    // What a format made control is control, whatever the caller says.
+    if policy.withheld.is_empty() {
+        check_text_tokens(&options.text_tokens, &model)?;
+    }
+    Ok(model)
+}
+
+/// Every token that the caller says is text must be one.
+fn check_text_tokens(spellings: &[String], model: &Model) -> Result<()> {
+    let unmarked = |spelling: &String| {
+        if model.space_mark { spelling.replace(SPACE_MARK, " ") } else { spelling.clone() }
+    };
+    let mut missing: HashSet<String> = spellings.iter().map(unmarked).collect();
+    for id in 0..model.tokens.len() as TokenId {
+        if missing.is_empty() {
+            break;
+        }
+        if let Some((TokenKind::Text, bytes)) = model.tokens.get(id)
+            && let Ok(text) = std::str::from_utf8(bytes)
+        {
+            missing.remove(text);
+        }
+    }
+    match spellings.iter().find(|spelling| missing.contains(&unmarked(spelling))) {
+        None => Ok(()),
+        Some(spelling) => {
+            let problem = format!("`{spelling}` is no added token of this vocabulary");
+            Err(Error::new("text_tokens", problem))
+        }
+    }
+}
+
+/// The tokens of the embedded vocabulary's file, and the control tokens that `InternLM2` has.
+fn append_control(tokens: &Tokens, control: &mut BTreeMap<String, TokenId>) -> Tokens {
+    const FIRST: usize = 92_538;
+    const SPELLINGS: [&str; 6] = [
+        "<|plugin|>",
+        "<|interpreter|>",
+        "<|action_end|>",
+        "<|action_start|>",
+        "<|im_end|>",
+        "<|im_start|>",
+    ];
+    let mut tokens = tokens.clone();
+    for _ in tokens.len()..FIRST {
+        tokens.push(b"", TokenKind::Unused);
+    }
+    for spelling in SPELLINGS {
+        control.insert(spelling.to_owned(), tokens.len() as TokenId);
+        tokens.push(spelling.as_bytes(), TokenKind::Control);
+    }
+    tokens
+}

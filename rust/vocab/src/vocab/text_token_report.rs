@@ -1,0 +1,59 @@
+//! What was decided about a vocabulary's added tokens, for people who check it.
+//!
+//! In: a vocabulary. Out: the added tokens that are text, each with why, and how many ids nothing
+//! produces. Its control tokens are [`Vocab::control`]. Cost: linear in the vocabulary.
+
+use std::collections::BTreeMap;
+
+use super::{SPACE_MARK, TokenId, TokenKind, Vocab, text_pieces};
+
+/// An added token that is ordinary text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextToken {
+    /// As the vocabulary's file spells it.
+    pub spelling: String,
+    /// Its id.
+    pub id: TokenId,
+    /// Why it is text; `None` where the caller of the loader said so.
+    pub reason: Option<&'static str>,
+}
+
+impl Vocab {
+    /// The added tokens that are text, in the order of their ids. Every other added token is control.
+    #[must_use]
+    pub fn text_tokens(&self) -> Vec<TextToken> {
+        let bytes = |spelling: &String| {
+            let spaced =
+                self.inner.parts.model.space_mark.then(|| spelling.replace(SPACE_MARK, " "));
+            spaced.unwrap_or_else(|| spelling.clone()).into_bytes()
+        };
+        // An ordinary token may have the same bytes; those that were added stand behind it.
+        let mut ids: BTreeMap<Vec<u8>, Option<TokenId>> =
+            self.inner.parts.text.iter().map(|spelling| (bytes(spelling), None)).collect();
+        for (id, bytes) in self.tokens_of(TokenKind::Text) {
+            if let Some(last) = ids.get_mut(bytes) {
+                *last = Some(id);
+            }
+        }
+        let token = |spelling: &String| {
+            let (spelling, id) = (spelling.clone(), ids.get(&bytes(spelling)).copied().flatten()?);
+            Some(TextToken { reason: text_pieces::reason(&spelling), spelling, id })
+        };
+        let mut tokens: Vec<TextToken> = self.inner.parts.text.iter().filter_map(token).collect();
+        tokens.sort_by_key(|token| token.id);
+        tokens
+    }
+
+    /// How many ids are unused: no text and no control token has them.
+    #[must_use]
+    pub fn unused(&self) -> usize {
+        self.tokens_of(TokenKind::Unused).count()
+    }
+
+    fn tokens_of(&self, kind: TokenKind) -> impl Iterator<Item = (TokenId, &[u8])> {
+        (0..self.size() as TokenId).filter_map(move |id| match self.inner.parts.tokens.get(id) {
+            Some((found, bytes)) if found == kind => Some((id, bytes)),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,59 @@
+//! Per id its bytes and what kind of token it is.
+
+use super::TokenId;
+
+/// What an id stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenKind {
+    /// A piece of text.
+    Text,
+    /// One byte of text.
+    Byte,
+    /// A control token; its bytes are its spelling.
+    Control,
+    /// An id that no encoder produces and no text spells.
+    Unused,
+}
+
+/// The bytes of all tokens, one after another.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tokens {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+    kinds: Vec<TokenKind>,
+}
+
+impl Tokens {
+    pub(crate) fn push(&mut self, bytes: &[u8], kind: TokenKind) {
+        self.bytes.extend_from_slice(bytes);
+        self.ends.push(self.bytes.len() as u32);
+        self.kinds.push(kind);
+    }
+
+    /// Changes what an id of the vocabulary stands for.
+    #[cfg(feature = "testing")]
+    pub(crate) fn set_kind(&mut self, id: TokenId, kind: TokenKind) {
+        self.kinds[id as usize] = kind;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// Whether an id is of text, a piece or a byte.
+    #[inline]
+    pub(crate) fn is_text(&self, id: TokenId) -> bool {
+        // An id below zero is a place behind the last.
+        let kind = self.kinds.get(id as usize);
+        matches!(kind, Some(TokenKind::Text | TokenKind::Byte))
+    }
+
+    /// The kind and bytes of an id, `None` outside the vocabulary.
+    #[inline]
+    pub(crate) fn get(&self, id: TokenId) -> Option<(TokenKind, &[u8])> {
+        let at = usize::try_from(id).ok()?;
+        let kind = *self.kinds.get(at)?;
+        let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        Some((kind, &self.bytes[start..self.ends[at] as usize]))
+    }
+}

@@ -1,0 +1,183 @@
+//! A format file read naively: the table of its variant, and its patterns as lists of elements.
+//!
+//! Nothing here uses the crate's own reader of format files, so what the laws expect of a format does not come
+//! from the code that they test.
+
+use std::collections::BTreeMap;
+
+/// One element of a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Element {
+    /// A control token: the names that may stand there, the written one first.
+    Control(Vec<String>),
+    Literal(String),
+    /// A field and its filter.
+    Field(String, String),
+    /// `{~}`: any white space.
+    White,
+    /// `{*}`: anything.
+    Any,
+    /// `{/}`: a cut.
+    Cut,
+    /// A guard: its field, and what it holds.
+    Guard(String, Vec<Element>),
+}
+
+pub type Pattern = Vec<Element>;
+
+/// A format's file with the keys of its variant in place.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    pub table: toml::Table,
+    /// The spellings of each control token.
+    pub control: BTreeMap<String, Vec<String>>,
+}
+
+impl Spec {
+    /// The format of this name, of its file's text.
+    pub fn new(name: &str, text: &str) -> Self {
+        let mut table: toml::Table = toml::from_str(text).expect("a format file");
+        let variants = table.remove("variant");
+        if let Some((_, variant)) = name.split_once(':') {
+            let variants = variants.as_ref().and_then(toml::Value::as_table).expect("variants");
+            merge(&mut table, variants[variant].as_table().expect("a variant"));
+        }
+        let control = table["control"].as_table().expect("control tokens").iter();
+        let control = control.map(|(name, value)| (name.clone(), strings(Some(value)))).collect();
+        Self { table, control }
+    }
+
+    /// A value by its path.
+    pub fn get(&self, path: &[&str]) -> Option<&toml::Value> {
+        let (last, tables) = path.split_last()?;
+        let mut table = &self.table;
+        for key in tables {
+            table = table.get(*key)?.as_table()?;
+        }
+        table.get(*last)
+    }
+
+    /// The patterns of a key: one, a list, or none.
+    pub fn patterns(&self, path: &[&str]) -> Vec<Pattern> {
+        strings(self.get(path)).iter().map(|text| pattern(text)).collect()
+    }
+
+    /// The names of the tables in a table.
+    pub fn keys(&self, path: &[&str]) -> Vec<String> {
+        let table = self.get(path).and_then(toml::Value::as_table);
+        table.map(|table| table.keys().cloned().collect()).unwrap_or_default()
+    }
+}
+
+/// Puts the keys of a variant in place of the file's own; `false` takes a key away.
+fn merge(into: &mut toml::Table, with: &toml::Table) {
+    for (key, value) in with {
+        match (into.get_mut(key), value) {
+            (_, toml::Value::Boolean(false)) => {
+                into.remove(key);
+            }
+            (Some(toml::Value::Table(inner)), toml::Value::Table(with)) => merge(inner, with),
+            _ => {
+                into.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// A string or the strings of a list.
+pub fn strings(value: Option<&toml::Value>) -> Vec<String> {
+    match value {
+        Some(toml::Value::String(text)) => vec![text.clone()],
+        Some(toml::Value::Array(items)) => {
+            items.iter().filter_map(toml::Value::as_str).map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+const FIELDS: &[&str] = &[
+    "content",
+    "system",
+    "name",
+    "id",
+    "calls",
+    "tools",
+    "call",
+    "arguments",
+    "key",
+    "value",
+    "reasoning",
+    "language",
+    "source",
+    "channel",
+    "type",
+    "date",
+    "effort",
+    "index",
+];
+
+/// A pattern's elements. A brace that begins none of the forms is text.
+pub fn pattern(text: &str) -> Pattern {
+    let mut elements = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if let Some((element, after)) = braced(rest) {
+            elements.push(element);
+            rest = after;
+            continue;
+        }
+        let (char, after) = rest.split_at(first.len_utf8());
+        match elements.last_mut() {
+            Some(Element::Literal(literal)) => literal.push_str(char),
+            _ => elements.push(Element::Literal(char.to_owned())),
+        }
+        rest = after;
+    }
+    elements
+}
+
+/// The form in braces that a text begins with, and what comes after it.
+fn braced(text: &str) -> Option<(Element, &str)> {
+    for (form, element) in [("{~}", Element::White), ("{*}", Element::Any), ("{/}", Element::Cut)] {
+        if let Some(rest) = text.strip_prefix(form) {
+            return Some((element, rest));
+        }
+    }
+    if let Some(inside) = text.strip_prefix("{?") {
+        let (field, inside) = inside.split_once(':')?;
+        if !FIELDS.contains(&field) {
+            return None;
+        }
+        let (inside, rest) = inside.split_once("?}")?;
+        return Some((Element::Guard(field.to_owned(), pattern(inside)), rest));
+    }
+    let (word, rest) = text.strip_prefix('{')?.split_once('}')?;
+    let is_name =
+        |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+    if word.split('|').all(is_name) {
+        return Some((Element::Control(word.split('|').map(str::to_owned).collect()), rest));
+    }
+    let (field, filter) = word.split_once(':').unwrap_or((word, ""));
+    let is_field = FIELDS.contains(&field);
+    is_field.then(|| (Element::Field(field.to_owned(), filter.to_owned()), rest))
+}
+
+/// A pattern with each guard taken or left out.
+pub fn expansions(pattern: &[Element]) -> Vec<Pattern> {
+    let mut all: Vec<Pattern> = vec![Vec::new()];
+    for element in pattern {
+        let ways = match element {
+            Element::Guard(_, inside) => {
+                let mut ways = expansions(inside);
+                ways.push(Vec::new());
+                ways
+            }
+            element => vec![vec![element.clone()]],
+        };
+        all = all
+            .iter()
+            .flat_map(|begun| ways.iter().map(move |way| [&begun[..], &way[..]].concat()))
+            .collect();
+    }
+    all
+}

@@ -1,0 +1,79 @@
+"""The check that imports run down the floors finds those that do not."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parent.parent / "scripts" / "floors.py"
+SPEC = importlib.util.spec_from_file_location("floors", SCRIPT)
+assert SPEC is not None
+assert SPEC.loader is not None
+floors = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(floors)
+
+LIBRARY = "//! A crate.\n\nmod ground;\nmod other;\n\nmod first;\n\nmod top;\n"
+
+
+def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> list[str]:
+    """What the check says of a crate."""
+    monkeypatch.setattr(floors, "ROOT", tmp_path)
+    for name, text in {"lib.rs": LIBRARY, **files}.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    found: list[str] = floors.rising(tmp_path)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("ground.rs", "use crate::first::Thing;"),
+        ("ground.rs", "use super::top::Thing;"),
+        ("ground.rs", "use crate::other::Thing;"),
+        ("first.rs", "use crate::{ground::A, top::B};"),
+        ("first/part.rs", "use super::super::top::Thing;"),
+        ("first/mod.rs", "fn f() { crate::top::g() }"),
+        ("lost.rs", ""),
+    ],
+)
+def test_imports_that_run_up_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, line: str
+) -> None:
+    assert len(check(tmp_path, monkeypatch, {file: line})) == 1
+
+
+def test_imports_that_run_down_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "first.rs": "use crate::ground::A;\nuse crate::other::B; // not crate::top\n",
+        "first/part.rs": "use super::Thing;\nuse crate::ground::A;\n",
+        "top.rs": "use crate::{first, ground::A};\n#[cfg(test)]\nmod tests { use crate::top; }\n",
+        "ground.rs": "#[cfg(test)]\nmod tests { use crate::top::Thing; }\n",
+    }
+    assert check(tmp_path, monkeypatch, files) == []
+
+
+PAGE = (SCRIPT.parent.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("crate", floors.CRATES)
+def test_the_page_draws_the_floors(crate: str) -> None:
+    known = floors.floors((SCRIPT.parent.parent / crate / "lib.rs").read_text(encoding="utf-8"))
+    section = PAGE.split(f"### `{crate}`", 1)[1].split("\n#", 1)[0]
+    drawn = {}
+    for line in section.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if cells[0].isdigit():
+            drawn.update(dict.fromkeys(cells[1].replace("`", "").split(", "), int(cells[0])))
+    assert drawn == known
+
+
+def test_the_files_that_the_page_names_are_there() -> None:
+    root = SCRIPT.parent.parent
+    named = [word for word in re.findall(r"`([\w./]+)`", PAGE) if word.startswith("rust/")]
+    assert len(named) > 20
+    assert [path for path in named if not (root / path).exists()] == []
