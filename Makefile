@@ -69,7 +69,7 @@ deny:
 
 # The tests that end in seconds under Miri. Those that load a vocabulary do not, and those of
 # `bpe::cache` unmap a part of a mapping, which Miri does not support.
-MIRI_TESTS := format::pattern vocab::base64
+MIRI_TESTS := pattern vocab::base64
 .PHONY: miri
 miri:
 	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --lib --no-default-features -- $(MIRI_TESTS)

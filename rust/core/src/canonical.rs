@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use crate::call::{python, tagged};
 use crate::conversation;
 use crate::encode::EncodeOptions;
-use crate::format::pattern::{Field, Filter, Piece};
 use crate::format::{CallBodySpec, Format, SystemPlace, ToolsPlace};
 use crate::grammar::{Grammar, Op};
 use crate::json;
 use crate::message::{CallBody, Message, Role, leading_systems};
+use crate::pattern::{Field, Filter, Piece};
 use crate::render;
 use chatcodec_vocab::Vocab;
 

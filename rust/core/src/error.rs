@@ -187,6 +187,22 @@ impl From<chatcodec_vocab::Error> for Error {
 
 impl std::error::Error for Error {}
 
+/// A problem with one key of a format file.
+pub(crate) struct KeyProblem {
+    /// The key, dotted: `turn.user`.
+    pub(crate) key: String,
+    /// What is wrong with its value, and what was expected.
+    pub(crate) problem: String,
+}
+
+/// The result of a check of a format file.
+pub(crate) type Checked<T> = std::result::Result<T, KeyProblem>;
+
+/// A problem with a key, as the result of a check.
+pub(crate) fn wrong<T>(key: impl Into<String>, problem: impl Into<String>) -> Checked<T> {
+    Err(KeyProblem { key: key.into(), problem: problem.into() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

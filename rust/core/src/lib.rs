@@ -35,6 +35,7 @@ mod word;
 mod event;
 mod json;
 mod marker;
+mod pattern;
 mod span;
 
 mod call;

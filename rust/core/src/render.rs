@@ -15,11 +15,11 @@ use std::ops::Range;
 use hashbrown::HashMap;
 
 use crate::error::{Error, MessagePart, Result};
-use crate::format::pattern::{Field, Filter};
 use crate::format::{Format, ReasoningWhen};
 use crate::grammar::{Grammar, Op, Row, Rule};
 use crate::json;
 use crate::message::{Message, Role};
+use crate::pattern::{Field, Filter};
 use crate::span::{Source, SourceField, Span, SpanKind};
 use crate::word::wrong_word;
 use chatcodec_vocab::{DummyPrefix, Vocab};

@@ -2,12 +2,12 @@
 //!
 //! It is read by its place alone. So a token must end what stands before it, and there is one such row.
 
-use super::load::{Checked, wrong};
-use super::pattern::{Field, Filter, Piece};
 use super::rules::{control_names, is_text, open_suffix};
 use super::table::{Reads, Table};
 use super::{Guarantee, ResultsSpec, RowUse, reasoning};
+use crate::error::{Checked, wrong};
 use crate::message::Role;
+use crate::pattern::{Field, Filter, Piece};
 
 pub(super) fn check(
     table: &Table<'_>,

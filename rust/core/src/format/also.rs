@@ -6,13 +6,14 @@
 use super::ambiguity::check_ways;
 use super::calls::{self, Answerer};
 use super::file::{AlsoFile, File};
-use super::load::{Checked, MAX_ITEMS, call_body, wrong};
-use super::pattern::{Field, Filter, Piece, shown};
+use super::load::{MAX_ITEMS, call_body};
 use super::patterns::Patterns;
 use super::rules::head;
 use super::table::Read;
 use super::work::Work;
 use super::{CallBodySpec, CallSpec, IdForm, ListSpec, Member, ObjectSpec};
+use crate::error::{Checked, wrong};
+use crate::pattern::{Field, Filter, Piece, shown};
 
 /// The longest text after a call that is passed over.
 const MAX_AFTER_BYTES: usize = 64;

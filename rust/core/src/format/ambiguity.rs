@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use hashbrown::HashSet;
 
-use super::load::{Checked, wrong};
-use super::pattern::{Field, Piece, is_white};
 use super::rules::{ends_itself, head};
 use super::work::Work;
+use crate::error::{Checked, wrong};
+use crate::pattern::{Field, Piece, is_white};
 use crate::word::is_word_byte;
 
 /// A head as it is walked: every way that it can be read.

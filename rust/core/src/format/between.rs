@@ -3,14 +3,14 @@
 //! A reader takes it for scaffolding. It can where a token has closed the turn before it, and where no turn may
 //! begin with it: a turn that nothing closes would end in it, and one that begins with its text would have it.
 
-use super::load::{Checked, wrong};
-use super::pattern::{Field, Grammar, Piece, is_white};
 use super::rules::{as_read, begins_with_text, is_calls_only, open_suffix};
 use super::table::Table;
 use super::{
     Guarantee, ListForm, ResultsSpec, RowSpec, RowUse, SystemPlace, ToolsPlace, ToolsSpec,
 };
+use crate::error::{Checked, wrong};
 use crate::message::Role;
+use crate::pattern::{Field, Grammar, Piece, is_white};
 
 /// Something that is written between others: a turn, or what stands around some.
 struct Unit {

@@ -5,13 +5,13 @@ use hashbrown::HashSet;
 use super::ObjectSpec;
 use super::file::PairStyle;
 use super::id_form::IdForm;
-use super::load::{Checked, wrong};
-use super::pattern::{Field, Grammar, Piece, is_white};
 use super::rules::{
     MAX_SUFFIX_BYTES, check_after_text, check_head, check_pieces, control_names, has_field, head,
 };
 use super::table::Table;
 use crate::call::tagged::CallTags;
+use crate::error::{Checked, wrong};
+use crate::pattern::{Field, Grammar, Piece, is_white};
 use crate::word::is_word_byte;
 
 /// One kind of call.

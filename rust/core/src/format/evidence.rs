@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::pattern::Piece;
 use super::{CallBodySpec, Format, Guarantee};
 use crate::error::{Error, Result};
 use crate::message::Role;
+use crate::pattern::Piece;
 use chatcodec_vocab::Vocab;
 
 /// Shorter pieces of text occur in any template.

@@ -3,11 +3,11 @@
 
 use super::ambiguity::meets;
 use super::calls::{self, Reserved};
-use super::pattern::{Field, Filter, Grammar, Piece};
 use super::rules;
 use super::table::Table;
 use super::{CallSpec, ListSpec, RowSpec, RowUse};
 use crate::message::Role;
+use crate::pattern::{Field, Filter, Grammar, Piece};
 
 /// Whether a word comes first in a row, after the token that opens it.
 pub(crate) fn is_word_first(pieces: &[Piece]) -> bool {

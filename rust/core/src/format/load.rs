@@ -11,7 +11,6 @@ use super::file::{
     CallFile, File, GenerationWhen, Loss, OneOrMany, SystemPlace, ToolsPlace, ToolsShape,
     ToolsStyle,
 };
-use super::pattern::{self, Field, Filter, Piece};
 use super::patterns::Patterns;
 use super::table::{self, Reads, Table};
 use super::work::Work;
@@ -20,7 +19,9 @@ use super::{
     RowUse, Spec, TaggedSpec, ToolsLayout, ToolsSpec, ToolsTurn, after_tool, also, between, calls,
     last, preamble, prompt, reasoning, results, rules, split_turns, text_rows, unmarked_calls,
 };
+use crate::error::{Checked, wrong};
 use crate::message::Role;
+use crate::pattern::{self, Field, Filter, Piece};
 
 /// More rows, ways to write a call, appended tokens or markers are refused.
 const MAX_ROWS: usize = 64;
@@ -29,18 +30,6 @@ const MAX_APPENDED: usize = 1024;
 const MAX_MARKERS: usize = 256;
 const MAX_NAMES: usize = 64;
 pub(super) const MAX_SPELLING_BYTES: usize = 1024;
-
-/// A key and what is wrong with it.
-pub(super) struct Wrong {
-    pub(super) key: String,
-    pub(super) problem: String,
-}
-
-pub(super) type Checked<T> = std::result::Result<T, Wrong>;
-
-pub(super) fn wrong<T>(key: impl Into<String>, problem: impl Into<String>) -> Checked<T> {
-    Err(Wrong { key: key.into(), problem: problem.into() })
-}
 
 impl Spec {
     pub(super) fn new(text: &Arc<str>, file: File, work: &Work) -> Checked<Self> {

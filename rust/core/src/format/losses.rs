@@ -1,8 +1,8 @@
 //! What a round trip changes, worked out from a format's table.
 
-use super::pattern::{Filter, Piece};
 use super::{CallBodySpec, Format, ReasoningWhen, RowSpec};
 use crate::message::Role;
+use crate::pattern::{Filter, Piece};
 
 impl Format {
     /// What a conversation loses on a round trip, computed from the table: a sentence each.

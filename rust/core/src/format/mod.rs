@@ -15,7 +15,6 @@ mod id_form;
 pub(crate) mod last;
 mod load;
 mod losses;
-pub(crate) mod pattern;
 mod patterns;
 mod preamble;
 mod prompt;
@@ -39,10 +38,12 @@ use std::sync::{Arc, LazyLock};
 use serde::Deserialize;
 
 use crate::call::{Member, ObjectSpec};
+use crate::error::KeyProblem;
 use crate::error::{Error, Result};
 use crate::json::{self, Layout};
 use crate::message::{CallBody, Message, Node, Role};
 use crate::path::Path;
+use crate::pattern::{Field, Piece};
 pub(crate) use also::AlsoSpec;
 pub(crate) use calls::{CallBodySpec, CallSpec, ListForm, ListSpec, TaggedSpec};
 use chatcodec_vocab::{TokenId, Vocab};
@@ -51,8 +52,6 @@ use file::File;
 pub use file::{BareCalls, InReasoning};
 pub(crate) use file::{Order, PairStyle, ReasoningWhen, SystemPlace, ToolsPlace};
 pub(crate) use id_form::IdForm;
-use load::Wrong;
-use pattern::{Field, Piece};
 pub(crate) use preamble::BeginSpec;
 use variant::Document;
 use work::Work;
@@ -332,10 +331,10 @@ impl Format {
             let problem = format!("is longer than {limit} bytes, the most that is read");
             return Err(error("", problem));
         }
-        let wrong = |Wrong { key, problem }: Wrong| error(&key, problem);
+        let wrong = |KeyProblem { key, problem }: KeyProblem| error(&key, problem);
         let document = Document::read(text).map_err(wrong)?;
         let (text, work): (Arc<str>, Work) = (text.into(), Work::new());
-        let read = |variant: &str| -> std::result::Result<Spec, Wrong> {
+        let read = |variant: &str| -> std::result::Result<Spec, KeyProblem> {
             Spec::new(&text, document.variant(variant, &work)?, &work)
         };
         let spec = if let Some(variant) = variant {

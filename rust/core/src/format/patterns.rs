@@ -9,10 +9,11 @@ use hashbrown::HashMap;
 use chatcodec_vocab::SPACE_MARK;
 
 use super::file::OneOrMany;
-use super::load::{Checked, MAX_SPELLING_BYTES, wrong};
-use super::pattern::{self, Field, Filter, Piece, is_white};
+use super::load::MAX_SPELLING_BYTES;
 use super::rules::MAX_SUFFIX_BYTES;
 use super::work::Work;
+use crate::error::{Checked, wrong};
+use crate::pattern::{self, Field, Filter, Piece, is_white};
 
 const MAX_CONTROL: usize = 256;
 const MAX_SPELLINGS: usize = 64;

@@ -1,11 +1,11 @@
 //! The turn that every conversation begins with: the format's own text, in which a caller may set a word.
 
 use super::file::File;
-use super::load::{Checked, wrong};
-use super::pattern::{Field, Filter, Piece};
 use super::patterns::Patterns;
 use super::{RowSpec, RowUse, results};
+use crate::error::{Checked, wrong};
 use crate::message::Role;
+use crate::pattern::{Field, Filter, Piece};
 use crate::word::is_word;
 
 /// The turn, and how it is read back.

@@ -2,12 +2,12 @@
 //! tells anything of the answer.
 
 use super::Guarantee;
-use super::load::{Checked, wrong};
-use super::pattern::{Field, Piece};
 use super::reasoning::{self, Around};
 use super::rules::{control_names, head, is_calls_only};
 use super::table::Table;
+use crate::error::{Checked, wrong};
 use crate::message::Role;
+use crate::pattern::{Field, Piece};
 
 pub(super) fn check(table: &Table<'_>, thinking: &[Option<Vec<Piece>>; 2]) -> Checked<()> {
     let beginnings = beginnings(table);

@@ -6,11 +6,11 @@ use std::ops::Range;
 use hashbrown::HashSet;
 
 use super::ListSpec;
-use super::load::{Checked, wrong};
-use super::pattern::{Field, Filter, Piece, is_white};
 use super::rules::control_names;
 use super::table::{Reads, Table};
 use super::{RowSpec, RowUse};
+use crate::error::{Checked, wrong};
+use crate::pattern::{Field, Filter, Piece, is_white};
 
 /// The pieces of a row that hold its reasoning: from the guard, or from the token that opens it, up to
 /// the token that closes it and white space after that.

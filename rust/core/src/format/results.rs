@@ -1,11 +1,11 @@
 //! What stands around results that follow each other; and what of a turn is read as another row's content.
 
 use super::file::{File, Loss};
-use super::load::{Checked, wrong};
-use super::pattern::{Field, Filter, Piece};
 use super::patterns::Patterns;
 use super::{Folded, ResultsSpec, RowSpec, RowUse, rules};
+use crate::error::{Checked, wrong};
 use crate::message::Role;
+use crate::pattern::{Field, Filter, Piece};
 
 /// What stands around results that follow each other, and the rows that read them: a result with what opens
 /// them and one without, where a control token begins it; or the row whose text they are read as.

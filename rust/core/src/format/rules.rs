@@ -3,11 +3,11 @@
 //! A row is a *head*, a field for text, and what ends that; it may have a second text after it. The head
 //! is what tells rows apart, so two heads may never both fit: [`super::ambiguity`] decides that.
 
-use super::load::{Checked, wrong};
-use super::pattern::{Field, Filter, Grammar, Piece, is_white};
 use super::reasoning;
+use crate::error::{Checked, wrong};
 use crate::limits::HOLD_LIMIT;
 use crate::limits::MAX_WORD_BYTES;
+use crate::pattern::{Field, Filter, Grammar, Piece, is_white};
 
 /// Longer patterns are refused: real ones have about twenty pieces.
 const MAX_PIECES: usize = 64;

@@ -5,11 +5,11 @@
 //! is made of them here: the frames that the message has something for, then the answer, or the calls.
 
 use super::file::{File, OneOrMany};
-use super::load::{Checked, wrong};
-use super::pattern::{Field, Filter, Piece};
 use super::patterns::Patterns;
 use super::{RowSpec, RowUse, rules};
+use crate::error::{Checked, wrong};
 use crate::message::Role;
+use crate::pattern::{Field, Filter, Piece};
 
 /// Adds the rows of a file's frames, and puts what is written in place of the assistant's own rows.
 pub(super) fn frames(file: &File, patterns: &Patterns, rows: &mut Vec<RowSpec>) -> Checked<()> {

@@ -5,8 +5,6 @@ use hashbrown::HashSet;
 
 use super::ambiguity::{Head, check_ways};
 use super::file::{Order, SystemPlace};
-use super::load::{Checked, wrong};
-use super::pattern::{Field, Filter, Piece, is_white};
 use super::rules::{
     as_read, begins_with_text, check_head_bytes, control_names, has_field, head, is_calls_only,
     is_text, open_suffix,
@@ -16,7 +14,9 @@ use super::{
     AlsoSpec, CallSpec, Guarantee, ListSpec, RowSpec, RowUse, also, calls, last, reasoning,
     text_rows, unmarked_calls,
 };
+use crate::error::{Checked, wrong};
 use crate::message::Role;
+use crate::pattern::{Field, Filter, Piece, is_white};
 
 /// What the rules look at together.
 pub(super) struct Table<'a> {

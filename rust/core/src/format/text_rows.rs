@@ -4,14 +4,14 @@
 use hashbrown::HashSet;
 
 use super::file::{Order, SystemPlace};
-use super::load::{Checked, wrong};
-use super::pattern::{Piece, is_white};
 use super::rules::{
     as_read, begins_with_text, control_names, head, is_calls, is_calls_only, is_text, open_suffix,
 };
 use super::table::{Table, has_any, opener};
 use super::{Guarantee, RowSpec, reasoning};
+use crate::error::{Checked, wrong};
 use crate::message::Role;
+use crate::pattern::{Piece, is_white};
 
 pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     let rows = text_rows(table)?;

@@ -3,12 +3,12 @@
 //! Such a call is one at the beginning of an assistant's content, where it stands alone. So a row writes
 //! content or calls, not both; and a text that begins as a call does is told in `Encoding::collisions`.
 
-use super::load::{Checked, wrong};
-use super::pattern::{Field, Filter, Piece, shown};
 use super::rules::{self, has_field};
 use super::table::Table;
 use super::{CallBodySpec, CallSpec, Guarantee, ListForm, ListSpec, Member, ObjectSpec, calls};
+use crate::error::{Checked, wrong};
 use crate::message::Role;
+use crate::pattern::{Field, Filter, Piece, shown};
 
 /// What stands before and after a call that a model writes as code, where nothing marks it as a call.
 pub(crate) const FENCES: [&str; 2] = ["```json", FENCE];

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use toml::de::DeTable;
 
 use super::file::File;
-use super::load::Wrong;
 use super::work::Work;
+use crate::error::KeyProblem;
 use crate::word::is_word;
 
 /// More variants are refused.
@@ -20,7 +20,7 @@ pub(super) struct Document {
 }
 
 impl Document {
-    pub(super) fn read(text: &str) -> Result<Self, Wrong> {
+    pub(super) fn read(text: &str) -> Result<Self, KeyProblem> {
         let toml = DeTable::parse(text).map_err(|e| not_toml(text, &e))?;
         let mut own = toml::Table::new();
         if toml.get_ref().contains_key("variant") {
@@ -30,7 +30,7 @@ impl Document {
         let key = || "variant".to_owned();
         let file: File =
             serde_path_to_error::deserialize(toml::Deserializer::from(toml)).map_err(|e| {
-                Wrong {
+                KeyProblem {
                     key: key_of(e.path(), e.inner().message()),
                     problem: on_line(text, e.inner()),
                 }
@@ -39,24 +39,27 @@ impl Document {
             Some(toml::Value::Table(variants)) => variants,
             Some(_) => {
                 let problem = "is no table, expected one of variants by name".to_owned();
-                return Err(Wrong { key: key(), problem });
+                return Err(KeyProblem { key: key(), problem });
             }
             None => toml::Table::new(),
         };
         if variants.len() > MAX_VARIANTS {
             let problem =
                 format!("has {} variants, expected at most {MAX_VARIANTS}", variants.len());
-            return Err(Wrong { key: key(), problem });
+            return Err(KeyProblem { key: key(), problem });
         }
         for (name, changes) in &variants {
             if !is_word(name) || name.contains(':') {
                 let problem =
                     format!("has the name {name:?}, expected letters, digits and `_.-` only");
-                return Err(Wrong { key: key(), problem });
+                return Err(KeyProblem { key: key(), problem });
             }
             if !changes.is_table() {
                 let key = format!("variant.{name}");
-                return Err(Wrong { key, problem: "is no table, expected one of keys".to_owned() });
+                return Err(KeyProblem {
+                    key,
+                    problem: "is no table, expected one of keys".to_owned(),
+                });
             }
         }
         Ok(Self { file, own, variants })
@@ -68,14 +71,14 @@ impl Document {
     }
 
     /// The file with the keys of a variant in place of its own.
-    pub(super) fn variant(&self, name: &str, work: &Work) -> Result<File, Wrong> {
+    pub(super) fn variant(&self, name: &str, work: &Work) -> Result<File, KeyProblem> {
         let Some(toml::Value::Table(changes)) = self.variants.get(name) else {
             let known: Vec<&str> = self.names().collect();
             let problem = match &known[..] {
                 [] => format!("has no `{name}`: the file offers no variants"),
                 known => format!("has no `{name}`, expected one of `{}`", known.join("`, `")),
             };
-            return Err(Wrong { key: "variant".to_owned(), problem });
+            return Err(KeyProblem { key: "variant".to_owned(), problem });
         };
         let mut path = format!("variant.{name}");
         work.count(&path, size(&self.own) + size(changes))?;
@@ -84,7 +87,7 @@ impl Document {
         serde_path_to_error::deserialize(toml::Value::Table(table)).map_err(|e| {
             let message = e.inner().message();
             let key = format!("{path}.{}", key_of(e.path(), message));
-            Wrong { key, problem: message.to_owned() }
+            KeyProblem { key, problem: message.to_owned() }
         })
     }
 }
@@ -116,7 +119,11 @@ fn size(table: &toml::Table) -> usize {
 
 /// Puts the keys of `changes` in place of those of `table`, tables within tables likewise; `false` takes
 /// a key away.
-fn merge(table: &mut toml::Table, changes: &toml::Table, path: &mut String) -> Result<(), Wrong> {
+fn merge(
+    table: &mut toml::Table,
+    changes: &toml::Table,
+    path: &mut String,
+) -> Result<(), KeyProblem> {
     let length = path.len();
     for (key, value) in changes {
         path.push('.');
@@ -129,7 +136,7 @@ fn merge(table: &mut toml::Table, changes: &toml::Table, path: &mut String) -> R
                 let problem =
                     "is `false`, which takes a key away, expected a key that the file has"
                         .to_owned();
-                return Err(Wrong { key: path.clone(), problem });
+                return Err(KeyProblem { key: path.clone(), problem });
             }
             (Some(toml::Value::Table(inner)), toml::Value::Table(changes)) => {
                 merge(inner, changes, path)?;
@@ -144,13 +151,13 @@ fn merge(table: &mut toml::Table, changes: &toml::Table, path: &mut String) -> R
 }
 
 /// What is wrong with a text that is not TOML.
-fn not_toml(text: &str, e: &toml::de::Error) -> Wrong {
+fn not_toml(text: &str, e: &toml::de::Error) -> KeyProblem {
     if ["recursion limit", "cannot recurse further"].iter().any(|m| e.message().starts_with(m)) {
         let problem = "nests keys, tables or lists too deep, expected at most 80 levels".to_owned();
-        return Wrong { key: String::new(), problem };
+        return KeyProblem { key: String::new(), problem };
     }
     let key = e.span().map_or("", |span| key_of_line(text, span));
-    Wrong { key: key.to_owned(), problem: on_line(text, e) }
+    KeyProblem { key: key.to_owned(), problem: on_line(text, e) }
 }
 
 /// What is wrong, and on which line.

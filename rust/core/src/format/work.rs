@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-use super::load::{Checked, wrong};
+use crate::error::{Checked, wrong};
 
 /// The most steps of a file with its variants: about a tenth of a second.
 const MAX_STEPS: u64 = 1 << 21;

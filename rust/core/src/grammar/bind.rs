@@ -11,13 +11,13 @@ use super::{
 use crate::call::tagged::Tag;
 use crate::call::{ObjectSpec, Opening, TaggedStyle};
 use crate::error::{Error, Result};
-use crate::format::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white};
 use crate::format::{
     CallBodySpec, Format, Guarantee, ListForm, ListSpec, PairStyle, RowSpec, RowUse, SystemPlace,
     also, calls, last, reasoning, rules, unmarked_calls,
 };
 use crate::marker::{self, Markers};
 use crate::message::Role;
+use crate::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white};
 use chatcodec_vocab::{ControlId, DummyPrefix, Vocab};
 
 /// One way to read a call.

@@ -1,7 +1,7 @@
 //! The fields of a message that a row writes, as bit sets that are compared for each message.
 
 use super::Op;
-use crate::format::pattern::{Field, Filter};
+use crate::pattern::{Field, Filter};
 
 /// The fields that a row has a place for; bits of [`Field::bit`].
 #[derive(Debug, Clone, Copy, Default)]

@@ -5,12 +5,12 @@ use crate::call::python::{self, names};
 use crate::call::tagged::{self, Written};
 use crate::call::{Member, ObjectSpec};
 use crate::error::{Error, MessagePart, Result};
-use crate::format::pattern::Field;
 use crate::format::{CallBodySpec, CallSpec, ListForm};
 use crate::grammar::{Item, List, Op, Tagged};
 use crate::json;
 use crate::limits::MAX_WORD_BYTES;
 use crate::message::{Call, CallBody};
+use crate::pattern::Field;
 use crate::span::{Source, SourceField, SpanKind};
 
 impl<'a> Renderer<'a> {

@@ -6,9 +6,9 @@
 use super::{Renderer, Turn};
 use crate::error::{Error, MessagePart, Result};
 use crate::format::RowUse;
-use crate::format::pattern::{Field, Filter};
 use crate::grammar::{Op, Row};
 use crate::message::Role;
+use crate::pattern::{Field, Filter};
 
 impl<'a> Renderer<'a> {
     /// The row that fits and the fields that the message has for it, or what has no place.

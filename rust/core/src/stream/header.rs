@@ -5,10 +5,10 @@
 
 use super::spelled::Spelled;
 use crate::call::Mended;
-use crate::format::pattern::{Field, Grammar as FieldGrammar, is_white};
 use crate::grammar::{Grammar, Op, Rule};
 use crate::limits::HOLD_LIMIT;
 use crate::message::Role;
+use crate::pattern::{Field, Grammar as FieldGrammar, is_white};
 use crate::word::is_word_byte;
 use chatcodec_vocab::{ControlId, TokenId};
 

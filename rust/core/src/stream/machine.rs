@@ -19,10 +19,10 @@ use super::{FIRST, PROMPT};
 use crate::bound::Bound;
 use crate::call::{Body, CallScanner, Ended, Mended, ToolTypes};
 use crate::event::{ActionKind, Event, EventKind, NoticeKind, Part, TurnReason};
-use crate::format::pattern::Field;
 use crate::format::{BareCalls, InReasoning};
 use crate::grammar::{Closer, Row, Text};
 use crate::message::Role;
+use crate::pattern::Field;
 use chatcodec_vocab::TokenId;
 use tentative::{Phase, Tentative};
 

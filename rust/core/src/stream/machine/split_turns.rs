@@ -7,7 +7,7 @@ use super::tentative::Tentative;
 use super::{Piece, Place, Reader};
 use crate::event::{EventKind, NoticeKind};
 use crate::format::RowUse;
-use crate::format::pattern::Field;
+use crate::pattern::Field;
 
 impl Reader<'_> {
     /// Whether it is the text of a frame that is being read.

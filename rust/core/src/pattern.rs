@@ -182,7 +182,7 @@ pub(crate) enum Piece {
 
 impl Piece {
     /// How many bytes of text it is, or names.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Control(names) => names.len(),
             Self::Literal(text) => text.len(),
@@ -195,7 +195,7 @@ impl Piece {
 const SHOWN: usize = 60;
 
 /// A pattern for an error, as it is written in a file. A guard is shown by its field.
-pub(super) fn shown(pieces: &[Piece]) -> String {
+pub(crate) fn shown(pieces: &[Piece]) -> String {
     let one = |piece: &Piece| match piece {
         Piece::Control(names) => format!("{{{}}}", names.join("|")),
         Piece::Literal(literal) => literal.chars().take(SHOWN).collect(),
