@@ -1,6 +1,6 @@
 """`chatcodec.errors`: what is wrong, where, and what was expected.
 
-Messages are written out whole, so that a reader sees what a caller would.
+`tests/errors/` holds the texts: an input and the whole text that a caller sees.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ import contextlib
 import copy
 import functools
 import json
+import os
 import pickle
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import chatcodec
@@ -27,9 +29,40 @@ from strategies import hostile_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from naive import Message, Value
+
+ERRORS = Path(__file__).parent / "errors"
+"""Snapshots, a file a group. With `UPDATE_ERRORS=1` and `-n 0` the tests rewrite the texts."""
+
+
+class Case:
+    """An input and the text of its error: lines of a snapshot, the text indented."""
+
+    def __init__(self, path: Path, block: str) -> None:
+        self.path, self.block = path, block
+        lines = block.split("\n")
+        self.given = [line for line in lines if not line.startswith("    ")]
+        self.text = "\n".join(line[4:] for line in lines if line.startswith("    "))
+
+    def __str__(self) -> str:
+        return self.block[:60]
+
+    def check(self, text: str) -> None:
+        """Compares the text of an error, or rewrites the snapshot."""
+        if os.environ.get("UPDATE_ERRORS"):
+            shown = "\n".join([*self.given, *(f"    {line}" for line in text.split("\n"))])
+            file = self.path.read_text(encoding="utf-8")
+            self.path.write_text(file.replace(self.block + "\n", shown + "\n"), encoding="utf-8")
+            self.block, self.text = shown, text
+        assert text == self.text
+
+
+def cases(group: str) -> list[Case]:
+    path = ERRORS / f"{group}.txt"
+    blocks = path.read_text(encoding="utf-8").removesuffix("\n").split("\n\n")
+    return [Case(path, block) for block in blocks if not block.startswith("#")]
+
 
 HALF = "\ud800"
 ROLES = "`system`, `developer`, `user`, `assistant`, `tool`, `environment`"
@@ -71,258 +104,39 @@ def nested(depth: int) -> dict[str, Any]:
     return outer
 
 
-IGNORE = '; `unknown="ignore"` leaves it out'
-
 CIRCLE: dict[str, Any] = {}
 CIRCLE["a"] = [CIRCLE]
 RING: list[Any] = []
 RING.append(RING)
 
-MESSAGES: list[tuple[Any, str]] = [
-    # Not a conversation.
-    (None, "`messages` is none, expected a list"),
-    (5, "`messages` is a number, expected a list"),
-    ("text", "`messages` is a string, expected a list"),
-    (user(), "`messages` is a dict, expected a list"),
-    (iter([user()]), "`messages` is `list_iterator`, expected a list"),
-    ([None], "`messages[0]` is none, expected a dict"),
-    ([user(), "text"], "`messages[1]` is a string, expected a dict"),
-    ([True], "`messages[0]` is a truth value, expected a dict"),
-    ([[user()]], "`messages[0]` is a list, expected a dict"),
-    # Roles.
-    ([{}], "`messages[0].role` is missing"),
-    ([{"role": None}], "`messages[0].role` is missing"),
-    ([{"role": 5}], "`messages[0].role` is a number, expected a string"),
-    ([{"role": HALF}], f"`messages[0].role` {SURROGATE}"),
-    ([user(), {"role": "critic"}], f'`messages[1].role` is "critic", expected one of {ROLES}'),
-    ([{"role": "User"}], f'`messages[0].role` is "User", expected one of {ROLES}'),
-    ([{"role": "user\n"}], f'`messages[0].role` is "user\\n", expected one of {ROLES}'),
-    ([{"role": ""}], f'`messages[0].role` is "", expected one of {ROLES}'),
-    # Keys.
-    ([user(foo=1)], f"`messages[0].foo` is not a key of a message, expected one of {KEYS}{IGNORE}"),
-    (
-        [user(**{"": 1})],
-        f"`messages[0].` is not a key of a message, expected one of {KEYS}{IGNORE}",
-    ),
-    ([{"role": "user", 5: 1}], "`messages[0]` has a key that is no string"),
-    ([user(**{HALF: 1})], "`messages[0]` has a key that is no string"),
-    # Content.
-    (
-        [user(content=5)],
-        "`messages[0].content` is a number, expected a string or a list of text parts",
-    ),
-    (
-        [user(content=b"a")],
-        "`messages[0].content` is `bytes`, expected a string or a list of text parts",
-    ),
-    (
-        [user(content={"text": "a"})],
-        "`messages[0].content` is a dict, expected a string or a list of text parts",
-    ),
-    ([user(content="a" + HALF)], f"`messages[0].content` {SURROGATE}"),
-    ([user(content=["a"])], "`messages[0].content[0]` is a string, expected a dict"),
-    ([part(text=5)], "`messages[0].content[1].text` is a number, expected a string"),
-    ([part(text=HALF)], f"`messages[0].content[1].text` {SURROGATE}"),
-    ([part(type="text")], "`messages[0].content[1].text` is missing"),
-    (
-        [part(type="image_url", image_url={})],
-        f'`messages[0].content[1].type` is "image_url", expected "text"{DROP}',
-    ),
-    (
-        [part(type="text", text="a", x=1)],
-        (
-            f"`messages[0].content[1].x` is not a key of a text part, "
-            f"expected one of `type`, `text`{IGNORE}"
-        ),
-    ),
-    # Names and other fields of a message.
-    ([user(name=5)], "`messages[0].name` is a number, expected a string"),
-    ([user(name=HALF)], f"`messages[0].name` {SURROGATE}"),
-    ([user(name="a b")], f'`messages[0].name` is "a b", {WORD}{DROP}'),
-    ([user(name="a\nb")], f'`messages[0].name` is "a\\nb", {WORD}{DROP}'),
-    ([user(name="<|plugin|>")], f'`messages[0].name` is "<|plugin|>", {WORD}{DROP}'),
-    ([user(name="é")], f'`messages[0].name` is "é", {WORD}{DROP}'),
-    (
-        [user(name="x" * 1025)],
-        f"`messages[0].name` is 1025 bytes long, expected at most 1024{DROP}",
-    ),
-    (
-        [{"role": "system", "name": "file"}],
-        f"`messages[0].name` has no place in a system message of format `internlm2`, {NAMES}{DROP}",
-    ),
-    (
-        [{"role": "assistant", "name": "bot"}],
-        f"`messages[0].name` has no place in an assistant message of format `internlm2`{DROP}",
-    ),
-    (
-        [user(tool_calls=function()["tool_calls"])],
-        f"`messages[0].tool_calls` has no place in a user message of format `internlm2`{DROP}",
-    ),
-    (
-        [user(tool_call_id="c")],
-        f"`messages[0].tool_call_id` has no place in a user message of format `internlm2`{DROP}",
-    ),
-    (
-        [{"role": "tool", "tool_call_id": 5}],
-        "`messages[0].tool_call_id` is a number, expected a string",
-    ),
-    ([{"role": "tool", "tool_call_id": HALF}], f"`messages[0].tool_call_id` {SURROGATE}"),
-    (
-        [{"role": "assistant", "reasoning": "r"}],
-        f"`messages[0].reasoning` has no place in an assistant message of format `internlm2`{DROP}",
-    ),
-    (
-        [{"role": "assistant", "reasoning": "r", "reasoning_content": "s"}],
-        "`messages[0].reasoning_content` differs from the message's other key for reasoning",
-    ),
-    # Calls.
-    (
-        [{"role": "assistant", "tool_calls": 5}],
-        "`messages[0].tool_calls` is a number, expected a list",
-    ),
-    ([calls("f()")], f"`{CALL}` is a string, expected a dict"),
-    ([calls({})], f"`{CALL}` has no body, expected `function` or `code`"),
-    ([calls({"type": "function"})], f"`{CALL}` has no body, expected `function` or `code`"),
-    (
-        [calls({"type": "code", "function": {"name": "f", "arguments": "{}"}})],
-        f'`{CALL}.type` is "code", expected "function" beside `function`',
-    ),
-    (
-        [calls({"type": "function", "code": {"source": ""}})],
-        f'`{CALL}.type` is "function", expected "code" beside `code`',
-    ),
-    (
-        [calls({"function": {"name": "f", "arguments": "{}"}, "code": {"source": ""}})],
-        f"`{CALL}.code` stands beside another body of the call",
-    ),
-    ([calls({"id": 5, "code": {"source": ""}})], f"`{CALL}.id` is a number, expected a string"),
-    (
-        [calls({"place": 0, "code": {"source": ""}})],
-        (
-            f"`{CALL}.place` is not a key of a call, "
-            f"expected one of `id`, `type`, `function`, `code`{IGNORE}"
-        ),
-    ),
-    ([calls({"function": "f"})], f"`{CALL}.function` is a string, expected a dict"),
-    ([calls({"function": {"arguments": "{}"}})], f"`{CALL}.function.name` is missing"),
-    ([calls({"function": {"name": "f"}})], f"`{CALL}.function.arguments` is missing"),
-    (
-        [function(strict=True)],
-        f"`{CALL}.function.strict` is not a key of a function call, {FUNCTION_KEYS}{IGNORE}",
-    ),
-    ([function(name=5)], f"`{CALL}.function.name` is a number, expected a string"),
-    ([function(name=HALF)], f"`{CALL}.function.name` {SURROGATE}"),
-    (
-        [function(name="x" * 1025)],
-        f"`{CALL}.function.name` is 1025 bytes long, expected at most 1024",
-    ),
-    (
-        [function(name="\n" * 513)],
-        f"`{CALL}.function.name` is 1026 bytes long, expected at most 1024",
-    ),
-    ([code(language="python")], f"`{CALL}.code.source` is missing"),
-    ([code(source=5)], f"`{CALL}.code.source` is a number, expected a string"),
-    ([code(source=HALF)], f"`{CALL}.code.source` {SURROGATE}"),
-    ([code(source="", language="c plus")], f'`{CALL}.code.language` is "c plus", {WORD}'),
-    ([code(source="", language=HALF)], f"`{CALL}.code.language` {SURROGATE}"),
-    (
-        [code(source="", file="x")],
-        (
-            f"`{CALL}.code.file` is not a key of a code call, "
-            f"expected one of `language`, `source`{IGNORE}"
-        ),
-    ),
-    # Arguments.
-    (
-        [function(arguments=5)],
-        f"`{CALL}.function.arguments` is a number, expected a string or a dict",
-    ),
-    (
-        [function(arguments=[1])],
-        f"`{CALL}.function.arguments` is a list, expected a string or a dict",
-    ),
-    ([function(arguments="")], f"`{CALL}.function.arguments` is not exactly one JSON value"),
-    ([function(arguments='{"a": ')], f"`{CALL}.function.arguments` is not exactly one JSON value"),
-    (
-        [function(arguments='{}, "name": "g"')],
-        f"`{CALL}.function.arguments` is not exactly one JSON value",
-    ),
-    ([function(arguments="{} {}")], f"`{CALL}.function.arguments` is not exactly one JSON value"),
-    ([function(arguments="NaN")], f"`{CALL}.function.arguments` is not exactly one JSON value"),
-    ([function(arguments="'a'")], f"`{CALL}.function.arguments` is not exactly one JSON value"),
-    ([function(arguments=HALF)], f"`{CALL}.function.arguments` {SURROGATE}"),
-    ([function(arguments={"a": HALF})], f"`{CALL}.function.arguments` {SURROGATE}"),
-    ([function(arguments={HALF: "a"})], f"`{CALL}.function.arguments` {SURROGATE}"),
-    ([function(arguments={5: "a"})], f"`{CALL}.function.arguments` has a key that is no string"),
-    (
-        [function(arguments={"a": float("nan")})],
-        f"`{CALL}.function.arguments` holds nan, which JSON has not",
-    ),
-    (
-        [function(arguments={"a": float("-inf")})],
-        f"`{CALL}.function.arguments` holds -inf, which JSON has not",
-    ),
-    (
-        [function(arguments={"a": b""})],
-        f"`{CALL}.function.arguments` holds a `bytes`, expected JSON",
-    ),
-    ([function(arguments={"a": {1}})], f"`{CALL}.function.arguments` holds a `set`, expected JSON"),
-    ([function(arguments=CIRCLE)], f"`{CALL}.function.arguments` is nested deeper than 256"),
-    ([function(arguments={"a": RING})], f"`{CALL}.function.arguments` is nested deeper than 256"),
-    (
-        [function(arguments=nested(100_000))],
-        f"`{CALL}.function.arguments` is nested deeper than 256",
-    ),
-    (
-        [function(arguments="[" * 100_000 + "]" * 100_000)],
-        f"`{CALL}.function.arguments` is nested deeper than 32768",
-    ),
-]
+
+def value_of(case: Case) -> Value:
+    return eval(case.given[0], globals())  # noqa: S307
 
 
-@pytest.mark.parametrize(
-    ("messages", "message"), MESSAGES, ids=[message for _, message in MESSAGES]
-)
-def test_what_is_wrong_with_a_conversation(embedded: Codec, messages: Value, message: str) -> None:
-    path = message.split("`")[1]
+@pytest.mark.parametrize("case", cases("messages"), ids=str)
+def test_what_is_wrong_with_a_conversation(embedded: Codec, case: Case) -> None:
+    path = case.text.split("`")[1]
     for method in (embedded.encode, embedded.count):
         with pytest.raises(MessageError) as caught:
-            method(messages)
-        assert str(caught.value) == message
+            method(value_of(case))
+        case.check(str(caught.value))
         assert caught.value.path == path
-    if isinstance(messages, dict):
+    if isinstance(messages := value_of(case), dict):
         return  # in a batch, one conversation with its tools
     with pytest.raises(MessageError) as caught:
         embedded.encode_batch([[], messages], unknown="error")
-    assert str(caught.value) == "`conversations[1]." + message.removeprefix("`")
+    assert str(caught.value) == "`conversations[1]." + case.text.removeprefix("`")
     assert caught.value.path == f"conversations[1].{path}"
 
 
-TOOLS: list[tuple[Any, str]] = [
-    (5, "`tools` is a number, expected a list of dicts, or a string"),
-    ({"name": "f"}, "`tools` is a dict, expected a list of dicts, or a string"),
-    (b"x", "`tools` is `bytes`, expected a list of dicts, or a string"),
-    ("a" + HALF, f"`tools` {SURROGATE}"),
-    ([5], "`tools[0]` is a number, expected a dict"),
-    ([{"name": "f"}, None], "`tools[1]` is none, expected a dict"),
-    ([{"type": "function", "function": "f"}], "`tools[0].function` is a string, expected a dict"),
-    ([{HALF: 1}], f"`tools` {SURROGATE}"),
-    ([{"name": HALF}], f"`tools` {SURROGATE}"),
-    ([{5: 1}], "`tools` has a key that is no string"),
-    ([{"name": object()}], "`tools` holds a `object`, expected JSON"),
-    ([{"name": float("inf")}], "`tools` holds inf, which JSON has not"),
-    ([CIRCLE], "`tools` is nested deeper than 256"),
-    ([nested(100_000)], "`tools` is nested deeper than 256"),
-]
-
-
-@pytest.mark.parametrize(("tools", "message"), TOOLS, ids=[message for _, message in TOOLS])
-def test_what_is_wrong_with_tools(embedded: Codec, tools: Value, message: str) -> None:
+@pytest.mark.parametrize("case", cases("tools"), ids=str)
+def test_what_is_wrong_with_tools(embedded: Codec, case: Case) -> None:
     for method in (embedded.encode, embedded.count, embedded.canonical):
         with pytest.raises(MessageError) as caught:
-            method([], tools=tools)
-        assert str(caught.value) == message
-        assert caught.value.path == message.split("`")[1]
+            method([], tools=value_of(case))
+        case.check(str(caught.value))
+        assert caught.value.path == case.text.split("`")[1]
 
 
 def test_what_a_format_has_no_place_for() -> None:
@@ -552,503 +366,45 @@ def test_any_string_may_be_asked_for(name: str) -> None:
         Codec(name)
 
 
-INTERNLM2, CHATML, LLAMA31, LLAMA4, HARMONY, KIMI, MIXTRAL, PHI3 = (
-    Format.built_in(name).text
-    for name in (
-        *("internlm2", "chatml", "llama3.1", "llama4", "harmony"),
-        *("kimi-k2", "mixtral-8x7b", "phi3"),
-    )
-)
-ANSWER = '"{ASSISTANT}assistant{MIDDLE}{content}{?calls:{calls}?}{STOP}"'
-USER = 'user = "{START}user\\n{content}{STOP}\\n"'
-TOP = (
-    "expected one of `name`, `guarantee`, `source`, `vocabulary`, `models`, "
-    "`tokenizer_classes`, `begin`, `end`, `append`, `append_at`, `silent`, `markers`, "
-    "`order`, `default_system`, `losses`, `reasoning`, `control`, `roles`, "
-    "`generation`, `place`, `tools`, `calls`, `results`, `frame`, `options`, `turn`, `last`, "
-    "`after_tool`, `named`, `call`, `also`, `variant`"
-)
-FIELDS = (
-    "`content`, `name`, `calls`, `tools`, `call`, `language`, `source`, `system`, `arguments`, "
-    "`id`, `reasoning`, `channel`, `type`, `date`, `effort`"
-)
-
-# The text, what is replaced by what, the key, and what the message says of it.
-FILES: list[tuple[str, str, str, str, str]] = [
-    # Unknown and missing keys, values of a wrong type.
-    (CHATML, "guarantee =", "guarrantee =", "guarrantee", f"unknown field `guarrantee`, {TOP}"),
-    (CHATML, "[turn]", "[turns]", "turns", f"unknown field `turns`, {TOP}"),
-    (
-        CHATML,
-        "user =",
-        "usr =",
-        "turn.usr",
-        (
-            "unknown field `usr`, "
-            "expected one of `system`, `user`, `assistant`, `tool`, `tools`, `begin`"
-        ),
-    ),
-    (
-        CHATML,
-        "generation = {",
-        "generation = { think = 1,",
-        "generation.think",
-        (
-            "unknown field `think`, "
-            "expected one of `prompt`, `when`, `stop`, `thinking`, `no_thinking`"
-        ),
-    ),
-    (
-        INTERNLM2,
-        "[call.plugin]",
-        '[call.plugin]\nitems = "x"',
-        "call.plugin.items",
-        (
-            "unknown field `items`, "
-            "expected one of `item`, `also`, `object`, `pair`, `several`, `id`, `result`"
-        ),
-    ),
-    (
-        INTERNLM2,
-        "[named.plugin]",
-        '[named.plugin]\nuser = "x"',
-        "named.plugin.user",
-        "unknown field `user`, expected `system` or `tool`",
-    ),
-    (CHATML, 'name = "chatml"\n', "", "name", "missing field `name`"),
-    (CHATML, 'name = "chatml"', "name = 5", "name", "invalid type: integer `5`, expected a string"),
-    (
-        CHATML,
-        'STOP = "<|im_end|>"',
-        "STOP = 5",
-        "control.STOP",
-        "expected a string or a list of strings",
-    ),
-    # Words of closed sets.
-    (CHATML, '"ids"', '"id"', "guarantee", "unknown variant `id`, expected `ids` or `text`"),
-    (
-        INTERNLM2,
-        '"after_system"',
-        '"last"',
-        "place.tools",
-        (
-            "unknown variant `last`, "
-            "expected one of `first`, `after_system`, `first_user`, `last_user`, `system`"
-        ),
-    ),
-    (
-        INTERNLM2,
-        '"indent"',
-        '"indented"',
-        "tools.style",
-        "unknown variant `indented`, expected one of `line`, `list`, `indent`, `typescript`",
-    ),
-    (
-        INTERNLM2,
-        '"function"',
-        '"fn"',
-        "tools.shape",
-        "unknown variant `fn`, expected `openai` or `function`",
-    ),
-    (
-        INTERNLM2,
-        'environment = "tool"',
-        'environment = "tol"',
-        "roles.environment",
-        "is `tol`, expected `system`, `user`, `assistant` or `tool`",
-    ),
-    # Control tokens.
-    (
-        CHATML,
-        USER,
-        USER.replace("STOP", "STPO"),
-        "turn.user",
-        "has `{STPO}`, which `control` does not define; expected one of `START`, `STOP`",
-    ),
-    (
-        CHATML,
-        USER,
-        USER.replace("user\\n", "user<|im_end|>\\n"),
-        "turn.user",
-        "spells `<|im_end|>` as text, expected `{STOP}`",
-    ),
-    (
-        CHATML,
-        'STOP = "',
-        'EXTRA = "<s>"\nSTOP = "',
-        "control.EXTRA",
-        "is used by no pattern, expected `{EXTRA}` in one",
-    ),
-    (
-        CHATML,
-        'STOP = "<|im_end|>"',
-        'STOP = "<|im_start|>"',
-        "control.STOP",
-        'has the spelling "<|im_start|>" of `control.START`, expected one of its own',
-    ),
-    (
-        CHATML,
-        'STOP = "<|im_end|>"',
-        "STOP = []",
-        "control.STOP",
-        "has no spelling, expected one or more",
-    ),
-    (
-        CHATML,
-        'STOP = "',
-        'stop = "',
-        "control.stop",
-        "is not a name, expected upper-case letters, digits and `_`",
-    ),
-    # Patterns.
-    (
-        CHATML,
-        USER,
-        USER.replace("content", "contnet"),
-        "turn.user",
-        f"has an unknown field `{{contnet}}`, expected one of {FIELDS}",
-    ),
-    (
-        CHATML,
-        USER,
-        USER.replace("content", "tools"),
-        "turn.user",
-        "has `{tools}`, expected only `{content}`, `{name}`, `{system}`",
-    ),
-    (
-        CHATML,
-        USER,
-        USER.replace("{START}", ""),
-        "turn.user",
-        "begins with text, expected a control token",
-    ),
-    (
-        CHATML,
-        USER,
-        USER.replace("{content}", ""),
-        "turn.user",
-        "has no field for text, expected `{content}`",
-    ),
-    (
-        CHATML,
-        USER,
-        USER.replace("{content}", "{~}{content}"),
-        "turn.user",
-        "has `{~}` beside a field for text, expected a literal or a control token between them",
-    ),
-    (
-        CHATML,
-        USER,
-        USER.replace("{STOP}", "{STOP}more"),
-        "turn.user",
-        "goes on after the token that closes it, expected white space only",
-    ),
-    (
-        CHATML,
-        USER,
-        USER.replace("user\\n", "user{?name: {name}\\n"),
-        "turn.user",
-        "has a guard `{?…:` without its end, expected `?}`",
-    ),
-    (
-        CHATML,
-        USER,
-        USER.replace("user\\n", "user?}\\n"),
-        "turn.user",
-        "has `?}` without a guard before it, expected `{?…:` there",
-    ),
-    (
-        CHATML,
-        USER,
-        USER.replace("START}user", "START}system"),
-        "turn.user",
-        "can be read as `turn.system`, expected one that differs before its text",
-    ),
-    (
-        CHATML,
-        'prompt = "{START}assistant\\n"',
-        'prompt = "{START}bot\\n"',
-        "generation.prompt",
-        (
-            "is not how an assistant row begins, "
-            "expected what stands before the text of one, or some of it"
-        ),
-    ),
-    (
-        CHATML,
-        'prompt = "{START}assistant\\n"',
-        'prompt = "{content}"',
-        "generation.prompt",
-        "has `{content}`, expected no field",
-    ),
-    # Tools and calls.
-    (
-        INTERNLM2,
-        'place = { tools = "after_system" }\n',
-        "",
-        "turn.tools",
-        "has no place, expected `place.tools`",
-    ),
-    (
-        INTERNLM2,
-        '\ntools = "{START}system name',
-        '\ntools = "{START}tools name',
-        "turn.tools",
-        "is read back by no row, expected one that differs in the text only",
-    ),
-    (
-        INTERNLM2,
-        'style = "indent"',
-        'style = "list", between = ","',
-        "tools.between",
-        "is given beside a `style` that writes a list, expected `line` or `indent`",
-    ),
-    # One message in several turns, and the format's own turn.
-    (
-        HARMONY,
-        "{type}{~}{MESSAGE}{content}{END|RETURN}",
-        "{type}{~}{MESSAGE}{content}{?calls:{calls}?}{END|RETURN}",
-        "turn.assistant[1]",
-        "has `{reasoning}` or `{calls}`, expected `{content}` alone, as `frame` is given",
-    ),
-    (
-        HARMONY,
-        "{MESSAGE}{reasoning}{END}",
-        "{MESSAGE}{reasoning}",
-        "frame.reasoning",
-        "is closed by no control token, expected one after its text",
-    ),
-    (
-        HARMONY,
-        "{MESSAGE}{reasoning}{END}",
-        "{MESSAGE}{END}",
-        "frame.reasoning",
-        "has no field for its text, expected `{reasoning}`",
-    ),
-    (
-        HARMONY,
-        "{CHANNEL}analysis",
-        "{CHANNEL}final",
-        "frame.reasoning",
-        "can be read as `turn.assistant[0]`, expected one that differs before its text",
-    ),
-    # Rows that are only read, and whom results come from.
-    (
-        HARMONY,
-        "user{?name::{name}?}{MESSAGE}",
-        "user{*}{MESSAGE}",
-        "turn.user[0]",
-        "has `{*}`, expected it in a row that is only read, after another of its role and name",
-    ),
-    (
-        HARMONY,
-        "{~}{CHANNEL}analysis",
-        "{*}{CHANNEL}analysis",
-        "frame.reasoning",
-        "has `{*}`, expected it in rows of `turn` and `named` only",
-    ),
-    (
-        HARMONY,
-        "developer{*}",
-        "developer{*}x",
-        "turn.system[1]",
-        (
-            "has `{*}` in another place, "
-            "expected it right before a control token that stands before the text"
-        ),
-    ),
-    (
-        HARMONY,
-        '"functions.{name}"',
-        '"functions"',
-        "call.function.result",
-        "is unknown, expected words around `{name}`",
-    ),
-    (
-        HARMONY,
-        "[call.recipient]",
-        '[call.recipient]\nresult = "{name}"',
-        "call.recipient.result",
-        "is given for code, which has no name, expected it of functions only",
-    ),
-    (
-        HARMONY,
-        "commentary json{MESSAGE}",
-        "{channel} json{MESSAGE}",
-        "call.function.item",
-        "is written, and has a `{channel}` or `{type}` that no message has, expected it in a guard",
-    ),
-    (
-        HARMONY,
-        "to={language}{CHANNEL}analysis code",
-        "to=functions.{language}{CHANNEL}analysis code",
-        "call.recipient.item",
-        "can be read as `call.function.item`, expected one that differs before its text",
-    ),
-    (
-        HARMONY,
-        "system{MESSAGE}{content}",
-        "sys{MESSAGE}{content}",
-        "turn.begin",
-        "is read back by no row of `named`, expected one that differs in the text only",
-    ),
-    (
-        HARMONY,
-        "{?date:Current date: {date}\n?}",
-        "Current date: {date}\n",
-        "turn.begin",
-        "has `{date}` by itself, expected `{?date:…{date}…?}`",
-    ),
-    (
-        HARMONY,
-        'options = { effort = ["medium", "low", "high"] }',
-        "",
-        "options.effort",
-        "has no words, or no place: expected both it and `{effort}` in `turn.begin`",
-    ),
-    (
-        HARMONY,
-        '"medium"',
-        '"as ever"',
-        "options.effort",
-        'has the word "as ever", expected letters, digits and `_.:-` only',
-    ),
-    (
-        HARMONY,
-        'shape = "function", ',
-        "",
-        "tools.shape",
-        "is not `function`, expected it as `style` is `typescript`",
-    ),
-    (
-        HARMONY,
-        "developer{MESSAGE}# Tools\\n\\n## functions\\n\\n{tools}",
-        "developer{MESSAGE}{system}{tools}",
-        "turn.tools",
-        "has a second pattern, expected one with `{system}`, unguarded, and one for tools alone",
-    ),
-    (
-        INTERNLM2,
-        'object = { name = "name",',
-        'object = { nam = "name",',
-        "call.plugin.object.nam",
-        "is unknown, expected `name`, `arguments` or `id`",
-    ),
-    (
-        INTERNLM2,
-        'object = { name = "name",',
-        "object = {",
-        "call.plugin.object",
-        "lacks a key, expected `name` and `arguments`",
-    ),
-    # Calls that begin with text.
-    (
-        LLAMA31,
-        'guarantee = "ids"',
-        'guarantee = "text"',
-        "guarantee",
-        "is `text` where calls begin with text, expected `ids`",
-    ),
-    (
-        LLAMA31,
-        '{content:trim}{STOP|EOM}",\n  "{START}assistant{END}\\n\\n{calls}',
-        "{content:trim}{?calls:{calls}?}",
-        "turn.assistant",
-        "has `{calls}` beside `{content}` where calls begin with text, expected a row for each",
-    ),
-    (
-        LLAMA31,
-        'between = "; "',
-        'between = " then "',
-        "calls.between",
-        'is " then ", expected a comma or a semicolon, and white space around it',
-    ),
-    (
-        LLAMA31,
-        'object = { name = "name",',
-        'object = { id = "id", name = "name",',
-        "call.function.object",
-        "by which a call that begins with text is known",
-    ),
-    (
-        LLAMA31,
-        "{?tools:Environment: ipython\n?}",
-        "{tools}",
-        "turn.system",
-        "has `{tools}`, expected `{?tools:…?}` around a literal only",
-    ),
-    (
-        LLAMA4,
-        'open = ["[",',
-        'open = [" [",',
-        "calls.open",
-        "or 1 to 64 bytes of text without white space around it",
-    ),
-    (
-        LLAMA4,
-        'close = ["]",',
-        'close = ["}",',
-        "calls.close",
-        'is "}", expected `]`, and a control token after it at most',
-    ),
-    (
-        LLAMA4,
-        '"{name}({arguments})"',
-        '"{name}[{arguments}]"',
-        "call.function.item",
-        'expected `{call}`, or `{name}({arguments})` with `pair = "python"`, alone',
-    ),
-    # Not TOML at all.
-    (
-        MIXTRAL,
-        "{?system:{system}",
-        "{?system:{system}{content}",
-        "turn.user",
-        "has a guard of `system` with something else in it, expected `{system}` and literals",
-    ),
-    (
-        KIMI,
-        ANSWER,
-        '["{CALLS_END}{content}{STOP}", ' + ANSWER + "]",
-        "turn.assistant[0]",
-        "begins with a token that stands around calls, expected a token of its own",
-    ),
-    (
-        MIXTRAL,
-        'begin = "{BOS}"',
-        'begin = "\\n{BOS}"',
-        "begin",
-        "has white space, expected none, as a turn may begin with text",
-    ),
-    (
-        PHI3,
-        "{ASSISTANT}\\n{content}{END}\\n",
-        "{ASSISTANT}\\n{content}.\\n",
-        "end",
-        "has a control token after `turn.assistant`, which none closes, expected one there",
-    ),
-    (CHATML, CHATML, "name = ", "name", "string values must be quoted, expected literal string"),
-    (CHATML, "[turn]", "[turn]\n[turn]", "turn", "duplicate key"),
-    (CHATML, CHATML, "# " + "x" * 2**20, "", "is longer than 1048576 bytes, the most that is read"),
-]
+CHATML = Format.built_in("chatml").text
 
 
-@pytest.mark.parametrize("fault", FILES, ids=[f"{f[3]}: {f[4]}"[:90] for f in FILES])
+def lines_after(sign: str, case: Case) -> str:
+    """The text of the lines of an input that begin with a sign."""
+    return "\n".join(line[2:] for line in case.given if line.startswith(sign))
+
+
+@pytest.mark.parametrize("case", cases("formats"), ids=str)
 def test_a_format_file_says_what_is_wrong(
-    tmp_path: Path, fault: tuple[str, str, str, str, str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Case
 ) -> None:
-    text, before, after, key, problem = fault
+    text = Format.built_in(case.given[0]).text
+    before, after, key = (lines_after(sign, case) for sign in "-+@")
     assert before in text
-    path = tmp_path / "mine.toml"
-    path.write_text(text.replace(before, after), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(text.replace(before, after), encoding="utf-8")
     with pytest.raises(FormatError) as caught:
+        Format.load("mine.toml")
+    case.check(str(caught.value))
+    assert (caught.value.file, caught.value.key) == ("mine.toml", key)
+    assert f"`{key}`" in case.text
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "problem"),
+    [
+        ("name = ", "name", "string values must be quoted, expected literal string"),
+        ("# " + "x" * 2**20, "", "is longer than 1048576 bytes, the most that is read"),
+    ],
+    ids=["no value", "too long"],
+)
+def test_a_format_file_that_is_no_toml(tmp_path: Path, text: str, key: str, problem: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FormatError, match=f"^format `{re.escape(str(path))}`: ") as caught:
         Format.load(path)
-    message = str(caught.value)
-    assert message.startswith(f"format `{path}`: ")
-    assert message.endswith(problem)
+    assert str(caught.value).endswith(problem)
     assert (caught.value.file, caught.value.key) == (str(path), key)
-    if key:
-        assert f"`{key}`" in message
 
 
 def test_a_format_file_that_is_no_text(tmp_path: Path) -> None:
@@ -1287,6 +643,6 @@ def test_a_raised_error_is_pickled(embedded: Codec) -> None:
 
 
 def test_messages_begin_in_lower_case_and_name_their_subject() -> None:
-    for _, message in MESSAGES + TOOLS:
-        assert re.match(r"`[\w.\[\]]+` [a-z]", message), message
-        assert not message.endswith("."), message
+    for case in (*cases("messages"), *cases("tools")):
+        assert re.match(r"`[\w.\[\]]+` [a-z]", case.text), case.text
+        assert not case.text.endswith("."), case.text
