@@ -1,7 +1,7 @@
-//! A request to stop, which long work looks for.
+//! Cancellation of long work.
 //!
-//! In: a flag that whoever waits sets. Out: work that has begun under it ends early, with an error or with
-//! what it has so far; whoever asked to stop wants none of it. Cost: where nobody may ask, none.
+//! In: a flag that another thread sets. Out: work under the flag ends early, with an error or a partial
+//! result; the caller discards both. Cost: none for work without a flag.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Stop>> = const { RefCell::new(None) };
 }
 
-/// A request to stop. Copies are of one flag.
+/// Cancellation flag. Clones share the flag.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -23,19 +23,19 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody has asked.
+    /// Whether a thread has called [`Stop::stop`].
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Does work that may be asked to stop.
+    /// Runs work under this flag.
     pub fn during<T>(&self, work: impl FnOnce() -> T) -> T {
         Self::within(Some(self.clone()), work)
     }
 
-    /// Does work under a flag of another thread, if that has one.
+    /// Runs work under the flag of another thread, if that thread has one.
     pub fn within<T>(stop: Option<Self>, work: impl FnOnce() -> T) -> T {
-        /// Puts back what was there, also where the work panics.
+        /// Restores the previous flag, also after a panic.
         struct Back(Option<Stop>);
         impl Drop for Back {
             fn drop(&mut self) {
@@ -46,12 +46,12 @@ impl Stop {
         work()
     }
 
-    /// The flag of the work that this thread does.
+    /// The flag of this thread's work.
     pub fn current() -> Option<Self> {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// The error of work that has been stopped; nobody reads it.
+    /// The error of cancelled work; no caller reads it.
     pub(crate) fn error() -> Error {
         Error::new("text", "encoding was stopped")
     }

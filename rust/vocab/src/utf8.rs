@@ -1,7 +1,7 @@
-//! Characters of text that is known to be UTF-8, by their place.
+//! Decoding of single characters in valid UTF-8.
 
-/// The code point of the character that begins at a place, and its length in bytes. At the end of the
-/// text, NUL and 1.
+/// The code point of the character at a byte offset, and its length in bytes. At the end of the
+/// text: NUL and 1.
 #[inline]
 pub(crate) fn char_at(text: &[u8], at: usize) -> (u32, usize) {
     let bytes = match text.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -18,7 +18,7 @@ pub(crate) fn char_at(text: &[u8], at: usize) -> (u32, usize) {
     }
 }
 
-/// What is left of a text, and NUL after it.
+/// The last bytes of a text, padded with NUL.
 #[cold]
 fn last_bytes(text: &[u8], at: usize) -> [u8; 4] {
     let mut bytes = [0; 4];
@@ -28,8 +28,8 @@ fn last_bytes(text: &[u8], at: usize) -> [u8; 4] {
     bytes
 }
 
-/// Where in a table of [`PREFIXES`] places the first two bytes of a character of three stand, which the
-/// 64 characters have in common that differ in their last byte.
+/// Index, below [`PREFIXES`], of the first two bytes of a three-byte character. The 64 characters that
+/// differ only in their last byte share it.
 #[inline]
 pub(crate) fn prefix_of_three(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at..)?.first_chunk()? {
@@ -40,5 +40,5 @@ pub(crate) fn prefix_of_three(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// So many first two bytes there are: the place of a character is its code point by 64.
+/// Number of first-two-byte prefixes: the index of a character is its code point divided by 64.
 pub(crate) const PREFIXES: usize = 1024;

@@ -1,4 +1,4 @@
-//! Runs a [`Program`], and counts what it does.
+//! Runs a [`Program`] and counts its steps.
 //!
 //! In: a text and a place. Out: the first match from there on, as a backtracking engine finds it. Cost: one step
 //! for each instruction and character looked at, of which a text has only so many: [`Work`]. A real pattern takes
@@ -11,34 +11,34 @@ use fancy_regex::Assertion;
 
 use super::program::{Class, Inst, Program};
 
-/// A text may take this many steps whatever its length, and so many more for each byte.
+/// Budget of steps for a text: a fixed part, and a part for each byte.
 const STEPS: u64 = 1 << 21;
 const STEPS_A_BYTE: u64 = 512;
-/// Places to go back to that are kept at a time.
+/// Largest number of backtracking points.
 const MAX_PLACES: usize = 1 << 22;
 
-/// The steps that are left for a text.
+/// Remaining budget of steps for a text.
 #[derive(Debug)]
 pub(crate) struct Work {
     left: Cell<u64>,
-    /// Whether there were too few.
+    /// Whether the budget was exceeded.
     is_spent: Cell<bool>,
 }
 
 impl Work {
-    /// As much as a text may take.
+    /// The whole budget of a text.
     pub(crate) fn of_text(text: &str) -> Self {
         let left = STEPS.saturating_add(STEPS_A_BYTE.saturating_mul(text.len() as u64));
         Self { left: Cell::new(left), is_spent: Cell::new(false) }
     }
 
-    /// What is left of the steps of a text.
+    /// A budget of a given number of steps.
     #[cfg(feature = "foreign")]
     pub(crate) fn of_steps(left: u64) -> Self {
         Self { left: Cell::new(left), is_spent: Cell::new(false) }
     }
 
-    /// Whether a text took more than it may.
+    /// Whether the text exceeded its budget.
     pub(crate) fn is_spent(&self) -> bool {
         self.is_spent.get()
     }
@@ -49,7 +49,7 @@ impl Work {
         self.left.get()
     }
 
-    /// Takes steps; whether there were as many.
+    /// Takes steps from the budget; returns whether it sufficed.
     #[inline]
     fn take(&self, steps: usize) -> bool {
         let left = self.left.get().checked_sub(steps as u64);
@@ -64,7 +64,7 @@ impl Work {
 /// Shorter runs are not worth knowing that they failed.
 const LONG_RUN: usize = if cfg!(test) { 0 } else { 16 };
 
-/// A place to go back to.
+/// A backtracking point.
 enum Place {
     /// An instruction and where it goes on. The same instruction may go on at each character before that,
     /// down to `floor`.

@@ -1,6 +1,6 @@
-//! Pre-tokenization: text parted into pieces that merges do not cross.
+//! Pre-tokenization: splits text into pieces that merges do not cross.
 //!
-//! In: text. Out: its pieces, in order; together they are the text, byte for byte. Cost: linear, for
+//! In: text. Out: its pieces, in order; their concatenation is the text, byte for byte. Cost: linear, for
 //! the patterns that real vocabularies have; others are matched by a bounded engine, see [`regex`].
 
 mod blocks;
@@ -29,12 +29,12 @@ use runs::Runs;
 use scan::Known;
 use threes::Threes;
 
-/// A way to part text. Immutable; shared between threads.
+/// A pre-tokenizer. Immutable; shared between threads.
 #[derive(Debug, Clone)]
 pub(crate) enum Splitter {
     /// Text stays in one piece.
     Whole,
-    /// Digits stand apart: each for itself, or as many as stand together. Hugging Face's `Digits`.
+    /// Digits are pieces: each digit, or each run of digits. Hugging Face's `Digits`.
     Digits { individual: bool },
     /// The matches of a pattern that real vocabularies have.
     Known(Known),
@@ -44,7 +44,7 @@ pub(crate) enum Splitter {
     Runs(Runs),
     /// The matches of any other regular expression, and what lies between two matches.
     Regex(Regex),
-    /// Each splitter parts the pieces of the one before it.
+    /// Splitters in sequence: each splits the pieces of the previous one.
     Sequence(Vec<Splitter>),
 }
 
@@ -98,7 +98,7 @@ impl Splitter {
         Some(Self::sequence(patterns.iter().map(splitter).collect::<Option<_>>()?))
     }
 
-    /// Splitters one after another, each on the pieces of the one before it.
+    /// Splitters in sequence: each splits the pieces of the previous one.
     pub(crate) fn sequence(mut splitters: Vec<Self>) -> Self {
         splitters.retain(|splitter| !matches!(splitter, Self::Whole));
         match splitters.len() {
@@ -108,7 +108,7 @@ impl Splitter {
         }
     }
 
-    /// Where it parts text, in words.
+    /// Description of the splitter, for people.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Whole => "not at all".to_owned(),
@@ -130,12 +130,12 @@ impl Splitter {
         Self::Digits { individual }
     }
 
-    /// Whether a piece ends between two neighbouring characters whatever stands around them, and each
-    /// side is parted as by itself.
+    /// Whether a piece always ends between two neighbouring characters, whatever the text around them, and
+    /// each side is split independently.
     pub(crate) fn always_parts(&self, left: char, right: char) -> bool {
         match self {
             Self::Known(known) => known.always_parts(left, right),
-            // A splitter that matches neither of them leaves the place to the others.
+            // A splitter that matches neither character leaves the boundary to the others.
             Self::Sequence(splitters) => {
                 let parts = |splitter: &Self| splitter.always_parts(left, right);
                 let is_blind = |splitter: &Self| matches!(splitter, Self::Runs(runs) if !runs.knows(left) && !runs.knows(right));

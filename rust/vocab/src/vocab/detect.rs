@@ -1,4 +1,4 @@
-//! Which kind of vocabulary the files are: decided by their content, for a directory in a fixed order.
+//! Detection of a vocabulary's kind, by content; in a directory, in a fixed order of kinds.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::loader::has_extension;
 use super::{VocabFiles, ranks, sentencepiece, tokenizer_json};
 use crate::error::{Error, Result};
 
-/// The files that are read, by kind.
+/// Files to read, by kind.
 pub(super) enum Chosen<'a> {
     TokenizerJson(&'a [u8]),
     Tekken(&'a [u8]),
@@ -23,13 +23,13 @@ pub(super) enum Chosen<'a> {
 }
 
 impl Chosen<'_> {
-    /// Whether such files lack the pattern that parts text before merging, or may lack it.
+    /// Whether files of this kind may lack the pattern that splits text before merging.
     pub(super) fn takes_pattern(&self) -> bool {
         matches!(self, Self::VocabMerges(..) | Self::Ranks(_) | Self::Gguf(_))
     }
 }
 
-/// What one file is.
+/// Kind of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     TokenizerJson,
@@ -39,11 +39,11 @@ enum Kind {
     Merges,
     Ranks,
     Gguf,
-    /// Not a vocabulary; what it is instead.
+    /// Not a vocabulary; a description of the file instead.
     Other(&'static str),
 }
 
-/// The files of a vocabulary; of several kinds the one that says most.
+/// Chooses the files of a vocabulary; among several kinds, the most informative one.
 pub(super) fn choose(files: &VocabFiles) -> Result<Chosen<'_>> {
     let files: Vec<_> = files
         .files
@@ -64,7 +64,7 @@ pub(super) fn choose(files: &VocabFiles) -> Result<Chosen<'_>> {
             None => Ok(first.map(|&(_, bytes, kind)| (bytes, kind))),
         }
     };
-    // Ranks are called `tokenizer.model` where they are the model's own vocabulary.
+    // A file of ranks named `tokenizer.model` is the model's own vocabulary.
     let is_tiktoken = |name: &str| has_extension(name, "tiktoken");
     if let Some((bytes, _)) = only(&|_, kind| kind == Kind::TokenizerJson)? {
         return Ok(Chosen::TokenizerJson(bytes));
@@ -94,7 +94,7 @@ pub(super) fn choose(files: &VocabFiles) -> Result<Chosen<'_>> {
     Err(Error::new("file", nothing(vocab.is_some(), merges.is_some(), &files)))
 }
 
-/// Why there is no vocabulary among the files.
+/// Error text for files without a vocabulary.
 fn nothing(vocab: bool, merges: bool, files: &[(&str, &[u8], Kind)]) -> String {
     const EXPECTED: &str = "expected a SentencePiece `.model`, a `tokenizer.json`, `tekken.json`, \
                             ranks, `vocab.json` with `merges.txt`, or a GGUF file";
@@ -125,11 +125,11 @@ fn is_merges(name: &str, bytes: &[u8]) -> bool {
     bytes.starts_with(b"#version") || name.ends_with("merges.txt") || parts == 2
 }
 
-/// What a JSON file is, by the first of its keys that says so: the rest is not read.
+/// Kind of a JSON file, by the first key that decides; the rest is not read.
 fn kind_of_json(bytes: &[u8]) -> Kind {
     const UNKNOWN: Kind = Kind::Other("a JSON file of unknown kind");
     let found = Cell::new(UNKNOWN);
-    // The visitor stops with an error as soon as it knows.
+    // The visitor stops with an error as soon as a key decides.
     let _ = serde_json::Deserializer::from_slice(bytes).deserialize_map(Keys(&found));
     match found.get() {
         Kind::TokenizerJson if !tokenizer_json::is_tokenizer_json(bytes) => UNKNOWN,

@@ -1,4 +1,4 @@
-//! Which files a vocabulary is, and which reader reads them: decided by their content.
+//! Choice of a vocabulary's files and of their reader, by content.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,34 +17,34 @@ use crate::bpe::SPACE_MARK;
 use crate::error::{Error, Result};
 use detect::Chosen;
 
-/// The files of a vocabulary as they were read, and what a caller says about them.
+/// Contents of a vocabulary's files, with the caller's options.
 #[derive(Debug, Clone, Default)]
 pub struct VocabFiles {
-    /// Name without folder, and content. Names tell files of one vocabulary apart; what a file is, its
-    /// content says.
+    /// File name without folder, and content. Names distinguish the files of one vocabulary; the content
+    /// decides the kind of a file.
     pub files: Vec<(String, Arc<[u8]>)>,
-    /// What the files do not say.
+    /// Facts that the files lack.
     pub options: VocabOptions,
 }
 
-/// What a caller says about a vocabulary that its files do not.
+/// A caller's options for a vocabulary: facts that its files lack.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VocabOptions {
-    /// Spellings of added tokens that are ordinary text, beside those that are known to be.
+    /// Spellings of added tokens that are ordinary text, in addition to the built-in list.
     pub text_tokens: Vec<String>,
     /// Special tokens that the files lack: spelling and id.
     pub special_tokens: Vec<(String, TokenId)>,
-    /// The regular expression that parts text before merging, for files of ranks.
+    /// Regular expression that splits text before merging, for files of ranks.
     pub pattern: Option<String>,
 }
 
 impl VocabFiles {
-    /// One file, of which the content is all that matters.
+    /// A single file, without a name.
     pub fn one(bytes: &[u8]) -> Self {
         Self { files: vec![(String::new(), bytes.into())], options: VocabOptions::default() }
     }
 
-    /// How much of a GGUF file is enough: its vocabulary stands before its weights.
+    /// Number of bytes to read of a GGUF file: its vocabulary precedes its weights.
     pub const GGUF_HEAD_BYTES: usize = 32 << 20;
 
     /// Whether the beginning of a file says that its first [`GGUF_HEAD_BYTES`](Self::GGUF_HEAD_BYTES)
@@ -53,7 +53,7 @@ impl VocabFiles {
         bytes.starts_with(b"GGUF")
     }
 
-    /// Whether a file of a directory may say something about its vocabulary, by its name.
+    /// Whether a file's name is one that describes a vocabulary or a part of it.
     pub fn matters(name: &str) -> bool {
         const NAMES: [&str; 5] =
             ["tokenizer.json", "tekken.json", "vocab.json", "merges.txt", "tiktoken.model"];
@@ -88,12 +88,12 @@ impl VocabFiles {
     }
 }
 
-/// Whether a file's name ends so, in whatever case.
+/// Whether a file name has an ending, in any case.
 pub(super) fn has_extension(name: &str, extension: &str) -> bool {
     Path::new(name).extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
-/// Where a vocabulary came from: what is needed to make it again.
+/// Origin of a vocabulary: the input to load it again.
 #[derive(Clone)]
 pub(super) enum Source {
     Embedded,
@@ -101,7 +101,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Reads the vocabulary, with the ids in `withheld` out of reach for text.
+    /// Reads the vocabulary; text cannot produce the ids in `withheld`.
     pub(super) fn load(self, withheld: HashSet<TokenId>) -> Result<Parts> {
         let embedded;
         let files = match &self {
@@ -162,14 +162,14 @@ fn load_model(files: &VocabFiles, added: &Added, policy: &Policy<'_>) -> Result<
         Chosen::VocabMerges(vocab, merges) => vocab_merges::load(vocab, merges, added, policy),
         Chosen::Gguf(bytes) => gguf::load(bytes, added, policy),
     }?;
-    // What a format made control is control, whatever the caller says.
+    // A token that a format made control stays control, whatever the caller's options are.
     if policy.withheld.is_empty() {
         check_text_tokens(&options.text_tokens, &model)?;
     }
     Ok(model)
 }
 
-/// Every token that the caller says is text must be one.
+/// Refuses a text token of the caller's options that the vocabulary lacks.
 fn check_text_tokens(spellings: &[String], model: &Model) -> Result<()> {
     let unmarked = |spelling: &String| {
         if model.space_mark { spelling.replace(SPACE_MARK, " ") } else { spelling.clone() }

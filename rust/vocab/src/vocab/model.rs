@@ -1,4 +1,4 @@
-//! What vocabulary files say, in tables: the same for every kind of file.
+//! The tables that every reader of vocabulary files returns.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -14,45 +14,46 @@ use super::{DummyPrefix, TokenId, text_pieces};
 use crate::bpe::{ByteBpe, CharBpe, Scratch};
 use crate::error::Result;
 
-/// A vocabulary as a reader of one kind of file gives it.
+/// Output of a reader of vocabulary files.
 pub(crate) struct Model {
-    /// The kind of file it was read from.
+    /// Kind of the file.
     pub(crate) kind: &'static str,
-    /// Text to ids, built without control.
+    /// Text encoder, built without control tokens.
     pub(crate) engine: Engine,
     pub(crate) tokens: Arc<Tokens>,
-    /// Every control token of the file, once per spelling.
+    /// Control tokens of the file, one entry a spelling.
     pub(crate) spellings: Vec<(String, TokenId)>,
-    /// What control tokens do to white space beside them; those that do nothing are left out.
+    /// White space that control tokens strip; tokens that strip nothing have no entry.
     pub(crate) strips: HashMap<TokenId, Strips>,
     pub(crate) dummy_prefix: DummyPrefix,
-    /// What is done to text before it is encoded.
+    /// Normalisation of text before encoding.
     pub(crate) normalizer: Normalizer,
-    /// Whether U+2581 stands for a space in tokens.
+    /// Whether U+2581 means a space in tokens.
     pub(crate) space_mark: bool,
-    /// What was found out when it was read.
+    /// Findings of the reader.
     pub(crate) findings: Findings,
 }
 
-/// What was found out about a vocabulary when it was read, in words for people.
+/// Findings of a reader about a vocabulary, in words for people.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Findings {
-    /// How text is parted before tokens merge.
+    /// How text is split before tokens merge.
     pub(crate) pre_tokenizer: String,
-    /// What says so.
+    /// Source of the splitter.
     pub(crate) known_by: String,
-    /// What a library that runs it does to text first; otherwise `normalizer` of the model says it.
+    /// Normalisation by an external library; otherwise the model's `normalizer` applies.
     pub(crate) normalizer: Option<String>,
-    /// 64 bits of the tokens of a file of ranks.
+    /// 64-bit fingerprint of the tokens of a file of ranks.
     pub(crate) fingerprint: Option<String>,
-    /// Why our own engines do not run it.
+    /// Reason why the built-in engines do not run the vocabulary.
     pub(crate) refused: Option<String>,
-    /// Why not every text can be decoded again, up to `normalizer` of the model: empty where it can.
+    /// Reasons why some texts do not survive a round trip, apart from the model's `normalizer`; empty for
+    /// lossless vocabularies.
     pub(crate) losses: Vec<String>,
 }
 
 impl Findings {
-    /// Of a file that says itself how text is parted.
+    /// Findings about a file that names its own splitter.
     pub(crate) fn of_file(pre_tokenizer: impl Into<String>) -> Self {
         let (pre_tokenizer, known_by) = (pre_tokenizer.into(), "the file".into());
         Self { pre_tokenizer, known_by, ..Self::default() }
@@ -68,8 +69,8 @@ pub(crate) fn loss_of_bytes(engine: &ByteBpe) -> Option<String> {
     (!lacking.is_empty()).then(loss)
 }
 
-/// Whether a control token takes the white space beside it in a template: `lstrip` and `rstrip` of
-/// Hugging Face's added tokens. It never acts on a caller's text.
+/// White space that a control token strips beside it in a template: `lstrip` and `rstrip` of
+/// Hugging Face's added tokens. A caller's text is never stripped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Strips {
     /// The white space before it.
@@ -78,19 +79,19 @@ pub struct Strips {
     pub right: bool,
 }
 
-/// Text to ids.
+/// Text encoder.
 pub(crate) enum Engine {
     /// Merges characters, as SentencePiece does.
     Chars(Box<CharBpe>),
     /// Merges bytes of pre-tokens, as GPT-2 does.
     Bytes(Box<ByteBpe>),
-    /// The `tokenizers` library, for what is neither.
+    /// The `tokenizers` library, for every other model.
     #[cfg(feature = "foreign")]
     Foreign(Box<Foreign>),
 }
 
 impl Engine {
-    /// Appends the ids of `text`, which is normalised; with `dummy_prefix`, of a space and `text`.
+    /// Appends the ids of `text`, which is normalised; with `dummy_prefix`, the ids of a space and `text`.
     ///
     /// # Errors
     /// [`crate::Error`] for a text that has no token.
@@ -113,8 +114,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The parts of a long text, at most so many: encoded apart, those after the first without a
-    /// dummy prefix, they have the ids of the whole.
+    /// Splits a long text into a bounded number of parts. Encoded separately, the parts have the ids of
+    /// the whole; only the first part has a dummy prefix.
     pub(crate) fn parts<'a>(&self, text: &'a str, count: usize) -> Vec<&'a str> {
         match self {
             Self::Chars(bpe) => bpe.parts(text, count),
@@ -124,7 +125,7 @@ impl Engine {
         }
     }
 
-    /// Every merge as the ids of left, right and product, `None` for what is no token.
+    /// Every merge as the ids of left, right and product; `None` for a text that is not a token.
     pub(crate) fn merge_ids(&self) -> Box<dyn Iterator<Item = [Option<TokenId>; 3]> + '_> {
         match self {
             Self::Chars(bpe) => Box::new(bpe.merge_ids()),
@@ -135,17 +136,17 @@ impl Engine {
     }
 }
 
-/// Which added tokens are text, and which ids are kept from it.
+/// Policy that decides which added tokens are text, and which ids text cannot produce.
 pub(crate) struct Policy<'a> {
     /// Ordinary tokens that a format made control.
     pub(crate) withheld: &'a HashSet<TokenId>,
-    /// Spellings of added tokens that the caller says are text.
+    /// Spellings of added tokens that the caller declares as text.
     pub(crate) text_tokens: &'a [String],
-    /// Special tokens that the caller names: control, whatever is known of such spellings.
+    /// Special tokens that the caller names: always control.
     pub(crate) special_tokens: &'a [(String, TokenId)],
-    /// Spellings that files beside the vocabulary call special.
+    /// Spellings that other files of the vocabulary's folder call special.
     pub(crate) special: &'a HashSet<String>,
-    /// The added tokens that turned out to be text.
+    /// Added tokens that the policy has accepted as text.
     pub(crate) found: &'a RefCell<BTreeSet<String>>,
 }
 
@@ -165,7 +166,7 @@ impl Policy<'_> {
         is_text
     }
 
-    /// Whether an id is kept from text whatever the file says it is.
+    /// Whether text cannot produce an id, whatever type the file gives it.
     pub(crate) fn is_withheld(&self, id: TokenId) -> bool {
         self.withheld.contains(&id)
     }

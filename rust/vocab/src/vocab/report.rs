@@ -1,4 +1,4 @@
-//! Why a vocabulary is read as it is, for people who wonder about an id or a refusal.
+//! Explanation of how a vocabulary was read, for people who examine an id or a refusal.
 //!
 //! In: a vocabulary. Out: a [`VocabReport`], in words. Cost: linear in the vocabulary.
 
@@ -8,29 +8,29 @@ use std::fmt;
 use super::model::Engine;
 use super::{TokenId, Vocab};
 
-/// Why a vocabulary is read as it is.
+/// Explanation of how a vocabulary was read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct VocabReport {
-    /// What makes ids of text: `"bytes"` or `"characters"` for our own engines, by what they merge, or
-    /// `"tokenizers"`, the library.
+    /// Engine that encodes text: `"bytes"` or `"characters"` for the built-in engines, by the units that
+    /// they merge, or `"tokenizers"` for the library.
     pub engine: &'static str,
-    /// Why it is this engine.
+    /// Reason for the choice of the engine.
     pub engine_reason: String,
-    /// Why not every text comes back from its ids; empty where [`Vocab::lossless`] is true.
+    /// Reasons why some texts do not come back from their ids; empty if [`Vocab::lossless`] is true.
     pub losses: Vec<String>,
-    /// What is done to text before it is parted.
+    /// Normalisation of text before it is split.
     pub normalizer: String,
-    /// Where text is parted before tokens merge.
+    /// Splitter of text before tokens merge.
     pub pre_tokenizer: String,
-    /// What says how text is parted.
+    /// Source of the splitter.
     pub known_by: String,
-    /// Bytes of UTF-8 that no token is: text with one of them is refused.
+    /// Bytes of UTF-8 without a token: text with one of them is refused.
     pub missing_bytes: Vec<u8>,
-    /// The added tokens that are text, each with the rule that says so.
+    /// Added tokens that are text, each with the rule that decided it.
     pub text_rules: BTreeMap<String, &'static str>,
     /// Control tokens that a format put after the last id.
     pub appended: BTreeMap<String, TokenId>,
-    /// 64 bits of the tokens of a file of ranks, by which such files are known.
+    /// 64-bit fingerprint of the tokens of a file of ranks, which identifies known files.
     pub fingerprint: Option<String>,
 }
 
@@ -80,7 +80,7 @@ impl Vocab {
 }
 
 impl VocabReport {
-    /// What it says as pairs of a name and a fact, those left out that there is nothing to say of.
+    /// The report as pairs of a name and a fact, without empty facts.
     #[must_use]
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("engine", format!("{}: {}", self.engine, self.engine_reason))];

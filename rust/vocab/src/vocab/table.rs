@@ -1,7 +1,7 @@
 //! The tokens of a vocabulary file, before a text encoder is built of them.
 //!
-//! Readers of files fill a [`Table`]; what stands beside the file is applied to it, so that the
-//! encoder is built once, when it is known what is control.
+//! Readers fill a [`Table`], then the added tokens of other files are applied to it. So the encoder is
+//! built once, when the set of control tokens is known.
 
 use std::borrow::Cow;
 
@@ -13,14 +13,14 @@ use super::model::{Policy, Strips};
 use crate::bpe::SPACE_MARK;
 use crate::error::{Error, Result};
 
-/// More ids are refused: real vocabularies have a quarter of them, and one number in a file beside
-/// makes the table that long.
+/// Largest number of ids: four times that of real vocabularies. A single large id in a file would
+/// otherwise allocate a table of its size.
 pub(super) const MAX_IDS: usize = 1 << 20;
 
-/// Longer tokens are refused: real ones end at 384 bytes, and tables grow with their square.
+/// Longest token in bytes: real ones have at most 384, and tables grow with the square of the length.
 pub(super) const MAX_TOKEN_BYTES: usize = 1024;
 
-/// What a file says a token is: the types of SentencePiece, which GGUF has taken over.
+/// Type of a token in a file: the types of SentencePiece, which GGUF uses too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenType {
     Normal,
@@ -51,11 +51,11 @@ impl TokenType {
 /// One token of a file.
 #[derive(Debug, Clone)]
 pub(super) struct Row<'a> {
-    /// What it spells; nothing for an id without a token.
+    /// Bytes of the token; empty for an id without a token.
     pub(super) text: Cow<'a, [u8]>,
     pub(super) score: f32,
     pub(super) kind: TokenType,
-    /// Where in the file it stands, if that is known.
+    /// Byte offset in the file, if known.
     pub(super) offset: Option<usize>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Row<'a> {
         Self { text: text.into(), score: 0.0, kind, offset: None }
     }
 
-    /// An id that has no token.
+    /// Row of an id without a token.
     fn absent() -> Self {
         Self::new(&b""[..], TokenType::Unused)
     }
@@ -78,12 +78,12 @@ impl<'a> Row<'a> {
         Error { offset: self.offset, component: "pieces", problem }
     }
 
-    /// What it spells, for messages and as the name of a control token.
+    /// Spelling, for error texts and as the name of a control token.
     pub(super) fn spelling(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.text)
     }
 
-    /// Refuses tokens of a length that none has.
+    /// Refuses tokens longer than [`MAX_TOKEN_BYTES`].
     pub(super) fn check_length(&self) -> Result<()> {
         match self.text.len() {
             0 => Err(self.error("an empty piece".into())),
@@ -99,13 +99,13 @@ impl<'a> Row<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Table<'a> {
     pub(super) rows: Vec<Row<'a>>,
-    /// Spellings of control tokens beside those of their rows.
+    /// Further spellings of control tokens, in addition to those of their rows.
     pub(super) aliases: Vec<(String, TokenId)>,
     pub(super) strips: HashMap<TokenId, Strips>,
 }
 
 impl<'a> Table<'a> {
-    /// Puts a token at an id; ids before it that have none yet are unused.
+    /// Puts a token at an id; ids before it without a token are unused.
     pub(super) fn put(&mut self, id: TokenId, row: Row<'a>) -> Result<()> {
         let at = usize::try_from(id).ok().filter(|&at| at < MAX_IDS).ok_or_else(|| {
             row.error(format!("`{}` has id {id}, expected one below {MAX_IDS}", row.spelling()))
@@ -122,8 +122,8 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Applies what stands beside the file: added tokens become control, new ones are appended,
-    /// other spellings of control tokens are aliases.
+    /// Applies the added tokens of other files: ordinary tokens become control, new tokens are appended,
+    /// and other spellings of control tokens become aliases.
     ///
     /// # Errors
     /// [`Error`] for an added token whose id is another token's, or whose spelling is control

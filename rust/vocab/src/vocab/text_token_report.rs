@@ -1,7 +1,7 @@
-//! What was decided about a vocabulary's added tokens, for people who check it.
+//! Report of the decisions about a vocabulary's added tokens, for people who check them.
 //!
-//! In: a vocabulary. Out: the added tokens that are text, each with why, and how many ids nothing
-//! produces. Its control tokens are [`Vocab::control`]. Cost: linear in the vocabulary.
+//! In: a vocabulary. Out: the added tokens that are text, each with its reason, and the number of unused
+//! ids. Its control tokens are [`Vocab::control`]. Cost: linear in the vocabulary.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct TextToken {
     pub spelling: String,
     /// Its id.
     pub id: TokenId,
-    /// Why it is text; `None` where the caller of the loader said so.
+    /// Reason why the token is text; `None` if the caller of the loader declared it.
     pub reason: Option<&'static str>,
 }
 
@@ -27,7 +27,7 @@ impl Vocab {
                 self.inner.parts.model.space_mark.then(|| spelling.replace(SPACE_MARK, " "));
             spaced.unwrap_or_else(|| spelling.clone()).into_bytes()
         };
-        // An ordinary token may have the same bytes; those that were added stand behind it.
+        // An ordinary token may have the same bytes; added tokens follow it.
         let mut ids: BTreeMap<Vec<u8>, Option<TokenId>> =
             self.inner.parts.text.iter().map(|spelling| (bytes(spelling), None)).collect();
         for (id, bytes) in self.tokens_of(TokenKind::Text) {
@@ -44,7 +44,7 @@ impl Vocab {
         tokens
     }
 
-    /// How many ids are unused: no text and no control token has them.
+    /// Number of unused ids: neither text nor control.
     #[must_use]
     pub fn unused(&self) -> usize {
         self.tokens_of(TokenKind::Unused).count()

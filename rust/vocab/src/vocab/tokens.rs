@@ -1,8 +1,8 @@
-//! Per id its bytes and what kind of token it is.
+//! The bytes and the kind of each id.
 
 use super::TokenId;
 
-/// What an id stands for.
+/// Kind of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// A piece of text.
@@ -30,7 +30,7 @@ impl Tokens {
         self.kinds.push(kind);
     }
 
-    /// Changes what an id of the vocabulary stands for.
+    /// Changes the kind of an id of the vocabulary.
     #[cfg(feature = "testing")]
     pub(crate) fn set_kind(&mut self, id: TokenId, kind: TokenKind) {
         self.kinds[id as usize] = kind;
@@ -40,10 +40,10 @@ impl Tokens {
         self.kinds.len()
     }
 
-    /// Whether an id is of text, a piece or a byte.
+    /// Whether an id is text: a piece or a byte.
     #[inline]
     pub(crate) fn is_text(&self, id: TokenId) -> bool {
-        // An id below zero is a place behind the last.
+        // As an index, an id below zero lies beyond the last.
         let kind = self.kinds.get(id as usize);
         matches!(kind, Some(TokenKind::Text | TokenKind::Byte))
     }
