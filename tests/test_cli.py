@@ -394,7 +394,7 @@ BAD = {
     "decode": {
         "{}": "has no `ids`",
         '"1"': "`ids` is a string",
-        "[1, true]": "`ids[1]` is a truth value",
+        "[1, true]": "`ids[1]` is a boolean",
         "[1.0]": "`ids[0]` is a number, expected an id",
         '{"error": "the reason", "line": 7}': "the reason",
     },

@@ -206,7 +206,7 @@ def test_older_and_other_keys() -> None:
         [ASKED, {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}],
         [ASKED, {"role": "assistant", "content": "No."}],
     )
-    with pytest.raises(MessageError, match=r"function_call` stands beside `tool_calls`"):
+    with pytest.raises(MessageError, match=r"function_call` is given together with `tool_calls`"):
         CODEC.encode(
             [ASKED, {"role": "assistant", "function_call": function, "tool_calls": [CALL]}]
         )

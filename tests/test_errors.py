@@ -215,7 +215,9 @@ def test_keys_whose_value_is_none_are_absent(embedded: Codec) -> None:
     }
     plain = {**function(), "content": "a"}
     assert embedded.encode([dumped]).ids == embedded.encode([plain]).ids
-    with pytest.raises(MessageError, match=r"^`messages\[0\]\.refusal` stands beside content"):
+    with pytest.raises(
+        MessageError, match=r"^`messages\[0\]\.refusal` is given together with `content`"
+    ):
         embedded.encode([{**dumped, "refusal": "no"}])
 
 

@@ -158,7 +158,7 @@ def kind(value: object) -> str:
     """Name what a JSON value is."""
     names: dict[type, str] = {
         type(None): "null",
-        bool: "a truth value",
+        bool: "a boolean",
         int: "a number",
         float: "a number",
         str: "a string",

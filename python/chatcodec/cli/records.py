@@ -64,9 +64,9 @@ def read_conversation(value: object, codec: Codec, schema: str = "messages") -> 
     known = OPTIONS | frozenset(codec.format.options)
     options = {key: item for key, item in value.items() if key in known}
     for name, item in options.items():
-        # By identity: 1 is no truth value.
+        # By identity, because `1 == True`.
         if not any(item is allowed for allowed in _SWITCHES.get(name, (item,))):
-            raise ValueError(f"`{name}` is {kind(item)}, expected a truth value")
+            raise ValueError(f"`{name}` is {kind(item)}, expected a boolean")
     row = {key: item for key, item in value.items() if key not in known}
     return Conversation(value["messages"], row, options)
 

@@ -41,7 +41,7 @@ pub(crate) fn check_value(text: &str) -> std::result::Result<(), String> {
     match is_value {
         true => Ok(()),
         false if lexer.too_deep => Err(format!("is nested deeper than {MAX_DEPTH}")),
-        false => Err("is not exactly one JSON value".into()),
+        false => Err("is not valid JSON, expected exactly one JSON value".into()),
     }
 }
 

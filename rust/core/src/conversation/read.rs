@@ -251,14 +251,14 @@ impl<'a> Reader<'a> {
         match refusal {
             Some(refusal) if message.content.is_empty() => message.content = refusal,
             Some(refusal) if refusal != message.content => {
-                let problem = "stands beside content, expected one of them";
+                let problem = "is given together with `content`, expected only one of them";
                 return Err(Error::message(path.key("refusal"), problem));
             }
             _ => {}
         }
         if let Some(call) = function_call {
             if !message.calls.is_empty() {
-                let problem = "stands beside `tool_calls`, expected one of them";
+                let problem = "is given together with `tool_calls`, expected only one of them";
                 return Err(Error::message(path.key("function_call"), problem));
             }
             message.calls.push(call);
@@ -327,7 +327,10 @@ impl<'a> Reader<'a> {
                 "id" => id = non_empty(value.text(path)?),
                 "type" => kind = Some(value.text(path)?.to_owned()),
                 "function" | "code" if body.is_some() => {
-                    return Err(Error::message(path, "stands beside another body of the call"));
+                    return Err(Error::message(
+                        path,
+                        "is a second body, expected only one of `function` and `code`",
+                    ));
                 }
                 "function" => body = Some(("function", self.function(node, path)?)),
                 "code" => body = Some(("code", self.code(node, path)?)),
@@ -502,7 +505,7 @@ pub(super) fn for_each<N: Node>(
 ) -> Result<()> {
     for (key, value) in members {
         let Some(key) = key.as_text() else {
-            return Err(Error::message(path, "has a key that is no string"));
+            return Err(Error::message(path, "has a key that is not a string"));
         };
         let view = value.view();
         if !view.is_absent() {

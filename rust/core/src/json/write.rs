@@ -60,7 +60,10 @@ impl Writer<'_> {
                 _ => self.out.push_str(&text),
             },
             View::Number(text) => {
-                return Err(Error::message(self.path, format!("holds {text}, which JSON has not")));
+                return Err(Error::message(
+                    self.path,
+                    format!("holds {text}, expected a finite number"),
+                ));
             }
             View::Text(text) => self.text(text),
             View::Surrogate => return Err(self.surrogate()),
@@ -72,7 +75,12 @@ impl Writer<'_> {
                     match key.view() {
                         View::Text(key) => this.text(key),
                         View::Surrogate => return Err(this.surrogate()),
-                        _ => return Err(Error::message(this.path, "has a key that is no string")),
+                        _ => {
+                            return Err(Error::message(
+                                this.path,
+                                "has a key that is not a string",
+                            ));
+                        }
                     }
                     this.out.push_str(if this.layout == Layout::Compact { ":" } else { ": " });
                     this.value(value, depth + 1)

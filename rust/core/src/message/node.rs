@@ -1,11 +1,11 @@
-//! Values as a caller has them, before they are known to be messages.
+//! A caller's values, before they are read as messages.
 
 use crate::error::{Error, Result};
 use crate::path::Path;
 
-/// A value as a caller has it: a Python object or parsed JSON.
+/// A caller's value: a Python object or parsed JSON.
 pub trait Node: Sized {
-    /// What it is, text as it stands in the value.
+    /// Kind and content of the value; text is borrowed from the value.
     fn view(&self) -> View<'_, Self>;
 
     /// The text, if the value is text; cheaper than [`Node::view`].
@@ -17,25 +17,25 @@ pub trait Node: Sized {
     }
 }
 
-/// What a [`Node`] is.
+/// Kind and content of a [`Node`].
 pub enum View<'a, N> {
     /// `None`, `null`
     Null,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// A number as JSON writes it; also what JSON cannot write, such as `nan`.
+    /// A number as JSON writes it, or one that JSON cannot write, such as `nan`.
     Number(String),
     /// Text.
     Text(&'a str),
-    /// A string with half of a surrogate pair in it, which is no text.
+    /// A string with half of a surrogate pair: not valid text.
     Surrogate,
     /// A list.
     List(Vec<N>),
     /// A mapping, in order.
     Map(Vec<(N, N)>),
-    /// Anything else: the name of its type.
+    /// Any other value: the name of its type.
     Other(String),
-    /// An object that is no dict: the name of its type, and the call that makes a dict of it.
+    /// An object that is not a dict: the name of its type, and the call that converts it to a dict.
     Object(String, &'static str),
 }
 
@@ -60,7 +60,7 @@ impl<'a, N> View<'a, N> {
     pub(crate) fn kind(&self) -> String {
         match self {
             Self::Null => "none".into(),
-            Self::Bool(_) => "a truth value".into(),
+            Self::Bool(_) => "a boolean".into(),
             Self::Number(_) => "a number".into(),
             Self::Text(_) | Self::Surrogate => "a string".into(),
             Self::List(_) => "a list".into(),
@@ -69,7 +69,7 @@ impl<'a, N> View<'a, N> {
         }
     }
 
-    /// What is wrong where something else was expected, and what makes that of it.
+    /// Error text for a value of an unexpected kind, with the call that converts an object.
     pub(crate) fn expected(&self, expected: &str) -> String {
         let kind = self.kind();
         match self {
