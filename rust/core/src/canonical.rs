@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use crate::call::{python, tagged};
+use crate::call::json_arguments;
 use crate::conversation;
 use crate::encode::EncodeOptions;
-use crate::format::{CallBodySpec, Format, SystemPlace, ToolsPlace};
+use crate::format::{Format, SystemPlace, ToolsPlace};
 use crate::grammar::{Grammar, Op};
-use crate::json;
 use crate::message::{CallBody, Message, Role, leading_systems};
 use crate::pattern::{Field, Filter, Piece};
 use crate::render;
@@ -39,7 +38,7 @@ pub(crate) fn canonical(
             match &mut call.body {
                 CallBody::Function { name, arguments } => {
                     change(name, |name| vocab.normalise(name));
-                    *arguments = arguments_read(arguments, format, grammar, vocab);
+                    *arguments = arguments_read(arguments, grammar, vocab);
                 }
                 CallBody::Code { source, .. } => change(source, |source| vocab.normalise(source)),
             }
@@ -125,17 +124,11 @@ fn trim(text: &mut String, filter: Filter) {
 }
 
 /// Arguments as they are read back.
-fn arguments_read(arguments: &str, format: &Format, grammar: &Grammar, vocab: &Vocab) -> String {
-    let arguments = json::trim(arguments);
-    if grammar.tagged().is_some() {
-        return tagged::canonical(&tagged::read_as(arguments, vocab));
+fn arguments_read(arguments: &str, grammar: &Grammar, vocab: &Vocab) -> String {
+    match grammar.written_shape() {
+        Some(shape) => shape.canonical(arguments, vocab),
+        None => json_arguments::canonical(arguments, vocab),
     }
-    if format.calls().iter().any(|call| matches!(call.body, CallBodySpec::Pairs(_))) {
-        let written = python::respace(arguments, &|text| vocab.normalise(text));
-        return python::respace_only(&written);
-    }
-    let unquoted = json::unquoted(arguments);
-    json::normalise_value(unquoted.as_deref().unwrap_or(arguments), vocab).into_owned()
 }
 
 /// A system text that stands in a user's turn and is read as the user's.

@@ -1,21 +1,20 @@
-//! What the body of an action may be.
+//! Calls: the shapes in which formats write them, and the schemas of their arguments.
 
-mod body;
-mod json_arguments;
-mod json_object;
+pub(crate) mod json_arguments;
+pub(crate) mod json_object;
 pub(crate) mod prefix;
 pub(crate) mod python;
 mod schema;
+pub(crate) mod shape;
 pub(crate) mod tagged;
 mod unquoted;
 
-pub(crate) use body::Body;
-pub(crate) use json_arguments::RawScanner;
 pub(crate) use json_object::{CallScanner, Member, ObjectSpec, Step};
-pub(crate) use prefix::{Opener, Opening, Verdict};
-pub(crate) use python::PairScanner;
+pub(crate) use prefix::{Opener, Prefix, Verdict};
+pub(crate) use schema::Parameters;
 pub use schema::ToolTypes;
-pub(crate) use tagged::{TaggedScanner, TaggedStyle};
+pub(crate) use shape::{ArgumentsReader, BoundShape, Shape, ShapeKeys, Written};
+pub(crate) use tagged::CallTags;
 
 /// How an action ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

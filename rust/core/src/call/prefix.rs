@@ -38,11 +38,11 @@ pub(crate) enum Part {
 
 /// What the body of a call begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Opening {
+pub(crate) struct Prefix {
     parts: Arc<[Part]>,
 }
 
-impl Opening {
+impl Prefix {
     /// Of a JSON object: its name, then its arguments, which are an object. Models also write the type that
     /// tools have before that.
     pub(crate) fn object(object: &ObjectSpec) -> Self {
@@ -106,7 +106,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Opener {
     /// What stands before the body: white space, text, white space.
     before: Arc<str>,
-    body: Opening,
+    body: Prefix,
     /// The part that is read: the first three are what stands before the body.
     part: usize,
     /// What has come of it, where that matters: a key, a word, a name or a keyword.
@@ -156,7 +156,7 @@ const BEFORE: usize = 3;
 
 impl Opener {
     /// Of a body with `before` before it.
-    pub(crate) fn new(before: &Arc<str>, body: &Opening) -> Self {
+    pub(crate) fn new(before: &Arc<str>, body: &Prefix) -> Self {
         Self {
             before: before.clone(),
             body: body.clone(),
@@ -358,16 +358,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn llama() -> Opening {
+    fn llama() -> Prefix {
         let members = vec![
             (Member::Name, vec!["name".to_owned()]),
             (Member::Arguments, vec!["parameters".to_owned(), "arguments".to_owned()]),
         ];
-        Opening::object(&ObjectSpec { members, several: false })
+        Prefix::object(&ObjectSpec { members, several: false })
     }
 
     /// What a text is, the bytes that it took to know, where the body begins, and the name.
-    fn read(before: &str, body: &Opening, text: &str) -> (Verdict, usize, usize, String) {
+    fn read(before: &str, body: &Prefix, text: &str) -> (Verdict, usize, usize, String) {
         let mut opener = Opener::new(&before.into(), body);
         for (at, c) in text.char_indices() {
             let verdict = opener.push(c.encode_utf8(&mut [0; 4]));
@@ -386,9 +386,9 @@ mod tests {
             ("functools[", llama(), "functools[ {\"name\": \"f\", \"arguments\": {", 11, "f"),
             ("", llama(), r#"{"type": "function", "name": "f", "parameters": {"#, 0, "f"),
             ("", llama(), "{ \"type\":\"function\" ,\n\"name\":\"f\",\"arguments\": {", 0, "f"),
-            ("[", Opening::python(), "[f()", 3, "f"),
-            ("[", Opening::python(), "[ g.h( a = ", 6, "g.h"),
-            ("[", Opening::python(), "[get-it(_a1=[", 8, "get-it"),
+            ("[", Prefix::python(), "[f()", 3, "f"),
+            ("[", Prefix::python(), "[ g.h( a = ", 6, "g.h"),
+            ("[", Prefix::python(), "[get-it(_a1=[", 8, "get-it"),
         ] {
             let expected = (Verdict::Call, text.len(), begins, name.to_owned());
             assert_eq!(read(before, &body, text), expected, "{text}");
@@ -415,18 +415,18 @@ mod tests {
             ("", llama(), "[{"),
             ("functools[", llama(), "functools i"),
             ("functools[", llama(), "functools[1"),
-            ("[", Opening::python(), "[1"),
-            ("[", Opening::python(), "[]"),
-            ("[", Opening::python(), "[link]"),
-            ("[", Opening::python(), "[f(x)"),
-            ("[", Opening::python(), "[f(x,"),
-            ("[", Opening::python(), "[f(a=="),
-            ("[", Opening::python(), "[f ("),
-            ("[", Opening::python(), "[.f("),
-            ("[", Opening::python(), "[f.("),
-            ("[", Opening::python(), "[f(["),
-            ("[", Opening::python(), "[f('"),
-            ("[", Opening::python(), "[世"),
+            ("[", Prefix::python(), "[1"),
+            ("[", Prefix::python(), "[]"),
+            ("[", Prefix::python(), "[link]"),
+            ("[", Prefix::python(), "[f(x)"),
+            ("[", Prefix::python(), "[f(x,"),
+            ("[", Prefix::python(), "[f(a=="),
+            ("[", Prefix::python(), "[f ("),
+            ("[", Prefix::python(), "[.f("),
+            ("[", Prefix::python(), "[f.("),
+            ("[", Prefix::python(), "[f(["),
+            ("[", Prefix::python(), "[f('"),
+            ("[", Prefix::python(), "[世"),
         ] {
             assert_eq!(read(before, &body, text).0, Verdict::No, "{text}");
         }
@@ -438,8 +438,8 @@ mod tests {
             ("", llama(), "{", " "),
             ("", llama(), "", "\n"),
             ("", llama(), "{\"name\": \"", "f"),
-            ("[", Opening::python(), "[", "f"),
-            ("[", Opening::python(), "[f(", "a"),
+            ("[", Prefix::python(), "[", "f"),
+            ("[", Prefix::python(), "[f(", "a"),
         ] {
             let text = format!("{head}{}", filling.repeat(1 << 16));
             let (verdict, taken, ..) = read(before, &body, &text);
@@ -460,7 +460,7 @@ mod tests {
             chars in 1usize..5,
         ) {
             let text = parts.concat();
-            let (before, body) = if is_object { ("", llama()) } else { ("[", Opening::python()) };
+            let (before, body) = if is_object { ("", llama()) } else { ("[", Prefix::python()) };
             let mut opener = Opener::new(&before.into(), &body);
             let chunks: Vec<char> = text.chars().collect();
             let mut verdict = Verdict::Open;

@@ -5,7 +5,7 @@
 
 use super::ambiguity::check_ways;
 use super::calls::{self, Answerer};
-use super::file::{AlsoFile, File};
+use super::file::{ALSO_KEYS, AlsoFile, File};
 use super::load::{MAX_ITEMS, call_body};
 use super::patterns::Patterns;
 use super::rules::head;
@@ -81,14 +81,18 @@ fn one_way(
 ) -> Checked<CallSpec> {
     let key = format!("also.{kind}");
     let texts = also.item.clone().into_vec();
-    let (body, allowed) =
-        call_body(&key, &texts, also.object.as_ref(), also.pair.as_deref(), patterns)?;
+    let (body, allowed) = call_body(&key, ALSO_KEYS, &texts, &also.shape, patterns)?;
     let item = format!("{key}.item");
     if texts.is_empty() || texts.len() > MAX_ITEMS {
         let count = texts.len();
         return wrong(item, format!("has {count} patterns, expected 1 to {MAX_ITEMS}"));
     }
-    if matches!(body, CallBodySpec::Code | CallBodySpec::Tagged(_)) {
+    let fits = match &body {
+        CallBodySpec::Object(_) => true,
+        CallBodySpec::Arguments(shape) => shape.may_be_only_read(),
+        CallBodySpec::Code => false,
+    };
+    if !fits {
         let problem = "has code or tagged pairs, expected `{call}`, or `{arguments}` in JSON or \
                        as in Python";
         return wrong(item, problem);

@@ -1,15 +1,14 @@
 //! Calls: what a format says of how they are written, and what that must be so that they can be read back.
 
+use std::sync::Arc;
+
 use hashbrown::HashSet;
 
 use super::ObjectSpec;
-use super::file::PairStyle;
 use super::id_form::IdForm;
-use super::rules::{
-    MAX_SUFFIX_BYTES, check_after_text, check_head, check_pieces, control_names, has_field, head,
-};
+use super::rules::{check_after_text, check_head, check_pieces, control_names, has_field, head};
 use super::table::Table;
-use crate::call::tagged::CallTags;
+use crate::call::{CallTags, Shape};
 use crate::error::{Checked, wrong};
 use crate::pattern::{Field, Grammar, Piece, is_white};
 use crate::word::is_word_byte;
@@ -48,38 +47,29 @@ impl Answerer {
     }
 }
 
-/// How what is called is written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How one call is written.
+#[derive(Debug, Clone)]
 pub(crate) enum CallBodySpec {
-    /// `{call}` is a JSON object.
+    /// `{call}` is a JSON object with the name in it.
     Object(ObjectSpec),
-    /// `{arguments}` are pairs of key and value, `{name}` stands before them.
-    Pairs(PairStyle),
-    /// `{arguments}` are tagged pairs of key and value, `{name}` stands before them.
-    Tagged(TaggedSpec),
-    /// `{arguments}` are JSON, `{name}` stands before them.
-    Raw,
+    /// `{arguments}` are of a shape; `{name}` is before them.
+    Arguments(Arc<dyn Shape>),
     /// `{source}` is code.
     Code,
 }
 
 impl CallBodySpec {
     pub(crate) fn is_code(&self) -> bool {
-        *self == Self::Code
+        matches!(self, Self::Code)
     }
 
-    /// Whether `{arguments}` stand after a header.
-    pub(crate) fn has_header(&self) -> bool {
-        matches!(self, Self::Pairs(_) | Self::Tagged(_) | Self::Raw)
+    /// The shape of the arguments, where they are after a header.
+    pub(crate) fn shape(&self) -> Option<&Arc<dyn Shape>> {
+        match self {
+            Self::Arguments(shape) => Some(shape),
+            Self::Object(_) | Self::Code => None,
+        }
     }
-}
-
-/// What stands before a key, between it and its value, and after the value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TaggedSpec {
-    pub(crate) open: Vec<Piece>,
-    pub(crate) between: Vec<Piece>,
-    pub(crate) close: Vec<Piece>,
 }
 
 /// What stands around a list of calls.
@@ -124,24 +114,20 @@ impl ListSpec {
     }
 }
 
-/// Several calls are read where one is written: as objects, between control tokens.
-pub(super) fn with_several(
+/// Checks that several calls are read where one is written only for objects between control tokens.
+pub(super) fn check_several(
     key: &str,
-    body: CallBodySpec,
-    several: bool,
+    body: &CallBodySpec,
+    table: &toml::Table,
     list: Option<&ListSpec>,
-) -> Checked<CallBodySpec> {
+) -> Checked<()> {
     let is_list = list.is_some_and(|list| list.form != ListForm::Tokens);
-    match body {
-        body if !several => Ok(body),
-        CallBodySpec::Object(object) if !is_list => {
-            Ok(CallBodySpec::Object(ObjectSpec { several, ..object }))
-        }
-        _ => {
-            let problem = "is given, expected it beside `object` and between control tokens only";
-            wrong(format!("{key}.several"), problem)
-        }
+    let fits = matches!(body, CallBodySpec::Object(_)) && !is_list;
+    if !fits && table.get("several").is_some_and(|several| several.as_bool() == Some(true)) {
+        let problem = "is given, expected it beside `object` and between control tokens only";
+        return wrong(format!("{key}.several"), problem);
     }
+    Ok(())
 }
 
 /// Checks one way to write a call.
@@ -155,20 +141,23 @@ pub(super) fn check_item(
     check_pieces(key, pieces)?;
     let field = match body {
         CallBodySpec::Object(_) => Field::Call,
-        CallBodySpec::Pairs(_) | CallBodySpec::Tagged(_) | CallBodySpec::Raw => Field::Arguments,
+        CallBodySpec::Arguments(_) => Field::Arguments,
         CallBodySpec::Code => Field::Source,
     };
     if !has_field(pieces, field) {
         return wrong(key, format!("has no field for the call, expected `{{{}}}`", field.name()));
     }
-    if body.has_header() && ![Field::Name, Field::Id].iter().any(|f| has_field(head(pieces), *f)) {
+    if body.shape().is_some()
+        && ![Field::Name, Field::Id].iter().any(|f| has_field(head(pieces), *f))
+    {
         return wrong(
             key,
             "has no `{name}` before its arguments, expected `{name}`, or `{id}`, there",
         );
     }
     let is_object = matches!(pieces, [Piece::Field(Field::Call, _)]);
-    let is_in_python = is_python(pieces) && matches!(body, CallBodySpec::Pairs(_));
+    let is_in_python =
+        is_python(pieces) && body.shape().is_some_and(|shape| shape.prefix().is_some());
     match list.map_or(ListForm::Tokens, |list| list.form) {
         ListForm::Brackets if is_object || is_in_python => return Ok(()),
         ListForm::Brackets => {
@@ -186,34 +175,8 @@ pub(super) fn check_item(
     let head = head(pieces);
     let Some((text, tail)) = pieces[head.len()..].split_first() else { return Ok(()) };
     check_head(key, head, Some(text))?;
-    if matches!(body, CallBodySpec::Pairs(_)) {
-        let [Piece::Literal(close), rest @ ..] = tail else {
-            return wrong(
-                key,
-                "has no `)` after its arguments, expected text that begins with `)`",
-            );
-        };
-        if !close.starts_with(')') {
-            return wrong(
-                key,
-                "has no `)` after its arguments, expected text that begins with `)`",
-            );
-        }
-        return check_after_text(key, rest, true);
-    }
-    if let CallBodySpec::Tagged(spec) = body
-        && let ([Piece::Literal(close), ..], Some(Piece::Literal(open))) =
-            (tail, first_tag(&spec.open))
-    {
-        let (close, open) = (close.trim_start(), open.trim());
-        if !close.is_empty() && (close.starts_with(open) || open.starts_with(close.trim_end())) {
-            return wrong(
-                key,
-                "goes on after its arguments as a further pair would begin, expected other text there",
-            );
-        }
-    }
-    let is_free = matches!(body, CallBodySpec::Code | CallBodySpec::Raw | CallBodySpec::Tagged(_));
+    let tail = body.shape().map_or(Ok(tail), |shape| shape.check_after(key, tail))?;
+    let is_free = !matches!(body, CallBodySpec::Object(_));
     check_after_text(key, tail, is_free || is_also)
 }
 
@@ -249,7 +212,10 @@ fn check_in_block(
     let is_header = |piece: &Piece| {
         matches!(piece, Piece::Literal(_) | Piece::Field(Field::Name, _) | Piece::Space)
     };
-    if !fits || !start.iter().all(is_header) || !matches!(body, CallBodySpec::Tagged(_)) {
+    if !fits
+        || !start.iter().all(is_header)
+        || !body.shape().is_some_and(|shape| shape.may_be_in_block())
+    {
         return wrong(
             key,
             "begins with text, expected a control token, or text around `{name}` and tagged pairs without white space at its ends",
@@ -263,34 +229,6 @@ fn check_in_block(
     if !closes || !parts {
         let problem = "begins with text, expected `calls.close` with a control token and `calls.between` of white space";
         return wrong(key, problem);
-    }
-    Ok(())
-}
-
-/// Checks what stands around a key and its value.
-pub(super) fn check_tagged(key: &str, spec: &TaggedSpec) -> Checked<()> {
-    for pieces in [&spec.open, &spec.between, &spec.close] {
-        check_pieces(key, pieces)?;
-        let is_tag = |piece: &Piece| matches!(piece, Piece::Control(_) | Piece::Literal(_));
-        if !pieces.iter().all(is_tag) {
-            return wrong(
-                key,
-                "has fields, `{~}` or `{/}` beside key and value, expected control tokens and literals only",
-            );
-        }
-        if first_tag(pieces).is_none() {
-            return wrong(
-                key,
-                "has a key or value with nothing but white space beside it, expected a control token or text before, between and after them",
-            );
-        }
-        let bytes: usize = pieces.iter().map(literal_len).sum();
-        if bytes > MAX_SUFFIX_BYTES {
-            let problem = format!(
-                "has {bytes} bytes of literal beside its key, expected at most {MAX_SUFFIX_BYTES}"
-            );
-            return wrong(key, problem);
-        }
     }
     Ok(())
 }
@@ -316,8 +254,8 @@ pub(crate) fn tags(items: &[Vec<Piece>]) -> CallTags {
     tags
 }
 
-/// The tokens of tagged pairs do nothing else.
-pub(super) fn check_tagged_tokens(table: &Table<'_>) -> Checked<()> {
+/// Control tokens within arguments do nothing else.
+pub(super) fn check_tokens_of_arguments(table: &Table<'_>) -> Checked<()> {
     let rows = table.rows.iter().flat_map(|row| &row.pieces);
     let items = table.calls.iter().flat_map(|call| call.items.iter().flatten());
     let list = table.list.into_iter().flat_map(ListSpec::pieces);
@@ -325,9 +263,8 @@ pub(super) fn check_tagged_tokens(table: &Table<'_>) -> Checked<()> {
     let taken = others.filter_map(control_names).flatten();
     let taken: HashSet<&str> = taken.map(String::as_str).collect();
     for call in table.calls {
-        let CallBodySpec::Tagged(spec) = &call.body else { continue };
-        let own = spec.open.iter().chain(&spec.between).chain(&spec.close);
-        let mut own = own.filter_map(control_names).flatten();
+        let patterns = call.body.shape().into_iter().flat_map(|shape| shape.patterns());
+        let mut own = patterns.flatten().filter_map(control_names).flatten();
         if let Some(name) = own.find(|name| taken.contains(name.as_str())) {
             let key = format!("call.{}.pair", call.kind);
             return wrong(
@@ -411,9 +348,4 @@ fn literal_len(piece: &Piece) -> usize {
         Piece::Literal(text) => text.len(),
         _ => 0,
     }
-}
-
-/// The first piece that is more than white space.
-fn first_tag(pieces: &[Piece]) -> Option<&Piece> {
-    pieces.iter().find(|piece| !matches!(piece, Piece::Literal(text) if is_white(text)))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{CallBodySpec, Format, Guarantee};
+use super::{Format, Guarantee};
 use crate::error::{Error, Result};
 use crate::message::Role;
 use crate::pattern::Piece;
@@ -263,9 +263,7 @@ impl Format {
         patterns.push(self.generation_prompt());
         for call in self.calls() {
             patterns.extend(call.items.first().map(|item| &item[..]));
-            if let CallBodySpec::Tagged(pair) = &call.body {
-                patterns.extend([&pair.open[..], &pair.between, &pair.close]);
-            }
+            patterns.extend(call.body.shape().into_iter().flat_map(|shape| shape.patterns()));
         }
         if let Some(list) = self.list() {
             patterns.extend([list.first_open(), list.first_close()]);

@@ -326,31 +326,28 @@ pub(super) struct NamedFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct CallFile {
     pub(super) item: OneOrMany,
     pub(super) also: Option<OneOrMany>,
-    pub(super) object: Option<toml::Table>,
-    pub(super) pair: Option<String>,
-    #[serde(default)]
-    pub(super) several: bool,
     pub(super) id: Option<String>,
     pub(super) result: Option<String>,
+    /// The keys of the call's shape.
+    #[serde(flatten)]
+    pub(super) shape: toml::Table,
 }
+
+/// The keys of a `[call.X]` table beside those of a shape.
+pub(super) const CALL_KEYS: &[&str] = &["item", "also", "id", "result"];
+
+/// The keys of an `[also.X]` table beside those of a shape.
+pub(super) const ALSO_KEYS: &[&str] = &["item", "after"];
 
 /// Ways to write a call that are only read.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct AlsoFile {
     pub(super) item: OneOrMany,
-    pub(super) object: Option<toml::Table>,
-    pub(super) pair: Option<String>,
     pub(crate) after: Option<OneOrMany>,
-}
-
-/// How arguments are written that are pairs of key and value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PairStyle {
-    /// Keyword arguments of a Python call: `a="x", b=True`.
-    Python,
+    /// The keys of the call's shape.
+    #[serde(flatten)]
+    pub(super) shape: toml::Table,
 }

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashSet;
-use serde::Deserialize;
 
 use super::calls::Answerer;
 use super::file::{
-    CallFile, File, GenerationWhen, Loss, OneOrMany, SystemPlace, ToolsPlace, ToolsShape,
-    ToolsStyle,
+    CALL_KEYS, CallFile, File, GenerationWhen, Loss, OneOrMany, SystemPlace, ToolsPlace,
+    ToolsShape, ToolsStyle,
 };
 use super::patterns::Patterns;
 use super::table::{self, Reads, Table};
 use super::work::Work;
 use super::{
-    CallBodySpec, CallSpec, Guarantee, IdForm, ListForm, ListSpec, ObjectSpec, PairStyle, RowSpec,
-    RowUse, Spec, TaggedSpec, ToolsLayout, ToolsSpec, ToolsTurn, after_tool, also, between, calls,
-    last, preamble, prompt, reasoning, results, rules, split_turns, text_rows, unmarked_calls,
+    CallBodySpec, CallSpec, Guarantee, IdForm, ListForm, ListSpec, RowSpec, RowUse, Spec,
+    ToolsLayout, ToolsSpec, ToolsTurn, after_tool, also, between, calls, last, preamble, prompt,
+    reasoning, results, rules, split_turns, text_rows, unmarked_calls,
 };
+use crate::call::{ShapeKeys, json_object, shape};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
 use crate::pattern::{self, Field, Filter, Piece};
@@ -559,9 +559,8 @@ fn one_call(
     let mut texts = call.item.clone().into_vec();
     let own = texts.len();
     texts.extend(call.also.iter().flat_map(|also| also.clone().into_vec()));
-    let (body, allowed) =
-        call_body(&key, &texts, call.object.as_ref(), call.pair.as_deref(), patterns)?;
-    let body = calls::with_several(&key, body, call.several, list)?;
+    let (body, allowed) = call_body(&key, CALL_KEYS, &texts, &call.shape, patterns)?;
+    calls::check_several(&key, &body, &call.shape, list)?;
     let item = format!("{key}.item");
     if own == 0 || texts.len() > MAX_ITEMS {
         let count = texts.len();
@@ -586,7 +585,7 @@ fn one_call(
         let has_id = rules::has_field(item, Field::Id) && id.has_name();
         rules::has_field(item, Field::Name) || has_id
     };
-    if body.has_header() && !items.iter().all(is_named) {
+    if body.shape().is_some() && !items.iter().all(is_named) {
         return wrong(
             item,
             "says no name of what is called, expected `{name}`, or `{id}` with `id = \"…{name}…{index}\"`",
@@ -604,80 +603,45 @@ fn one_call(
     Ok(CallSpec { kind: kind.to_owned(), items, own, body, id, result })
 }
 
-/// How what is called is written, and the fields that its patterns may have.
+/// How a call is written, and the fields that its patterns may have. `table` has the keys of the table that are not
+/// among its `own`.
 pub(super) fn call_body(
     key: &str,
+    own: &[&str],
     texts: &[String],
-    object: Option<&toml::Table>,
-    pair: Option<&str>,
+    table: &toml::Table,
     patterns: &Patterns,
 ) -> Checked<(CallBodySpec, &'static [Field])> {
-    let header: &[Field] = &[Field::Name, Field::Id, Field::Arguments, Field::Channel, Field::Type];
-    let object = object.map(|object| object_spec(key, object)).transpose()?;
-    let takes_arguments = texts.iter().any(|text| text.contains("{arguments}"));
-    Ok(match (object, pair) {
-        (Some(_), Some(_)) => {
-            return wrong(format!("{key}.pair"), "stands beside `object`, expected one of them");
+    let shapes = shape::keys();
+    let is_of_shape = |name: &String| shapes.contains(&name.as_str());
+    let is_known = |name: &String| is_of_shape(name) || json_object::KEYS.contains(&name.as_str());
+    if let Some(unknown) = table.keys().find(|name| !is_known(name)) {
+        let known = [own, json_object::KEYS, &shapes].concat();
+        let problem =
+            format!("unknown field `{unknown}`, expected one of `{}`", known.join("`, `"));
+        return wrong(format!("{key}.{unknown}"), problem);
+    }
+    if let Some(object) = json_object::parse(key, table)? {
+        if let Some(other) = table.keys().find(|name| is_of_shape(name)) {
+            let problem = "stands beside `object`, expected one of them";
+            return wrong(format!("{key}.{other}"), problem);
         }
-        (Some(object), None) => (CallBodySpec::Object(object), &[Field::Call]),
-        (None, Some("python")) => (CallBodySpec::Pairs(PairStyle::Python), header),
-        (None, Some(pair)) => {
-            let pair = tagged(&format!("{key}.pair"), pair, patterns)?;
-            (CallBodySpec::Tagged(pair), header)
-        }
-        (None, None) if takes_arguments => (CallBodySpec::Raw, header),
-        (None, None) => {
+        return Ok((CallBodySpec::Object(object), &[Field::Call]));
+    }
+    let has_arguments = texts.iter().any(|text| text.contains("{arguments}"));
+    let pattern = |key: &str, text: &str| {
+        let pieces = patterns.pieces(key, text, &[])?;
+        rules::check_pieces(key, &pieces)?;
+        Ok(pieces)
+    };
+    let keys = ShapeKeys { key, table, has_arguments, pattern: &pattern };
+    Ok(match shape::parse(&keys)? {
+        Some(shape) => (
+            CallBodySpec::Arguments(shape),
+            &[Field::Name, Field::Id, Field::Arguments, Field::Channel, Field::Type],
+        ),
+        None => {
             (CallBodySpec::Code, &[Field::Language, Field::Source, Field::Channel, Field::Type])
         }
     })
-}
-
-/// What stands around `{key}` and `{value}`.
-fn tagged(key: &str, pair: &str, patterns: &Patterns) -> Checked<TaggedSpec> {
-    let parts = pair.split_once("{key}").and_then(|(open, rest)| {
-        let (between, close) = rest.split_once("{value}")?;
-        Some([open, between, close])
-    });
-    let Some(parts) = parts else {
-        let problem = "is neither `python` nor a pattern with `{key}` and `{value}` after it";
-        return wrong(key, problem);
-    };
-    let [open, between, close] = parts.map(|part| patterns.pieces(key, part, &[]));
-    let spec = TaggedSpec { open: open?, between: between?, close: close? };
-    calls::check_tagged(key, &spec)?;
-    Ok(spec)
-}
-
-fn object_spec(key: &str, table: &toml::Table) -> Checked<ObjectSpec> {
-    let key = format!("{key}.object");
-    let mut spec = ObjectSpec { members: Vec::new(), several: false };
-    for (member, value) in table {
-        let key = format!("{key}.{member}");
-        let Ok(words) = OneOrMany::deserialize(value.clone()) else {
-            return wrong(key, "is neither a string nor a list of strings, expected one of them");
-        };
-        let words = words.into_vec();
-        if let Some(word) = words.iter().find(|word| !crate::word::is_word(word)) {
-            let problem = format!("has the key {word:?}, expected letters, digits and `_.:-` only");
-            return wrong(key, problem);
-        }
-        let field = match member.as_str() {
-            "name" => super::Member::Name,
-            "arguments" => super::Member::Arguments,
-            "id" => super::Member::Id,
-            _ => return wrong(key, "is unknown, expected `name`, `arguments` or `id`"),
-        };
-        if words.is_empty() {
-            return wrong(key, "has no key, expected one or more");
-        }
-        let taken = |word| spec.members.iter().any(|(_, known)| known.contains(word));
-        if words.iter().any(taken) {
-            return wrong(key, "has a key of another member, expected other keys");
-        }
-        spec.members.push((field, words));
-    }
-    if !spec.has(super::Member::Name) || !spec.has(super::Member::Arguments) {
-        return wrong(key, "lacks a key, expected `name` and `arguments`");
-    }
-    Ok(spec)
 }

@@ -1,6 +1,7 @@
 //! What a round trip changes, worked out from a format's table.
 
 use super::{CallBodySpec, Format, ReasoningWhen, RowSpec};
+use crate::call::json_arguments;
 use crate::message::Role;
 use crate::pattern::{Filter, Piece};
 
@@ -47,19 +48,15 @@ impl Format {
                 "that a text was a result: it comes back as the text of the turn that holds it",
             );
         }
-        if spec.calls.iter().any(|c| matches!(c.body, CallBodySpec::Object(_) | CallBodySpec::Raw))
-        {
-            losses.push(
-                "arguments: without the white space around them, as JSON text if given as a dict; a string that holds an object, as that",
-            );
-        }
-        if spec.calls.iter().any(|call| matches!(call.body, CallBodySpec::Tagged(_))) {
-            losses.push(
-                "arguments: their spelling, and strings that are JSON of another kind, which come back as that",
-            );
-        }
-        if spec.calls.iter().any(|call| matches!(call.body, CallBodySpec::Pairs(_))) {
-            losses.push("arguments: their spelling, they come back as `json.dumps` writes them");
+        for call in &spec.calls {
+            let loss = match &call.body {
+                CallBodySpec::Object(_) => json_arguments::LOSS,
+                CallBodySpec::Arguments(shape) => shape.loss(),
+                CallBodySpec::Code => continue,
+            };
+            if !losses.contains(&loss) {
+                losses.push(loss);
+            }
         }
         if !spec.calls.is_empty() && !self.writes_ids() {
             losses.push("call ids: numbered `call_0…` in order, results answer calls in order");

@@ -10,9 +10,9 @@ use chatcodec_vocab::SPACE_MARK;
 
 use super::file::OneOrMany;
 use super::load::MAX_SPELLING_BYTES;
-use super::rules::MAX_SUFFIX_BYTES;
 use super::work::Work;
 use crate::error::{Checked, wrong};
+use crate::limits::MAX_SUFFIX_BYTES;
 use crate::pattern::{self, Field, Filter, Piece, is_white};
 
 const MAX_CONTROL: usize = 256;

@@ -5,8 +5,7 @@
 
 use super::reasoning;
 use crate::error::{Checked, wrong};
-use crate::limits::HOLD_LIMIT;
-use crate::limits::MAX_WORD_BYTES;
+use crate::limits::{HOLD_LIMIT, MAX_SUFFIX_BYTES, MAX_WORD_BYTES};
 use crate::pattern::{Field, Filter, Grammar, Piece, is_white};
 
 /// Longer patterns are refused: real ones have about twenty pieces.
@@ -15,9 +14,6 @@ const MAX_PIECES: usize = 64;
 /// A row's guards may be there or not, and so may a prefix after a cut: so many of them, two to that power
 /// ways to read it.
 const MAX_GUARDS: usize = 3;
-
-/// The longest literal between a field and what closes it.
-pub(super) const MAX_SUFFIX_BYTES: usize = 1024;
 
 /// Whether a piece is a field whose end is found by what follows it, or by its own grammar.
 pub(super) fn is_text(piece: &Piece) -> bool {

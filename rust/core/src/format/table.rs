@@ -101,7 +101,7 @@ pub(super) fn check(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     text_rows::check(table)?;
     check_openers(table, reads)?;
     reasoning::check_tokens(table, reads)?;
-    calls::check_tagged_tokens(table)?;
+    calls::check_tokens_of_arguments(table)?;
     unmarked_calls::check(table)
 }
 

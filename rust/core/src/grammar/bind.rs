@@ -6,14 +6,13 @@ use std::sync::Arc;
 use super::places::Places;
 use super::{
     AfterCalls, BareOpening, Closer, Grammar, Item, List, Literal, Op, Reasoning, Results, Row,
-    Rule, Stop, Suffix, Tagged, Text, control_ids, openers,
+    Rule, Stop, Suffix, Text, control_ids, openers,
 };
-use crate::call::tagged::Tag;
-use crate::call::{ObjectSpec, Opening, TaggedStyle};
+use crate::call::{BoundShape, ObjectSpec, Prefix};
 use crate::error::{Error, Result};
 use crate::format::{
-    CallBodySpec, Format, Guarantee, ListForm, ListSpec, PairStyle, RowSpec, RowUse, SystemPlace,
-    also, calls, last, reasoning, rules, unmarked_calls,
+    CallBodySpec, Format, Guarantee, ListForm, ListSpec, RowSpec, RowUse, SystemPlace, also, calls,
+    last, reasoning, rules, unmarked_calls,
 };
 use crate::marker::{self, Markers};
 use crate::message::Role;
@@ -239,7 +238,7 @@ impl Binder<'_> {
             let is_opened = or_code.is_some() || before.is_some() || list.is_some_and(is_bare);
             let opening = (is_opened && !is_also).then(|| self.opening(*call)).flatten();
             let is_python = stands_alone && calls::is_python(pieces);
-            let opening = opening.or(is_python.then(Opening::python));
+            let opening = opening.or(is_python.then(Prefix::python));
             items.push(Item {
                 call: *call,
                 rule,
@@ -249,7 +248,7 @@ impl Binder<'_> {
                 is_other: *is_other,
                 is_also: *is_also,
                 ends_itself: self.is_json(*call),
-                tagged: self.tagged(*call)?,
+                shape: self.shape(*call)?,
                 close,
                 opening,
                 before,
@@ -303,15 +302,19 @@ impl Binder<'_> {
 
     fn is_json(&self, call: usize) -> bool {
         let body = self.format.call_as_read(call).map(|call| &call.body);
-        matches!(body, Some(CallBodySpec::Object(_) | CallBodySpec::Raw))
+        match body {
+            Some(CallBodySpec::Object(_)) => true,
+            Some(CallBodySpec::Arguments(shape)) => shape.is_json(),
+            Some(CallBodySpec::Code) | None => false,
+        }
     }
 
     /// What the body of a call begins with, where that can be told.
-    fn opening(&self, call: usize) -> Option<Opening> {
+    fn opening(&self, call: usize) -> Option<Prefix> {
         match &self.format.calls().get(call)?.body {
-            CallBodySpec::Object(object) => Some(Opening::object(object)),
-            CallBodySpec::Pairs(PairStyle::Python) => Some(Opening::python()),
-            _ => None,
+            CallBodySpec::Object(object) => Some(Prefix::object(object)),
+            CallBodySpec::Arguments(shape) => shape.prefix(),
+            CallBodySpec::Code => None,
         }
     }
 
@@ -321,7 +324,7 @@ impl Binder<'_> {
         for (at, item) in items.iter().enumerate() {
             // A call in Python has its names to be known by.
             let is_own = !item.is_bare || item.opening.is_some();
-            let mut push = |before: Arc<str>, opening: Opening| {
+            let mut push = |before: Arc<str>, opening: Prefix| {
                 if !bare.iter().any(|known| known.before == before && known.opening == opening) {
                     bare.push(BareOpening { item: at, is_own, before, opening });
                 }
@@ -337,13 +340,13 @@ impl Binder<'_> {
                 push("[".into(), python.clone());
             } else if let (true, Some(object)) = (item.is_bare, object) {
                 for before in [""].into_iter().chain(unmarked_calls::FENCES) {
-                    push(before.into(), Opening::object(object));
+                    push(before.into(), Prefix::object(object));
                 }
-            } else if let Some(tagged) = &item.tagged
+            } else if let Some(shape) = &item.shape
                 && item.opener().is_some()
             {
-                for open in tagged.style.opens() {
-                    push("".into(), Opening::tag(open));
+                for open in shape.opens() {
+                    push("".into(), Prefix::tag(open));
                 }
             }
         }
@@ -362,30 +365,19 @@ impl Binder<'_> {
         after
     }
 
-    /// What stands around the keys and values of a call's arguments.
-    fn tagged(&self, call: usize) -> Result<Option<Tagged>> {
-        let body = self.format.call_as_read(call).map(|call| &call.body);
-        let Some(CallBodySpec::Tagged(spec)) = body else {
-            return Ok(None);
+    /// The shape of a call's arguments, where they are after a header.
+    fn shape(&self, call: usize) -> Result<Option<Arc<dyn BoundShape>>> {
+        let spec = self.format.call_as_read(call);
+        let Some(shape) = spec.and_then(|spec| spec.body.shape()) else { return Ok(None) };
+        let tokens = |piece: &Piece| match self.op(piece) {
+            Op::Control(ids) => ids,
+            _ => Vec::new(),
         };
-        let mut control = Vec::new();
-        let mut tags = |pieces: &[Piece]| -> Vec<Tag> {
-            let tag = |op: Op| match op {
-                Op::Literal(literal) => Some(Tag::Text(literal.text)),
-                Op::Control(ids) => {
-                    control.extend(ids.first().copied());
-                    Some(Tag::Control(ids.into_iter().map(ControlId::get).collect()))
-                }
-                _ => None,
-            };
-            self.ops(pieces).into_iter().filter_map(tag).collect()
-        };
-        let (open, between, close) = (tags(&spec.open), tags(&spec.between), tags(&spec.close));
-        let around = calls::tags(&self.format.calls()[call].items);
-        let style = TaggedStyle::new(open, between, close, around).map_err(|problem| {
+        let around = spec.map(|spec| calls::tags(&spec.items)).unwrap_or_default();
+        let shape = shape.bind(around, &tokens).map_err(|problem| {
             Error::vocab("control", format!("leaves a pair of `call` that {problem}"))
         })?;
-        Ok(Some(Tagged { style: Arc::new(style), control }))
+        Ok(Some(shape))
     }
 
     fn control_id(&self, name: &str) -> Option<ControlId> {
@@ -591,8 +583,6 @@ impl Binder<'_> {
     }
 
     fn text(&self, read: &[Op], at: usize, prefixed: bool, role: Option<Role>) -> Text {
-        let is_pairs =
-            self.format.calls().iter().any(|call| matches!(call.body, CallBodySpec::Pairs(_)));
         let Op::Field(field, filter) = read[at] else {
             let closer = Closer::default();
             return Text { at, field: Field::Content, is_value: false, prefixed, closer, next: at };
@@ -616,9 +606,12 @@ impl Binder<'_> {
             }
             next += 1;
         }
-        if field == Field::Arguments && suffix.literal.starts_with(')') && is_pairs {
-            // Its own grammar ends at the bracket.
-            suffix.literal.remove(0);
+        if field == Field::Arguments {
+            // The reader of the arguments takes its own end.
+            let shapes = self.format.calls().iter().filter_map(|call| call.body.shape());
+            let mut ends = shapes.map(|shape| shape.own_end()).filter(|end| !end.is_empty());
+            let own = ends.find(|end| suffix.literal.starts_with(end)).map_or(0, str::len);
+            suffix.literal.drain(..own);
         }
         let mut closer = Closer { suffix, ..Closer::default() };
         if role == Some(Role::Assistant) && field == Field::Content {

@@ -8,7 +8,7 @@ mod bind;
 mod places;
 mod spellings;
 
-use crate::call::{Opening, TaggedStyle};
+use crate::call::{BoundShape, Prefix};
 use crate::error::{Error, Result};
 use crate::format::calls::Reserved;
 use crate::format::{Format, ListForm, Order, RowUse};
@@ -204,14 +204,14 @@ pub(crate) struct Item {
     pub(crate) is_other: bool,
     /// Whether it is another's way, which is only read where no way of the format's own fits.
     pub(crate) is_also: bool,
-    /// What stands around keys and values, where arguments are tagged pairs.
-    pub(crate) tagged: Option<Tagged>,
+    /// The shape of the arguments, where they are after a header.
+    pub(crate) shape: Option<Arc<dyn BoundShape>>,
     /// The text that closes it, where it stands in a block of calls that a token closes.
     pub(crate) close: Option<String>,
     /// Whether its body is JSON, which ends by itself.
     pub(crate) ends_itself: bool,
     /// What its body begins with, where that decides whether it is a call.
-    pub(crate) opening: Option<Opening>,
+    pub(crate) opening: Option<Prefix>,
     /// What stands before that, where it begins with text and not with a control token.
     pub(crate) before: Option<Arc<str>>,
     /// The code that text after its control tokens is, if it is no such call.
@@ -228,7 +228,7 @@ pub(crate) struct BareOpening {
     pub(crate) is_own: bool,
     /// What stands before what it begins with.
     pub(crate) before: Arc<str>,
-    pub(crate) opening: Opening,
+    pub(crate) opening: Prefix,
 }
 
 impl BareOpening {
@@ -262,14 +262,6 @@ impl Item {
     pub(crate) fn is_further(&self) -> bool {
         self.close.is_some() && !self.opened
     }
-}
-
-/// What stands around keys and values.
-#[derive(Debug, Clone)]
-pub(crate) struct Tagged {
-    pub(crate) style: Arc<TaggedStyle>,
-    /// The control tokens in it.
-    pub(crate) control: Vec<ControlId>,
 }
 
 /// What may stand after a call, and means nothing.
@@ -431,9 +423,10 @@ impl Grammar {
         self.end_ids.contains(&id)
     }
 
-    /// How the arguments of calls are tagged, if they are.
-    pub(crate) fn tagged(&self) -> Option<&TaggedStyle> {
-        self.items.iter().find_map(|item| Some(&*item.tagged.as_ref()?.style))
+    /// The shape in which the arguments of functions are written, where they are after a header.
+    pub(crate) fn written_shape(&self) -> Option<&dyn BoundShape> {
+        let mut written = self.items.iter().filter(|item| item.is_written);
+        written.find_map(|item| item.shape.as_deref())
     }
 
     /// Whether calls end by themselves, and others may come after them.
@@ -527,8 +520,8 @@ impl Grammar {
     pub(super) fn own_call_ids(&self) -> Vec<TokenId> {
         let lists = self.list.iter().flat_map(|list| [&list.open, &list.between, &list.close]);
         let ops = lists.chain(self.items.iter().map(|item| &item.rule.ops)).flatten();
-        let tags = self.items.iter().filter_map(|item| item.tagged.as_ref());
-        let tags = tags.flat_map(|tagged| tagged.control.iter().map(|id| id.get()));
+        let shapes = self.items.iter().filter_map(|item| item.shape.as_ref());
+        let tags = shapes.flat_map(|shape| shape.control().iter().map(|id| id.get()));
         let closes = |row: &Row, id| row.rule.closer().is_some_and(|c| c.ids.contains(&id));
         let mut ids: Vec<TokenId> = ops.flat_map(control_ids).chain(tags).collect();
         ids.retain(|&id| {

@@ -1,12 +1,11 @@
 //! The calls of a message, written.
 
 use super::{Renderer, Turn, check_word};
-use crate::call::python::{self, names};
-use crate::call::tagged::{self, Written};
-use crate::call::{Member, ObjectSpec};
+use crate::call::python::names;
+use crate::call::{Member, ObjectSpec, Written};
 use crate::error::{Error, MessagePart, Result};
 use crate::format::{CallBodySpec, CallSpec, ListForm};
-use crate::grammar::{Item, List, Op, Tagged};
+use crate::grammar::{Item, List, Op};
 use crate::json;
 use crate::limits::MAX_WORD_BYTES;
 use crate::message::{Call, CallBody};
@@ -128,18 +127,7 @@ impl<'a> Renderer<'a> {
                     let source = turn.source(SourceField::Arguments(number));
                     let problem = |problem| Error::message(source.to_string(), problem);
                     json::check_value(json::trim(arguments)).map_err(problem)?;
-                    if spec.body == CallBodySpec::Raw {
-                        self.json_slot(arguments, source);
-                        continue;
-                    }
-                    if let Some(tagged) = &item.tagged {
-                        self.tagged(arguments, tagged, source)?;
-                        continue;
-                    }
-                    let vocab = self.vocab;
-                    let written =
-                        python::write(json::trim(arguments), &|text| vocab.normalise(text));
-                    self.made_slot(&written.map_err(problem)?, source);
+                    self.arguments(arguments, item, source)?;
                 }
                 (Op::Field(Field::Call, _), CallBody::Function { name, arguments }) => {
                     if let CallBodySpec::Object(object) = &spec.body {
@@ -165,21 +153,23 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    /// Arguments as tagged pairs of key and value.
-    fn tagged(&mut self, arguments: &str, tagged: &Tagged, source: Source) -> Result<()> {
-        let arguments = tagged::read_as(arguments, self.vocab);
-        let written = tagged::write(&arguments, &tagged.style)
+    /// The arguments of a call after its header, in the item's shape.
+    fn arguments(&mut self, arguments: &str, item: &Item, source: Source) -> Result<()> {
+        let Some(shape) = &item.shape else { return Ok(()) };
+        let written = shape
+            .write(json::trim(arguments), self.vocab)
             .map_err(|problem| Error::message(source.to_string(), problem))?;
-        for piece in written {
-            match piece {
+        for part in written {
+            match part {
                 Written::Text(text) => {
-                    self.push_text(SpanKind::Literal, text, source.scaffold());
+                    self.push_text(SpanKind::Literal, &text, source.scaffold());
                 }
                 Written::Control(id) => {
-                    let known = tagged.control.iter().copied().find(|known| known.get() == id);
+                    let known = shape.control().iter().copied().find(|known| known.get() == id);
                     self.control(&Op::Control(known.into_iter().collect()), source.scaffold());
                 }
-                Written::Key(text) | Written::Value(text) => self.made_slot(&text, source),
+                Written::Value(text) => self.made_slot(&text, source),
+                Written::Given => self.json_slot(arguments, source),
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ use super::spelled::Spelled;
 use super::value::ValueReader;
 use super::{FIRST, PROMPT};
 use crate::bound::Bound;
-use crate::call::{Body, CallScanner, Ended, Mended, ToolTypes};
+use crate::call::{ArgumentsReader, CallScanner, Ended, Mended, ToolTypes};
 use crate::event::{ActionKind, Event, EventKind, NoticeKind, Part, TurnReason};
 use crate::format::{BareCalls, InReasoning};
 use crate::grammar::{Closer, Row, Text};
@@ -65,7 +65,7 @@ enum Place {
     /// In the JSON object of an action.
     Call { item: usize, scanner: Box<CallScanner>, name: Option<String> },
     /// In the arguments of an action whose header has its name.
-    Arguments { item: usize, body: Box<Body>, name: String, id: Option<String> },
+    Arguments { item: usize, body: Box<dyn ArgumentsReader>, name: String, id: Option<Box<str>> },
     /// Between two actions of a list.
     Between { item: usize },
     /// After an action, in its turn.
@@ -334,7 +334,7 @@ impl Machine {
             _ => return,
         };
         let id = match &self.place {
-            Place::Arguments { id, .. } => id.clone(),
+            Place::Arguments { id, .. } => id.as_deref().map(str::to_owned),
             _ => None,
         };
         self.resumed = Some(Box::new(EventKind::ActionStart { index, kind, name, id }));
@@ -357,7 +357,7 @@ impl Machine {
                 passes(bound.grammar().items[*item].rule.closer())
             }
             (Place::Call { scanner, .. }, _) => scanner.push_arguments(text),
-            (Place::Arguments { body, .. }, _) => body.is_same(text),
+            (Place::Arguments { body, .. }, _) => body.take_same(text),
             _ => false,
         };
         self.in_run |= is_plain;

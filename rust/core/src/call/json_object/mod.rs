@@ -2,7 +2,99 @@
 
 mod scanner;
 
+use crate::error::{Checked, wrong};
+use crate::word::is_word;
 pub(crate) use scanner::{CallScanner, Step};
+
+/// The keys of a `[call.X]` table that declare this shape.
+pub(crate) const KEYS: &[&str] = &["object", "several"];
+
+/// The members that are written, in this order unless `order` gives another.
+const ORDER: [(&str, Member); 3] =
+    [("name", Member::Name), ("arguments", Member::Arguments), ("id", Member::Id)];
+
+/// Reads `object = { name = …, arguments = …, id = …, order = […] }` and `several`.
+pub(crate) fn parse(key: &str, table: &toml::Table) -> Checked<Option<ObjectSpec>> {
+    let several = match table.get("several") {
+        None => false,
+        Some(toml::Value::Boolean(several)) => *several,
+        Some(_) => return wrong(format!("{key}.several"), "is no boolean, expected one"),
+    };
+    let object = match table.get("object") {
+        None if several => {
+            let problem = "is given, expected it beside `object` and between control tokens only";
+            return wrong(format!("{key}.several"), problem);
+        }
+        None => return Ok(None),
+        Some(toml::Value::Table(object)) => object,
+        Some(_) => return wrong(format!("{key}.object"), "is no table, expected one of members"),
+    };
+    let key = format!("{key}.object");
+    let mut members: Vec<(Member, Vec<String>)> = Vec::new();
+    for (name, value) in object.iter().filter(|(name, _)| *name != "order") {
+        let key = format!("{key}.{name}");
+        let Some(words) = words(value) else {
+            return wrong(key, "is neither a string nor a list of strings, expected one of them");
+        };
+        if let Some(word) = words.iter().find(|word| !is_word(word)) {
+            let problem = format!("has the key {word:?}, expected letters, digits and `_.:-` only");
+            return wrong(key, problem);
+        }
+        let Some(&(_, member)) = ORDER.iter().find(|(known, _)| known == name) else {
+            return wrong(key, "is unknown, expected `name`, `arguments` or `id`");
+        };
+        if words.is_empty() {
+            return wrong(key, "has no key, expected one or more");
+        }
+        let is_taken = |word| members.iter().any(|(_, known)| known.contains(word));
+        if words.iter().any(is_taken) {
+            return wrong(key, "has a key of another member, expected other keys");
+        }
+        members.push((member, words));
+    }
+    let spec = ObjectSpec { members, several };
+    if !spec.has(Member::Name) || !spec.has(Member::Arguments) {
+        return wrong(key, "lacks a key, expected `name` and `arguments`");
+    }
+    Ok(Some(spec.in_order(&order(&key, object)?)))
+}
+
+/// The members in the order of writing.
+fn order(key: &str, object: &toml::Table) -> Checked<Vec<Member>> {
+    let Some(value) = object.get("order") else {
+        return Ok(ORDER.map(|(_, member)| member).to_vec());
+    };
+    let known = |name: &String| ORDER.iter().find(|(known, _)| known == name).map(|&(_, m)| m);
+    let order: Option<Vec<Member>> =
+        words(value).and_then(|names| names.iter().map(known).collect());
+    let is_whole = |order: &Vec<Member>| {
+        let is_once = |name: &str, member: Member| {
+            let count = order.iter().filter(|known| **known == member).count();
+            count == usize::from(object.contains_key(name))
+        };
+        ORDER.iter().all(|&(name, member)| is_once(name, member))
+    };
+    order.filter(is_whole).map_or_else(
+        || {
+            wrong(
+                format!("{key}.order"),
+                "is not the members, each once, expected a list of their names",
+            )
+        },
+        Ok,
+    )
+}
+
+/// A string, or a list of strings.
+fn words(value: &toml::Value) -> Option<Vec<String>> {
+    match value {
+        toml::Value::String(word) => Some(vec![word.clone()]),
+        toml::Value::Array(words) => {
+            words.iter().map(|word| word.as_str().map(str::to_owned)).collect()
+        }
+        _ => None,
+    }
+}
 
 /// A member of a call's JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +114,12 @@ pub(crate) struct ObjectSpec {
 }
 
 impl ObjectSpec {
+    /// The members, written in this order.
+    fn in_order(mut self, order: &[Member]) -> Self {
+        self.members.sort_by_key(|(member, _)| order.iter().position(|known| known == member));
+        self
+    }
+
     /// The member that a key names.
     pub(crate) fn member(&self, key: &str) -> Option<Member> {
         let named = |(_, keys): &&(Member, Vec<String>)| keys.iter().any(|known| known == key);

@@ -4,6 +4,7 @@
 //! become the text of a JSON object, spaced as `json.dumps` spaces it. Memory: one word and the nesting.
 
 pub(crate) mod names;
+pub(super) mod shape;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

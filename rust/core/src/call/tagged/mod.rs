@@ -8,15 +8,17 @@
 //! of a value. Time is linear in the text.
 
 mod scanner;
+pub(super) mod shape;
 mod value;
 
+use super::Written;
 use super::python::respace;
 use super::schema::Kinds;
 use super::unquoted::BareValue;
 use crate::json::{self, Lexer};
 use chatcodec_vocab::{TokenId, Vocab};
 use scanner::Place;
-pub(crate) use scanner::TaggedScanner;
+use scanner::TaggedScanner;
 
 /// Longer keys are refused: a reader holds a key until it has it all.
 const MAX_KEY_BYTES: usize = 1024;
@@ -169,7 +171,7 @@ impl Stretch {
 
     fn write<'a>(&'a self, written: &mut Vec<Written<'a>>) {
         written.extend(self.written.iter().filter_map(|tag| match tag {
-            Tag::Text(text) => Some(Written::Text(text)),
+            Tag::Text(text) => Some(Written::Text(text.into())),
             Tag::Control(ids) => ids.first().map(|&id| Written::Control(id)),
         }));
     }
@@ -183,19 +185,6 @@ impl Stretch {
         }
         Err(format!("that {core:?}, which comes after it, would end too early"))
     }
-}
-
-/// A piece of written pairs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Written<'a> {
-    /// The style's text.
-    Text(&'a str),
-    /// The style's token.
-    Control(TokenId),
-    /// A caller's key.
-    Key(String),
-    /// A caller's value.
-    Value(String),
 }
 
 /// Arguments as they are written: spaced anew, with texts as the vocabulary gives them back.
@@ -241,7 +230,7 @@ pub(crate) fn write<'a>(
             return Err(format!("has a value in which {tag:?} begins a line, which would end it"));
         }
         style.open.write(&mut written);
-        written.push(Written::Key(key));
+        written.push(Written::Value(key));
         style.between.write(&mut written);
         written.push(Written::Value(value));
         style.close.write(&mut written);
@@ -448,9 +437,10 @@ mod tests {
         Ok(pieces
             .into_iter()
             .map(|piece| match piece {
-                Written::Text(text) => Item::Text(text.into()),
+                Written::Text(text) => Item::Text(text.into_owned()),
                 Written::Control(id) => Item::Control(id),
-                Written::Key(text) | Written::Value(text) => Item::Text(text),
+                Written::Value(text) => Item::Text(text),
+                Written::Given => Item::Text(String::new()),
             })
             .collect())
     }

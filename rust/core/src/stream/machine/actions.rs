@@ -238,8 +238,11 @@ impl Reader<'_> {
     pub(super) fn ended_by_next(&self) -> Ended {
         let item = match self.machine.place {
             Place::Source { item, .. } => item,
-            // Pairs have an end of their own.
-            Place::Arguments { item, .. } if self.bound.grammar().items[item].tagged.is_some() => {
+            Place::Arguments { item, .. } => {
+                let shape = &self.bound.grammar().items[item].shape;
+                if !shape.as_ref().is_some_and(|shape| shape.ends_at_next()) {
+                    return Ended::Stopped;
+                }
                 item
             }
             _ => return Ended::Stopped,
@@ -282,12 +285,12 @@ impl Reader<'_> {
         let bound = self.bound;
         let Place::Arguments { item: at, body, .. } = &self.machine.place else { return false };
         let item = &bound.grammar().items[*at];
-        let Some(tagged) = item.tagged.as_ref().filter(|_| body.is_done()) else { return false };
+        let Some(shape) = item.shape.as_ref().filter(|_| body.is_done()) else { return false };
         let pending = &mut self.machine.pending;
         let text = pending.text();
         let cut = (0..=NEXT_CALL_BYTES.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
         let begun = &text[..cut.unwrap_or(0)];
-        let Some((end, is_closed)) = tagged.style.next_call(begun) else { return false };
+        let Some((end, is_closed)) = shape.next_call(begun) else { return false };
         let next = Place::Between { item: *at };
         let before = pending.first().saturating_sub(1);
         let last = if end > 0 { pending.take_bytes(end).2 } else { before };
@@ -377,7 +380,8 @@ impl Reader<'_> {
                 let (cut, odd, mended) = (body.take_rest(), body.take_odd(), body.take_mended());
                 let at = self.machine.covered.saturating_sub(1);
                 self.machine.pending.push(Piece { text: &cut, first: at, at });
-                let (complete, name, id) = (body.is_complete(ended), name.clone(), id.clone());
+                let (complete, name, id) =
+                    (body.is_complete(ended), name.clone(), id.as_deref().map(str::to_owned));
                 let is_python = body.is_mended();
                 let suffix = suffix_of(*item);
                 let is_unclosed = ended == Ended::Stopped

@@ -1,10 +1,12 @@
 //! Markers that are not certain yet: which header they begin, and a call before its name is known.
 
+use std::sync::Arc;
+
 use super::mended_headers::Original;
 use super::unmarked_calls::{Opening, close_after_comma};
 use super::{Place, Reader};
 use crate::bound::Bound;
-use crate::call::{Body, CallScanner, Mended, PairScanner, RawScanner, Step, TaggedScanner};
+use crate::call::{ArgumentsReader, CallScanner, Mended, Parameters, Step};
 use crate::event::{ActionKind, EventKind, NoticeKind, TurnReason};
 use crate::format::CallBodySpec;
 use crate::grammar::{Grammar, Op, Row};
@@ -144,6 +146,15 @@ fn by_head(
 }
 
 impl Reader<'_> {
+    /// A reader of the arguments of an item, where they are after a header.
+    pub(super) fn reader_of(
+        &self,
+        item: usize,
+        parameters: Option<Arc<Parameters>>,
+    ) -> Option<Box<dyn ArgumentsReader>> {
+        Some(self.bound.grammar().items[item].shape.as_ref()?.reader(parameters))
+    }
+
     pub(super) fn tentative(&mut self, item: HeldItem) {
         let Some(tentative) = &mut self.machine.tentative else { return };
         match &mut tentative.phase {
@@ -218,7 +229,7 @@ impl Reader<'_> {
                                 self.machine.tentative = Some(tentative);
                             }
                         }
-                        Some(body) if body.has_header() => {
+                        Some(CallBodySpec::Arguments(_)) => {
                             let id = fit.word(Field::Id);
                             let form = self.bound.format().id_form();
                             let name = fit
@@ -238,17 +249,10 @@ impl Reader<'_> {
                                 id.clone(),
                                 head.1,
                             );
-                            let tagged = self.bound.grammar().items[item].tagged.as_ref();
-                            let body = Box::new(match (body, tagged) {
-                                (_, Some(tagged)) => {
-                                    let types = self.machine.types.as_ref();
-                                    let parameters = types.and_then(|types| types.of(&name));
-                                    let style = tagged.style.clone();
-                                    Body::Tagged(TaggedScanner::new(), style, parameters)
-                                }
-                                (CallBodySpec::Pairs(_), _) => Body::Python(PairScanner::new()),
-                                _ => Body::Raw(RawScanner::default()),
-                            });
+                            let types = self.machine.types.as_ref();
+                            let parameters = types.and_then(|types| types.of(&name));
+                            let Some(body) = self.reader_of(item, parameters) else { return };
+                            let id = id.map(String::into_boxed_str);
                             self.machine.place = Place::Arguments { item, body, name, id };
                         }
                         _ => {

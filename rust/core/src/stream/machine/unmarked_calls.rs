@@ -7,7 +7,7 @@
 use super::tentative::{Phase, Tentative};
 use super::{Line, Machine, Piece, Place, Reader};
 use crate::bound::Bound;
-use crate::call::{Body, CallScanner, Mended, Opener, PairScanner, ToolTypes, Verdict};
+use crate::call::{CallScanner, Mended, Opener, ToolTypes, Verdict};
 use crate::event::ActionKind;
 use crate::format::BareCalls;
 use crate::format::unmarked_calls::{FENCE, separator};
@@ -268,7 +268,8 @@ impl Reader<'_> {
         self.machine.fenced = opener.is_after(FENCE);
         let is_unmarked = functions.is_some() && opening.otherwise == Otherwise::Content;
         self.machine.missing = is_unmarked.then_some(Mended::CallOpener);
-        if let (Some(_), Some(id)) = (&way.tagged, way.opener()) {
+        let is_tagged = way.shape.as_ref().is_some_and(|shape| !shape.opens().is_empty());
+        if let Some(id) = way.opener().filter(|_| is_tagged) {
             // It is read as if the token stood before it.
             let (first, _) = tentative.held.bounds();
             let spelled = Some(Box::new(Spelled::missing(first, Mended::CallOpener)));
@@ -287,7 +288,7 @@ impl Reader<'_> {
             let name = opener.into_name();
             let kind = ActionKind::Function;
             self.open_action(item, first, kind, Some(name.clone()), None, last);
-            let body = Box::new(Body::Python(PairScanner::new()));
+            let Some(body) = self.reader_of(item, None) else { return };
             self.machine.place = Place::Arguments { item, body, name, id: None };
         }
         self.again(rest);

@@ -1,0 +1,103 @@
+//! The call shape without a key of its own: arguments as one JSON value after a header.
+
+mod scanner;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::schema::Parameters;
+use super::shape::{ArgumentsReader, BoundShape, Shape, ShapeKeys, Written};
+use super::{CallTags, Ended};
+use crate::error::Checked;
+use crate::json;
+use crate::pattern::Piece;
+use chatcodec_vocab::{ControlId, Vocab};
+use scanner::RawScanner;
+
+#[derive(Debug, Clone, Copy)]
+struct Json;
+
+#[allow(clippy::unnecessary_wraps, reason = "every shape has such a function")]
+pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Checked<Option<Arc<dyn Shape>>> {
+    Ok(keys.has_arguments.then(|| Arc::new(Json) as Arc<dyn Shape>))
+}
+
+/// Arguments as JSON as they read back.
+pub(crate) fn canonical(arguments: &str, vocab: &Vocab) -> String {
+    let arguments = json::trim(arguments);
+    let unquoted = json::unquoted(arguments);
+    json::normalise_value(unquoted.as_deref().unwrap_or(arguments), vocab).into_owned()
+}
+
+/// What of arguments in JSON a round trip does not keep.
+pub(crate) const LOSS: &str = "arguments: without the white space around them, as JSON text if given as a dict; a string that holds an object, as that";
+
+impl Shape for Json {
+    fn is_json(&self) -> bool {
+        true
+    }
+
+    fn may_be_only_read(&self) -> bool {
+        true
+    }
+
+    fn loss(&self) -> &'static str {
+        LOSS
+    }
+
+    fn bind(
+        &self,
+        _: CallTags,
+        _: &dyn Fn(&Piece) -> Vec<ControlId>,
+    ) -> Result<Arc<dyn BoundShape>, String> {
+        Ok(Arc::new(*self))
+    }
+}
+
+impl BoundShape for Json {
+    fn write(&self, _: &str, _: &Vocab) -> Result<Vec<Written<'_>>, String> {
+        Ok(vec![Written::Given])
+    }
+
+    fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
+        canonical(arguments, vocab)
+    }
+
+    fn reader(&self, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
+        Box::new(RawScanner::default())
+    }
+}
+
+impl ArgumentsReader for RawScanner {
+    fn boxed(&self) -> Box<dyn ArgumentsReader> {
+        Box::new(self.clone())
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done()
+    }
+
+    fn is_in_string(&self) -> bool {
+        self.is_in_string()
+    }
+
+    fn take_same(&mut self, text: &str) -> bool {
+        self.is_same(text)
+    }
+
+    fn push<'t>(&mut self, text: &'t str) -> (usize, Cow<'t, str>) {
+        self.push(text)
+    }
+
+    fn is_mended(&self) -> bool {
+        self.is_mended()
+    }
+
+    fn finish(&mut self, _: Ended) -> String {
+        self.finish()
+    }
+
+    fn is_complete(&self, ended: Ended) -> bool {
+        if self.is_empty() { ended == Ended::Closed } else { self.is_complete() }
+    }
+}

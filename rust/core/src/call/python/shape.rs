@@ -1,0 +1,102 @@
+//! The call shape `pair = "python"`: keyword arguments between the brackets of a Python call.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{PairScanner, respace, respace_only, write};
+use crate::call::schema::Parameters;
+use crate::call::shape::{ArgumentsReader, BoundShape, Shape, ShapeKeys, Written};
+use crate::call::{CallTags, Ended, Prefix};
+use crate::error::{Checked, wrong};
+use crate::json;
+use crate::pattern::Piece;
+use chatcodec_vocab::{ControlId, Vocab};
+
+/// The bracket that closes a call, which the reader takes.
+const CLOSE: &str = ")";
+
+#[derive(Debug, Clone, Copy)]
+struct Python;
+
+pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Checked<Option<Arc<dyn Shape>>> {
+    Ok((keys.text("pair")? == Some("python")).then(|| Arc::new(Python) as Arc<dyn Shape>))
+}
+
+impl Shape for Python {
+    fn check_after<'p>(&self, key: &str, after: &'p [Piece]) -> Checked<&'p [Piece]> {
+        match after {
+            [Piece::Literal(close), rest @ ..] if close.starts_with(CLOSE) => Ok(rest),
+            _ => wrong(key, "has no `)` after its arguments, expected text that begins with `)`"),
+        }
+    }
+
+    fn own_end(&self) -> &'static str {
+        CLOSE
+    }
+
+    fn may_be_only_read(&self) -> bool {
+        true
+    }
+
+    fn prefix(&self) -> Option<Prefix> {
+        Some(Prefix::python())
+    }
+
+    fn loss(&self) -> &'static str {
+        "arguments: their spelling, they come back as `json.dumps` writes them"
+    }
+
+    fn bind(
+        &self,
+        _: CallTags,
+        _: &dyn Fn(&Piece) -> Vec<ControlId>,
+    ) -> Result<Arc<dyn BoundShape>, String> {
+        Ok(Arc::new(*self))
+    }
+}
+
+impl BoundShape for Python {
+    fn write(&self, arguments: &str, vocab: &Vocab) -> Result<Vec<Written<'_>>, String> {
+        let written = write(arguments, &|text| vocab.normalise(text))?;
+        Ok(vec![Written::Value(written)])
+    }
+
+    fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
+        respace_only(&respace(json::trim(arguments), &|text| vocab.normalise(text)))
+    }
+
+    fn reader(&self, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
+        Box::new(PairScanner::new())
+    }
+}
+
+impl ArgumentsReader for PairScanner {
+    fn boxed(&self) -> Box<dyn ArgumentsReader> {
+        Box::new(self.clone())
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done()
+    }
+
+    fn is_in_string(&self) -> bool {
+        self.is_in_string()
+    }
+
+    fn take_same(&mut self, text: &str) -> bool {
+        self.is_same(text)
+    }
+
+    fn push<'t>(&mut self, text: &'t str) -> (usize, Cow<'t, str>) {
+        let (taken, said) = self.push(text);
+        (taken, said.into())
+    }
+
+    fn finish(&mut self, _: Ended) -> String {
+        self.finish()
+    }
+
+    fn is_complete(&self, _: Ended) -> bool {
+        self.is_complete()
+    }
+}

@@ -1,0 +1,231 @@
+//! Call shapes: the ways to write the arguments of a call after a header that names it.
+//!
+//! A shape is a folder of `call` and a line of [`DECLARED`]. The folder reads the shape's keys of a format file,
+//! checks what an item has after `{arguments}`, binds control tokens, writes arguments, reads them as they come,
+//! and gives the form that a round trip gives them. A call that is one JSON object ([`super::json_object`]) and
+//! code have no arguments after a header.
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::schema::Parameters;
+use super::{CallTags, Ended, Mended, Prefix, json_arguments, python, tagged};
+use crate::error::{Checked, wrong};
+use crate::pattern::Piece;
+use chatcodec_vocab::{ControlId, TokenId, Vocab};
+
+/// A shape as its folder declares it.
+struct Declaration {
+    /// Its keys in a `[call.X]` table; the shape without any is used where no other key is.
+    keys: &'static [&'static str],
+    parse: fn(&ShapeKeys<'_>) -> Checked<Option<Arc<dyn Shape>>>,
+}
+
+/// All shapes. The first that recognises its keys is taken.
+const DECLARED: &[Declaration] = &[
+    Declaration { keys: &["pair"], parse: python::shape::parse },
+    Declaration { keys: &["pair"], parse: tagged::shape::parse },
+    Declaration { keys: &[], parse: json_arguments::parse },
+];
+
+/// The keys of a `[call.X]` table that say how its arguments are written.
+pub(crate) struct ShapeKeys<'a> {
+    /// The table's own key: `call.function`.
+    pub(crate) key: &'a str,
+    pub(crate) table: &'a toml::Table,
+    /// Whether an item has `{arguments}`.
+    pub(crate) has_arguments: bool,
+    /// Reads a pattern, given its key.
+    pub(crate) pattern: &'a dyn Fn(&str, &str) -> Checked<Vec<Piece>>,
+}
+
+impl<'a> ShapeKeys<'a> {
+    /// The text of a key, if the table has the key.
+    pub(crate) fn text(&self, name: &str) -> Checked<Option<&'a str>> {
+        match self.table.get(name) {
+            None => Ok(None),
+            Some(toml::Value::String(text)) => Ok(Some(text)),
+            Some(_) => wrong(format!("{}.{name}", self.key), "is no string, expected a string"),
+        }
+    }
+}
+
+/// The names of all keys of shapes.
+pub(crate) fn keys() -> Vec<&'static str> {
+    let mut keys: Vec<&str> = DECLARED.iter().flat_map(|declared| declared.keys).copied().collect();
+    keys.dedup();
+    keys
+}
+
+/// The shape that a table declares; none for a call without `{arguments}`, which is code.
+pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Checked<Option<Arc<dyn Shape>>> {
+    for declared in DECLARED {
+        if let Some(shape) = (declared.parse)(keys)? {
+            return Ok(Some(shape));
+        }
+    }
+    Ok(None)
+}
+
+/// A call shape as a format file declares it.
+pub(crate) trait Shape: Debug + Send + Sync {
+    /// The patterns within the arguments. Their control tokens occur nowhere else.
+    fn patterns(&self) -> Vec<&[Piece]> {
+        Vec::new()
+    }
+
+    /// Checks what an item has after `{arguments}`, and returns what the rules for the end of a pattern check.
+    fn check_after<'p>(&self, key: &str, after: &'p [Piece]) -> Checked<&'p [Piece]> {
+        let _ = key;
+        Ok(after)
+    }
+
+    /// The beginning of the text after `{arguments}` that the reader of the arguments takes itself.
+    fn own_end(&self) -> &'static str {
+        ""
+    }
+
+    /// Whether the arguments are one JSON value.
+    fn is_json(&self) -> bool {
+        false
+    }
+
+    /// Whether a call without a control token of its own may be part of a block of calls.
+    fn may_be_in_block(&self) -> bool {
+        false
+    }
+
+    /// Whether a way to write calls that is only read may have this shape.
+    fn may_be_only_read(&self) -> bool {
+        false
+    }
+
+    /// What an unmarked call of this shape begins with, where that decides that it is a call.
+    fn prefix(&self) -> Option<Prefix> {
+        None
+    }
+
+    /// What of arguments a round trip does not keep.
+    fn loss(&self) -> &'static str;
+
+    /// Puts the ids of a vocabulary in. `around` is the text around the calls; `tokens` gives the ids of a piece
+    /// that is a control token.
+    fn bind(
+        &self,
+        around: CallTags,
+        tokens: &dyn Fn(&Piece) -> Vec<ControlId>,
+    ) -> Result<Arc<dyn BoundShape>, String>;
+}
+
+/// A call shape with the ids of a vocabulary.
+pub(crate) trait BoundShape: Debug + Send + Sync {
+    /// The control tokens within the arguments.
+    fn control(&self) -> &[ControlId] {
+        &[]
+    }
+
+    /// Arguments, one JSON value without white space around it, as they are written.
+    ///
+    /// # Errors
+    /// What is wrong with arguments that this shape cannot write so that they read back.
+    fn write(&self, arguments: &str, vocab: &Vocab) -> Result<Vec<Written<'_>>, String>;
+
+    /// The JSON that arguments read back as.
+    fn canonical(&self, arguments: &str, vocab: &Vocab) -> String;
+
+    /// A reader of arguments; `parameters` are those of the tool that is called.
+    fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader>;
+
+    /// Whether arguments that nothing closes end where the next call, or the end of the turn, begins.
+    fn ends_at_next(&self) -> bool {
+        false
+    }
+
+    /// Where the next call begins in text after arguments, and whether what closes a call is before it.
+    fn next_call(&self, text: &str) -> Option<(usize, bool)> {
+        let _ = text;
+        None
+    }
+
+    /// The texts that the header of a call begins with, where they mark a call without its control token.
+    fn opens(&self) -> Vec<&str> {
+        Vec::new()
+    }
+}
+
+/// A part of written arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Written<'a> {
+    /// Text of the format.
+    Text(Cow<'a, str>),
+    /// A control token of the format.
+    Control(TokenId),
+    /// Text made of the caller's arguments, normalised.
+    Value(String),
+    /// The caller's JSON as it is.
+    Given,
+}
+
+/// Reads the arguments of one call, piece by piece.
+pub(crate) trait ArgumentsReader: Debug + Send + Sync {
+    /// A copy in the same state.
+    fn boxed(&self) -> Box<dyn ArgumentsReader>;
+
+    /// Whether the arguments have ended by themselves.
+    fn is_done(&self) -> bool;
+
+    /// Whether a string has begun and not ended: a marker in it ends nothing.
+    fn is_in_string(&self) -> bool {
+        false
+    }
+
+    /// Takes text that belongs to the arguments and that JSON spells in the same way; `false` takes nothing.
+    fn take_same(&mut self, text: &str) -> bool;
+
+    /// From here on, values are read by these parameters.
+    fn read_by(&mut self, parameters: Option<Arc<Parameters>>) {
+        let _ = parameters;
+    }
+
+    /// Reads text: the number of bytes that belong to the arguments, and the JSON that they mean.
+    fn push<'t>(&mut self, text: &'t str) -> (usize, Cow<'t, str>);
+
+    /// Reads a control token: whether it belongs to the arguments, and the JSON that it means.
+    fn push_control(&mut self, id: TokenId) -> (bool, String) {
+        let _ = id;
+        (false, String::new())
+    }
+
+    /// Text that was read and comes after the arguments.
+    fn take_rest(&mut self) -> String {
+        String::new()
+    }
+
+    /// Text within the arguments that is not part of them.
+    fn take_odd(&mut self) -> String {
+        String::new()
+    }
+
+    /// What was mended since the last call.
+    fn take_mended(&mut self) -> Option<Mended> {
+        None
+    }
+
+    /// Whether the arguments are JSON that was written otherwise.
+    fn is_mended(&self) -> bool {
+        false
+    }
+
+    /// Ends the arguments: the JSON of what was held.
+    fn finish(&mut self, ended: Ended) -> String;
+
+    /// Whether the arguments are whole; asked after [`ArgumentsReader::finish`].
+    fn is_complete(&self, ended: Ended) -> bool;
+}
+
+impl Clone for Box<dyn ArgumentsReader> {
+    fn clone(&self) -> Self {
+        self.boxed()
+    }
+}

@@ -1,0 +1,225 @@
+//! The call shape `pair = "…{key}…{value}…"`: tagged pairs of key and value.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{Tag, TaggedScanner, TaggedStyle, canonical, read_as, write};
+use crate::call::schema::{Kinds, Parameters};
+use crate::call::shape::{ArgumentsReader, BoundShape, Shape, ShapeKeys, Written};
+use crate::call::{CallTags, Ended, Mended};
+use crate::error::{Checked, wrong};
+use crate::limits::MAX_SUFFIX_BYTES;
+use crate::pattern::{Piece, is_white};
+use chatcodec_vocab::{ControlId, TokenId, Vocab};
+
+/// The patterns before a key, between the key and its value, and after the value.
+#[derive(Debug)]
+struct Tagged {
+    open: Vec<Piece>,
+    between: Vec<Piece>,
+    close: Vec<Piece>,
+}
+
+pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Checked<Option<Arc<dyn Shape>>> {
+    let Some(pair) = keys.text("pair")? else { return Ok(None) };
+    let key = format!("{}.pair", keys.key);
+    let parts = pair.split_once("{key}").and_then(|(open, rest)| {
+        let (between, close) = rest.split_once("{value}")?;
+        Some([open, between, close])
+    });
+    let Some(parts) = parts else {
+        let problem = "is neither `python` nor a pattern with `{key}` and `{value}` after it";
+        return wrong(key, problem);
+    };
+    let [open, between, close] = parts.map(|part| (keys.pattern)(&key, part));
+    let tagged = Tagged { open: open?, between: between?, close: close? };
+    for pieces in tagged.patterns() {
+        check(&key, pieces)?;
+    }
+    Ok(Some(Arc::new(tagged)))
+}
+
+/// Checks what is beside a key or a value.
+fn check(key: &str, pieces: &[Piece]) -> Checked<()> {
+    let is_tag = |piece: &Piece| matches!(piece, Piece::Control(_) | Piece::Literal(_));
+    if !pieces.iter().all(is_tag) {
+        return wrong(
+            key,
+            "has fields, `{~}` or `{/}` beside key and value, expected control tokens and literals only",
+        );
+    }
+    if first_tag(pieces).is_none() {
+        return wrong(
+            key,
+            "has a key or value with nothing but white space beside it, expected a control token or text before, between and after them",
+        );
+    }
+    let literal = |piece: &Piece| match piece {
+        Piece::Literal(text) => text.len(),
+        _ => 0,
+    };
+    let bytes: usize = pieces.iter().map(literal).sum();
+    if bytes > MAX_SUFFIX_BYTES {
+        let problem = format!(
+            "has {bytes} bytes of literal beside its key, expected at most {MAX_SUFFIX_BYTES}"
+        );
+        return wrong(key, problem);
+    }
+    Ok(())
+}
+
+/// The first piece that is more than white space.
+fn first_tag(pieces: &[Piece]) -> Option<&Piece> {
+    pieces.iter().find(|piece| !matches!(piece, Piece::Literal(text) if is_white(text)))
+}
+
+impl Shape for Tagged {
+    fn patterns(&self) -> Vec<&[Piece]> {
+        vec![&self.open, &self.between, &self.close]
+    }
+
+    fn check_after<'p>(&self, key: &str, after: &'p [Piece]) -> Checked<&'p [Piece]> {
+        if let ([Piece::Literal(close), ..], Some(Piece::Literal(open))) =
+            (after, first_tag(&self.open))
+        {
+            let (close, open) = (close.trim_start(), open.trim());
+            if !close.is_empty() && (close.starts_with(open) || open.starts_with(close.trim_end()))
+            {
+                return wrong(
+                    key,
+                    "goes on after its arguments as a further pair would begin, expected other text there",
+                );
+            }
+        }
+        Ok(after)
+    }
+
+    fn may_be_in_block(&self) -> bool {
+        true
+    }
+
+    fn loss(&self) -> &'static str {
+        "arguments: their spelling, and strings that are JSON of another kind, which come back as that"
+    }
+
+    fn bind(
+        &self,
+        around: CallTags,
+        tokens: &dyn Fn(&Piece) -> Vec<ControlId>,
+    ) -> Result<Arc<dyn BoundShape>, String> {
+        let mut control = Vec::new();
+        let mut tags = |pieces: &[Piece]| -> Vec<Tag> {
+            let tag = |piece: &Piece| match piece {
+                Piece::Literal(text) => Some(Tag::Text(text.clone())),
+                Piece::Control(_) => {
+                    let ids = tokens(piece);
+                    control.extend(ids.first().copied());
+                    Some(Tag::Control(ids.into_iter().map(ControlId::get).collect()))
+                }
+                _ => None,
+            };
+            pieces.iter().filter_map(tag).collect()
+        };
+        let (open, between, close) = (tags(&self.open), tags(&self.between), tags(&self.close));
+        let style = TaggedStyle::new(open, between, close, around)?;
+        Ok(Arc::new(Bound { style: Arc::new(style), control }))
+    }
+}
+
+#[derive(Debug)]
+struct Bound {
+    style: Arc<TaggedStyle>,
+    control: Vec<ControlId>,
+}
+
+impl BoundShape for Bound {
+    fn control(&self) -> &[ControlId] {
+        &self.control
+    }
+
+    fn write(&self, arguments: &str, vocab: &Vocab) -> Result<Vec<Written<'_>>, String> {
+        write(&read_as(arguments, vocab), &self.style)
+    }
+
+    fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
+        canonical(&read_as(arguments, vocab))
+    }
+
+    fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
+        let (scanner, style) = (TaggedScanner::new(), self.style.clone());
+        Box::new(Reader { scanner, style, parameters })
+    }
+
+    fn ends_at_next(&self) -> bool {
+        true
+    }
+
+    fn next_call(&self, text: &str) -> Option<(usize, bool)> {
+        self.style.next_call(text)
+    }
+
+    fn opens(&self) -> Vec<&str> {
+        self.style.opens().collect()
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Reader {
+    scanner: TaggedScanner,
+    style: Arc<TaggedStyle>,
+    parameters: Option<Arc<Parameters>>,
+}
+
+/// The kinds of value that a key may have. Without a schema, a value is what it looks like.
+fn kinds_of(parameters: Option<&Parameters>, key: &str) -> Kinds {
+    parameters.map_or(Kinds::ANY, |parameters| parameters.kinds(key))
+}
+
+impl ArgumentsReader for Reader {
+    fn boxed(&self) -> Box<dyn ArgumentsReader> {
+        Box::new(self.clone())
+    }
+
+    fn is_done(&self) -> bool {
+        self.scanner.is_done()
+    }
+
+    fn take_same(&mut self, text: &str) -> bool {
+        self.scanner.is_same(text, &self.style)
+    }
+
+    fn read_by(&mut self, parameters: Option<Arc<Parameters>>) {
+        self.parameters = parameters;
+    }
+
+    fn push<'t>(&mut self, text: &'t str) -> (usize, Cow<'t, str>) {
+        let parameters = self.parameters.as_deref();
+        let (taken, said) = self.scanner.push(text, &self.style, &|key| kinds_of(parameters, key));
+        (taken, said.into())
+    }
+
+    fn push_control(&mut self, id: TokenId) -> (bool, String) {
+        let parameters = self.parameters.as_deref();
+        self.scanner.push_control(id, &self.style, &|key| kinds_of(parameters, key))
+    }
+
+    fn take_rest(&mut self) -> String {
+        self.scanner.take_rest()
+    }
+
+    fn take_odd(&mut self) -> String {
+        self.scanner.take_odd()
+    }
+
+    fn take_mended(&mut self) -> Option<Mended> {
+        self.scanner.take_mended()
+    }
+
+    fn finish(&mut self, ended: Ended) -> String {
+        self.scanner.finish(&self.style, ended)
+    }
+
+    fn is_complete(&self, _: Ended) -> bool {
+        self.scanner.is_complete()
+    }
+}
