@@ -280,3 +280,31 @@ def test_variants_are_checked_with_their_file(tmp_path: Path) -> None:
     assert Format.load(path, variant="other").name == "mine:other"
     with pytest.raises(FormatError, match="expected one of `other`"):
         Format.load(path, variant="another")
+
+
+ORDERS = {
+    "name, arguments": "",
+    "arguments, name": 'order = ["arguments", "name"], ',
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_members_of_a_call_are_written_in_the_order_that_the_file_says(
+    tmp_path: Path, order: str
+) -> None:
+    text = (data.ROOT / "rust" / "core" / "formats" / "internlm2.toml").read_text(encoding="utf-8")
+    members = 'object = { name = "name", arguments = ["parameters", "arguments"] }'
+    swapped = 'object = { %sarguments = ["parameters", "arguments"], name = "name" }'
+    assert members in text
+    path = tmp_path / "ordered.toml"
+    path.write_text(text.replace(members, swapped % ORDERS[order]), encoding="utf-8")
+    call = {"type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+    messages = [{"role": "assistant", "content": "", "tool_calls": [call]}]
+    codec = Codec(Format.load(path), Vocab.embedded())
+    written = {
+        "name, arguments": '{"name": "f", "parameters": {"a": 1}}',
+        "arguments, name": '{"parameters": {"a": 1}, "name": "f"}',
+    }
+    encoding = codec.encode(messages)
+    assert written[order] in encoding.text
+    assert codec.decode(encoding.ids) == codec.canonical(messages)

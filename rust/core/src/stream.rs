@@ -45,8 +45,6 @@ pub struct Stream {
     bound: Arc<Bound>,
     state: State,
     kept: Option<Box<Collector>>,
-    /// Whether every id is given to the machine.
-    thorough: bool,
 }
 
 /// What a stream has read so far.
@@ -313,7 +311,7 @@ impl Stream {
     }
 
     fn new(bound: &Arc<Bound>, state: State) -> Self {
-        Self { bound: bound.clone(), state, kept: None, thorough: false }
+        Self { bound: bound.clone(), state, kept: None }
     }
 
     /// Also collects the message, for [`Stream::message`].
@@ -365,14 +363,6 @@ impl Stream {
         }
     }
 
-    /// Reads without the short way of [`Stream::push_plain`]: what tests compare that to.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn thorough(mut self) -> Self {
-        self.thorough = true;
-        self
-    }
-
     /// Reads one id and appends its events to `out`; texts that follow each other there are joined.
     pub fn push(&mut self, id: TokenId, out: &mut Vec<Event>) {
         self.push_all(&[id], out);
@@ -415,9 +405,6 @@ impl Stream {
 
     #[inline]
     fn pass(&mut self, id: TokenId) -> Option<(Part, &str, Range<u32>)> {
-        if self.thorough {
-            return None;
-        }
         let passed = self.state.pass(&self.bound, id)?;
         if let Some(kept) = &mut self.kept {
             kept.push_text(passed.0, passed.1);
@@ -426,9 +413,6 @@ impl Stream {
     }
 
     fn pass_run(&mut self, ids: &[TokenId]) -> Option<Run> {
-        if self.thorough {
-            return None;
-        }
         let run = self.state.pass_run(&self.bound, ids)?;
         if let Some(kept) = &mut self.kept {
             kept.push_text(run.part, &run.text);

@@ -15,11 +15,14 @@ use crate::error::{Checked, wrong};
 use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
+/// The shape of a table, if the table has the keys of that shape.
+pub(crate) type Parsed = Checked<Option<Arc<dyn Shape>>>;
+
 /// A shape as its folder declares it.
 struct Declaration {
     /// Its keys in a `[call.X]` table; the shape without any is used where no other key is.
     keys: &'static [&'static str],
-    parse: fn(&ShapeKeys<'_>) -> Checked<Option<Arc<dyn Shape>>>,
+    parse: fn(&ShapeKeys<'_>) -> Parsed,
 }
 
 /// All shapes. The first that recognises its keys is taken.
@@ -46,7 +49,7 @@ impl<'a> ShapeKeys<'a> {
         match self.table.get(name) {
             None => Ok(None),
             Some(toml::Value::String(text)) => Ok(Some(text)),
-            Some(_) => wrong(format!("{}.{name}", self.key), "is no string, expected a string"),
+            Some(_) => wrong(format!("{}.{name}", self.key), "is not a string, expected one"),
         }
     }
 }
@@ -59,7 +62,7 @@ pub(crate) fn keys() -> Vec<&'static str> {
 }
 
 /// The shape that a table declares; none for a call without `{arguments}`, which is code.
-pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Checked<Option<Arc<dyn Shape>>> {
+pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
     for declared in DECLARED {
         if let Some(shape) = (declared.parse)(keys)? {
             return Ok(Some(shape));

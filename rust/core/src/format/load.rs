@@ -617,8 +617,7 @@ pub(super) fn call_body(
     let is_known = |name: &String| is_of_shape(name) || json_object::KEYS.contains(&name.as_str());
     if let Some(unknown) = table.keys().find(|name| !is_known(name)) {
         let known = [own, json_object::KEYS, &shapes].concat();
-        let problem =
-            format!("unknown field `{unknown}`, expected one of `{}`", known.join("`, `"));
+        let problem = format!("is unknown, expected one of `{}`", known.join("`, `"));
         return wrong(format!("{key}.{unknown}"), problem);
     }
     if let Some(object) = json_object::parse(key, table)? {

@@ -163,7 +163,7 @@ impl Writer<'_> {
         for (key, property) in properties.iter().flat_map(|properties| &properties.0) {
             let Some(key) = self.text(key)? else {
                 let path = self.path.key("parameters");
-                return Err(Error::message(path, "has a key that is no string"));
+                return Err(Error::message(path, "has a key that is not a string"));
             };
             let sign = if required.contains(key) { ":" } else { "?:" };
             self.property([key, sign], &Schema::new(property), indent, depth)?;

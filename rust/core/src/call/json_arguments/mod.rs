@@ -6,9 +6,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::schema::Parameters;
-use super::shape::{ArgumentsReader, BoundShape, Shape, ShapeKeys, Written};
+use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use super::{CallTags, Ended};
-use crate::error::Checked;
 use crate::json;
 use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, Vocab};
@@ -18,7 +17,7 @@ use scanner::RawScanner;
 struct Json;
 
 #[allow(clippy::unnecessary_wraps, reason = "every shape has such a function")]
-pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Checked<Option<Arc<dyn Shape>>> {
+pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
     Ok(keys.has_arguments.then(|| Arc::new(Json) as Arc<dyn Shape>))
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn parse(key: &str, table: &toml::Table) -> Checked<Option<ObjectSpec
     let several = match table.get("several") {
         None => false,
         Some(toml::Value::Boolean(several)) => *several,
-        Some(_) => return wrong(format!("{key}.several"), "is no boolean, expected one"),
+        Some(_) => return wrong(format!("{key}.several"), "is not a boolean, expected one"),
     };
     let object = match table.get("object") {
         None if several => {
@@ -27,7 +27,7 @@ pub(crate) fn parse(key: &str, table: &toml::Table) -> Checked<Option<ObjectSpec
         }
         None => return Ok(None),
         Some(toml::Value::Table(object)) => object,
-        Some(_) => return wrong(format!("{key}.object"), "is no table, expected one of members"),
+        Some(_) => return wrong(format!("{key}.object"), "is not a table, expected the members"),
     };
     let key = format!("{key}.object");
     let mut members: Vec<(Member, Vec<String>)> = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{PairScanner, respace, respace_only, write};
 use crate::call::schema::Parameters;
-use crate::call::shape::{ArgumentsReader, BoundShape, Shape, ShapeKeys, Written};
+use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use crate::call::{CallTags, Ended, Prefix};
 use crate::error::{Checked, wrong};
 use crate::json;
@@ -18,7 +18,7 @@ const CLOSE: &str = ")";
 #[derive(Debug, Clone, Copy)]
 struct Python;
 
-pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Checked<Option<Arc<dyn Shape>>> {
+pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
     Ok((keys.text("pair")? == Some("python")).then(|| Arc::new(Python) as Arc<dyn Shape>))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Tag, TaggedScanner, TaggedStyle, canonical, read_as, write};
 use crate::call::schema::{Kinds, Parameters};
-use crate::call::shape::{ArgumentsReader, BoundShape, Shape, ShapeKeys, Written};
+use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use crate::call::{CallTags, Ended, Mended};
 use crate::error::{Checked, wrong};
 use crate::limits::MAX_SUFFIX_BYTES;
@@ -20,7 +20,7 @@ struct Tagged {
     close: Vec<Piece>,
 }
 
-pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Checked<Option<Arc<dyn Shape>>> {
+pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
     let Some(pair) = keys.text("pair")? else { return Ok(None) };
     let key = format!("{}.pair", keys.key);
     let parts = pair.split_once("{key}").and_then(|(open, rest)| {
