@@ -4,6 +4,7 @@ pub(crate) mod json_arguments;
 pub(crate) mod json_object;
 pub(crate) mod prefix;
 pub(crate) mod python;
+mod quoted;
 mod schema;
 pub(crate) mod shape;
 pub(crate) mod tagged;

@@ -10,7 +10,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::schema::Parameters;
-use super::{CallTags, Ended, Mended, Prefix, json_arguments, python, tagged};
+use super::{CallTags, Ended, Mended, Prefix, json_arguments, python, quoted, tagged};
 use crate::error::{Checked, wrong};
 use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
@@ -29,6 +29,7 @@ struct Declaration {
 const DECLARED: &[Declaration] = &[
     Declaration { keys: &["pair"], parse: python::shape::parse },
     Declaration { keys: &["pair"], parse: tagged::shape::parse },
+    Declaration { keys: &["quote"], parse: quoted::parse },
     Declaration { keys: &[], parse: json_arguments::parse },
 ];
 
@@ -64,9 +65,17 @@ pub(crate) fn keys() -> Vec<&'static str> {
 /// The shape that a table declares; none for a call without `{arguments}`, which is code.
 pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
     for declared in DECLARED {
-        if let Some(shape) = (declared.parse)(keys)? {
-            return Ok(Some(shape));
+        let Some(shape) = (declared.parse)(keys)? else { continue };
+        let is_other =
+            |key: &&&str| !declared.keys.contains(*key) && keys.table.contains_key(**key);
+        if let Some(other) = self::keys().iter().find(is_other) {
+            let problem = format!(
+                "is given together with `{}`, expected one of them",
+                declared.keys.join("`, `")
+            );
+            return wrong(format!("{}.{other}", keys.key), problem);
         }
+        return Ok(Some(shape));
     }
     Ok(None)
 }

@@ -115,7 +115,7 @@ fn convert(value: &str, python: bool, normalise: Normalise<'_>) -> Result<String
 }
 
 /// The bytes of the JSON string that `text` begins with.
-fn string_length(text: &str) -> usize {
+pub(super) fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {
         match byte {

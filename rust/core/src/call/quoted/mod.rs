@@ -1,0 +1,177 @@
+//! The call shape `quote = "{QUOTE}"`: the members of a JSON object with bare keys, and strings between two control
+//! tokens: `location:<q>Paris<q>,days:3`, up to the brace that closes the object.
+
+mod reader;
+
+use std::sync::Arc;
+
+use super::CallTags;
+use super::python::{respace, string_length};
+use super::schema::Parameters;
+use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
+use crate::error::{Checked, wrong};
+use crate::json;
+use crate::limits::HOLD_LIMIT;
+use crate::pattern::Piece;
+use chatcodec_vocab::{ControlId, TokenId, Vocab};
+use reader::Reader;
+
+/// The brace that closes the arguments, which the reader takes.
+const CLOSE: &str = "}";
+
+/// Longer keys are refused: a reader holds a key until the key is complete.
+const MAX_KEY_BYTES: usize = 1024;
+
+/// Arguments that are nested deeper are refused.
+const MAX_DEPTH: usize = 256;
+
+/// The characters that end a bare key or a bare value.
+const ENDS: [char; 6] = [':', ',', '{', '}', '[', ']'];
+
+#[derive(Debug)]
+struct Quoted {
+    quote: [Piece; 1],
+}
+
+pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
+    let Some(quote) = keys.text("quote")? else { return Ok(None) };
+    let key = format!("{}.quote", keys.key);
+    match <[Piece; 1]>::try_from((keys.pattern)(&key, quote)?) {
+        Ok(quote @ [Piece::Control(_)]) => Ok(Some(Arc::new(Quoted { quote }))),
+        _ => wrong(key, "is not one control token, expected the token around strings"),
+    }
+}
+
+impl Shape for Quoted {
+    fn patterns(&self) -> Vec<&[Piece]> {
+        vec![&self.quote]
+    }
+
+    fn check_after<'p>(&self, key: &str, after: &'p [Piece]) -> Checked<&'p [Piece]> {
+        match after {
+            [Piece::Literal(close), rest @ ..] if close == CLOSE => Ok(rest),
+            _ => wrong(key, "has no `}` after its arguments, expected it alone"),
+        }
+    }
+
+    fn own_end(&self) -> &'static str {
+        CLOSE
+    }
+
+    fn loss(&self) -> &'static str {
+        "arguments: their spelling, they come back as `json.dumps` writes them"
+    }
+
+    fn bind(
+        &self,
+        _: CallTags,
+        tokens: &dyn Fn(&Piece) -> Vec<ControlId>,
+    ) -> Result<Arc<dyn BoundShape>, String> {
+        let quotes = tokens(&self.quote[0]);
+        if quotes.is_empty() {
+            return Err("has a quote without ids".to_owned());
+        }
+        Ok(Arc::new(Bound { quotes }))
+    }
+}
+
+/// The shape with the ids of its quote: the first is written, all are read.
+#[derive(Debug)]
+struct Bound {
+    quotes: Vec<ControlId>,
+}
+
+impl BoundShape for Bound {
+    fn control(&self) -> &[ControlId] {
+        &self.quotes
+    }
+
+    fn write(&self, arguments: &str, vocab: &Vocab) -> Result<Vec<Written<'_>>, String> {
+        let arguments = read_as(arguments, vocab);
+        let Some(members) = arguments.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'))
+        else {
+            return Err("is not a JSON object, expected one".to_owned());
+        };
+        if json::has_lone_surrogate(&arguments) {
+            return Err("holds half of a surrogate pair, expected text".to_owned());
+        }
+        write(members, self.quotes[0].get())
+    }
+
+    fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
+        read_as(arguments, vocab)
+    }
+
+    fn reader(&self, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
+        Box::new(Reader::new(self.quotes.iter().map(|id| id.get()).collect()))
+    }
+}
+
+/// Arguments spaced as `json.dumps` does, with texts as the vocabulary gives them back.
+fn read_as(arguments: &str, vocab: &Vocab) -> String {
+    respace(json::trim(arguments), &|text| vocab.canonical_text(text))
+}
+
+/// Writes the members of a JSON object that is spaced as `json.dumps` spaces it, without its braces.
+fn write(members: &str, quote: TokenId) -> Result<Vec<Written<'static>>, String> {
+    let mut written = Vec::new();
+    let mut depth = 0usize;
+    let mut rest = members;
+    while let Some(c) = rest.chars().next() {
+        let mut length = 1;
+        match c {
+            '"' => {
+                length = string_length(rest);
+                let text = string(&rest[..length]).unwrap_or_default();
+                if rest[length..].starts_with(':') {
+                    check_key(&text)?;
+                    written.push(Written::Value(text));
+                } else {
+                    written.push(Written::Control(quote));
+                    written.push(Written::Value(text));
+                    written.push(Written::Control(quote));
+                }
+            }
+            '{' | '[' => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return Err(format!("is nested deeper than {MAX_DEPTH}"));
+                }
+                written.push(Written::Text(if c == '{' { "{" } else { "[" }.into()));
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                written.push(Written::Text(if c == '}' { "}" } else { "]" }.into()));
+            }
+            ':' => written.push(Written::Text(":".into())),
+            ',' => written.push(Written::Text(",".into())),
+            ' ' => {}
+            _ => {
+                length = rest.find([',', '}', ']']).unwrap_or(rest.len());
+                if length > HOLD_LIMIT {
+                    return Err(format!("has a number of over {HOLD_LIMIT} digits"));
+                }
+                written.push(Written::Value(rest[..length].to_owned()));
+            }
+        }
+        rest = &rest[length..];
+    }
+    Ok(written)
+}
+
+/// Refuses a key that does not read back without quotes.
+fn check_key(key: &str) -> Result<(), String> {
+    let is_bare = (1..=MAX_KEY_BYTES).contains(&key.len())
+        && !key.contains(|c: char| c.is_whitespace() || c == '"' || ENDS.contains(&c));
+    if is_bare {
+        return Ok(());
+    }
+    Err(format!(
+        "has the key {key:?}, expected 1 to {MAX_KEY_BYTES} bytes without white space, quotes or any of `:,{{}}[]`"
+    ))
+}
+
+/// The text of a JSON string.
+fn string(value: &str) -> Option<String> {
+    Some(json::unescape(value.strip_prefix('"')?.strip_suffix('"')?))
+}
