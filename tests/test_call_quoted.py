@@ -13,7 +13,7 @@ import data
 import jinja2
 import pytest
 from chatcodec import Codec, Format, FormatError, MessageError, Vocab
-from chatcodec.events import ActionEnd, Notice
+from chatcodec.events import ActionDelta, ActionEnd, Notice
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import hostile_texts, json_values
@@ -47,7 +47,7 @@ item = "{CALL}call:{name}{{arguments}}{CALL_END}"
 quote = "{QUOTE}"
 """
 
-TEMPLATE = data.DATA / "templates" / "examples_tool_chat_template_gemma4.jinja"
+TEMPLATE = "templates/examples_tool_chat_template_gemma4.jinja"
 KEYS = st.text("abcXYZ019_-é", min_size=1, max_size=6)
 TEXTS = hostile_texts(max_parts=3).filter(lambda text: "\u2581" not in text)
 VALUES = st.recursive(
@@ -114,12 +114,11 @@ def test_any_chunking_gives_the_same_events(
     assert read_arguments(stream.message()) == [arguments]
 
 
-@pytest.mark.skipif(not TEMPLATE.is_file(), reason="needs the published templates")
 @given(arguments=ARGUMENTS)
 def test_arguments_are_spelled_as_a_published_template_spells_them(
     codec: Codec, arguments: dict[str, Any]
 ) -> None:
-    text = TEMPLATE.read_text(encoding="utf-8")
+    text = data.find(TEMPLATE).read_text(encoding="utf-8")
     macro = re.search(r"\{%- macro format_argument.*?\{%- endmacro -%\}", text, re.DOTALL)
     assert macro
     environment = jinja2.Environment()  # noqa: S701
@@ -197,6 +196,16 @@ def test_a_call_that_is_not_whole_is_not_complete(codec: Codec, parts: list[str]
     events, _ = read(codec, "<|call>", *parts)
     ends = [event for event in events if isinstance(event, ActionEnd)]
     assert [end.complete for end in ends] == [False]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("a:1,}x", '{"a": 1, }x'), ("a:1]x", '{"a": 1]x'), (",a:1", "{,a:1"), ("a{b", "{a{b")],
+)
+def test_text_that_is_no_argument_is_passed_on(codec: Codec, text: str, told: str) -> None:
+    events, _ = read(codec, "<|call>", "call:f{" + text)
+    deltas = [event.text for event in events if isinstance(event, ActionDelta)]
+    assert "".join(deltas) == told
 
 
 @given(value=json_values(TEXTS))

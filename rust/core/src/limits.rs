@@ -1,6 +1,6 @@
 //! The bounds that several stages share.
 
-/// How many bytes a reader holds back while it cannot tell what they are: the header of a turn or of a call,
+/// The most bytes that a reader holds back before it decides what they are: the header of a turn or of a call,
 /// white space, or the beginning of a call that nothing marks.
 pub const HOLD_LIMIT: usize = 4096;
 

@@ -229,7 +229,7 @@ pub(crate) trait ArgumentsReader: Debug + Send + Sync {
         false
     }
 
-    /// Ends the arguments: the JSON of what was held.
+    /// Ends the arguments and returns the JSON of the held text.
     fn finish(&mut self, ended: Ended) -> String;
 
     /// Whether the arguments are whole; asked after [`ArgumentsReader::finish`].

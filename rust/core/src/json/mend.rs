@@ -514,7 +514,7 @@ mod tests {
             }
         }
 
-        /// What is JSON is not changed, but for objects in strings.
+        /// JSON is not changed, except that a string that holds an object becomes the object.
         #[test]
         fn json_is_itself(parts in prop::collection::vec(text(), 0..4), chars in 1usize..9) {
             let texts: Vec<_> = parts.iter().map(|part| serde_json::Value::from(part.as_str())).collect();

@@ -275,7 +275,7 @@ mod tests {
 
     const NFC: usize = 0;
     const NFKC: usize = 2;
-    /// Makes what is no JSON from some JSON.
+    /// The index of the function that makes some JSON invalid.
     const REPLACE: usize = 5;
 
     /// Marks, jamo, signs that compose with letters or stand for signs of JSON, and what escapes are made of.

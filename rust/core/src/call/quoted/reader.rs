@@ -45,7 +45,7 @@ pub(super) struct Reader {
     state: State,
     /// The key or the bare value that is being read.
     held: String,
-    /// The closing brackets of what is open within the arguments.
+    /// The brackets that close the open objects and lists, outermost first.
     open: Vec<char>,
     /// Whether text of the arguments has come.
     begun: bool,
@@ -152,8 +152,9 @@ impl Reader {
         self.state = State::After;
     }
 
-    /// Passes on what is held, and what follows, as it is.
+    /// Stops reading: the held text, and all text after it, is passed on unchanged.
     fn fail(&mut self, out: &mut String) -> bool {
+        self.write_comma(out);
         out.push_str(&std::mem::take(&mut self.held));
         self.state = State::Broken;
         false

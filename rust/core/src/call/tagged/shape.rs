@@ -39,7 +39,7 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
     Ok(Some(Arc::new(tagged)))
 }
 
-/// Checks what is beside a key or a value.
+/// Checks one of the patterns beside a key or a value.
 fn check(key: &str, pieces: &[Piece]) -> Checked<()> {
     let is_tag = |piece: &Piece| matches!(piece, Piece::Control(_) | Piece::Literal(_));
     if !pieces.iter().all(is_tag) {
