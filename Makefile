@@ -21,7 +21,7 @@ help:
 	@echo "make bench    speed beside other libraries into docs/benchmarks.md, 20 minutes; bench-quick: three"
 	@echo "make fuzz     fuzz targets, TIME=60 seconds each; needs a C++ compiler"
 	@echo "make try-wheel, try-sdist   build a package, install it elsewhere and try it"
-	@echo "make deny, msrv, test-minimal, miri   licences; the oldest compiler; no features; Miri"
+	@echo "make deny, msrv, test-minimal, miri   licences; the oldest compiler; without `tokenizers`; Miri"
 
 run: build
 	@echo "make: examples/tour.py, a conversation to ids and back"
@@ -30,7 +30,7 @@ run: build
 test: test-rust test-python
 
 test-rust: | tools
-	cargo test
+	cargo test --features foreign
 	@$(PYTHON) scripts/fetch_test_data.py --missing
 
 test-python: build $(VENV)/ready
@@ -39,13 +39,13 @@ test-python: build $(VENV)/ready
 # Seeds are fixed where CI is set.
 .PHONY: test-long
 test-long: build $(VENV)/ready
-	env -u CI CHATCODEC_LONG=1 cargo test
+	env -u CI CHATCODEC_LONG=1 cargo test --features foreign
 	env -u CI CHATCODEC_LONG=1 $(BIN)/python -m pytest -n auto
 
 # The crate without the `tokenizers` library, as Rust users may build it.
 .PHONY: test-minimal
 test-minimal: | tools
-	cargo test --no-default-features
+	cargo test
 
 # On a Python without the global interpreter lock, for which some tools of the tests have no wheels.
 FREE_THREADED_TESTS := $(addprefix tests/test_,threads.py codec.py encoding.py events.py extend.py \
@@ -59,7 +59,7 @@ test-free-threaded: build
 msrv:
 	rustup toolchain install $(MSRV) --profile minimal --no-self-update
 	cargo +$(MSRV) check --workspace --all-targets --locked
-	cargo +$(MSRV) check --workspace --locked --no-default-features
+	cargo +$(MSRV) check --locked
 
 # Licences, advisories, sources and versions of the crates, by the rules of deny.toml.
 .PHONY: deny
@@ -72,7 +72,7 @@ deny:
 MIRI_TESTS := pattern vocab::base64
 .PHONY: miri
 miri:
-	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --lib --no-default-features -- $(MIRI_TESTS)
+	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --lib -- $(MIRI_TESTS)
 
 .PHONY: wheel try-wheel try-sdist check-version
 wheel: $(VENV)/build-tools
@@ -98,7 +98,7 @@ lint: build $(VENV)/ready
 	cargo fmt --all --check
 	$(PYTHON) scripts/floors.py
 	cargo clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items --features foreign
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
