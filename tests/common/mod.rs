@@ -23,6 +23,7 @@ pub mod text;
 use std::fmt::Debug;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Once};
 
 use chatcodec::{Codec, Format, TokenId, Vocab};
@@ -188,6 +189,35 @@ const OUTSIDE: u32 = 3;
 /// What a law says of a value that is outside of its domain: another one is tried in its place.
 pub fn outside() -> Result<(), TestCaseError> {
     Err(TestCaseError::reject("outside of the law's domain"))
+}
+
+/// How many values a law was tried on, and how many of them it had something to say of. For domains that are too
+/// thin for [`outside`].
+#[derive(Default)]
+pub struct Domain {
+    tried: AtomicUsize,
+    within: AtomicUsize,
+}
+
+impl Domain {
+    pub fn try_one(&self) {
+        self.tried.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The value is within the domain: to be called where the law's last assertion is.
+    pub fn is_within(&self) {
+        self.within.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Fails where less than `percent` of the values were within.
+    pub fn check(&self, percent: usize) {
+        let (tried, within) =
+            (self.tried.load(Ordering::Relaxed), self.within.load(Ordering::Relaxed));
+        assert!(
+            within * 100 >= tried * percent,
+            "{within} of {tried} values were within the domain"
+        );
+    }
 }
 
 /// Runs `law` on values of `strategy`; a failure is told with its smallest value. Of values [`outside`] of its domain

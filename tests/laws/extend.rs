@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::common::Domain;
 use crate::common::dialogue::{Dialogue, assistant, dialogue, hostile, unnumbered};
 use crate::common::events::read;
 use crate::common::table::{Entry, check_each, entries};
@@ -161,12 +162,14 @@ fn check_places(extended: &Encoding) -> Result<(), TestCaseError> {
 /// What a model writes as the format does gives what the format writes of it all.
 #[test]
 fn the_next_prompt_is_that_of_the_whole_conversation() {
+    let domain = Domain::default();
     let (extended, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
     check_each(
         entries(),
         120,
         |entry| (turns(entry), any::<Index>(), 0..3),
         |entry, (turns, index, stop)| {
+            domain.try_one();
             let Some((prompt, mut completion)) = turns.written(entry) else { return Ok(()) };
             let stops = entry.codec.stop_ids();
             let own = completion.last().copied().filter(|last| stops.contains(last));
@@ -230,6 +233,7 @@ fn the_next_prompt_is_that_of_the_whole_conversation() {
             }
             prop_assert_eq!(entry.codec.decode(next.ids()), read);
             let Ok(encoded) = encoded else { return Ok(()) };
+            domain.is_within();
             if is_own {
                 prop_assert_eq!(next.ids(), encoded.ids());
                 // Of ids only the space is known that some vocabularies write for U+2581.
@@ -256,6 +260,7 @@ fn the_next_prompt_is_that_of_the_whole_conversation() {
     );
     let (extended, refused) = (extended.into_inner(), refused.into_inner());
     assert!(extended > 4 * refused, "{extended} were extended, {refused} refused");
+    domain.check(40);
 }
 
 /// The whole reads as what came before, the answer as it was read alone, and what came after; or a note says what
@@ -341,7 +346,7 @@ fn check_no_stray(
 /// Whatever a model writes: what is not refused begins with it and reads as what it was parsed as.
 #[test]
 fn whatever_a_model_writes() {
-    let extended = AtomicUsize::new(0);
+    let domain = Domain::default();
     let pieces = |entry: &'static Entry| {
         let own: Vec<TokenId> = entry.codec.vocab().control().values().copied().collect();
         let size = i32::try_from(entry.codec.vocab().size()).expect("few ids");
@@ -361,6 +366,7 @@ fn whatever_a_model_writes() {
         200,
         |entry| (turns(entry), pieces(entry)),
         |entry, (mut turns, completion)| {
+            domain.try_one();
             let Some((prompt, _)) = turns.written(entry) else { return Ok(()) };
             let options = options(entry, None);
             let next = match entry.codec.extend(
@@ -378,7 +384,7 @@ fn whatever_a_model_writes() {
                     return Ok(());
                 }
             };
-            extended.fetch_add(1, Ordering::Relaxed);
+            domain.is_within();
             check_prefix(&next, &prompt, &completion)?;
             check_no_stray(entry, &next, prompt.ids().len(), completion.len())?;
             let told = entry.codec.parse(&completion, Some(prompt.ids())).message;
@@ -406,6 +412,5 @@ fn whatever_a_model_writes() {
             Ok(())
         },
     );
-    let extended = extended.into_inner();
-    assert!(extended > entries().len(), "{extended} were extended");
+    domain.check(40);
 }

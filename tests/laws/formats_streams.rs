@@ -5,8 +5,8 @@ use crate::common::dialogue::{assistant, dialogue, hostile, options, unnumbered}
 use crate::common::events::{
     Start, check_ranges, check_splits, check_stream, check_whole_turns, is_odd, read,
 };
-use crate::common::outside;
 use crate::common::table::{Entry, calling, check_each, entries, function, shared, with_lossy};
+use crate::common::{Domain, outside};
 use chatcodec::{
     Boundary, EncodeOptions, Encoding, Event, EventKind, InReasoning, Message, OnMarker, Part,
     Role, TokenId, TurnReason, collect,
@@ -192,8 +192,10 @@ fn check_first(
 /// What follows the prompt is read as the assistant's message, up to an id that stops the model.
 #[test]
 fn a_completion_is_the_last_message() {
+    let domain = Domain::default();
     let inputs = |entry| (dialogue(entry), assistant(entry), any::<Index>());
     check_each(entries(), 120, inputs, |entry, (before, last, stop)| {
+        domain.try_one();
         let marker = if entry.is_certain() { OnMarker::Report } else { OnMarker::Error };
         // A prompt may ask for reasoning, or for none.
         let thinking = last.reasoning.as_ref().map(|_| true);
@@ -221,6 +223,7 @@ fn a_completion_is_the_last_message() {
             );
             return Ok(());
         };
+        domain.is_within();
         let expected = whole.canonical(entry).pop().expect("a message");
         let stops = entry.codec.stop_ids();
         prop_assert!(!stops.is_empty());
@@ -258,6 +261,7 @@ fn a_completion_is_the_last_message() {
         }
         Ok(())
     });
+    domain.check(40);
 }
 
 /// What is said of speed rests on it: nearly all ids of long arguments need no more than to be told.

@@ -7,8 +7,8 @@ use crate::common::dialogue::{assistant, dialogue, hostile};
 use crate::common::events::{
     Start, check_ranges, check_stream, check_whole_turns, read, read_text,
 };
-use crate::common::outside;
 use crate::common::table::{Entry, calling, check_each, control, entries, function, with_lossy};
+use crate::common::{Domain, outside};
 use chatcodec::{
     Boundary, CallBody, DummyPrefix, EncodeOptions, Event, EventKind, MarkerPolicy, Message, Role,
     Spelling, TokenId, TurnReason, collect,
@@ -159,8 +159,10 @@ fn ids_without_spelled_markers_are_read_alike() {
 /// format's markers are ids.
 #[test]
 fn a_completion_is_read_by_its_text() {
+    let domain = Domain::default();
     let inputs = |entry| (dialogue(entry), assistant(entry));
     check_each(entries(), 200, inputs, |entry, (before, last)| {
+        domain.try_one();
         let options = |prompt| EncodeOptions {
             add_generation_prompt: Some(prompt),
             boundary: Boundary::Isolated,
@@ -177,12 +179,14 @@ fn a_completion_is_read_by_its_text() {
             return Ok(());
         }
         let by_ids = entry.codec.stream(Some(prompt.ids()));
+        domain.is_within();
         let by_text = by_ids.clone().reading(MarkerPolicy::Text);
         let expected = kinds(read(by_ids.clone(), &[completion], TurnReason::Stop));
         let told = kinds(read_text(by_text, [text], TurnReason::Stop));
         prop_assert_eq!(&told, &expected, "of {:?}", text);
         Ok(())
     });
+    domain.check(12);
 }
 
 /// A call that is spelled with ordinary ids is a call where spellings count, and text where they do not.

@@ -3,7 +3,6 @@
 //! A unit that must go is put into another line once more, where the one that was seen longest ago goes
 //! for it: so that a few words that share a line do not drive each other out again and again.
 
-use super::huge_pages::Large;
 use super::key::{Key, KeyHasher};
 use crate::token::TokenId;
 
@@ -66,7 +65,7 @@ fn place(hasher: KeyHasher, key: Key) -> u32 {
 /// A cache of [`LINES`], empty until first used.
 #[derive(Default)]
 pub(super) struct UnitCache {
-    lines: Large<Line>,
+    lines: Vec<Line>,
     hasher: KeyHasher,
 }
 
@@ -74,7 +73,7 @@ impl UnitCache {
     /// Makes the cache ready.
     pub(super) fn open(&mut self) {
         if self.lines.is_empty() {
-            self.lines = Large::filled(Line::default(), LINES);
+            self.lines = vec![Line::default(); LINES];
         }
     }
 

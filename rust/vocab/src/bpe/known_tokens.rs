@@ -3,7 +3,6 @@
 //! A token that merging does not make of its own text is only known as such: by itself it is that
 //! token where the vocabulary says so, and as a part of a pre-token it is not.
 
-use super::huge_pages::Large;
 use super::key::{Key, KeyHasher};
 use super::prefetch;
 use crate::token::TokenId;
@@ -12,8 +11,8 @@ use crate::token::TokenId;
 const FILTER: usize = 8;
 
 pub(super) struct Seeds {
-    keys: Large<Key>,
-    ids: Large<TokenId>,
+    keys: Vec<Key>,
+    ids: Vec<TokenId>,
     hasher: KeyHasher,
     /// `64 - log2(places)`.
     shift: u32,
@@ -37,8 +36,8 @@ impl Seeds {
         let capacity = (units.len() + units.len() / 4 + 1).next_power_of_two().max(2);
         let filter_bits = (units.len() * FILTER).next_power_of_two().max(64);
         let mut seeds = Self {
-            keys: Large::filled(Key::default(), capacity),
-            ids: Large::filled(0, capacity),
+            keys: vec![Key::default(); capacity],
+            ids: vec![0; capacity],
             hasher: KeyHasher::default(),
             shift: 64 - capacity.trailing_zeros(),
             filter: vec![0; filter_bits / 64],

@@ -11,8 +11,6 @@ use std::hash::BuildHasher;
 
 use hashbrown::DefaultHashBuilder;
 
-use super::huge_pages::Large;
-
 /// A number for a character, a byte or a product of merges.
 pub(super) type Symbol = u32;
 
@@ -43,7 +41,7 @@ const FILTER: usize = 8;
 /// An open-addressing table from a pair of symbols to the code of their product.
 pub(super) struct Pairs {
     /// Per merge left, right and code; the last slot stays empty, and nothing is looked for from there on.
-    slots: Large<u64>,
+    slots: Vec<u64>,
     /// `64 - log2(slots)`: the hash's top bits are the place.
     shift: u32,
     /// A bit is set where the hash of a pair says so. Most pairs that are asked for do not merge, and
@@ -85,7 +83,7 @@ impl Pairs {
         let capacity = (merges + merges / 2 + 1).next_power_of_two().max(2);
         let filter_bits = (merges * FILTER).next_power_of_two().max(64);
         Self {
-            slots: Large::filled(EMPTY, capacity + 1),
+            slots: vec![EMPTY; capacity + 1],
             shift: 64 - capacity.trailing_zeros(),
             filter: vec![0; filter_bits / 64],
             filter_shift: 64 - filter_bits.trailing_zeros(),
