@@ -27,7 +27,7 @@ from chatcodec.options import (
     VocabKind,
 )
 
-__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Dropped", "Encoding", "Format", "IntArray", "Neutralized", "Note", "Notice", "Parsed", "Reasoning", "Stream", "StreamPool", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats"]
+__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "Encoding", "Format", "IntArray", "Neutralized", "Note", "Notice", "Parsed", "Reasoning", "Stream", "StreamPool", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats"]
 
 __version__: Final[str]
 """
@@ -210,6 +210,25 @@ class Codec:
         without encoding. With `tools`, the message that declares them is part of it. The options are `encode`'s,
         and so is what is raised; what `unknown` or `on_unsupported` leaves out is not there.
         """
+    def constrain(self, /, *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, tool_choice: "str | Mapping[str, Any] | None" = None, parallel: "bool" = True, strict: "bool" = True, reasoning: "bool | None" = None, prompt: "Sequence[int] | Buffer | None" = None) -> Constraint:
+        """
+        What a model may generate after a prompt: text, reasoning and calls of `tools` as the format writes them, by
+        the ids of its control tokens. What it admits is what `parse` reads as an answer that was asked for.
+
+            constraint = codec.constrain(tools=tools, tool_choice="required", parallel=False)
+            matcher = llguidance.LLMatcher(tokenizer, constraint.lark())
+
+        `tools` is a list of function dicts, as `encode` takes them. `tool_choice` is `"auto"`, `"required"`,
+        `"none"`, a dict that names a function, or OpenAI's `allowed_tools`. Without `parallel` there is one call at
+        most. With `strict`, arguments follow the JSON schemas of their tools; without, they are any object, and
+        `Constraint.weakened` lists the schemas. `reasoning` says whether the answer has reasoning; by default
+        the model decides. `prompt` is the ids that the answer continues, by default any that end with the
+        generation prompt.
+
+        Raises `MessageError`, with the argument, for what the format has no answer for, for tools that are no
+        functions, for schemas that are none of objects, for a choice that names no tool, and for a prompt that does
+        not end with a generation prompt.
+        """
     def count(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Unpack[FormatOptions]") -> int:
         """
         How many ids a conversation has; takes what `encode` takes.
@@ -365,6 +384,30 @@ class Collision:
     def start(self, /) -> int:
         """
         First code point, in the caller's string.
+        """
+
+@final
+class Constraint:
+    """
+    What a model may generate: the answers that the format reads as the calls and text that were asked for.
+
+    It is made by `Codec.constrain` and printed in the syntax of a backend that masks tokens. Control tokens are
+    named by their ids, so that text that spells one is neither a call nor forbidden. Frozen, shared freely
+    between threads.
+    """
+    def __repr__(self, /) -> str: ...
+    def lark(self, /) -> str:
+        """
+        The grammar for llguidance 1.x, in its Lark syntax, by itself or as the backend of a
+        server.
+
+        Raises `MessageError` for what llguidance cannot express.
+        """
+    @property
+    def weakened(self, /) -> list[str]:
+        """
+        The places of the schemas that arguments do not follow, because of `strict=False`:
+        `tools[0].function.parameters`.
         """
 
 @final

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::bound::Bound;
 use crate::canonical;
 use crate::collect::Collector;
+use crate::constrain::{ConstrainOptions, ConstrainRequest, Constraint};
 use crate::conversation::{self, Conversation, OnUnsupported, ReadOptions, Shape};
 use crate::encode::{self, EncodeOptions, Encoding, End, Trail};
 use crate::error::{Droppable, Error, Result};
@@ -319,6 +320,19 @@ impl Codec {
         let options = RenderOptions { answered, ..render_options(tools, end, options) };
         let (format, vocab, grammar) = self.parts();
         render::find_unplaced(messages, format, grammar, vocab, &options)
+    }
+
+    /// What a model may generate after a prompt.
+    ///
+    /// # Errors
+    /// [`Error::Message`] with the argument that the format has no completion for, or that is no list of functions
+    /// or no choice among them.
+    pub fn constrain<N: Node>(
+        &self,
+        request: &ConstrainRequest<'_, N>,
+        options: ConstrainOptions,
+    ) -> Result<Constraint> {
+        Constraint::new(&self.inner.bound, request, options)
     }
 
     /// What decides the control ids of a conversation: two of one shape have the same.

@@ -33,6 +33,7 @@ mod message;
 mod word;
 
 mod event;
+mod expression;
 mod json;
 mod marker;
 mod pattern;
@@ -53,6 +54,8 @@ mod encode;
 mod bound;
 mod canonical;
 
+mod constrain;
+
 mod stream;
 
 mod codec;
@@ -67,6 +70,7 @@ pub use chatcodec_vocab::{
 };
 pub use codec::{Codec, Parsed, collect};
 pub use collect::Collector;
+pub use constrain::{ConstrainOptions, ConstrainRequest, Constraint};
 pub use conversation::{Conversation, Dropped, OnUnknown, OnUnsupported, ReadOptions, Shape};
 pub use encode::{
     Collision, EncodeOptions, Encoding, LabelOptions, Neutralized, Note, NoteKind, OnMarker,

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use chatcodec::{
-    BareCalls, Boundary, Codec as CoreCodec, Conversation, Dropped, EncodeOptions, InReasoning,
-    MarkerPolicy, OnArguments, OnMarker, OnReasoning, OnUnknown, OnUnsupported, ReadOptions,
-    Stream as CoreStream, Vocab as CoreVocab, VocabOptions,
+    BareCalls, Boundary, Codec as CoreCodec, ConstrainOptions, ConstrainRequest, Conversation,
+    Dropped, EncodeOptions, InReasoning, MarkerPolicy, OnArguments, OnMarker, OnReasoning,
+    OnUnknown, OnUnsupported, ReadOptions, Stream as CoreStream, Vocab as CoreVocab, VocabOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -14,6 +14,7 @@ use pyo3::types::{PyAny, PyDict, PyString, PyTuple};
 
 use crate::away::{LONG_IDS, away};
 use crate::batch::{encode_all, in_conversation, is_long, text_bytes, threads_for};
+use crate::constraint::Constraint;
 use crate::encoding::{Batch, Encoding};
 use crate::errors::{FormatError, quoted, raise, raise_in};
 use crate::format::Format;
@@ -514,6 +515,54 @@ impl Codec {
             }
         };
         self.work(new_messages.py(), bytes, extend)?.map(Encoding::new).map_err(raise)
+    }
+
+    /// What a model may generate after a prompt: text, reasoning and calls of `tools` as the format writes them, by
+    /// the ids of its control tokens. What it admits is what `parse` reads as an answer that was asked for.
+    ///
+    ///     constraint = codec.constrain(tools=tools, tool_choice="required", parallel=False)
+    ///     matcher = llguidance.LLMatcher(tokenizer, constraint.lark())
+    ///
+    /// `tools` is a list of function dicts, as `encode` takes them. `tool_choice` is `"auto"`, `"required"`,
+    /// `"none"`, a dict that names a function, or OpenAI's `allowed_tools`. Without `parallel` there is one call at
+    /// most. With `strict`, arguments follow the JSON schemas of their tools; without, they are any object, and
+    /// `Constraint.weakened` lists the schemas. `reasoning` says whether the answer has reasoning; by default
+    /// the model decides. `prompt` is the ids that the answer continues, by default any that end with the
+    /// generation prompt.
+    ///
+    /// Raises `MessageError`, with the argument, for what the format has no answer for, for tools that are no
+    /// functions, for schemas that are none of objects, for a choice that names no tool, and for a prompt that does
+    /// not end with a generation prompt.
+    #[pyo3(signature = (
+        *,
+        tools: "Sequence[Mapping[str, Any]] | str | None" = None,
+        tool_choice: "str | Mapping[str, Any] | None" = None,
+        parallel: "bool" = true,
+        strict: "bool" = true,
+        reasoning: "bool | None" = None,
+        prompt: "Sequence[int] | Buffer | None" = None
+    ))]
+    fn constrain(
+        &self,
+        tools: Option<&Bound<'_, PyAny>>,
+        tool_choice: Option<&Bound<'_, PyAny>>,
+        parallel: bool,
+        strict: bool,
+        reasoning: Option<bool>,
+        prompt: Option<Ids>,
+    ) -> PyResult<Constraint> {
+        let raised = Raised::default();
+        let tools = tools.map(|tools| Value::new(tools, &raised));
+        let choice = tool_choice.map(|choice| Value::new(choice, &raised));
+        let request = ConstrainRequest {
+            tools: tools.as_ref(),
+            tool_choice: choice.as_ref(),
+            prompt: prompt.as_ref().map(Ids::all),
+        };
+        let options = ConstrainOptions { parallel, strict, reasoning };
+        let constraint = self.inner.constrain(&request, options);
+        raised.check()?;
+        constraint.map(Constraint::new).map_err(raise)
     }
 
     /// Many conversations to ids, on all cores (or `threads`), the interpreter released.

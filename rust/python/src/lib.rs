@@ -8,6 +8,7 @@ mod arrow;
 mod away;
 mod batch;
 mod codec;
+mod constraint;
 mod encoding;
 mod errors;
 mod events;
@@ -38,6 +39,8 @@ mod _core {
     use super::array::IntArray;
     #[pymodule_export]
     use super::codec::Codec;
+    #[pymodule_export]
+    use super::constraint::Constraint;
     #[pymodule_export]
     use super::encoding::{Batch, Collision, Dropped, Encoding, Neutralized};
     #[pymodule_export]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::python::names;
 use super::{Member, ObjectSpec};
+use crate::expression::escape_regex;
 use crate::json;
 use crate::limits::HOLD_LIMIT;
 use crate::limits::MAX_WORD_BYTES;
@@ -74,6 +75,35 @@ impl Prefix {
     pub(crate) fn tag(open: &str) -> Self {
         let end = open.bytes().last().filter(|byte| matches!(byte, b'"' | b'\''));
         Self { parts: [Part::Text(open.to_owned()), Part::Until(end.unwrap_or(b'>'))].into() }
+    }
+
+    /// A regular expression of what it matches up to the verdict.
+    pub(crate) fn regex(&self) -> String {
+        let keys = |keys: &[String]| {
+            let keys: Vec<String> = keys.iter().map(|key| escape_regex(key)).collect();
+            format!("({})", keys.join("|"))
+        };
+        let mut regex = String::new();
+        for part in &*self.parts {
+            match part {
+                Part::Space => regex.push_str("\\s*"),
+                Part::Text(text) => regex.push_str(&escape_regex(text)),
+                Part::Key(all) => regex.extend([&*keys(all), "\""]),
+                Part::KeyAfterType(all, _) => {
+                    // The member of the type may be missing, and so is no part of what is matched.
+                    regex.extend(["(", &keys(all), "|type)\""]);
+                    return regex;
+                }
+                Part::Word => regex.push_str("[A-Za-z0-9_.:-]+\""),
+                Part::Until(end) => {
+                    let end = escape_regex(&char::from(*end).to_string());
+                    regex.extend(["[A-Za-z0-9_.:-]+", &end]);
+                }
+                Part::Name => regex.push_str("[A-Za-z_][A-Za-z0-9_.-]*\\("),
+                Part::Pairs => {}
+            }
+        }
+        regex
     }
 
     /// The byte that it begins with, if it is always the same.

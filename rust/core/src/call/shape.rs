@@ -9,9 +9,12 @@ use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::schema::Parameters;
 use super::{CallTags, Ended, Mended, Prefix, json_arguments, python, quoted, tagged};
 use crate::error::{Checked, wrong};
+use crate::expression::Expression;
 use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
@@ -145,6 +148,16 @@ pub(crate) trait BoundShape: Debug + Send + Sync {
 
     /// The JSON that arguments read back as.
     fn canonical(&self, arguments: &str, vocab: &Vocab) -> String;
+
+    /// The language of arguments that follow a schema, which is one of objects.
+    ///
+    /// # Errors
+    /// What this shape cannot say of the schema.
+    fn expression(&self, schema: &Arc<Value>) -> Result<Expression, String> {
+        let _ = schema;
+        Err("is for arguments that no constraint describes yet, expected a format that writes JSON"
+            .into())
+    }
 
     /// A reader of arguments; `parameters` are those of the tool that is called.
     fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader>;

@@ -5,9 +5,12 @@ mod scanner;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::schema::Parameters;
 use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use super::{CallTags, Ended};
+use crate::expression::Expression;
 use crate::json;
 use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, Vocab};
@@ -60,6 +63,10 @@ impl BoundShape for Json {
 
     fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
         canonical(arguments, vocab)
+    }
+
+    fn expression(&self, schema: &Arc<Value>) -> Result<Expression, String> {
+        Ok(Expression::Json(schema.clone()))
     }
 
     fn reader(&self, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {

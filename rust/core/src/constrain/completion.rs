@@ -1,0 +1,508 @@
+//! The language of an assistant's answer, from the patterns that write it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::ConstrainOptions;
+use super::choice::ToolChoice;
+use super::prompt::{self, Written};
+use super::tools::{Tool, Tools};
+use crate::bound::Bound;
+use crate::call::python::names;
+use crate::call::{Member, ObjectSpec, Prefix};
+use crate::encode;
+use crate::error::{Error, Result};
+use crate::expression::{Expression, Part, escape_regex};
+use crate::format::{BareCalls, CallBodySpec, CallSpec, IdForm, ListForm, RowUse};
+use crate::grammar::{Grammar, Item, Op, Row};
+use crate::message::Role;
+use crate::pattern::Field;
+use crate::render;
+use chatcodec_vocab::{DummyPrefix, TokenId};
+
+/// Shared rules by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Rules(Vec<Expression>);
+
+impl Rules {
+    pub(super) fn get(&self, number: usize) -> Expression {
+        self.0.get(number).cloned().unwrap_or(Expression::EMPTY)
+    }
+
+    /// Adds a rule, and refers to it.
+    fn share(&mut self, expression: Expression) -> Expression {
+        self.0.push(expression);
+        Expression::Rule(self.0.len() - 1)
+    }
+}
+
+/// What a field of a pattern holds.
+enum Hole {
+    /// Nothing.
+    Absent,
+    /// This.
+    Filled(Expression),
+    /// This or nothing.
+    Maybe(Expression),
+}
+
+/// The language of the completions of a prompt, and what its parts share.
+pub(super) fn build(
+    bound: &Bound,
+    tools: &Tools,
+    choice: &ToolChoice,
+    options: ConstrainOptions,
+    prompt: &[TokenId],
+) -> Result<(Expression, Vec<Expression>)> {
+    let mut rules = Rules::default();
+    let builder = Builder { bound, grammar: bound.grammar(), tools, choice, options };
+    let calls = if tools.is_empty() { None } else { Some(builder.calls(&mut rules)?) };
+    let prompts = Prompts::of(bound);
+    let (written, is_after_tool) = prompts.find(bound, prompt)?;
+    let turn = builder.turn(calls.as_ref(), is_after_tool)?;
+    let left = turn.and_then(|turn| prompt::after(turn, &written, &rules));
+    let start = left.ok_or_else(|| builder.nothing())?;
+    Ok((start, rules.0))
+}
+
+/// The generation prompts of a format, as they are written and in ids.
+struct Prompts<'b> {
+    all: Vec<(Vec<Written<'b>>, Vec<TokenId>)>,
+}
+
+impl<'b> Prompts<'b> {
+    fn of(bound: &'b Bound) -> Self {
+        let (format, vocab, grammar) = (bound.format(), bound.vocab(), bound.grammar());
+        let ids = |ops: &[Op]| {
+            let rendered = render::render_scaffold(ops, format, grammar, vocab);
+            encode::encode(rendered, grammar, vocab, encode::OnMarker::Report, 1)
+                .map_or_else(|_| Vec::new(), |encoding| encoding.ids().to_vec())
+        };
+        let all = grammar.prompts().map(|ops| (prompt::parts(ops), ids(ops)));
+        Self { all: all.collect() }
+    }
+
+    /// The generation prompt that ends a prompt, and whether the answer is the one after a result.
+    fn find(self, bound: &Bound, prompt: &[TokenId]) -> Result<(Vec<Written<'b>>, bool)> {
+        let mut found: Vec<_> =
+            self.all.into_iter().filter(|(_, ids)| prompt.ends_with(ids)).collect();
+        found.sort_by_key(|(_, ids)| ids.len());
+        match found.pop() {
+            Some((written, ids)) if !ids.is_empty() => Ok((written, false)),
+            _ if bound.grammar().after_tool.is_some() => Ok((Vec::new(), true)),
+            Some((written, _)) => Ok((written, false)),
+            None => {
+                let problem = "does not end with a generation prompt of the format, expected one: \
+                               a constraint describes answers from their first token";
+                Err(Error::message("prompt", problem))
+            }
+        }
+    }
+}
+
+struct Builder<'a> {
+    bound: &'a Bound,
+    grammar: &'a Grammar,
+    tools: &'a Tools,
+    choice: &'a ToolChoice,
+    options: ConstrainOptions,
+}
+
+impl Builder<'_> {
+    /// The error for options that leave nothing to generate.
+    fn nothing(&self) -> Error {
+        let format = self.bound.format().described();
+        let problem = match self.options.reasoning {
+            Some(true) => {
+                format!("is True, but no answer after this prompt has reasoning in {format}")
+            }
+            Some(false) => {
+                format!("is False, but every answer after this prompt has reasoning in {format}")
+            }
+            None => return Error::message("prompt", format!("begins no answer of {format}")),
+        };
+        Error::message("reasoning", problem)
+    }
+
+    /// The language of an assistant's message with its header, or of the one after a result.
+    fn turn(&self, calls: Option<&Expression>, is_after_tool: bool) -> Result<Option<Expression>> {
+        let mut frames = Vec::new();
+        let mut thoughts = Vec::new();
+        let mut answers = Vec::new();
+        for (at, row) in self.grammar.rows.iter().enumerate() {
+            let is_own = (self.grammar.after_tool == Some(at)) == is_after_tool;
+            if row.role != Role::Assistant || row.name.is_some() || !is_own {
+                continue;
+            }
+            match row.place {
+                RowUse::Frame(field) => {
+                    // The first pattern of a frame is the one that is written.
+                    let all = if field == Field::Reasoning { &mut thoughts } else { &mut frames };
+                    if all.is_empty() {
+                        all.extend(self.row(row, calls)?);
+                    }
+                }
+                RowUse::Both | RowUse::Written | RowUse::WrittenLast | RowUse::AfterTool => {
+                    answers.extend(self.row(row, calls)?);
+                }
+                RowUse::Read | RowUse::Last => {}
+            }
+        }
+        if let Some(calls) = calls
+            && !self.has_calls_field()
+        {
+            if self.choice.is_required() {
+                answers.clear();
+            }
+            answers.push(calls.clone());
+        }
+        if answers.is_empty() {
+            return Ok(None);
+        }
+        let answer = Expression::choice(answers);
+        if thoughts.is_empty() && frames.is_empty() {
+            return Ok(Some(answer));
+        }
+        let first = match self.options.reasoning {
+            Some(true) => Expression::choice(thoughts.clone()),
+            _ => Expression::EMPTY,
+        };
+        if self.options.reasoning != Some(false) {
+            frames.extend(thoughts);
+        }
+        let frames = Expression::Repeat(Box::new(Expression::choice(frames)), 0, None);
+        Ok(Some(Expression::sequence([first, frames, answer])))
+    }
+
+    /// Whether calls are a part of the assistant's rows; otherwise they are turns.
+    fn has_calls_field(&self) -> bool {
+        let mut rows = self.grammar.rows.iter().filter(|row| row.role == Role::Assistant);
+        let is_calls = |op: &Op| matches!(op, Op::Field(Field::Calls, _));
+        rows.any(|row| row.rule.ops.iter().any(is_calls))
+    }
+
+    /// The language of a row; none for one that cannot be what the caller asks for.
+    fn row(&self, row: &Row, calls: Option<&Expression>) -> Result<Option<Expression>> {
+        let has = |wanted: Field| {
+            let is_wanted = |op: &Op| matches!(op, Op::Field(field, _) if *field == wanted);
+            row.rule.ops.iter().any(is_wanted)
+        };
+        let is_frame = row.place.is_frame();
+        let reasoning = has(Field::Reasoning);
+        let has_frames = self.grammar.has_frames();
+        if !is_frame
+            && !has_frames
+            && self.options.reasoning.is_some_and(|wanted| wanted && !reasoning)
+        {
+            return Ok(None);
+        }
+        if !is_frame && self.choice.is_required() && !has(Field::Calls) {
+            return Ok(None);
+        }
+        let is_required = self.choice.is_required();
+        let mut fields = |field: Field, guards: bool| {
+            Ok(match field {
+                // What a row writes of other turns is the language of frames.
+                Field::Content | Field::Reasoning if guards && has_frames => Hole::Absent,
+                Field::Content => Hole::Maybe(self.content(row)),
+                Field::Reasoning => match self.options.reasoning {
+                    Some(true) => Hole::Filled(Expression::any()),
+                    None => Hole::Maybe(Expression::any()),
+                    Some(false) => Hole::Absent,
+                },
+                Field::Calls => match calls {
+                    None => Hole::Absent,
+                    Some(calls) if is_required => Hole::Filled(calls.clone()),
+                    Some(calls) => Hole::Maybe(calls.clone()),
+                },
+                _ => Hole::Absent,
+            })
+        };
+        let Some((parts, is_ended)) = self.pattern(&row.rule.ops, is_frame, &mut fields)? else {
+            return Ok(None);
+        };
+        let end = (!is_frame && !is_ended).then(|| Expression::End(self.grammar.stop_ids()));
+        Ok(Some(Expression::sequence(parts.into_iter().chain(end))))
+    }
+
+    /// The content of a row: text that the reader takes for no call.
+    fn content(&self, row: &Row) -> Expression {
+        if row.place.is_frame() {
+            return Expression::any();
+        }
+        let bare_calls = self.bound.format().bare_calls();
+        let bare = self.grammar.bare.iter().map(|bare| (&*bare.before, &bare.opening));
+        let bare: Vec<(&str, &Prefix)> =
+            if bare_calls == BareCalls::Text { Vec::new() } else { bare.collect() };
+        let items = self.grammar.bare_items().map(|item| &self.grammar.items[item]);
+        let first =
+            items.filter_map(|item| Some((item.before.as_deref()?, item.opening.as_ref()?)));
+        // A call that is found anywhere is found after a fence too.
+        let is_found = |opening: &Prefix| {
+            bare.iter().any(|(before, known)| before.is_empty() && *known == opening)
+        };
+        let lead = if bare_calls == BareCalls::Anywhere { ".*" } else { r"(.*\n)?\s*" };
+        let is_anywhere = bare_calls == BareCalls::Anywhere;
+        let mut except: Vec<String> = Vec::new();
+        for (lead, (before, opening)) in
+            first.map(|one| (r"\s*", one)).chain(bare.iter().map(|&one| (lead, one)))
+        {
+            if is_anywhere && is_found(opening) && (!before.is_empty() || lead != ".*") {
+                continue;
+            }
+            let before =
+                if before.is_empty() { String::new() } else { escape_regex(before) + r"\s*" };
+            let regex = format!("{lead}{before}{}.*", opening.regex());
+            if !except.contains(&regex) {
+                except.push(regex);
+            }
+        }
+        Expression::part(Part::Any { except })
+    }
+
+    /// The parts of a pattern, and whether it ends the completion; `None`, if a field that it needs is absent.
+    /// `fields` says what a field holds, or a guard with that field.
+    ///
+    /// This function alone reads the steps of patterns.
+    fn pattern(
+        &self,
+        ops: &[Op],
+        is_frame: bool,
+        fields: &mut dyn FnMut(Field, bool) -> Result<Hole>,
+    ) -> Result<Option<(Vec<Expression>, bool)>> {
+        let stops = self.grammar.stop_ids();
+        let mut parts = Vec::new();
+        let mut at = 0;
+        while let Some(op) = ops.get(at) {
+            at += 1;
+            match op {
+                Op::Control(ids) => {
+                    let ids: Vec<TokenId> = ids.iter().map(|id| id.get()).collect();
+                    let ends: Vec<TokenId> =
+                        ids.iter().copied().filter(|id| stops.contains(id)).collect();
+                    if !is_frame && !ends.is_empty() {
+                        parts.push(Expression::End(ends));
+                        return Ok(Some((parts, true)));
+                    }
+                    parts.push(Expression::Ids(ids.into_iter().take(1).collect()));
+                    parts.extend(self.dummy_prefix(&ops[at..]));
+                }
+                Op::Cut => parts.extend(self.dummy_prefix(&ops[at..])),
+                Op::Literal(text) => parts.push(Expression::literal(&*text.text)),
+                Op::Space | Op::Taken(_) | Op::Prefix | Op::Brace => {}
+                Op::Rest(_) => return Ok(None),
+                Op::Guard { field, len } => {
+                    let inner = &ops[at..at + len];
+                    at += len;
+                    let hole = fields(*field, true)?;
+                    if matches!(hole, Hole::Absent) {
+                        continue;
+                    }
+                    let Some((inner, is_ended)) =
+                        self.pattern(inner, is_frame, &mut |field, guards| {
+                            Ok(match fields(field, guards)? {
+                                Hole::Maybe(inner) => Hole::Filled(inner),
+                                hole => hole,
+                            })
+                        })?
+                    else {
+                        continue;
+                    };
+                    let inner = Expression::sequence(inner);
+                    match hole {
+                        Hole::Maybe(_) => parts.push(inner.optional()),
+                        _ => parts.push(inner),
+                    }
+                    if is_ended && !matches!(hole, Hole::Maybe(_)) {
+                        return Ok(Some((parts, true)));
+                    }
+                }
+                Op::Field(field, _) => match fields(*field, false)? {
+                    Hole::Absent => return Ok(None),
+                    // Where no guard is around it, it is there.
+                    Hole::Filled(inner) | Hole::Maybe(inner) => parts.push(inner),
+                },
+            }
+        }
+        Ok(Some((parts, false)))
+    }
+
+    /// The space that the vocabulary puts before a run of text, which begins with these steps.
+    fn dummy_prefix(&self, ops: &[Op]) -> Option<Expression> {
+        if self.bound.vocab().dummy_prefix() != DummyPrefix::EveryRun {
+            return None;
+        }
+        let next = ops.iter().find(|op| !matches!(op, Op::Space | Op::Taken(_)));
+        let begins = match next {
+            Some(Op::Literal(_)) => true,
+            Some(Op::Field(field, _)) => {
+                !matches!(field, Field::Calls | Field::Content | Field::Reasoning | Field::Source)
+            }
+            _ => false,
+        };
+        begins.then(|| Expression::part(Part::Regex(" ?".into())))
+    }
+
+    /// The language of a message's calls.
+    fn calls(&self, rules: &mut Rules) -> Result<Expression> {
+        let list = self.grammar.list.as_ref();
+        let mut none = |_, _| Ok(Hole::Absent);
+        let mut fixed = |ops: &[Op]| -> Result<Expression> {
+            let parts = self.pattern(ops, true, &mut none)?;
+            Ok(Expression::sequence(parts.map(|(parts, _)| parts).unwrap_or_default()))
+        };
+        let (mut open, mut between, mut close) =
+            (Expression::EMPTY, Expression::EMPTY, Expression::EMPTY);
+        let mut skipped = 0;
+        if let Some(list) = list {
+            open = fixed(&list.open)?;
+            close = fixed(&list.close)?;
+            if list.form == ListForm::Brackets {
+                skipped = list.open.len();
+            }
+        }
+        let mut all = Vec::new();
+        let (mut is_ended, mut is_bare) = (false, false);
+        for (at, spec) in self.bound.format().calls().iter().enumerate() {
+            let mut items = self.grammar.items.iter();
+            let Some(item) = items.find(|item| item.call == at && item.is_written) else {
+                continue;
+            };
+            is_bare |= item.before.is_some();
+            if spec.body.is_code() {
+                if self.tools.has_code {
+                    let (code, ends) = self.code(item, skipped)?;
+                    is_ended |= ends;
+                    all.push(code);
+                }
+                continue;
+            }
+            for tool in &self.tools.functions {
+                let (call, ends) = self.call(spec, item, skipped, tool)?;
+                is_ended |= ends;
+                all.push(call);
+            }
+        }
+        if all.is_empty() {
+            let format = self.bound.format().described();
+            let problem = format!("have no place in calls of {format}");
+            return Err(Error::message("tools", problem));
+        }
+        if let Some(list) = list
+            && (list.form != ListForm::Joined || is_bare)
+        {
+            between = fixed(&list.between)?;
+        }
+        let call = rules.share(Expression::choice(all));
+        let mut parts = vec![open, call.clone()];
+        if self.options.parallel && !is_ended {
+            let next = Expression::sequence([between, call]);
+            parts.push(Expression::Repeat(Box::new(next), 0, None));
+        }
+        if !is_ended {
+            parts.push(close);
+        }
+        Ok(Expression::sequence(parts))
+    }
+
+    /// The language of the calls of a function, and whether they end the completion.
+    fn call(
+        &self,
+        spec: &CallSpec,
+        item: &Item,
+        skipped: usize,
+        tool: &Tool,
+    ) -> Result<(Expression, bool)> {
+        let name = &tool.name;
+        let problem = |problem: String| {
+            Error::message("tools", format!("have a function `{name}` that {problem}"))
+        };
+        if item.reserved.iter().any(|reserved| reserved.has(name)) {
+            return Err(problem("is called as another kind of call is here".into()));
+        }
+        if item.opening.is_some() && !names::is_name(name) {
+            return Err(problem(
+                "has a name that calls cannot have here, expected one such as `f`".into(),
+            ));
+        }
+        let schema = if self.options.strict {
+            tool.schema.clone()
+        } else {
+            Arc::new(json!({"type": "object"}))
+        };
+        let mut fields = |field: Field, _: bool| {
+            Ok(match field {
+                Field::Name => Hole::Filled(Expression::literal(name.clone())),
+                Field::Id => Hole::Filled(id(&spec.id, name)),
+                Field::Call => match &spec.body {
+                    CallBodySpec::Object(object) => {
+                        Hole::Filled(object_of(object, spec, name, &schema))
+                    }
+                    _ => Hole::Absent,
+                },
+                Field::Arguments => match &item.shape {
+                    Some(shape) => Hole::Filled(
+                        shape
+                            .expression(&schema)
+                            .map_err(|problem| Error::message(tool.path.clone(), problem))?,
+                    ),
+                    None => Hole::Absent,
+                },
+                _ => Hole::Absent,
+            })
+        };
+        match self.pattern(&item.rule.ops[skipped..], false, &mut fields)? {
+            Some((parts, is_ended)) => Ok((Expression::sequence(parts), is_ended)),
+            None => Err(problem("has no place in a call".into())),
+        }
+    }
+
+    /// The language of calls that are code, and whether they end the completion.
+    fn code(&self, item: &Item, skipped: usize) -> Result<(Expression, bool)> {
+        let mut fields = |field: Field, _: bool| {
+            Ok(match field {
+                Field::Language => Hole::Filled(Expression::literal("python")),
+                Field::Source => Hole::Filled(Expression::any()),
+                _ => Hole::Absent,
+            })
+        };
+        match self.pattern(&item.rule.ops[skipped..], false, &mut fields)? {
+            Some((parts, is_ended)) => Ok((Expression::sequence(parts), is_ended)),
+            None => Err(Error::message("tools", "have code, which has no place in a call")),
+        }
+    }
+}
+
+/// A call as a JSON object.
+fn object_of(object: &ObjectSpec, spec: &CallSpec, name: &str, schema: &Arc<Value>) -> Expression {
+    let mut parts = Vec::new();
+    let mut open = "{";
+    for (member, keys) in &object.members {
+        let key = keys.first().map_or("", |key| key);
+        parts.push(Expression::literal(format!("{open}\"{key}\": ")));
+        open = ", ";
+        match member {
+            Member::Name => parts.push(Expression::literal(format!("\"{name}\""))),
+            Member::Arguments => parts.push(Expression::Json(schema.clone())),
+            Member::Id => {
+                let quote = || Expression::literal("\"");
+                parts.extend([quote(), id(&spec.id, name), quote()]);
+            }
+        }
+    }
+    parts.push(Expression::literal("}"));
+    Expression::sequence(parts)
+}
+
+/// The ids of calls of a function.
+fn id(form: &IdForm, name: &str) -> Expression {
+    match form {
+        IdForm::Any => Expression::part(Part::Regex("[A-Za-z0-9_.:-]{1,64}".into())),
+        IdForm::Nine => Expression::part(Part::Regex("[A-Za-z0-9]{9}".into())),
+        IdForm::Named { before, between } => Expression::sequence([
+            Expression::literal(format!("{before}{name}{between}")),
+            Expression::part(Part::Regex("0|[1-9][0-9]{0,5}".into())),
+        ]),
+    }
+}

@@ -1,0 +1,106 @@
+//! What a model may generate: the language of a completion, made from the grammar that is written and read by.
+//!
+//! In: a format with its vocabulary, tools, what the caller asks for, and the prompt. Out: an [`Expression`],
+//! which each backend prints in a file of its own. Calls are control tokens by their ids, so that text that
+//! spells one is neither a call nor forbidden.
+
+mod choice;
+mod completion;
+mod lark;
+mod prompt;
+mod schema;
+mod tools;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::bound::Bound;
+use crate::error::{Error, Result};
+use crate::expression::Expression;
+use crate::message::Node;
+use chatcodec_vocab::TokenId;
+
+/// What a caller asks of a completion, beside the tools and the choice among them.
+#[derive(Debug, Clone, Copy)]
+pub struct ConstrainOptions {
+    /// Whether there may be several calls.
+    pub parallel: bool,
+    /// Whether arguments follow the schemas of their tools; otherwise they are any object.
+    pub strict: bool,
+    /// Whether the completion has reasoning; by default, whether the model wants it.
+    pub reasoning: Option<bool>,
+}
+
+impl Default for ConstrainOptions {
+    fn default() -> Self {
+        Self { parallel: true, strict: true, reasoning: None }
+    }
+}
+
+/// What a caller gives to [`crate::Codec::constrain`] as values of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct ConstrainRequest<'a, N> {
+    /// Functions, as OpenAI's or Anthropic's clients write them.
+    pub tools: Option<&'a N>,
+    /// `"auto"`, `"required"`, `"none"`, or a dict that names functions.
+    pub tool_choice: Option<&'a N>,
+    /// The prompt that the completion continues; by default any that ends with the generation prompt.
+    pub prompt: Option<&'a [TokenId]>,
+}
+
+/// What a model may generate, to be printed in the syntax of a backend.
+#[derive(Debug, Clone)]
+pub struct Constraint {
+    start: Expression,
+    /// What `start` and others share, by number.
+    rules: Vec<Expression>,
+    /// The schemas in it, with their places in the caller's values.
+    schemas: Vec<(String, Arc<Value>)>,
+    /// The places of the schemas that arguments do not follow.
+    weakened: Vec<String>,
+}
+
+impl Constraint {
+    /// The constraint of a format's completions.
+    pub(crate) fn new<N: Node>(
+        bound: &Bound,
+        request: &ConstrainRequest<'_, N>,
+        options: ConstrainOptions,
+    ) -> Result<Self> {
+        let tools = request.tools.map(tools::read).transpose()?.unwrap_or_default();
+        let choice = request.tool_choice.map(choice::read).transpose()?.unwrap_or_default();
+        let has_calls = !bound.format().calls().is_empty();
+        if !has_calls && (!tools.functions.is_empty() || choice.is_required()) {
+            let problem = format!("has no calls in {}", bound.format().described());
+            let path = if choice.is_required() { "tool_choice" } else { "tools" };
+            return Err(Error::message(path, problem));
+        }
+        let tools = choice.allowed(tools)?;
+        let given = tools.functions.iter().filter(|tool| tool.has_schema);
+        let (mut weakened, mut schemas) = (Vec::new(), Vec::new());
+        for tool in given {
+            if options.strict {
+                schemas.push((tool.path.clone(), tool.schema.clone()));
+            } else {
+                weakened.push(tool.path.clone());
+            }
+        }
+        let prompt = request.prompt.unwrap_or_else(|| bound.prompt());
+        let (start, rules) = completion::build(bound, &tools, &choice, options, prompt)?;
+        Ok(Self { start, rules, schemas, weakened })
+    }
+
+    /// The constraint in llguidance's Lark.
+    ///
+    /// # Errors
+    /// [`Error::Message`] for what llguidance cannot express.
+    pub fn lark(&self) -> Result<String> {
+        lark::print(self)
+    }
+
+    /// The places of the schemas that arguments do not follow: `tools[0].function.parameters`.
+    pub fn weakened(&self) -> &[String] {
+        &self.weakened
+    }
+}

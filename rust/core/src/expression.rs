@@ -1,0 +1,135 @@
+//! Expressions: languages of control tokens and text, as a value that no backend's syntax is part of.
+//!
+//! In: what a format writes. Out: what `constrain` prints. Text that no control token interrupts is one
+//! terminal, because the lexers of backends are greedy: a free text that a second terminal follows never ends.
+
+use std::sync::Arc;
+
+use chatcodec_vocab::TokenId;
+use serde_json::Value;
+
+/// A language of control tokens and text.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Expression {
+    /// One after another.
+    Sequence(Vec<Expression>),
+    /// One of these.
+    Choice(Vec<Expression>),
+    /// So many times: at least, and at most.
+    Repeat(Box<Expression>, u32, Option<u32>),
+    /// A shared rule, by its number.
+    Rule(usize),
+    /// One of these control tokens.
+    Ids(Vec<TokenId>),
+    /// One of these control tokens, and then no more.
+    End(Vec<TokenId>),
+    /// Text as it is.
+    Literal(String),
+    /// Text that one terminal describes.
+    Text(Vec<Part>),
+    /// A JSON value by a schema.
+    Json(Arc<Value>),
+}
+
+/// A part of a terminal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Text as it is.
+    Literal(String),
+    /// Any text that is not in one of these languages, which are regular expressions.
+    Any { except: Vec<String> },
+    /// A regular expression.
+    Regex(String),
+}
+
+impl Expression {
+    /// The language of the empty text.
+    pub(crate) const EMPTY: Self = Self::Sequence(Vec::new());
+
+    pub(crate) fn literal(text: impl Into<String>) -> Self {
+        Self::Literal(text.into())
+    }
+
+    /// Any text.
+    pub(crate) fn any() -> Self {
+        Self::part(Part::Any { except: Vec::new() })
+    }
+
+    /// A terminal of one part.
+    pub(crate) fn part(part: Part) -> Self {
+        Self::Text(vec![part])
+    }
+
+    /// None or one.
+    pub(crate) fn optional(self) -> Self {
+        Self::Repeat(Box::new(self), 0, Some(1))
+    }
+
+    /// One after another, with neighbouring texts as one terminal.
+    pub(crate) fn sequence(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut all: Vec<Self> = Vec::new();
+        for part in parts {
+            match part {
+                Self::Sequence(inner) => inner.into_iter().for_each(|part| push(&mut all, part)),
+                part => push(&mut all, part),
+            }
+        }
+        match all.len() {
+            1 => all.remove(0),
+            _ => Self::Sequence(all),
+        }
+    }
+
+    /// One of these, each once.
+    pub(crate) fn choice(alternatives: impl IntoIterator<Item = Self>) -> Self {
+        let mut all: Vec<Self> = Vec::new();
+        for alternative in alternatives {
+            match alternative {
+                Self::Choice(inner) => {
+                    for alternative in inner {
+                        if !all.contains(&alternative) {
+                            all.push(alternative);
+                        }
+                    }
+                }
+                alternative if all.contains(&alternative) => {}
+                alternative => all.push(alternative),
+            }
+        }
+        match all.len() {
+            1 => all.remove(0),
+            _ => Self::Choice(all),
+        }
+    }
+}
+
+/// Appends an expression, as a part of the last one where both are text.
+fn push(all: &mut Vec<Expression>, part: Expression) {
+    match (all.last_mut(), part) {
+        (_, Expression::Literal(text)) if text.is_empty() => {}
+        (Some(Expression::Literal(before)), Expression::Literal(text)) => before.push_str(&text),
+        (Some(Expression::Text(before)), Expression::Literal(text)) => {
+            before.push(Part::Literal(text));
+        }
+        (Some(before @ Expression::Literal(_)), Expression::Text(mut parts)) => {
+            if let Expression::Literal(literal) = before {
+                parts.insert(0, Part::Literal(std::mem::take(literal)));
+            }
+            *before = Expression::Text(parts);
+        }
+        (Some(Expression::Text(before)), Expression::Text(parts)) => before.extend(parts),
+        (_, part) => all.push(part),
+    }
+}
+
+/// Text as a regular expression that matches it alone.
+pub(crate) fn escape_regex(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if "\\.+*?()|[]{}^$#&-~/\"".contains(c) {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}

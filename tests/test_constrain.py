@@ -1,0 +1,397 @@
+"""What a constraint admits is what the reader reads: random walks over llguidance's masks.
+
+Every format that has calls is walked, with every choice of tools. What an assistant's message is
+written as is admitted, id by id; what breaks the choice or a schema is refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import chatcodec
+import data
+import jsonschema
+import pytest
+import walks
+from chatcodec import MessageError, events
+from llguidance import LLMatcher
+
+if TYPE_CHECKING:
+    from chatcodec import Codec
+
+WALKS = 400 if data.LONG else 40
+"""Walks for each format and choice."""
+
+TOOLS: list[dict[str, Any]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string"},
+                    "days": {"type": "integer"},
+                    "unit": {"enum": ["C", "F"]},
+                },
+                "required": ["city"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    {
+        "type": "function",
+        "function": {
+            "name": "search",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "query": {"type": "string"},
+                    "exact": {"type": "boolean"},
+                    "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
+                    "where": {
+                        "type": "object",
+                        "properties": {"x": {"type": "number"}},
+                        "required": ["x"],
+                        "additionalProperties": False,
+                    },
+                },
+                "required": ["query", "exact"],
+                "additionalProperties": False,
+            },
+        },
+    },
+]
+SCHEMAS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
+
+NAMED = {"type": "function", "function": {"name": "search"}}
+CHOICES: dict[str, dict[str, Any]] = {
+    "auto": {"tool_choice": "auto"},
+    "one": {"tool_choice": "required", "parallel": False},
+    "required": {"tool_choice": "required"},
+    "none": {"tool_choice": "none"},
+    "named": {"tool_choice": NAMED},
+}
+
+NO_CONSTRAINT = {
+    "chatglm3": "no constraint describes",
+    "glm4.5": "no constraint describes",
+    "llama3.2": "no constraint describes",
+    "llama4": "no constraint describes",
+    "minimax-m2": "no constraint describes",
+    "qwen3-coder": "no constraint describes",
+}
+"""The formats with calls that have no constraint, and why."""
+
+
+def has_calls(format_: str) -> bool:
+    name, _, variant = format_.partition(":")
+    keys = tomllib.loads(chatcodec.Format.built_in(name).text)
+    own = keys["variant"][variant] if variant else {}
+    return bool(own.get("call", keys.get("call")))
+
+
+NO_CALLS = {format_ for format_ in chatcodec.formats() if not has_calls(format_)}
+
+
+@functools.cache
+def codec_of(format_: str) -> Codec:
+    """A codec of a format, on the first vocabulary of its golden cases that is here."""
+    path = data.ROOT / "tests" / "golden" / f"{format_.replace(':', '-')}.json"
+    golden = json.loads(path.read_text(encoding="utf-8"))
+    case = {"special_tokens": golden.get("special_tokens", [])}
+    for vocab in golden["vocabs"]:
+        if vocab in {"embedded", "appended"} or (data.DATA / data.FILES[vocab]).exists():
+            return data.load_case(format_, vocab, case)
+    pytest.skip(f"no test data for {format_} in {data.DATA}")
+
+
+@functools.cache
+def walker_of(format_: str) -> walks.Walker:
+    return walks.Walker(codec_of(format_))
+
+
+CONSTRAINED = sorted(set(chatcodec.formats()) - NO_CALLS - NO_CONSTRAINT.keys())
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("format_", CONSTRAINED)
+def test_what_is_admitted_is_read(format_: str, choice: str) -> None:
+    walker, options = walker_of(format_), CHOICES[choice]
+    codec = walker.codec
+    grammar = walker.matcher(codec.constrain(tools=TOOLS, **options).lark())
+    ended = 0
+    for seed in range(WALKS):
+        ids = walker.walk(grammar, seed)
+        if ids is None:
+            continue
+        ended += 1
+        calls = read(codec, ids)
+        names = {call["function"]["name"] for call in calls}
+        least = int(options["tool_choice"] in ("required", NAMED))
+        most = {"one": 1, "none": 0}.get(choice, len(calls))
+        assert least <= len(calls) <= most, (seed, codec.vocab.decode(ids))
+        assert choice != "named" or names == {"search"}
+        for call in calls:
+            arguments = json.loads(call["function"]["arguments"])
+            jsonschema.validate(arguments, SCHEMAS[call["function"]["name"]])
+    assert ended > WALKS // 5, f"{ended} of {WALKS} walks ended"
+
+
+def read(codec: Codec, ids: list[int]) -> list[dict[str, Any]]:
+    """The calls of a completion, which has nothing odd in it."""
+    stream = codec.stream(tools=TOOLS)
+    told = stream.push(ids) + stream.finish()
+    odd = [event for event in told if isinstance(event, events.Notice)]
+    assert not odd, (odd, codec.vocab.decode(ids))
+    parsed = codec.parse(ids, tools=TOOLS)
+    assert not len(parsed.rest)
+    calls: list[dict[str, Any]] = parsed.message.get("tool_calls", [])
+    return calls
+
+
+def call_of(codec: Codec, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    id_ = "functions.search:0" if codec.format.name.startswith("kimi") else "a1B2c3D4e"
+    id_ = id_.replace("search", name)
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"id": id_, "type": "function", "function": function}
+
+
+def written(codec: Codec, message: dict[str, Any]) -> list[int] | None:
+    """The completion that an assistant's message is written as; none, if the format cannot."""
+    user = {"role": "user", "content": "Go on."}
+    prompt = codec.encode([user], boundary="isolated")
+    try:
+        whole = codec.encode([user, {"role": "assistant", **message}], boundary="isolated")
+    except MessageError:
+        return None
+    ids = whole.ids.tolist()
+    assert ids[: len(prompt)] == prompt.ids.tolist()
+    ids = ids[len(prompt) :]
+    stop = next((at for at, id_ in enumerate(ids) if id_ in codec.stop_ids), len(ids))
+    return [*ids[: stop + 1], *codec.stop_ids[: stop == len(ids)]]
+
+
+WEATHER: tuple[str, dict[str, Any]] = (
+    "get_weather",
+    {"city": "São Paulo <tool_call>", "days": 3, "unit": "C"},
+)
+SEARCH: tuple[str, dict[str, Any]] = (
+    "search",
+    {"query": 'a "b"\n', "exact": False, "tags": ["x", "y"], "where": {"x": -1.5}},
+)
+
+
+@pytest.mark.parametrize("format_", CONSTRAINED)
+def test_what_is_written_is_admitted(format_: str) -> None:
+    walker = walker_of(format_)
+    codec = walker.codec
+    admitted = 0
+    for choice, calls in [
+        ("auto", []),
+        ("none", []),
+        ("auto", [WEATHER]),
+        ("required", [SEARCH]),
+        ("one", [WEATHER]),
+        ("named", [SEARCH]),
+        ("auto", [WEATHER, SEARCH]),
+        ("required", [SEARCH, SEARCH]),
+    ]:
+        grammar = walker.matcher(codec.constrain(tools=TOOLS, **CHOICES[choice]).lark())
+        made = [call_of(codec, name, arguments) for name, arguments in calls]
+        if made and format_.startswith("kimi"):
+            made[-1]["id"] = made[-1]["id"].replace(":0", f":{len(made) - 1}")
+        for content in ["", "Let me look.\n\nWait: {1}"]:
+            message = {"content": content} | ({"tool_calls": made} if made else {})
+            ids = written(codec, message)
+            if ids is None or (ids.count(codec.stop_ids[0]) > 1):
+                continue
+            at = walker.refused_at(grammar, ids)
+            assert at == len(ids), (choice, codec.vocab.decode(ids[:at]), codec.vocab.decode(ids))
+            admitted += 1
+    assert admitted > 4
+
+
+@pytest.mark.parametrize("format_", CONSTRAINED)
+def test_what_breaks_the_choice_is_refused(format_: str) -> None:
+    walker = walker_of(format_)
+    codec = walker.codec
+    name, arguments = WEATHER
+    wrong: dict[str, tuple[str, list[tuple[str, dict[str, Any]]]]] = {
+        "another function": ("required", [("get_time", {})]),
+        "a number for a string": ("required", [(name, arguments | {"city": 5})]),
+        "a value that is not listed": ("required", [(name, arguments | {"unit": "K"})]),
+        "an unknown argument": ("required", [(name, arguments | {"zip": 1})]),
+        "a missing argument": ("auto", [(name, {"days": 3})]),
+        "a call": ("none", [WEATHER]),
+        "no call": ("required", []),
+        "another tool": ("named", [WEATHER]),
+        "two calls": ("one", [WEATHER, SEARCH]),
+    }
+    tried = 0
+    for problem, (choice, calls) in wrong.items():
+        made = [call_of(codec, name, arguments) for name, arguments in calls]
+        ids = written(
+            codec, {"content": ""} | ({"tool_calls": made} if made else {"content": "No."})
+        )
+        if ids is None or (problem == "two calls" and format_.startswith("harmony")):
+            continue  # A call of harmony's ends the completion.
+        tried += 1
+        grammar = walker.matcher(codec.constrain(tools=TOOLS, **CHOICES[choice]).lark())
+        assert walker.refused_at(grammar, ids) < len(ids), (problem, codec.vocab.decode(ids))
+    assert tried > 6
+
+
+@pytest.mark.parametrize("format_", CONSTRAINED)
+def test_spelled_markers_are_text(format_: str) -> None:
+    walker = walker_of(format_)
+    codec = walker.codec
+    ids = written(codec, {"content": "", "tool_calls": [call_of(codec, *WEATHER)]})
+    assert ids is not None
+    if not set(ids[:-1]) & set(codec.vocab.control.values()):
+        pytest.skip("calls have no markers")
+    spelled = [*codec.vocab.encode(codec.vocab.decode(ids[:-1])), codec.stop_ids[0]]
+    required = walker.matcher(codec.constrain(tools=TOOLS, tool_choice="required").lark())
+    assert walker.refused_at(required, spelled) < len(spelled)
+
+
+@pytest.mark.parametrize("format_", NO_CONSTRAINT)
+def test_formats_without_a_constraint_say_why(format_: str) -> None:
+    with pytest.raises(MessageError, match=NO_CONSTRAINT[format_]):
+        codec_of(format_).constrain(tools=TOOLS)
+
+
+@pytest.mark.parametrize("format_", sorted(NO_CALLS))
+def test_formats_without_calls_constrain_text(format_: str) -> None:
+    codec = codec_of(format_)
+    with pytest.raises(MessageError, match=r"`tools` has no calls in format"):
+        codec.constrain(tools=TOOLS)
+    assert "start:" in codec.constrain().lark()
+
+
+def test_reasoning() -> None:
+    walker = walker_of("qwen3")
+    codec, vocab = walker.codec, walker.codec.vocab
+    think, end = vocab.control["<think>"], vocab.control["</think>"]
+    stop = codec.stop_ids[0]
+    thought = [think, *vocab.encode("\nHm.\n"), end, *vocab.encode("\n\nYes."), stop]
+    plain = [*vocab.encode("Yes."), stop]
+    for reasoning, admitted in [(None, {True, False}), (True, {True}), (False, {False})]:
+        grammar = walker.matcher(codec.constrain(reasoning=reasoning).lark())
+        for ids in (thought, plain):
+            is_whole = walker.refused_at(grammar, ids) == len(ids)
+            assert is_whole == ((ids is thought) in admitted), (reasoning, vocab.decode(ids))
+    closed = codec.encode([{"role": "user", "content": "?"}], thinking=False)
+    grammar = walker.matcher(codec.constrain(prompt=closed).lark())
+    assert walker.refused_at(grammar, plain) == len(plain)
+    assert walker.refused_at(grammar, thought) == 0
+    with pytest.raises(MessageError, match="`reasoning` is True, but no answer after this prompt"):
+        codec.constrain(prompt=closed, reasoning=True)
+    thinking = walker_of("qwen3:thinking")
+    grammar = thinking.matcher(thinking.codec.constrain().lark())
+    assert thinking.refused_at(grammar, thought[1:]) > 0
+    assert thinking.refused_at(grammar, plain) < len(plain)
+
+
+def test_allowed_tools() -> None:
+    walker = walker_of("internlm2")
+    codec = walker.codec
+    choices: list[dict[str, Any]] = [
+        {
+            "type": "allowed_tools",
+            "mode": "required",
+            "tools": [{"type": "function", "name": "search"}],
+        },
+        {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NAMED]}},
+        {"type": "tool", "name": "search"},
+    ]
+    for choice in choices:
+        grammar = walker.matcher(codec.constrain(tools=TOOLS, tool_choice=choice).lark())
+        for call, is_allowed in [(SEARCH, True), (WEATHER, False)]:
+            ids = written(codec, {"content": "", "tool_calls": [call_of(codec, *call)]})
+            assert ids is not None
+            assert (walker.refused_at(grammar, ids) == len(ids)) == is_allowed
+
+
+def test_strict() -> None:
+    walker = walker_of("internlm2")
+    codec = walker.codec
+    loose = codec.constrain(tools=TOOLS, tool_choice="required", strict=False)
+    assert loose.weakened == [f"tools[{at}].function.parameters" for at in range(2)]
+    ids = written(codec, {"tool_calls": [call_of(codec, "search", {"zip": [None]})]})
+    assert ids is not None
+    assert walker.refused_at(walker.matcher(loose.lark()), ids) == len(ids)
+    strict = codec.constrain(tools=TOOLS, tool_choice="required")
+    assert strict.weakened == []
+    assert walker.refused_at(walker.matcher(strict.lark()), ids) < len(ids)
+
+
+def function(name: str = "f", **keys: object) -> list[dict[str, Any]]:
+    return [{"type": "function", "function": {"name": name, **keys}}]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"tool_choice": "required"}, "`tool_choice` asks for a call, but there are no tools"),
+        ({"tool_choice": "all"}, '`tool_choice` is "all", expected "auto", "required" or "none"'),
+        ({"tool_choice": NAMED}, "`tool_choice` names `search`, but there are no tools"),
+        (
+            {"tool_choice": NAMED, "tools": function()},
+            "`tool_choice` names `search`, expected one of the tools: `f`",
+        ),
+        ({"tool_choice": {"name": "f"}}, "`tool_choice.type` is missing"),
+        ({"tool_choice": 1}, '`tool_choice` is a number, expected "auto"'),
+        ({"tools": [1]}, r"`tools\[0\]` is a number, expected a dict"),
+        ({"tools": [{}]}, r"`tools\[0\].name` is missing"),
+        ({"tools": function("a b")}, r'`tools\[0\].function.name` is "a b", expected letters'),
+        ({"tools": function() * 2}, r"`tools\[1\].name` is `f`, which another tool is called"),
+        (
+            {"tools": function(parameters={"type": "string"})},
+            r'`tools\[0\].function.parameters.type` is "string", expected "object"',
+        ),
+        (
+            {"tools": function(parameters=5)},
+            r"`tools\[0\].function.parameters` is a number, expected a JSON schema of an object",
+        ),
+        ({"tools": function() * 2000}, "`tools` are 2000, expected at most 1024"),
+        ({"tools": "no list"}, "`tools` cannot be read as a list of functions"),
+        ({"reasoning": True}, "`reasoning` is True, but no answer after this prompt has reasoning"),
+        ({"prompt": [1, 2]}, "`prompt` does not end with a generation prompt"),
+    ],
+)
+def test_bad_input_is_named(options: dict[str, Any], error: str) -> None:
+    with pytest.raises(MessageError, match=error):
+        codec_of("internlm2").constrain(**options)
+
+
+def test_a_tool_without_parameters_takes_any_object() -> None:
+    walker = walker_of("internlm2")
+    codec = walker.codec
+    grammar = walker.matcher(codec.constrain(tools=function("search")).lark())
+    for arguments in ({}, {"a": {"b": [1, None]}}):
+        ids = written(codec, {"tool_calls": [call_of(codec, "search", arguments)]})
+        assert ids is not None
+        assert walker.refused_at(grammar, ids) == len(ids)
+
+
+def test_keywords_that_a_backend_cannot_express_are_named() -> None:
+    parameters = {"properties": {"a": {"anyOf": [{"type": "string"}, {"not": {"type": "null"}}]}}}
+    codec = codec_of("internlm2")
+    problem = r"`tools\[0\].function.parameters.properties.a.anyOf\[1\]` has the keyword `not`"
+    with pytest.raises(MessageError, match=problem):
+        codec.constrain(tools=function(parameters=parameters)).lark()
+    loose = codec.constrain(tools=function(parameters=parameters), strict=False)
+    assert "%json" in loose.lark()
+
+
+@pytest.mark.parametrize(
+    "keyword",
+    ["not", "if", "uniqueItems", "contains", "propertyNames", "dependentRequired"],
+)
+def test_llguidance_refuses_the_keywords_that_are_named(keyword: str) -> None:
+    grammar = f'start: %json {{"{keyword}": {{}}}}'
+    assert "Unimplemented keys" in LLMatcher.validate_grammar(grammar)

@@ -1,0 +1,108 @@
+"""Random walks over the token masks of llguidance: completions that a constraint admits.
+
+A walk takes one admitted token after another. Its chooser is seeded, and prefers tokens that end
+a text or a value, so that walks end; a walk that has not ended after so many tokens is no
+completion.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
+
+if TYPE_CHECKING:
+    from chatcodec import Codec
+
+MAX_TOKENS = 250
+CLOSERS = {b'"', b"}", b"]", b")", b">", b"\n", b",", b":", b"'", b"<"}
+
+
+class _Tokenizer:
+    """The vocabulary of a codec, as llguidance asks for it."""
+
+    def __init__(self, codec: Codec) -> None:
+        self.vocab = codec.vocab
+        self.bos_token_id = None
+        self.eos_token_id = codec.stop_ids[0]
+        self.special_token_ids = sorted({*self.vocab.control.values(), *codec.stop_ids})
+        self.tokens = [self.vocab.token_bytes(id_) for id_ in range(self.vocab.size)]
+        # Of two tokens with one byte, the first is that byte and the last is a piece of text.
+        self.bytes = {token: id_ for id_, token in enumerate(self.tokens) if len(token) == 1}
+
+    def __call__(self, text: bytes | str) -> list[int]:
+        if isinstance(text, bytes):
+            text = text.decode()
+        ids = list(self.vocab.encode(text))
+        if self.spelled(ids) != text.encode():
+            # The vocabulary puts a space before text by itself, but not after a newline.
+            first = list(self.vocab.encode("\n"))
+            ids = list(self.vocab.encode("\n" + text))[len(first) :]
+        return ids if self.spelled(ids) == text.encode() else self.by_byte(text.encode())
+
+    def spelled(self, ids: list[int]) -> bytes:
+        return b"".join(self.tokens[id_] for id_ in ids)
+
+    def by_byte(self, text: bytes) -> list[int]:
+        return [self.bytes[text[at : at + 1]] for at in range(len(text))]
+
+
+class Walker:
+    """Walks over the masks of one codec's vocabulary."""
+
+    def __init__(self, codec: Codec) -> None:
+        tokenizer = _Tokenizer(codec)
+        self.codec = codec
+        self.stops = set(codec.stop_ids)
+        self.size = codec.vocab.size
+        self.tokenizer = LLTokenizer(TokenizerWrapper(tokenizer), n_vocab=self.size)
+        self.special = np.zeros(self.size, bool)
+        self.special[tokenizer.special_token_ids] = True
+        self.text = ~self.special
+        self.closers = np.zeros(self.size, bool)
+        for id_, token in enumerate(tokenizer.tokens):
+            self.closers[id_] = len(token) < 6 and token[:1] in CLOSERS and self.text[id_]
+            # No text is encoded to a byte's own token where another token has the byte.
+            self.text[id_] &= len(token) != 1 or tokenizer.bytes[token] == id_
+
+    def matcher(self, lark: str) -> LLMatcher:
+        """A matcher of a grammar, which must be one."""
+        matcher = LLMatcher(self.tokenizer, lark, log_level=0)
+        assert not matcher.is_error(), matcher.get_error()
+        return matcher
+
+    def walk(self, grammar: LLMatcher, seed: int) -> list[int] | None:
+        """The ids of a random completion; none, if the walk does not end."""
+        matcher = grammar.deep_copy()
+        chooser = random.Random(seed)
+        eager = chooser.choice([0.1, 0.3, 0.6])
+        ids: list[int] = []
+        while len(ids) < MAX_TOKENS:
+            mask = self.mask(matcher)
+            pick = chooser.random()
+            options = np.flatnonzero(mask & self.special)
+            if pick > eager or not len(options):
+                options = np.flatnonzero(mask & self.closers)
+            if pick > 2 * eager or not len(options):
+                options = np.flatnonzero(mask & (self.text | self.special))
+            assert len(options), (self.codec.vocab.decode(ids), matcher.get_error())
+            ids.append(int(chooser.choice(options)))
+            assert matcher.consume_token(ids[-1]), matcher.get_error()
+            if ids[-1] in self.stops and matcher.is_accepting():
+                return ids
+        return None
+
+    def mask(self, matcher: LLMatcher) -> np.ndarray[tuple[int], np.dtype[np.bool]]:
+        """Which ids may come next: bool[vocabulary]."""
+        bits = np.frombuffer(matcher.compute_bitmask(), np.uint8)
+        return np.unpackbits(bits, bitorder="little")[: self.size].astype(bool)
+
+    def refused_at(self, grammar: LLMatcher, ids: list[int]) -> int:
+        """The position of the first id that is not admitted; the length, if all are."""
+        matcher = grammar.deep_copy()
+        for at, id_ in enumerate(ids):
+            if not self.mask(matcher)[id_] or not matcher.consume_token(id_):
+                return at
+        return len(ids)
