@@ -27,7 +27,7 @@ from chatcodec.options import (
     VocabKind,
 )
 
-__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "Encoding", "Format", "IntArray", "Neutralized", "Note", "Notice", "Parsed", "Reasoning", "Stream", "StreamPool", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats"]
+__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "Encoding", "Format", "IntArray", "Neutralized", "Note", "Notice", "Parsed", "Reasoning", "Rendered", "Stream", "StreamPool", "Template", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats"]
 
 __version__: Final[str]
 """
@@ -816,6 +816,30 @@ class Reasoning:
         """
 
 @final
+class Rendered:
+    """
+    A rendered template. Frozen.
+    """
+    def __repr__(self, /) -> str: ...
+    @property
+    def generated(self, /) -> list[tuple[int, int]]:
+        """
+        What `{% generation %}` blocks wrote: pairs of start and end in code points.
+        """
+    @property
+    def runs(self, /) -> list[tuple[int, int, str | None, int | None]]:
+        """
+        The parts of the text in order, each a tuple: start and end in code points; the path of the caller's value that
+        it comes from, `"messages[1].content"`, or None for the template's own text; and the index of the message that
+        it belongs to, or None.
+        """
+    @property
+    def text(self, /) -> str:
+        """
+        The text.
+        """
+
+@final
 class Stream:
     """
     A stream of ids being read, from `Codec.stream`.
@@ -891,6 +915,35 @@ class StreamPool:
     def push_text(self, /, slot: SupportsIndex, text: str) -> list[Event]:
         """
         Reads text for the stream in a slot, as `Stream.push_text` does.
+        """
+
+@final
+class Template:
+    """
+    A chat template, in jinja2's language as transformers runs it. Frozen, shared freely between threads.
+
+    `special_tokens` are strings by the names that the template has for them, `pad_token`, and count as the template's
+    own text. Raises `TemplateError` with line and column where the source is no template, or uses what is not
+    supported.
+    """
+    def __new__(cls, /, source: "str", *, bos_token: "str | Mapping[str, object] | None" = None, eos_token: "str | Mapping[str, object] | None" = None, **special_tokens: "str | Mapping[str, object] | None") -> Template: ...
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    @staticmethod
+    def load(path: "str | PathLike[str]", *, bos_token: "str | Mapping[str, object] | None" = None, eos_token: "str | Mapping[str, object] | None" = None, **special_tokens: "str | Mapping[str, object] | None") -> Template:
+        """
+        Reads a template from a file of UTF-8 text. Raises `TemplateError`; `OSError` where there is nothing.
+        """
+    def render(self, /, messages: "list[Mapping[str, object]] | Sequence[Mapping[str, object]]", tools: "Sequence[object] | None" = None, *, add_generation_prompt: "bool" = False, **variables: "object") -> Rendered:
+        """
+        The text that the template makes of messages, with the source of each part of it. Messages and tools are lists
+        of dicts, as clients send them; `variables` are the template's others by name, `enable_thinking=False`.
+        Raises `TemplateError`, and `MessageError` where the template itself refuses the messages.
+        """
+    @property
+    def source(self, /) -> str:
+        """
+        The source, as it was given.
         """
 
 @final

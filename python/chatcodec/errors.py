@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["ChatCodecError", "FormatError", "InternalError", "MessageError", "VocabError"]
+__all__ = [
+    "ChatCodecError",
+    "FormatError",
+    "InternalError",
+    "MessageError",
+    "TemplateError",
+    "VocabError",
+]
 
 
 class ChatCodecError(ValueError):
@@ -34,6 +41,21 @@ class FormatError(ChatCodecError):
         super().__init__(message)
         self.file = file
         self.key = key
+
+
+class TemplateError(ChatCodecError):
+    """A chat template that cannot be parsed or rendered, or uses what is not supported."""
+
+    line: int
+    """The line, from 1; 0 where the whole template is meant."""
+    column: int
+    """The column, in characters from 1."""
+
+    def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
+        """Take the message, and the place in the template that it is about."""
+        super().__init__(message)
+        self.line = line
+        self.column = column
 
 
 class VocabError(ChatCodecError):

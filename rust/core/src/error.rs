@@ -40,6 +40,17 @@ pub enum Error {
         /// What is wrong with it, and what was expected.
         problem: String,
     },
+    /// A chat template that cannot be parsed or rendered.
+    Template {
+        /// The line, from 1; 0 when the whole template is meant.
+        line: usize,
+        /// The column, in characters from 1.
+        column: usize,
+        /// The text of the line.
+        snippet: String,
+        /// What is wrong there, and what was expected.
+        problem: String,
+    },
 }
 
 /// What an error is about that can be left out.
@@ -173,6 +184,13 @@ impl fmt::Display for Error {
             Self::Vocab { offset, component, problem } => {
                 let problem = problem_excerpt(problem).into_owned();
                 chatcodec_vocab::Error { offset: *offset, component, problem }.fmt(f)
+            }
+            Self::Template { line: 0, problem, .. } => {
+                write!(f, "template: {}", problem_excerpt(problem))
+            }
+            Self::Template { line, column, snippet, problem } => {
+                let problem = problem_excerpt(problem);
+                write!(f, "template, line {line}, column {column}: {problem}: `{}`", place(snippet))
             }
         }
     }

@@ -41,6 +41,7 @@ mod span;
 
 mod call;
 mod collect;
+mod template;
 
 mod format;
 
@@ -85,3 +86,4 @@ pub use pool::{NoStream, PoolEvent, StreamPool};
 pub use render::Boundary;
 pub use span::{Source, SourceField};
 pub use stream::{MarkerPolicy, Plain, Stream};
+pub use template::{RenderOptions, RenderedTemplate, Template, TemplateRun};

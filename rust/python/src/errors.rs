@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 pyo3::import_exception!(chatcodec.errors, FormatError);
 pyo3::import_exception!(chatcodec.errors, InternalError);
 pyo3::import_exception!(chatcodec.errors, MessageError);
+pyo3::import_exception!(chatcodec.errors, TemplateError);
 pyo3::import_exception!(chatcodec.errors, VocabError);
 
 /// How much of a word is shown where another was expected.
@@ -32,6 +33,7 @@ pub(crate) fn raise_in(error: impl Into<Error>, file: Option<&str>) -> PyErr {
         Error::Format { file, key, .. } => {
             FormatError::new_err((message, place(&file), place(&key)))
         }
+        Error::Template { line, column, .. } => TemplateError::new_err((message, line, column)),
         Error::Vocab { offset, component, .. } => {
             let file = file.map(place);
             let message =

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use pyo3::prelude::*;
 
-use crate::errors::{FormatError, VocabError};
+use crate::errors::{FormatError, TemplateError, VocabError};
 
 /// Why a file cannot be read.
 pub(crate) enum Failure {
@@ -33,6 +33,17 @@ impl Failure {
                 let name = shown(path);
                 let message = format!("`{name}`: vocabulary `file`: is {kind}, expected a file");
                 VocabError::new_err((message, name, None::<usize>, "file"))
+            }
+        }
+    }
+
+    /// The exception for a template's file.
+    pub(crate) fn of_template(self, path: &Path) -> PyErr {
+        match self {
+            Self::System(error) => os_error(error, path),
+            Self::Kind(kind) => {
+                let message = format!("template `{}`: is {kind}, expected a file", shown(path));
+                TemplateError::new_err((message, 0, 0))
             }
         }
     }

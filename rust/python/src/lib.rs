@@ -23,6 +23,7 @@ mod note;
 mod pool;
 mod report;
 mod stream;
+mod template;
 mod texts;
 mod typed;
 mod types;
@@ -63,6 +64,8 @@ mod _core {
     use super::report::VocabReport;
     #[pymodule_export]
     use super::stream::{Parsed, Stream};
+    #[pymodule_export]
+    use super::template::{Rendered, Template};
     #[pymodule_export]
     use super::types::ToolTypes;
     #[pymodule_export]

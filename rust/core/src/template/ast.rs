@@ -1,0 +1,155 @@
+//! The syntax tree of a template.
+
+use std::sync::Arc;
+
+use super::text::Text;
+
+/// Byte offset in the template's source.
+pub(super) type Position = u32;
+
+/// A variable: its number among the template's names.
+pub(super) type Symbol = u32;
+
+#[derive(Debug)]
+pub(super) struct Expr {
+    pub(super) at: Position,
+    pub(super) kind: ExprKind,
+}
+
+#[derive(Debug)]
+pub(super) enum ExprKind {
+    None,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Str(Text),
+    Name(Symbol),
+    List(Vec<Expr>),
+    Tuple(Vec<Expr>),
+    Dict(Vec<(Expr, Expr)>),
+    /// `a.b`
+    Attribute(Box<Expr>, Arc<str>),
+    /// `a[b]`
+    Item(Box<Expr>, Box<Expr>),
+    /// `a[start:stop:step]`
+    Slice(Box<Expr>, [Option<Box<Expr>>; 3]),
+    Call(Box<Expr>, Arguments),
+    /// The filter's input; none in a `{% filter %}` or `{% set %}` block.
+    Filter(Option<Box<Expr>>, Arc<str>, Arguments),
+    Test(Box<Expr>, Arc<str>, Arguments),
+    Not(Box<Expr>),
+    And(Box<Expr>, Box<Expr>),
+    Or(Box<Expr>, Box<Expr>),
+    If(Box<Expr>, Box<Expr>, Option<Box<Expr>>),
+    Compare(Box<Expr>, Vec<(Comparison, Expr)>),
+    Negative(Box<Expr>),
+    Positive(Box<Expr>),
+    Arithmetic(Box<Expr>, Operator, Box<Expr>),
+    /// `a ~ b ~ c`
+    Concat(Vec<Expr>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
+    NotIn,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    FloorDivide,
+    Modulo,
+    Power,
+}
+
+impl Operator {
+    pub(super) fn sign(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::FloorDivide => "//",
+            Self::Modulo => "%",
+            Self::Power => "**",
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Arguments {
+    pub(super) positional: Vec<Expr>,
+    pub(super) named: Vec<(Arc<str>, Expr)>,
+    /// `*list`
+    pub(super) list: Option<Box<Expr>>,
+    /// `**dict`
+    pub(super) dict: Option<Box<Expr>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Statement {
+    pub(super) at: Position,
+    pub(super) kind: StatementKind,
+}
+
+pub(super) type Body = Vec<Statement>;
+
+#[derive(Debug)]
+pub(super) enum StatementKind {
+    Text(Text),
+    Print(Expr),
+    If(Vec<(Expr, Body)>, Body),
+    For(Arc<For>),
+    Set(Target, Expr),
+    /// `{% set x | filter %}…{% endset %}`
+    SetBlock(Target, Option<Expr>, Body),
+    Macro(Arc<MacroBody>),
+    /// `{% call(args) f() %}…{% endcall %}`
+    Call(Expr, Arc<MacroBody>),
+    Filter(Expr, Body),
+    With(Vec<(Target, Expr)>, Body),
+    /// `{% generation %}…{% endgeneration %}`
+    Generation(Body),
+    /// `{% block name %}…{% endblock %}`
+    Block(Body),
+    Break,
+    Continue,
+}
+
+#[derive(Debug)]
+pub(super) struct For {
+    pub(super) target: Target,
+    pub(super) list: Expr,
+    pub(super) condition: Option<Expr>,
+    pub(super) body: Body,
+    pub(super) otherwise: Body,
+    pub(super) is_recursive: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Target {
+    Name(Symbol),
+    /// `ns.attribute`
+    Attribute(Symbol, Arc<str>),
+    Tuple(Vec<Target>),
+}
+
+#[derive(Debug)]
+pub(super) struct MacroBody {
+    pub(super) name: Arc<str>,
+    /// Parameters with their defaults.
+    pub(super) parameters: Vec<(Symbol, Option<Expr>)>,
+    pub(super) body: Body,
+    /// Whether the body uses `varargs`, `kwargs` and `caller`.
+    pub(super) uses: [bool; 3],
+}

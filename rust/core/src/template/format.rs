@@ -1,0 +1,325 @@
+//! `%` and `str.format`.
+
+use std::sync::Arc;
+
+use super::arithmetic::escaped;
+use super::error::Problem;
+use super::machine::{Machine, attribute, item};
+use super::text::{Builder, Text};
+use super::value::{ListKind, Number, Outcome, Value};
+
+/// Widest field.
+const MAX_WIDTH: usize = 10_000;
+
+/// A field's flags, width and precision.
+#[derive(Default)]
+struct Spec {
+    left: bool,
+    zero: bool,
+    sign: Option<char>,
+    width: usize,
+    precision: Option<usize>,
+}
+
+/// `pattern % value`
+pub(super) fn percent(machine: &mut Machine<'_>, pattern: &Text, value: &Value) -> Outcome<Text> {
+    let values = match value {
+        Value::List(list) if list.kind == ListKind::Tuple => list.items.clone(),
+        other => vec![other.clone()],
+    };
+    let is_markup = pattern.is_markup;
+    let whole = pattern.as_str();
+    let mut values = values.into_iter();
+    let mut by_name = false;
+    let mut out = Builder::default();
+    let mut from = 0;
+    while let Some(found) = whole[from..].find('%') {
+        let at = from + found;
+        out.push_range(pattern, from..at);
+        let mut chars = whole[at + 1..].char_indices().peekable();
+        let mut key = None;
+        if chars.next_if(|(_, c)| *c == '(').is_some() {
+            let rest = &whole[at + 2..];
+            let Some(end) = rest.find(')') else {
+                return Err(Problem::value("`%` has a name that is not closed, expected `)`"));
+            };
+            key = Some(rest[..end].to_owned());
+            chars = whole[at + 1..].char_indices().peekable();
+            while chars.next_if(|(nth, _)| *nth < end + 2).is_some() {}
+        }
+        let mut spec = Spec::default();
+        while let Some((_, flag)) = chars.next_if(|(_, c)| matches!(c, '-' | '0' | '+' | ' ' | '#'))
+        {
+            match flag {
+                '-' => spec.left = true,
+                '0' => spec.zero = true,
+                '+' | ' ' => spec.sign = Some(flag),
+                _ => {
+                    return Err(Problem::Unsupported(
+                        "`%` with the flag `#` is not supported".into(),
+                    ));
+                }
+            }
+        }
+        let number =
+            |chars: &mut std::iter::Peekable<std::str::CharIndices<'_>>| -> Outcome<Option<usize>> {
+                let mut value = None;
+                while let Some((_, digit)) = chars.next_if(|(_, c)| c.is_ascii_digit()) {
+                    let next = value.unwrap_or(0) * 10 + digit as usize - '0' as usize;
+                    if next > MAX_WIDTH {
+                        return Err(Problem::Limit(format!("`%` has a width over {MAX_WIDTH}")));
+                    }
+                    value = Some(next);
+                }
+                Ok(value)
+            };
+        spec.width = number(&mut chars)?.unwrap_or(0);
+        if chars.next_if(|(_, c)| *c == '.').is_some() {
+            spec.precision = Some(number(&mut chars)?.unwrap_or(0));
+        }
+        let Some((nth, conversion)) = chars.next() else {
+            return Err(Problem::value("`%` has an incomplete format"));
+        };
+        from = at + 1 + nth + conversion.len_utf8();
+        if conversion == '%' {
+            out.push_range(pattern, from - 1..from);
+            continue;
+        }
+        let value = match key {
+            Some(key) => {
+                by_name = true;
+                let Value::Dict(dict) = value else {
+                    return Err(Problem::value(format!(
+                        "`%` has `{}`, expected a dict",
+                        value.kind()
+                    )));
+                };
+                let found = dict.get_str(&key).cloned();
+                found.ok_or_else(|| Problem::value(format!("`%`: the dict has no `{key}`")))?
+            }
+            None => values
+                .next()
+                .ok_or_else(|| Problem::value("`%` has too few values for its format"))?,
+        };
+        let text = converted(&value, conversion, &spec, is_markup)?;
+        pad(&mut out, &text, &spec);
+        machine.charge(out.len())?;
+    }
+    out.push_range(pattern, from..whole.len());
+    let is_left = values.next().is_some();
+    // What has items by index or key may be left over, as in Python, but for tuples and strings.
+    let may_be_left = match value {
+        Value::Dict(_) => true,
+        Value::List(list) => list.kind == ListKind::List,
+        _ => false,
+    };
+    if is_left && !by_name && !may_be_left {
+        return Err(Problem::value("`%` has more values than its format"));
+    }
+    Ok(out.finish().marked(is_markup))
+}
+
+fn converted(value: &Value, conversion: char, spec: &Spec, is_markup: bool) -> Outcome<Text> {
+    let signed = |text: String| match spec.sign {
+        Some(sign) if !text.starts_with('-') => format!("{sign}{text}"),
+        _ => text,
+    };
+    let of_number = |text: String| {
+        let origin = value.text().map_or(super::text::Origin::TEMPLATE, |text| text.main_origin());
+        Text::of(&signed(text), origin)
+    };
+    match conversion {
+        's' | 'r' | 'a' => {
+            let text = if conversion == 's' {
+                value.text()?
+            } else {
+                let mut shown = Builder::default();
+                value.represent(&mut shown, 0)?;
+                shown.finish()
+            };
+            let text = if is_markup { escaped(&text) } else { text };
+            let cut = spec.precision.and_then(|most| text.as_str().char_indices().nth(most));
+            Ok(match cut {
+                Some((at, _)) => text.slice(0..at),
+                None => text,
+            })
+        }
+        'd' | 'i' | 'u' | 'x' | 'X' | 'o' => match value.number() {
+            Some(Number::Float(number))
+                if matches!(conversion, 'd' | 'i' | 'u') && number.abs() < 9e18 =>
+            {
+                Ok(of_number(format!("{}", number.trunc() as i64)))
+            }
+            Some(Number::Int(number)) => {
+                let sign = if number < 0 { "-" } else { "" };
+                let size = number.unsigned_abs();
+                Ok(of_number(match conversion {
+                    'x' => format!("{sign}{size:x}"),
+                    'X' => format!("{sign}{size:X}"),
+                    'o' => format!("{sign}{size:o}"),
+                    _ => number.to_string(),
+                }))
+            }
+            _ => {
+                value.check()?;
+                Err(Problem::value(format!(
+                    "`%{conversion}` has `{}`, expected a number",
+                    value.kind()
+                )))
+            }
+        },
+        'f' | 'F' => match value.number() {
+            Some(number) => {
+                Ok(of_number(format!("{:.*}", spec.precision.unwrap_or(6), number.float())))
+            }
+            None => {
+                value.check()?;
+                Err(Problem::value(format!("`%f` has `{}`, expected a number", value.kind())))
+            }
+        },
+        other => Err(Problem::Unsupported(format!("`%{other}` is not supported"))),
+    }
+}
+
+fn pad(out: &mut Builder, text: &Text, spec: &Spec) {
+    let missing = spec.width.saturating_sub(text.as_str().chars().count());
+    if spec.left {
+        out.push_text(text);
+        out.push_template(&" ".repeat(missing));
+    } else if spec.zero
+        && text.as_str().starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+')
+    {
+        let sign = usize::from(text.as_str().starts_with(['-', '+']));
+        out.push_range(text, 0..sign);
+        out.push_template(&"0".repeat(missing));
+        out.push_range(text, sign..text.len());
+    } else {
+        out.push_template(&" ".repeat(missing));
+        out.push_text(text);
+    }
+}
+
+/// `pattern.format(…)`
+pub(super) fn braces(
+    machine: &mut Machine<'_>,
+    pattern: &Text,
+    positional: &[Value],
+    named: &[(Arc<str>, Value)],
+) -> Outcome<Text> {
+    let whole = pattern.as_str();
+    let mut out = Builder::default();
+    let mut from = 0;
+    let mut next = 0;
+    while let Some(found) = whole[from..].find(['{', '}']) {
+        let at = from + found;
+        out.push_range(pattern, from..at);
+        let brace = &whole[at..=at];
+        if whole[at + 1..].starts_with(brace) {
+            out.push_range(pattern, at..at + 1);
+            from = at + 2;
+            continue;
+        }
+        let end = whole[at..].find('}').filter(|_| brace == "{");
+        let Some(end) = end else {
+            return Err(Problem::value("`format` has a single brace, expected a pair"));
+        };
+        let field = &whole[at + 1..at + end];
+        if field.contains('{') {
+            return Err(Problem::Unsupported(
+                "`format` with nested fields is not supported".into(),
+            ));
+        }
+        from = at + end + 1;
+        let (field, spec) = field.split_once(':').unwrap_or((field, ""));
+        let (field, conversion) = field.split_once('!').unwrap_or((field, ""));
+        let name_end = field.find(['.', '[']).unwrap_or(field.len());
+        let (name, path) = field.split_at(name_end);
+        let missing = || Problem::value(format!("`format` has no value for `{{{name}}}`"));
+        let mut value = if name.is_empty() {
+            next += 1;
+            positional.get(next - 1).cloned().ok_or_else(missing)?
+        } else if let Ok(at) = name.parse::<usize>() {
+            positional.get(at).cloned().ok_or_else(missing)?
+        } else {
+            let known = named.iter().find(|(known, _)| &**known == name);
+            known.map(|(_, value)| value.clone()).ok_or_else(missing)?
+        };
+        value = follow(value, path)?;
+        let text = if conversion == "r" {
+            let mut shown = Builder::default();
+            value.represent(&mut shown, 0)?;
+            shown.finish()
+        } else if spec.is_empty() {
+            value.text()?
+        } else {
+            specified(&value, spec)?
+        };
+        out.push_text(&if pattern.is_markup { escaped(&text) } else { text });
+        machine.charge(out.len())?;
+    }
+    out.push_range(pattern, from..whole.len());
+    Ok(out.finish().marked(pattern.is_markup))
+}
+
+/// The value at `.name` and `[index]` steps.
+fn follow(mut value: Value, mut path: &str) -> Outcome<Value> {
+    while !path.is_empty() {
+        if let Some(rest) = path.strip_prefix('.') {
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            value = attribute(&value, &rest[..end])?;
+            path = &rest[end..];
+        } else {
+            let rest = path.strip_prefix('[').unwrap_or(path);
+            let Some(end) = rest.find(']') else {
+                return Err(Problem::value(
+                    "`format` has an index that is not closed, expected `]`",
+                ));
+            };
+            let index = rest[..end].parse().map_or_else(|_| Value::str(&rest[..end]), Value::int);
+            value = item(&value, &index)?;
+            path = &rest[end + 1..];
+        }
+        value.check()?;
+    }
+    Ok(value)
+}
+
+/// A value by a format such as `.2f`, `05d`, `>10`.
+fn specified(value: &Value, spec: &str) -> Outcome<Text> {
+    let unsupported = || Problem::Unsupported(format!("`format` with `:{spec}` is not supported"));
+    let mut chars = spec.chars().peekable();
+    let mut parts = Spec::default();
+    let mut align = chars.next_if(|c| matches!(c, '<' | '>'));
+    if chars.next_if_eq(&'0').is_some() {
+        parts.zero = true;
+    }
+    let mut digits = String::new();
+    while let Some(digit) = chars.next_if(char::is_ascii_digit) {
+        digits.push(digit);
+    }
+    if !digits.is_empty() {
+        parts.width =
+            digits.parse().ok().filter(|width| *width <= MAX_WIDTH).ok_or_else(unsupported)?;
+    }
+    if chars.next_if_eq(&'.').is_some() {
+        let mut digits = String::new();
+        while let Some(digit) = chars.next_if(char::is_ascii_digit) {
+            digits.push(digit);
+        }
+        parts.precision =
+            Some(digits.parse().ok().filter(|most| *most <= MAX_WIDTH).ok_or_else(unsupported)?);
+    }
+    let default = if matches!(value, Value::Str(_)) { 's' } else { 'd' };
+    let conversion = chars.next().unwrap_or(default);
+    if chars.next().is_some() || !matches!(conversion, 's' | 'd' | 'f' | 'x') {
+        return Err(unsupported());
+    }
+    if matches!(value, Value::Float(..)) && conversion == 'd' {
+        return Err(unsupported());
+    }
+    let text = converted(value, conversion, &parts, false)?;
+    parts.left = align.take().map_or(conversion == 's', |align| align == '<');
+    let mut out = Builder::default();
+    pad(&mut out, &text, &parts);
+    Ok(out.finish())
+}

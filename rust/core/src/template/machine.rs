@@ -1,0 +1,964 @@
+//! Runs a template: statements write, expressions have values.
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::ast::{
+    Arguments, Comparison, Expr, ExprKind, For, MacroBody, Operator, Position, Statement,
+    StatementKind, Symbol, Target,
+};
+use super::error::{Fault, Problem};
+use super::functions::Function;
+use super::text::{Builder, Text};
+use super::value::{Dict, List, ListKind, Number, Outcome, Value};
+use super::{arithmetic, filters, functions, methods, tests};
+
+/// Deepest nesting of statements, expressions and macros that run.
+const MAX_DEPTH: usize = 600;
+
+/// Steps that a template may take, and so many more for each value of the caller's.
+const STEPS: u64 = 4_000_000;
+const STEPS_A_VALUE: u64 = 2_000;
+
+/// Bytes of text that take one step to write.
+const BYTES_A_STEP: u64 = 16;
+
+/// Longest text, beside so many times what the caller gave.
+const MAX_TEXT: usize = 16 << 20;
+const MAX_GROWTH: usize = 64;
+
+pub(super) struct Frame {
+    values: RefCell<Vec<(Symbol, Value)>>,
+    parent: Option<Rc<Frame>>,
+}
+
+impl Frame {
+    fn new(parent: Option<Rc<Self>>) -> Rc<Self> {
+        Rc::new(Self { values: RefCell::default(), parent })
+    }
+
+    fn get(&self, symbol: Symbol) -> Option<Value> {
+        let mut frame = self;
+        loop {
+            let values = frame.values.borrow();
+            if let Some((_, value)) = values.iter().find(|(known, _)| *known == symbol) {
+                return Some(value.clone());
+            }
+            frame = frame.parent.as_deref()?;
+        }
+    }
+
+    pub(super) fn set(&self, symbol: Symbol, value: Value) {
+        let mut values = self.values.borrow_mut();
+        match values.iter_mut().find(|(known, _)| *known == symbol) {
+            Some((_, known)) => *known = value,
+            None => values.push((symbol, value)),
+        }
+    }
+}
+
+/// What can be called.
+pub(super) enum Callable {
+    Function(Function),
+    Method(Value, Arc<str>),
+    Macro {
+        body: Arc<MacroBody>,
+        frame: Rc<Frame>,
+    },
+    /// `cycler(…)`
+    Cycler {
+        items: Vec<Value>,
+        next: Cell<usize>,
+    },
+    /// `joiner(…)`
+    Joiner {
+        separator: Value,
+        is_used: Cell<bool>,
+    },
+}
+
+/// The variable `loop`.
+pub(super) struct Loop {
+    pub(super) index: usize,
+    pub(super) length: usize,
+    before: Option<Value>,
+    after: Option<Value>,
+    depth: usize,
+    /// What `loop.changed` was last given.
+    last: Rc<RefCell<Option<Vec<Value>>>>,
+    /// The statement of a recursive loop, by its place, and the frame around it.
+    recursive: Option<(Arc<For>, Rc<Frame>)>,
+}
+
+/// How a statement ends.
+#[derive(PartialEq, Eq)]
+enum Flow {
+    Next,
+    Break,
+    Continue,
+}
+
+/// What a template needs of the world.
+pub(crate) struct World<'a> {
+    /// `strftime_now`: the text of the time by a pattern.
+    pub(crate) now: &'a dyn Fn(&str) -> Option<String>,
+}
+
+pub(super) struct Machine<'a> {
+    pub(super) names: &'a [Arc<str>],
+    pub(super) world: &'a World<'a>,
+    out: Builder,
+    /// Builders of the output around the one at hand.
+    is_captured: usize,
+    /// Where in the output another message begins: `(byte, message)`.
+    pub(super) messages: Vec<(usize, i32)>,
+    /// The message that a loop is at; -1 outside of one.
+    message: i32,
+    /// What `{% generation %}` blocks wrote.
+    pub(super) generated: Vec<std::ops::Range<usize>>,
+    steps: u64,
+    max_text: usize,
+    depth: usize,
+    loops: usize,
+}
+
+pub(super) type Run<T> = Result<T, Fault>;
+
+impl<'a> Machine<'a> {
+    /// A machine for so many values of the caller's, of so many bytes.
+    pub(super) fn new(
+        names: &'a [Arc<str>],
+        world: &'a World<'a>,
+        values: usize,
+        bytes: usize,
+    ) -> Self {
+        Self {
+            names,
+            world,
+            out: Builder::default(),
+            is_captured: 0,
+            messages: vec![(0, -1)],
+            message: -1,
+            generated: Vec::new(),
+            steps: STEPS + STEPS_A_VALUE * values as u64 + bytes as u64,
+            max_text: MAX_TEXT + MAX_GROWTH * bytes.min(usize::MAX >> 8),
+            depth: 0,
+            loops: 0,
+        }
+    }
+
+    /// A frame with the caller's variables.
+    pub(super) fn frame(variables: Vec<(Symbol, Value)>) -> Rc<Frame> {
+        let frame = Frame::new(None);
+        *frame.values.borrow_mut() = variables;
+        Frame::new(Some(frame))
+    }
+
+    pub(super) fn finish(self) -> (Builder, Vec<(usize, i32)>, Vec<std::ops::Range<usize>>) {
+        (self.out, self.messages, self.generated)
+    }
+
+    /// Takes the steps that so many bytes of text cost.
+    pub(super) fn charge(&mut self, bytes: usize) -> Outcome<()> {
+        if bytes > self.max_text {
+            let bound = self.max_text;
+            return Err(Problem::Limit(format!(
+                "writes a text of {bytes} bytes, expected at most {bound}"
+            )));
+        }
+        self.take(bytes as u64 / BYTES_A_STEP)
+    }
+
+    pub(super) fn take(&mut self, steps: u64) -> Outcome<()> {
+        match self.steps.checked_sub(steps) {
+            Some(left) => {
+                self.steps = left;
+                Ok(())
+            }
+            None => Err(Problem::Limit("takes more steps than any template needs".into())),
+        }
+    }
+
+    fn name(&self, symbol: Symbol) -> &str {
+        self.names.get(symbol as usize).map_or("", |name| name)
+    }
+
+    fn deeper<T>(&mut self, at: Position, run: impl FnOnce(&mut Self) -> Run<T>) -> Run<T> {
+        if self.depth >= MAX_DEPTH {
+            return Err(Fault::new(
+                at as usize,
+                Problem::Limit(format!("nests deeper than {MAX_DEPTH} while it runs")),
+            ));
+        }
+        self.depth += 1;
+        let done = run(self);
+        self.depth -= 1;
+        done
+    }
+
+    // Statements
+
+    pub(super) fn run(&mut self, body: &[Statement], frame: &Rc<Frame>) -> Run<()> {
+        self.body(body, frame).map(|_| ())
+    }
+
+    fn body(&mut self, body: &[Statement], frame: &Rc<Frame>) -> Run<Flow> {
+        for statement in body {
+            let at = statement.at as usize;
+            self.take(1).map_err(|problem| Fault::new(at, problem))?;
+            let flow = self.deeper(statement.at, |machine| machine.statement(statement, frame))?;
+            if flow != Flow::Next {
+                return Ok(flow);
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn statement(&mut self, statement: &Statement, frame: &Rc<Frame>) -> Run<Flow> {
+        let at = statement.at as usize;
+        match &statement.kind {
+            StatementKind::Text(text) => self.write(text, at)?,
+            StatementKind::Print(expr) => {
+                let value = self.eval(expr, frame)?;
+                let text = value.text().map_err(|problem| Fault::new(at, problem))?;
+                self.write(&text, at)?;
+            }
+            StatementKind::If(branches, otherwise) => {
+                for (condition, body) in branches {
+                    if self.eval(condition, frame)?.is_true() {
+                        return self.body(body, frame);
+                    }
+                }
+                return self.body(otherwise, frame);
+            }
+            StatementKind::For(of) => self.for_statement(of, at, frame)?,
+            StatementKind::Set(target, expr) => {
+                let value = self.eval(expr, frame)?;
+                self.assign(target, value, frame, at)?;
+            }
+            StatementKind::SetBlock(target, filter, body) => {
+                let inner = Frame::new(Some(frame.clone()));
+                let text = self.captured(body, &inner)?;
+                let value = self.filtered(filter.as_ref(), Value::Str(text), frame)?;
+                self.assign(target, value, frame, at)?;
+            }
+            StatementKind::Filter(filter, body) => {
+                let inner = Frame::new(Some(frame.clone()));
+                let text = self.captured(body, &inner)?;
+                let value = self.filtered(Some(filter), Value::Str(text), &inner)?;
+                let text = value.text().map_err(|problem| Fault::new(at, problem))?;
+                self.write(&text, at)?;
+            }
+            StatementKind::Macro(body) => {
+                let value = Value::Callable(Rc::new(Callable::Macro {
+                    body: body.clone(),
+                    frame: frame.clone(),
+                }));
+                let symbol =
+                    self.names.iter().position(|name| *name == body.name).unwrap_or(usize::MAX);
+                frame.set(symbol as Symbol, value);
+            }
+            StatementKind::Call(call, body) => {
+                let caller = Value::Callable(Rc::new(Callable::Macro {
+                    body: body.clone(),
+                    frame: frame.clone(),
+                }));
+                let ExprKind::Call(called, arguments) = &call.kind else { return Ok(Flow::Next) };
+                let called = self.eval(called, frame)?;
+                let (positional, mut named) = self.arguments(arguments, frame)?;
+                named.push(("caller".into(), caller));
+                let value = self.call(&called, positional, named, call.at)?;
+                let text = value.text().map_err(|problem| Fault::new(at, problem))?;
+                self.write(&text, at)?;
+            }
+            StatementKind::With(values, body) => {
+                let inner = Frame::new(Some(frame.clone()));
+                for (target, expr) in values {
+                    let value = self.eval(expr, frame)?;
+                    self.assign(target, value, &inner, at)?;
+                }
+                return self.body(body, &inner);
+            }
+            StatementKind::Generation(body) => {
+                let start = self.out.len();
+                let flow = self.body(body, &Frame::new(Some(frame.clone())))?;
+                if self.is_captured == 0 {
+                    self.generated.push(start..self.out.len());
+                }
+                return Ok(flow);
+            }
+            StatementKind::Block(body) => return self.body(body, &Frame::new(Some(frame.clone()))),
+            StatementKind::Break => return Ok(Flow::Break),
+            StatementKind::Continue => return Ok(Flow::Continue),
+        }
+        Ok(Flow::Next)
+    }
+
+    fn write(&mut self, text: &Text, at: usize) -> Run<()> {
+        self.charge(text.len()).map_err(|problem| Fault::new(at, problem))?;
+        if self.out.len() + text.len() > self.max_text {
+            let problem = Problem::Limit(format!("writes more than {} bytes", self.max_text));
+            return Err(Fault::new(at, problem));
+        }
+        if self.is_captured == 0 && self.messages.last().is_none_or(|last| last.1 != self.message) {
+            self.messages.push((self.out.len(), self.message));
+        }
+        self.out.push_text(text);
+        Ok(())
+    }
+
+    /// What a body writes, as a text.
+    fn captured(&mut self, body: &[Statement], frame: &Rc<Frame>) -> Run<Text> {
+        let around = std::mem::take(&mut self.out);
+        self.is_captured += 1;
+        let done = self.body(body, frame);
+        self.is_captured -= 1;
+        let written = std::mem::replace(&mut self.out, around);
+        done?;
+        Ok(written.finish())
+    }
+
+    fn filtered(&mut self, filter: Option<&Expr>, input: Value, frame: &Rc<Frame>) -> Run<Value> {
+        let Some(Expr { at, kind: ExprKind::Filter(before, name, arguments) }) = filter else {
+            return Ok(input);
+        };
+        let input = self.filtered(before.as_deref(), input, frame)?;
+        let (positional, named) = self.arguments(arguments, frame)?;
+        let done = filters::apply(self, name, input, positional, named);
+        done.map_err(|problem| Fault::new(*at as usize, problem))
+    }
+
+    fn assign(&mut self, target: &Target, value: Value, frame: &Rc<Frame>, at: usize) -> Run<()> {
+        match target {
+            Target::Name(symbol) => {
+                if self.loops > 0
+                    && let Value::Dict(dict) = &value
+                    && let Some(message) = dict.message
+                {
+                    self.message = message as i32;
+                }
+                frame.set(*symbol, value);
+            }
+            Target::Attribute(symbol, attribute) => {
+                let Some(Value::Namespace(members)) = frame.get(*symbol) else {
+                    let problem = format!(
+                        "`{}` is no namespace, whose attributes alone can be set",
+                        self.name(*symbol)
+                    );
+                    return Err(Fault::new(at, Problem::value(problem)));
+                };
+                let mut members = members.borrow_mut();
+                match members.iter_mut().find(|(known, _)| known == attribute) {
+                    Some((_, known)) => *known = value,
+                    None => members.push((attribute.clone(), value)),
+                }
+            }
+            Target::Tuple(targets) => {
+                value.check().map_err(|problem| Fault::new(at, problem))?;
+                let items = value.iterate().map_err(|problem| Fault::new(at, problem))?;
+                if items.len() != targets.len() {
+                    let problem = format!("has {} values, expected {}", items.len(), targets.len());
+                    return Err(Fault::new(at, Problem::value(problem)));
+                }
+                for (target, item) in targets.iter().zip(items) {
+                    self.assign(target, item, frame, at)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn for_statement(&mut self, of: &Arc<For>, at: usize, frame: &Rc<Frame>) -> Run<()> {
+        let list = self.eval(&of.list, frame)?;
+        self.iterate(of, &list, at, frame, 0)
+    }
+
+    fn iterate(
+        &mut self,
+        of: &Arc<For>,
+        list: &Value,
+        at: usize,
+        frame: &Rc<Frame>,
+        depth: usize,
+    ) -> Run<()> {
+        let mut items = list.iterate().map_err(|problem| Fault::new(at, problem))?;
+        if let Some(condition) = &of.condition {
+            let mut kept = Vec::with_capacity(items.len());
+            for item in items {
+                self.take(1).map_err(|problem| Fault::new(at, problem))?;
+                let inner = Frame::new(Some(frame.clone()));
+                self.assign(&of.target, item.clone(), &inner, at)?;
+                if self.eval(condition, &inner)?.is_true() {
+                    kept.push(item);
+                }
+            }
+            items = kept;
+        }
+        if items.is_empty() {
+            return self.body(&of.otherwise, &Frame::new(Some(frame.clone()))).map(|_| ());
+        }
+        let symbol = self.names.iter().position(|name| &**name == "loop");
+        let last = Rc::new(RefCell::new(None));
+        let message = self.message;
+        self.loops += 1;
+        for (index, item) in items.iter().enumerate() {
+            self.take(2).map_err(|problem| Fault::new(at, problem))?;
+            let inner = Frame::new(Some(frame.clone()));
+            if let Some(symbol) = symbol {
+                let this = Loop {
+                    index,
+                    length: items.len(),
+                    before: index.checked_sub(1).map(|before| items[before].clone()),
+                    after: items.get(index + 1).cloned(),
+                    depth,
+                    last: last.clone(),
+                    recursive: of.is_recursive.then(|| (of.clone(), frame.clone())),
+                };
+                inner.set(symbol as Symbol, Value::Loop(Rc::new(this)));
+            }
+            self.assign(&of.target, item.clone(), &inner, at)?;
+            let flow = self.body(&of.body, &inner);
+            self.message = message;
+            if flow? == Flow::Break {
+                break;
+            }
+        }
+        self.loops -= 1;
+        Ok(())
+    }
+
+    // Expressions
+
+    pub(super) fn eval(&mut self, expr: &Expr, frame: &Rc<Frame>) -> Run<Value> {
+        match &expr.kind {
+            ExprKind::None => Ok(Value::None),
+            ExprKind::Bool(value) => Ok(Value::Bool(*value)),
+            ExprKind::Int(value) => Ok(Value::int(*value)),
+            ExprKind::Float(value) => Ok(Value::Float(*value, super::text::Origin::TEMPLATE)),
+            ExprKind::Str(text) => Ok(Value::Str(text.clone())),
+            ExprKind::Name(symbol) => Ok(self.variable(*symbol, frame)),
+            _ => {
+                self.take(1).map_err(|problem| Fault::new(expr.at as usize, problem))?;
+                self.deeper(expr.at, |machine| machine.operation(expr, frame))
+            }
+        }
+    }
+
+    fn variable(&self, symbol: Symbol, frame: &Rc<Frame>) -> Value {
+        frame.get(symbol).unwrap_or_else(|| {
+            let name = self.name(symbol);
+            functions::global(name)
+                .unwrap_or_else(|| Value::undefined(format!("`{name}` is undefined")))
+        })
+    }
+
+    fn all(&mut self, exprs: &[Expr], frame: &Rc<Frame>) -> Run<Vec<Value>> {
+        exprs.iter().map(|expr| self.eval(expr, frame)).collect()
+    }
+
+    fn operation(&mut self, expr: &Expr, frame: &Rc<Frame>) -> Run<Value> {
+        let at = expr.at;
+        let fault = |problem: Problem| Fault::new(at as usize, problem);
+        match &expr.kind {
+            ExprKind::List(items) => Ok(Value::list(self.all(items, frame)?)),
+            ExprKind::Tuple(items) => Ok(Value::tuple(self.all(items, frame)?)),
+            ExprKind::Dict(members) => {
+                let mut dict = Vec::with_capacity(members.len());
+                for (key, value) in members {
+                    let key = self.eval(key, frame)?;
+                    key.check_hashable().map_err(fault)?;
+                    dict.push((key, self.eval(value, frame)?));
+                }
+                Ok(Value::Dict(Rc::new(Dict::new(dict, super::text::Origin::TEMPLATE))))
+            }
+            ExprKind::Attribute(object, name) => {
+                let object = self.eval(object, frame)?;
+                attribute(&object, name).map_err(fault)
+            }
+            ExprKind::Item(object, index) => {
+                let object = self.eval(object, frame)?;
+                let index = self.eval(index, frame)?;
+                item(&object, &index).map_err(fault)
+            }
+            ExprKind::Slice(object, bounds) => {
+                let object = self.eval(object, frame)?;
+                let mut parts = [None, None, None];
+                for (part, bound) in parts.iter_mut().zip(bounds) {
+                    if let Some(bound) = bound {
+                        *part = Some(self.eval(bound, frame)?);
+                    }
+                }
+                slice(&object, &parts).map_err(fault)
+            }
+            ExprKind::Call(called, arguments) => {
+                let called_value = self.eval(called, frame)?;
+                let (positional, named) = self.arguments(arguments, frame)?;
+                self.call(&called_value, positional, named, at)
+            }
+            ExprKind::Filter(input, name, arguments) => {
+                let input = match input {
+                    Some(input) => self.eval(input, frame)?,
+                    None => Value::None,
+                };
+                let (positional, named) = self.arguments(arguments, frame)?;
+                filters::apply(self, name, input, positional, named).map_err(fault)
+            }
+            ExprKind::Test(input, name, arguments) => {
+                let input = self.eval(input, frame)?;
+                let (positional, named) = self.arguments(arguments, frame)?;
+                tests::apply(name, &input, &positional, &named).map(Value::Bool).map_err(fault)
+            }
+            ExprKind::Not(inner) => Ok(Value::Bool(!self.eval(inner, frame)?.is_true())),
+            ExprKind::And(left, right) => {
+                let left = self.eval(left, frame)?;
+                if left.is_true() { self.eval(right, frame) } else { Ok(left) }
+            }
+            ExprKind::Or(left, right) => {
+                let left = self.eval(left, frame)?;
+                if left.is_true() { Ok(left) } else { self.eval(right, frame) }
+            }
+            ExprKind::If(condition, value, otherwise) => {
+                if self.eval(condition, frame)?.is_true() {
+                    return self.eval(value, frame);
+                }
+                match otherwise {
+                    Some(otherwise) => self.eval(otherwise, frame),
+                    None => Ok(Value::undefined(
+                        "the inline if-expression has no `else`, and its condition is false",
+                    )),
+                }
+            }
+            ExprKind::Compare(first, others) => {
+                let mut left = self.eval(first, frame)?;
+                for (comparison, right) in others {
+                    let right = self.eval(right, frame)?;
+                    if !compare(&left, *comparison, &right).map_err(fault)? {
+                        return Ok(Value::Bool(false));
+                    }
+                    left = right;
+                }
+                Ok(Value::Bool(true))
+            }
+            ExprKind::Negative(inner) => {
+                arithmetic::negative(&self.eval(inner, frame)?).map_err(fault)
+            }
+            ExprKind::Positive(inner) => {
+                arithmetic::positive(&self.eval(inner, frame)?).map_err(fault)
+            }
+            ExprKind::Arithmetic(left, operator, right) => {
+                self.arithmetic(left, *operator, right, frame)
+            }
+            ExprKind::Concat(parts) => self.concat(parts, at, frame),
+            // The rest are values by themselves.
+            _ => Ok(Value::None),
+        }
+    }
+
+    /// `a ~ b`: the texts of values, one after another.
+    fn concat(&mut self, parts: &[Expr], at: Position, frame: &Rc<Frame>) -> Run<Value> {
+        let fault = |problem: Problem| Fault::new(at as usize, problem);
+        let mut joined = Builder::default();
+        for part in parts {
+            let text = self.eval(part, frame)?.text().map_err(fault)?;
+            self.charge(joined.len() + text.len()).map_err(fault)?;
+            joined.push_text(&text);
+        }
+        Ok(Value::Str(joined.finish()))
+    }
+
+    fn arithmetic(
+        &mut self,
+        left: &Expr,
+        operator: Operator,
+        right: &Expr,
+        frame: &Rc<Frame>,
+    ) -> Run<Value> {
+        let at = left.at as usize;
+        let left = self.eval(left, frame)?;
+        let right = self.eval(right, frame)?;
+        arithmetic::apply(self, &left, operator, &right).map_err(|problem| Fault::new(at, problem))
+    }
+
+    #[allow(
+        clippy::type_complexity,
+        reason = "positional and named arguments, as every call has them"
+    )]
+    fn arguments(
+        &mut self,
+        arguments: &Arguments,
+        frame: &Rc<Frame>,
+    ) -> Run<(Vec<Value>, Vec<(Arc<str>, Value)>)> {
+        let mut positional = self.all(&arguments.positional, frame)?;
+        let mut named = Vec::with_capacity(arguments.named.len());
+        for (name, value) in &arguments.named {
+            named.push((name.clone(), self.eval(value, frame)?));
+        }
+        if let Some(list) = &arguments.list {
+            let at = list.at as usize;
+            positional.extend(
+                self.eval(list, frame)?.iterate().map_err(|problem| Fault::new(at, problem))?,
+            );
+        }
+        if let Some(dict) = &arguments.dict {
+            let at = dict.at as usize;
+            match self.eval(dict, frame)? {
+                Value::Dict(dict) => {
+                    named.extend(dict.members.iter().filter_map(|(key, value)| match key {
+                        Value::Str(name) => Some((name.as_str().into(), value.clone())),
+                        _ => None,
+                    }));
+                }
+                other => {
+                    let problem = format!("`**` has `{}`, expected a dict", other.kind());
+                    return Err(Fault::new(at, Problem::value(problem)));
+                }
+            }
+        }
+        Ok((positional, named))
+    }
+
+    pub(super) fn call(
+        &mut self,
+        called: &Value,
+        positional: Vec<Value>,
+        named: Vec<(Arc<str>, Value)>,
+        at: Position,
+    ) -> Run<Value> {
+        let fault = |problem: Problem| Fault::new(at as usize, problem);
+        match called {
+            Value::Callable(callable) => match &**callable {
+                Callable::Function(function) => {
+                    functions::call(self, *function, positional, named).map_err(fault)
+                }
+                Callable::Method(object, name) => {
+                    methods::call(self, object, name, positional, named).map_err(fault)
+                }
+                Callable::Macro { body, frame } => {
+                    self.call_macro(body, frame, positional, named, at)
+                }
+                Callable::Cycler { items, next } => {
+                    let value = items.get(next.get()).cloned();
+                    next.set((next.get() + 1) % items.len().max(1));
+                    Ok(value.unwrap_or(Value::None))
+                }
+                Callable::Joiner { separator, is_used } => {
+                    Ok(if is_used.replace(true) { separator.clone() } else { Value::str("") })
+                }
+            },
+            Value::Loop(of) => {
+                let Some((of_loop, frame)) = &of.recursive else {
+                    return Err(fault(Problem::value(
+                        "`loop` is called, expected a loop marked `recursive`",
+                    )));
+                };
+                let list = positional.first().cloned().unwrap_or(Value::None);
+                let (of, frame, depth) = (of_loop.clone(), frame.clone(), of.depth + 1);
+                self.deeper(at, |machine| machine.recurse(&of, &list, at, &frame, depth))
+                    .map(Value::Str)
+            }
+            Value::Undefined(problem) => Err(fault(Problem::value(&**problem))),
+            other => Err(fault(Problem::value(format!("`{}` cannot be called", other.kind())))),
+        }
+    }
+
+    /// What a loop writes of another list: `loop(list)`.
+    fn recurse(
+        &mut self,
+        of: &Arc<For>,
+        list: &Value,
+        at: Position,
+        frame: &Rc<Frame>,
+        depth: usize,
+    ) -> Run<Text> {
+        let around = std::mem::take(&mut self.out);
+        self.is_captured += 1;
+        let done = self.iterate(of, list, at as usize, frame, depth);
+        self.is_captured -= 1;
+        let written = std::mem::replace(&mut self.out, around);
+        done?;
+        Ok(written.finish())
+    }
+
+    fn call_macro(
+        &mut self,
+        body: &Arc<MacroBody>,
+        frame: &Rc<Frame>,
+        positional: Vec<Value>,
+        named: Vec<(Arc<str>, Value)>,
+        at: Position,
+    ) -> Run<Value> {
+        let fault = |problem: String| Fault::new(at as usize, Problem::value(problem));
+        let inner = Frame::new(Some(frame.clone()));
+        let [takes_varargs, takes_kwargs, takes_caller] = body.uses;
+        let mut named = named;
+        let mut given = positional.into_iter();
+        for (symbol, default) in &body.parameters {
+            let name = self.name(*symbol).to_owned();
+            let by_name = named.iter().position(|(known, _)| **known == *name);
+            let value = match (given.next(), by_name) {
+                (Some(_), Some(_)) => {
+                    return Err(fault(format!("macro `{}` has `{name}` given twice", body.name)));
+                }
+                (Some(value), None) => Some(value),
+                (None, Some(at)) => Some(named.remove(at).1),
+                (None, None) => None,
+            };
+            let value = match (value, default) {
+                (Some(value), _) => value,
+                (None, Some(default)) => self.eval(default, &inner)?,
+                (None, None) => Value::undefined(format!("parameter `{name}` was not provided")),
+            };
+            inner.set(*symbol, value);
+        }
+        let rest: Vec<Value> = given.collect();
+        let symbol =
+            |machine: &Self, name: &str| machine.names.iter().position(|known| &**known == name);
+        if takes_caller {
+            let at = named.iter().position(|(name, _)| &**name == "caller");
+            let caller =
+                at.map_or_else(|| Value::undefined("no caller defined"), |at| named.remove(at).1);
+            if let Some(symbol) = symbol(self, "caller") {
+                inner.set(symbol as Symbol, caller);
+            }
+        }
+        if takes_varargs {
+            if let Some(symbol) = symbol(self, "varargs") {
+                inner.set(symbol as Symbol, Value::tuple(rest));
+            }
+        } else if !rest.is_empty() {
+            let (name, most) = (&body.name, body.parameters.len());
+            return Err(fault(format!(
+                "macro `{name}` takes at most {most} arguments, found {}",
+                most + rest.len()
+            )));
+        }
+        if takes_kwargs {
+            if let Some(symbol) = symbol(self, "kwargs") {
+                let members = named.into_iter().map(|(name, value)| (Value::str(&name), value));
+                let dict = Dict::new(members, super::text::Origin::TEMPLATE);
+                inner.set(symbol as Symbol, Value::Dict(Rc::new(dict)));
+            }
+        } else if let Some((extra, _)) = named.first() {
+            return Err(fault(format!("macro `{}` has no parameter `{extra}`", body.name)));
+        }
+        let loops = std::mem::take(&mut self.loops);
+        let text = self.deeper(at, |machine| machine.captured(&body.body, &inner));
+        self.loops = loops;
+        Ok(Value::Str(text?))
+    }
+}
+
+fn compare(left: &Value, comparison: Comparison, right: &Value) -> Outcome<bool> {
+    let ordered =
+        |sign: &str, holds: fn(Ordering) -> bool| Ok(left.compare(right, sign)?.is_some_and(holds));
+    match comparison {
+        Comparison::Equal => Ok(left.equals(right)),
+        Comparison::NotEqual => Ok(!left.equals(right)),
+        Comparison::Less => ordered("<", Ordering::is_lt),
+        Comparison::LessOrEqual => ordered("<=", Ordering::is_le),
+        Comparison::Greater => ordered(">", Ordering::is_gt),
+        Comparison::GreaterOrEqual => ordered(">=", Ordering::is_ge),
+        Comparison::In => left.is_in(right),
+        Comparison::NotIn => Ok(!left.is_in(right)?),
+    }
+}
+
+/// `object.name`: an attribute of the object, else a member.
+pub(super) fn attribute(object: &Value, name: &str) -> Outcome<Value> {
+    if name.len() > 4 && name.starts_with("__") && name.ends_with("__") {
+        // Python's own attributes are out of reach, and an undefined value says so in silence.
+        return Ok(missing(object, name));
+    }
+    object.check()?;
+    if let Some(found) = own_attribute(object, name) {
+        return Ok(found);
+    }
+    if let Value::Dict(dict) = object
+        && let Some(value) = dict.get_str(name)
+    {
+        return Ok(value.clone());
+    }
+    Ok(missing(object, name))
+}
+
+/// `object[index]`: a member or item, else an attribute.
+pub(super) fn item(object: &Value, index: &Value) -> Outcome<Value> {
+    object.check()?;
+    match (object, index) {
+        (Value::Dict(dict), _) => {
+            if let Some(value) = dict.get(index) {
+                return Ok(value.clone());
+            }
+        }
+        (Value::List(list), Value::Int(..) | Value::Bool(_)) if is_indexed(list) => {
+            if let Some(Number::Int(at)) = index.number()
+                && let Some(at) = place(at, list.items.len())
+            {
+                return Ok(list.items[at].clone());
+            }
+        }
+        (Value::Str(text), Value::Int(..) | Value::Bool(_)) => {
+            if let Some(Number::Int(at)) = index.number() {
+                let mut starts: Vec<usize> =
+                    text.as_str().char_indices().map(|(at, _)| at).collect();
+                starts.push(text.len());
+                if let Some(at) = place(at, starts.len() - 1) {
+                    return Ok(Value::Str(text.slice(starts[at]..starts[at + 1])));
+                }
+            }
+        }
+        _ => {}
+    }
+    if let Value::Str(name) = index {
+        if let Some(found) = own_attribute(object, name.as_str()) {
+            return Ok(found);
+        }
+        return Ok(missing(object, name.as_str()));
+    }
+    let index = match index.text() {
+        Ok(text) => text.as_str().to_owned(),
+        Err(_) => index.kind().to_owned(),
+    };
+    Ok(missing(object, &index))
+}
+
+fn is_indexed(list: &List) -> bool {
+    matches!(list.kind, ListKind::List | ListKind::Tuple | ListKind::Range)
+}
+
+/// An index from the front, of one that may be from the back.
+fn place(at: i64, length: usize) -> Option<usize> {
+    let at = if at < 0 { at + length as i64 } else { at };
+    usize::try_from(at).ok().filter(|at| *at < length)
+}
+
+fn missing(object: &Value, name: &str) -> Value {
+    Value::undefined(format!(
+        "`{}` has no attribute or member `{}`",
+        object.kind(),
+        chatcodec_vocab::excerpt(name, 80)
+    ))
+}
+
+/// An attribute that the object has by its type: a method, or a field of `loop` and of namespaces.
+fn own_attribute(object: &Value, name: &str) -> Option<Value> {
+    match object {
+        Value::Namespace(members) => {
+            let members = members.borrow();
+            members.iter().find(|(known, _)| &**known == name).map(|(_, value)| value.clone())
+        }
+        Value::Loop(of) => loop_attribute(of, object, name),
+        Value::Callable(callable) => match (&**callable, name) {
+            (Callable::Cycler { items, next }, "current") => items.get(next.get()).cloned(),
+            (Callable::Cycler { .. }, "next" | "reset") => Some(method(object, name)),
+            (Callable::Macro { body, .. }, "name") => Some(Value::str(&body.name)),
+            _ => None,
+        },
+        _ => methods::has(object, name).then(|| method(object, name)),
+    }
+}
+
+fn method(object: &Value, name: &str) -> Value {
+    Value::Callable(Rc::new(Callable::Method(object.clone(), name.into())))
+}
+
+fn loop_attribute(of: &Rc<Loop>, object: &Value, name: &str) -> Option<Value> {
+    let (index, length) = (of.index, of.length);
+    let outside = |value: &Option<Value>, which: &str| {
+        value.clone().unwrap_or_else(|| Value::undefined(format!("there is no {which} item")))
+    };
+    Some(match name {
+        "index" => Value::size(index + 1),
+        "index0" => Value::size(index),
+        "revindex" => Value::size(length - index),
+        "revindex0" => Value::size(length - index - 1),
+        "first" => Value::Bool(index == 0),
+        "last" => Value::Bool(index + 1 == length),
+        "length" => Value::size(length),
+        "depth" => Value::size(of.depth + 1),
+        "depth0" => Value::size(of.depth),
+        "previtem" => outside(&of.before, "previous"),
+        "nextitem" => outside(&of.after, "next"),
+        "cycle" | "changed" => method(object, name),
+        _ => return None,
+    })
+}
+
+/// `loop.changed(…)`: whether the values are others than those of the last time.
+pub(super) fn changed(of: &Loop, values: Vec<Value>) -> bool {
+    let mut last = of.last.borrow_mut();
+    let is_same = last.as_ref().is_some_and(|last| {
+        last.len() == values.len() && last.iter().zip(&values).all(|(one, other)| one.equals(other))
+    });
+    *last = Some(values);
+    !is_same
+}
+
+/// `object[start:stop:step]`
+fn slice(object: &Value, bounds: &[Option<Value>; 3]) -> Outcome<Value> {
+    object.check()?;
+    let mut parts = [None; 3];
+    for (part, bound) in parts.iter_mut().zip(bounds) {
+        *part = match bound {
+            None | Some(Value::None) => None,
+            Some(bound) => match bound.number() {
+                Some(Number::Int(value)) => Some(value),
+                _ => {
+                    return Err(Problem::value(format!(
+                        "slice has `{}`, expected an integer",
+                        bound.kind()
+                    )));
+                }
+            },
+        };
+    }
+    let step = parts[2].unwrap_or(1);
+    if step == 0 {
+        return Err(Problem::value("slice has a step of 0"));
+    }
+    let places = |length: usize| -> Vec<usize> {
+        let length = length as i64;
+        let (lowest, highest) = if step > 0 { (0, length) } else { (-1, length - 1) };
+        let clamp = |at: i64| (if at < 0 { at + length } else { at }).clamp(lowest, highest);
+        let (first, last) = if step > 0 { (0, length) } else { (length - 1, -1) };
+        let start = parts[0].map_or(first, clamp);
+        let stop = parts[1].map_or(last, clamp);
+        let mut places = Vec::new();
+        let mut at = start;
+        while if step > 0 { at < stop } else { at > stop } {
+            places.push(at as usize);
+            match at.checked_add(step) {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        places
+    };
+    match object {
+        Value::List(list) if is_indexed(list) => {
+            let items =
+                places(list.items.len()).into_iter().map(|at| list.items[at].clone()).collect();
+            Ok(Value::List(Rc::new(List { items, kind: list.kind, origin: list.origin })))
+        }
+        Value::Str(text) => {
+            let mut starts: Vec<usize> = text.as_str().char_indices().map(|(at, _)| at).collect();
+            starts.push(text.len());
+            let places = places(starts.len() - 1);
+            if step == 1 {
+                let range = match (places.first(), places.last()) {
+                    (Some(&first), Some(&last)) => starts[first]..starts[last + 1],
+                    _ => 0..0,
+                };
+                return Ok(Value::Str(text.slice(range)));
+            }
+            let mut part = Builder::default();
+            for at in places {
+                part.push_range(text, starts[at]..starts[at + 1]);
+            }
+            Ok(Value::Str(part.finish().marked(text.is_markup)))
+        }
+        other => Err(Problem::value(format!("`{}` has no slices", other.kind()))),
+    }
+}

@@ -1,0 +1,203 @@
+//! Chat templates, jinja2's language, rendered over strings whose every run has an origin: the template, or a path
+//! of the caller's data.
+//!
+//! In: a template's source; messages, tools and variables. Out: the text that jinja2 renders in the environment of
+//! transformers, with its runs. Templates are untrusted: work, depth and size are bounded.
+
+#![allow(clippy::cast_precision_loss, reason = "Python converts integers to floats as they are")]
+#![allow(
+    clippy::single_match_else,
+    clippy::similar_names,
+    reason = "one arm a case reads best here"
+)]
+
+mod arithmetic;
+mod ast;
+mod error;
+mod filters;
+mod format;
+mod functions;
+mod given;
+mod input;
+mod json;
+mod lexer;
+mod machine;
+mod methods;
+mod parser;
+mod paths;
+mod tests;
+mod text;
+mod value;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::message::Node;
+use ast::{Body, Symbol};
+use error::{Fault, Problem};
+use input::Reader;
+use machine::Machine;
+use paths::Paths;
+use text::Run;
+use value::Value;
+
+/// Largest source of a template, in bytes. Published ones have up to 40,000.
+const MAX_SOURCE: usize = 1 << 20;
+
+/// A chat template: parsed once, rendered any number of times, by any thread.
+#[derive(Debug, Clone)]
+pub struct Template {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// As jinja2 reads it, to show where an error is.
+    source: String,
+    body: Body,
+    names: Vec<Arc<str>>,
+}
+
+/// What a template is rendered with, beside messages and tools.
+pub struct RenderOptions<'a> {
+    /// Whether the prompt of the assistant's turn is written: the variable `add_generation_prompt`.
+    pub add_generation_prompt: bool,
+    /// Strings of the caller's that are the template's own: `bos_token`, `eos_token` and others by name.
+    pub own: &'a [(String, String)],
+    /// The text of the time by a format of `strftime`; none for a format that gives none.
+    pub now: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// A rendered template: its text, and where each part of it comes from.
+#[derive(Debug, Clone)]
+pub struct RenderedTemplate {
+    text: String,
+    runs: Vec<Run>,
+    messages: Vec<(usize, i32)>,
+    generated: Vec<Range<usize>>,
+    paths: Paths,
+}
+
+/// A stretch of a rendered text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TemplateRun {
+    /// Bytes of the text.
+    pub text: Range<usize>,
+    /// Path of the caller's value that the text comes from; none for the template's own text.
+    pub path: Option<String>,
+    /// Index of the message that the text belongs to; -1 for text of none.
+    pub message: i32,
+}
+
+impl Template {
+    /// Largest source of a template, in bytes.
+    pub const MAX_SOURCE_BYTES: usize = MAX_SOURCE;
+
+    /// Parses a template.
+    pub fn parse(source: &str) -> Result<Self> {
+        if source.len() > MAX_SOURCE {
+            let problem = format!("has {} bytes, expected at most {MAX_SOURCE}", source.len());
+            return Err(Error::Template { line: 0, column: 0, snippet: String::new(), problem });
+        }
+        let source = lexer::normalized(source);
+        match parser::parse(&source) {
+            Ok((body, names)) => Ok(Self { inner: Arc::new(Inner { source, body, names }) }),
+            Err(fault) => Err(located(&source, &fault)),
+        }
+    }
+
+    /// Renders messages. `tools` and further variables come by name.
+    pub fn render<N: Node>(
+        &self,
+        messages: &N,
+        variables: &[(&str, &N)],
+        options: &RenderOptions<'_>,
+    ) -> Result<RenderedTemplate> {
+        let mut reader = Reader::default();
+        let mut values: Vec<(&str, Value)> = Vec::new();
+        values.push(("add_generation_prompt", Value::Bool(options.add_generation_prompt)));
+        // What the reference always passes.
+        values.push(("tools", Value::None));
+        values.push(("documents", Value::None));
+        for (name, text) in options.own {
+            values.push((name, Value::str(text)));
+        }
+        values.push(("messages", reader.messages("messages", messages)?));
+        for (name, value) in variables {
+            values.push((name, reader.argument(name, *value)?));
+        }
+        let inner = &*self.inner;
+        let mut known: Vec<(Symbol, Value)> = Vec::with_capacity(values.len());
+        for (name, value) in values {
+            let Some(symbol) = inner.names.iter().position(|known| **known == *name) else {
+                continue;
+            };
+            let symbol = symbol as Symbol;
+            match known.iter_mut().find(|(known, _)| *known == symbol) {
+                Some((_, known)) => *known = value,
+                None => known.push((symbol, value)),
+            }
+        }
+        let world = machine::World { now: options.now };
+        let mut machine = Machine::new(&inner.names, &world, reader.paths.len(), reader.bytes);
+        let frame = Machine::frame(known);
+        machine.run(&inner.body, &frame).map_err(|fault| match &fault.problem {
+            Problem::Raised(problem) => {
+                Error::message("messages", format!("refused by the template: {problem}"))
+            }
+            _ => located(&inner.source, &fault),
+        })?;
+        let (out, messages, generated) = machine.finish();
+        let (text, runs) = out.into_parts();
+        Ok(RenderedTemplate { text, runs, messages, generated, paths: reader.paths })
+    }
+}
+
+/// The error of a fault, with its line, column and the line's text.
+fn located(source: &str, fault: &Fault) -> Error {
+    let at = fault.at.min(source.len());
+    let start = source[..at].rfind('\n').map_or(0, |at| at + 1);
+    let end = source[at..].find('\n').map_or(source.len(), |found| at + found);
+    let line = source[..at].matches('\n').count() + 1;
+    let column = source[start..at].chars().count() + 1;
+    let snippet = chatcodec_vocab::excerpt(source[start..end].trim(), 160).to_string();
+    Error::Template { line, column, snippet, problem: fault.problem.text().to_owned() }
+}
+
+impl RenderedTemplate {
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What `{% generation %}` blocks wrote: ranges of bytes.
+    pub fn generated(&self) -> &[Range<usize>] {
+        &self.generated
+    }
+
+    /// The runs of the text, in order; adjacent ones differ in path or message.
+    pub fn runs(&self) -> Vec<TemplateRun> {
+        let mut runs: Vec<TemplateRun> = Vec::new();
+        let mut start = 0;
+        for run in &self.runs {
+            let path = run.origin.path().map(|path| self.paths.text(path));
+            let mut at = start;
+            while at < run.end {
+                let next = self.messages.partition_point(|(from, _)| *from <= at);
+                let end = self.messages.get(next).map_or(run.end, |(from, _)| (*from).min(run.end));
+                let of_loop = self.messages[next.saturating_sub(1)].1;
+                let message = run.origin.path().map_or(of_loop, |path| self.paths.message(path));
+                match runs.last_mut() {
+                    Some(last) if last.path == path && last.message == message => {
+                        last.text.end = end;
+                    }
+                    _ => runs.push(TemplateRun { text: at..end, path: path.clone(), message }),
+                }
+                at = end;
+            }
+            start = run.end;
+        }
+        runs
+    }
+}

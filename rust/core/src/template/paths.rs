@@ -1,0 +1,79 @@
+//! Paths of the caller's values: `messages[1].content`, each with a number.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// One step of a path, from the value around it.
+#[derive(Debug, Clone)]
+enum Step {
+    Argument(Arc<str>),
+    Item(usize),
+    Key(Arc<str>),
+}
+
+#[derive(Debug, Clone)]
+struct Path {
+    parent: u32,
+    step: Step,
+    /// Index of the message that the value is, or is in; -1 for values in none.
+    message: i32,
+}
+
+/// All paths of a caller's values.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Paths {
+    paths: Vec<Path>,
+}
+
+impl Paths {
+    fn add(&mut self, parent: u32, step: Step, message: i32) -> u32 {
+        self.paths.push(Path { parent, step, message });
+        (self.paths.len() - 1) as u32
+    }
+
+    pub(super) fn argument(&mut self, name: &str) -> u32 {
+        self.add(u32::MAX, Step::Argument(name.into()), -1)
+    }
+
+    /// The path of a list's item; those of `messages` are messages.
+    pub(super) fn item(&mut self, list: u32, at: usize, is_message: bool) -> u32 {
+        let message = if is_message { at as i32 } else { self.message(list) };
+        self.add(list, Step::Item(at), message)
+    }
+
+    pub(super) fn key(&mut self, dict: u32, key: &str) -> u32 {
+        self.add(dict, Step::Key(key.into()), self.message(dict))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Index of the message that the value of a path is in; -1 for values in none.
+    pub(crate) fn message(&self, path: u32) -> i32 {
+        self.paths.get(path as usize).map_or(-1, |path| path.message)
+    }
+
+    /// The path as text.
+    pub(crate) fn text(&self, path: u32) -> String {
+        let mut steps = Vec::new();
+        let mut at = path;
+        while let Some(path) = self.paths.get(at as usize) {
+            steps.push(&path.step);
+            at = path.parent;
+        }
+        let mut text = String::new();
+        for step in steps.into_iter().rev() {
+            match step {
+                Step::Argument(name) => text.push_str(name),
+                Step::Item(at) => {
+                    let _ = write!(text, "[{at}]");
+                }
+                Step::Key(key) => {
+                    let _ = write!(text, ".{key}");
+                }
+            }
+        }
+        text
+    }
+}

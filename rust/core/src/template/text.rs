@@ -1,0 +1,271 @@
+//! Strings with provenance: each run of a string has an origin, the template or a path of the caller's data.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Origin of a run: the template, or one of the caller's values by its number in [`super::paths::Paths`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin(u32);
+
+impl Origin {
+    pub(crate) const TEMPLATE: Self = Self(u32::MAX);
+
+    pub(crate) fn data(path: u32) -> Self {
+        Self(path)
+    }
+
+    /// Number of the path, if the run is the caller's.
+    pub(crate) fn path(self) -> Option<u32> {
+        (self != Self::TEMPLATE).then_some(self.0)
+    }
+}
+
+/// Where in the caller's string a run begins: a byte offset, or none for text that was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place(u32);
+
+impl Place {
+    const CHANGED: Self = Self(u32::MAX);
+
+    fn at(byte: usize) -> Self {
+        u32::try_from(byte).map_or(Self::CHANGED, Self)
+    }
+
+    /// The place so many bytes further on.
+    fn after(self, bytes: usize) -> Self {
+        if self == Self::CHANGED { self } else { Self::at(self.0 as usize + bytes) }
+    }
+}
+
+/// A stretch of a string with one origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// One past the last byte, in the string.
+    pub(crate) end: usize,
+    pub(crate) origin: Origin,
+    pub(crate) place: Place,
+}
+
+#[derive(Debug, Clone)]
+enum Runs {
+    One(Origin, Place),
+    Many(Arc<[Run]>),
+}
+
+/// A string whose runs have origins.
+#[derive(Debug, Clone)]
+pub(crate) struct Text {
+    whole: Arc<str>,
+    runs: Runs,
+    /// Whether the string is `Markup`, which escapes strings that are added to it.
+    pub(crate) is_markup: bool,
+}
+
+impl Text {
+    /// Text of the template.
+    pub(crate) fn template(text: &str) -> Self {
+        Self {
+            whole: text.into(),
+            runs: Runs::One(Origin::TEMPLATE, Place::CHANGED),
+            is_markup: false,
+        }
+    }
+
+    /// One of the caller's strings.
+    pub(crate) fn data(text: &str, path: u32) -> Self {
+        Self {
+            whole: text.into(),
+            runs: Runs::One(Origin::data(path), Place::at(0)),
+            is_markup: false,
+        }
+    }
+
+    pub(crate) fn empty() -> Self {
+        Self::template("")
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.whole
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.whole.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.whole.is_empty()
+    }
+
+    pub(crate) fn marked(mut self, is_markup: bool) -> Self {
+        self.is_markup = is_markup;
+        self
+    }
+
+    /// The runs within a range of bytes: range, origin and place of each.
+    pub(crate) fn runs_in(&self, range: Range<usize>) -> Vec<(Range<usize>, Origin, Place)> {
+        match &self.runs {
+            _ if range.is_empty() => Vec::new(),
+            Runs::One(origin, place) => vec![(range.clone(), *origin, place.after(range.start))],
+            Runs::Many(runs) => {
+                let first = runs.partition_point(|run| run.end <= range.start);
+                let mut start = if first == 0 { 0 } else { runs[first - 1].end };
+                let mut within = Vec::new();
+                for run in &runs[first..] {
+                    if start >= range.end {
+                        break;
+                    }
+                    let part = start.max(range.start)..run.end.min(range.end);
+                    within.push((part.clone(), run.origin, run.place.after(part.start - start)));
+                    start = run.end;
+                }
+                within
+            }
+        }
+    }
+
+    /// Origin of the byte at an offset; the template's for text of nothing.
+    pub(crate) fn origin_at(&self, at: usize) -> Origin {
+        match &self.runs {
+            Runs::One(origin, _) => *origin,
+            Runs::Many(runs) => {
+                let run = runs.get(runs.partition_point(|run| run.end <= at)).or(runs.last());
+                run.map_or(Origin::TEMPLATE, |run| run.origin)
+            }
+        }
+    }
+
+    /// Origin of a text that a whole text becomes: the caller's, if any of it is.
+    pub(crate) fn main_origin(&self) -> Origin {
+        match &self.runs {
+            Runs::One(origin, _) => *origin,
+            Runs::Many(runs) => {
+                let mut data = runs.iter().filter(|run| run.origin != Origin::TEMPLATE);
+                data.next().map_or(Origin::TEMPLATE, |run| run.origin)
+            }
+        }
+    }
+
+    /// A part of the text, by bytes.
+    pub(crate) fn slice(&self, range: Range<usize>) -> Self {
+        if range == (0..self.len()) {
+            return self.clone();
+        }
+        let mut part = Builder::default();
+        part.push_range(self, range);
+        part.finish().marked(self.is_markup)
+    }
+
+    /// The text with each character replaced, which keeps its origin.
+    pub(crate) fn map(&self, mut change: impl FnMut(usize, char, &mut String)) -> Self {
+        let mut mapped = Builder::default();
+        for (range, origin, place) in self.runs_in(0..self.len()) {
+            let mut changed = String::with_capacity(range.len());
+            for (at, c) in self.whole[range.clone()].char_indices() {
+                change(range.start + at, c, &mut changed);
+            }
+            let is_same = changed == self.whole[range];
+            mapped.push(&changed, origin, if is_same { place } else { Place::CHANGED });
+        }
+        mapped.finish().marked(self.is_markup)
+    }
+
+    /// The characters, each a text of its own.
+    pub(crate) fn chars(&self) -> Vec<Self> {
+        let chars = self.whole.char_indices();
+        chars.map(|(at, c)| self.slice(at..at + c.len_utf8()).marked(false)).collect()
+    }
+
+    /// A text of another value with the origin of this one: its length as a number, its name in upper case.
+    pub(crate) fn changed(&self, text: &str) -> Self {
+        let runs = Runs::One(self.main_origin(), Place::CHANGED);
+        Self { whole: text.into(), runs, is_markup: self.is_markup }
+    }
+
+    /// A text with one origin, of no place in the caller's string.
+    pub(crate) fn of(text: &str, origin: Origin) -> Self {
+        Self { whole: text.into(), runs: Runs::One(origin, Place::CHANGED), is_markup: false }
+    }
+
+    pub(crate) fn concat(&self, other: &Self) -> Self {
+        if other.is_empty() {
+            return self.clone();
+        }
+        if self.is_empty() {
+            return other.clone().marked(self.is_markup);
+        }
+        let mut both = Builder::with_capacity(self.len() + other.len());
+        both.push_text(self);
+        both.push_text(other);
+        both.finish().marked(self.is_markup)
+    }
+}
+
+/// A string that is being written.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    text: String,
+    runs: Vec<Run>,
+}
+
+impl Builder {
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        Self { text: String::with_capacity(bytes), runs: Vec::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    pub(crate) fn push(&mut self, text: &str, origin: Origin, place: Place) {
+        if text.is_empty() {
+            return;
+        }
+        let start = self.runs.len().checked_sub(2).map_or(0, |before| self.runs[before].end);
+        let before = self.text.len();
+        self.text.push_str(text);
+        let end = self.text.len();
+        if let Some(last) = self.runs.last_mut()
+            && last.origin == origin
+            && last.place.after(before - start) == place
+        {
+            last.end = end;
+            return;
+        }
+        self.runs.push(Run { end, origin, place });
+    }
+
+    pub(crate) fn push_template(&mut self, text: &str) {
+        self.push(text, Origin::TEMPLATE, Place::CHANGED);
+    }
+
+    /// Text that a caller's string became.
+    pub(crate) fn push_changed(&mut self, text: &str, origin: Origin) {
+        self.push(text, origin, Place::CHANGED);
+    }
+
+    pub(crate) fn push_range(&mut self, text: &Text, range: Range<usize>) {
+        for (range, origin, place) in text.runs_in(range) {
+            self.push(&text.whole[range], origin, place);
+        }
+    }
+
+    pub(crate) fn push_text(&mut self, text: &Text) {
+        match &text.runs {
+            Runs::One(origin, place) => self.push(&text.whole, *origin, *place),
+            Runs::Many(_) => self.push_range(text, 0..text.len()),
+        }
+    }
+
+    pub(crate) fn finish(self) -> Text {
+        let runs = match &self.runs[..] {
+            [] => Runs::One(Origin::TEMPLATE, Place::CHANGED),
+            [run] => Runs::One(run.origin, run.place),
+            _ => Runs::Many(self.runs.into()),
+        };
+        Text { whole: self.text.into(), runs, is_markup: false }
+    }
+
+    pub(crate) fn into_parts(self) -> (String, Vec<Run>) {
+        (self.text, self.runs)
+    }
+}

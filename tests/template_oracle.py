@@ -1,0 +1,234 @@
+"""Chat templates by jinja2, in the environment of transformers, and conversations to render."""
+
+# Templates take any value.
+# ruff: noqa: ANN401
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import json
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+Message = dict[str, Any]
+Scenario = tuple[list[Message], "list[dict[str, Any]] | None", dict[str, Any]]
+
+OWN = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+"""The special tokens of every template."""
+
+
+class _Generation(Extension):
+    """`{% generation %}`, whose body is written as it is."""
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: Any) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return nodes.CallBlock(self.call_method("_written"), [], [], body).set_lineno(line)
+
+    def _written(self, caller: Any) -> str:
+        return str(caller())
+
+
+def _raise_exception(message: str) -> None:
+    raise jinja2.exceptions.TemplateError(message)
+
+
+def _tojson(
+    x: Any,
+    ensure_ascii: bool = False,  # noqa: FBT001, FBT002
+    indent: Any = None,
+    separators: Any = None,
+    sort_keys: bool = False,  # noqa: FBT001, FBT002
+) -> str:
+    return json.dumps(
+        x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+
+
+@functools.cache
+def environment() -> ImmutableSandboxedEnvironment:
+    """The environment of transformers."""
+    made = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+    )
+    made.filters["tojson"] = _tojson
+    made.globals["raise_exception"] = _raise_exception
+    made.globals["strftime_now"] = lambda form: dt.datetime.now().strftime(form)  # noqa: DTZ005
+    return made
+
+
+def render(template: jinja2.Template, scenario: Scenario) -> str:
+    """The text of a scenario; raises what the template raises."""
+    messages, tools, options = scenario
+    given = {"add_generation_prompt": True, "documents": None, **options}
+    kept = [{key: value for key, value in m.items() if value is not None} for m in messages]
+    return template.render(messages=kept, tools=tools, **OWN, **given)
+
+
+ARGUMENTS = {
+    "city": "Paris",
+    "n": 3,
+    "f": 1.5,
+    "ok": True,
+    "no": None,
+    "l": [1, "a\n"],
+    "d": {"k": "v"},
+}
+
+TOOLS: list[dict[str, Any]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "description": 'Weather of a city\'s sky, "now" <b>',
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string", "description": "The city"},
+                    "unit": {"type": "string", "enum": ["c", "f"]},
+                    "n": {"type": "integer", "default": 3},
+                    "deep": {
+                        "type": "object",
+                        "properties": {"x": {"type": "array", "items": {"type": "number"}}},
+                    },
+                },
+                "required": ["city"],
+            },
+        },
+    },
+    {
+        "type": "function",
+        "function": {
+            "name": "add",
+            "description": "Add",
+            "parameters": {
+                "type": "object",
+                "properties": {"a": {"type": "number"}, "b": {"type": ["number", "null"]}},
+                "required": ["a", "b"],
+            },
+            "return": {"type": "number"},
+        },
+    },
+]
+
+
+def _call(name: str, arguments: Any, id_: str = "call00001") -> dict[str, Any]:
+    return {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _system(text: str = "Be brief.") -> Message:
+    return {"role": "system", "content": text}
+
+
+def _user(text: Any = "Hi there", **more: Any) -> Message:
+    return {"role": "user", "content": text, **more}
+
+
+def _assistant(text: Any = "Hello!", **more: Any) -> Message:
+    return {"role": "assistant", "content": text, **more}
+
+
+def _result(text: Any = '{"t": 21}', id_: str = "call00001", **more: Any) -> Message:
+    return {"role": "tool", "content": text, "tool_call_id": id_, "name": "get_weather", **more}
+
+
+_WEATHER = _call("get_weather", ARGUMENTS)
+_NO_PROMPT = {"add_generation_prompt": False}
+_ODD = "  \n\t é漢🙂 \u2028 'q' \"d\" {{ x }} {% y %} \\ \n"
+
+SCENARIOS: dict[str, Scenario] = {
+    "plain": ([_user()], None, {}),
+    "multi": ([_user(), _assistant(), _user("More")], None, {}),
+    "system": ([_system(), _user()], None, {}),
+    "sysmulti": ([_system(), _user(), _assistant(), _user("x\n y ")], None, {}),
+    "train": ([_system(), _user(), _assistant()], None, _NO_PROMPT),
+    "answered": ([_user(), _assistant()], None, {}),
+    "tools": ([_user()], TOOLS, {}),
+    "systools": ([_system(), _user()], TOOLS, {}),
+    "no tools": ([_user()], [], {}),
+    "call": ([_user(), _assistant(None, tool_calls=[_WEATHER]), _result()], TOOLS, {}),
+    "callnt": ([_user(), _assistant(None, tool_calls=[_WEATHER]), _result()], None, {}),
+    "callstr": (
+        [
+            _user(),
+            _assistant("", tool_calls=[_call("get_weather", json.dumps(ARGUMENTS))]),
+            _result(),
+        ],
+        TOOLS,
+        {},
+    ),
+    "callans": (
+        [
+            _system(),
+            _user(),
+            _assistant("Let me see", tool_calls=[_WEATHER]),
+            _result(),
+            _assistant("It is 21."),
+            _user("Thanks"),
+        ],
+        TOOLS,
+        {},
+    ),
+    "par": (
+        [
+            _user(),
+            _assistant(None, tool_calls=[_WEATHER, _call("add", {"a": 1, "b": 2}, "call00002")]),
+            _result(),
+            _result("3", "call00002", name="add"),
+        ],
+        TOOLS,
+        {},
+    ),
+    "reason": ([_user(), _assistant("4", reasoning_content="2+2"), _user("and?")], None, {}),
+    "reasonlast": ([_user(), _assistant("4", reasoning_content="2+2")], None, _NO_PROMPT),
+    "reasonkeys": (
+        [_user(), _assistant("4", reasoning="2\n"), _user("?"), _assistant("5", thinking="hm")],
+        None,
+        _NO_PROMPT,
+    ),
+    "reasontext": ([_user(), _assistant("<think>\nhm\n</think>\n\n4"), _user("and?")], None, {}),
+    "reasoncall": (
+        [_user(), _assistant("", reasoning_content="so", tool_calls=[_WEATHER]), _result()],
+        TOOLS,
+        {},
+    ),
+    "nothink": ([_user()], None, {"enable_thinking": False}),
+    "think": ([_system(), _user()], None, {"enable_thinking": True, "thinking": True}),
+    "empty": ([_user("")], None, {}),
+    "emptyans": ([_user(), _assistant(""), _user("z")], None, {}),
+    "odd": ([_user(_ODD)], None, {}),
+    "oddsystem": ([_system(_ODD), _user(), _assistant(_ODD), _user()], None, {}),
+    "parts": (
+        [_user([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}])],
+        None,
+        {},
+    ),
+    "image": ([_user([{"type": "image"}, {"type": "text", "text": "what?"}])], None, {}),
+    "names": ([_user(name="bob"), _assistant(name="bot")], None, _NO_PROMPT),
+    "nones": (
+        [_user(name=None, tool_calls=None), _assistant(tool_calls=[]), _user()],
+        None,
+        {},
+    ),
+    "nothing": ([], None, {}),
+    "twosys": ([_system(), _system("Two"), _user()], None, {}),
+    "answerfirst": ([_assistant(), _user()], None, {}),
+    "twousers": ([_user(), _user("b")], None, {}),
+    "sysonly": ([_system()], None, {}),
+    "developer": ([{"role": "developer", "content": "d"}, _user()], None, {}),
+    "critic": ([{"role": "critic", "content": "d"}, _user()], None, {}),
+    "no content": ([{"role": "user"}], None, {}),
+    "documents": (
+        [_user()],
+        None,
+        {"documents": [{"title": "T", "text": "Body", "doc_id": 1}]},
+    ),
+    "date": ([_user()], None, {"date_string": "26 Jul 2024"}),
+}
+"""Messages, tools, and what else the template is given."""
