@@ -76,15 +76,8 @@ CHOICES: dict[str, dict[str, Any]] = {
     "named": {"tool_choice": NAMED},
 }
 
-NO_CONSTRAINT = {
-    "chatglm3": "no constraint describes",
-    "glm4.5": "no constraint describes",
-    "llama3.2": "no constraint describes",
-    "llama4": "no constraint describes",
-    "minimax-m2": "no constraint describes",
-    "qwen3-coder": "no constraint describes",
-}
-"""The formats with calls that have no constraint, and why."""
+BARE_STRINGS = {"glm4.5", "minimax-m2", "qwen3-coder"}
+"""The formats that write strings without quotes: `5` is one there."""
 
 
 def has_calls(format_: str) -> bool:
@@ -114,7 +107,7 @@ def walker_of(format_: str) -> walks.Walker:
     return walks.Walker(codec_of(format_))
 
 
-CONSTRAINED = sorted(set(chatcodec.formats()) - NO_CALLS - NO_CONSTRAINT.keys())
+CONSTRAINED = sorted(set(chatcodec.formats()) - NO_CALLS)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -122,10 +115,11 @@ CONSTRAINED = sorted(set(chatcodec.formats()) - NO_CALLS - NO_CONSTRAINT.keys())
 def test_what_is_admitted_is_read(format_: str, choice: str) -> None:
     walker, options = walker_of(format_), CHOICES[choice]
     codec = walker.codec
-    grammar = walker.matcher(codec.constrain(tools=TOOLS, **options).lark())
+    lark = codec.constrain(tools=TOOLS, **options).lark()
+    grammar, closers = walker.matcher(lark), walker.tags(lark)
     ended = 0
     for seed in range(WALKS):
-        ids = walker.walk(grammar, seed)
+        ids = walker.walk(grammar, seed, closers)
         if ids is None:
             continue
         ended += 1
@@ -138,16 +132,16 @@ def test_what_is_admitted_is_read(format_: str, choice: str) -> None:
         for call in calls:
             arguments = json.loads(call["function"]["arguments"])
             jsonschema.validate(arguments, SCHEMAS[call["function"]["name"]])
-    assert ended > WALKS // 5, f"{ended} of {WALKS} walks ended"
+    assert ended > WALKS // 10, f"{ended} of {WALKS} walks ended"
 
 
-def read(codec: Codec, ids: list[int]) -> list[dict[str, Any]]:
+def read(codec: Codec, ids: list[int], tools: list[dict[str, Any]] = TOOLS) -> list[dict[str, Any]]:
     """The calls of a completion, which has nothing odd in it."""
-    stream = codec.stream(tools=TOOLS)
+    stream = codec.stream(tools=tools)
     told = stream.push(ids) + stream.finish()
     odd = [event for event in told if isinstance(event, events.Notice)]
     assert not odd, (odd, codec.vocab.decode(ids))
-    parsed = codec.parse(ids, tools=TOOLS)
+    parsed = codec.parse(ids, tools=tools)
     assert not len(parsed.rest)
     calls: list[dict[str, Any]] = parsed.message.get("tool_calls", [])
     return calls
@@ -239,6 +233,8 @@ def test_what_breaks_the_choice_is_refused(format_: str) -> None:
         )
         if ids is None or (problem == "two calls" and format_.startswith("harmony")):
             continue  # A call of harmony's ends the completion.
+        if problem == "a number for a string" and format_ in BARE_STRINGS:
+            continue
         tried += 1
         grammar = walker.matcher(codec.constrain(tools=TOOLS, **CHOICES[choice]).lark())
         assert walker.refused_at(grammar, ids) < len(ids), (problem, codec.vocab.decode(ids))
@@ -256,12 +252,6 @@ def test_spelled_markers_are_text(format_: str) -> None:
     spelled = [*codec.vocab.encode(codec.vocab.decode(ids[:-1])), codec.stop_ids[0]]
     required = walker.matcher(codec.constrain(tools=TOOLS, tool_choice="required").lark())
     assert walker.refused_at(required, spelled) < len(spelled)
-
-
-@pytest.mark.parametrize("format_", NO_CONSTRAINT)
-def test_formats_without_a_constraint_say_why(format_: str) -> None:
-    with pytest.raises(MessageError, match=NO_CONSTRAINT[format_]):
-        codec_of(format_).constrain(tools=TOOLS)
 
 
 @pytest.mark.parametrize("format_", sorted(NO_CALLS))
@@ -395,3 +385,85 @@ def test_keywords_that_a_backend_cannot_express_are_named() -> None:
 def test_llguidance_refuses_the_keywords_that_are_named(keyword: str) -> None:
     grammar = f'start: %json {{"{keyword}": {{}}}}'
     assert "Unimplemented keys" in LLMatcher.validate_grammar(grammar)
+
+
+NESTED = {
+    "type": "object",
+    "properties": {
+        "point": {"$ref": "#/$defs/point"},
+        "tree": {"$ref": "#/$defs/tree"},
+        "flags": {"type": "array", "items": {"type": ["boolean", "null"]}, "minItems": 1},
+        "level": {"enum": [1, None, True]},
+        "count": {"type": "integer", "minimum": 3, "maximum": 12},
+        "any": {"anyOf": [{"type": "integer"}, {"type": "array", "items": {}}]},
+    },
+    "required": ["tree", "flags"],
+    "additionalProperties": False,
+    "$defs": {
+        "point": {
+            "type": "object",
+            "properties": {"x": {"type": "number"}, "y": {"type": "number"}},
+            "required": ["x"],
+            "additionalProperties": False,
+        },
+        "tree": {"type": "array", "items": {"$ref": "#/$defs/tree"}, "maxItems": 2},
+    },
+}
+"""Each keyword that arguments in other shapes than JSON follow."""
+
+
+@pytest.mark.parametrize("format_", ["llama3.2", "glm4.5", "qwen3-coder", "internlm2", "chatglm3"])
+def test_schemas_are_followed_in_every_shape(format_: str) -> None:
+    walker = walker_of(format_)
+    codec = walker.codec
+    tools = function("search", parameters=NESTED)
+    lark = codec.constrain(tools=tools, tool_choice="required", parallel=False).lark()
+    grammar, closers = walker.matcher(lark), walker.tags(lark)
+    ended = 0
+    for seed in range(WALKS):
+        ids = walker.walk(grammar, seed, closers)
+        if ids is None:
+            continue
+        ended += 1
+        (call,) = read(codec, ids, tools)
+        jsonschema.validate(json.loads(call["function"]["arguments"]), NESTED)
+    assert ended > WALKS // 10
+    cases: list[tuple[dict[str, Any], bool]] = [
+        ({"tree": [[], [[]]], "flags": [True, None], "level": None, "count": 12}, True),
+        ({"point": {"x": 1.5, "y": -2}, "tree": [], "flags": [False], "any": [{"a": [1]}]}, True),
+        ({"tree": [], "flags": []}, False),
+        ({"tree": [[], [], []], "flags": [True]}, False),
+        ({"tree": [], "flags": [True], "count": 13}, False),
+        ({"tree": [], "flags": [True], "level": False}, False),
+        ({"point": {"y": 1}, "tree": [], "flags": [True]}, False),
+    ]
+    for arguments, is_admitted in cases:
+        ids = written(codec, {"tool_calls": [call_of(codec, "search", arguments)]})
+        assert ids is not None
+        assert (walker.refused_at(grammar, ids) == len(ids)) == is_admitted, arguments
+
+
+@pytest.mark.parametrize("format_", ["llama3.2", "glm4.5", "qwen3-coder"])
+def test_keywords_that_a_shape_cannot_follow_are_named(format_: str) -> None:
+    codec = codec_of(format_)
+    for part, problem in [
+        ({"type": "array", "uniqueItems": True}, "`uniqueItems` at `properties.a`"),
+        ({"allOf": [{"type": "object"}]}, "`allOf` at `properties.a`"),
+    ]:
+        tools = function(parameters={"properties": {"a": part}})
+        with pytest.raises(MessageError, match=problem):
+            codec.constrain(tools=tools)
+        assert codec.constrain(tools=tools, strict=False).weakened
+
+
+def test_a_value_between_tags_may_be_text_or_json() -> None:
+    walker = walker_of("qwen3-coder")
+    codec = walker.codec
+    parameters = {"properties": {"a": {"type": ["string", "null"]}}, "additionalProperties": False}
+    tools = function("search", parameters=parameters)
+    lark = codec.constrain(tools=tools, tool_choice="required", parallel=False).lark()
+    grammar = walker.matcher(lark)
+    for seed in range(WALKS):
+        if (ids := walker.walk(grammar, seed, walker.tags(lark))) is not None:
+            (call,) = read(codec, ids, tools)
+            jsonschema.validate(json.loads(call["function"]["arguments"]), parameters)

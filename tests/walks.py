@@ -7,7 +7,9 @@ completion.
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,6 +60,7 @@ class Walker:
         self.stops = set(codec.stop_ids)
         self.size = codec.vocab.size
         self.tokenizer = LLTokenizer(TokenizerWrapper(tokenizer), n_vocab=self.size)
+        self.encode = tokenizer
         self.special = np.zeros(self.size, bool)
         self.special[tokenizer.special_token_ids] = True
         self.text = ~self.special
@@ -73,13 +76,22 @@ class Walker:
         assert not matcher.is_error(), matcher.get_error()
         return matcher
 
-    def walk(self, grammar: LLMatcher, seed: int) -> list[int] | None:
-        """The ids of a random completion; none, if the walk does not end."""
+    def walk(self, grammar: LLMatcher, seed: int, closers: list[str]) -> list[int] | None:
+        """The ids of a random completion; none, if the walk does not end.
+
+        `closers` are texts that are tried now and then: no chooser finds a tag by chance.
+        """
         matcher = grammar.deep_copy()
         chooser = random.Random(seed)
         eager = chooser.choice([0.1, 0.3, 0.6])
         ids: list[int] = []
         while len(ids) < MAX_TOKENS:
+            if closers and chooser.random() < eager / 4:
+                text = self.encode(chooser.choice(closers))
+                tried = matcher.deep_copy()
+                if tried.try_consume_tokens(text) == len(text):
+                    matcher = tried
+                    ids += text
             mask = self.mask(matcher)
             pick = chooser.random()
             options = np.flatnonzero(mask & self.special)
@@ -93,6 +105,14 @@ class Walker:
             if ids[-1] in self.stops and matcher.is_accepting():
                 return ids
         return None
+
+    @staticmethod
+    def tags(lark: str) -> list[str]:
+        """The texts of a grammar that hold a closing tag, or open a call without a token."""
+        lines = [line for line in lark.splitlines() if "/(?s:" not in line]
+        literals = re.findall(r'"(?:[^"\\\n]|\\.)*"', "\n".join(lines))
+        texts = {json.loads(literal) for literal in literals if "</" in literal or "(" in literal}
+        return sorted(texts)
 
     def mask(self, matcher: LLMatcher) -> np.ndarray[tuple[int], np.dtype[np.bool]]:
         """Which ids may come next: bool[vocabulary]."""

@@ -38,8 +38,52 @@ pub(crate) enum Part {
     Literal(String),
     /// Any text that is not in one of these languages, which are regular expressions.
     Any { except: Vec<String> },
-    /// A regular expression.
-    Regex(String),
+    /// Text that matches a regular expression, and none of these.
+    Regex { regex: String, except: Vec<String> },
+}
+
+impl Part {
+    /// Text that matches a regular expression.
+    pub(crate) fn regex(regex: impl Into<String>) -> Self {
+        Self::Regex { regex: regex.into(), except: Vec::new() }
+    }
+}
+
+/// Shared rules by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Rules(Vec<Expression>);
+
+impl Rules {
+    pub(crate) fn get(&self, number: usize) -> Expression {
+        self.0.get(number).cloned().unwrap_or(Expression::EMPTY)
+    }
+
+    /// Adds a rule, and refers to it. What is short is no rule.
+    pub(crate) fn share(&mut self, expression: Expression) -> Expression {
+        if matches!(expression, Expression::Rule(_) | Expression::Ids(_))
+            || expression == Expression::EMPTY
+        {
+            return expression;
+        }
+        self.0.push(expression);
+        Expression::Rule(self.0.len() - 1)
+    }
+
+    /// The number of a rule that [`Rules::set`] defines.
+    pub(crate) fn reserve(&mut self) -> usize {
+        self.0.push(Expression::EMPTY);
+        self.0.len() - 1
+    }
+
+    pub(crate) fn set(&mut self, number: usize, expression: Expression) {
+        if let Some(rule) = self.0.get_mut(number) {
+            *rule = expression;
+        }
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Expression> {
+        self.0
+    }
 }
 
 impl Expression {
@@ -126,10 +170,22 @@ fn push(all: &mut Vec<Expression>, part: Expression) {
 pub(crate) fn escape_regex(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
-        if "\\.+*?()|[]{}^$#&-~/\"".contains(c) {
+        if "\\.+*?()|[]{}^$#&-~\"".contains(c) {
             escaped.push('\\');
         }
         escaped.push(c);
     }
     escaped
+}
+
+/// Those beginnings of texts that no other of them is the beginning of, each once.
+pub(crate) fn shortest(mut all: Vec<String>) -> Vec<String> {
+    all.sort_by_key(String::len);
+    let mut kept: Vec<String> = Vec::new();
+    for text in all {
+        if !kept.iter().any(|shorter| text.starts_with(&**shorter)) {
+            kept.push(text);
+        }
+    }
+    kept
 }

@@ -95,10 +95,8 @@ impl Prefix {
                     return regex;
                 }
                 Part::Word => regex.push_str("[A-Za-z0-9_.:-]+\""),
-                Part::Until(end) => {
-                    let end = escape_regex(&char::from(*end).to_string());
-                    regex.extend(["[A-Za-z0-9_.:-]+", &end]);
-                }
+                // What a tag begins with decides: fewer states than with its name.
+                Part::Until(_) => return regex,
                 Part::Name => regex.push_str("[A-Za-z_][A-Za-z0-9_.-]*\\("),
                 Part::Pairs => {}
             }

@@ -263,6 +263,11 @@ fn parameters(schema: &Value) -> Parameters {
 }
 
 /// The kinds that a part of a schema allows.
+pub(super) fn kinds_of(part: &Value, schema: &Value) -> Kinds {
+    kinds(part, schema, &mut { MAX_STEPS })
+}
+
+/// The same, in so many steps at most.
 fn kinds(part: &Value, schema: &Value, steps: &mut usize) -> Kinds {
     let Some(keys) = part.as_object() else { return Kinds::ANY };
     if spend(steps, 1).is_none() {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::schema::Parameters;
 use super::{CallTags, Ended, Mended, Prefix, json_arguments, python, quoted, tagged};
 use crate::error::{Checked, wrong};
-use crate::expression::Expression;
+use crate::expression::{Expression, Rules};
 use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
@@ -153,10 +153,9 @@ pub(crate) trait BoundShape: Debug + Send + Sync {
     ///
     /// # Errors
     /// What this shape cannot say of the schema.
-    fn expression(&self, schema: &Arc<Value>) -> Result<Expression, String> {
-        let _ = schema;
-        Err("is for arguments that no constraint describes yet, expected a format that writes JSON"
-            .into())
+    fn expression(&self, schema: &Arc<Value>, rules: &mut Rules) -> Result<Expression, String> {
+        let _ = (schema, rules);
+        Err("is for arguments in a shape that no constraint describes".into())
     }
 
     /// A reader of arguments; `parameters` are those of the tool that is called.

@@ -13,29 +13,13 @@ use crate::call::python::names;
 use crate::call::{Member, ObjectSpec, Prefix};
 use crate::encode;
 use crate::error::{Error, Result};
-use crate::expression::{Expression, Part, escape_regex};
+use crate::expression::{Expression, Part, Rules, escape_regex, shortest};
 use crate::format::{BareCalls, CallBodySpec, CallSpec, IdForm, ListForm, RowUse};
 use crate::grammar::{Grammar, Item, Op, Row};
 use crate::message::Role;
 use crate::pattern::Field;
 use crate::render;
 use chatcodec_vocab::{DummyPrefix, TokenId};
-
-/// Shared rules by their numbers.
-#[derive(Debug, Default)]
-pub(super) struct Rules(Vec<Expression>);
-
-impl Rules {
-    pub(super) fn get(&self, number: usize) -> Expression {
-        self.0.get(number).cloned().unwrap_or(Expression::EMPTY)
-    }
-
-    /// Adds a rule, and refers to it.
-    fn share(&mut self, expression: Expression) -> Expression {
-        self.0.push(expression);
-        Expression::Rule(self.0.len() - 1)
-    }
-}
 
 /// What a field of a pattern holds.
 enum Hole {
@@ -63,7 +47,7 @@ pub(super) fn build(
     let turn = builder.turn(calls.as_ref(), is_after_tool)?;
     let left = turn.and_then(|turn| prompt::after(turn, &written, &rules));
     let start = left.ok_or_else(|| builder.nothing())?;
-    Ok((start, rules.0))
+    Ok((start, rules.into_vec()))
 }
 
 /// The generation prompts of a format, as they are written and in ids.
@@ -244,7 +228,8 @@ impl Builder<'_> {
         };
         let lead = if bare_calls == BareCalls::Anywhere { ".*" } else { r"(.*\n)?\s*" };
         let is_anywhere = bare_calls == BareCalls::Anywhere;
-        let mut except: Vec<String> = Vec::new();
+        // Grouped, as each language that is left out multiplies the states of a lexer.
+        let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
         for (lead, (before, opening)) in
             first.map(|one| (r"\s*", one)).chain(bare.iter().map(|&one| (lead, one)))
         {
@@ -253,11 +238,17 @@ impl Builder<'_> {
             }
             let before =
                 if before.is_empty() { String::new() } else { escape_regex(before) + r"\s*" };
-            let regex = format!("{lead}{before}{}.*", opening.regex());
-            if !except.contains(&regex) {
-                except.push(regex);
+            let regex = before + &opening.regex();
+            match groups.iter_mut().find(|(known, _)| *known == lead) {
+                Some((_, all)) => all.push(regex),
+                None => groups.push((lead, vec![regex])),
             }
         }
+        let except = groups.into_iter().map(|(lead, all)| {
+            let all = shortest(all);
+            format!("{lead}({}).*", all.join("|"))
+        });
+        let except = except.collect();
         Expression::part(Part::Any { except })
     }
 
@@ -341,7 +332,7 @@ impl Builder<'_> {
             }
             _ => false,
         };
-        begins.then(|| Expression::part(Part::Regex(" ?".into())))
+        begins.then(|| Expression::part(Part::regex(" ?")))
     }
 
     /// The language of a message's calls.
@@ -379,7 +370,7 @@ impl Builder<'_> {
                 continue;
             }
             for tool in &self.tools.functions {
-                let (call, ends) = self.call(spec, item, skipped, tool)?;
+                let (call, ends) = self.call(spec, item, skipped, tool, rules)?;
                 is_ended |= ends;
                 all.push(call);
             }
@@ -394,8 +385,22 @@ impl Builder<'_> {
         {
             between = fixed(&list.between)?;
         }
+        let begins_with_text = match &open {
+            Expression::Sequence(parts) => matches!(parts.first(), Some(Expression::Literal(_))),
+            open => matches!(open, Expression::Literal(_)),
+        };
+        let first = if begins_with_text {
+            // One terminal up to where other text is no more possible: a lexer takes the longest.
+            let first = all.iter().map(|call| Expression::sequence([open.clone(), call.clone()]));
+            Some(rules.share(Expression::choice(first)))
+        } else {
+            None
+        };
         let call = rules.share(Expression::choice(all));
-        let mut parts = vec![open, call.clone()];
+        let mut parts = match first {
+            Some(first) => vec![first],
+            None => vec![open, call.clone()],
+        };
         if self.options.parallel && !is_ended {
             let next = Expression::sequence([between, call]);
             parts.push(Expression::Repeat(Box::new(next), 0, None));
@@ -413,6 +418,7 @@ impl Builder<'_> {
         item: &Item,
         skipped: usize,
         tool: &Tool,
+        rules: &mut Rules,
     ) -> Result<(Expression, bool)> {
         let name = &tool.name;
         let problem = |problem: String| {
@@ -444,7 +450,7 @@ impl Builder<'_> {
                 Field::Arguments => match &item.shape {
                     Some(shape) => Hole::Filled(
                         shape
-                            .expression(&schema)
+                            .expression(&schema, rules)
                             .map_err(|problem| Error::message(tool.path.clone(), problem))?,
                     ),
                     None => Hole::Absent,
@@ -498,11 +504,11 @@ fn object_of(object: &ObjectSpec, spec: &CallSpec, name: &str, schema: &Arc<Valu
 /// The ids of calls of a function.
 fn id(form: &IdForm, name: &str) -> Expression {
     match form {
-        IdForm::Any => Expression::part(Part::Regex("[A-Za-z0-9_.:-]{1,64}".into())),
-        IdForm::Nine => Expression::part(Part::Regex("[A-Za-z0-9]{9}".into())),
+        IdForm::Any => Expression::part(Part::regex("[A-Za-z0-9_.:-]{1,64}")),
+        IdForm::Nine => Expression::part(Part::regex("[A-Za-z0-9]{9}")),
         IdForm::Named { before, between } => Expression::sequence([
             Expression::literal(format!("{before}{name}{between}")),
-            Expression::part(Part::Regex("0|[1-9][0-9]{0,5}".into())),
+            Expression::part(Part::regex("0|[1-9][0-9]{0,5}")),
         ]),
     }
 }

@@ -99,15 +99,18 @@ impl Printer {
     fn part(&mut self, part: &Part) -> String {
         match part {
             Part::Literal(text) => string(text),
-            Part::Regex(regex) => self.terminal(&format!("/{}/", regex.replace('/', "\\/"))),
-            Part::Any { except } => {
-                let mut text = "/(?s:.*)/".to_owned();
-                for regex in except {
-                    let _ = write!(text, " & ~/(?s:{})/", regex.replace('/', "\\/"));
-                }
-                self.terminal(&text)
-            }
+            Part::Regex { regex, except } => self.matching(regex, except),
+            Part::Any { except } => self.matching(".*", except),
         }
+    }
+
+    /// Text that matches a regular expression, and none of the others.
+    fn matching(&mut self, regex: &str, except: &[String]) -> String {
+        let mut text = slashed(regex);
+        for regex in except {
+            let _ = write!(text, " & ~{}", slashed(regex));
+        }
+        self.terminal(&text)
     }
 
     /// The name of a terminal.
@@ -119,6 +122,11 @@ impl Printer {
         }
         format!("TEXT_{number}")
     }
+}
+
+/// A regular expression whose `.` is any character.
+fn slashed(regex: &str) -> String {
+    format!("/(?s:{})/", regex.replace('/', "\\/"))
 }
 
 /// One of some control tokens.

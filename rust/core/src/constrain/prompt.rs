@@ -1,7 +1,6 @@
 //! What is left of a turn after the part of it that a prompt has written.
 
-use super::completion::Rules;
-use crate::expression::{Expression, Part};
+use crate::expression::{Expression, Part, Rules};
 use crate::grammar::Op;
 use chatcodec_vocab::TokenId;
 

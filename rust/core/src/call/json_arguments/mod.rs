@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::schema::Parameters;
 use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use super::{CallTags, Ended};
-use crate::expression::Expression;
+use crate::expression::{Expression, Rules};
 use crate::json;
 use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, Vocab};
@@ -65,7 +65,7 @@ impl BoundShape for Json {
         canonical(arguments, vocab)
     }
 
-    fn expression(&self, schema: &Arc<Value>) -> Result<Expression, String> {
+    fn expression(&self, schema: &Arc<Value>, _: &mut Rules) -> Result<Expression, String> {
         Ok(Expression::Json(schema.clone()))
     }
 

@@ -3,11 +3,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{PairScanner, respace, respace_only, write};
+use serde_json::Value;
+
+use super::{PairScanner, is_identifier, respace, respace_only, write};
 use crate::call::schema::Parameters;
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
+use crate::call::values::{PYTHON, Values};
 use crate::call::{CallTags, Ended, Prefix};
 use crate::error::{Checked, wrong};
+use crate::expression::{Expression, Rules};
 use crate::json;
 use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, Vocab};
@@ -63,6 +67,10 @@ impl BoundShape for Python {
 
     fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
         respace_only(&respace(json::trim(arguments), &|text| vocab.normalise(text)))
+    }
+
+    fn expression(&self, schema: &Arc<Value>, rules: &mut Rules) -> Result<Expression, String> {
+        Values::new(schema, rules, PYTHON, Vec::new()).keyword_arguments(&is_identifier)
     }
 
     fn reader(&self, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {

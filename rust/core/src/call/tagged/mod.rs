@@ -7,6 +7,7 @@
 //! the next one ends what should have ended before it. Memory: a tag and a key, and what [`BareValue`] holds
 //! of a value. Time is linear in the text.
 
+mod language;
 mod scanner;
 pub(super) mod shape;
 mod value;

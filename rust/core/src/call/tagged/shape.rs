@@ -3,11 +3,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{Tag, TaggedScanner, TaggedStyle, canonical, read_as, write};
+use serde_json::Value;
+
+use super::{Tag, TaggedScanner, TaggedStyle, canonical, language, read_as, write};
 use crate::call::schema::{Kinds, Parameters};
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use crate::call::{CallTags, Ended, Mended};
 use crate::error::{Checked, wrong};
+use crate::expression::{Expression, Rules};
 use crate::limits::MAX_SUFFIX_BYTES;
 use crate::pattern::{Piece, is_white};
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
@@ -143,6 +146,10 @@ impl BoundShape for Bound {
 
     fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
         canonical(&read_as(arguments, vocab))
+    }
+
+    fn expression(&self, schema: &Arc<Value>, rules: &mut Rules) -> Result<Expression, String> {
+        language::arguments(&self.style, schema, rules)
     }
 
     fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {

@@ -37,7 +37,7 @@ impl TaggedStyle {
     }
 
     /// The tags that end a value where they begin a line.
-    fn line_tags(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn line_tags(&self) -> impl Iterator<Item = &str> {
         let open = Some(self.open.core()).filter(|tag| !tag.is_empty());
         open.into_iter().chain(self.ends())
     }

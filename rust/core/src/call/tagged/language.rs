@@ -1,0 +1,159 @@
+//! The language of tagged pairs: keys of a schema with their values, strings bare and the rest as JSON.
+
+use serde_json::{Map, Value};
+
+use super::{Stretch, Tag, TaggedStyle};
+use crate::call::schema::{Kinds, kinds_of};
+use crate::call::values::{JSON, Values};
+use crate::expression::{Expression, Part, Rules, escape_regex, shortest};
+
+/// Texts that a reader takes for a value that is no string, where a value may be one or the other.
+const LIKE_JSON: [&str; 2] =
+    [r#"\s*[\[{"'0-9+.-].*"#, r"\s*(?i:true|false|null|none|nil|nan|infinity|inf)\s*"];
+
+/// The language of the arguments that follow a schema.
+///
+/// # Errors
+/// A keyword of the schema that cannot be followed.
+pub(super) fn arguments(
+    style: &TaggedStyle,
+    schema: &Value,
+    rules: &mut Rules,
+) -> Result<Expression, String> {
+    let close = style.close.core();
+    let within = |tag: &str| format!(".*{}.*", escape_regex(tag));
+    let in_json: Vec<String> = (!close.is_empty()).then(|| within(close)).into_iter().collect();
+    let mut in_text = in_json.clone();
+    // A tag that begins a line ends a value too.
+    let tags = shortest(style.line_tags().map(escape_regex).collect());
+    if !tags.is_empty() {
+        in_text.push(format!(r"(.*\n)?[ \t]*({}).*", tags.join("|")));
+    }
+    let values = Values::new(schema, rules, JSON, in_json);
+    let mut language = Language { style, schema, values, in_text };
+    match language.values.members()? {
+        Err(schema) => {
+            let key = Expression::part(Part::regex("[A-Za-z_][A-Za-z0-9_]{0,63}"));
+            let value = language.value(&schema, "additionalProperties")?;
+            Ok(Expression::Repeat(Box::new(language.pair(key, value)), 0, None))
+        }
+        Ok(all) => {
+            let mut pairs = Vec::new();
+            for (name, part, is_required) in all {
+                let is_key = name.trim() == name && style.between.check_before(name).is_ok();
+                if !is_key || name.contains(['"', '\'', '<', '>', '\n']) || name.is_empty() {
+                    return Err(format!("has the property {name:?}, which no tag can hold"));
+                }
+                let value = language.value(part, &format!("properties.{name}"))?;
+                let pair = language.pair(Expression::literal(name), value);
+                pairs.push(if is_required { pair } else { pair.optional() });
+            }
+            Ok(Expression::sequence(pairs))
+        }
+    }
+}
+
+struct Language<'a> {
+    style: &'a TaggedStyle,
+    schema: &'a Value,
+    values: Values<'a>,
+    /// What no bare text may match.
+    in_text: Vec<String>,
+}
+
+impl Language<'_> {
+    fn pair(&self, key: Expression, value: Expression) -> Expression {
+        let tags = |stretch: &Stretch| {
+            let tags = stretch.written.iter().map(|tag| match tag {
+                Tag::Text(text) => Expression::literal(text.clone()),
+                Tag::Control(ids) => Expression::Ids(ids.iter().take(1).copied().collect()),
+            });
+            Expression::sequence(tags)
+        };
+        let TaggedStyle { open, between, close, .. } = self.style;
+        Expression::sequence([tags(open), key, tags(between), value, tags(close)])
+    }
+
+    /// A value by its schema.
+    fn value(&mut self, part: &Value, place: &str) -> Result<Expression, String> {
+        let kinds = kinds_of(part, self.schema);
+        if !kinds.meets(Kinds::STRING) {
+            return self.values.value(part, place);
+        }
+        if kinds == Kinds::STRING {
+            return self.text(part, place);
+        }
+        // Other text than JSON is a string.
+        let mut except = self.in_text.clone();
+        except.extend(LIKE_JSON.map(str::to_owned));
+        let text = Expression::part(Part::Any { except });
+        let keys = part.as_object().filter(|keys| !keys.is_empty());
+        let Some(keys) = keys else {
+            return Ok(Expression::choice([text, self.values.any_but_string()]));
+        };
+        if let Some(Value::Array(types)) = keys.get("type") {
+            let mut all = Vec::new();
+            for kind in types {
+                if kind == "string" {
+                    check(keys, place)?;
+                    all.push(text.clone());
+                } else {
+                    let mut keys = keys.clone();
+                    keys.insert("type".to_owned(), kind.clone());
+                    all.push(self.values.value(&Value::Object(keys), place)?);
+                }
+            }
+            return Ok(Expression::choice(all));
+        }
+        if let Some(Value::Array(parts)) = keys.get("anyOf").or_else(|| keys.get("oneOf")) {
+            let mut all = Vec::new();
+            for (at, part) in parts.iter().enumerate() {
+                let place = format!("{place}.anyOf[{at}]");
+                if kinds_of(part, self.schema) == Kinds::STRING {
+                    check(part.as_object().unwrap_or(&Map::new()), &place)?;
+                    all.push(text.clone());
+                } else {
+                    all.push(self.value(part, &place)?);
+                }
+            }
+            return Ok(Expression::choice(all));
+        }
+        if keys.keys().all(|key| matches!(&**key, "title" | "description" | "default" | "examples"))
+        {
+            return Ok(Expression::choice([text, self.values.any_but_string()]));
+        }
+        Err(format!(
+            "has at `{place}` a schema of strings and other values, which tags cannot tell apart, expected one \
+             type; `strict=False` takes any arguments"
+        ))
+    }
+
+    /// A string without quotes.
+    fn text(&self, part: &Value, place: &str) -> Result<Expression, String> {
+        let keys = part.as_object().cloned().unwrap_or_default();
+        let listed = keys.get("enum").and_then(Value::as_array).cloned();
+        let constant = keys.get("const").map(|value| vec![value.clone()]);
+        if let Some(values) = listed.or(constant) {
+            let texts = values.iter().filter_map(Value::as_str);
+            let texts: Vec<Expression> = texts.map(Expression::literal).collect();
+            if !texts.is_empty() {
+                return Ok(Expression::choice(texts));
+            }
+        }
+        check(&keys, place)?;
+        Ok(Expression::part(Part::Any { except: self.in_text.clone() }))
+    }
+}
+
+/// Checks that nothing restricts a string that is written bare.
+fn check(keys: &Map<String, Value>, place: &str) -> Result<(), String> {
+    let restricting =
+        ["enum", "const", "pattern", "format", "minLength", "maxLength", "allOf", "not"];
+    match restricting.iter().find(|keyword| keys.contains_key(**keyword)) {
+        None => Ok(()),
+        Some(keyword) => Err(format!(
+            "has at `{place}` the keyword `{keyword}`, which strings without quotes cannot follow, expected a \
+             schema without it; `strict=False` takes any arguments"
+        )),
+    }
+}
