@@ -119,6 +119,7 @@ from chatcodec.options import (
     OnReasoning,
     OnUnknown,
     OnUnsupported,
+    TableColumn,
     VocabKind,
 )
 """

@@ -24,10 +24,11 @@ from chatcodec.options import (
     OnReasoning,
     OnUnknown,
     OnUnsupported,
+    TableColumn,
     VocabKind,
 )
 
-__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "Encoding", "Format", "IntArray", "Neutralized", "Note", "Notice", "Parsed", "Reasoning", "Rendered", "Stream", "StreamPool", "Template", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats"]
+__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "EncodedTable", "Encoding", "Format", "IntArray", "Neutralized", "Note", "Notice", "Parsed", "Reasoning", "Rendered", "Stream", "StreamPool", "Template", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats"]
 
 __version__: Final[str]
 """
@@ -272,6 +273,31 @@ class Codec:
         The other options are `encode`'s; `unknown` is `"ignore"` here by default. `errors="return"` leaves conversations that cannot be encoded without ids and
         puts their errors into `batch.errors`; `"raise"` raises the first.
         """
+    def encode_table(self, /, table: "object", messages: "str | Sequence[str] | None" = None, tools: "str | None" = None, labels: "bool" = False, *, columns: "Sequence[TableColumn] | None" = None, prefix: "str" = "", roles: "Sequence[Role] | None" = None, last_only: "bool" = False, ignore_index: "int" = -100, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "ignore", on_unsupported: "OnUnsupported" = "error", errors: "OnError" = "raise", threads: "int | None" = None, **options: "Unpack[FormatOptions]") -> EncodedTable:
+        """
+        A table of conversations to a table with their ids, on all cores (or `threads`), the interpreter released.
+
+        `table` is an object with `__arrow_c_stream__` or `__arrow_c_array__`: a table of pyarrow, a frame of polars
+        or pandas. The result has the same interface (`pa.table(encoded)`), the columns of the table, and new ones.
+        No object of Python's is made for a row.
+
+        `messages` is the column of messages: lists of structs, or text that holds JSON. Several columns are read one
+        after another; text in them is the content of one message, of the assistant in the last column and of the
+        user before it. By default it is `messages`, `conversations` (with `system`), `prompt` and `completion`, or
+        `instruction`, `input` and `output`: the first that the table has. Turns of ShareGPT (`from`, `value`) are
+        read in any column. `tools` is the column of tools, lists of structs or text; by default `tools`, if the table
+        has it. Text that is a list or `null` in JSON is read; other text is written as it is. A null in a struct is an
+        absent key, because Arrow gives all structs of a column the same keys.
+
+        `columns` are the new columns, `input_ids` alone by default. As list<int32>: `input_ids`, `labels` (what to train on, with `roles`, `last_only`
+        and `ignore_index` as `Encoding.labels` has them; `labels=True` adds them), `position_ids`,
+        `message_indices`; and `attention_mask` (list<int8>), `length` (int32), `error` (string). `prefix` comes
+        before their names. `errors="return"` adds `error`: a conversation that cannot be encoded has null in the
+        other new columns and the reason there; `"raise"` raises the first. The other options are `encode_batch`'s.
+
+        Raises `MessageError` with the path of what is wrong, which begins with `rows[index]`; `TypeError` for an
+        object that is no table; `ValueError` for a table without the columns, or one that cannot be read.
+        """
     def extend(self, /, prompt: "Encoding | Sequence[int] | Buffer", completion_ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, new_messages: "Sequence[Mapping[str, Any]]", *, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", reasoning: "OnReasoning" = "keep", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Unpack[FormatOptions]") -> Encoding:
         """
         The next turn's prompt, from the last one and what the model answered: its ids begin with `prompt`'s and
@@ -430,6 +456,34 @@ class Dropped:
     def what(self, /) -> str:
         """
         What it is, in a word: `"reasoning"`, `"name"`, `"image_url"`, `"unknown"` for a key that is not known.
+        """
+
+@final
+class EncodedTable:
+    """
+    A table with the columns of its encoded conversations: an Arrow stream, `pa.table(encoded)`,
+    `pl.DataFrame(encoded)`. It can be read any number of times.
+    """
+    def __arrow_c_schema__(self, /) -> Any:
+        """
+        The schema as Arrow's capsule.
+        """
+    def __arrow_c_stream__(self, /, requested_schema: "object" = None) -> Any:
+        """
+        The table as Arrow's capsule of a stream of record batches, sharing the buffers. A consumer that wants
+        other types casts by itself.
+        """
+    def __len__(self, /) -> int: ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def column_names(self, /) -> list[str]:
+        """
+        The names of the columns, those of the table first.
+        """
+    @property
+    def num_rows(self, /) -> int:
+        """
+        How many rows the table has.
         """
 
 @final

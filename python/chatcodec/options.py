@@ -37,6 +37,7 @@ __all__ = [
     "OnUnknown",
     "OnUnsupported",
     "StreamOptions",
+    "TableColumn",
     "VocabKind",
 ]
 
@@ -60,6 +61,17 @@ OnReasoning: TypeAlias = Literal["keep", "template"]
 
 OnError: TypeAlias = Literal["raise", "return"]
 """What `encode_batch` does about a conversation that cannot be encoded."""
+
+TableColumn: TypeAlias = Literal[
+    "input_ids",
+    "labels",
+    "attention_mask",
+    "position_ids",
+    "message_indices",
+    "length",
+    "error",
+]
+"""A column that `encode_table` adds to a table."""
 
 Markers: TypeAlias = Literal["ids", "ids_or_text", "text"]
 """What counts as a control token in what a model generated."""

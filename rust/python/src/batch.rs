@@ -41,23 +41,37 @@ pub(crate) fn encode_all(
         probe(Place::Worker);
         codec.encode_conversation(conversation?, &options)
     };
-    // Whoever asks to stop wants none of it: what is there so far is given.
+    let jobs: Vec<_> = conversations.into_iter().map(|job| Mutex::new(Some(job))).collect();
+    let take = |at: usize| {
+        let job: &Mutex<_> = &jobs[at];
+        job.lock().unwrap_or_else(PoisonError::into_inner).take()
+    };
+    share(jobs.len(), threads, |at| take(at).map(&encode)).into_iter().flatten().collect()
+}
+
+/// Does `count` jobs on several threads; the results are in order. Fewer of them where the work is asked to stop.
+pub(crate) fn share<T: Send>(
+    count: usize,
+    threads: usize,
+    work: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
+    let threads = threads.clamp(1, MAX_THREADS).min(count.max(1));
     let stop = Stop::current();
     let is_stopped = || stop.as_ref().is_some_and(Stop::is_asked);
     if threads == 1 {
-        let goes_on = |conversation| (!is_stopped()).then_some(conversation);
-        return conversations.into_iter().map_while(goes_on).map(encode).collect();
+        let goes_on = |at: usize| (!is_stopped()).then_some(at);
+        return (0..count).map_while(goes_on).map(work).collect();
     }
-    // Threads take the next conversation that nobody has: long ones do not hold up the rest.
-    let jobs: Vec<_> = conversations.into_iter().map(|job| Mutex::new(Some(job))).collect();
+    // Threads take the next job that nobody has: long ones do not hold up the rest.
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(at).filter(|_| !is_stopped()) else { break done };
-            let job = job.lock().unwrap_or_else(PoisonError::into_inner).take();
-            done.extend(job.map(|job| (at, encode(job))));
+            if at >= count || is_stopped() {
+                break done;
+            }
+            done.push((at, work(at)));
         }
     };
     let mut done = std::thread::scope(|scope| {
@@ -77,7 +91,7 @@ pub(crate) fn encode_all(
         done
     });
     done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, encoding)| encoding).collect()
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// How much text a conversation has, names left out.

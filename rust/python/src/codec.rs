@@ -12,15 +12,17 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyString, PyTuple};
 
+use crate::arrow::reader_of;
 use crate::away::{LONG_IDS, away};
 use crate::batch::{encode_all, in_conversation, is_long, text_bytes, threads_for};
 use crate::constraint::Constraint;
-use crate::encoding::{Batch, Encoding};
+use crate::encoding::{Batch, Encoding, label_options};
 use crate::errors::{FormatError, quoted, raise, raise_in};
 use crate::format::Format;
 use crate::ids::{Ids, ListOf, Threads, text};
 use crate::node::{Raised, Value, is_mapping, members, message_list};
 use crate::stream::{Parsed, Stream, check_given, marker_policy};
+use crate::table::{EncodedTable, Output, TableOptions};
 use crate::texts::Texts;
 use crate::typed::{IntList, MessageList};
 use crate::types::ToolTypes;
@@ -613,15 +615,7 @@ impl Codec {
             words,
             options,
         )?;
-        let raises = match errors {
-            "raise" => true,
-            "return" => false,
-            _ => {
-                let errors = quoted(errors);
-                let message = format!("errors={errors}, expected \"raise\" or \"return\"");
-                return Err(PyValueError::new_err(message));
-            }
-        };
+        let raises = raises(errors)?;
         let mut read = Vec::new();
         for (index, item) in conversations.try_iter()?.enumerate() {
             py.check_signals()?;
@@ -644,6 +638,121 @@ impl Codec {
             });
         }
         Batch::new(py, encodings)
+    }
+
+    /// A table of conversations to a table with their ids, on all cores (or `threads`), the interpreter released.
+    ///
+    /// `table` is an object with `__arrow_c_stream__` or `__arrow_c_array__`: a table of pyarrow, a frame of polars
+    /// or pandas. The result has the same interface (`pa.table(encoded)`), the columns of the table, and new ones.
+    /// No object of Python's is made for a row.
+    ///
+    /// `messages` is the column of messages: lists of structs, or text that holds JSON. Several columns are read one
+    /// after another; text in them is the content of one message, of the assistant in the last column and of the
+    /// user before it. By default it is `messages`, `conversations` (with `system`), `prompt` and `completion`, or
+    /// `instruction`, `input` and `output`: the first that the table has. Turns of ShareGPT (`from`, `value`) are
+    /// read in any column. `tools` is the column of tools, lists of structs or text; by default `tools`, if the table
+    /// has it. Text that is a list or `null` in JSON is read; other text is written as it is. A null in a struct is an
+    /// absent key, because Arrow gives all structs of a column the same keys.
+    ///
+    /// `columns` are the new columns, `input_ids` alone by default. As list<int32>: `input_ids`, `labels` (what to train on, with `roles`, `last_only`
+    /// and `ignore_index` as `Encoding.labels` has them; `labels=True` adds them), `position_ids`,
+    /// `message_indices`; and `attention_mask` (list<int8>), `length` (int32), `error` (string). `prefix` comes
+    /// before their names. `errors="return"` adds `error`: a conversation that cannot be encoded has null in the
+    /// other new columns and the reason there; `"raise"` raises the first. The other options are `encode_batch`'s.
+    ///
+    /// Raises `MessageError` with the path of what is wrong, which begins with `rows[index]`; `TypeError` for an
+    /// object that is no table; `ValueError` for a table without the columns, or one that cannot be read.
+    #[pyo3(signature = (
+        table: "object",
+        messages: "str | Sequence[str] | None" = None,
+        tools: "str | None" = None,
+        labels: "bool" = false,
+        *,
+        columns: "Sequence[TableColumn] | None" = None,
+        prefix: "str" = "",
+        roles: "Sequence[Role] | None" = None,
+        last_only: "bool" = false,
+        ignore_index: "int" = -100,
+        add_generation_prompt: "bool | None" = None,
+        continue_final: "bool" = false,
+        stop_final: "bool" = false,
+        on_marker: "OnMarker" = "report",
+        boundary: "Boundary" = "reference",
+        on_arguments: "OnArguments" = "error",
+        unknown: "OnUnknown" = "ignore",
+        on_unsupported: "OnUnsupported" = "error",
+        errors: "OnError" = "raise",
+        threads: "int | None" = None,
+        **options: "Unpack[FormatOptions]"
+    ), text_signature = "($self, /, table, messages=None, tools=None, labels=False, *, columns=None, \
+        prefix='', roles=None, last_only=False, ignore_index=-100, add_generation_prompt=None, \
+        continue_final=False, stop_final=False, on_marker='report', boundary='reference', \
+        on_arguments='error', unknown='ignore', on_unsupported='error', errors='raise', threads=None, \
+        **options)")]
+    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
+    #[expect(clippy::fn_params_excessive_bools, reason = "the options of the public interface")]
+    fn encode_table(
+        &self,
+        table: &Bound<'_, PyAny>,
+        messages: Option<Names>,
+        tools: Option<String>,
+        labels: bool,
+        columns: Option<ListOf<String>>,
+        prefix: &str,
+        roles: Option<ListOf<String>>,
+        last_only: bool,
+        ignore_index: i32,
+        add_generation_prompt: Option<bool>,
+        continue_final: bool,
+        stop_final: bool,
+        on_marker: &str,
+        boundary: &str,
+        on_arguments: &str,
+        unknown: &str,
+        on_unsupported: &str,
+        errors: &str,
+        threads: Option<Threads>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<EncodedTable> {
+        let py = table.py();
+        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported);
+        let Options { encode, read } = Options::new(
+            self,
+            add_generation_prompt,
+            (continue_final, stop_final),
+            words,
+            options,
+        )?;
+        let raises = raises(errors)?;
+        let mut outputs = match &columns {
+            None => vec![Output::InputIds],
+            Some(ListOf(words)) => {
+                words.iter().map(|word| Output::parse(word)).collect::<PyResult<_>>()?
+            }
+        };
+        for (is_wanted, output) in [(labels, Output::Labels), (!raises, Output::Error)] {
+            if is_wanted && !outputs.contains(&output) {
+                outputs.push(output);
+            }
+        }
+        let options = TableOptions {
+            messages: messages.map(|Names(names)| names),
+            tools,
+            outputs,
+            labels: label_options(roles, last_only, ignore_index)?,
+            prefix: prefix.to_owned(),
+            raises,
+            threads: threads.map_or_else(
+                || std::thread::available_parallelism().map_or(1, usize::from),
+                |Threads(threads)| threads,
+            ),
+            read,
+            encode,
+        };
+        let table = reader_of(table)?;
+        let codec = self.inner.clone();
+        let encode = move || EncodedTable::encode(&codec, table, &options);
+        Ok(away(py, encode)??)
     }
 
     /// How many ids a conversation has; takes what `encode` takes.
@@ -914,6 +1023,37 @@ const ID_BYTES: usize = 4;
 
 /// What a conversation of a batch costs besides its text, as so much text does.
 const ITEM_BYTES: usize = 128;
+
+/// Whether the first error of a batch is raised, as the option `errors` says.
+fn raises(errors: &str) -> PyResult<bool> {
+    match errors {
+        "raise" => Ok(true),
+        "return" => Ok(false),
+        _ => {
+            let errors = quoted(errors);
+            let message = format!("errors={errors}, expected \"raise\" or \"return\"");
+            Err(PyValueError::new_err(message))
+        }
+    }
+}
+
+/// The name of a column, or names of several.
+struct Names(Vec<String>);
+
+impl<'py> FromPyObject<'_, 'py> for Names {
+    type Error = PyErr;
+
+    #[cfg(feature = "stubs")]
+    const INPUT_TYPE: pyo3::inspect::PyStaticExpr = String::INPUT_TYPE;
+
+    fn extract(names: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(name) = names.extract::<String>() {
+            return Ok(Self(vec![name]));
+        }
+        let ListOf(names) = names.extract::<ListOf<String>>()?;
+        Ok(Self(names))
+    }
+}
 
 /// The options that are words, by name.
 fn words<'a>(

@@ -70,7 +70,7 @@ fn ranges<'py>(
 }
 
 /// Which ids are labels, read and checked.
-fn label_options(
+pub(crate) fn label_options(
     roles: Option<ListOf<String>>,
     last_only: bool,
     ignore_index: i32,

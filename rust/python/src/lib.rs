@@ -7,6 +7,7 @@ mod array;
 mod arrow;
 mod away;
 mod batch;
+mod cell;
 mod codec;
 mod constraint;
 mod encoding;
@@ -22,7 +23,9 @@ mod node;
 mod note;
 mod pool;
 mod report;
+mod rows;
 mod stream;
+mod table;
 mod template;
 mod texts;
 mod typed;
@@ -64,6 +67,8 @@ mod _core {
     use super::report::VocabReport;
     #[pymodule_export]
     use super::stream::{Parsed, Stream};
+    #[pymodule_export]
+    use super::table::EncodedTable;
     #[pymodule_export]
     use super::template::{Rendered, Template};
     #[pymodule_export]

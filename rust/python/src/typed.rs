@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyIterator, PyList, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PyTuple};
 #[cfg(feature = "stubs")]
 use pyo3::{type_hint_identifier, type_hint_subscript, type_hint_union};
 
@@ -105,6 +105,12 @@ typed_return!(
         type_hint_identifier!("typing", "Any"),
         type_hint_identifier!("typing", "Any")
     )
+);
+
+typed_return!(
+    /// `Any`: the capsule of an Arrow stream or schema.
+    Capsule, PyCapsule,
+    type_hint_identifier!("typing", "Any")
 );
 
 typed_return!(

@@ -1,0 +1,356 @@
+//! Tables of Arrow, encoded: conversations in, columns of ids out, without an object of Python's for a row.
+//!
+//! In: an object with `__arrow_c_stream__` or `__arrow_c_array__`. Out: an [`EncodedTable`] with the columns
+//! of the table and the new ones. Rows are read and encoded on all cores, the interpreter released.
+
+use std::sync::Arc;
+
+use arrow_array::builder::StringBuilder;
+use arrow_array::types::{Int8Type, Int32Type};
+use arrow_array::{
+    ArrayRef, ArrowPrimitiveType, Int32Array, ListArray, PrimitiveArray, RecordBatch,
+    RecordBatchIterator, RecordBatchReader,
+};
+use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
+use chatcodec::{Codec, EncodeOptions, LabelOptions, ReadOptions, Stop};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyAny;
+
+use crate::arrow::{schema_capsule, stream_capsule};
+use crate::batch::share;
+use crate::errors::{quoted, raise};
+use crate::rows::Columns;
+use crate::typed::Capsule;
+
+/// So many rows are encoded before their ids are put into columns: it bounds what else is kept.
+const SLICE_ROWS: usize = 4096;
+
+/// A column that is added to a table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    InputIds,
+    Labels,
+    AttentionMask,
+    PositionIds,
+    MessageIndices,
+    Length,
+    Error,
+}
+
+impl Output {
+    const ALL: [(&'static str, Self); 7] = [
+        ("input_ids", Self::InputIds),
+        ("labels", Self::Labels),
+        ("attention_mask", Self::AttentionMask),
+        ("position_ids", Self::PositionIds),
+        ("message_indices", Self::MessageIndices),
+        ("length", Self::Length),
+        ("error", Self::Error),
+    ];
+
+    /// The column of a name.
+    pub(crate) fn parse(word: &str) -> PyResult<Self> {
+        let found = Self::ALL.iter().find(|(name, _)| *name == word);
+        found.map(|(_, output)| *output).ok_or_else(|| {
+            let known: Vec<_> = Self::ALL.iter().map(|(name, _)| *name).collect();
+            let known = known.join("`, `");
+            let word = quoted(word);
+            PyValueError::new_err(format!("`columns` holds {word}, expected some of `{known}`"))
+        })
+    }
+
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, output)| *output == self).map_or("", |(name, _)| name)
+    }
+
+    fn field(self, prefix: &str) -> Field {
+        let list = |item| DataType::List(Arc::new(Field::new_list_field(item, true)));
+        let kind = match self {
+            Self::AttentionMask => list(DataType::Int8),
+            Self::Length => DataType::Int32,
+            Self::Error => DataType::Utf8,
+            _ => list(DataType::Int32),
+        };
+        Field::new(format!("{prefix}{}", self.name()), kind, true)
+    }
+}
+
+/// How a table is encoded.
+pub(crate) struct TableOptions {
+    pub(crate) messages: Option<Vec<String>>,
+    pub(crate) tools: Option<String>,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) labels: LabelOptions,
+    pub(crate) prefix: String,
+    pub(crate) raises: bool,
+    pub(crate) threads: usize,
+    pub(crate) read: ReadOptions,
+    pub(crate) encode: EncodeOptions,
+}
+
+/// Why a table was not encoded.
+pub(crate) enum Failure {
+    /// The table, or its reader.
+    Table(String),
+    /// The conversation of a row.
+    Row(chatcodec::Error),
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Table(problem) => PyValueError::new_err(problem),
+            Failure::Row(error) => raise(error),
+        }
+    }
+}
+
+fn arrow_failure(error: &ArrowError) -> Failure {
+    let error = error.to_string();
+    // Polars gives columns of its type for nulls buffers that Arrow's do not have.
+    let hint = if error.contains("The datatype \"Null\" doesn't expect buffer") {
+        "; cast columns of type null to another type"
+    } else {
+        ""
+    };
+    Failure::Table(format!("`table` cannot be read: {error}{hint}"))
+}
+
+/// What is kept of an encoded row.
+struct Row {
+    ids: Arc<Vec<i32>>,
+    labels: Vec<i32>,
+    indices: Vec<i32>,
+}
+
+/// A table with the columns of its encoded conversations: an Arrow stream, `pa.table(encoded)`,
+/// `pl.DataFrame(encoded)`. It can be read any number of times.
+#[pyclass(module = "chatcodec._core", frozen)]
+pub(crate) struct EncodedTable {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+impl EncodedTable {
+    /// Encodes the conversations of a table.
+    pub(crate) fn encode(
+        codec: &Codec,
+        table: Box<dyn RecordBatchReader + Send>,
+        options: &TableOptions,
+    ) -> Result<Self, Failure> {
+        let given = table.schema();
+        let columns = Columns::find(&given, options.messages.as_deref(), options.tools.as_deref());
+        let columns = columns.map_err(Failure::Table)?;
+        let mut fields = given.fields().to_vec();
+        for output in &options.outputs {
+            let field = output.field(&options.prefix);
+            if given.fields().iter().any(|known| known.name() == field.name()) {
+                let name = field.name();
+                let problem = format!(
+                    "the table has a column `{name}` already; `prefix=` names the new columns otherwise"
+                );
+                return Err(Failure::Table(problem));
+            }
+            fields.push(Arc::new(field));
+        }
+        let mut metadata = given.metadata().clone();
+        // The types of the columns before, which `datasets` refuses beside others.
+        metadata.remove("huggingface");
+        let schema = Arc::new(Schema::new_with_metadata(Fields::from(fields), metadata));
+        let mut batches = Vec::new();
+        let mut before = 0;
+        for batch in table {
+            let batch = batch.map_err(|error| arrow_failure(&error))?;
+            columns.validate(&batch).map_err(Failure::Table)?;
+            let encoded = Self::encode_batch(codec, &columns, &batch, options, &schema, before)?;
+            batches.extend(encoded);
+            before += batch.num_rows();
+        }
+        Ok(Self { schema, batches })
+    }
+
+    /// Encodes a batch; gives several where one list column cannot hold all ids.
+    fn encode_batch(
+        codec: &Codec,
+        columns: &Columns,
+        batch: &RecordBatch,
+        options: &TableOptions,
+        schema: &SchemaRef,
+        before: usize,
+    ) -> Result<Vec<RecordBatch>, Failure> {
+        let wants = |output| options.outputs.contains(&output);
+        let (labels, indices) = (wants(Output::Labels), wants(Output::MessageIndices));
+        let encode = |row: usize| -> chatcodec::Result<Row> {
+            let conversation = columns.read(codec, batch, row, options.read)?;
+            let encoding = codec.encode_conversation(conversation, &options.encode)?;
+            Ok(Row {
+                labels: if labels { encoding.labels(&options.labels) } else { Vec::new() },
+                indices: if indices { encoding.message_indices() } else { Vec::new() },
+                ids: encoding.shared_ids(),
+            })
+        };
+        let mut finished = Vec::new();
+        let mut first = 0;
+        let mut columns_of = Builders::new(&options.outputs);
+        for start in (0..batch.num_rows()).step_by(SLICE_ROWS) {
+            let count = SLICE_ROWS.min(batch.num_rows() - start);
+            let rows = share(count, options.threads, |at| encode(start + at));
+            if Stop::current().is_some_and(|stop| stop.is_asked()) {
+                return Ok(Vec::new());
+            }
+            for (at, row) in rows.into_iter().enumerate() {
+                let at = start + at;
+                if let Err(error) = &row
+                    && options.raises
+                {
+                    let error = error.clone();
+                    return Err(Failure::Row(
+                        error.with_path(|path| format!("rows[{}].{path}", before + at)),
+                    ));
+                }
+                if row.as_ref().is_ok_and(|row| !columns_of.has_room(row)) {
+                    let part = batch.slice(first, at - first);
+                    finished.push(columns_of.finish(&part, schema)?);
+                    (first, columns_of) = (at, Builders::new(&options.outputs));
+                }
+                columns_of.push(row);
+            }
+        }
+        let rest = batch.slice(first, batch.num_rows() - first);
+        finished.push(columns_of.finish(&rest, schema)?);
+        Ok(finished)
+    }
+}
+
+/// The new columns while rows are added.
+struct Builders<'a> {
+    outputs: &'a [Output],
+    offsets: Vec<i32>,
+    valid: Vec<bool>,
+    ids: Vec<i32>,
+    labels: Vec<i32>,
+    indices: Vec<i32>,
+    errors: StringBuilder,
+}
+
+impl<'a> Builders<'a> {
+    fn new(outputs: &'a [Output]) -> Self {
+        Self {
+            outputs,
+            offsets: vec![0],
+            valid: Vec::new(),
+            ids: Vec::new(),
+            labels: Vec::new(),
+            indices: Vec::new(),
+            errors: StringBuilder::new(),
+        }
+    }
+
+    /// Whether the offsets of a list column reach over a row more.
+    fn has_room(&self, row: &Row) -> bool {
+        i32::try_from(self.ids.len() + row.ids.len()).is_ok()
+    }
+
+    fn push(&mut self, row: chatcodec::Result<Row>) {
+        match row {
+            Ok(row) => {
+                self.ids.extend_from_slice(&row.ids);
+                self.labels.extend_from_slice(&row.labels);
+                self.indices.extend_from_slice(&row.indices);
+                self.valid.push(true);
+                self.errors.append_null();
+            }
+            Err(error) => {
+                self.valid.push(false);
+                self.errors.append_value(error.to_string());
+            }
+        }
+        self.offsets.push(self.ids.len() as i32);
+    }
+
+    /// The rows of a batch with the new columns.
+    fn finish(mut self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Failure> {
+        let nulls = (!self.valid.iter().all(|valid| *valid))
+            .then(|| NullBuffer::from(self.valid.as_slice()));
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(std::mem::take(&mut self.offsets)));
+        let lengths: Vec<i32> = offsets.lengths().map(|length| length as i32).collect();
+        let mut columns = batch.columns().to_vec();
+        for output in self.outputs {
+            let list = |items| list::<Int32Type>(&offsets, items, nulls.as_ref());
+            let column: ArrayRef = match output {
+                Output::InputIds => list(std::mem::take(&mut self.ids)),
+                Output::Labels => list(std::mem::take(&mut self.labels)),
+                Output::MessageIndices => list(std::mem::take(&mut self.indices)),
+                Output::PositionIds => list(lengths.iter().flat_map(|&end| 0..end).collect()),
+                Output::AttentionMask => {
+                    let ones = lengths.iter().map(|&length| length as usize).sum();
+                    list_of_ones(&offsets, ones, nulls.as_ref())
+                }
+                Output::Length => {
+                    Arc::new(Int32Array::new(ScalarBuffer::from(lengths.clone()), nulls.clone()))
+                }
+                Output::Error => Arc::new(self.errors.finish()),
+            };
+            columns.push(column);
+        }
+        RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| arrow_failure(&error))
+    }
+}
+
+fn list_of_ones(offsets: &OffsetBuffer<i32>, ones: usize, nulls: Option<&NullBuffer>) -> ArrayRef {
+    list::<Int8Type>(offsets, vec![1; ones], nulls)
+}
+
+fn list<T: ArrowPrimitiveType>(
+    offsets: &OffsetBuffer<i32>,
+    items: Vec<T::Native>,
+    nulls: Option<&NullBuffer>,
+) -> ArrayRef {
+    let field = Arc::new(Field::new_list_field(T::DATA_TYPE, true));
+    let items = PrimitiveArray::<T>::new(ScalarBuffer::from(items), None);
+    Arc::new(ListArray::new(field, offsets.clone(), Arc::new(items), nulls.cloned()))
+}
+
+#[pymethods]
+impl EncodedTable {
+    /// The names of the columns, those of the table first.
+    #[getter]
+    fn column_names(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// How many rows the table has.
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    fn __len__(&self) -> usize {
+        self.num_rows()
+    }
+
+    /// The schema as Arrow's capsule.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Capsule<'py>> {
+        schema_capsule(py, &self.schema).map(Capsule)
+    }
+
+    /// The table as Arrow's capsule of a stream of record batches, sharing the buffers. A consumer that wants
+    /// other types casts by itself.
+    #[pyo3(signature = (requested_schema: "object" = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Capsule<'py>> {
+        let _ = requested_schema;
+        let batches = self.batches.clone().into_iter().map(Ok);
+        let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
+        stream_capsule(py, Box::new(reader)).map(Capsule)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("EncodedTable({} rows)", self.num_rows())
+    }
+}
