@@ -17,6 +17,7 @@ import jsonschema
 import pytest
 import walks
 from chatcodec import MessageError, events
+from chatcodec.adapters import openai_chat
 from llguidance import LLMatcher
 
 if TYPE_CHECKING:
@@ -467,3 +468,90 @@ def test_a_value_between_tags_may_be_text_or_json() -> None:
         if (ids := walker.walk(grammar, seed, walker.tags(lark))) is not None:
             (call,) = read(codec, ids, tools)
             jsonschema.validate(json.loads(call["function"]["arguments"]), parameters)
+
+
+ANSWER = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "answer", "schema": ANSWER}}
+READS_JSON_AS_A_CALL = {"llama3.1", "phi4-mini"}
+
+
+@pytest.mark.parametrize("format_", sorted(chatcodec.formats()))
+def test_an_answer_may_have_a_schema(format_: str) -> None:
+    walker = walker_of(format_)
+    codec = walker.codec
+    tools = None if format_ in NO_CALLS else TOOLS
+    if format_ in READS_JSON_AS_A_CALL:
+        with pytest.raises(MessageError, match="`response_format` allows JSON that"):
+            codec.constrain(response_format=JSON_SCHEMA)
+        return
+    lark = codec.constrain(tools=tools, response_format=JSON_SCHEMA).lark()
+    grammar, closers = walker.matcher(lark), walker.tags(lark)
+    answers = 0
+    for seed in range(WALKS):
+        ids = walker.walk(grammar, seed, closers)
+        if ids is None:
+            continue
+        calls = read(codec, ids)
+        content = codec.parse(ids, tools=TOOLS).message["content"]
+        if not calls and format_ not in {"chatglm3", "glm4"}:
+            jsonschema.validate(json.loads(content), ANSWER)
+            answers += 1
+    assert answers or format_ in {"chatglm3", "glm4"}
+
+
+def test_response_formats() -> None:
+    walker = walker_of("internlm2")
+    codec = walker.codec
+    stop = codec.stop_ids[0]
+    for given, texts in [
+        (None, {"Hi.", '{"a": 1}', "[1]"}),
+        ("text", {"Hi.", '{"a": 1}', "[1]"}),
+        ({"type": "json_object"}, {'{"a": 1}'}),
+        ({"type": "json_schema", "schema": {"type": "array"}}, {"[1]"}),
+    ]:
+        grammar = walker.matcher(codec.constrain(response_format=given).lark())
+        for text in ("Hi.", '{"a": 1}', "[1]"):
+            ids = [*codec.vocab.encode(text), stop]
+            assert (walker.refused_at(grammar, ids) == len(ids)) == (text in texts)
+    loose = codec.constrain(response_format=JSON_SCHEMA, strict=False)
+    assert loose.weakened == ["response_format.json_schema.schema"]
+    for wrong, error in [
+        (1, "`response_format` is a number, expected a dict"),
+        ("xml", '`response_format.type` is "xml"'),
+        ({}, "`response_format.type` is missing"),
+        ({"type": "json_schema"}, "`response_format.schema` is missing"),
+        (
+            {"type": "json_schema", "json_schema": {"schema": 1}},
+            "`response_format.json_schema.schema` is a number, expected a JSON schema",
+        ),
+    ]:
+        with pytest.raises(MessageError, match=error):
+            codec.constrain(response_format=wrong)  # type: ignore[arg-type]
+
+
+def test_a_request_says_what_may_be_generated() -> None:
+    walker = walker_of("internlm2")
+    codec = walker.codec
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Go on."}],
+        "tools": TOOLS,
+        "tool_choice": NAMED,
+        "parallel_tool_calls": False,
+    }
+    request = openai_chat.read_request(body, codec, constrained=True)
+    grammar = walker.matcher(request.constrain(request.encode()).lark())
+    for calls, is_admitted in [([SEARCH], True), ([WEATHER], False), ([SEARCH, SEARCH], False)]:
+        ids = written(codec, {"tool_calls": [call_of(codec, *call) for call in calls]})
+        assert ids is not None
+        assert (walker.refused_at(grammar, ids) == len(ids)) == is_admitted
+    body = {"model": "m", "messages": body["messages"], "response_format": JSON_SCHEMA}
+    request = openai_chat.read_request(body, codec)
+    grammar = walker.matcher(request.constrain(request.encode()).lark())
+    ids = [*codec.vocab.encode("Hi."), codec.stop_ids[0]]
+    assert walker.refused_at(grammar, ids) == 0

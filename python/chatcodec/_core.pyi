@@ -211,7 +211,7 @@ class Codec:
         without encoding. With `tools`, the message that declares them is part of it. The options are `encode`'s,
         and so is what is raised; what `unknown` or `on_unsupported` leaves out is not there.
         """
-    def constrain(self, /, *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, tool_choice: "str | Mapping[str, Any] | None" = None, parallel: "bool" = True, strict: "bool" = True, reasoning: "bool | None" = None, prompt: "Sequence[int] | Buffer | None" = None) -> Constraint:
+    def constrain(self, /, *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, tool_choice: "str | Mapping[str, Any] | None" = None, parallel: "bool" = True, strict: "bool" = True, response_format: "str | Mapping[str, Any] | None" = None, reasoning: "bool | None" = None, prompt: "Sequence[int] | Buffer | None" = None) -> Constraint:
         """
         What a model may generate after a prompt: text, reasoning and calls of `tools` as the format writes them, by
         the ids of its control tokens. What it admits is what `parse` reads as an answer that was asked for.
@@ -222,7 +222,8 @@ class Codec:
         `tools` is a list of function dicts, as `encode` takes them. `tool_choice` is `"auto"`, `"required"`,
         `"none"`, a dict that names a function, or OpenAI's `allowed_tools`. Without `parallel` there is one call at
         most. With `strict`, arguments follow the JSON schemas of their tools; without, they are any object, and
-        `Constraint.weakened` lists the schemas. `reasoning` says whether the answer has reasoning; by default
+        `Constraint.weakened` lists the schemas. `response_format` is OpenAI's: with `json_object` or `json_schema`
+        an answer without calls is such JSON. `reasoning` says whether the answer has reasoning; by default
         the model decides. `prompt` is the ids that the answer continues, by default any that end with the
         generation prompt.
 

@@ -18,7 +18,7 @@ from chatcodec.errors import MessageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from chatcodec import Codec, Encoding, Stream
+    from chatcodec import Codec, Constraint, Encoding, Stream
     from chatcodec.options import EncodeOptions, FormatOptions, OnUnsupported, StreamOptions
 
 ASKED: list[dict[str, Any]] = [{"role": "user", "content": "?"}]
@@ -68,6 +68,23 @@ class Request:
         """Begin the stream of a completion of the prompt: `codec.stream` with the tools."""
         given: StreamOptions = {"tools": self.tools or None, **options}
         return self.codec.stream(prompt, **given)
+
+    def constrain(self, prompt: Encoding, **options: Any) -> Constraint:  # noqa: ANN401
+        """Give what may be generated after the prompt: `codec.constrain` of what was asked for.
+
+        Its tools, `tool_choice`, `parallel_tool_calls` and `response_format` are taken from the
+        request. Read a request that asks for a call with `constrained=True`.
+        """
+        text = self.rest.get("text")
+        given: dict[str, Any] = {
+            "tools": self.tools or None,
+            "tool_choice": self.adapter.get("tool_choice", "auto"),
+            "parallel": self.adapter.get("parallel_tool_calls", True),
+            "response_format": self.rest.get("response_format")
+            or (text.get("format") if isinstance(text, dict) else None),
+            "prompt": prompt,
+        }
+        return self.codec.constrain(**{**given, **options})
 
     def _told(self, error: MessageError) -> MessageError:
         """Give an error with the client's names."""

@@ -528,7 +528,8 @@ impl Codec {
     /// `tools` is a list of function dicts, as `encode` takes them. `tool_choice` is `"auto"`, `"required"`,
     /// `"none"`, a dict that names a function, or OpenAI's `allowed_tools`. Without `parallel` there is one call at
     /// most. With `strict`, arguments follow the JSON schemas of their tools; without, they are any object, and
-    /// `Constraint.weakened` lists the schemas. `reasoning` says whether the answer has reasoning; by default
+    /// `Constraint.weakened` lists the schemas. `response_format` is OpenAI's: with `json_object` or `json_schema`
+    /// an answer without calls is such JSON. `reasoning` says whether the answer has reasoning; by default
     /// the model decides. `prompt` is the ids that the answer continues, by default any that end with the
     /// generation prompt.
     ///
@@ -541,22 +542,27 @@ impl Codec {
         tool_choice: "str | Mapping[str, Any] | None" = None,
         parallel: "bool" = true,
         strict: "bool" = true,
+        response_format: "str | Mapping[str, Any] | None" = None,
         reasoning: "bool | None" = None,
         prompt: "Sequence[int] | Buffer | None" = None
     ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
     fn constrain(
         &self,
         tools: Option<&Bound<'_, PyAny>>,
         tool_choice: Option<&Bound<'_, PyAny>>,
         parallel: bool,
         strict: bool,
+        response_format: Option<&Bound<'_, PyAny>>,
         reasoning: Option<bool>,
         prompt: Option<Ids>,
     ) -> PyResult<Constraint> {
         let raised = Raised::default();
         let tools = tools.map(|tools| Value::new(tools, &raised));
         let choice = tool_choice.map(|choice| Value::new(choice, &raised));
+        let answer = response_format.map(|answer| Value::new(answer, &raised));
         let request = ConstrainRequest {
+            response_format: answer.as_ref(),
             tools: tools.as_ref(),
             tool_choice: choice.as_ref(),
             prompt: prompt.as_ref().map(Ids::all),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::ConstrainOptions;
+use super::answer::Answer;
 use super::choice::ToolChoice;
 use super::prompt::{self, Written};
 use super::tools::{Tool, Tools};
@@ -36,11 +37,13 @@ pub(super) fn build(
     bound: &Bound,
     tools: &Tools,
     choice: &ToolChoice,
+    answer: Option<&Answer>,
     options: ConstrainOptions,
     prompt: &[TokenId],
 ) -> Result<(Expression, Vec<Expression>)> {
     let mut rules = Rules::default();
-    let builder = Builder { bound, grammar: bound.grammar(), tools, choice, options };
+    let builder = Builder { bound, grammar: bound.grammar(), tools, choice, answer, options };
+    builder.check_answer()?;
     let calls = if tools.is_empty() { None } else { Some(builder.calls(&mut rules)?) };
     let prompts = Prompts::of(bound);
     let (written, is_after_tool) = prompts.find(bound, prompt)?;
@@ -90,6 +93,7 @@ struct Builder<'a> {
     grammar: &'a Grammar,
     tools: &'a Tools,
     choice: &'a ToolChoice,
+    answer: Option<&'a Answer>,
     options: ConstrainOptions,
 }
 
@@ -109,6 +113,33 @@ impl Builder<'_> {
         Error::message("reasoning", problem)
     }
 
+    /// Checks that no answer in JSON is read as a call.
+    fn check_answer(&self) -> Result<()> {
+        let Some(answer) = self.answer else { return Ok(()) };
+        let mut rows = self.grammar.rows.iter().filter(|row| row.role == Role::Assistant);
+        if rows.any(|row| row.rule.texts.iter().any(|text| !text.closer.stops.is_empty())) {
+            let format = self.bound.format().described();
+            let problem =
+                format!("has no place in {format}: strings may spell the text that ends an answer");
+            return Err(Error::message("response_format", problem));
+        }
+        let bare_calls = self.bound.format().bare_calls();
+        let is_object = |opening: &Prefix| opening.first() == Some(b'{');
+        let mut openings = self.grammar.bare.iter().map(|bare| &bare.opening);
+        let items = self.grammar.bare_items().map(|item| &self.grammar.items[item]);
+        let may_be_call = items.filter_map(|item| item.opening.as_ref()).any(is_object)
+            || bare_calls != BareCalls::Text && openings.any(is_object);
+        if !may_be_call || (bare_calls != BareCalls::Anywhere && answer.is_no_call()) {
+            return Ok(());
+        }
+        let format = self.bound.format().described();
+        let problem = format!(
+            "allows JSON that {format} reads as a call, expected a schema of an object without \
+             `additionalProperties` whose properties are not `name`, `type` or `function`"
+        );
+        Err(Error::message("response_format", problem))
+    }
+
     /// The language of an assistant's message with its header, or of the one after a result.
     fn turn(&self, calls: Option<&Expression>, is_after_tool: bool) -> Result<Option<Expression>> {
         let mut frames = Vec::new();
@@ -120,15 +151,27 @@ impl Builder<'_> {
                 continue;
             }
             match row.place {
+                // Text of a frame would be a part of the answer, which is JSON.
+                RowUse::Frame(Field::Content) if self.answer.is_some() => {}
                 RowUse::Frame(field) => {
                     // The first pattern of a frame is the one that is written.
                     let all = if field == Field::Reasoning { &mut thoughts } else { &mut frames };
                     if all.is_empty() {
-                        all.extend(self.row(row, calls)?);
+                        all.extend(self.row(row, calls, true)?);
                     }
                 }
                 RowUse::Both | RowUse::Written | RowUse::WrittenLast | RowUse::AfterTool => {
-                    answers.extend(self.row(row, calls)?);
+                    if self.answer.is_some() && calls.is_some() {
+                        // Either JSON or calls.
+                        if !self.choice.is_required() {
+                            answers.extend(self.row(row, None, true)?);
+                        }
+                        if has_field(row, Field::Calls) {
+                            answers.extend(self.row(row, calls, false)?);
+                        }
+                    } else {
+                        answers.extend(self.row(row, calls, true)?);
+                    }
                 }
                 RowUse::Read | RowUse::Last => {}
             }
@@ -167,11 +210,13 @@ impl Builder<'_> {
     }
 
     /// The language of a row; none for one that cannot be what the caller asks for.
-    fn row(&self, row: &Row, calls: Option<&Expression>) -> Result<Option<Expression>> {
-        let has = |wanted: Field| {
-            let is_wanted = |op: &Op| matches!(op, Op::Field(field, _) if *field == wanted);
-            row.rule.ops.iter().any(is_wanted)
-        };
+    fn row(
+        &self,
+        row: &Row,
+        calls: Option<&Expression>,
+        has_content: bool,
+    ) -> Result<Option<Expression>> {
+        let has = |wanted: Field| has_field(row, wanted);
         let is_frame = row.place.is_frame();
         let reasoning = has(Field::Reasoning);
         let has_frames = self.grammar.has_frames();
@@ -184,11 +229,12 @@ impl Builder<'_> {
         if !is_frame && self.choice.is_required() && !has(Field::Calls) {
             return Ok(None);
         }
-        let is_required = self.choice.is_required();
+        let is_required = self.choice.is_required() || !has_content;
         let mut fields = |field: Field, guards: bool| {
             Ok(match field {
                 // What a row writes of other turns is the language of frames.
                 Field::Content | Field::Reasoning if guards && has_frames => Hole::Absent,
+                Field::Content if !has_content => Hole::Maybe(Expression::EMPTY),
                 Field::Content => Hole::Maybe(self.content(row)),
                 Field::Reasoning => match self.options.reasoning {
                     Some(true) => Hole::Filled(Expression::any()),
@@ -214,6 +260,9 @@ impl Builder<'_> {
     fn content(&self, row: &Row) -> Expression {
         if row.place.is_frame() {
             return Expression::any();
+        }
+        if let Some(answer) = self.answer {
+            return Expression::Json(answer.schema.clone());
         }
         let bare_calls = self.bound.format().bare_calls();
         let bare = self.grammar.bare.iter().map(|bare| (&*bare.before, &bare.opening));
@@ -248,7 +297,11 @@ impl Builder<'_> {
             let all = shortest(all);
             format!("{lead}({}).*", all.join("|"))
         });
-        let except = except.collect();
+        // Where texts are markers, one of them ends the answer for its reader.
+        let stops = row.rule.texts.iter().flat_map(|text| &text.closer.stops);
+        let stops = shortest(stops.map(|stop| escape_regex(&stop.literal.text)).collect());
+        let stops = (!stops.is_empty()).then(|| format!(".*({}).*", stops.join("|")));
+        let except = except.chain(stops).collect();
         Expression::part(Part::Any { except })
     }
 
@@ -327,8 +380,9 @@ impl Builder<'_> {
         let next = ops.iter().find(|op| !matches!(op, Op::Space | Op::Taken(_)));
         let begins = match next {
             Some(Op::Literal(_)) => true,
+            Some(Op::Field(Field::Content, _)) => self.answer.is_some(),
             Some(Op::Field(field, _)) => {
-                !matches!(field, Field::Calls | Field::Content | Field::Reasoning | Field::Source)
+                !matches!(field, Field::Calls | Field::Reasoning | Field::Source)
             }
             _ => false,
         };
@@ -478,6 +532,11 @@ impl Builder<'_> {
             None => Err(Error::message("tools", "have code, which has no place in a call")),
         }
     }
+}
+
+/// Whether a row writes a field.
+fn has_field(row: &Row, wanted: Field) -> bool {
+    row.rule.ops.iter().any(|op| matches!(op, Op::Field(field, _) if *field == wanted))
 }
 
 /// A call as a JSON object.

@@ -4,6 +4,7 @@
 //! which each backend prints in a file of its own. Calls are control tokens by their ids, so that text that
 //! spells one is neither a call nor forbidden.
 
+mod answer;
 mod choice;
 mod completion;
 mod lark;
@@ -45,6 +46,8 @@ pub struct ConstrainRequest<'a, N> {
     pub tools: Option<&'a N>,
     /// `"auto"`, `"required"`, `"none"`, or a dict that names functions.
     pub tool_choice: Option<&'a N>,
+    /// What the text of the answer is: text, or JSON by a schema.
+    pub response_format: Option<&'a N>,
     /// The prompt that the completion continues; by default any that ends with the generation prompt.
     pub prompt: Option<&'a [TokenId]>,
 }
@@ -86,8 +89,19 @@ impl Constraint {
                 weakened.push(tool.path.clone());
             }
         }
+        let answer = request.response_format.map(answer::read).transpose()?.flatten();
+        let answer = answer.map(|mut answer| {
+            if options.strict {
+                schemas.push((answer.path.clone(), answer.schema.clone()));
+            } else if answer.has_schema {
+                weakened.push(answer.path.clone());
+                answer.schema = Arc::new(Value::Object(serde_json::Map::new()));
+            }
+            answer
+        });
         let prompt = request.prompt.unwrap_or_else(|| bound.prompt());
-        let (start, rules) = completion::build(bound, &tools, &choice, options, prompt)?;
+        let (start, rules) =
+            completion::build(bound, &tools, &choice, answer.as_ref(), options, prompt)?;
         Ok(Self { start, rules, schemas, weakened })
     }
 
