@@ -394,8 +394,3 @@ def test_without_the_client_its_absence_is_said(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ImportError, match=r'pip install "chatcodec\[hub\]"') as caught:
         Vocab.from_pretrained("someone/model")
     assert caught.value.name == "huggingface_hub"
-
-
-def test_a_codec_needs_a_format() -> None:
-    with pytest.raises(TypeError, match="format"):
-        Codec.from_pretrained("someone/model")  # type: ignore[call-arg]

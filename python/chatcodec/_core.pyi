@@ -241,6 +241,11 @@ class Codec:
         it can; it never raises for ints. They are a list, an array of one dimension or a buffer of any int type.
         `tools` and `calls_in_reasoning` are as for `stream`.
         """
+    def describe(self, /) -> str:
+        """
+        What the codec is made of, in a few lines for people: the format, the vocabulary, and how the
+        format was recognised where the caller named none.
+        """
     def encode(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", threads: "int | None" = None, **options: "Unpack[FormatOptions]") -> Encoding:
         """
         Messages to ids.
@@ -326,15 +331,17 @@ class Codec:
         The format.
         """
     @staticmethod
-    def from_pretrained(name_or_dir: "str | PathLike[str]", format: "str | Format", *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None, check_template: "bool" = True) -> Codec:
+    def from_pretrained(name_or_dir: "str | PathLike[str]", format: "str | Format | None" = None, *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None, check_template: "bool" = True) -> Codec:
         """
         A codec of a model on the Hugging Face hub, or of a folder: `Vocab.from_pretrained`, whose
-        options these are, and a format. The format is not guessed from a model's template: it is given,
-        a built-in one's name or a `Format`.
+        options these are, and a format: a built-in one's name or a `Format`. Without a format, the
+        model's chat template is run on a fixed set of conversations, and the built-in format is
+        taken that writes the same text and control tokens; `describe` says on what they were compared.
 
-            codec = Codec.from_pretrained("internlm/internlm2-chat-7b", format="internlm2")
+            codec = Codec.from_pretrained("Qwen/Qwen3-0.6B")
 
-        Raises what `Codec` and `Vocab.from_pretrained` raise.
+        Raises what `Codec` and `Vocab.from_pretrained` raise; `FormatError` where no built-in format
+        equals the template, with the nearest one, and `TemplateError` for a template that is none.
         """
     @property
     def generation_prompt_ids(self, /) -> list[int]:

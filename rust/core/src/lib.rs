@@ -63,6 +63,7 @@ mod codec;
 
 mod extend;
 mod pool;
+mod recognise;
 
 pub use call::ToolTypes;
 pub use chatcodec_vocab::{
@@ -83,6 +84,7 @@ pub use format::{BareCalls, FolderHints, Format, Guarantee, InReasoning};
 pub use limits::HOLD_LIMIT;
 pub use message::{Call, CallBody, Message, Node, OnArguments, Role, View};
 pub use pool::{NoStream, PoolEvent, StreamPool};
+pub use recognise::Recognised;
 pub use render::Boundary;
 pub use span::{Source, SourceField};
 pub use stream::{MarkerPolicy, Plain, Stream};

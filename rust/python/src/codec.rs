@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use chatcodec::{
     BareCalls, Boundary, Codec as CoreCodec, ConstrainOptions, ConstrainRequest, Conversation,
-    Dropped, EncodeOptions, InReasoning, MarkerPolicy, OnArguments, OnMarker, OnReasoning,
-    OnUnknown, OnUnsupported, ReadOptions, Stream as CoreStream, Vocab as CoreVocab, VocabOptions,
+    Dropped, EncodeOptions, Format as CoreFormat, InReasoning, MarkerPolicy, OnArguments, OnMarker,
+    OnReasoning, OnUnknown, OnUnsupported, ReadOptions, Recognised, Stream as CoreStream,
+    Vocab as CoreVocab, VocabOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -39,6 +40,8 @@ pub(crate) struct Codec {
     given: CoreVocab,
     /// Texts of its streams' events.
     texts: Arc<Texts>,
+    /// How the format was recognised, where the caller named none.
+    recognised: Option<Recognised>,
 }
 
 /// `encode`'s options, read and checked.
@@ -278,20 +281,23 @@ impl Codec {
             inner,
             given,
             texts: Arc::default(),
+            recognised: None,
         })
     }
 
     /// A codec of a model on the Hugging Face hub, or of a folder: `Vocab.from_pretrained`, whose
-    /// options these are, and a format. The format is not guessed from a model's template: it is given,
-    /// a built-in one's name or a `Format`.
+    /// options these are, and a format: a built-in one's name or a `Format`. Without a format, the
+    /// model's chat template is run on a fixed set of conversations, and the built-in format is
+    /// taken that writes the same text and control tokens; `describe` says on what they were compared.
     ///
-    ///     codec = Codec.from_pretrained("internlm/internlm2-chat-7b", format="internlm2")
+    ///     codec = Codec.from_pretrained("Qwen/Qwen3-0.6B")
     ///
-    /// Raises what `Codec` and `Vocab.from_pretrained` raise.
+    /// Raises what `Codec` and `Vocab.from_pretrained` raise; `FormatError` where no built-in format
+    /// equals the template, with the nearest one, and `TemplateError` for a template that is none.
     #[staticmethod]
     #[pyo3(signature = (
         name_or_dir: "str | PathLike[str]",
-        format: "str | Format",
+        format: "str | Format | None" = None,
         *,
         revision: "str | None" = None,
         token: "str | bool | None" = None,
@@ -305,7 +311,7 @@ impl Codec {
     fn from_pretrained<'py>(
         py: Python<'py>,
         name_or_dir: &Bound<'py, PyAny>,
-        format: &Bound<'py, PyAny>,
+        format: Option<&Bound<'py, PyAny>>,
         revision: Option<&str>,
         token: Option<&Bound<'py, PyAny>>,
         local_files_only: bool,
@@ -315,7 +321,7 @@ impl Codec {
         check_template: bool,
     ) -> PyResult<Self> {
         // Whether there is such a format is known before anything is downloaded.
-        let format = Bound::new(py, Format::new(Format::from_argument(format)?))?;
+        let named = format.map(Format::from_argument).transpose()?;
         let vocab = Vocab::from_pretrained(
             py,
             name_or_dir,
@@ -326,7 +332,57 @@ impl Codec {
             special_tokens,
             pattern,
         )?;
-        Self::new(format.as_any(), Some(Bound::new(py, vocab)?.as_any()), check_template)
+        let (format, recognised) = if let Some(format) = named {
+            (format, None)
+        } else {
+            let (hints, known) = (vocab.shared_hints(), vocab.inner().clone());
+            let found = away(py, move || hints.recognise(&known).map_err(raise))??;
+            (CoreFormat::built_in(&found.format).map_err(raise)?, Some(found))
+        };
+        let format = Bound::new(py, Format::new(format))?;
+        let vocab = Bound::new(py, vocab)?;
+        let codec = Self::new(format.as_any(), Some(vocab.as_any()), check_template)?;
+        Ok(Self { recognised, ..codec })
+    }
+
+    /// What the codec is made of, in a few lines for people: the format, the vocabulary, and how the
+    /// format was recognised where the caller named none.
+    fn describe(&self) -> String {
+        let (format, vocab) = (self.inner.format(), self.inner.vocab());
+        let guarantee = match format.guarantee() {
+            chatcodec::Guarantee::Ids => {
+                "text is never control: turns and calls are told apart by ids"
+            }
+            chatcodec::Guarantee::Text => {
+                "text is never a control id, but the markers of turns are ordinary text: see `Encoding.collisions`"
+            }
+        };
+        let mut lines = vec![
+            format!("format `{}`, after {}", format.name(), format.source()),
+            format!(
+                "vocabulary of {} ids, with {} spellings of control tokens",
+                vocab.size(),
+                vocab.control().len()
+            ),
+            guarantee.to_owned(),
+        ];
+        match &self.recognised {
+            None => lines.push("the format was named by the caller".into()),
+            Some(found) => {
+                let (same, names) = (found.same.len(), found.same.join(", "));
+                lines.push(format!(
+                    "the format was recognised: the model's chat template writes the same text and control \
+                     tokens in {same} conversations: {names}"
+                ));
+                if !found.differs.is_empty() {
+                    lines.push(format!("they differ on: {}", found.differs.join(", ")));
+                }
+                if !found.refused.is_empty() {
+                    lines.push(format!("the format refuses: {}", found.refused.join(", ")));
+                }
+            }
+        }
+        lines.join("\n")
     }
 
     /// The format.

@@ -40,6 +40,10 @@ impl Vocab {
         &self.inner
     }
 
+    pub(crate) fn shared_hints(&self) -> Arc<FolderHints> {
+        self.hints.clone()
+    }
+
     pub(crate) fn hints(&self) -> &FolderHints {
         &self.hints
     }

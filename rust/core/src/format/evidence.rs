@@ -20,6 +20,10 @@ const SHORTEST: usize = 4;
 /// What the files of a model's folder say about its chat format.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FolderHints {
+    /// The template as it runs.
+    source: Option<String>,
+    /// Special tokens by the names that templates have for them.
+    own: Vec<(String, String)>,
     template: Option<String>,
     /// Spellings that the template names by variables, such as `bos_token`.
     variables: Vec<String>,
@@ -36,6 +40,9 @@ struct Config {
     eos_token: Option<Token>,
     pad_token: Option<Token>,
     unk_token: Option<Token>,
+    sep_token: Option<Token>,
+    cls_token: Option<Token>,
+    mask_token: Option<Token>,
 }
 
 #[derive(Deserialize)]
@@ -48,6 +55,8 @@ enum Templates {
 
 #[derive(Deserialize)]
 struct Named {
+    #[serde(default)]
+    name: String,
     template: String,
 }
 
@@ -60,6 +69,18 @@ enum Token {
 }
 
 impl Templates {
+    /// The template that runs: of several, the one named `default`, or else the first.
+    fn source(&self) -> Option<&str> {
+        match self {
+            Self::One(text) => Some(text),
+            Self::Named(named) => {
+                let default = named.iter().find(|named| named.name == "default").or(named.first());
+                default.map(|named| named.template.as_str())
+            }
+            Self::Other(_) => None,
+        }
+    }
+
     /// The text of a template; several named ones count as one.
     fn into_text(self) -> Option<String> {
         let join = |all: Vec<Named>| {
@@ -70,6 +91,28 @@ impl Templates {
             Self::Named(named) => Some(join(named)),
             Self::Other(_) => None,
         }
+    }
+}
+
+impl Config {
+    /// The special tokens, by name.
+    fn named_tokens(&self) -> impl Iterator<Item = (String, String)> + use<> {
+        let tokens = [
+            ("bos_token", &self.bos_token),
+            ("eos_token", &self.eos_token),
+            ("pad_token", &self.pad_token),
+            ("unk_token", &self.unk_token),
+            ("sep_token", &self.sep_token),
+            ("cls_token", &self.cls_token),
+            ("mask_token", &self.mask_token),
+        ];
+        let tokens = tokens.map(|(name, token)| match token {
+            Some(Token::Text(text) | Token::Object { content: text }) => {
+                Some((name.to_owned(), text.clone()))
+            }
+            _ => None,
+        });
+        tokens.into_iter().flatten()
     }
 }
 
@@ -84,8 +127,12 @@ impl Token {
 
 impl FolderHints {
     /// The files of a folder that are read for hints. Of several templates the first counts.
-    pub const FILES: [&'static str; 3] =
-        ["chat_template.jinja", "chat_template.json", "tokenizer_config.json"];
+    pub const FILES: [&'static str; 4] = [
+        "chat_template.jinja",
+        "chat_template.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+    ];
 
     /// Reads hints from files, given by name and content. A file that is broken gives none.
     pub fn of_files(files: &[(String, Arc<[u8]>)]) -> Self {
@@ -96,20 +143,37 @@ impl FolderHints {
         let config = |name: &str| -> Config {
             content(name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
         };
-        let [jinja, json, main] = Self::FILES;
-        let main = config(main);
+        let [jinja, json, main, map] = Self::FILES;
+        let (main, json, map) = (config(main), config(json), config(map));
+        let source = content(jinja)
+            .or_else(|| json.chat_template.as_ref()?.source())
+            .or_else(|| main.chat_template.as_ref()?.source())
+            .map(str::to_owned);
+        let own = main.named_tokens().chain(map.named_tokens()).collect();
         let template = content(jinja)
             .map(str::to_owned)
-            .or_else(|| config(json).chat_template?.into_text())
+            .or_else(|| json.chat_template?.into_text())
             .or_else(|| main.chat_template?.into_text());
         let unescaped =
             |text: String| text.replace("\\n", "\n").replace("\\'", "'").replace("\\\"", "\"");
         let tokens = [main.bos_token, main.eos_token, main.pad_token, main.unk_token];
         Self {
+            source,
+            own,
             template: template.map(unescaped),
             variables: tokens.into_iter().flatten().filter_map(Token::into_text).collect(),
             tokenizer_class: main.tokenizer_class.and_then(Token::into_text),
         }
+    }
+
+    /// The source of the model's chat template.
+    pub(crate) fn source(&self) -> Option<&str> {
+        self.source.as_deref()
+    }
+
+    /// Special tokens by the names that templates have for them: `bos_token`.
+    pub(crate) fn own(&self) -> &[(String, String)] {
+        &self.own
     }
 
     /// Whether they say anything.

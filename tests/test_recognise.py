@@ -1,0 +1,142 @@
+"""A folder without a format: the built-in one that writes what the model's template does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import data
+import pytest
+from chatcodec import Codec, Vocab
+from chatcodec.errors import FormatError, TemplateError
+from templates import CASES, Case
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# InternLM2's turns. Calls, tools and results are refused, as some models' templates do.
+TURNS = """{{ bos_token }}{% for m in messages %}
+{% if tools or m.tool_calls or m.role == 'tool' %}{{ raise_exception('not supported') }}{% endif %}
+{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>' + '\\n' }}{% endfor %}
+{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+
+
+def folder(path: Path, template: str | None = None, **config: Any) -> Path:  # noqa: ANN401
+    """A model's folder with the embedded vocabulary."""
+    path.mkdir(exist_ok=True)
+    shutil.copy(data.EMBEDDED_MODEL, path / "tokenizer.model")
+    names = ("im_start", "im_end", "action_start", "action_end", "plugin", "interpreter")
+    size = Vocab.load(data.EMBEDDED_MODEL).size
+    added = {f"<|{name}|>": size + nth for nth, name in enumerate(names)}
+    (path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
+    (path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    if template is not None:
+        (path / "chat_template.jinja").write_text(template, encoding="utf-8")
+    return path
+
+
+def test_a_template_that_writes_the_same_is_recognised(tmp_path: Path) -> None:
+    codec = Codec.from_pretrained(folder(tmp_path / "model", TURNS, bos_token="<s>"))  # noqa: S106
+    assert codec.format.name == "internlm2"
+    told = codec.describe()
+    assert "the format was recognised" in told
+    assert "a question, turns, training, a system message" in told
+    assert "the format was named by the caller" in Codec("internlm2").describe()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"chat_template": TURNS, "bos_token": {"content": "<s>"}},
+        {
+            "chat_template": [
+                {"name": "rag", "template": "{{ 1 }}"},
+                {"name": "default", "template": TURNS},
+            ],
+            "bos_token": "<s>",
+        },
+    ],
+)
+def test_a_template_is_found_in_the_configuration(tmp_path: Path, config: dict[str, Any]) -> None:
+    assert Codec.from_pretrained(folder(tmp_path / "m", **config)).format.name == "internlm2"
+
+
+def test_special_tokens_may_have_a_file_of_their_own(tmp_path: Path) -> None:
+    path = folder(tmp_path / "model", TURNS)
+    (path / "special_tokens_map.json").write_text('{"bos_token": {"content": "<s>"}}')
+    assert Codec.from_pretrained(path).format.name == "internlm2"
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        # A text that is not there, a text that is another.
+        (("<|im_end|>' + '\\n'", "<|im_end|>' + '\\n\\n'"), "no built-in format is like"),
+        (("{{ bos_token }}", "{{ bos_token }}{% if messages|length > 2 %} {% endif %}"), "turns"),
+        # The same text, of which a part that was control is the caller's.
+        (("'<|im_end|>' +", "m.end +"), "no built-in format is like"),
+    ],
+)
+def test_a_template_that_writes_another_thing_is_refused(
+    tmp_path: Path, change: tuple[str, str], differs: str
+) -> None:
+    assert change[0] in TURNS
+    path = folder(tmp_path / "model", TURNS.replace(*change), bos_token="<s>")  # noqa: S106
+    with pytest.raises(FormatError, match=differs) as raised:
+        Codec.from_pretrained(path)
+    assert "expected `format=`" in str(raised.value)
+    assert Codec.from_pretrained(path, "internlm2").format.name == "internlm2"
+
+
+def test_a_folder_without_a_template_needs_a_format(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="has no chat template; expected `format=`"):
+        Codec.from_pretrained(folder(tmp_path / "model"))
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{% for m in messages %}", "{{ x|xmlattr }}", "{% include 'a' %}", "{{ " * 100_000],
+)
+def test_a_template_that_is_none_is_said_to_be_wrong(tmp_path: Path, template: str) -> None:
+    with pytest.raises(TemplateError, match="line 1"):
+        Codec.from_pretrained(folder(tmp_path / "model", template))
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{{ messages[0].content * 10 ** 9 }}",
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{{ raise_exception('no') }}",
+        "",
+    ],
+)
+def test_a_template_that_renders_nothing_is_like_no_format(tmp_path: Path, template: str) -> None:
+    with pytest.raises(FormatError, match="no built-in format is like"):
+        Codec.from_pretrained(folder(tmp_path / "model", template))
+
+
+def test_a_published_template_with_tools_calls_and_reasoning_is_recognised() -> None:
+    codec = Codec.from_pretrained(data.find("vocab/qwen3"))
+    assert codec.format.name == "qwen3"
+    assert "in 18 conversations" in codec.describe()
+    assert "differ" not in codec.describe()
+
+
+WITHOUT_CALLS = [case for case in CASES if case.format in {"llama2", "mixtral-8x7b:template"}]
+
+
+@pytest.mark.parametrize("case", WITHOUT_CALLS, ids=str)
+def test_the_format_of_a_listed_template_is_recognised(tmp_path: Path, case: Case) -> None:
+    source = data.jinja_template(case.heading)
+    config = {
+        "chat_template": json.loads(f'"{source}"') if case.is_escaped else source,
+        "bos_token": case.bos,
+        "eos_token": case.eos,
+    }
+    path = folder(tmp_path / "model", **config)
+    shutil.copy(data.model_path(case.vocab), path / "tokenizer.model")
+    (path / "added_tokens.json").unlink()
+    assert Codec.from_pretrained(path).format.name == case.format
