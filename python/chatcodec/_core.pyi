@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, SupportsIndex, Unpack, final, overload
 from typing_extensions import Buffer
 
 from chatcodec.events import CallKind, Event, NoteKind, NoticeKind, Role, TurnReason
+from chatcodec.mapper import Mapper
 from chatcodec.options import (
     BareCalls,
     Boundary,
@@ -347,6 +348,16 @@ class Codec:
     def generation_prompt_ids(self, /) -> list[int]:
         """
         The ids that open an assistant's turn.
+        """
+    def mapper(self, /, **options: "Any") -> "Mapper":
+        """
+        A function for tools that map over batches: datasets, Ray Data, Spark, Dask. `options` are those of
+        `encode_table`. It is pickled as a recipe of about 1 KB, and each process loads its codec once.
+
+            data = data.map(codec.mapper(labels=True), batched=True)
+
+        Needs `pip install "chatcodec[arrow]"`. Raises `ImportError` without pyarrow, and what `encode_table` raises
+        for options that are wrong.
         """
     def parse(self, /, completion_ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | str", prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, markers: "Markers" = "ids", *, tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None, calls_in_reasoning: "CallsInReasoning | None" = None, bare_calls: "BareCalls | None" = None) -> Parsed:
         """
@@ -1119,6 +1130,11 @@ class Vocab:
     """
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
+    @property
+    def _origin(self, /) -> tuple[str, str | None, str | None] | None:
+        """
+        Where it was read from: a path, and the name and the revision on the hub.
+        """
     @staticmethod
     def _restore(files: "list[tuple[str, bytes]] | None", digest: "str | None", options: "tuple[list[str], list[tuple[str, int]], str | None]", appended: "list[str]", aliases: "list[list[str]]") -> Vocab:
         """

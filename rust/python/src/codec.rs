@@ -27,7 +27,7 @@ use crate::table::{EncodedTable, Output, TableOptions};
 use crate::texts::Texts;
 use crate::typed::{IntList, MessageList};
 use crate::types::ToolTypes;
-use crate::vocab::{Vocab, load};
+use crate::vocab::{Origin, Vocab, load};
 
 /// Messages to token ids and back, for one chat format and one vocabulary. Frozen, shared freely
 /// between threads, pickled as the contents of its files.
@@ -38,6 +38,8 @@ pub(crate) struct Codec {
     vocab: Py<Vocab>,
     /// The vocabulary as it was given, for pickling.
     given: CoreVocab,
+    /// Where it was read from.
+    origin: Option<Arc<Origin>>,
     /// Texts of its streams' events.
     texts: Arc<Texts>,
     /// How the format was recognised, where the caller named none.
@@ -248,6 +250,7 @@ impl Codec {
         let py = format.py();
         let format = Format::from_argument(format)?;
         let mut file = None;
+        let mut origin = None;
         let given = match vocab {
             Some(vocab) => {
                 let vocab = if let Ok(vocab) = vocab.cast::<Vocab>() {
@@ -261,6 +264,7 @@ impl Codec {
                     format.check_hints(vocab.get().hints()).map_err(raise)?;
                     format.check_appended(vocab.get().inner()).map_err(raise)?;
                 }
+                origin = vocab.get().origin();
                 vocab.get().inner().clone()
             }
             None if format.name() == "internlm2" => CoreVocab::embedded(),
@@ -280,6 +284,7 @@ impl Codec {
             vocab: Py::new(py, Vocab::new(inner.vocab().clone()))?,
             inner,
             given,
+            origin,
             texts: Arc::default(),
             recognised: None,
         })
@@ -817,6 +822,23 @@ impl Codec {
         Ok(away(py, encode)??)
     }
 
+    /// A function for tools that map over batches: datasets, Ray Data, Spark, Dask. `options` are those of
+    /// `encode_table`. It is pickled as a recipe of about 1 KB, and each process loads its codec once.
+    ///
+    ///     data = data.map(codec.mapper(labels=True), batched=True)
+    ///
+    /// Needs `pip install "chatcodec[arrow]"`. Raises `ImportError` without pyarrow, and what `encode_table` raises
+    /// for options that are wrong.
+    #[pyo3(signature = (**options: "Any") -> "Mapper")]
+    fn mapper<'py>(
+        slf: &Bound<'py, Self>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let options = options.map_or_else(|| PyDict::new(py), Bound::clone);
+        py.import("chatcodec.mapper")?.call_method1("Mapper", (slf, options))
+    }
+
     /// How many ids a conversation has; takes what `encode` takes.
     #[pyo3(signature = (
         messages: "Sequence[Mapping[str, Any]]",
@@ -1020,7 +1042,8 @@ impl Codec {
     #[pyo3(signature = () -> "tuple[object, ...]")]
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
         let (py, this) = (slf.py(), slf.get());
-        let vocab = Py::new(py, Vocab::new(this.given.clone()))?;
+        let vocab = Vocab::new(this.given.clone()).read_from(this.origin.clone());
+        let vocab = Py::new(py, vocab)?;
         let arguments = PyTuple::new(py, [this.format.as_any(), vocab.as_any()])?;
         // What was taken once is not checked again.
         let unchecked = PyDict::new(py);

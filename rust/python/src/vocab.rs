@@ -29,11 +29,29 @@ pub(crate) struct Vocab {
     inner: CoreVocab,
     /// What the folder that it was read from says about a format, which is checked against it.
     hints: Arc<FolderHints>,
+    /// Where it was read from.
+    origin: Option<Arc<Origin>>,
+}
+
+/// Where a vocabulary was read from: an absolute path, and the name and the revision on the hub.
+pub(crate) struct Origin {
+    path: String,
+    model: Option<String>,
+    revision: Option<String>,
 }
 
 impl Vocab {
     pub(crate) fn new(inner: CoreVocab) -> Self {
-        Self { inner, hints: Arc::default() }
+        Self { inner, hints: Arc::default(), origin: None }
+    }
+
+    /// The same vocabulary, with where it was read from.
+    pub(crate) fn read_from(self, origin: Option<Arc<Origin>>) -> Self {
+        Self { origin, ..self }
+    }
+
+    pub(crate) fn origin(&self) -> Option<Arc<Origin>> {
+        self.origin.clone()
     }
 
     pub(crate) fn inner(&self) -> &CoreVocab {
@@ -66,6 +84,10 @@ fn spelling(word: &str) -> PyResult<Spelling> {
 /// The vocabulary of a path, read away from the interpreter.
 pub(crate) fn load(py: Python<'_>, path: PathBuf, options: VocabOptions) -> PyResult<Vocab> {
     let name = path.display().to_string();
+    // What is no UTF-8 is no path that a recipe can hold.
+    let absolute = std::path::absolute(&path).ok();
+    let absolute = absolute.and_then(|path| path.to_str().map(str::to_owned));
+    let origin = absolute.map(|path| Arc::new(Origin { path, model: None, revision: None }));
     let (vocab, hints) = away(py, move || {
         let files = read_files(&path)?;
         let hints = Arc::new(read_hints(&path));
@@ -74,7 +96,7 @@ pub(crate) fn load(py: Python<'_>, path: PathBuf, options: VocabOptions) -> PyRe
         Ok::<_, PyErr>((vocab, hints))
     })??;
     let inner = vocab.map_err(|error| raise_in(error, Some(&name)))?;
-    Ok(Vocab { inner, hints })
+    Ok(Vocab { inner, hints, origin })
 }
 
 /// Does work with ids, away from the interpreter where there are many.
@@ -256,13 +278,26 @@ impl Vocab {
     ) -> PyResult<Self> {
         let options = LoadOptions { text_tokens, special_tokens, pattern }.read()?;
         let path = locate(name_or_dir, revision, token, local_files_only)?;
-        load(py, path, options)
+        let mut vocab = load(py, path.clone(), options)?;
+        let is_name = name_or_dir.extract::<PathBuf>().is_ok_and(|given| given != path);
+        if let Some(origin) = vocab.origin.as_mut().and_then(Arc::get_mut).filter(|_| is_name) {
+            origin.model = Some(name_or_dir.str()?.to_string());
+            origin.revision = revision.map(str::to_owned);
+        }
+        Ok(vocab)
     }
 
     /// The vocabulary that comes with the package: InternLM2's layout of ids, its own merges.
     #[staticmethod]
     fn embedded() -> Self {
         Self::new(CoreVocab::embedded())
+    }
+
+    /// Where it was read from: a path, and the name and the revision on the hub.
+    #[getter]
+    fn _origin(&self) -> Option<(&str, Option<&str>, Option<&str>)> {
+        let Origin { path, model, revision } = self.origin.as_deref()?;
+        Some((path, model.as_deref(), revision.as_deref()))
     }
 
     /// The number of ids, unused ones included.

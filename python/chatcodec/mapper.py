@@ -1,0 +1,239 @@
+"""A codec as a function for tools that map over batches: datasets, Ray Data, Spark, Dask.
+
+>>> import pyarrow as pa
+>>> from chatcodec import Codec
+>>> mapper = Codec("internlm2").mapper(labels=True)
+>>> mapper(pa.table({"messages": [[{"role": "user", "content": "Hi"}]]})).column_names
+['messages', 'input_ids', 'labels']
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chatcodec._core import Codec, Format, Vocab
+from chatcodec.errors import VocabError
+
+try:
+    import numpy as np
+    import pyarrow as pa
+except ImportError as _missing:
+    raise ImportError(
+        '`Codec.mapper` needs numpy and pyarrow: `pip install "chatcodec[arrow]"`', name="pyarrow"
+    ) from _missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["Mapper"]
+
+_CODECS: dict[str, Codec] = {}
+"""The codecs of this process, by the digest of their recipe."""
+
+_LOCK = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """Replace the lock in a forked child: another thread of the parent may have held it."""
+    global _LOCK  # noqa: PLW0603
+    _LOCK = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+class Mapper:
+    """A function from a batch of conversations to the batch with their ids.
+
+    It takes and gives tables of pyarrow, frames of pandas and polars, and dicts of columns:
+    `datasets.map(mapper, batched=True)`, `map_batches(mapper, batch_format="pyarrow")`.
+    A dict holds the new columns alone, which datasets merges with the others, and empty values
+    where tables have nulls.
+
+    A mapper is pickled as a recipe: the path of the vocabulary and the hash of its files, the
+    format and the options. Each process loads the codec once. The pickle of a vocabulary that was
+    not read from files of its own holds the vocabulary.
+    """
+
+    __slots__ = ("_options", "_recipe")
+
+    def __init__(self, codec: Codec, options: Mapping[str, Any]) -> None:
+        """Make a mapper of a codec, with options of `Codec.encode_table`."""
+        self._options = dict(sorted(options.items()))
+        self._recipe = _recipe(codec)
+        with _LOCK:
+            _CODECS.setdefault(self._recipe["digest"], codec)
+        # A wrong option is an error here, and not in a worker.
+        self._encode(_EMPTY, messages=None, tools=None)
+
+    @property
+    def codec(self) -> Codec:
+        """The codec of this process, loaded when it is first asked for.
+
+        Raises `VocabError` if the files of the vocabulary differ from those of the recipe,
+        `OSError` if they are absent.
+        """
+        digest = self._recipe["digest"]
+        codec = _CODECS.get(digest)
+        if codec is None:
+            with _LOCK:
+                codec = _CODECS.get(digest)
+                if codec is None:
+                    codec = _CODECS[digest] = _load(self._recipe)
+        return codec
+
+    def __call__(self, batch: Any) -> Any:  # noqa: ANN401
+        """Encode a batch.
+
+        Raises what `Codec.encode_table` raises.
+        """
+        if isinstance(batch, (pa.Table, pa.RecordBatch)):
+            return self._encode(batch)
+        if isinstance(batch, Mapping):
+            return self._columns(batch)
+        encoded = self.codec.encode_table(batch, **self._options)
+        module = type(batch).__module__.partition(".")[0]
+        if module == "polars":
+            return type(batch)(encoded)
+        table = pa.table(encoded)
+        return table.to_pandas() if module == "pandas" else table
+
+    def spark(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Encode the record batches of a partition; gives the new columns alone.
+
+        `frame.mapInArrow(mapper.spark, mapper.spark_schema)`
+        """
+        for batch in batches:
+            table = self._encode(batch)
+            yield from table.select(table.column_names[batch.num_columns :]).to_batches()
+
+    @property
+    def spark_schema(self) -> str:
+        """The new columns as Spark writes a schema: `input_ids array<int>`."""
+        schema = self._encode(_EMPTY, messages=None, tools=None).schema
+        kinds = {"list<item: int32>": "array<int>", "list<item: int8>": "array<tinyint>"}
+        kinds |= {"int32": "int", "string": "string"}
+        return ", ".join(f"`{field.name}` {kinds[str(field.type)]}" for field in [*schema][1:])
+
+    def _encode(self, batch: Any, **changed: Any) -> pa.Table:  # noqa: ANN401
+        return pa.table(self.codec.encode_table(batch, **{**self._options, **changed}))
+
+    def _columns(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Encode a dict of columns; gives the new ones as lists of arrays."""
+        # A batch of datasets has the table that its columns are read from.
+        table = getattr(batch, "pa_table", None)
+        if not isinstance(table, pa.Table):
+            table = pa.table({name: _column(values) for name, values in batch.items()})
+        encoded = self._encode(table)
+        new = encoded.column_names[table.num_columns :]
+        return {name: _listed(encoded[name]) for name in new}
+
+    def __getstate__(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Give the recipe and the options, and not the codec."""
+        return self._recipe, self._options
+
+    def __setstate__(self, state: tuple[dict[str, Any], dict[str, Any]]) -> None:
+        """Take the recipe and the options."""
+        self._recipe, self._options = state
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both give the same ids for the same batches."""
+        if not isinstance(other, Mapper):
+            return NotImplemented
+        return (self._recipe["digest"], self._options) == (other._recipe["digest"], other._options)
+
+    def __hash__(self) -> int:
+        """Hash the recipe."""
+        return hash(self._recipe["digest"])
+
+    def __repr__(self) -> str:
+        """Show the format and the options."""
+        options = "".join(f", {name}={value!r}" for name, value in self._options.items())
+        return f"Mapper({self._recipe['format'][0]!r}{options})"
+
+
+_EMPTY = pa.table({"messages": pa.array([], pa.string())})
+
+
+def _column(values: Any) -> Any:  # noqa: ANN401
+    """Give a column as Arrow's array; as JSON text if its values have no common type."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([None if value is None else json.dumps(value) for value in values])
+
+
+def _listed(column: pa.ChunkedArray) -> list[Any]:
+    """Give a column as a list of NumPy's arrays, or of Python's values; null as an empty value.
+
+    Tools that merge dicts infer the type of a column from its first batch, which nulls would hide.
+    """
+    if pa.types.is_list(column.type):
+        empty = column.type.value_type.to_pandas_dtype()
+        arrays = column.to_numpy()
+        return [np.empty(0, empty) if array is None else array for array in arrays]
+    values: list[Any] = column.fill_null("" if pa.types.is_string(column.type) else 0).to_pylist()
+    return values
+
+
+def _recipe(codec: Codec) -> dict[str, Any]:
+    """Describe how a process makes the codec again."""
+    pickled: Any = codec.__reduce__()
+    form, vocab = pickled[1]
+    name, text, variant = form.__reduce__()[1]
+    _, vocab_hash, options, appended, aliases = vocab.__reduce__()[1]
+    described = json.dumps([name, text, variant, vocab_hash, options, appended, aliases])
+    is_built_in = _is_built_in(form)
+    origin = vocab._origin  # noqa: SLF001 - the recipe is a pickle
+    return {
+        "digest": hashlib.sha256(described.encode()).hexdigest(),
+        "format": (name, None if is_built_in else text, None if is_built_in else variant),
+        "vocab_hash": vocab_hash,
+        "origin": origin,
+        "options": options,
+        # What has no files is taken along.
+        "vocab": None if origin is not None else vocab,
+    }
+
+
+def _is_built_in(form: Format) -> bool:
+    try:
+        return Format.built_in(form.name).text == form.text
+    except ValueError:
+        return False
+
+
+def _load(recipe: Mapping[str, Any]) -> Codec:
+    """Make the codec of a recipe."""
+    name, text, variant = recipe["format"]
+    restored = (name, text, variant)
+    form = Format.built_in(name) if text is None else Format._restore(*restored)  # noqa: SLF001
+    vocab = recipe["vocab"]
+    if vocab is None:
+        path, model, revision = recipe["origin"]
+        text_tokens, special_tokens, pattern = recipe["options"]
+        words: dict[str, Any] = {
+            "text_tokens": text_tokens,
+            "special_tokens": dict(special_tokens),
+            "pattern": pattern,
+        }
+        if model is not None and not Path(path).exists():
+            vocab = Vocab.from_pretrained(model, revision=revision, **words)
+        else:
+            vocab = Vocab.load(path, **words)
+        pickled: Any = vocab.__reduce__()
+        found = pickled[1][1]
+        if found != recipe["vocab_hash"]:
+            raise VocabError(
+                f"`{path}`: the files differ from those that the mapper was made of; "
+                f"expected the hash {recipe['vocab_hash'][:16]}, found {str(found)[:16]}",
+                path,
+            )
+    return Codec(form, vocab, check_template=False)
