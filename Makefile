@@ -111,7 +111,7 @@ lint: build $(VENV)/ready
 	$(BIN)/python scripts/tables.py --check
 	$(BIN)/python scripts/make_golden.py --check
 	$(BIN)/python scripts/fuzz_seeds.py --check
-	$(BIN)/python -m mypy.stubtest chatcodec --allowlist scripts/stubtest-allowlist.txt --ignore-unused-allowlist
+	$(BIN)/python -m mypy.stubtest chatcodec --mypy-config-file pyproject.toml --allowlist scripts/stubtest-allowlist.txt --ignore-unused-allowlist
 
 format: build $(VENV)/ready
 	cargo fmt --all
