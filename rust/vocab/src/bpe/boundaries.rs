@@ -1,9 +1,9 @@
-//! Where text may be cut without changing its ids.
+//! Places where text can be split without changing its ids.
 //!
-//! A merge makes a token, so two neighbouring characters can only end up in one token if some token
-//! holds them side by side. The pairs of ASCII characters are kept exactly, all others in a hashed
-//! bit set: a false hit there loses a cut, never a merge. Tokens of bytes may begin or end within a
-//! character: of such a boundary its two bytes are kept.
+//! A merge makes a token, so two neighbouring characters can only be in one token if some token
+//! contains them as neighbours. The pairs of ASCII characters are kept exactly, all others in a
+//! hashed bit set: a false hit there loses a split, never a merge. Tokens of bytes may begin or end
+//! within a character: for these boundaries the set holds the two bytes.
 
 use crate::split::{BLOCK, Prose};
 
@@ -15,19 +15,19 @@ const HASHED: usize = 1 << (HASHED_BITS - 6);
 const BYTE_PAIRS: usize = 256 * 256;
 
 pub(super) struct Cuts {
-    /// By the two characters as they stand in memory, a word: 1 where no token holds them.
+    /// Indexed by the two characters as a word in memory: 1 if no token contains the pair.
     ascii: Box<[u8; ASCII_PAIRS]>,
     hashed: Box<[u64; HASHED]>,
-    /// Whether there is a cut before every space that follows a small letter.
+    /// Whether text can be split before every space that follows a lower-case letter.
     before_space: bool,
-    /// Whether some small letter is joined to a space before it.
+    /// Whether some token contains a lower-case letter followed by a space.
     joins_space: bool,
-    /// By the last byte of the left character and the first of the right one.
+    /// Indexed by the last byte of the left character and the first byte of the right one.
     bytes: Box<[u64; BYTE_PAIRS / 64]>,
 }
 
 impl Default for Cuts {
-    /// A cut everywhere.
+    /// Splits between all characters.
     #[allow(clippy::large_stack_arrays, reason = "it is on the heap")]
     fn default() -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Default for Cuts {
 }
 
 impl Cuts {
-    /// No cut between any two neighbours of these characters.
+    /// Removes the splits between neighbours in these characters.
     pub(super) fn join(&mut self, token: impl IntoIterator<Item = char>) {
         let mut chars = token.into_iter();
         let Some(mut left) = chars.next() else { return };
@@ -58,7 +58,7 @@ impl Cuts {
         }
     }
 
-    /// The same for a token of bytes, which may begin and end within a character.
+    /// [`Self::join`] for a token of bytes, which may begin and end within a character.
     pub(super) fn join_bytes(&mut self, token: &[u8]) {
         let mut rest = token;
         // What is no text is parted from what is: at each such boundary its two bytes are kept.
@@ -79,7 +79,7 @@ impl Cuts {
         }
     }
 
-    /// Whether text may be cut between two neighbouring characters.
+    /// Whether text can be split between two neighbouring characters.
     #[inline(always)]
     pub(super) fn between(&self, left: u32, right: u32) -> bool {
         if (left | right) < ASCII {
@@ -90,8 +90,8 @@ impl Cuts {
         }
     }
 
-    /// A bit for each of the ASCII characters that a block begins with, but the first, where there is
-    /// a cut before it. Some of those that few texts have are left out: small letters stay together.
+    /// A bit for each ASCII character at the beginning of a block, except the first: set if text
+    /// can be split before it. Some rare splits are left out: lower-case letters stay together.
     #[inline(always)]
     pub(super) fn among_prose(&self, block: &[u8; BLOCK], prose: Prose) -> u64 {
         let Prose { wide, lower, blank } = prose;
@@ -108,13 +108,13 @@ impl Cuts {
         found & ascii
     }
 
-    /// Whether text may be cut where tokens may begin and end within a character; `last` is the left one's last byte
-    /// and `first` the right one's first.
+    /// Whether text can be split where tokens may begin and end within a character; `last` is the
+    /// last byte of the left character and `first` the first byte of the right one.
     #[inline(always)]
     pub(super) fn between_bytes(&self, left: u32, right: u32, last: u8, first: u8) -> bool {
         let bit = byte_pair(last, first);
         let joined = self.bytes[bit / 64] >> (bit % 64);
-        // Both are asked, whatever the first says: what it says cannot be guessed.
+        // Both lookups run always: a branch on the first would be unpredictable.
         u64::from(self.between(left, right)) & !joined & 1 != 0
     }
 }

@@ -1,7 +1,8 @@
-//! Text to ids for byte-level vocabularies: text is parted into pre-tokens, and bytes merge within each.
+//! Text to ids for byte-level vocabularies: text is split into pre-tokens, and bytes merge within
+//! each.
 //!
-//! In: tokens that are text, which of them merge, and text. Out: ids. A pre-token with characters
-//! beyond ASCII, and a long one, is cut further where no token holds its neighbours side by side.
+//! In: the text tokens, their merges, and text. Out: ids. Long pre-tokens, and pre-tokens with
+//! characters beyond ASCII, are split further at pairs of characters that no token contains.
 
 use std::ops::Range;
 
@@ -34,10 +35,10 @@ pub(crate) struct ByteToken<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// Which pairs of tokens merge, and how early.
+/// Which pairs of tokens merge, and in which order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MergeRules<'a> {
-    /// Every pair whose bytes together are a token, in the order of the tokens' ids: tiktoken.
+    /// Every pair whose concatenation is a token, in the order of the tokens' ids: tiktoken.
     Ranks,
     /// These pairs of ids, in this order; the product is the token with the bytes of both.
     Pairs(&'a [(TokenId, TokenId)]),
@@ -49,10 +50,10 @@ pub(crate) struct ByteBpe {
     merger: Merger,
     cuts: Cuts,
     seeds: Seeds,
-    /// Tokens that no merge makes, where a pre-token that is one is that token all the same.
+    /// Tokens that no merge makes; a pre-token equal to one of them is that token.
     unmade: Lookup,
     whole: Option<Whole>,
-    /// Bytes of text that no token is, if there are any.
+    /// Bytes of text without a token, if there are any.
     lacking: Option<Box<[bool; 256]>>,
 }
 
@@ -111,7 +112,7 @@ impl ByteBpe {
         Ok(Self { splitter, merger, cuts, seeds, unmade, whole, lacking })
     }
 
-    /// The bytes of text that no token is: text with one of them has no ids.
+    /// The bytes of text without a token: text with one of them has no ids.
     pub(crate) fn lacking(&self) -> impl Iterator<Item = u8> + '_ {
         (0..=u8::MAX).filter(|&byte| self.lacks(byte))
     }
@@ -123,7 +124,7 @@ impl ByteBpe {
     /// Refuses a text with a character that has no token.
     ///
     /// # Errors
-    /// [`Error`] that shows the character.
+    /// [`Error`] with the character.
     pub(crate) fn check(&self, text: &str) -> Result<()> {
         if self.lacking.is_none() {
             return Ok(());
@@ -143,7 +144,7 @@ impl ByteBpe {
         Err(Error::new("text", format!("no token for {found:?}")))
     }
 
-    /// The tokens that are matched as a whole in a text, and where.
+    /// The positions of tokens that are matched as a whole in a text.
     fn whole_in<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (Range<usize>, TokenId)> + 'a {
         self.whole.iter().flat_map(move |whole| {
             let found = whole.spellings.find_iter(text);
@@ -156,7 +157,7 @@ impl ByteBpe {
     /// Empty text has no ids, with the prefix or without.
     ///
     /// # Errors
-    /// [`Error`] for a text on which the pattern takes more steps than any real one does.
+    /// [`Error`] for a text on which the pattern exceeds its budget of steps.
     pub(crate) fn encode(
         &self,
         text: &str,
@@ -177,8 +178,8 @@ impl ByteBpe {
         self.encode_between(&text[done..], scratch, out)
     }
 
-    /// The parts of a long text, at most so many: encoded apart, those after the first without a
-    /// dummy prefix, they have the ids of the whole.
+    /// Splits a long text into a limited number of parts. The ids of the parts, encoded separately
+    /// and without a dummy prefix after the first part, are the ids of the whole text.
     pub(crate) fn parts<'a>(&self, text: &'a str, count: usize) -> Vec<&'a str> {
         let is_in_whole = |c| self.whole.as_ref().is_some_and(|whole| whole.chars.contains(&c));
         parallel::parts(text, count, |at| {
@@ -194,7 +195,7 @@ impl ByteBpe {
         self.merger.merge_ids()
     }
 
-    /// Encodes text in which no token is matched as a whole.
+    /// Encodes text without tokens that are matched as a whole.
     fn encode_between(
         &self,
         text: &str,
@@ -221,7 +222,7 @@ impl ByteBpe {
         parted
     }
 
-    /// Cuts a pre-token where no token holds its neighbours side by side.
+    /// Splits a pre-token at pairs of characters that no token contains.
     fn push_parts(&self, text: &str, unit: Range<usize>, units: &mut Units<'_, Self>) {
         let bytes = text.as_bytes();
         let mut start = unit.start;
@@ -313,7 +314,8 @@ fn byte_tokens(tokens: &[ByteToken<'_>]) -> [TokenId; 256] {
     ids
 }
 
-/// The bytes of text that no token is; `DeepSeek` lacks those that UTF-8 never has, which no text needs.
+/// The bytes of text without a token; `DeepSeek` lacks the bytes that UTF-8 never has, which no
+/// text needs.
 fn lacking(ids: &[TokenId; 256]) -> Option<Box<[bool; 256]>> {
     let mut lacking = Box::new(ids.map(|id| id == NO_ID));
     for byte in [0xC0, 0xC1].into_iter().chain(0xF5..=0xFF) {

@@ -1,15 +1,15 @@
-//! The ids of units seen lately: fixed size, full keys, a newer unit takes an older one's place.
+//! Cache of the ids of recent units: fixed size, full keys; a newer unit replaces an older one.
 //!
-//! A unit that must go is put into another line once more, where the one that was seen longest ago goes
-//! for it: so that a few words that share a line do not drive each other out again and again.
+//! A replaced unit moves once to its second line, where it replaces the older unit: so a few
+//! frequent units that share a line do not evict each other repeatedly.
 
 use super::key::{Key, KeyHasher};
 use crate::token::TokenId;
 
-/// As many ids as a place holds, which is half a cache line.
+/// Number of ids in a place: half a cache line.
 pub(super) const INLINE_IDS: usize = 4;
 
-/// 2 MiB a thread: more than a second-level cache holds, but what is not there has been asked for.
+/// 2 MiB for each thread: larger than a second-level cache, but lines are prefetched.
 const LINES_LOG2: u32 = 15;
 
 const LINES: usize = 1 << LINES_LOG2;
@@ -19,12 +19,12 @@ pub(super) type Ids = [TokenId; INLINE_IDS];
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    /// With the number of ids.
+    /// The key, with the number of ids.
     key: Key,
     ids: Ids,
 }
 
-/// The two places that a unit may have, newer first: one cache line.
+/// The two places of a cache line, the newer first.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 struct Line([Slot; 2]);
@@ -37,7 +37,7 @@ pub(super) struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// The place of a unit, which the processor is asked to have at hand soon.
+    /// Prefetches the place of a unit.
     #[inline(always)]
     pub(super) fn ask(self, key: Key) -> u32 {
         let place = place(self.hasher, key);
@@ -45,8 +45,8 @@ impl Known<'_> {
         place
     }
 
-    /// The ids of a unit and their number, which is zero for a unit that is not there; the rest of the
-    /// ids is anything.
+    /// The ids of a unit and their number, which is zero for an unknown unit; the other ids are
+    /// undefined.
     #[inline(always)]
     pub(super) fn get(&self, place: u32, key: Key) -> (&Ids, u32) {
         let Line(slots) = &self.lines[place as usize % LINES];
@@ -77,20 +77,20 @@ impl UnitCache {
         }
     }
 
-    /// What is in a cache that is ready.
+    /// The content of a cache that is ready.
     #[inline(always)]
     pub(super) fn known(&self) -> Option<Known<'_>> {
         let lines = self.lines.first_chunk()?;
         Some(Known { lines, hasher: self.hasher })
     }
 
-    /// Where a unit may be that is not in its place.
+    /// The second line of a unit.
     #[inline(always)]
     pub(super) fn other_place(&self, key: Key) -> u32 {
         (self.hasher.hash(key) >> (64 - 2 * LINES_LOG2)) as u32 % (1 << LINES_LOG2)
     }
 
-    /// Asks the processor to have a place at hand soon.
+    /// Prefetches a place.
     #[inline(always)]
     pub(super) fn prefetch(&self, place: u32) {
         if let Some(line) = self.lines.get(place as usize) {
@@ -106,7 +106,7 @@ impl UnitCache {
         (*ids, count)
     }
 
-    /// Puts a unit into its place; `count` of the ids are its own.
+    /// Stores a unit in its place; the first `count` ids are its own.
     #[inline]
     pub(super) fn insert(&mut self, at: u32, key: Key, ids: Ids, count: usize) {
         if count == 0 || count > INLINE_IDS {
@@ -122,7 +122,7 @@ impl UnitCache {
         let key = oldest.key.bare();
         let (first, second) = (place(self.hasher, key), self.other_place(key));
         let other = if first == at { second } else { first };
-        // Written without looking at the line, which may be far.
+        // Writes without reading the line, which may be far.
         if let Some(Line(slots)) = self.lines.get_mut(other as usize) {
             slots[1] = oldest;
         }
@@ -133,7 +133,7 @@ impl UnitCache {
 mod tests {
     use super::{Key, UnitCache, place};
 
-    /// The ids of a unit, wherever it stands.
+    /// The ids of a unit, from any line.
     fn find(cache: &UnitCache, key: Key) -> Option<i32> {
         let places = [place(cache.hasher, key), cache.other_place(key)];
         let found = places.map(|place| cache.get(place, key));

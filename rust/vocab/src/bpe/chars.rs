@@ -1,7 +1,7 @@
-//! Text to ids where characters merge, as in SentencePiece's BPE.
+//! Text to ids for vocabularies whose merges join characters, as in SentencePiece's BPE.
 //!
-//! Text is cut wherever two neighbouring characters stand side by side in no piece: no merge crosses
-//! such a place. The units between cuts are looked up or merged one by one.
+//! Text is split between two neighbouring characters that no piece contains as neighbours: no merge
+//! crosses the split. The units between splits are looked up or merged one by one.
 
 use std::cmp::Reverse;
 
@@ -30,15 +30,15 @@ pub(crate) struct CharBpe {
     seeds: Seeds,
     /// Pieces matched as a whole, by first character, longest first.
     whole: HashMap<char, Vec<WholePiece>>,
-    /// Whether some of them begin with an ASCII character.
+    /// Whether one of them begins with an ASCII character.
     ascii_whole: bool,
-    /// How many characters the longest of them has.
+    /// Length of the longest of them, in characters.
     longest_whole: usize,
     /// The id that each byte falls back to.
     bytes: [TokenId; 256],
-    /// What encodes instead, where some pieces are unused.
+    /// The encoder that is used instead for vocabularies with unused pieces.
     unused: Option<Box<Unused>>,
-    /// Whether a space that text begins with is the dummy prefix: Metaspace's rule.
+    /// Whether a space at the beginning of text counts as the dummy prefix: Metaspace's rule.
     shares_prefix: bool,
 }
 
@@ -49,18 +49,18 @@ struct WholePiece {
     id: TokenId,
 }
 
-/// How far a text has been read.
+/// Progress in reading a text.
 struct Scan<'a> {
     text: &'a str,
-    /// Where the unit began that goes on.
+    /// Beginning of the open unit.
     start: usize,
     at: usize,
-    /// The character before `at`. NUL is in no piece: there is a cut after it, as at the beginning.
+    /// The character before `at`. NUL is in no piece: text is split after it, as at the beginning.
     previous: u32,
 }
 
 impl Scan<'_> {
-    /// Reads the ASCII characters that stand next, up to 64; whether there is one.
+    /// Reads the next ASCII characters, up to 64; returns whether there were any.
     #[inline(always)]
     fn ascii<M: Merging>(&mut self, cuts: &Cuts, units: &mut Units<'_, M>) -> bool {
         let rest = &self.text.as_bytes()[self.at..];
@@ -106,8 +106,8 @@ impl CharBpe {
         Ok(tables)
     }
 
-    /// Builds the tables of a vocabulary that lists its merges, earlier ones first; of a pair that
-    /// stands twice the last counts. The pieces' scores say nothing.
+    /// Builds the tables of a vocabulary that lists its merges, earlier merges first; the last
+    /// entry of a repeated pair counts. The pieces' scores are not used.
     ///
     /// # Errors
     /// [`Error`](crate::Error) for more merges than any real vocabulary has.
@@ -121,7 +121,7 @@ impl CharBpe {
         Self::with_ranks(pieces, &ranks, bytes)
     }
 
-    /// The same, but text that begins with a space gets no other one before it.
+    /// Variant of the tables that adds no space before text that begins with a space.
     pub(crate) fn sharing_prefix(self) -> Self {
         Self { shares_prefix: true, ..self }
     }
@@ -192,13 +192,13 @@ impl CharBpe {
         self.encode_units(&text[first..], scratch, out);
     }
 
-    /// The parts of a long text, at most so many: encoded apart, those after the first without a
-    /// dummy prefix, they have the ids of the whole.
+    /// Splits a long text into a limited number of parts. The ids of the parts, encoded separately
+    /// and without a dummy prefix after the first part, are the ids of the whole text.
     pub(crate) fn parts<'a>(&self, text: &'a str, count: usize) -> Vec<&'a str> {
         parallel::parts(text, count, |at| self.may_part(text, at))
     }
 
-    /// Whether no merge crosses a place, and no piece that is matched as a whole may.
+    /// Whether no merge crosses a place, and no piece that is matched as a whole can cross it.
     fn may_part(&self, text: &str, at: usize) -> bool {
         let Some((left, right)) = parallel::around(text, at) else { return false };
         let mut before = text[..at].chars().rev().take(self.longest_whole);
@@ -246,7 +246,7 @@ impl CharBpe {
         units.flush();
     }
 
-    /// Reads characters beyond ASCII, up to some cuts or a piece that is matched as a whole.
+    /// Reads characters beyond ASCII, up to some splits or a piece that is matched as a whole.
     #[inline(always)]
     fn scan_wide(&self, scan: &mut Scan<'_>, units: &mut Units<'_, Self>) {
         let bytes = scan.text.as_bytes();
@@ -285,7 +285,7 @@ impl CharBpe {
         }
     }
 
-    /// Encodes what lies between pieces that are matched as a whole.
+    /// Encodes text between pieces that are matched as a whole.
     fn encode_unused(&self, unused: &Unused, text: &str, out: &mut Vec<TokenId>) {
         let (mut start, mut at) = (0, 0);
         while let Some(c) = text[at..].chars().next() {
@@ -301,7 +301,8 @@ impl CharBpe {
         unused.encode(&text[start..], &self.bytes, out);
     }
 
-    /// The longest piece matched as a whole that `text` begins with: its bytes and id.
+    /// The longest piece matched as a whole at the beginning of `text`: its length in bytes and its
+    /// id.
     fn match_whole(&self, text: &str) -> Option<(usize, TokenId)> {
         self.whole.get(&unmark(text.chars().next()?))?.iter().find_map(|piece| {
             let mut rest = text.chars();
@@ -368,7 +369,7 @@ fn whole(pieces: &[Piece<'_>], symbols: &mut Symbols) -> HashMap<char, Vec<Whole
     whole
 }
 
-/// The character of a text that has only one.
+/// The only character of a text, if it has exactly one.
 fn only(text: &str) -> Option<char> {
     let mut chars = text.chars();
     chars.next().filter(|_| chars.next().is_none())

@@ -1,4 +1,4 @@
-//! Merging with a heap of candidate pairs over a linked list: for units that no window can hold.
+//! Merging with a heap of candidate pairs over a linked list, for units without small windows.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use super::merger::Token;
 use super::pairs::Symbol;
 
-/// The rank of two that do not merge.
+/// The rank of a pair that does not merge.
 pub(super) const NO_RANK: u32 = u32::MAX;
 
 const END: u32 = u32::MAX;
@@ -17,20 +17,21 @@ pub(super) struct Agenda {
     symbols: Vec<Symbol>,
     next: Vec<u32>,
     previous: Vec<u32>,
-    /// Per place rank and product of the symbol there with the next one.
+    /// For each place, the rank and product of the symbol there with the next one.
     merges: Vec<(u32, Symbol)>,
-    /// Ranks and places, in one number: lower ranks first, then the leftmost.
+    /// Ranks and places as single numbers: lower ranks first, then the leftmost place.
     candidates: BinaryHeap<Reverse<u64>>,
 }
 
 impl Agenda {
-    /// Whether a very long unit has left it large.
+    /// Whether a very long unit has enlarged the memory.
     pub(super) fn is_large(&self, most: usize) -> bool {
         self.symbols.capacity() > most
     }
 
-    /// Merges symbols, of which the first stands at a place in the unit: `O(n log n)`. `merge` tells
-    /// rank and product of a pair; the rank of none is [`NO_RANK`]. Every candidate is asked for once.
+    /// Merges symbols, the first of them at a given place in the unit: `O(n log n)`. `merge`
+    /// returns the rank and product of a pair, [`NO_RANK`] for a pair that does not merge. Each
+    /// candidate is looked up once.
     pub(super) fn merge(
         &mut self,
         unit: &[Symbol],
@@ -59,7 +60,7 @@ impl Agenda {
         entries.clear();
         let found = (0..count).zip(merges.iter()).filter(|(_, (rank, _))| *rank != NO_RANK);
         entries.extend(found.map(|(at, &(rank, _))| entry(rank, at)));
-        // Built at once, which takes linear time.
+        // Building the heap at once takes linear time.
         *candidates = BinaryHeap::from(entries);
         while let Some(Reverse(popped)) = candidates.pop() {
             let left = popped as u32;

@@ -1,8 +1,8 @@
-//! Short units merging side by side.
+//! Merging of several short units at once.
 //!
-//! A merge asks the table of pairs for two more, and waits for memory. So several units merge in
-//! turns: in a round each reads its answers and merges, and when all have, each asks anew. Nothing
-//! that a round decides by waits for what was asked for in it.
+//! A merge looks up two new pairs and waits for memory. Therefore several units merge in turns: in
+//! each round, all units read their answers and merge, and then all send their next lookups. No
+//! decision of a round waits for a lookup of the same round.
 
 use super::key::KEY_BYTES;
 use super::merger::{LAST, NO_ID, key, place_of, product_of};
@@ -10,7 +10,7 @@ use super::pairs::{Asked, NO_SYMBOL, Pair, Pairs, Symbol};
 use super::pipeline::Merging;
 use crate::token::TokenId;
 
-/// So many units merge at a time.
+/// Number of units that merge at once.
 const LANES: usize = 16;
 
 /// A unit with a key has fewer symbols: one place is left.
@@ -28,7 +28,7 @@ struct Lane {
     keys: [u32; MOST],
     /// A bit for each symbol that is left, and for the two that never merge.
     left: u32,
-    /// Which pairs are to be asked for, and for which places; and what was asked for.
+    /// The pairs to look up with their places, and the pending lookups.
     pairs: [(Pair, usize); 2],
     asked: [Asked; 2],
     nth: usize,
@@ -42,12 +42,13 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Where the ids of each unit stand among those appended.
+    /// The range of each unit's ids among the appended ids.
     pub(super) fn found(&self) -> impl Iterator<Item = &(u32, u32)> {
         self.found.iter()
     }
 
-    /// Appends the ids of `count` units, each of which has a key; in any order, [`found`](Self::found) says where.
+    /// Appends the ids of `count` units with keys, in any order; [`found`](Self::found) gives their
+    /// ranges.
     pub(super) fn merge<'a, M: Merging>(
         &mut self,
         merging: &M,
@@ -65,7 +66,7 @@ impl Lanes {
             lane.begin(merging, unit(next), next);
             next += 1;
         }
-        // Which lanes have a unit: the first so many of these.
+        // The lanes with a unit: the first ones.
         let mut busy: [usize; LANES] = std::array::from_fn(|at| at);
         let mut open = next;
         while open > 0 {
@@ -125,13 +126,13 @@ impl Lane {
         self.nth = nth;
     }
 
-    /// Asks for the pairs that the last merge made.
+    /// Looks up the pairs that the last merge created.
     #[inline(always)]
     fn ask(&mut self, pairs: &Pairs) {
         self.asked = self.pairs.map(|(pair, _)| pairs.ask(pair));
     }
 
-    /// Makes the next merge; whether there was one.
+    /// Makes the next merge; returns whether one was made.
     #[inline(always)]
     fn step<M: Merging>(&mut self, merging: &M) -> bool {
         let (merger, pairs) = (merging.merger(), merging.merger().pairs());
@@ -140,7 +141,7 @@ impl Lane {
         }
         let Some(best) = merger.next_merge::<MOST>(&self.keys) else { return false };
         let (place, product) = (place_of(best) % MOST, product_of(best));
-        // The symbol to the right goes.
+        // Removes the symbol to the right.
         let after = self.left & (u32::MAX << place << 1);
         let right = after.trailing_zeros() as usize % MOST;
         let after = (after & after.wrapping_sub(1)).trailing_zeros() as usize % (2 * MOST);

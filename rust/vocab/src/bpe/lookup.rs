@@ -7,7 +7,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::bytes::ByteToken;
 use crate::token::TokenId;
 
-/// Which token some bytes are. Of two tokens with the same bytes the later one counts.
+/// Map from bytes to tokens. Of two tokens with equal bytes, the later one counts.
 pub(super) struct Lookup {
     /// The bytes of all tokens, one after another.
     bytes: Vec<u8>,

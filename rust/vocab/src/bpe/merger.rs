@@ -1,44 +1,44 @@
-//! Symbols merging: best pair first, leftmost among equals, however long the unit.
+//! Merging of symbols: best pair first, the leftmost of equal pairs first, for units of any length.
 //!
-//! In: the symbols of a unit. Out: the symbols that are left, and where each begins. Up to
-//! [`WINDOW`] symbols merge in place, on the stack. A longer unit is merged window by window, each
-//! beginning with the last token of the one before it: see [`Merger::merge`] for why that is exact.
-//! Cost: linear in the unit, for any text that does not make tokens longer than a window.
+//! In: the symbols of a unit. Out: the remaining symbols and their positions. Up to [`WINDOW`]
+//! symbols merge in place, on the stack. A longer unit is merged window by window; each window
+//! begins with the last token of the previous one, and [`Merger::merge`] explains why the result is
+//! exact. Cost: linear in the unit, unless tokens are longer than a window.
 
 use super::heap_merge::{Agenda, NO_RANK};
 use super::pairs::{Code, NONE, Pairs, Symbol};
 use crate::token::TokenId;
 
-/// As many symbols merge on the stack: one bit of a word each.
+/// Number of symbols that merge on the stack: one bit of a word each.
 pub(super) const WINDOW: usize = 64;
 
 const POSITION_BITS: u32 = WINDOW.trailing_zeros();
 
-/// Where a window does not do, ones so many times as large are taken from there on.
+/// Factor by which a window grows where a smaller one is not sufficient.
 const GROWTH: usize = 16;
 
-/// A run is told from so many of its symbols.
+/// Number of symbols from which a run is recognised.
 const RUN: usize = 2048;
 
-/// So many symbols at most repeat in a run: an emoji with a joiner has ten bytes.
+/// Maximum number of symbols that repeat in a run: an emoji with a joiner has ten bytes.
 const MAX_PERIOD: usize = 12;
 
-/// What a symbol has that is no token.
+/// The id of a symbol that is not a token.
 pub(super) const NO_ID: TokenId = -1;
 
 /// The tables of merging.
 pub(super) struct Merger {
     pairs: Pairs,
-    /// What two of the first symbols merge into: where merging mostly begins.
+    /// Products of pairs of first symbols: most merging begins with these.
     grid: Vec<Code>,
     side: Symbol,
-    /// Per symbol its id, [`NO_ID`] where it is no token.
+    /// The id of each symbol, [`NO_ID`] if it is not a token.
     ids: Vec<TokenId>,
-    /// The first and last code of each group of products of equal rank.
+    /// The first and last code of each group of products with equal rank.
     ties: Vec<(Code, Code)>,
 }
 
-/// A symbol that is left, and which symbol of the unit it begins with.
+/// A remaining symbol, and the index of the unit's symbol that it begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) symbol: Symbol,
@@ -50,7 +50,7 @@ pub(super) struct Token {
 pub(super) struct Work {
     /// The symbols of the unit.
     pub(super) symbols: Vec<Symbol>,
-    /// What they became.
+    /// The result of merging.
     pub(super) tokens: Vec<Token>,
     agenda: Agenda,
 }
@@ -63,11 +63,11 @@ impl Work {
     }
 }
 
-/// Symbols of a window and per pair of neighbours its code and place, as one number.
+/// The symbols of a window, and for each pair of neighbours its code and place as one number.
 struct Window {
     symbols: [Symbol; WINDOW],
     keys: [u32; WINDOW],
-    /// A bit for each symbol that is left.
+    /// A bit for each remaining symbol.
     left: u64,
 }
 
@@ -87,13 +87,13 @@ impl Merger {
         Self { pairs, grid, side, ids, ties }
     }
 
-    /// The id of a symbol, [`NO_ID`] if it is no token.
+    /// The id of a symbol, [`NO_ID`] if it is not a token.
     #[inline(always)]
     pub(super) fn id(&self, symbol: Symbol) -> TokenId {
         self.ids.get(symbol as usize).copied().unwrap_or(NO_ID)
     }
 
-    /// Asks the processor to have a symbol's id at hand soon.
+    /// Prefetches a symbol's id.
     #[inline(always)]
     pub(super) fn prefetch_id(&self, symbol: Symbol) {
         if let Some(id) = self.ids.get(symbol as usize) {
@@ -120,13 +120,13 @@ impl Merger {
         }
     }
 
-    /// The first and the last code that come as early as this one, of which there are several.
+    /// The first and the last code of equal rank, if there are several.
     fn tie(&self, code: Code) -> (Code, Code) {
         let at = self.ties.partition_point(|&(_, last)| last < code);
         self.ties.get(at).copied().unwrap_or((code, code))
     }
 
-    /// The first code that comes as early as this one: a rank.
+    /// The first code of equal rank, which is the rank.
     fn rank(&self, code: Code) -> u32 {
         match code {
             NONE => NO_RANK,
@@ -335,25 +335,25 @@ impl Merger {
     }
 }
 
-/// Added to every code, so that a key's bits are a number's to the processor: see [`least`].
+/// Added to every code so that a key's bits are a normal floating-point number: see [`least`].
 const NORMAL: u32 = 1 << 22;
 
 /// The key of a pair that does not merge, and all that come after it.
 pub(super) const LAST: u32 = (NONE + NORMAL) << POSITION_BITS;
 
-/// A code and a place as one number: the smallest is what merges next.
+/// A code and a place as one number: the pair with the smallest number merges next.
 #[inline(always)]
 pub(super) fn key(code: Code, place: usize) -> u32 {
     (code + NORMAL) << POSITION_BITS | place as u32
 }
 
-/// The place of such a number.
+/// The place in a number.
 #[inline(always)]
 pub(super) fn place_of(key: u32) -> usize {
     key as usize % WINDOW
 }
 
-/// The product of such a number.
+/// The product in a number.
 #[inline(always)]
 pub(super) fn product_of(key: u32) -> Symbol {
     code_of(key) >> 1

@@ -1,12 +1,12 @@
 //! Text to ids: byte-pair merging, exact, without control tokens.
 //!
-//! In: the mergeable tokens of a vocabulary (control never gets here, which is why nothing that this
-//! module returns can be control) and text. Out: ids. Cost: linear in the text.
+//! In: the mergeable tokens of a vocabulary, without control tokens, and text. Out: ids, none of
+//! them control. Cost: linear in the text.
 //!
-//! Two engines share all but their first step, which is to part text into *units* that no merge
-//! crosses: [`chars`] cuts between characters that stand side by side in no piece, [`bytes`] follows
-//! the vocabulary's pattern. Units go through [`pipeline`]: to ids by a cache of those seen lately, by
-//! the tokens that the vocabulary knows, or by [`merger`].
+//! Two engines differ only in the first step, which splits text into *units* that no merge crosses:
+//! [`chars`] splits between characters that no piece contains as neighbours, [`bytes`] follows the
+//! vocabulary's pattern. [`pipeline`] turns units into ids: with a cache of recent units, with the
+//! vocabulary's known tokens, or with [`merger`].
 
 // What is done for every unit of a text is one function in the end; the compiler's own measure parts it.
 #![allow(clippy::inline_always)]
@@ -40,21 +40,21 @@ pub use pipeline::Scratch;
 /// How a space is written inside the pieces of a SentencePiece vocabulary.
 pub const SPACE_MARK: char = '\u{2581}';
 
-/// What a piece may do.
+/// How the encoder may use a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PieceKind {
-    /// Built by merges, and used by them.
+    /// Made by merges, and used by them.
     Normal,
     /// Matched as a whole before any merge, and never merged with its neighbours.
     Whole,
-    /// The same, but a space and its mark are told apart.
+    /// Matched as a whole, with a difference between a space and its mark.
     Verbatim,
-    /// Built and used by merges; where one is left over it is taken apart again.
+    /// Made and used by merges; split again if it remains at the end.
     Unused,
 }
 
 impl PieceKind {
-    /// Whether merges never meet the piece.
+    /// Whether merges never use the piece.
     pub(crate) fn is_whole(self) -> bool {
         matches!(self, Self::Whole | Self::Verbatim)
     }
@@ -64,9 +64,9 @@ impl PieceKind {
 #[derive(Debug, Clone)]
 pub(crate) struct Piece<'a> {
     pub(crate) id: TokenId,
-    /// The piece as it stands in the vocabulary: spaces are [`SPACE_MARK`].
+    /// The piece as the vocabulary spells it: spaces are [`SPACE_MARK`].
     pub(crate) text: &'a str,
-    /// Higher merges first; of equal scores the leftmost.
+    /// Higher scores merge first; of equal scores the leftmost.
     pub(crate) score: f32,
     pub(crate) kind: PieceKind,
 }
@@ -79,7 +79,7 @@ pub(crate) struct ListedMerge {
     pub(crate) right: u32,
 }
 
-/// The character that stands for `c` in the tables: a space and its mark are one.
+/// The character for `c` in the tables: a space and its mark are one character.
 fn unmark(c: char) -> char {
     if c == SPACE_MARK { ' ' } else { c }
 }

@@ -1,12 +1,12 @@
-//! A long text in parts that threads encode apart.
+//! Division of a long text into parts for several threads.
 //!
-//! In: text, how many parts are wanted, and where it may be parted without changing its ids. Out: at
-//! most so many parts, each about as long as the others. Cost: a look at a few places.
+//! In: text, the wanted number of parts, and a test for places where text can be split without
+//! changing its ids. Out: at most that many parts, of similar length. Cost: a test of a few places.
 
-/// A shorter part is not worth a thread.
+/// Minimum length of a part that is worth a thread.
 const MIN_PART: usize = 1 << 18;
 
-/// So far after the place where parts would be equally long a place to part is looked for.
+/// Maximum distance between a split and the place that would make the parts equally long.
 const REACH: usize = 1 << 14;
 
 /// The parts of `text`, in order; together they are the text.

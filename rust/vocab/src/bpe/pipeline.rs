@@ -1,9 +1,9 @@
-//! Units to ids, a block at a time: what was seen lately from the cache, what the vocabulary knows
-//! from its seeds, the rest by merging.
+//! Units to ids, a block at a time: with the cache of recent units, the vocabulary's known tokens,
+//! and merging for all other units.
 //!
-//! Memory is what takes long, so no step waits for it: the place of a unit in the cache is asked for
-//! when the unit is found and read when the block is full, all seeds of a block are asked for before
-//! the first is read, and units merge side by side.
+//! Memory latency dominates, so no step waits for memory: a unit's place in the cache is prefetched
+//! when the unit is found and read when the block is full; all known tokens of a block are
+//! prefetched before the first is read; and units merge side by side.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use super::pairs::Symbol;
 use super::text_cache::{Form, TextCache};
 use crate::token::TokenId;
 
-/// So many units are a block.
+/// Number of units in a block.
 const BLOCK: usize = 256;
 
 /// So many bytes are at hand for units that end within the first 64 of them.
@@ -33,7 +33,7 @@ fn put(to: &mut [TokenId; LINE], at: usize, ids: &Ids) {
     to[at..at + INLINE_IDS].copy_from_slice(ids);
 }
 
-/// Working memory of one encoding thread: reused between texts, bounded.
+/// Working memory of one encoding thread: reused for other texts, bounded.
 #[derive(Default)]
 pub struct Scratch {
     cache: UnitCache,
@@ -43,22 +43,22 @@ pub struct Scratch {
     lanes: Lanes,
     block: Vec<Unit>,
     missed: Vec<u32>,
-    /// The ids of a block on their way out.
+    /// The ids of a block before they are appended.
     line: Vec<TokenId>,
-    /// The ids of units that have more than fit.
+    /// The ids of units with more ids than a place holds.
     many: Vec<TokenId>,
 }
 
-/// Units of more bytes than a key holds: half a megabyte twice.
+/// Cache of units that are too long for a key: twice half a megabyte.
 type LongUnits = TextCache<256, { 1 << 19 }>;
 
 /// Longer texts are documents, which rarely come twice.
 const LONGEST_TEXT: usize = 1 << 16;
 
-/// Whole texts and their ids: a megabyte twice.
+/// Cache of whole texts: twice a megabyte.
 const TEXTS_ROOM: usize = 1 << 20;
 
-/// Working memory for longer units is given back.
+/// Maximum working memory for long units that is kept.
 const MAX_KEPT_SYMBOLS: usize = 1 << 16;
 
 impl Scratch {
@@ -83,26 +83,26 @@ impl Scratch {
         Ok(())
     }
 
-    /// Whether a very long unit has left it large: then it is not kept.
+    /// Whether a very long unit has enlarged the memory: then it is dropped.
     pub(crate) fn is_large(&self) -> bool {
         self.work.is_large(MAX_KEPT_SYMBOLS) || self.many.capacity() > MAX_KEPT_SYMBOLS
     }
 }
 
-/// What turns a unit into ids.
+/// Access of the pipeline to an encoder.
 pub(super) trait Merging {
-    /// Units whose id is known from the vocabulary.
+    /// Units with known ids.
     fn seeds(&self) -> &Seeds;
 
     fn merger(&self) -> &Merger;
 
-    /// The id of a unit without a key that is a token, whatever its merges make of it.
+    /// The id of a unit without a key that is a token, regardless of its merges.
     fn whole(&self, unit: &str) -> Option<TokenId>;
 
     /// What merging begins with.
     fn symbols(&self, unit: &str) -> impl Iterator<Item = Symbol>;
 
-    /// Appends the ids of a character that is no token.
+    /// Appends the ids of a character without a token.
     fn fall_back(&self, c: char, ids: &mut Vec<TokenId>);
 
     /// The ids of a unit without a key.
@@ -153,12 +153,12 @@ pub(super) trait Merging {
     }
 }
 
-/// A unit and what became of it.
+/// A unit and its ids.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Unit {
     key: Key,
     ids: Ids,
-    /// How many ids; [`MANY`] if they are elsewhere, from the first of `ids` up to the second.
+    /// Number of ids; [`MANY`] if they are stored elsewhere: then `ids` holds their range.
     count: u32,
     place: u32,
     start: usize,
@@ -167,7 +167,7 @@ pub(super) struct Unit {
 
 const MANY: u32 = u32::MAX;
 
-/// The units of one text on their way to ids.
+/// The units of one text in the pipeline.
 pub(super) struct Units<'a, M> {
     merging: &'a M,
     text: &'a str,
@@ -275,7 +275,7 @@ impl<'a, M: Merging> Units<'a, M> {
         at
     }
 
-    /// An id that stands after the units so far.
+    /// Adds an id after the units so far.
     pub(super) fn push_id(&mut self, id: TokenId) {
         self.flush();
         self.out.push(id);
@@ -335,7 +335,7 @@ impl<'a, M: Merging> Units<'a, M> {
         many.clear();
     }
 
-    /// Finds the ids of the units that the cache does not have.
+    /// Finds the ids of the units that the cache lacks.
     #[inline(never)]
     fn find(&mut self) {
         let Scratch { cache, long, work, lanes, block, missed, many, .. } = &mut *self.scratch;

@@ -1,7 +1,7 @@
 //! The one merge of every token: see [`pairs`](super::pairs) for why there is one.
 //!
-//! In: the tokens of a vocabulary as first symbols, and its rule of what merges how early. Out: the
-//! tables of merging. Cost: about one encoding per token.
+//! In: the tokens of a vocabulary as first symbols, and its rule for the order of merges. Out: the
+//! tables of merging. Cost: about one encoding for each token.
 
 use hashbrown::HashMap;
 
@@ -17,16 +17,16 @@ const MAX_MERGES: usize = 4 << 20;
 /// Tokens of up to this many symbols are merged by scanning.
 const SCANNED: usize = 32;
 
-/// How early a token is made.
+/// Order in which tokens are made.
 pub(super) enum Ranks {
-    /// Per token, whatever it is made of.
+    /// A rank for each token, independent of its parts.
     OfTokens(Vec<u32>),
-    /// Per pair of ids; other pairs do not merge.
+    /// A rank for each pair of ids; other pairs do not merge.
     OfPairs(HashMap<(TokenId, TokenId), u32>),
 }
 
 impl Ranks {
-    /// The place of each pair in a list; the last one of a pair that is listed twice.
+    /// The position of each pair in a list; the last position of a repeated pair.
     pub(super) fn listed(pairs: impl ExactSizeIterator<Item = (TokenId, TokenId)>) -> Result<Self> {
         if pairs.len() > MAX_MERGES {
             let problem = format!("make over {MAX_MERGES} merges, more than is read");
@@ -58,7 +58,7 @@ impl Spelled {
     }
 }
 
-/// What a token is made of, and how early.
+/// The parts of a token, and its rank.
 #[derive(Clone, Copy)]
 struct Made {
     rank: u32,
@@ -66,7 +66,7 @@ struct Made {
     right: Symbol,
 }
 
-/// Finds the one merge of every token; says which tokens have one.
+/// Finds the one merge of every token; returns which tokens have one.
 ///
 /// `firsts` are the ids of the first symbols; of the first `side` of these all pairs are kept at hand.
 pub(super) fn merger_of(

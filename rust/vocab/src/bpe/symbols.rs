@@ -1,4 +1,4 @@
-//! Characters as the small numbers that merging begins with.
+//! Characters as small numbers, the first symbols of merging.
 
 use super::pairs::{NO_SYMBOL, Symbol};
 
@@ -33,12 +33,12 @@ impl Default for Symbols {
 }
 
 impl Symbols {
-    /// How many symbols there are.
+    /// Number of symbols.
     pub(super) fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// The symbol of a character, a new one if it had none.
+    /// The symbol of a character; creates one for a new character.
     pub(super) fn add(&mut self, c: char) -> Symbol {
         let known = self.get(c.into());
         if known != NO_SYMBOL {
@@ -51,7 +51,7 @@ impl Symbols {
         new
     }
 
-    /// Says that a piece that is matched as a whole begins with a character.
+    /// Records that a piece matched as a whole begins with a character.
     pub(super) fn mark_whole(&mut self, c: char) {
         *self.slot(c) |= BEGINS_WHOLE;
     }

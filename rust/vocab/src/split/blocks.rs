@@ -8,10 +8,10 @@
 use super::masks::Masks;
 use super::scan::Digits;
 
-/// As many characters are looked at together.
+/// Number of characters in a block.
 pub(crate) const BLOCK: usize = 64;
 
-/// So many characters after a place are enough to know whether a piece begins there.
+/// Number of following characters that decide whether a piece begins at a place.
 pub(super) const AHEAD: usize = 2;
 
 /// A bit for each place of a block where a piece begins that is certain, but for the first place.
@@ -26,7 +26,7 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits) -> u64 {
     let other = !(letter | number | space);
     let (after_space, after_blank) = (space << 1, blank << 1);
     let (after_letter, after_number, after_other) = (letter << 1, number << 1, other << 1);
-    // White space that is no newline.
+    // White space except newlines.
     let gap = space & !newline;
     let signs = other & !after_other & !after_blank;
     // A sign by itself goes with letters after it, as does the last of a gap.
@@ -68,7 +68,7 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits) -> u64 {
     starts & certain & !1
 }
 
-/// The runs of bits that begin with one of `firsts`.
+/// The runs of bits that begin with a bit of `firsts`.
 #[inline]
 fn run_from(bits: u64, firsts: u64) -> u64 {
     bits & (bits ^ bits.wrapping_add(firsts))
@@ -87,7 +87,7 @@ fn every_third(number: u64) -> u64 {
     all
 }
 
-/// The place after a contraction that begins at a place, if one does.
+/// The place after a contraction at a given place, if there is one.
 #[inline]
 fn after_contraction(block: &[u8; BLOCK], at: usize) -> u64 {
     let letter = |at: usize| block.get(at).map_or(0, u8::to_ascii_lowercase);

@@ -1,7 +1,7 @@
-//! What kind of character each one is, as the regular expressions of vocabularies see it.
+//! Classes of characters, as the regular expressions of vocabularies define them.
 //!
-//! One table for all of Unicode, built when it is first needed, from the same data that Rust's `regex`
-//! has: tiktoken's pre-tokenizer runs on it, and Hugging Face's agrees with it on every character.
+//! One table for all of Unicode, built on first use from the data of Rust's `regex`. tiktoken's
+//! pre-tokenizer uses the same data; Hugging Face's agrees with it on every character.
 
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
@@ -56,7 +56,7 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// The classes that patterns of vocabularies name.
+    /// The classes that the patterns of vocabularies name.
     pub(super) fn of_unicode() -> &'static Self {
         static CLASSES: LazyLock<Classes> = LazyLock::new(|| {
             let classes = PATTERNS.iter().flat_map(|&(mask, pattern)| {

@@ -1,15 +1,15 @@
-//! Whether the matches of a pattern cover every text: then nothing lies between two of them.
+//! Check that the matches of a pattern cover every text, so that no text remains between matches.
 //!
-//! In: a pattern. Out: yes, if that is certain. At any place of a text some alternative matches, if for
-//! each character there is one that matches it alone whatever stands around, and none matches nothing.
-//! Alternatives that look around are left out: they match more, never less. Cost: a look at every
-//! character.
+//! In: a pattern. Out: true if this is certain. Every place of a text has a match if, for each
+//! character, some alternative matches that character alone in any context, and no alternative
+//! matches the empty text. Alternatives with look-around are not counted: they can only add
+//! matches. Cost: a look at every character.
 
 use regex_syntax::hir::{Hir, HirKind};
 
 use super::known_patterns::KNOWN;
 
-/// Whether no text has a place that no match covers.
+/// Whether every place of every text is part of a match.
 pub(crate) fn covers_every_text(pattern: &str) -> bool {
     // Possessive repetition is read by another engine; the patterns that have it are known.
     let is_possessive = pattern.contains("++") || pattern.contains("?+");

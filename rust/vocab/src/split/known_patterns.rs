@@ -1,8 +1,8 @@
-//! The patterns that real vocabularies have, and the names that GGUF files give them.
+//! The patterns of real vocabularies, and their names in GGUF files.
 
 use super::scan::{Contractions, Digits, Known};
 
-/// GPT-2, and with it most vocabularies before 2023.
+/// GPT-2's pattern, shared by most vocabularies before 2023.
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
 /// Llama 3; cl100k in its first spelling; GLM-4.
@@ -29,11 +29,11 @@ const QWEN2_SCAN: Known =
 const CL100K_SCAN: Known =
     Known::Cl100k { contractions: Contractions::Folded, digits: Digits::Three, whole_end: true };
 
-/// What Oniguruma makes of [`CL100K`]: `{1,3}+` is one to three digits, once or more.
+/// Oniguruma's reading of [`CL100K`]: `{1,3}+` is one to three digits, once or more.
 pub(super) const CL100K_ONIGURUMA: Known =
     Known::Cl100k { contractions: Contractions::Folded, digits: Digits::Many, whole_end: true };
 
-/// Every pattern that is scanned by hand, in every spelling that files have.
+/// Every pattern with a hand-written scanner, in every spelling that files use.
 pub(super) const KNOWN: &[(&str, Known)] = &[
     (GPT2, Known::Gpt2),
     // tiktoken's spellings of the same.
@@ -76,7 +76,7 @@ pub(super) const KNOWN: &[(&str, Known)] = &[
     ),
 ];
 
-/// llama.cpp's splitters for vocabularies that do not say how they part text.
+/// llama.cpp's splitters for vocabularies that do not state theirs.
 const LLAMA_CPP_DEFAULT: &[&str] = &[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", r"[0-9][0-9][0-9]"];
 
 const FALCON: &[&str] = &[r"[\p{P}\$\+<=>\^~\|`]+", GPT2, r"[0-9][0-9][0-9]"];
@@ -150,7 +150,7 @@ const YOUTU: &[&str] = &[
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 ];
 
-/// What no pattern says that is linear: numbers by threes, counted from the right.
+/// Numbers by threes, counted from the right: no linear pattern expresses this.
 pub(super) const NUMBERS_BY_THREES: &str = r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))";
 
 /// Trinity: numbers by threes, then scripts without spaces, then `DeepSeek`-V3's.
@@ -199,8 +199,8 @@ const CHAMELEON: &[&str] = &[
     GPT2,
 ];
 
-/// What a GGUF file means by its `tokenizer.ggml.pre`: patterns, each applied to the pieces of the one
-/// before it.
+/// The splitter that a GGUF file's `tokenizer.ggml.pre` names: patterns, each applied to the pieces
+/// of the previous one.
 pub(super) const NAMES: &[(&[&str], &[&str])] = &[
     (&["default"], LLAMA_CPP_DEFAULT),
     (&["falcon"], FALCON),

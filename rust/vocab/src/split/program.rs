@@ -1,7 +1,8 @@
-//! A regular expression as instructions, each of which looks at one place of a text.
+//! Compilation of a regular expression to instructions, each for one place of a text.
 //!
-//! In: a pattern. Out: a [`Program`] for [`super::matcher`]. Its size is bounded, and so is the time to make it.
-//! What backtracks in ways that instructions do not (back references, conditions) is refused: no vocabulary has it.
+//! In: a pattern. Out: a [`Program`] for [`super::matcher`]. Size and compile time are bounded.
+//! Features that the instructions cannot express (back references, conditions) are refused: no
+//! vocabulary uses them.
 
 use std::ops::RangeInclusive;
 
@@ -10,14 +11,14 @@ use hashbrown::HashMap;
 
 use super::classes::{Classes, Mask, ranges};
 
-/// Instructions, and looks at parts of a pattern while they are made.
+/// Limit of instructions, and of parts of a pattern visited during compilation.
 const MAX_SIZE: usize = 1 << 14;
-/// Classes of characters that differ.
+/// Limit of different classes of characters.
 const MAX_CLASSES: usize = 128;
-/// Expressions that stand before a place are this many characters long at most.
+/// Maximum length of a look-behind expression, in characters.
 const MAX_BEHIND: usize = 255;
 
-/// A class of characters: which table, and which bit of it.
+/// A class of characters: a table, and a bit in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Class {
     pub(super) table: usize,

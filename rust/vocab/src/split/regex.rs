@@ -1,8 +1,8 @@
-//! Any regular expression as a splitter, bounded: patterns come out of files that nobody vouches for.
+//! Any regular expression as a splitter, with bounded work: patterns come from untrusted files.
 //!
-//! Look-around needs backtracking, which is linear for patterns as vocabularies have them and worse for hostile
-//! ones. The steps of a text are counted, over all of its pieces: a text that takes more than any real pattern
-//! does is refused.
+//! Look-around needs backtracking, which is linear for the patterns of vocabularies and worse for
+//! hostile ones. The steps of a text are counted over all its pieces; a text that exceeds the steps
+//! of any real pattern is refused.
 
 #[cfg(feature = "foreign")]
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// Real patterns have some hundred bytes.
 const MAX_PATTERN_BYTES: usize = 16 << 10;
 
-/// Whose regular expression a pattern is.
+/// The regular expression engine that a pattern is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// Rust's `regex` and `fancy-regex`: tiktoken.
@@ -82,7 +82,7 @@ impl Regex {
     /// A pattern of Hugging Face's files.
     ///
     /// # Errors
-    /// [`Error`] for what means something else to Oniguruma, or is no pattern.
+    /// [`Error`] for a pattern that is invalid, or has another meaning in Oniguruma.
     #[cfg(feature = "foreign")]
     pub(crate) fn of_oniguruma(pattern: &str) -> Result<Self> {
         check_oniguruma(pattern)?;
@@ -107,7 +107,7 @@ impl Regex {
         }
     }
 
-    /// The pattern itself.
+    /// The pattern.
     pub(super) fn pattern(&self) -> &str {
         &self.pattern
     }

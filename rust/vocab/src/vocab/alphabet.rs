@@ -1,6 +1,7 @@
-//! GPT-2's alphabet: a printable character for every byte, so that tokens of bytes are text in JSON.
+//! GPT-2's alphabet: a printable character for every byte, which makes tokens of bytes text in
+//! JSON.
 
-/// The bytes that `token` spells, `None` where one of its characters stands for no byte.
+/// The bytes that `token` spells, `None` if one of its characters spells no byte.
 pub(super) fn bytes_of(token: &str) -> Option<Vec<u8>> {
     token.chars().map(byte_of).collect()
 }

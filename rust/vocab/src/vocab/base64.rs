@@ -1,6 +1,6 @@
-//! Base 64, as files of ranks write the bytes of a token: standard alphabet, padded.
+//! Base 64, the encoding of a token's bytes in files of ranks: standard alphabet, padded.
 
-/// The bytes that `text` stands for, `None` where it is not base 64.
+/// The bytes that `text` encodes, `None` if it is not base 64.
 pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(4) {
         return None;

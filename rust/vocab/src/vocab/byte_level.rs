@@ -1,4 +1,4 @@
-//! Tokens of bytes into a model: what files of ranks, of merges, tekken and GGUF files share.
+//! Models from tokens of bytes, shared by files of ranks, files of merges, tekken and GGUF files.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// Real vocabularies have half a million; a file can be made to have many more.
 const MAX_MERGES: usize = 2 << 20;
 
-/// Builds the tables of a vocabulary. Pairs that make or use control are left out.
+/// Builds the tables of a vocabulary. Merges that make or use control tokens are left out.
 pub(super) fn build(
     kind: &'static str,
     table: Table<'_>,
@@ -77,7 +77,7 @@ pub(super) fn build(
     })
 }
 
-/// The pairs of which both parts and the product are text.
+/// The merges whose parts and product are all text.
 fn of_text(
     mut pairs: Vec<(TokenId, TokenId)>,
     tokens: &Tokens,
@@ -107,7 +107,7 @@ fn of_text(
     pairs
 }
 
-/// The ids of merges that are written as two tokens each: `Ġ t`.
+/// The ids of merges that are spelled as two tokens each: `Ġ t`.
 pub(super) fn pairs<'a>(
     merges: impl Iterator<Item = Result<&'a str>>,
     ids: &HashMap<&str, TokenId>,

@@ -1,4 +1,4 @@
-//! Pieces of characters into a model: what SentencePiece files and GGUF files of its kind share.
+//! Models from pieces of characters, shared by SentencePiece files and GGUF files of its kind.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use super::{DummyPrefix, TokenId};
 use crate::bpe::{CharBpe, ListedMerge, Piece, PieceKind, SPACE_MARK};
 use crate::error::{Error, Result};
 
-/// What is done to text before its characters are merged.
+/// Normalisation of text before its characters merge.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spaces {
-    /// A space is put before it.
+    /// A space is added at the beginning.
     pub(super) add_dummy_prefix: bool,
-    /// Runs of spaces become one, and none is left at the ends.
+    /// Runs of spaces become one space, and spaces at both ends are removed.
     pub(super) remove_extra: bool,
     /// Pieces that are matched as a whole spell a space as text does: llama.cpp's files. Where it is
     /// marked in text before they are looked for, one with a bare space is never met.
@@ -124,7 +124,7 @@ pub(super) fn build(
     })
 }
 
-/// The merges of pieces, without those of other tokens: control is not among the pieces.
+/// The merges of pieces. Control tokens are not among the pieces, so their merges are left out.
 fn listed(pieces: &[Piece<'_>], merges: &[(TokenId, TokenId)]) -> Vec<ListedMerge> {
     let merging = pieces.iter().zip(0..).filter(|(piece, _)| piece.kind == PieceKind::Normal);
     let places: HashMap<TokenId, u32> = merging.map(|(piece, at)| (piece.id, at)).collect();

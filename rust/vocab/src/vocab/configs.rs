@@ -1,4 +1,4 @@
-//! The files beside a vocabulary: which tokens were added to it, and by what it is read.
+//! The files beside a vocabulary: its added tokens, and its settings.
 //!
 //! In: `tokenizer_config.json`, `added_tokens.json`, `special_tokens_map.json`, `specials.json` and
 //! what the caller says. Out: one [`Added`], free of contradictions. Their `special` flags are not
@@ -19,42 +19,42 @@ use crate::error::{Error, Result};
 pub(super) const CONFIGS: [&str; 4] =
     ["specials.json", "added_tokens.json", "tokenizer_config.json", "special_tokens_map.json"];
 
-/// What stands for the file where the caller names a special token.
+/// The name used instead of a file's for a special token that the caller gives.
 const BY_CALLER: &str = "special_tokens";
 
-/// A token that was added to a vocabulary.
+/// An added token of a vocabulary.
 #[derive(Debug)]
 pub(super) struct AddedToken {
     pub(super) spelling: String,
     pub(super) id: TokenId,
-    /// What it does to white space beside it, if the file says so.
+    /// Its effect on adjacent white space, if the file states one.
     pub(super) strips: Option<Strips>,
-    /// The file that says so.
+    /// The file that lists it.
     pub(super) file: &'static str,
 }
 
-/// What stands beside a vocabulary.
+/// Content of the files beside a vocabulary.
 #[derive(Debug, Default)]
 pub(super) struct Added {
-    /// No spelling twice.
+    /// The added tokens; no spelling occurs twice.
     pub(super) tokens: Vec<AddedToken>,
     /// Spellings of special tokens whose ids the vocabulary itself has.
     pub(super) names: Vec<String>,
     /// `tokenizer_class`.
     pub(super) class: Option<String>,
-    /// The regular expression that parts text before merging.
+    /// The regular expression that splits text before merging.
     pub(super) pattern: Option<String>,
-    /// Who gives it.
+    /// The source of the expression.
     pub(super) pattern_from: &'static str,
     /// `add_prefix_space`.
     pub(super) add_prefix_space: bool,
-    /// Spellings that one of the files calls special.
+    /// Spellings that one of the files lists as special.
     pub(super) special: HashSet<String>,
     by_spelling: HashMap<String, usize>,
 }
 
 impl Added {
-    /// Reads what stands beside a vocabulary.
+    /// Reads the files beside a vocabulary.
     pub(super) fn read(files: &VocabFiles) -> Result<Self> {
         let mut added = Self::default();
         for (spelling, id) in &files.options.special_tokens {
@@ -85,7 +85,7 @@ impl Added {
         Ok(added)
     }
 
-    /// Whether no file beside the vocabulary says which id a special token has.
+    /// Whether the caller alone gives the ids of added tokens.
     pub(super) fn has_no_ids_of_files(&self) -> bool {
         self.tokens.iter().all(|token| token.file == BY_CALLER)
     }
@@ -144,7 +144,7 @@ impl Added {
         Ok(())
     }
 
-    /// The spellings that are named special: `bos_token`, `additional_special_tokens` …
+    /// The spellings of named special tokens: `bos_token`, `additional_special_tokens` …
     fn read_names(&mut self, config: &serde_json::Map<String, Value>) {
         for (key, value) in config {
             match value {
