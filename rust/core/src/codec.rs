@@ -1,4 +1,4 @@
-//! A format and a vocabulary together: both arrows.
+//! The codec: a format with a vocabulary, for encoding and for decoding.
 
 use std::sync::{Arc, OnceLock};
 
@@ -42,21 +42,21 @@ pub struct Codec {
 #[derive(Debug)]
 struct Inner {
     bound: Arc<Bound>,
-    /// The state of a stream that is given no prompt.
+    /// The state of a stream without a prompt.
     prompted: OnceLock<State>,
 }
 
-/// So many ids are read between two looks at whether to stop: it takes some hundredths of a second.
+/// Number of ids between two checks for a request to stop: some hundredths of a second.
 const STRETCH: usize = 1 << 17;
 
-/// A completion that was read.
+/// Result of parsing a completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
     /// The assistant's message.
     pub message: Message,
-    /// Why it ended.
+    /// The reason why the turn ended.
     pub finish: TurnReason,
-    /// The position of the first id after it.
+    /// Position of the first id after the turn.
     pub rest: usize,
 }
 
@@ -90,7 +90,7 @@ impl Codec {
         self.inner.bound.prompt()
     }
 
-    /// The state of a stream that is given no prompt, computed once.
+    /// The state of a stream without a prompt, computed once.
     fn prompted(&self) -> State {
         let bound = &self.inner.bound;
         self.inner.prompted.get_or_init(|| State::after_prompt(bound, bound.prompt())).clone()
@@ -114,7 +114,7 @@ impl Codec {
     /// Reads a conversation from a caller's value, checked against the format.
     ///
     /// # Errors
-    /// [`Error::Message`] with the path of what is wrong.
+    /// [`Error::Message`] with the path of the invalid part.
     pub fn read<N: Node>(&self, messages: &N, on_arguments: OnArguments) -> Result<Vec<Message>> {
         Ok(self.read_conversation(messages, None, on_arguments.into())?.messages)
     }
@@ -122,7 +122,7 @@ impl Codec {
     /// Reads messages and tools from a caller's values; [`Codec::encode_conversation`] takes them.
     ///
     /// # Errors
-    /// [`Error::Message`] with the path of what is wrong.
+    /// [`Error::Message`] with the path of the invalid part.
     pub fn read_conversation<N: Node>(
         &self,
         messages: &N,
@@ -134,19 +134,19 @@ impl Codec {
         Ok(Conversation { tools, ..read })
     }
 
-    /// Reads tools from a caller's value: text as it is, or a list of functions, written as the
-    /// format writes them.
+    /// Reads tools from a caller's value. Text is taken unchanged; a list of functions is rendered
+    /// by the format.
     ///
     /// # Errors
-    /// [`Error::Message`] with the path of what is wrong.
+    /// [`Error::Message`] with the path of the invalid part.
     pub fn read_tools<N: Node>(&self, tools: &N) -> Result<Option<String>> {
         conversation::read_tools(tools, self.inner.bound.format(), self.inner.bound.vocab())
     }
 
-    /// A conversation that was read to ids, with the indices that its messages have for the caller.
+    /// Encodes a conversation. Messages have the indices of the caller's list.
     ///
     /// # Errors
-    /// [`Error::Message`] for what the format has no place for.
+    /// [`Error::Message`] for a part that the format cannot write.
     pub fn encode_conversation(
         &self,
         conversation: Conversation,
@@ -163,10 +163,10 @@ impl Codec {
         encoding.map_err(|error| conversation.error_at_origin(error))
     }
 
-    /// A conversation without what the format has no place for, if the options say so.
+    /// Removes the parts that the format cannot write, if the options ask for that.
     ///
     /// # Errors
-    /// [`Error::Message`] for what cannot be left out.
+    /// [`Error::Message`] for a part that cannot be removed.
     pub fn fitted(
         &self,
         mut conversation: Conversation,
@@ -193,10 +193,10 @@ impl Codec {
         }
     }
 
-    /// Messages to ids.
+    /// Encodes messages.
     ///
     /// # Errors
-    /// [`Error::Message`] for what the format has no place for.
+    /// [`Error::Message`] for a part that the format cannot write.
     pub fn encode(
         &self,
         mut messages: Vec<Message>,
@@ -216,7 +216,7 @@ impl Codec {
         encoding
     }
 
-    /// How messages end with these options, checked.
+    /// The end of the messages under these options, checked.
     pub(crate) fn end_of(&self, messages: &[Message], options: &EncodeOptions) -> Result<End> {
         let ends_with_assistant = messages.last().is_some_and(|m| m.role == Role::Assistant);
         if options.continue_final && !ends_with_assistant {
@@ -258,7 +258,7 @@ impl Codec {
         Ok(End::new(generation_prompt, options.continue_final))
     }
 
-    /// Checks what stands in the format's own turn.
+    /// Checks the options that the format writes in its own turn.
     fn check_words(&self, options: &EncodeOptions) -> Result<()> {
         let format = self.inner.bound.format();
         if let Some(date) = &options.date {
@@ -282,7 +282,7 @@ impl Codec {
         }
     }
 
-    /// Messages that have been linked, as spans.
+    /// Renders linked messages to spans.
     pub(crate) fn render(
         &self,
         messages: &[Message],
@@ -293,7 +293,8 @@ impl Codec {
         self.render_after(false, messages, tools, end, options, None)
     }
 
-    /// The same after messages among which is an answer of the assistant's, or none.
+    /// Renders linked messages that follow others; `Trail` says whether the others contain an
+    /// answer.
     pub(crate) fn render_after(
         &self,
         answered: bool,
@@ -322,11 +323,11 @@ impl Codec {
         render::find_unplaced(messages, format, grammar, vocab, &options)
     }
 
-    /// What a model may generate after a prompt.
+    /// The constraint on a completion of a prompt, for engines that restrict sampling.
     ///
     /// # Errors
-    /// [`Error::Message`] with the argument that the format has no completion for, or that is no list of functions
-    /// or no choice among them.
+    /// [`Error::Message`] with the argument that is invalid: the format has no completion for it,
+    /// or it is not a list of functions or a choice among them.
     pub fn constrain<N: Node>(
         &self,
         request: &ConstrainRequest<'_, N>,
@@ -335,7 +336,8 @@ impl Codec {
         Constraint::new(&self.inner.bound, request, options)
     }
 
-    /// What decides the control ids of a conversation: two of one shape have the same.
+    /// The part of a conversation that decides its control ids: two conversations of one shape have
+    /// the same control ids.
     pub fn shape(&self, mut messages: Vec<Message>, tools: bool) -> Shape {
         let (format, vocab, grammar) = self.parts();
         conversation::link(&mut messages, format);
@@ -343,12 +345,12 @@ impl Codec {
         conversation::shape(&messages, tools, format)
     }
 
-    /// What a conversation reads as after a round trip: what [`Codec::decode`] gives for its ids.
+    /// The canonical form of a conversation: the messages that [`Codec::decode`] gives for its ids.
     pub fn canonical(&self, messages: Vec<Message>, tools: Option<String>) -> Vec<Message> {
         self.canonical_with(messages, tools, &EncodeOptions::default())
     }
 
-    /// The same, encoded with some options: of these the format's own turn may say some.
+    /// The canonical form under these options, some of which the format's own turn writes.
     pub fn canonical_with(
         &self,
         messages: Vec<Message>,
@@ -359,20 +361,20 @@ impl Codec {
         canonical::canonical(messages, false, tools, options, format, grammar, vocab)
     }
 
-    /// The canonical form of messages after others, among which is an answer of the assistant's, or none.
+    /// The canonical form of messages that follow others.
     pub(crate) fn canonical_after(&self, answered: bool, messages: Vec<Message>) -> Vec<Message> {
         let (format, vocab, grammar) = self.parts();
         let options = EncodeOptions::default();
         canonical::canonical(messages, answered, None, &options, format, grammar, vocab)
     }
 
-    /// The ids of a conversation to its messages. Total: of ids that are no conversation it makes
-    /// the best it can. A generation prompt at the end is no message.
+    /// Decodes the ids of a conversation to its messages. Accepts any ids: malformed input gives
+    /// the closest messages. A generation prompt at the end gives no message.
     pub fn decode(&self, ids: &[TokenId]) -> Vec<Message> {
         self.decode_ids(Stream::at_start(&self.inner.bound), ids)
     }
 
-    /// As [`Codec::decode`], by a stream from the first id that has read nothing yet.
+    /// [`Codec::decode`] with a new stream that the caller configured.
     pub fn decode_ids(&self, mut stream: Stream, ids: &[TokenId]) -> Vec<Message> {
         let mut events = Vec::new();
         push_stretches(&mut stream, ids, &mut events);
@@ -381,7 +383,8 @@ impl Codec {
         let mut messages = collect(&events);
         let is_end = |event: &Event| matches!(event.kind, EventKind::TurnEnd { .. });
         let left_open = events[closed..].iter().any(is_end);
-        // An answer of nothing is as long as its row's head; a bare generation prompt may be shorter.
+        // An empty answer is as long as the head of its row; a bare generation prompt may be
+        // shorter.
         let grammar = self.inner.bound.grammar();
         let is_closed = grammar.rows[grammar.assistant()].rule.closer().is_some_and(|c| !c.opener);
         let is_prompt = || is_closed || self.inner.bound.ends_with_prompt(ids);
@@ -392,34 +395,34 @@ impl Codec {
         messages
     }
 
-    /// A stream of a completion: `prompt` is the ids it continues, by default any that end with the
-    /// generation prompt.
+    /// A stream for a completion. `prompt` holds the ids before the completion; by default, any
+    /// prompt that ends with the generation prompt.
     pub fn stream(&self, prompt: Option<&[TokenId]>) -> Stream {
         let bound = &self.inner.bound;
         let state = prompt.map(|prompt| State::after_prompt(bound, prompt));
         Stream::after(bound, state.unwrap_or_else(|| self.prompted()))
     }
 
-    /// A stream of a whole conversation, from its first id.
+    /// A stream for a whole conversation, from its first id.
     pub fn read_stream(&self) -> Stream {
         Stream::at_start(&self.inner.bound)
     }
 
-    /// Reads a completion up to the end of the assistant's turn: push, then finish. Calls keep the ids that the
-    /// model wrote; those without get `call_0…`, as [`Stream::message`] numbers them.
+    /// Parses a completion up to the end of the assistant's turn: push, then finish. Calls keep the
+    /// ids that the model wrote; calls without an id get `call_0…`, as in [`Stream::message`].
     pub fn parse(&self, ids: &[TokenId], prompt: Option<&[TokenId]>) -> Parsed {
         self.parse_ids(self.stream(prompt), ids)
     }
 
-    /// As [`Codec::parse`], by a stream that has read nothing yet.
+    /// [`Codec::parse`] with a new stream that the caller configured.
     pub fn parse_ids(&self, mut stream: Stream, ids: &[TokenId]) -> Parsed {
         let mut events = Vec::new();
         push_stretches(&mut stream, ids, &mut events);
         Self::parsed(stream, events, ids.len())
     }
 
-    /// As [`Codec::parse`], of text, by a stream of [`crate::MarkerPolicy::Text`] that has read nothing yet;
-    /// the rest is counted in characters.
+    /// [`Codec::parse`] for text, with a new stream of [`crate::MarkerPolicy::Text`]; positions are
+    /// in characters.
     pub fn parse_text(&self, mut stream: Stream, text: &str) -> Parsed {
         let mut events = Vec::new();
         stream.push_text(text, &mut events);
@@ -445,14 +448,14 @@ impl Codec {
 }
 
 impl Stream {
-    /// The codec that the stream reads by.
+    /// The codec of the stream.
     pub fn codec(&self) -> Codec {
         let inner = Inner { bound: self.bound().clone(), prompted: OnceLock::new() };
         Codec { inner: Arc::new(inner) }
     }
 }
 
-/// How messages are rendered that are encoded with some options.
+/// Rendering options that follow from the encoding options.
 fn render_options<'a>(
     tools: Option<&'a str>,
     end: End,
@@ -471,7 +474,7 @@ fn render_options<'a>(
     }
 }
 
-/// Reads ids; work that may be asked to stop looks for that now and then, and reads no more.
+/// Reads ids. Checks for a request to stop at intervals, and then reads no more.
 fn push_stretches(stream: &mut Stream, ids: &[TokenId], events: &mut Vec<Event>) {
     let stop = Stop::current();
     for part in ids.chunks(STRETCH) {
@@ -482,7 +485,7 @@ fn push_stretches(stream: &mut Stream, ids: &[TokenId], events: &mut Vec<Event>)
     }
 }
 
-/// The messages that events tell.
+/// The messages that events describe.
 pub fn collect<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Message> {
     let mut collector = Collector::default();
     for event in events {

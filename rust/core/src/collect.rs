@@ -1,4 +1,4 @@
-//! Events to messages: what a stream said, as the messages it said.
+//! Events to messages.
 
 use crate::event::{ActionKind, EventKind, Part};
 use crate::message::{Call, CallBody, Message, Role};
@@ -7,7 +7,7 @@ use crate::message::{Call, CallBody, Message, Role};
 #[derive(Debug, Clone, Default)]
 pub struct Collector {
     messages: Vec<Message>,
-    /// Whether the last message is still being told.
+    /// Whether the last message is still open.
     open: bool,
 }
 
@@ -52,7 +52,7 @@ impl Collector {
                     if let Some(name) = name {
                         known.clone_from(name);
                     }
-                    // A whole call that has no arguments has none to give: an empty object.
+                    // A complete call without arguments has an empty object as its arguments.
                     if *complete && arguments.is_empty() {
                         arguments.push_str("{}");
                     }
@@ -62,7 +62,7 @@ impl Collector {
         }
     }
 
-    /// Takes text of the turn, or of the action that is open.
+    /// Appends text to the turn, or to the open call.
     pub(crate) fn push_text(&mut self, part: Part, text: &str) {
         let message = self.message();
         match part {
@@ -77,12 +77,12 @@ impl Collector {
         }
     }
 
-    /// The messages told so far.
+    /// The messages so far.
     pub fn into_messages(self) -> Vec<Message> {
         self.messages
     }
 
-    /// The message being told; a completion's begins without a turn start.
+    /// The open message; a completion's message begins without a turn start.
     fn message(&mut self) -> &mut Message {
         if !self.open {
             self.messages.push(Message::new(Role::Assistant, ""));

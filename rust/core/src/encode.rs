@@ -1,8 +1,8 @@
-//! Spans to ids, with the provenance of every id worked out when it is asked for.
+//! Spans to ids. Offsets, masks and sources of the ids are computed on request.
 //!
-//! Text between two control tokens is one run and encoded as one text. What is kept is the rendered
-//! text, its spans, and which ids each run or control token became; offsets, masks and sources are
-//! derived from these.
+//! Text between two control tokens is one run, encoded as one text. An encoding keeps the rendered
+//! text, its spans, and the ids of each run and control token; everything else is derived from
+//! these.
 
 mod join;
 mod labels;
@@ -31,7 +31,7 @@ pub use note::{Note, NoteKind};
 pub use options::EncodeOptions;
 pub(crate) use trail::{End, Trail, answered, has_reasoning, moves, reasons};
 
-/// A conversation as ids.
+/// The ids of a conversation.
 #[derive(Debug, Clone)]
 pub struct Encoding {
     ids: Arc<Vec<TokenId>>,
@@ -39,15 +39,15 @@ pub struct Encoding {
     spans: Vec<Span>,
     generated: Vec<Range<usize>>,
     pieces: Vec<IdPiece>,
-    /// What the caller gave for spans whose text was normalised.
+    /// The caller's texts of spans that normalisation changed.
     originals: HashMap<usize, String>,
     grammar: Arc<Grammar>,
     vocab: Vocab,
-    /// Where in `text` the generation prompt begins.
+    /// Byte of `text` at which the generation prompt begins.
     prompt_at: Option<usize>,
     trail: Trail,
     notes: Vec<Note>,
-    /// What of the caller's conversation was left out.
+    /// The parts of the caller's conversation that were left out.
     dropped: Vec<Dropped>,
 }
 
@@ -62,56 +62,57 @@ struct IdPiece {
 #[derive(Debug, Clone)]
 enum PieceKind {
     Control,
-    /// Text that was encoded; where it is prefixed, the first id begins with a dummy prefix, which no
-    /// text stands for.
+    /// Encoded text. If it is prefixed, the first id begins with a dummy prefix, which has no text.
     Run {
         prefixed: bool,
     },
-    /// Text of ids that were given, with what each covers of it: encoding it may give others.
+    /// Text of given ids, with the length that each id covers. Encoding this text may give other
+    /// ids.
     Given(Vec<Range<u32>>),
 }
 
 /// A spelling of a control token in a caller's text, which is text here and control elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Neutralized {
-    /// Where: `messages[1].content`.
+    /// Path of the text: `messages[1].content`.
     pub path: Source,
     /// First code point, in the caller's string.
     pub start: usize,
     /// One past the last code point.
     pub end: usize,
-    /// What is spelled.
+    /// The spelling.
     pub spelling: String,
-    /// The control id it is a spelling of.
+    /// The control id with this spelling.
     pub id: TokenId,
 }
 
 /// A marker in a caller's text, in a format whose markers are text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collision {
-    /// Where: `messages[1].content`.
+    /// Path of the text: `messages[1].content`.
     pub path: Source,
     /// First code point, in the caller's string.
     pub start: usize,
     /// One past the last code point.
     pub end: usize,
-    /// The marker, of which the caller's string may hold a part only.
+    /// The marker; the caller's string may hold only a part of it.
     pub marker: String,
 }
 
-/// What is done about a caller's text that spells a marker, where markers are text.
+/// Policy for a caller's text that spells a marker, in formats whose markers are text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnMarker {
-    /// [`Encoding::collisions`] tells it.
+    /// [`Encoding::collisions`] lists the text.
     #[default]
     Report,
     /// The message is refused.
     Error,
-    /// It is written with other ids than the genuine marker has.
+    /// The text gets other ids than the genuine marker.
     Break,
 }
 
-/// Encodes what was rendered, by at most so many threads, and checks that no text became control.
+/// Encodes a rendered conversation on a limited number of threads, and checks that no text became
+/// control.
 pub(crate) fn encode(
     rendered: Rendered,
     grammar: &Arc<Grammar>,
@@ -160,7 +161,8 @@ pub(crate) fn encode(
                 encode_run(vocab, threads, &text[start..end], is_prefixed, scratch, ids)?;
                 start = end;
             }
-            // By construction this cannot be; were it ever, nothing leaves.
+            // Unreachable by construction. If a control id ever appears here, the encoding is
+            // refused.
             if let Some(id) = vocab.first_control(&ids[from..]) {
                 return Err(Error::vocab("control", format!("text became control id {id}")));
             }
@@ -218,8 +220,9 @@ pub(crate) fn encode(
     Ok(encoding)
 }
 
-/// Appends the ids of a run of text, which often is one lookup. Where a first run begins with a space, the reference puts none before it,
-/// and reads it back without: here it gets one all the same.
+/// Appends the ids of a run of text, often with one lookup. If a first run begins with a space, the
+/// reference puts no space before it, and decodes it without that space; this function adds the
+/// space nevertheless.
 #[inline]
 fn encode_run(
     vocab: &Vocab,
@@ -235,13 +238,14 @@ fn encode_run(
     Ok(vocab.encode_run(threads, text, prefixed, scratch, ids)?)
 }
 
-/// A marker that overlaps a caller's text: the first span that it overlaps, and where it begins in the text.
+/// A marker that overlaps a caller's text: the first overlapping span, and the marker's position in
+/// the text.
 struct Collided<'a> {
     marker: Found<'a>,
     span: usize,
 }
 
-/// Every marker that a caller's text is part of, those within others included.
+/// All markers that overlap a caller's text, nested ones included.
 fn collisions<'a>(
     text: &'a str,
     spans: &'a [Span],
@@ -266,7 +270,7 @@ fn collisions<'a>(
     })
 }
 
-/// The stretches of text between two control tokens.
+/// The parts of the text between control tokens.
 fn runs(spans: &[Span]) -> impl Iterator<Item = Range<usize>> + '_ {
     let is_control = |span: &Span| matches!(span.kind, SpanKind::Control(_) | SpanKind::Given);
     spans.split(is_control).filter_map(|spans| {
@@ -275,7 +279,8 @@ fn runs(spans: &[Span]) -> impl Iterator<Item = Range<usize>> + '_ {
     })
 }
 
-/// Where text is cut so that no marker in a caller's text has the ids of the genuine one.
+/// Positions at which text is split so that no marker in a caller's text has the ids of the genuine
+/// marker.
 fn marker_breaks(text: &str, spans: &[Span], grammar: &Grammar) -> Result<Vec<usize>> {
     let mut breaks = Vec::new();
     for found in collisions(text, spans, grammar) {
@@ -301,8 +306,8 @@ fn marker_breaks(text: &str, spans: &[Span], grammar: &Grammar) -> Result<Vec<us
 }
 
 impl Encoding {
-    /// Replaces the indices of the `count` messages that were read from a conversation, the first of which is at
-    /// `first`, by the caller's indices, and takes over the list of dropped parts.
+    /// Replaces the indices of the `count` messages from index `first` on with the caller's
+    /// indices, and takes over the list of dropped parts.
     pub(crate) fn set_messages(&mut self, conversation: Conversation, count: i32, first: i32) {
         if conversation.origins.is_some() {
             for source in self.spans.iter_mut().map(|span| &mut span.source) {
@@ -315,7 +320,7 @@ impl Encoding {
         self.dropped = conversation.dropped;
     }
 
-    /// What of the caller's conversation was left out, in order.
+    /// The parts of the caller's conversation that were left out, in order.
     pub fn dropped(&self) -> &[Dropped] {
         &self.dropped
     }
@@ -325,23 +330,24 @@ impl Encoding {
         &self.ids
     }
 
-    /// The ids, shared: they live as long as whoever holds them.
+    /// The ids, shared with all other holders.
     pub fn shared_ids(&self) -> Arc<Vec<TokenId>> {
         self.ids.clone()
     }
 
-    /// What a template would have produced, control tokens spelled, for people to read.
+    /// The text that a chat template would produce, with control tokens as their spellings; for
+    /// people to read.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Where these ids are not those that [`crate::Codec::encode`] gives the conversation: what
-    /// [`crate::Codec::extend`] kept as it was seen.
+    /// Differences from the ids that [`crate::Codec::encode`] gives the conversation, where
+    /// [`crate::Codec::extend`] kept other ids.
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
-    /// Per id its bytes of [`Encoding::text`], `start..end`. A dummy prefix covers none.
+    /// Byte range of each id in [`Encoding::text`], `start..end`. Empty for a dummy prefix.
     pub fn offsets(&self) -> Vec<(usize, usize)> {
         let mut offsets = Vec::with_capacity(self.ids.len());
         for piece in &self.pieces {
@@ -376,19 +382,19 @@ impl Encoding {
         offsets
     }
 
-    /// The first token's bytes without the dummy prefix.
+    /// The bytes of the first token without the dummy prefix.
     fn prefix_bytes(&self, ids: &[TokenId]) -> Option<&[u8]> {
         self.vocab.token_bytes(*ids.first()?).ok()?.strip_prefix(b" ")
     }
 
-    /// Per id its code points of [`Encoding::text`], `start..end`. Of a character that is spread over
-    /// several ids, all have it.
+    /// Code point range of each id in [`Encoding::text`], `start..end`. All ids of one character
+    /// have the range of that character.
     pub fn char_offsets(&self) -> Vec<(usize, usize)> {
         let mut chars = Vec::with_capacity(self.text.len() + 1);
         let mut count = 0;
         for at in 0..self.text.len() {
             count += usize::from(self.text.is_char_boundary(at));
-            // The code points up to and including the one that byte `at` is part of.
+            // Number of code points up to and including the one that contains byte `at`.
             chars.push(count);
         }
         let start = |at: usize| chars.get(at).map_or(count, |&n| n - 1);
@@ -397,8 +403,8 @@ impl Encoding {
         self.offsets().into_iter().map(points).collect()
     }
 
-    /// Per id where it comes from. An id that holds a caller's text and the format's counts as the
-    /// caller's.
+    /// Source of each id. An id that holds both a caller's text and the format's text has the
+    /// caller's source.
     pub fn sources(&self) -> Vec<Source> {
         let mut spans = &self.spans[..];
         let mut sources = Vec::with_capacity(self.ids.len());
@@ -423,7 +429,7 @@ impl Encoding {
         sources
     }
 
-    /// Per id 1 for a control token, 0 for text.
+    /// 1 for a control token, 0 for text, for each id.
     pub fn is_control(&self) -> Vec<u8> {
         let mut mask = vec![0; self.ids.len()];
         for piece in &self.pieces {
@@ -434,30 +440,32 @@ impl Encoding {
         mask
     }
 
-    /// Per id 1 if it holds a caller's text.
+    /// 1 for an id that holds a caller's text, 0 for all others.
     pub fn is_content(&self) -> Vec<u8> {
         self.sources().into_iter().map(|source| u8::from(source.is_content())).collect()
     }
 
-    /// Per id the index of its message; -1 for ids of none: what begins the conversation, `tools`,
-    /// the generation prompt.
+    /// Index of the message of each id; -1 for ids of no message: the beginning of the
+    /// conversation, `tools`, the generation prompt.
     pub fn message_indices(&self) -> Vec<i32> {
         self.sources().into_iter().map(|source| source.message).collect()
     }
 
-    /// Per id 1 if a model generates it: an assistant's turn from the first id that ends after its
-    /// generation prompt, up to and including the id that stops it. Where that is the opener of the next
-    /// turn, the opener is of the next message all the same.
+    /// 1 for an id that a model generates, 0 for all others. A model generates an assistant's turn
+    /// from the first id that ends after the generation prompt, up to and including the id that
+    /// stops the turn. If that id is the opener of the next turn, it still belongs to the next
+    /// message.
     pub fn assistant_mask(&self) -> Vec<u8> {
         self.turns_of_ids().into_iter().map(|turn| u8::from(turn.is_some())).collect()
     }
 
-    /// Per id which of the turns that a model generates it is of.
+    /// Number of the generated turn of each id.
     fn turns_of_ids(&self) -> Vec<Option<usize>> {
         let mut turns = self.generated.iter().enumerate().peekable();
         let mut found = Vec::with_capacity(self.ids.len());
         for (start, end) in self.offsets() {
-            // A dummy prefix covers nothing: it belongs to the text that it begins, or is all of a turn.
+            // A dummy prefix covers no bytes: it belongs to the text after it, or is the whole of a
+            // turn.
             let is_all = |turn: &Range<usize>| *turn == (start..end);
             let is_over = |turn: &Range<usize>| turn.end < end || turn.end <= start;
             while turns.next_if(|(_, turn)| is_over(turn) && !is_all(turn)).is_some() {}
@@ -495,8 +503,9 @@ impl Encoding {
         found
     }
 
-    /// Markers that the caller's text is part of, in formats whose markers are text: leftmost-longest. In formats
-    /// whose calls begin with text, what of an assistant's text or code would be read as a call.
+    /// Markers that overlap the caller's text, in formats whose markers are text: leftmost-longest.
+    /// In formats with unmarked calls, also the assistant's text or code that would be read as a
+    /// call.
     pub fn collisions(&self) -> Vec<Collision> {
         let mut collisions = self.markers();
         collisions.extend(self.bare_calls());
@@ -509,7 +518,7 @@ impl Encoding {
         found.sort_by_key(|found| (found.marker.start, std::cmp::Reverse(found.marker.end())));
         let mut collisions: Vec<Collision> = Vec::new();
         let mut end = 0;
-        // Per span how far its code points have been counted: places come in order.
+        // Number of counted code points of each span: positions come in ascending order.
         let mut counted = (usize::MAX, 0, 0);
         for Collided { marker, span } in found {
             if marker.start < end {
@@ -539,7 +548,7 @@ impl Encoding {
         collisions
     }
 
-    /// Checks that the genuine markers have the ids that a reader knows them by.
+    /// Checks that the genuine markers have the ids by which a reader recognises them.
     fn check_markers(&self) -> Result<()> {
         let Some(markers) = &self.grammar.markers else { return Ok(()) };
         let ends: hashbrown::HashSet<usize> =
@@ -563,7 +572,7 @@ impl Encoding {
     }
 }
 
-/// The code points of the caller's string that a stretch of a slot stands for.
+/// The code points of the caller's string for a part of a slot.
 fn code_points(text: &str, escaped: bool) -> usize {
     let mut chars = text.chars();
     let mut count = 0;
@@ -586,7 +595,7 @@ mod tests {
     use crate::format::Format;
     use crate::message::{Message, Role};
 
-    /// The encoder makes no control id. Were it ever to make one, the encoding is refused.
+    /// The encoder makes no control id. If it ever does, the encoding is refused.
     #[test]
     fn a_control_id_in_text_is_refused() {
         let format = Format::built_in("internlm2").unwrap();

@@ -1,11 +1,11 @@
-//! What a stream of ids says: events, in order, each with the ids it was read from.
+//! Events of a stream, in order, each with the ids that it was read from.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::message::Role;
 
-/// What an action is.
+/// Kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionKind {
     /// A function with JSON arguments.
@@ -24,7 +24,7 @@ impl ActionKind {
     }
 }
 
-/// What a stretch of text is part of.
+/// Part of a turn that a text belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// The turn's text.
@@ -40,13 +40,13 @@ pub enum Part {
 pub enum TurnReason {
     /// The model stopped.
     Stop,
-    /// The model stopped in a turn with an action, whatever came after that.
+    /// The model stopped in a turn with a call, whatever text followed the call.
     Action,
     /// The engine stopped at a limit.
     Length,
     /// Another turn began.
     Implicit,
-    /// The caller gave up.
+    /// The caller aborted the stream.
     Cancelled,
 }
 
@@ -59,41 +59,41 @@ impl TurnReason {
         ("cancelled", Self::Cancelled),
     ];
 
-    /// The word for it.
+    /// The name of the reason.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].0
     }
 
-    /// The reason that a word names.
+    /// The reason with a given name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.iter().find(|(name, _)| *name == word).map(|&(_, reason)| reason)
     }
 }
 
-/// What is odd about a stream. Nothing here is an error: the ids are all accounted for.
+/// Kind of an irregularity in a stream. None of them is an error: every id still has its event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoticeKind {
-    /// A marker that nothing fitting followed, or text that does not fit in a call.
+    /// A marker without the content that must follow it, or text that does not fit in a call.
     Malformed,
-    /// A control token where the format has none.
+    /// A control token where the format allows none.
     UnexpectedControl,
     /// An id outside the vocabulary, or an unused one.
     UnknownId,
-    /// Text came after an action.
+    /// Text after a call.
     TextAfterAction,
-    /// A key of a call came a second time.
+    /// A repeated key of a call.
     DuplicateKey,
-    /// A key that calls do not have.
+    /// An unknown key of a call.
     UnknownKey,
-    /// What was left at the end that belongs to no event.
+    /// Input at the end that belongs to no other event.
     Trailing,
-    /// The model wrote it in another way than the format does, and it was read all the same. The text says
-    /// what was mended: no id is without an event besides.
+    /// A spelling that differs from the format's and was read as its intended meaning. The text
+    /// says what was mended; the ids of the spelling have other events.
     Mended,
 }
 
 impl NoticeKind {
-    /// The word for it.
+    /// The name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
@@ -108,12 +108,12 @@ impl NoticeKind {
     }
 }
 
-/// One thing that a stream says.
+/// One event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventKind {
     /// A turn begins.
     TurnStart {
-        /// Who speaks.
+        /// The role of the turn.
         role: Role,
         /// The name in the header.
         name: Option<String>,
@@ -122,47 +122,47 @@ pub enum EventKind {
     Text(String),
     /// Reasoning of the turn.
     Reasoning(String),
-    /// An action begins.
+    /// Begin of a call.
     ActionStart {
-        /// Its number in the turn, from 0.
+        /// The number of the call in the turn, from 0.
         index: u32,
-        /// What it is.
+        /// The kind of the call.
         kind: ActionKind,
-        /// The function's name, or the code's language.
+        /// The name of the function, or the language of the code.
         name: Option<String>,
-        /// The id that the model gave it.
+        /// The id that the model wrote for the call.
         id: Option<String>,
     },
-    /// More of an action's arguments, raw JSON text, or of its code.
+    /// A further part of a call's arguments, as raw JSON text, or of its code.
     ActionDelta {
-        /// The action's number.
+        /// The number of the call.
         index: u32,
         /// The text.
         text: String,
     },
-    /// An action ends.
+    /// End of a call.
     ActionEnd {
-        /// Its number.
+        /// The number of the call.
         index: u32,
         /// Whether its arguments are one whole JSON value, or its code's fence was closed.
         complete: bool,
-        /// The name, which may have come after the arguments.
+        /// The name, which may follow the arguments.
         name: Option<String>,
-        /// The id that the model gave it.
+        /// The id that the model wrote for the call.
         id: Option<String>,
     },
     /// A turn ends.
     TurnEnd {
-        /// Why.
+        /// The reason.
         reason: TurnReason,
-        /// The id of the call that a result answers, where the format writes it.
+        /// The id of the call that a result answers, where the format writes the id.
         id: Option<String>,
     },
-    /// Something odd.
+    /// An irregularity, reported to the caller.
     Notice {
-        /// What is odd.
+        /// The kind of the irregularity.
         kind: NoticeKind,
-        /// The text in question, or the spelling of the token.
+        /// The affected text, or the spelling of the token.
         text: String,
     },
 }
@@ -173,17 +173,17 @@ pub enum EventKind {
 /// an argument and the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// What it says.
+    /// The event.
     pub kind: EventKind,
     /// Positions of ids in the stream.
     pub tokens: Range<u32>,
 }
 
 impl Event {
-    /// Joins `next` to this event if both are the same kind of text: of one turn, or of one action.
+    /// Joins `next` to this event if both are text of the same kind, turn and call.
     ///
     /// # Errors
-    /// `next`, where they cannot be joined.
+    /// `next`, if the two cannot be joined.
     pub fn join(&mut self, next: Self) -> Result<(), Self> {
         match (&mut self.kind, &next.kind) {
             (EventKind::Text(text), EventKind::Text(more))
@@ -198,7 +198,7 @@ impl Event {
         Ok(())
     }
 
-    /// Appends the event, joined to the last one where they can be.
+    /// Appends the event; joins it to the last event where possible.
     pub(crate) fn push_to(self, events: &mut Vec<Self>) {
         let rest = match events.last_mut() {
             Some(last) => last.join(self),
@@ -207,7 +207,7 @@ impl Event {
         events.extend(rest.err());
     }
 
-    /// A stretch of text as an event.
+    /// A piece of text as an event.
     pub(crate) fn of_text(part: Part, text: String, tokens: Range<u32>) -> Self {
         let kind = match part {
             Part::Text => EventKind::Text(text),
@@ -217,7 +217,7 @@ impl Event {
         Self { kind, tokens }
     }
 
-    /// Appends a stretch of text to the last event, or as an event of its own.
+    /// Appends a piece of text: to the last event where possible, or as a new event.
     pub(crate) fn append_text(
         events: &mut Vec<Self>,
         part: Part,

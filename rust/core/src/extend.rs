@@ -1,16 +1,18 @@
-//! The next turn's prompt, from the last one and what a model answered.
+//! Extension of a conversation: the next turn's prompt, from the last prompt and the model's
+//! completion.
 //!
-//! In: an encoding that ends where a model answers, the ids that it answered with, and new messages. Out: an
-//! encoding that begins with exactly these ids. Cost: that of the answer and the new messages; what
-//! came before is copied. The ids of a prompt are read once more if it was given as ids, leaves a message
-//! open, or is of a format that tells turns apart by text.
+//! In: an encoding that ends where a model answers, the ids of the completion, and new messages.
+//! Out: an encoding that begins with exactly these ids. Cost: proportional to the answer and the
+//! new messages; the prompt is copied. The prompt's ids are read again if the caller gave the
+//! prompt as ids, if it leaves a message open, or if the format delimits turns by text.
 //!
-//! The answer, read as a message, and the new messages are rendered after a question that stands for all
-//! that came before; what follows the answer there is what follows it here. First the ids are taken as what
-//! the format writes for the message: the answer and the end of its turn are read, and must give the message
-//! in its canonical form. Where a model wrote something else, its ids stay, the end of its turn must leave the
-//! message as it was read, and a [`Note`](crate::Note) says what a fresh encode would write. An id that means something
-//! else where it stands is refused, by its position.
+//! The answer, read as a message, and the new messages are rendered after a placeholder question
+//! for the earlier conversation; the text after the answer there is the text after the answer here.
+//! First, the ids are treated as the format's own spelling of the message: the answer and the end
+//! of its turn are read, and must give the message in its canonical form. If the model wrote
+//! another spelling, its ids stay, the end of its turn must leave the message as it was read, and a
+//! [`Note`](crate::Note) describes the difference from a new encoding. An id with another meaning
+//! in its place is refused, with its position.
 
 mod answer;
 mod notes;
@@ -29,24 +31,23 @@ use crate::span::{Span, SpanKind};
 use answer::{Answer, Seam, is_end};
 use chatcodec_vocab::TokenId;
 
-/// The index of the answer among the messages that are rendered, after the question that stands for all
-/// before it.
+/// Index of the answer among the rendered messages: it follows the placeholder question.
 const ANSWER: i32 = 1;
 
-/// What is done where the ids that were seen are not what the format writes once other messages follow:
-/// reasoning of earlier turns, or a system message or tools that move to the last user's turn.
+/// Policy for ids that the format would write differently once other messages follow: reasoning of
+/// earlier turns, or a system message or tools that move to the last user's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnReasoning {
-    /// The ids stay, and [`Encoding::notes`] says what the format would leave out or move.
+    /// The ids stay, and [`Encoding::notes`] lists what the format would leave out or move.
     #[default]
     Keep,
-    /// The conversation is refused, with the reason: it has to be encoded again.
+    /// The conversation is refused, with the reason; the caller has to encode all messages again.
     Template,
 }
 
 impl Codec {
-    /// An encoding of ids as they came, for [`Codec::extend`]: where they come from is not known. The
-    /// messages that follow are counted from those that [`Codec::decode`] gives. Reads all ids.
+    /// An encoding of given ids, for [`Codec::extend`]. The sources of the ids are unknown. Indices
+    /// of new messages continue those that [`Codec::decode`] gives. Reads all ids.
     pub fn adopt(&self, ids: &[TokenId]) -> Encoding {
         let mut stream = self.read_stream();
         let mut events = Vec::new();
@@ -57,7 +58,7 @@ impl Codec {
         let mut messages = collect(&events);
         let last = messages.last().map(|message| message.role);
         let is_open = events[pushed..].iter().any(is_end) && last == Some(Role::Assistant);
-        // A turn that begins without a prompt is nothing before it has begun.
+        // A turn that begins without a prompt is empty before its first id.
         let is_prompted =
             self.generation_prompt().is_empty() && matches!(last, Some(Role::User | Role::Tool));
         let mut linker = Linker::default();
@@ -70,7 +71,7 @@ impl Codec {
         encoding
     }
 
-    /// Whether a prompt may be extended with such options.
+    /// Whether the options allow the extension of a prompt.
     fn check_prompt(&self, prompt: &Encoding, options: &EncodeOptions) -> Result<()> {
         if !prompt.is_of(self.grammar()) {
             return Err(Error::message(
@@ -95,10 +96,10 @@ impl Codec {
         Ok(())
     }
 
-    /// The next turn's prompt, as [`Codec::extend`] makes it, with the indices that messages have for the caller.
+    /// [`Codec::extend`], with the caller's indices of messages.
     ///
     /// # Errors
-    /// As [`Codec::extend`].
+    /// The errors of [`Codec::extend`].
     pub fn extend_conversation(
         &self,
         prompt: &Encoding,
@@ -124,7 +125,7 @@ impl Codec {
             let Some(part) = part.filter(|&(at, part)| new.has(at, part)) else {
                 return Err(new.error_at_origin(error));
             };
-            // The error tells of one part; the others that are like it are found in one go.
+            // The error names one part; one search finds all other parts of its kind.
             let found = self.unplaced_after(prompt, completion, &new.messages, options);
             let found = found.unwrap_or_default();
             let found = if found.contains(&part) { found } else { vec![part] };
@@ -132,7 +133,7 @@ impl Codec {
         }
     }
 
-    /// The parts of new messages that have no place after a completion.
+    /// The parts of new messages that cannot be written after a completion.
     fn unplaced_after(
         &self,
         prompt: &Encoding,
@@ -148,7 +149,7 @@ impl Codec {
         Ok(found.into_iter().filter_map(|part| after_answer(Some(part))).collect())
     }
 
-    /// What is rendered: a question that stands for all before the answer, the answer, and new messages.
+    /// The rendered messages: a placeholder question, the answer, and the new messages.
     fn turns(
         &self,
         prompt: &Encoding,
@@ -163,17 +164,19 @@ impl Codec {
         Ok((turns, answer))
     }
 
-    /// The next turn's prompt: the ids of `prompt` and of `completion` as they are, what ends the turn if the
-    /// completion did not, then `messages` as [`Codec::encode`] writes them.
+    /// The next turn's prompt: the ids of `prompt` and of `completion` unchanged, then the end of
+    /// the turn if the completion lacks it, then `messages` as [`Codec::encode`] writes them.
     ///
-    /// The completion is the message after the prompt's last, or goes on with that if it was left open; its
-    /// ids are what the model generated, with the id that stopped it or without. Results answer its calls by
-    /// the ids that [`Codec::parse`] gives them, or by their order. [`Encoding::notes`] says where these ids are
-    /// not those that the whole conversation is encoded as.
+    /// The completion is the message after the prompt's last one, or continues that message if it
+    /// is open. `completion` is the generated ids, with or without the id that stopped the model.
+    /// Results answer its calls by the ids that [`Codec::parse`] gives the calls, or by their
+    /// order. [`Encoding::notes`] lists the differences from a new encoding of the whole
+    /// conversation.
     ///
     /// # Errors
-    /// [`Error::Message`] with `prompt`, `completion`, or `new_messages[i]…` as the path, and why: an id of the
-    /// completion that means something else where it stands, or messages that the format has no place for.
+    /// [`Error::Message`] with the path `prompt`, `completion`, or `new_messages[i]…`, for an id of
+    /// the completion that has another meaning in its place, and for messages that the format
+    /// cannot write.
     pub fn extend(
         &self,
         prompt: &Encoding,
@@ -204,7 +207,7 @@ impl Codec {
     }
 }
 
-/// A part of a message that comes after the answer, with its index among the new ones.
+/// A part of a message after the answer, with the message's index among the new ones.
 fn after_answer(part: Option<Droppable>) -> Option<(usize, MessagePart)> {
     match part? {
         Droppable::Part(index, part) => index.checked_sub(ANSWER as usize + 1).map(|at| (at, part)),
@@ -212,28 +215,28 @@ fn after_answer(part: Option<Droppable>) -> Option<(usize, MessagePart)> {
     }
 }
 
-/// How the format would write otherwise what was seen, now that other messages follow.
+/// Difference between the ids and the format's spelling once other messages follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rewritten {
-    /// The system message or the tools stand in the last user's turn.
+    /// The format writes the system message or the tools in the last user's turn.
     Moved(&'static str),
-    /// Earlier turns are written without their reasoning.
+    /// The format writes earlier turns without their reasoning.
     Earlier,
-    /// The answer is.
+    /// The format writes the answer without its reasoning.
     Answer,
 }
 
-/// A completion and what is said after it, being put together.
+/// An extension in progress: a completion and the messages after it.
 struct Next<'a> {
     codec: &'a Codec,
     prompt: &'a Encoding,
     completion: &'a [TokenId],
     options: &'a EncodeOptions,
     answer: Answer,
-    /// The question that stands for all before it, the answer, and the new messages.
+    /// The placeholder question, the answer, and the new messages.
     turns: Vec<Message>,
     end: End,
-    /// The index of the answer in the conversation.
+    /// Index of the answer in the conversation.
     index: i32,
 }
 
@@ -242,7 +245,7 @@ impl Next<'_> {
         self.codec.format()
     }
 
-    /// How much higher the indices of messages are than those of what is rendered.
+    /// Difference between the indices of messages and those of the rendered messages.
     fn moved(&self) -> i32 {
         self.index - ANSWER
     }
@@ -252,7 +255,7 @@ impl Next<'_> {
         self.codec.render_after(answered, turns, None, end, self.options, kept).map_err(renamed)
     }
 
-    /// Whether a format writes what was seen otherwise once these messages follow.
+    /// Whether the format writes the earlier ids differently once these messages follow.
     fn rewritten(&self) -> Option<Rewritten> {
         let trail = self.prompt.trail();
         let has_user = self.turns[2..].iter().any(|message| message.role == Role::User);
@@ -290,7 +293,7 @@ impl Next<'_> {
         }
     }
 
-    /// The ids as they were seen, and what follows them.
+    /// The given ids, and the ids after them.
     fn joined(&self, rewritten: Option<Rewritten>) -> Result<Encoding> {
         let as_now = None;
         let with_reasoning = Some(Kept { index: ANSWER, is_last: false });
@@ -433,7 +436,7 @@ impl Next<'_> {
         if is_same { turn + asked.len() } else { start }
     }
 
-    /// What the turn after the new messages depends on.
+    /// The trail that the turn after the new messages depends on.
     fn trail(&self, linker: Linker) -> Trail {
         let trail = self.prompt.trail();
         let mut roles = trail.roles.clone();
@@ -472,7 +475,7 @@ fn turn_end(rendered: &Rendered, start: usize) -> usize {
     rendered.spans.iter().find(is_next).map_or(rendered.text.len(), |span| span.text.start)
 }
 
-/// A message without what numbers its calls.
+/// A message without the ids of its calls.
 fn unlinked(mut message: Message) -> Message {
     for call in &mut message.calls {
         call.id = None;
@@ -480,12 +483,12 @@ fn unlinked(mut message: Message) -> Message {
     message
 }
 
-/// An error of what was rendered, with the path in the caller's arguments.
+/// An error about rendered messages, with the path in the caller's arguments.
 fn renamed(error: Error) -> Error {
     moved_back(error, 0)
 }
 
-/// An error whose messages have indices that are `moved` higher.
+/// An error with the indices of messages `moved` higher.
 fn moved_back(error: Error, moved: i32) -> Error {
     error.with_path(|path| {
         let index = path.strip_prefix("messages[").and_then(|rest| rest.split_once(']'));

@@ -1,7 +1,8 @@
-//! JSON as this crate needs it: where a value ends, in a stream and kept byte for byte; and values
-//! written as Python's `json.dumps(…, ensure_ascii=False)` writes them.
+//! JSON text: finds the end of a value in a stream, byte for byte; and writes values as Python's
+//! `json.dumps(…, ensure_ascii=False)` does.
 //!
-//! No numbers are parsed and no objects built: `1e400`, duplicate keys and deep nesting pass through.
+//! This module parses no numbers and builds no objects: `1e400`, duplicate keys and deep nesting
+//! pass through.
 
 mod mend;
 mod strings;
@@ -14,14 +15,14 @@ pub(crate) use strings::{
 };
 pub(crate) use write::{Layout, MAX_WRITE_DEPTH, write, write_list};
 
-/// Nesting up to here is checked; a deeper value is passed on but not called valid.
+/// Maximum nesting that is checked; a deeper value is passed on but never called valid.
 const MAX_DEPTH: usize = 32_768;
 
 pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// `text` without JSON white space at its ends.
+/// `text` without the JSON white space at its ends.
 pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\n', '\r'])
 }
@@ -31,7 +32,7 @@ pub(crate) fn is_value(text: &str) -> bool {
     check_value(text).is_ok()
 }
 
-/// What is wrong with `text` if it is not exactly one JSON value, with nothing around it.
+/// The reason why `text` is not exactly one JSON value, if it is not.
 pub(crate) fn check_value(text: &str) -> std::result::Result<(), String> {
     let mut lexer = Lexer::default();
     let is_value = match lexer.push(text.as_bytes()) {
@@ -45,7 +46,7 @@ pub(crate) fn check_value(text: &str) -> std::result::Result<(), String> {
     }
 }
 
-/// What the lexer expects or is inside of.
+/// State of the lexer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Value,
@@ -59,10 +60,10 @@ enum State {
     After,
     Text,
     Escape,
-    /// So many hexadecimal digits of `\u` are missing.
+    /// Within `\u`, with the number of missing hexadecimal digits.
     Hex(u8),
     Number(Number),
-    /// Inside `true`, `false` or `null`: which, and how much of it has come.
+    /// Within `true`, `false` or `null`: which word, and how much of it was read.
     Word(&'static [u8], usize),
     /// Not JSON any more; only strings and brackets are followed, to find the end.
     Loose,
@@ -72,7 +73,8 @@ enum State {
 }
 
 impl State {
-    /// Whether it is between words, numbers, strings and signs, where white space is free.
+    /// Whether the lexer is between words, numbers, strings and punctuation, where white space is
+    /// free.
     fn is_between(self) -> bool {
         matches!(
             self,
@@ -117,10 +119,10 @@ impl Number {
     }
 }
 
-/// What was read of an array or object.
+/// Result of reading a part of an array or object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stretch {
-    /// How many bytes were: the last bracket and what is no JSON were not.
+    /// Number of bytes read, without the last bracket and bytes that are not JSON.
     pub(crate) read: usize,
     /// How many of them [`Lexer::mend`] leaves as they are; none, if it goes on with what came before.
     pub(crate) mendable: Option<usize>,
@@ -128,13 +130,13 @@ pub(crate) struct Stretch {
     pub(crate) is_whole: bool,
 }
 
-/// How many bytes go on with a string as they are.
+/// Number of bytes that continue a string unchanged.
 fn plain(bytes: &[u8]) -> usize {
     let is_plain = |&byte: &u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
     bytes.iter().position(|byte| !is_plain(byte)).unwrap_or(bytes.len())
 }
 
-/// Finds the end of one JSON value, fed in pieces of any size, and tells whether it is one.
+/// Finds the end of one JSON value, given in pieces of any size, and checks whether it is valid.
 #[derive(Debug, Clone)]
 pub(crate) struct Lexer {
     state: State,
@@ -155,7 +157,7 @@ impl Default for Lexer {
 }
 
 impl Lexer {
-    /// Whether a string has begun and not ended.
+    /// Whether a string is open.
     pub(crate) fn is_in_string(&self) -> bool {
         matches!(
             self.state,
@@ -163,7 +165,8 @@ impl Lexer {
         )
     }
 
-    /// Reads on. `Some(n)` when the value has ended: its last byte is the one before `bytes[n]`.
+    /// Reads further. Returns `Some(n)` when the value has ended: its last byte is before
+    /// `bytes[n]`.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
@@ -187,12 +190,12 @@ impl Lexer {
         (self.state == State::Ended).then_some(at)
     }
 
-    /// Reads on, if all of the bytes are surely within the value.
+    /// Reads all bytes if they are certainly within the value.
     pub(crate) fn push_within(&mut self, bytes: &[u8]) -> bool {
         if self.state == State::Text && plain(bytes) == bytes.len() {
             return true;
         }
-        // It takes a bracket for each level to end a value.
+        // Ending a value takes a bracket for each level.
         let is_within = self.depth > bytes.len()
             || (self.depth > 0 && !bytes.iter().any(|byte| matches!(byte, b'}' | b']')));
         is_within && self.push(bytes).is_none()
@@ -295,7 +298,7 @@ impl Lexer {
         before
     }
 
-    /// Appends what ends the string that is read, and all around it.
+    /// Appends the closing quote and brackets that the open value needs.
     pub(crate) fn close_into(&mut self, out: &mut String) {
         out.push_str(if self.in_key { "\": null" } else { "\"" });
         while self.depth > 0 {
@@ -304,12 +307,12 @@ impl Lexer {
         }
     }
 
-    /// Whether what has come so far is well formed.
+    /// Whether the input so far is well formed.
     pub(crate) fn is_valid(&self) -> bool {
         self.valid
     }
 
-    /// Whether the value is whole if nothing more comes.
+    /// Whether the value is complete if the input ends here.
     pub(crate) fn is_complete_at_end(&self) -> bool {
         let whole = match self.state {
             State::Ended => true,
@@ -424,7 +427,7 @@ impl Lexer {
         self.state = if self.depth == 0 { State::Ended } else { State::After };
     }
 
-    /// From here on it is not JSON: follow strings and brackets only.
+    /// Stops checking for JSON: from here on the lexer follows strings and brackets only.
     fn loosen(&mut self, byte: u8) -> bool {
         self.valid = false;
         self.state = match self.state {

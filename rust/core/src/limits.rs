@@ -1,11 +1,11 @@
-//! The bounds that several stages share.
+//! Limits that several modules share.
 
-/// The most bytes that a reader holds back before it decides what they are: the header of a turn or of a call,
-/// white space, or the beginning of a call that nothing marks.
+/// Maximum number of bytes that a reader holds back before a decision: the header of a turn or of a
+/// call, white space, or the beginning of an unmarked call.
 pub const HOLD_LIMIT: usize = 4096;
 
-/// The longest literal between a field and what closes the field, in bytes.
+/// Maximum length, in bytes, of the literal between a field and the text that closes it.
 pub(crate) const MAX_SUFFIX_BYTES: usize = 1024;
 
-/// The longest header word, in bytes: a reader holds back a header until the header is complete.
+/// Maximum length of a header word, in bytes: a reader holds back a header until it is complete.
 pub(crate) const MAX_WORD_BYTES: usize = 1024;

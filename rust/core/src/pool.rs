@@ -1,7 +1,9 @@
-//! Many streams side by side, as an engine generates them: an id for each of some of them, a step at a time.
+//! Many streams side by side, as an engine generates them: in each step, an id for some of the
+//! streams.
 //!
-//! In: slots and ids. Out: what each says, as its stream alone would, in the order of the ids. Cost: that of
-//! the streams alone; most ids allocate nothing. Memory: [`Stream`]'s for each open slot.
+//! In: slots and ids. Out: the events of each stream, in the order of the ids, equal to the events
+//! of the stream alone. Cost: the sum of the streams; most ids allocate nothing. Memory:
+//! [`Stream`]'s for each open slot.
 
 use std::fmt;
 
@@ -18,17 +20,17 @@ pub struct StreamPool {
     free: Vec<usize>,
 }
 
-/// What a stream of a pool says.
+/// Output of one stream of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PoolEvent {
-    /// An id that is nothing but text.
+    /// The text of an id that is only text.
     Plain(Plain),
     /// Any other event.
     Event(Event),
 }
 
 impl PoolEvent {
-    /// As an event.
+    /// The output as an event.
     pub fn into_event(self, vocab: &Vocab) -> Event {
         match self {
             Self::Plain(plain) => plain.into_event(vocab),
@@ -37,7 +39,7 @@ impl PoolEvent {
     }
 }
 
-/// No stream is open in a slot.
+/// Error: no stream is open in the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoStream {
     /// The slot.
@@ -58,12 +60,12 @@ impl StreamPool {
         Self { codec: codec.clone(), slots: Vec::new(), free: Vec::new() }
     }
 
-    /// The codec of its streams.
+    /// The codec of the streams.
     pub fn codec(&self) -> &Codec {
         &self.codec
     }
 
-    /// How many streams are open.
+    /// Number of open streams.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -73,7 +75,7 @@ impl StreamPool {
         self.len() == 0
     }
 
-    /// Puts a stream of the pool's codec into a slot: one that was closed, or a new one.
+    /// Opens a slot with a stream of the pool's codec.
     pub fn open(&mut self, stream: Stream) -> usize {
         if let Some(slot) = self.free.pop() {
             self.slots[slot] = Some(stream);
@@ -83,7 +85,7 @@ impl StreamPool {
         self.slots.len() - 1
     }
 
-    /// Takes the stream out of a slot.
+    /// Closes a slot and returns its stream.
     pub fn close(&mut self, slot: TokenId) -> Result<Stream, NoStream> {
         let at = usize::try_from(slot).map_err(|_| NoStream { slot })?;
         let stream = self.slots.get_mut(at).and_then(Option::take).ok_or(NoStream { slot })?;
@@ -98,11 +100,11 @@ impl StreamPool {
         stream.ok_or(NoStream { slot })
     }
 
-    /// Gives each slot its id, in order; a slot may come again. Appends what the streams say to `out`, with
-    /// the slot: an event for each id, or several, or none.
+    /// Pushes an id to each slot, in order; a slot may occur several times. Appends the output with
+    /// its slot to `out`: for each id no event, one or several.
     ///
     /// # Errors
-    /// [`NoStream`] before anything is read.
+    /// [`NoStream`] before any id is read.
     pub fn push(
         &mut self,
         slots: &[TokenId],
@@ -123,7 +125,7 @@ impl StreamPool {
         Ok(())
     }
 
-    /// Whether a stream is open in each slot.
+    /// Whether every slot has an open stream.
     pub fn check(&mut self, slots: &[TokenId]) -> Result<(), NoStream> {
         slots.iter().try_for_each(|&slot| self.stream(slot).map(|_| ()))
     }

@@ -1,23 +1,23 @@
-//! What a rendered conversation is made of: the boundary between control and text.
+//! Spans of a rendered conversation: the boundary between control and text.
 //!
 //! A control token is a span of its own kind, and only a [`ControlId`] makes one. Literals of the
-//! format and slots of the caller's text are stretches of one string; neither can become control.
+//! format and slots of the caller's text are parts of one string; neither can become control.
 
 use std::fmt;
 use std::ops::Range;
 
 use chatcodec_vocab::ControlId;
 
-/// Where an id comes from.
+/// Source of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Source {
-    /// The message's index; -1 for what belongs to none.
+    /// Index of the message; -1 for ids of no message.
     pub message: i32,
     /// The part of the message, or of the call.
     pub field: SourceField,
 }
 
-/// A part of a message that a caller gave, or none.
+/// Field of a caller's message, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceField {
     /// Text of the format itself.
@@ -47,18 +47,18 @@ pub enum SourceField {
 impl Source {
     pub(crate) const NONE: Self = Self { message: -1, field: SourceField::Scaffold };
 
-    /// The format's own text beside it.
+    /// The format's own text beside a field.
     pub(crate) fn scaffold(self) -> Self {
         Self { field: SourceField::Scaffold, ..self }
     }
 
-    /// Whether a caller gave it.
+    /// Whether the caller supplied the text.
     pub fn is_content(self) -> bool {
         self.field != SourceField::Scaffold
     }
 }
 
-/// The path in the caller's arguments: `messages[1].content`; empty for the format's own text.
+/// Path in the caller's arguments, such as `messages[1].content`; empty for the format's own text.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = self.message;
@@ -81,7 +81,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// What a span is.
+/// Kind of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpanKind {
     /// One control token; the span's text is its spelling, for people to read.
@@ -90,21 +90,22 @@ pub(crate) enum SpanKind {
     Literal,
     /// Text of the caller; `escaped` as the inside of a JSON string.
     Slot { escaped: bool },
-    /// White space of a template that a control token beside it takes: it has no ids.
+    /// White space of a template that the adjacent control token removes: it has no ids.
     Taken,
-    /// No text: what stands before and after is encoded apart.
+    /// No text: the texts before and after it are encoded separately.
     Cut,
-    /// A control token that was not written but given, in ids that a model generated.
+    /// A control token among ids that a model generated; the format did not write it.
     Given,
 }
 
-/// A stretch of the rendered text with what it is and where it comes from.
+/// A part of the rendered text, with its kind and source.
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
     pub(crate) kind: SpanKind,
     /// Bytes of the rendered text.
     pub(crate) text: Range<usize>,
     pub(crate) source: Source,
-    /// Code points of the caller's string before the slot: white space that is not written.
+    /// Code points of the caller's string before the slot: white space that the format does not
+    /// write.
     pub(crate) skipped: u32,
 }

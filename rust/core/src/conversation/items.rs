@@ -1,7 +1,7 @@
-//! Items of OpenAI's Responses: what has a `type` and no role.
+//! Items of OpenAI's Responses: objects with a `type` and without a role.
 //!
-//! A response is several items: reasoning, a message, calls. They are one message of the assistant's, with the
-//! index of the first.
+//! A response has several items: reasoning, a message, calls. Together they are one message of the
+//! assistant's, with the index of the first item.
 
 use super::read::{Reader, for_each, non_empty};
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use crate::message::{Call, CallBody, Message, Role};
 use crate::path::Path;
 
 impl Reader<'_> {
-    /// Reads an item of a kind; `message` has what of its keys messages have, too.
+    /// Reads an item of one kind; `message` holds the keys that items share with messages.
     pub(super) fn item<N: Node>(
         &mut self,
         kind: &str,
@@ -86,7 +86,7 @@ impl Reader<'_> {
         Ok(result)
     }
 
-    /// Reads what a model thought, or the summary of it where there is no more.
+    /// Reads reasoning, or its summary if the reasoning itself is absent.
     fn reasoning_item<N: Node>(
         &mut self,
         members: &[(N, N)],

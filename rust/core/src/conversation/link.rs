@@ -1,15 +1,15 @@
-//! Calls get their ids, and results the kind and id of the call that they answer.
+//! Links results to calls: calls get their ids, and results the kind and id of their call.
 
 use hashbrown::HashMap;
 
 use crate::format::Format;
 use crate::message::{CallBody, Message, Role};
 
-/// Gives calls their ids, and results the kind and id of the call they answer.
+/// Gives calls their ids, and results the kind and id of the call that they answer.
 ///
-/// Where ids are not written, calls are numbered through the conversation, and a result answers by its
-/// order the calls of the last message that made some. A result that names no kind of the format's takes
-/// that of the call its own id refers to, or else of the one it answers by order.
+/// If the format writes no ids, calls are numbered through the conversation, and results answer the
+/// calls of the last message with calls, in order. A result without a kind of the format takes the
+/// kind of the call that its id refers to, or else of the call that it answers by order.
 pub(crate) fn link(messages: &mut [Message], format: &Format) -> Linker {
     let mut linker = Linker::default();
     linker.link(messages, format);
@@ -33,13 +33,13 @@ struct Links {
 struct Made {
     id: String,
     kind: Option<String>,
-    /// Who its result comes from.
+    /// The author of the call's result.
     name: Option<String>,
     is_answered: bool,
 }
 
 impl Linker {
-    /// As [`link`], of messages that come after those it has seen.
+    /// [`link`] for messages that follow the messages linked so far.
     pub(crate) fn link(&mut self, messages: &mut [Message], format: &Format) {
         if messages.iter().any(|message| !message.calls.is_empty() || message.role == Role::Tool) {
             self.0.get_or_insert_default().link(messages, format);
@@ -60,7 +60,7 @@ impl Links {
                 by_given.clear();
                 *answered = 0;
                 for call in &mut message.calls {
-                    // Nine letters and digits, as formats that write ids expect them.
+                    // Nine letters and digits, as formats that write ids expect.
                     let own = if writes_ids {
                         format!("call{number:05}")
                     } else {
@@ -125,14 +125,14 @@ impl Links {
     }
 }
 
-/// Which calls have no result yet, by what a result may say of them.
+/// The calls without a result, indexed by the names that a result may use.
 #[derive(Debug, Clone, Default)]
 struct Open {
-    /// Of each name of who answers, the calls in order, and how many of them have a result.
+    /// For each answering name, its calls in order, and the number of calls with a result.
     by_name: HashMap<String, (Vec<usize>, usize)>,
-    /// Of each function the first call.
+    /// The first call of each function.
     by_function: HashMap<String, usize>,
-    /// All before it have a result.
+    /// All calls before this index have a result.
     first: usize,
 }
 
@@ -152,7 +152,7 @@ impl Open {
         }
     }
 
-    /// The first call of all without a result.
+    /// The first call without a result.
     fn first(&mut self, made: &[Made]) -> Option<usize> {
         while made.get(self.first)?.is_answered {
             self.first += 1;
@@ -160,7 +160,7 @@ impl Open {
         Some(self.first)
     }
 
-    /// The first call of a name without a result, which it now has.
+    /// The first call of a name without a result; marks the call as answered.
     fn answer(&mut self, name: &str) -> Option<usize> {
         let (calls, answered) = self.by_name.get_mut(name)?;
         let at = *calls.get(*answered)?;
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use crate::message::Call;
 
-    /// Results that answer by name, looked up one call after another.
+    /// Results that answer by name, with a linear search for each call.
     fn naive(messages: &mut [Message], format: &Format) {
         let mut calls: Vec<(Call, bool)> = Vec::new();
         let mut number = 0;

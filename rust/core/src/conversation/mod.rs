@@ -1,8 +1,9 @@
-//! A caller's value as a conversation.
+//! Reading of a caller's value as a conversation.
 //!
-//! [`read()`] takes a conversation in the shape that OpenAI's and Anthropic's clients send and checks it, with the path
-//! of whatever is wrong. [`link()`] gives calls their ids and results their kinds. [`shape()`] is the part
-//! that may decide which control ids a conversation gets; everything else is text.
+//! [`read()`] takes a conversation as the clients of OpenAI and Anthropic send it and checks it; an
+//! error has the path of the invalid part. [`link()`] gives calls their ids and results their
+//! kinds. [`shape()`] is the part that may decide the control ids of a conversation; everything
+//! else is text.
 
 mod items;
 mod link;
@@ -22,14 +23,14 @@ pub(crate) use tools::read_tools;
 use crate::error::{Droppable, Error, MessagePart};
 use crate::message::{CallBody, Message, OnArguments};
 
-/// How a caller's value is read.
+/// Options for reading a caller's value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// What is done about arguments that are no JSON.
+    /// Policy for arguments that are not JSON.
     pub on_arguments: OnArguments,
-    /// What is done about keys that no client sends.
+    /// Policy for unknown keys.
     pub on_unknown: OnUnknown,
-    /// What is done about what no format writes.
+    /// Policy for parts that the format cannot write.
     pub on_unsupported: OnUnsupported,
 }
 
@@ -39,32 +40,32 @@ impl From<OnArguments> for ReadOptions {
     }
 }
 
-/// What is done about a key that is not known.
+/// Policy for unknown keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnUnknown {
     /// The conversation is refused.
     #[default]
     Error,
-    /// It is left out, and [`Conversation::dropped`] lists it.
+    /// The key is left out, and [`Conversation::dropped`] lists it.
     Ignore,
 }
 
-/// What is done about a part of a conversation that the format cannot write.
+/// Policy for parts of a conversation that the format cannot write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnUnsupported {
     /// The conversation is refused.
     #[default]
     Error,
-    /// It is left out, and [`Conversation::dropped`] lists it.
+    /// The part is left out, and [`Conversation::dropped`] lists it.
     Drop,
 }
 
 /// A part of a caller's conversation that was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dropped {
-    /// Where: `messages[2].reasoning`.
+    /// Path of the part: `messages[2].reasoning`.
     pub path: String,
-    /// What it is, in a word: `reasoning`, `name`, `image_url`, `unknown`.
+    /// Kind of the part: `reasoning`, `name`, `image_url`, `unknown`.
     pub what: String,
 }
 
@@ -74,12 +75,12 @@ impl Dropped {
     }
 }
 
-/// A part of a message that stands under another key.
+/// A part of a message under a key other than its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Alias {
     pub(crate) message: usize,
     pub(crate) part: MessagePart,
-    /// Its path.
+    /// The path of the part.
     pub(crate) path: String,
 }
 
@@ -88,25 +89,25 @@ pub(crate) struct Alias {
 pub struct Conversation {
     /// The messages.
     pub messages: Vec<Message>,
-    /// The tools, as the format writes them.
+    /// The tools, rendered by the format.
     pub tools: Option<String>,
-    /// What was left out.
+    /// The parts that were left out.
     pub dropped: Vec<Dropped>,
-    /// Per message the index of the caller's, where the two differ.
+    /// The caller's index of each message, if the indices differ.
     pub(crate) origins: Option<Vec<u32>>,
-    /// How many messages the caller gave.
+    /// Number of messages that the caller gave.
     pub(crate) given: usize,
-    /// Where the caller has parts of messages that are not under their own keys.
+    /// Paths of message parts under keys other than their own.
     pub(crate) aliases: Vec<Alias>,
 }
 
 impl Conversation {
-    /// Messages and tools, all of which are written.
+    /// A conversation of messages and tools without dropped parts.
     pub fn new(messages: Vec<Message>, tools: Option<String>) -> Self {
         Self { given: messages.len(), messages, tools, ..Self::default() }
     }
 
-    /// The index that a message has for the caller.
+    /// The caller's index of a message.
     pub(crate) fn origin(&self, index: usize) -> usize {
         match &self.origins {
             Some(origins) => origins.get(index).map_or(index, |&origin| origin as usize),
@@ -114,7 +115,7 @@ impl Conversation {
         }
     }
 
-    /// Adds a message that stands at `origin` for the caller.
+    /// Adds the message at the caller's index `origin`.
     pub(super) fn push(&mut self, message: Message, origin: usize) {
         let index = self.messages.len();
         if origin != index && self.origins.is_none() {
@@ -126,14 +127,14 @@ impl Conversation {
         self.messages.push(message);
     }
 
-    /// Tells where parts of the last message stand.
+    /// Records the paths of parts of the last message.
     pub(super) fn place(&mut self, places: Vec<(MessagePart, String)>) {
         let message = self.messages.len().saturating_sub(1);
         let alias = |(part, path)| Alias { message, part, path };
         self.aliases.extend(places.into_iter().map(alias));
     }
 
-    /// An error about one of the messages, with the index that it has for the caller.
+    /// An error about one of the messages, with the caller's index.
     pub(crate) fn error_at_origin(&self, error: Error) -> Error {
         if self.origins.is_none() {
             return error;
@@ -141,14 +142,14 @@ impl Conversation {
         error.with_path(|path| self.path_at_origin(&path).unwrap_or(path))
     }
 
-    /// A path in the messages, as it is for the caller.
+    /// A path in the messages, with the caller's index.
     pub(crate) fn path_at_origin(&self, path: &str) -> Option<String> {
         let (before, rest) = path.split_once("messages[")?;
         let (index, rest) = rest.split_once(']')?;
         Some(format!("{before}messages[{}]{rest}", self.origin(index.parse().ok()?)))
     }
 
-    /// Leaves out parts that have no place, as they were found.
+    /// Leaves out unsupported parts, in the order in which they were found.
     pub(crate) fn leave_out(&mut self, found: Vec<Droppable>) {
         let mut whole = Vec::new();
         for part in found {
@@ -180,7 +181,7 @@ impl Conversation {
             let is_call = part == MessagePart::Calls && matches!(alias.part, MessagePart::Call(_));
             alias.part == part || is_call
         };
-        // They stand in the order of their messages.
+        // Parts are in the order of their messages.
         let first = self.aliases.partition_point(|alias| alias.message < index);
         let own = self.aliases[first..].iter().take_while(|alias| alias.message == index);
         let known: Vec<String> = own.filter(is_part).map(|alias| alias.path.clone()).collect();
@@ -197,7 +198,7 @@ impl Conversation {
             return;
         }
         let origins: Vec<u32> = (0..self.messages.len()).map(|at| self.origin(at) as u32).collect();
-        // Per message how many are left out before it.
+        // Number of messages left out before each message.
         let mut before = Vec::with_capacity(origins.len());
         let mut count = 0;
         for at in 0..origins.len() {
@@ -211,7 +212,7 @@ impl Conversation {
             alias.message -= before.get(alias.message).copied().unwrap_or_default();
         }
         keep(&mut self.messages, indices);
-        // Of what is left out whole, the parts are not listed.
+        // Parts of a message that is left out are not listed.
         self.dropped.retain(|dropped| !part_of(&dropped.path).is_some_and(|at| gone.contains(&at)));
         for &at in indices {
             let Some(origin) = origins.get(at) else { continue };
@@ -223,7 +224,7 @@ impl Conversation {
     }
 }
 
-/// Keeps all items but those of some indices.
+/// Keeps all items except those at some indices.
 fn keep<T>(items: &mut Vec<T>, left_out: &BTreeSet<usize>) {
     let mut at = 0;
     items.retain(|_| {
@@ -238,7 +239,7 @@ fn part_of(path: &str) -> Option<u32> {
     index.parse().ok()
 }
 
-/// Leaves a part out of a message; says whether it was there.
+/// Removes a part of a message; returns whether the part existed.
 pub(crate) fn leave_out(message: &mut Message, part: MessagePart) -> bool {
     match part {
         MessagePart::Whole => true,

@@ -1,7 +1,7 @@
-//! A message's content: text, or the parts that clients send.
+//! Content of a message: text, or the parts that clients send.
 //!
-//! Texts are joined first, so that nothing can hide between two of them. Anthropic's blocks are the fields that
-//! OpenAI's messages have for the same: `thinking`, `tool_use`, `tool_result`.
+//! Texts are joined first, so that no spelling can hide between two of them. Anthropic's blocks
+//! become the fields that OpenAI's messages have: `thinking`, `tool_use`, `tool_result`.
 
 use super::read::{Draft, Reader, for_each, members_of, non_empty};
 use crate::error::{Error, MessagePart, Result};
@@ -12,7 +12,7 @@ use crate::path::Path;
 const EXPECTED: &str = "a string or a list of text parts";
 
 impl Reader<'_> {
-    /// Reads a content into the message.
+    /// Reads content into the message.
     pub(super) fn content<N: Node>(
         &mut self,
         value: View<'_, N>,
@@ -78,7 +78,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads the text of a part, or of the parts that it holds.
+    /// Reads the text of a part, or of the parts inside it.
     fn text_part<N: Node>(
         &mut self,
         members: &[(N, N)],
@@ -101,7 +101,7 @@ impl Reader<'_> {
         text.ok_or_else(|| Error::message(path.key(wanted), "is missing"))
     }
 
-    /// Reads text, or parts of text alone.
+    /// Reads text, or a list of text parts.
     pub(super) fn texts<N: Node>(&mut self, value: View<'_, N>, path: Path<'_>) -> Result<String> {
         let mut draft = Draft::default();
         self.content(value, path, &mut draft)?;
@@ -112,7 +112,7 @@ impl Reader<'_> {
         Ok(draft.message.content)
     }
 
-    /// Reads reasoning, as text or in parts.
+    /// Reads reasoning: text, or a list of parts.
     pub(super) fn reasoning_texts<N: Node>(
         &mut self,
         value: View<'_, N>,

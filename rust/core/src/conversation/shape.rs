@@ -3,7 +3,7 @@
 use crate::format::Format;
 use crate::message::{CallBody, Message, Role};
 
-/// Everything about a conversation that may decide its control ids.
+/// The part of a conversation that may decide its control ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     messages: Vec<MessageShape>,
@@ -13,12 +13,12 @@ pub struct Shape {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MessageShape {
     role: Role,
-    /// A name of the format's closed set; other names are text.
+    /// A name that the format lists; other names are text.
     named: Option<String>,
     has_name: bool,
     has_content: bool,
     has_reasoning: bool,
-    /// Per call whether it is code, and whether a language is given.
+    /// For each call, whether it is code, and whether it has a language.
     calls: Vec<(bool, bool)>,
 }
 

@@ -1,4 +1,4 @@
-//! A caller's value, read as tools: text as it is, or functions written as the format writes them.
+//! Reading of `tools`: text is taken unchanged, functions are rendered by the format.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::message::{Node, SURROGATE, View};
 use crate::path::Path;
 use chatcodec_vocab::Vocab;
 
-/// Reads `tools`: text as it is, or a list of functions written as the format writes them.
+/// Reads `tools`: text is taken unchanged, a list of functions is rendered by the format.
 pub(crate) fn read_tools<N: Node>(
     tools: &N,
     format: &Format,
@@ -21,7 +21,7 @@ pub(crate) fn read_tools<N: Node>(
         View::Text("") => return Ok(None),
         View::List(functions) => functions,
         View::Text(text) => {
-            // What is JSON stays JSON.
+            // JSON text stays as it is.
             let is_json =
                 matches!(vocab.normalise(text), Cow::Owned(_)) && json::is_value(json::trim(text));
             let text = if is_json { json::normalise_value(text, vocab) } else { text.into() };

@@ -1,4 +1,5 @@
-//! What is trained on: the ids of chosen roles, and a number that a loss passes over in place of all others.
+//! Labels for training: the ids of chosen roles; all other places have the number that a loss
+//! ignores.
 //!
 //! Cost: one pass over the ids.
 
@@ -6,15 +7,15 @@ use super::Encoding;
 use crate::message::Role;
 use chatcodec_vocab::TokenId;
 
-/// Whose ids are labels.
+/// Which ids are labels.
 #[derive(Debug, Clone)]
 pub struct LabelOptions {
-    /// The roles: of the assistant's turns what a model generates, with the id that stops it; of others' the
-    /// caller's text.
+    /// The roles. Labels of an assistant's turn are the ids that a model generates, the stop id
+    /// included; labels of another role's turn are the ids of the caller's text.
     pub roles: Vec<Role>,
     /// Only the last message of these roles.
     pub last_only: bool,
-    /// What stands in place of ids that are no labels.
+    /// The number at places without a label.
     pub ignore_index: TokenId,
 }
 
@@ -25,10 +26,10 @@ impl Default for LabelOptions {
 }
 
 impl Encoding {
-    /// Per id the id itself where it is trained on, elsewhere [`LabelOptions::ignore_index`].
+    /// The label of each id: the id itself or [`LabelOptions::ignore_index`].
     ///
-    /// The ids of one conversation are the labels of the same places, not of the places before them: trainers
-    /// shift them by themselves.
+    /// A label has the position of its id, not the position before it: trainers shift labels
+    /// themselves.
     pub fn labels(&self, options: &LabelOptions) -> Vec<TokenId> {
         let mut labels = vec![options.ignore_index; self.ids.len()];
         let is_chosen = |role: &Role| options.roles.contains(role);
@@ -38,7 +39,7 @@ impl Encoding {
         if is_chosen(&Role::Assistant) {
             let roles = self.trail.roles.iter().enumerate().rev();
             let answers = roles.filter(|(_, role)| **role == Role::Assistant);
-            // Of a conversation that began as ids, the first turns are not known.
+            // The first turns of a conversation that began as ids are unknown.
             let known = answers.take(self.generated.len());
             let mut within: Vec<bool> = known.map(|(message, _)| is_within(message)).collect();
             within.reverse();

@@ -4,18 +4,18 @@ use std::ops::Range;
 
 use crate::event::NoticeKind;
 
-/// What a [`Note`] is about.
+/// Kind of a [`Note`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoteKind {
-    /// The format writes the turn without its reasoning once a message follows.
+    /// The format writes the turn without its reasoning once a message follows it.
     Reasoning,
     /// The same text has other ids.
     Ids,
     /// The format writes the message with another text.
     Text,
-    /// The turn ends with another id than the format writes there.
+    /// The turn ends with another id than the format's.
     Stop,
-    /// The turn begins otherwise than the format writes it: with another generation prompt.
+    /// The turn begins with another generation prompt than the format's.
     Prompt,
     /// The format writes the system message or the tools in the last user's turn.
     Moved,
@@ -25,12 +25,12 @@ pub enum NoteKind {
     Incomplete,
     /// The whole conversation reads as another message than the completion.
     Reads,
-    /// What a reader notices in the completion.
+    /// The stream reports an irregularity in the completion.
     Notice(NoticeKind),
 }
 
 impl NoteKind {
-    /// The word for it.
+    /// The name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reasoning => "reasoning",
@@ -50,12 +50,12 @@ impl NoteKind {
 /// A difference between an extended conversation and the same messages encoded anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// What it is about.
+    /// The kind of the difference.
     pub kind: NoteKind,
-    /// What differs, for people to read.
+    /// Description of the difference, for people.
     pub text: String,
-    /// Positions of the ids in question.
+    /// Positions of the affected ids.
     pub tokens: Range<usize>,
-    /// The index of the message; -1 for what belongs to none.
+    /// Index of the message; -1 for no message.
     pub message: i32,
 }

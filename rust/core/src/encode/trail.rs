@@ -1,11 +1,11 @@
-//! What the next turn depends on of the turns before it.
+//! The part of earlier turns that the next turn depends on.
 
 use crate::conversation::Linker;
 use crate::format::{Format, SystemPlace, ToolsPlace};
 use crate::grammar::Grammar;
 use crate::message::{Message, Role};
 
-/// What the next turn depends on of those before it.
+/// The part of earlier turns that the next turn depends on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trail {
     pub(crate) roles: Vec<Role>,
@@ -13,11 +13,11 @@ pub(crate) struct Trail {
     pub(crate) more: i32,
     pub(crate) end: End,
     pub(crate) linker: Linker,
-    /// What the format writes in the last user's turn, and so elsewhere once there is another.
+    /// The parts that the format writes in the last user's turn; a later user's turn moves them.
     pub(crate) moves: Option<&'static str>,
-    /// Whether a model has answered since the user's last message, and so may have reasoned.
+    /// Whether a model has answered since the user's last message, and may have reasoned.
     pub(crate) reasons: bool,
-    /// Whether the last message of the assistant's is an answer, if there is one.
+    /// Whether the assistant's last message is an answer, if there is an assistant's message.
     pub(crate) answered: Option<bool>,
     /// Whether a message of the assistant's is an answer.
     pub(crate) has_answer: bool,
@@ -25,15 +25,15 @@ pub(crate) struct Trail {
     pub(crate) reasoned: bool,
 }
 
-/// How a conversation ends.
+/// End of a conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum End {
-    /// With a turn that has ended.
+    /// A closed turn.
     #[default]
     Closed,
-    /// With the generation prompt.
+    /// The generation prompt.
     Prompted,
-    /// With a message of the assistant's that is to go on.
+    /// An open message of the assistant's, for the model to continue.
     Open,
 }
 
@@ -70,12 +70,13 @@ impl Trail {
         self.more = self.more.saturating_add(more);
     }
 
-    /// The index that the answer has for the caller.
+    /// The caller's index of the answer.
     pub(crate) fn answer_index(&self) -> i32 {
         self.roles.len() as i32 - i32::from(self.end == End::Open) + self.more
     }
 
-    /// Whether the answer follows a result, and is written and read otherwise there than after a question.
+    /// Whether the answer follows a result, in a format that writes and reads it in another way
+    /// there than after a question.
     pub(crate) fn answers_result(&self, grammar: &Grammar) -> bool {
         let answer =
             self.roles.len() - usize::from(self.end == End::Open && !self.roles.is_empty());
@@ -83,7 +84,7 @@ impl Trail {
     }
 }
 
-/// Whether the last message of the assistant's is an answer, and calls nothing.
+/// Whether the assistant's last message is an answer: a message without calls.
 pub(crate) fn answered(messages: &[Message]) -> Option<bool> {
     let last = messages.iter().rfind(|message| message.role == Role::Assistant)?;
     Some(last.is_answer())
@@ -101,7 +102,7 @@ pub(crate) fn reasons(messages: &[Message], before: bool) -> bool {
     })
 }
 
-/// What of a conversation a format writes in its last user's turn.
+/// The parts of a conversation that a format writes in the last user's turn.
 pub(crate) fn moves(format: &Format, system: bool, tools: bool) -> Option<&'static str> {
     if system && format.system_place() == SystemPlace::LastUser {
         return Some("the system message");

@@ -1,7 +1,7 @@
 //! An assistant's text that would be read as a call, in formats whose calls begin with text.
 //!
-//! In: what was rendered. Out: the slots that begin as a call does, read by the same reader. Cost: what a reader
-//! holds at most, for each text of an assistant's.
+//! In: a rendered conversation. Out: the slots that begin like a call, found by the stream's own
+//! reader. Cost: for each assistant's text, at most the bytes that a reader holds back.
 
 use std::ops::Range;
 
@@ -12,13 +12,14 @@ use crate::limits::HOLD_LIMIT;
 use crate::span::{SourceField, Span, SpanKind};
 use chatcodec_vocab::Vocab;
 
-/// A slot that begins as a call does, and how many of its characters say so.
+/// A slot that begins like a call, and the number of characters that a reader needs to recognise
+/// it.
 struct BareCall {
     span: usize,
     chars: usize,
 }
 
-/// The slots of an assistant's that would be read as calls.
+/// The assistant's slots that would be read as calls.
 fn bare_calls<'a>(
     text: &'a str,
     spans: &'a [Span],
@@ -62,7 +63,7 @@ fn bare_calls<'a>(
     })
 }
 
-/// How much of a text says that it is a call, if it is one.
+/// Number of bytes by which a reader recognises a text as a call.
 fn chars_of(mut opener: Opener, text: &str) -> Option<usize> {
     for (nth, c) in text.chars().enumerate() {
         match opener.push(c.encode_utf8(&mut [0; 4])) {

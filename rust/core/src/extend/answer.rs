@@ -1,4 +1,4 @@
-//! A completion, read as the message that it is, and where what follows it may join it.
+//! A completion as a message, and the places at which the following ids may join it.
 
 use super::{ANSWER, End, turn_end, unlinked};
 use crate::codec::{Codec, collect};
@@ -41,28 +41,28 @@ fn wrong_at(codec: &Codec, event: &Event, base: u32, completion: &[TokenId]) -> 
     Error::message("completion", problem)
 }
 
-/// How a completion ends its turn.
+/// End of a completion's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
     Not,
     ByControl,
-    /// By the token that opens the next turn.
+    /// The opener of the next turn.
     ByOpener,
     ByText,
 }
 
-/// A place in what was rendered from which on it may follow an answer.
+/// A place in the rendered text at which an answer may be joined.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seam {
     pub(super) at: usize,
-    /// Whether the answer is what the format writes up to there.
+    /// Whether the answer equals the format's spelling up to this place.
     pub(super) is_own: bool,
 }
 
-/// What a completion is read after.
+/// Context in which a completion is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
-    /// The conversation, as a part of which it is read.
+    /// The conversation that contains the completion.
     Conversation,
     /// A prompt, of whose header it may leave out what is left.
     Prompt,
@@ -72,16 +72,16 @@ enum After {
 pub(super) struct Answer {
     pub(super) message: Message,
     pub(super) ended: Ended,
-    /// Whether the whole conversation is read otherwise than the completion alone.
+    /// Whether the whole conversation reads differently from the completion alone.
     pub(super) is_read_otherwise: bool,
     /// Whether it ends in what reads as another turn once nothing of that follows.
     pub(super) opens_another: bool,
-    /// Whether it ends within a call, of which nothing is missing but its end.
+    /// Whether it ends within a call that lacks only its end.
     within_call: bool,
-    /// What it says, with the positions of ids from `base` on.
+    /// Its events, with positions of ids from `base` on.
     events: Vec<Event>,
     base: u32,
-    /// How many of them were told before it ended.
+    /// Number of events emitted before the end of the completion.
     pushed: usize,
     /// How many events come before those where nothing of it had been told: of the turn before it.
     before: usize,
@@ -98,7 +98,7 @@ pub(super) struct Answer {
 impl Answer {
     pub(super) fn read(codec: &Codec, prompt: &Encoding, completion: &[TokenId]) -> Result<Self> {
         if prompt.trail().answers_result(codec.grammar()) {
-            // The turn begins with the completion, whatever that is.
+            // The turn begins with the completion in any case.
             return Self::read_after(codec, prompt, completion, After::Prompt);
         }
         let read = Self::read_after(codec, prompt, completion, After::Conversation);
@@ -355,7 +355,7 @@ impl Answer {
         unlinked(read) == unlinked(canonical.unwrap_or(&self.message).clone())
     }
 
-    /// Where an event stands among the completion's ids.
+    /// Position of an event among the completion's ids.
     pub(super) fn place(&self, event: &Event) -> std::ops::Range<usize> {
         let place = |at: u32| (at.saturating_sub(self.base) as usize).min(self.ids);
         place(event.tokens.start)..place(event.tokens.end)

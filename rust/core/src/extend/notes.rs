@@ -1,6 +1,6 @@
-//! What of an extended conversation is not as it would be encoded anew.
+//! Notes about an extended conversation: its differences from a new encoding.
 //!
-//! Cost: the answer and the new messages are encoded once more; the prompt is looked at only where the format
+//! Cost: the answer and the new messages are encoded again; the prompt is read only if the format
 //! leaves out reasoning of earlier turns.
 
 use std::ops::Range;
@@ -16,11 +16,11 @@ use chatcodec_vocab::Spelling;
 use chatcodec_vocab::TokenId;
 use chatcodec_vocab::excerpt;
 
-/// How many bytes of a text are shown.
+/// Maximum length of a quoted text, in bytes.
 const SHOWN: usize = 120;
 
 impl Next<'_> {
-    /// What of the conversation is not as it would be encoded anew.
+    /// The differences between this conversation and a new encoding of it.
     pub(super) fn notes(&self, joined: &Encoding, rewritten: Option<Rewritten>) -> Vec<Note> {
         let mut notes = Vec::new();
         match rewritten {
@@ -91,7 +91,7 @@ impl Next<'_> {
         Note { kind: NoteKind::Moved, text, tokens: first..last, message }
     }
 
-    /// Reasoning of the prompt's turns, of which there is no note yet.
+    /// Reasoning in the prompt's turns without a note.
     fn earlier_reasoning(&self, notes: &mut Vec<Note>) {
         let known: Vec<i32> = self
             .prompt
@@ -116,7 +116,7 @@ impl Next<'_> {
         }
     }
 
-    /// Whether the answer's turn begins in the prompt with what the format does not write there.
+    /// Whether the prompt begins the answer's turn with another text than the format's.
     fn begins_otherwise(&self, fresh: &Rendered) -> Option<Note> {
         let asked = self.prompt.asks()?;
         let is_answer = |span: &&crate::span::Span| span.source.message == ANSWER;
@@ -130,7 +130,7 @@ impl Next<'_> {
         Some(Note { kind: NoteKind::Prompt, text, tokens, message: self.index })
     }
 
-    /// Where the ids after the prompt are not those that the messages are encoded as.
+    /// Differences between the ids after the prompt and the ids of a new encoding.
     fn difference(
         &self,
         joined: &Encoding,
@@ -171,7 +171,7 @@ impl Next<'_> {
     }
 }
 
-/// What of two lists is left without what both begin with and what both end with.
+/// The parts of two lists without their common beginning and their common end.
 fn apart(one: &[TokenId], other: &[TokenId]) -> (Range<usize>, Range<usize>) {
     let same = one.iter().zip(other).take_while(|(a, b)| a == b).count();
     let ends = one[same..].iter().rev().zip(other[same..].iter().rev());

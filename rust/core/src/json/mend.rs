@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use super::{Lexer, State, escape_into, has_lone_surrogate, is_space, trim, unescape};
 use crate::limits::HOLD_LIMIT;
 
-/// A longer string is a string, whatever it contains.
+/// A longer string is never read as an object.
 const QUOTED_LIMIT: usize = 16 * HOLD_LIMIT;
 
 /// Words of Python and the JSON that they mean.
@@ -48,28 +48,28 @@ impl Default for Mender {
 }
 
 impl Mender {
-    /// A reader that takes a string for a string, whatever it contains.
+    /// A reader that never reads a string as an object.
     pub(crate) fn plain() -> Self {
         let (lexer, mode) = (Lexer::default(), Mode::Json);
         Self { lexer, mode, held: String::new(), unquotes: false, mended: false }
     }
 
-    /// Whether a string has begun and not ended.
+    /// Whether a string is open.
     pub(crate) fn is_in_string(&self) -> bool {
         matches!(self.mode, Mode::Quoted { .. }) || self.lexer.is_in_string()
     }
 
-    /// Whether what has come out so far is well formed.
+    /// Whether the output so far is well formed.
     pub(crate) fn is_valid(&self) -> bool {
         self.lexer.is_valid()
     }
 
-    /// Whether the value is whole if nothing more comes.
+    /// Whether the value is complete if the input ends here.
     pub(crate) fn is_complete_at_end(&self) -> bool {
         self.held.is_empty() && self.lexer.is_complete_at_end()
     }
 
-    /// Whether anything came out in another way than it was written.
+    /// Whether any output differs from its input.
     pub(crate) fn is_mended(&self) -> bool {
         self.mended
     }
@@ -162,7 +162,7 @@ impl Mender {
         true
     }
 
-    /// A comma has come, and white space.
+    /// After a comma, and white space.
     fn after_comma(&mut self, c: char, out: &mut String) -> bool {
         if u8::try_from(c).is_ok_and(is_space) && self.held.len() < HOLD_LIMIT {
             self.held.push(c);
@@ -285,7 +285,7 @@ impl Mender {
         }
     }
 
-    /// The string has ended.
+    /// Ends the string.
     fn unquote(&mut self, out: &mut String) {
         let Some(object) = object_in(&self.held) else { return self.tell_string(out) };
         self.mode = Mode::Json;
@@ -329,7 +329,7 @@ impl Mender {
     }
 }
 
-/// The object that a string holds, if it holds nothing else.
+/// The object inside a string, if the string holds nothing else.
 fn object_in(string: &str) -> Option<String> {
     let string = whole(string)?;
     let inner = &string[1..string.len() - 1];
@@ -339,14 +339,14 @@ fn object_in(string: &str) -> Option<String> {
     whole(trim(&unescape(inner)))
 }
 
-/// The JSON that a text means, if that is one value and nothing more.
+/// The JSON that a text means, if the text is exactly one value.
 fn whole(text: &str) -> Option<String> {
     let mut mender = Mender::plain();
     let (taken, said, _) = mender.push(text);
     (taken == text.len() && mender.is_complete_at_end()).then(|| said.into_owned())
 }
 
-/// The object that a value means which is a string that holds it.
+/// The object inside a value that is a string, if the string holds nothing else.
 pub(crate) fn unquoted(value: &str) -> Option<String> {
     let mut mender = Mender::default();
     let (_, said, _) = mender.push(value);

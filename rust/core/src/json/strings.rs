@@ -1,4 +1,4 @@
-//! The inside of JSON strings: escapes, and the texts that they are part of, normalised.
+//! The inside of JSON strings: escapes, and normalisation of the text between them.
 //!
 //! A vocabulary normalises text, and JSON is text in which letters and digits end escapes: composed with what
 //! comes after it, the `n` of `\n` would end none. So texts within strings are normalised, each by itself,
@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 
 use chatcodec_vocab::{Vocab, may_join};
 
-/// How text is normalised; a second time changes nothing.
+/// Normalisation of text; idempotent.
 pub(crate) type Normalise<'a> = &'a dyn for<'t> Fn(&'t str) -> Cow<'t, str>;
 
-/// Appends `text` as it stands inside a JSON string: the escapes of `ensure_ascii=False`.
+/// Appends `text` as the inside of a JSON string, with the escapes of `ensure_ascii=False`.
 pub(crate) fn escape_into(text: &str, out: &mut String) {
     for c in text.chars() {
         escape_char(c, out);
@@ -37,7 +37,7 @@ fn escape_char(c: char, out: &mut String) {
     }
 }
 
-/// How many bytes [`escape_into`] writes for a character.
+/// Number of bytes that [`escape_into`] writes for a character.
 pub(crate) fn escaped_len(c: char) -> usize {
     match c {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
@@ -48,15 +48,15 @@ pub(crate) fn escaped_len(c: char) -> usize {
 
 /// A part of the inside of a string.
 enum Part<'a> {
-    /// Text as it is.
+    /// Unescaped text.
     Text(&'a str),
-    /// An escape: how it is written, and its character.
+    /// An escape: its spelling and its character.
     Escape(&'a str, char),
     /// An escape of half of a surrogate pair.
     Half(u16),
 }
 
-/// The parts of the inside of a string. Escapes that are none are text.
+/// The parts of the inside of a string. Invalid escapes are text.
 struct Parts<'a> {
     rest: &'a str,
 }
@@ -77,7 +77,7 @@ impl<'a> Iterator for Parts<'a> {
     }
 }
 
-/// The escape that a text begins with, or its backslash.
+/// The escape at the beginning of a text, or its backslash.
 fn escape(text: &str) -> (usize, Part<'_>) {
     let c = match text.as_bytes().get(1) {
         Some(&c @ (b'"' | b'\\' | b'/')) => c as char,
@@ -107,8 +107,8 @@ fn code_point(text: &str) -> Option<(usize, Part<'_>)> {
     Some((length, Part::Escape(&text[..length], c)))
 }
 
-/// The text that the inside of a JSON string stands for. Escapes that are none stay as they are, half
-/// of a surrogate pair becomes U+FFFD.
+/// The text that the inside of a JSON string means. Invalid escapes stay unchanged; half of a
+/// surrogate pair becomes U+FFFD.
 pub(crate) fn unescape(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     for part in (Parts { rest: raw }) {
@@ -121,12 +121,13 @@ pub(crate) fn unescape(raw: &str) -> String {
     text
 }
 
-/// Whether the inside of a JSON string holds half of a surrogate pair, which stands for no text.
+/// Whether the inside of a JSON string holds half of a surrogate pair, which means no text.
 pub(crate) fn has_lone_surrogate(raw: &str) -> bool {
     Parts { rest: raw }.any(|part| matches!(part, Part::Half(_)))
 }
 
-/// One JSON value as a vocabulary encodes it: the texts of its strings are normalised, the rest is unchanged.
+/// One JSON value as a vocabulary encodes it: the texts of its strings are normalised, the rest is
+/// unchanged.
 pub(crate) fn normalise_value<'a>(value: &'a str, vocab: &Vocab) -> Cow<'a, str> {
     match vocab.normalise(value) {
         Cow::Owned(changed) if changed == value => Cow::Borrowed(value),
@@ -184,7 +185,7 @@ pub(crate) fn escape_normalised(text: &str, normalise: Normalise<'_>, out: &mut 
     Inside { normalise, out, after_escape: false }.text(text);
 }
 
-/// The bytes of the inside of a string, up to its closing quote.
+/// Number of bytes of the inside of a string, up to its closing quote.
 fn inside_length(text: &str) -> usize {
     let mut escaped = false;
     let is_end = |byte: u8| {
@@ -195,11 +196,11 @@ fn inside_length(text: &str) -> usize {
     text.bytes().position(is_end).unwrap_or(text.len())
 }
 
-/// The inside of a string, being written.
+/// Writer of the inside of a string.
 struct Inside<'a> {
     normalise: Normalise<'a>,
     out: &'a mut String,
-    /// Whether an escape comes before what is written next.
+    /// Whether the next text follows an escape.
     after_escape: bool,
 }
 

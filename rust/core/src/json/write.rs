@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::message::{Node, View};
 use crate::path::Path;
 
-/// Values given as objects are written up to this depth.
+/// Maximum depth at which values given as objects are written.
 pub(crate) const MAX_WRITE_DEPTH: usize = 256;
 
 /// Spacing of a written value.
@@ -13,7 +13,7 @@ pub(crate) const MAX_WRITE_DEPTH: usize = 256;
 pub(crate) enum Layout {
     /// `{"a": 1, "b": [2]}`
     Line,
-    /// As `indent=4`.
+    /// The spacing of `indent=4`.
     Indent,
     /// `{"a":1,"b":[2]}`, and numbers as they come out of 64 bits.
     Compact,
@@ -137,7 +137,8 @@ impl Writer<'_> {
     }
 }
 
-/// A number as 64 bits hold it, and as short as that can be; as it is where they do not.
+/// A number in the shortest spelling with the same 64-bit value; unchanged if it does not fit 64
+/// bits.
 fn shortest(number: String) -> String {
     if number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok() {
         return number;

@@ -1,25 +1,25 @@
-//! Messages: the values that both arrows begin and end with, and how a caller's value is looked at.
+//! Messages, and access to a caller's value.
 
 mod node;
 
 pub(crate) use node::SURROGATE;
 pub use node::{Node, View};
 
-/// Who speaks.
+/// Role of a message's author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// Instructions; `developer` is the same.
+    /// Instructions; `developer` is a synonym.
     System,
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
-    /// The result of a call; `function` is the same.
+    /// The result of a call; `function` is a synonym.
     Tool,
 }
 
 impl Role {
-    /// OpenAI's word for it.
+    /// OpenAI's name of the role.
     pub fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -29,7 +29,7 @@ impl Role {
         }
     }
 
-    /// The role that OpenAI's word names.
+    /// The role with OpenAI's name.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "system" | "developer" => Some(Self::System),
@@ -41,20 +41,20 @@ impl Role {
     }
 }
 
-/// One message of a conversation. Absent and empty content are the same.
+/// One message of a conversation. Absent and empty content are equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who speaks.
+    /// Header word: the name of a user, or one of the names that the format lists (`plugin`).
     pub role: Role,
     /// A header word: a user's name, or one of a closed set that the format gives (`plugin`).
     pub name: Option<String>,
     /// The text.
     pub content: String,
-    /// What the model thought before it spoke.
+    /// The reasoning of the model before its text.
     pub reasoning: Option<String>,
-    /// What the model called, in order.
+    /// The calls of the model, in order.
     pub calls: Vec<Call>,
-    /// Which call a result answers.
+    /// The id of the call that a result answers.
     pub call_id: Option<String>,
 }
 
@@ -65,7 +65,7 @@ impl Default for Message {
 }
 
 impl Message {
-    /// Whether it is the assistant's and calls nothing.
+    /// Whether this is a message of the assistant without calls.
     pub(crate) fn is_answer(&self) -> bool {
         self.role == Role::Assistant && self.calls.is_empty()
     }
@@ -77,7 +77,7 @@ impl Message {
         }
     }
 
-    /// A message of text only.
+    /// A message with text only.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self {
             role,
@@ -93,20 +93,20 @@ impl Message {
 /// One call of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What a result refers to it by.
+    /// The id that a result refers to.
     pub id: Option<String>,
-    /// What is called.
+    /// The called function or code.
     pub body: CallBody,
 }
 
-/// What is called.
+/// The called function or code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallBody {
     /// A function, with raw JSON text as its arguments.
     Function {
         /// The function's name: any text.
         name: String,
-        /// One JSON value, kept byte for byte; white space around it is not written.
+        /// One JSON value, kept byte for byte; the white space around it is not written.
         arguments: String,
     },
     /// Code to run.
@@ -118,17 +118,17 @@ pub enum CallBody {
     },
 }
 
-/// What to do with `arguments` that are not one JSON value.
+/// Policy for `arguments` that are not one JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnArguments {
-    /// Refuse the message.
+    /// Refuses the message.
     #[default]
     Error,
-    /// Write them as a JSON string: for output of a model that was cut short.
+    /// Writes them as a JSON string: for output of a model that was cut short.
     String,
 }
 
-/// How many system messages a conversation begins with.
+/// Number of system messages at the beginning of a conversation.
 pub(crate) fn leading_systems(messages: &[Message]) -> usize {
     messages.iter().take_while(|message| message.role == Role::System).count()
 }

@@ -1,4 +1,4 @@
-//! A caller's values, before they are read as messages.
+//! Access to a caller's value before it is read as messages.
 
 use crate::error::{Error, Result};
 use crate::path::Path;
@@ -100,7 +100,7 @@ impl<'a, N> View<'a, N> {
         }
     }
 
-    /// Absent: none, or a list with nothing in it.
+    /// Whether the value is absent: `None` or an empty list.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self, Self::Null) || matches!(self, Self::List(items) if items.is_empty())
     }

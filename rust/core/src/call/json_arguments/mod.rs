@@ -24,14 +24,14 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
     Ok(keys.has_arguments.then(|| Arc::new(Json) as Arc<dyn Shape>))
 }
 
-/// Arguments as JSON as they read back.
+/// Arguments in JSON as a round trip gives them.
 pub(crate) fn canonical(arguments: &str, vocab: &Vocab) -> String {
     let arguments = json::trim(arguments);
     let unquoted = json::unquoted(arguments);
     json::normalise_value(unquoted.as_deref().unwrap_or(arguments), vocab).into_owned()
 }
 
-/// What of arguments in JSON a round trip does not keep.
+/// The change that a round trip makes to arguments in JSON.
 pub(crate) const LOSS: &str = "arguments: without the white space around them, as JSON text if given as a dict; a string that holds an object, as that";
 
 impl Shape for Json {

@@ -29,27 +29,28 @@ impl RawScanner {
         self.begun && !self.ended && self.value.push_within(text)
     }
 
-    /// Whether what has come is one whole JSON value; nothing is none.
+    /// Whether the input so far is one whole JSON value; empty input is not.
     pub(crate) fn is_complete(&self) -> bool {
         if self.ended { self.value.is_valid() } else { self.value.is_complete_at_end() }
     }
 
-    /// Whether nothing has come.
+    /// Whether the input so far is empty.
     pub(crate) fn is_empty(&self) -> bool {
         !self.begun
     }
 
-    /// Whether the value was no JSON as it was written.
+    /// Whether the value was mended: its spelling was not JSON.
     pub(crate) fn is_mended(&self) -> bool {
         self.value.is_mended()
     }
 
-    /// What is held and will not be finished.
+    /// The input that is held back when the value ends early.
     pub(crate) fn finish(&mut self) -> String {
         self.value.finish()
     }
 
-    /// Reads text: how much of it is the value's, with white space before it, and the JSON that it says.
+    /// Reads text. Returns how many bytes belong to the value, leading white space included, and
+    /// the JSON that they mean.
     pub(crate) fn push<'t>(&mut self, text: &'t str) -> (usize, Cow<'t, str>) {
         let mut start = 0;
         if !self.begun {
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The value that was told, and whether it is whole.
+    /// The value so far, and whether it is whole.
     fn read(text: &str, chars: usize) -> (String, bool) {
         let mut scanner = RawScanner::default();
         let mut value = String::new();

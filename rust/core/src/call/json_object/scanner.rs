@@ -9,20 +9,20 @@ use crate::event::NoticeKind;
 use crate::json::{self, Mender};
 use crate::limits::HOLD_LIMIT;
 
-/// What a stretch of text turned out to be.
+/// The meaning of a part of the text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing to tell yet.
+    /// No event yet.
     More,
     /// The name is known.
     Name(String),
-    /// The stretch is part of the arguments: what it says, if not itself.
+    /// A part of the arguments, with the JSON that it means where that differs from the text.
     Arguments(Option<String>),
-    /// A member that calls do not have, or have already had; or what is no JSON; and where it began.
+    /// An unknown or repeated member, or text that is not JSON, with the position where it begins.
     Notice(NoticeKind, String, u32),
     /// A further call begins here.
     Next,
-    /// This is no call: told once, from then on everything is [`NoticeKind::Malformed`].
+    /// This text is not a call. Returned once; everything after it is [`NoticeKind::Malformed`].
     Broken,
 }
 
@@ -50,19 +50,20 @@ pub(crate) struct CallScanner {
     state: State,
     /// The key or value being read.
     value: Mender,
-    /// What it says, of a key, name or id.
+    /// The meaning of a key, name or id, so far.
     said: String,
-    /// Whether anything was written in another way than as JSON.
+    /// Whether the scanner mended anything: a spelling that is not JSON.
     is_mended: bool,
-    /// The member being read, from its key on, until it is known what it is; and where it began.
+    /// The member being read, from its key on, until the scanner knows its purpose; and its
+    /// position.
     raw: String,
     raw_first: u32,
     has_name: bool,
-    /// The id that the model gave the call.
+    /// The id that the model wrote for the call.
     id: Option<String>,
     /// Whether arguments have begun, and whether they were one whole value.
     arguments: Option<bool>,
-    /// Whether it stands in a list, where the format has none.
+    /// Whether the call is inside a list although the format writes none.
     listed: bool,
 }
 
@@ -82,12 +83,12 @@ impl CallScanner {
         }
     }
 
-    /// After this one, where several may stand in one block.
+    /// A scanner for the next call of a block that holds several.
     pub(crate) fn next(&self) -> Self {
         Self { listed: self.listed, ..Self::new() }
     }
 
-    /// Whether it stands in a list, where the format has none.
+    /// Whether the call is inside a list although the format writes none.
     pub(crate) fn is_listed(&self) -> bool {
         self.listed
     }
@@ -97,7 +98,8 @@ impl CallScanner {
         self.arguments.is_some()
     }
 
-    /// Whether the arguments are one whole JSON value; a call without any, whether it was closed.
+    /// Whether the arguments are one whole JSON value; for a call without arguments, whether it was
+    /// closed.
     pub(crate) fn is_complete(&self) -> bool {
         match self.arguments {
             Some(complete) if self.state != State::Arguments => complete,
@@ -106,24 +108,24 @@ impl CallScanner {
         }
     }
 
-    /// Whether anything was written in another way than as JSON.
+    /// Whether the scanner mended anything: a spelling that is not JSON.
     pub(crate) fn is_mended(&self) -> bool {
         self.is_mended || self.state == State::Arguments && self.value.is_mended()
     }
 
-    /// What is held of arguments that will not be finished.
+    /// The held part of the arguments, when the call ends early.
     pub(crate) fn finish_arguments(&mut self) -> String {
         if self.state == State::Arguments { self.value.finish() } else { String::new() }
     }
 
-    /// What is held and will not be finished, and where it began.
+    /// All held text, when the call ends early, and its position.
     pub(crate) fn finish(&mut self) -> Option<(String, u32)> {
         let held = std::mem::take(&mut self.raw);
         let is_own = self.listed && self.state == State::Done;
         (!held.is_empty() && !is_own).then_some((held, self.raw_first))
     }
 
-    /// What is held only to be told: it need not wait for its end.
+    /// Whether the held text can only become a notice: it need not wait for its end.
     pub(crate) fn take_odd(&mut self) -> Option<(NoticeKind, String, u32)> {
         let kind = match self.state {
             State::Broken => NoticeKind::Malformed,
@@ -139,8 +141,8 @@ impl CallScanner {
         self.state == State::Arguments && self.value.push_within(text)
     }
 
-    /// Reads a stretch of `text` that is one thing: how many bytes it took, and what it is. `first` is
-    /// the position of its first character.
+    /// Reads one part of `text`. Returns how many bytes it has and its meaning. `first` is the
+    /// position of its first character.
     pub(crate) fn step(&mut self, text: &str, first: u32, keys: &ObjectSpec) -> (usize, Step) {
         if self.raw.is_empty() {
             self.raw_first = first;
@@ -168,7 +170,7 @@ impl CallScanner {
         }
     }
 
-    /// After an object: white space, a comma and another; or what closes their list.
+    /// After an object: white space, a comma and another object, or the end of their list.
     fn after(&mut self, text: &str) -> (usize, Step) {
         let spaces = text.bytes().take_while(|&byte| json::is_space(byte)).count();
         let is_first = self.raw.is_empty();
@@ -194,7 +196,7 @@ impl CallScanner {
         }
     }
 
-    /// White space and the signs between keys and values.
+    /// White space and punctuation between keys and values.
     fn structure(&mut self, text: &str) -> (usize, Step) {
         let spaces = text.bytes().take_while(|&byte| json::is_space(byte)).count();
         let Some(&byte) = text.as_bytes().get(spaces) else {
@@ -228,7 +230,7 @@ impl CallScanner {
         (spaces + 1, Step::More)
     }
 
-    /// Between a key and its value, everything is part of the member.
+    /// Between a key and its value, every character is part of the member.
     fn keep(&mut self, text: &str) -> Step {
         if matches!(self.state, State::Colon | State::Value) {
             self.raw.push_str(text);
@@ -253,7 +255,8 @@ impl CallScanner {
         self.said.clear();
     }
 
-    /// Reads on in a key, name or id, which are held: how much of the text, and whether it has ended.
+    /// Continues a key, name or id, which are held back. Returns how many bytes it took and whether
+    /// the string has ended.
     fn word(&mut self, text: &str) -> (usize, bool) {
         let (taken, said, is_end) = self.value.push(text);
         self.said.push_str(&said);
@@ -271,7 +274,7 @@ impl CallScanner {
         json::unescape(said.get(1..end).unwrap_or_default())
     }
 
-    /// Whether a string had become too long before its closing quote: however it was cut into pieces.
+    /// Whether a string exceeded the limit before its closing quote, however the input was split.
     fn is_too_long(&self, is_end: bool) -> bool {
         self.raw.len() - usize::from(is_end) > HOLD_LIMIT
     }
@@ -309,12 +312,12 @@ impl CallScanner {
         (0, Step::More)
     }
 
-    /// The id that the model gave the call, once it is known.
+    /// The id that the model wrote for the call, once it is known.
     pub(crate) fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
-    /// Whether a string has begun and not ended: what stands in it ends nothing.
+    /// Whether a string is open: its content ends nothing.
     pub(crate) fn is_in_string(&self) -> bool {
         matches!(
             self.state,
@@ -385,7 +388,7 @@ impl CallScanner {
         (taken, self.overflow(kind))
     }
 
-    /// What is held of something that does not belong here is told before it grows long.
+    /// Emits held text that does not belong to the call before it grows long.
     fn overflow(&mut self, kind: NoticeKind) -> Step {
         if self.raw.len() < HOLD_LIMIT {
             return Step::More;
