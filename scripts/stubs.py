@@ -28,12 +28,12 @@ PATCHES = [
         '''\
     def __contains__(self, value: Any, /) -> bool:
         """
-        Whether an id is among the ids.
+        Whether an id occurs.
 ''',
         '''\
     def __contains__(self, value: object, /) -> bool:
         """
-        Whether an id is among the ids.
+        Whether an id occurs.
 ''',
     ),
     # Type checkers know the buffer protocol by this method; CPython 3.11 has no such attribute.

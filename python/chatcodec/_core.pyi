@@ -39,7 +39,7 @@ The version of the package.
 @final
 class ActionDelta:
     """
-    More of an action: raw JSON text of its arguments, as generated, or code without its fence.
+    A part of a call: raw JSON text of its arguments, as generated, or code without its fence.
     """
     __match_args__: Final[tuple[Literal["index"], Literal["text"]]]
     def __eq__(self, value: object, /) -> bool: ...
@@ -51,7 +51,7 @@ class ActionDelta:
     @property
     def index(self, /) -> int:
         """
-        The action's number.
+        The number of the call.
         """
     @property
     def text(self, /) -> str:
@@ -61,13 +61,13 @@ class ActionDelta:
     @property
     def tokens(self, /) -> tuple[int, int]:
         """
-        Positions of the ids it was read from: first, and one past the last.
+        Positions of the ids of the event: first, and one past the last.
         """
 
 @final
 class ActionEnd:
     """
-    An action ends.
+    End of a call.
     """
     __match_args__: Final[tuple[Literal["index"], Literal["complete"], Literal["name"], Literal["id"]]]
     def __eq__(self, value: object, /) -> bool: ...
@@ -79,33 +79,33 @@ class ActionEnd:
     @property
     def complete(self, /) -> bool:
         """
-        Whether its arguments are one whole JSON value, or its code's fence was closed.
+        Whether the arguments are one whole JSON value, or the code's fence was closed.
         """
     @property
     def id(self, /) -> str | None:
         """
-        The id that the model gave it.
+        The id that the model wrote for the call.
         """
     @property
     def index(self, /) -> int:
         """
-        Its number.
+        The number of the call.
         """
     @property
     def name(self, /) -> str | None:
         """
-        The name, which may have come after the arguments.
+        The name, which may follow the arguments.
         """
     @property
     def tokens(self, /) -> tuple[int, int]:
         """
-        Positions of the ids it was read from: first, and one past the last.
+        Positions of the ids of the event: first, and one past the last.
         """
 
 @final
 class ActionStart:
     """
-    An action begins; sent as soon as its name is known.
+    Begin of a call, emitted as soon as the name is known.
     """
     __match_args__: Final[tuple[Literal["index"], Literal["kind"], Literal["name"], Literal["id"]]]
     def __eq__(self, value: object, /) -> bool: ...
@@ -117,12 +117,12 @@ class ActionStart:
     @property
     def id(self, /) -> str | None:
         """
-        The id that the model gave it, in formats that have them.
+        The id that the model wrote for the call, in formats with call ids.
         """
     @property
     def index(self, /) -> int:
         """
-        Its number in the turn, from 0.
+        The number of the call in the turn, from 0.
         """
     @property
     def kind(self, /) -> CallKind:
@@ -137,80 +137,86 @@ class ActionStart:
     @property
     def tokens(self, /) -> tuple[int, int]:
         """
-        Positions of the ids it was read from: first, and one past the last.
+        Positions of the ids of the event: first, and one past the last.
         """
 
 @final
 class Batch:
     """
-    Many conversations as ids, one after another: those of conversation `i` are
-    `ids[offsets[i]:offsets[i + 1]]`.
+    The ids of many conversations, concatenated: conversation `i` has `ids[offsets[i]:offsets[i +
+    1]]`.
     """
     def __arrow_c_array__(self, /, requested_schema: "object" = None) -> tuple[Any, Any]:
         """
-        The ids as Arrow's array of lists, one list of int32 for each conversation, sharing the ids; null for a
-        conversation that could not be encoded. `pa.array(batch)`, `pl.Series(batch)`.
+        The ids as an Arrow array of lists that shares their memory: a list of int32 for each
+        conversation, null for a conversation that could not be encoded. `pa.array(batch)`,
+        `pl.Series(batch)`.
         """
     def __getitem__(self, index: SupportsIndex, /) -> Encoding:
         """
-        The encoding of one conversation; raises its error if it has none.
+        The encoding of one conversation; raises its error if it could not be encoded.
         """
     def __iter__(self, /) -> Iterator[Encoding]:
         """
-        The encodings in order; raises the error of a conversation that has none when its turn comes.
+        Iterates over the encodings in order; raises the error of a conversation without one.
         """
     def __len__(self, /) -> int: ...
     def __reduce__(self, /) -> "tuple[object, ...]":
         """
-        A batch is not pickled: with its codec's tables it would be many times its ids.
+        Raises `TypeError`: a batch cannot be pickled, because a pickle with its codec's tables
+        would be many times larger than its ids.
         """
     def __repr__(self, /) -> str: ...
     @property
     def errors(self, /) -> dict[int, ValueError]:
         """
-        With `errors="return"`, the conversations that could not be encoded and why; they have no ids.
+        The errors of conversations that could not be encoded, by index (with `errors="return"`);
+        these conversations have no ids.
         """
     @property
     def ids(self, /) -> IntArray:
         """
-        The ids of all conversations, int32.
+        The ids of all conversations, concatenated; int32, one dimension.
         """
     def labels(self, /, *, roles: "Sequence[Role] | None" = None, last_only: "bool" = False, ignore_index: "int" = -100) -> IntArray:
         """
-        What to train on, as `Encoding.labels` has it, of all conversations one after another: at the places of
-        `ids`; int32.
+        Labels for training, as `Encoding.labels` gives them, of all conversations, concatenated;
+        int32, one entry for each id of `ids`.
         """
     @property
     def offsets(self, /) -> IntArray:
         """
-        Where each conversation begins, and the end of the last; int64.
+        Position of the first id of each conversation, then the number of all ids; int64, one entry
+        more than there are conversations.
         """
 
 @final
 class Codec:
     """
-    Messages to token ids and back, for one chat format and one vocabulary. Frozen, shared freely
-    between threads, pickled as the contents of its files.
+    A codec for one chat format and one vocabulary: messages to token ids and back. Frozen; safe to
+    share between threads; pickled as the contents of its files.
     """
     def __new__(cls, /, format: "str | Format", vocab: "str | PathLike[str] | Vocab | None" = None, *, check_template: "bool" = True) -> Codec:
         """
-        A codec of a format (a built-in one's name, or a `Format`) and a vocabulary (the path of a file
-        or a folder, as `Vocab.load` takes it, or a `Vocab`). Without `vocab`, the embedded one, which is laid out for `internlm2`.
+        A codec of a format (the name of a built-in one, or a `Format`) and a vocabulary (the path
+        of a file or a folder, as `Vocab.load` takes it, or a `Vocab`). Without `vocab`, the codec
+        uses the embedded vocabulary, whose layout fits `internlm2`.
 
-        Where the folder of the vocabulary has a chat template, the format is checked against it: one that the
-        template contradicts is an error that names the likely one. `check_template=False` takes the format
-        all the same.
+        If the folder of the vocabulary has a chat template, the format is compared with it. A
+        contradiction is an error that names the likely format. `check_template=False` omits the
+        comparison.
 
-        Raises `FormatError` for a name that there is no format of, or a format that the folder's template
-        contradicts, `VocabError` for a vocabulary that cannot be read or lacks the format's control tokens.
+        Raises `FormatError` for an unknown name, or for a format that the folder's template
+        contradicts; `VocabError` for a vocabulary that cannot be read or lacks a control token of
+        the format.
         """
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
     def canonical(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Unpack[FormatOptions]") -> list[dict[str, Any]]:
         """
-        What a conversation reads as after a round trip: `decode(encode(messages).ids)`, worked out
-        without encoding. With `tools`, the message that declares them is part of it. The options are `encode`'s,
-        and so is what is raised; what `unknown` or `on_unsupported` leaves out is not there.
+        The canonical form of a conversation: `decode(encode(messages).ids)`, computed without
+        encoding. With `tools`, the message that declares them is part of it. The options and errors
+        are those of `encode`; parts that `unknown` or `on_unsupported` leaves out are absent.
         """
     def constrain(self, /, *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, tool_choice: "str | Mapping[str, Any] | None" = None, parallel: "bool" = True, strict: "bool" = True, response_format: "str | Mapping[str, Any] | None" = None, reasoning: "bool | None" = None, prompt: "Sequence[int] | Buffer | None" = None) -> Constraint:
         """
@@ -234,13 +240,13 @@ class Codec:
         """
     def count(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Unpack[FormatOptions]") -> int:
         """
-        How many ids a conversation has; takes what `encode` takes.
+        Number of ids of a conversation; takes the arguments of `encode`.
         """
     def decode(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, *, tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None, calls_in_reasoning: "CallsInReasoning | None" = None) -> list[dict[str, Any]]:
         """
-        The ids of a conversation to its messages. Of ids that are no conversation it makes the best
-        it can; it never raises for ints. They are a list, an array of one dimension or a buffer of any int type.
-        `tools` and `calls_in_reasoning` are as for `stream`.
+        Decodes the ids of a conversation to its messages. Malformed input gives the closest
+        messages, and no int raises. `ids` is a list, an array of one dimension or a buffer of any
+        int type. `tools` and `calls_in_reasoning` are those of `stream`.
         """
     def describe(self, /) -> str:
         """
@@ -249,36 +255,41 @@ class Codec:
         """
     def encode(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", threads: "int | None" = None, **options: "Unpack[FormatOptions]") -> Encoding:
         """
-        Messages to ids.
+        Encodes messages.
 
-        `messages` are dicts as the clients of OpenAI and Anthropic write them, or with the format's own roles.
-        `tools` is a list of function dicts, or text that is written as it is. `add_generation_prompt=None` means
-        yes, unless the last message is the assistant's; `continue_final=True` leaves that message
-        open. `stop_final=True` ends it with the id that stops the model, for training, where the format writes
-        none there. `boundary="isolated"` encodes what a model generates by itself, as generation does.
-        `on_arguments="string"` writes arguments that are no JSON as a JSON string. In formats whose
-        markers are text, `on_marker` says what is done about content that spells one: `"report"` it in
-        `collisions`, raise an `"error"`, or `"break"` it, which gives it other ids than a marker's.
-        A text of half a megabyte or more is shared by all cores, or `threads`; the ids are the same.
+        `messages` are dicts as the clients of OpenAI and Anthropic write them, or with the format's
+        own roles. `tools` is a list of function dicts, or text that is written unchanged.
+        `add_generation_prompt` is true by default unless the last message is the assistant's.
+        `continue_final=True` leaves that message open. `stop_final=True` ends it with the id that
+        stops the model, for training, in formats that write no such id there. `boundary="isolated"`
+        encodes the text that a model generates separately, as generation does.
+        `on_arguments="string"` writes arguments that are not JSON as a JSON string. `on_marker` is
+        the policy for content that spells a marker, in formats whose markers are text: `"report"`
+        lists it in `collisions`, `"error"` raises, and `"break"` gives it other ids than the
+        marker's. All cores, or `threads`, share a text of half a megabyte or more; the ids are the
+        same.
 
-        `unknown` is about keys that no client sends, and `on_unsupported` about what the format has no place for:
-        reasoning, a name, calls, tools, a late system message, an image. Both are refused (`"error"`), or left out
-        (`"ignore"`, `"drop"`): then `dropped` lists them, and the ids are those of the messages without them.
+        `unknown` is the policy for keys that no client sends, and `on_unsupported` for parts that
+        the format cannot write: reasoning, a name, calls, tools, a late system message, an image.
+        `"error"` refuses them. `"ignore"` and `"drop"` leave them out: `dropped` lists them, and
+        the ids are those of the messages without them.
 
-        The other options are those that the format declares (`Format.options`): `thinking=False` prompts for an answer
-        without reasoning, `date` (a day, `2026-01-31`) and `effort` stand at the beginning of the prompt.
+        The other options are declared by the format (`Format.options`): `thinking=False` prompts
+        for an answer without reasoning; `date` (a day, `2026-01-31`) and `effort` are written at
+        the beginning of the prompt.
 
-        Raises `MessageError` with the path of what the format has no place for; `TypeError` for an option that it
-        does not declare; `ValueError` for a word that an option does not know.
+        Raises `MessageError` with the path of a part that the format cannot write; `TypeError` for
+        an option that the format does not declare; `ValueError` for an unknown value of an option.
         """
     def encode_batch(self, /, conversations: "Iterable[object]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "ignore", on_unsupported: "OnUnsupported" = "error", errors: "OnError" = "raise", threads: "int | None" = None, **options: "Unpack[FormatOptions]") -> Batch:
         """
-        Many conversations to ids, on all cores (or `threads`), the interpreter released.
+        Encodes many conversations on all cores (or `threads`) with the interpreter released.
 
-        A conversation is a list of messages, or a dict of `messages` and `tools`, such as a row of a dataset: other
-        columns and keys are left out, and `dropped` of its encoding lists them, or refused with `unknown="error"`.
-        The other options are `encode`'s; `unknown` is `"ignore"` here by default. `errors="return"` leaves conversations that cannot be encoded without ids and
-        puts their errors into `batch.errors`; `"raise"` raises the first.
+        A conversation is a list of messages, or a dict of `messages` and `tools`, such as a row of
+        a dataset. Other columns and keys are left out, and `dropped` of the encoding lists them;
+        `unknown="error"` refuses them. The other options are those of `encode`, but `unknown` is
+        `"ignore"` by default. With `errors="return"`, a conversation that cannot be encoded has no
+        ids and an error in `batch.errors`; `"raise"` raises the first error.
         """
     def encode_table(self, /, table: "object", messages: "str | Sequence[str] | None" = None, tools: "str | None" = None, labels: "bool" = False, *, columns: "Sequence[TableColumn] | None" = None, prefix: "str" = "", roles: "Sequence[Role] | None" = None, last_only: "bool" = False, ignore_index: "int" = -100, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "ignore", on_unsupported: "OnUnsupported" = "error", errors: "OnError" = "raise", threads: "int | None" = None, **options: "Unpack[FormatOptions]") -> EncodedTable:
         """
@@ -307,24 +318,26 @@ class Codec:
         """
     def extend(self, /, prompt: "Encoding | Sequence[int] | Buffer", completion_ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, new_messages: "Sequence[Mapping[str, Any]]", *, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", reasoning: "OnReasoning" = "keep", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Unpack[FormatOptions]") -> Encoding:
         """
-        The next turn's prompt, from the last one and what the model answered: its ids begin with `prompt`'s and
-        `completion_ids` as they are, then comes what ends the turn if the completion did not, then
-        `new_messages` as `encode` writes them, with its options. What came before is copied, not encoded again.
+        The prompt of the next turn, from the last prompt and the model's completion. Its ids are
+        the ids of `prompt`, then `completion_ids`, both unchanged, then the end of the turn if the
+        completion lacks it, then `new_messages` as `encode` writes them with the same options. The
+        ids of `prompt` are copied, not encoded again.
 
-        `prompt` is an encoding that ends with the generation prompt, or with a message left open; or the ids of
-        one, whose sources are then not known. `completion_ids` are as generated, with the id that stopped the
-        model or without. The completion is a message of its own: results among `new_messages` answer its calls,
-        by the ids that `parse` gives them or by their order.
+        `prompt` is an encoding that ends with the generation prompt or with an open message; or the
+        ids of one, whose sources are then unknown. `completion_ids` are the generated ids, with or
+        without the id that stopped the model. The completion is a message of its own: results among
+        `new_messages` answer its calls, by the ids that `parse` gives the calls or by their order.
 
             prompt = codec.extend(prompt, completion, [{"role": "user", "content": "And then?"}])
 
-        The ids stay whatever the model wrote: `encoding.notes` says where `encode` gives the same messages other
-        ids. Some formats write earlier turns in another way once a user's message follows, without their reasoning:
-        `reasoning="keep"` keeps the ids that were seen and notes it; `reasoning="template"` raises, and all
-        messages have to be encoded again.
+        The ids stay, whatever the model wrote: `encoding.notes` lists the places where `encode`
+        gives the same messages other ids. Some formats write earlier turns without their reasoning
+        once a user's message follows: `reasoning="keep"` keeps their ids and adds a note;
+        `reasoning="template"` raises, and the caller has to encode all messages again.
 
-        Raises `MessageError` for an id that means something else where it stands, by its position: a stray
-        control id, an unknown id, what comes after the turn's end. Also for new messages that the format has no place for.
+        Raises `MessageError` with the position of an id that has another meaning in its place: a
+        stray control id, an unknown id, an id after the end of the turn. Also raises it for new
+        messages that the format cannot write.
         """
     @property
     def format(self, /) -> Format:
@@ -361,9 +374,10 @@ class Codec:
         """
     def parse(self, /, completion_ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | str", prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, markers: "Markers" = "ids", *, tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None, calls_in_reasoning: "CallsInReasoning | None" = None, bare_calls: "BareCalls | None" = None) -> Parsed:
         """
-        Reads a completion up to the end of the assistant's turn. `prompt` is the ids it continues; by
-        default any prompt that ends with the generation prompt. The options are as for `stream`; with
-        `markers="text"`, the completion is a str, and what comes after the turn is `Parsed.rest_text`.
+        Parses a completion up to the end of the assistant's turn. `prompt` holds the ids before the
+        completion; by default, any prompt that ends with the generation prompt. The other options
+        are those of `stream`. With `markers="text"`, the completion is a str, and
+        `Parsed.rest_text` is the text after the turn.
         """
     @property
     def stop_ids(self, /) -> list[int]:
@@ -372,38 +386,43 @@ class Codec:
         """
     def stream(self, /, prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, keep: bool = False, markers: "Markers" = "ids", *, tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None, calls_in_reasoning: "CallsInReasoning | None" = None, bare_calls: "BareCalls | None" = None) -> Stream:
         """
-        A stream of a completion. `prompt` is the ids it continues; by default any prompt that ends
-        with the generation prompt. `keep=True` also collects the message, for `Stream.message`.
+        A stream for a completion. `prompt` holds the ids before the completion; by default, any
+        prompt that ends with the generation prompt. `keep=True` also collects the message, for
+        `Stream.message`.
 
-        `markers` says what counts as a control token of the format in what is pushed: `"ids"`, its id
-        alone; `"ids_or_text"`, its spelling in text too, for grammars and fine-tunes that write it with
-        ordinary ids; `"text"`, its spelling, for engines that give text: the stream takes `push_text`
-        only, and the positions of its events are of characters. What only quotes a marker is text.
+        `markers` says which input is a control token of the format. `"ids"`: only its id.
+        `"ids_or_text"`: its spelling in text too, for grammars and fine-tunes that write it with
+        ordinary ids. `"text"`: its spelling, for engines that return text; the stream then takes
+        only `push_text`, and the positions of its events are in characters. A quoted marker is
+        text.
 
-        `tools` are those that the model was given, as `encode` takes them, or a `ToolTypes`, which streams share:
-        where arguments are written without quotes, their schemas say which of them are strings. Without, a value
-        is a string unless the whole of it is JSON of another kind.
+        `tools` are the tools of the prompt, as `encode` takes them, or a `ToolTypes`, which streams
+        can share. Where a format writes arguments without quotes, the tools' schemas say which
+        arguments are strings. Without a schema, a value is a string unless the whole value is JSON
+        of another type.
 
-        `calls_in_reasoning` says what a call is that the model writes before its reasoning has ended: `"text"`,
-        reasoning, which it only drafts there; `"call"`, a call. By default what the format says
-        (`calls.in_reasoning`), which is what servers do with the model's output.
+        `calls_in_reasoning` is the policy for a call before the end of the reasoning: `"text"`
+        keeps it as reasoning, because the model only drafts it; `"call"` reads a call. The default
+        is the format's (`calls.in_reasoning`), which matches the servers of the model.
 
-        `bare_calls` says where in the answer a call may begin that nothing marks as one, `{"name": "f", "arguments": {…`
-        or as the format writes calls but without the token before it: `"text"`, nowhere; `"line"`, at the beginning of
-        a line; `"anywhere"`. Only functions of `tools` are called so. By default what the format says (`calls.bare`).
+        `bare_calls` says where an unmarked call may begin in the answer, `{"name": "f",
+        "arguments": {…` or a call of the format without the token before it: `"text"`, nowhere;
+        `"line"`, at the beginning of a line; `"anywhere"`. Only functions of `tools` are called in
+        this way. The default is the format's (`calls.bare`).
 
-        Raises `ValueError` for another word of `markers`, `calls_in_reasoning` or `bare_calls`, `MessageError` for tools that are none.
+        Raises `ValueError` for an unknown value of `markers`, `calls_in_reasoning` or `bare_calls`;
+        `MessageError` for invalid tools.
         """
     @property
     def vocab(self, /) -> Vocab:
         """
-        The vocabulary, in which all spellings of the format's control tokens are known.
+        The vocabulary, with all spellings of the format's control tokens.
         """
 
 @final
 class Collision:
     """
-    A marker of the format in a caller's text.
+    A marker of the format in the caller's text.
     """
     __match_args__: Final[tuple[Literal["path"], Literal["start"], Literal["end"], Literal["marker"]]]
     def __eq__(self, value: object, /) -> bool: ...
@@ -423,7 +442,7 @@ class Collision:
     @property
     def path(self, /) -> str:
         """
-        Where: `messages[1].content`.
+        Path of the text: `messages[1].content`.
         """
     @property
     def start(self, /) -> int:
@@ -458,7 +477,7 @@ class Constraint:
 @final
 class Dropped:
     """
-    A part of a caller's conversation that was left out.
+    A part of the caller's conversation that was left out.
     """
     __match_args__: Final[tuple[Literal["path"], Literal["what"]]]
     def __eq__(self, value: object, /) -> bool: ...
@@ -469,12 +488,13 @@ class Dropped:
     @property
     def path(self, /) -> str:
         """
-        Where: `messages[2].reasoning`.
+        Path of the part: `messages[2].reasoning`.
         """
     @property
     def what(self, /) -> str:
         """
-        What it is, in a word: `"reasoning"`, `"name"`, `"image_url"`, `"unknown"` for a key that is not known.
+        Kind of the part: `"reasoning"`, `"name"`, `"image_url"` …, or `"unknown"` for an unknown
+        key.
         """
 
 @final
@@ -508,20 +528,20 @@ class EncodedTable:
 @final
 class Encoding(Sequence[int]):
     """
-    A conversation as ids: a sequence of them, with what is known of each. Everything but `ids` and `text` is
-    worked out when it is first asked for.
+    The ids of a conversation, as a sequence, with the properties of each id. `ids` and `text` are
+    computed at once, all other attributes on first access.
     """
     def __array__(self, /, dtype: "object" = None, copy: "bool | None" = None) -> "Any":
         """
-        The ids as NumPy's array, as `IntArray.__array__` gives them.
+        The ids as a NumPy array, see `IntArray.__array__`.
         """
     def __arrow_c_array__(self, /, requested_schema: "object" = None) -> tuple[Any, Any]:
         """
-        The ids as Arrow's array, as `IntArray.__arrow_c_array__` gives them.
+        The ids as an Arrow array, see `IntArray.__arrow_c_array__`.
         """
     def __contains__(self, value: object, /) -> bool:
         """
-        Whether an id is among the ids.
+        Whether an id occurs.
         """
     @overload
     def __getitem__(self, index: SupportsIndex, /) -> int:
@@ -534,103 +554,109 @@ class Encoding(Sequence[int]):
     def __len__(self, /) -> int: ...
     def __reduce__(self, /) -> "tuple[object, ...]":
         """
-        An encoding is not pickled: with its codec's tables it would be many times its ids.
+        Raises `TypeError`: an encoding cannot be pickled, because a pickle with its codec's tables
+        would be many times larger than its ids.
         """
     def __repr__(self, /) -> str: ...
     def __reversed__(self, /) -> Iterator[int]: ...
     @property
     def assistant_mask(self, /) -> IntArray:
         """
-        Per id 1 if a model generates it: an assistant's turn after its generation prompt, up to and
-        including the id that stops it, which may be the opener of the next turn; uint8.
+        1 for an id that a model generates, 0 for all others; uint8, one entry for each id. A model
+        generates an assistant's turn after its generation prompt, up to and including the id that
+        stops it, which may be the opener of the next turn.
         """
     @property
     def char_offsets(self, /) -> tuple[tuple[int, int], ...]:
         """
-        Per id `(start, end)` in `text`, as code points: `text[start:end]`. All ids of one character
-        have it.
+        `(start, end)` of each id in `text`, as code points: `text[start:end]`. All ids of one
+        character have the range of that character.
         """
     @property
     def collisions(self, /) -> list[Collision]:
         """
-        Markers of the format in the caller's text; formats whose turns are told apart by ids have
-        none.
+        Markers of the format in the caller's text. Empty for formats whose turns are delimited by
+        ids.
         """
     def count(self, /, value: "object") -> int:
         """
-        How often an id occurs.
+        Number of occurrences of an id.
         """
     @property
     def dropped(self, /) -> tuple[Dropped, ...]:
         """
-        What of the caller's conversation was left out: keys that are not known (`unknown="ignore"`), and what
-        is about a text but no part of it (`annotations`).
+        Parts of the caller's conversation that were left out: unknown keys (`unknown="ignore"`),
+        unsupported parts (`on_unsupported="drop"`), and data about a text that is not part of it
+        (`annotations`).
         """
     @property
     def ids(self, /) -> IntArray:
         """
-        The ids: int32, read by NumPy without a copy.
+        The ids: int32, one dimension; NumPy reads them without a copy.
         """
     def index(self, /, value: "object", start: SupportsIndex = 0, stop: SupportsIndex = 9223372036854775807) -> int:
         """
-        The first index of an id. Raises `ValueError` if the id does not occur.
+        Index of the first occurrence of an id. Raises `ValueError` if the id does not occur.
         """
     @property
     def is_content(self, /) -> IntArray:
         """
-        Per id 1 if it holds text of the caller's, also where it holds some of the format's; uint8.
+        1 for an id that holds some of the caller's text, 0 for all others; uint8, one entry for
+        each id.
         """
     @property
     def is_control(self, /) -> IntArray:
         """
-        Per id 1 for a control token, 0 for text; uint8.
+        1 for a control token, 0 for text; uint8, one entry for each id.
         """
     def labels(self, /, *, roles: "Sequence[Role] | None" = None, last_only: "bool" = False, ignore_index: "int" = -100) -> IntArray:
         """
-        What to train on: per id the id itself, or `ignore_index` where it is no label; int32. Of the assistant's
-        turns these are the ids of `assistant_mask`, with the id that stops the model; of other `roles` the
-        caller's text. `last_only` leaves only the last message of these roles.
+        Labels for training: the id where the model is trained on it, and `ignore_index` elsewhere;
+        int32, one entry for each id. Of the assistant's turns, the labels are the ids of
+        `assistant_mask`, with the id that stops the model; of other `roles`, the ids of the
+        caller's text. `last_only` keeps only the last message of these roles.
 
-        Places are those of the ids: trainers compare what is predicted at one with the label of the next.
+        A label has the position of its id: trainers shift labels by one position themselves.
         """
     @property
     def message_indices(self, /) -> IntArray:
         """
-        Per id the index of its message, int32; -1 for ids of none: what begins the conversation,
-        `tools`, the generation prompt.
+        Index of the message of each id; -1 for ids of no message: the beginning of the
+        conversation, `tools`, the generation prompt. int32, one entry for each id.
         """
     @property
     def neutralized(self, /) -> list[Neutralized]:
         """
-        Spellings of control tokens in the caller's text, which a reference would have taken for
-        control. Of arguments given as a dict, or written as a string, positions are in the JSON text.
+        Spellings of control tokens in the caller's text. The reference would turn them into
+        control tokens; here they are ordinary text. For arguments given as a dict or written as a
+        string, positions are in the JSON text.
         """
     @property
     def notes(self, /) -> tuple[Note, ...]:
         """
-        Of what `Codec.extend` gives: where the ids are not those that `encode` gives the same messages, as the
-        model wrote them in another way, or the format would write them in another way now.
+        Differences from `encode`, for an encoding that `Codec.extend` returned: the model wrote the
+        same messages with other ids, or the format would now write them with other ids.
         """
     @property
     def offsets(self, /) -> tuple[tuple[int, int], ...]:
         """
-        Per id `(start, end)` in `text`, as bytes of its UTF-8.
+        `(start, end)` of each id in `text`, as bytes of its UTF-8.
         """
     @property
     def sources(self, /) -> tuple[str | None, ...]:
         """
-        Per id the path of the caller's text that it holds, such as `messages[0].content`; `None` for
-        the format's own.
+        Path of the caller's text that each id holds, such as `messages[0].content`; `None` for ids
+        of the format's own text. A tuple with one entry for each id.
         """
     @property
     def text(self, /) -> str:
         """
-        What a template would have produced, control tokens spelled, for people to read. Encoding it
-        again does not give the same ids: that is the point.
+        The text that a chat template would produce, with control tokens as their spellings; for
+        people to read. Encoding this text gives other ids, because text is never control.
         """
     def tolist(self, /) -> list[int]:
         """
-        The ids as a list: `ids.tolist()`.
+        The ids as a list of ints: `ids.tolist()`.
         """
 
 @final
@@ -649,18 +675,20 @@ class Format:
     def built_in(name: str) -> Format:
         """
         A built-in format by name, or a variant of one after a colon: `"deepseek:v3"`. Raises
-        `FormatError` with the nearest names.
+        `FormatError` with the nearest names for an unknown name.
         """
     @property
     def guarantee(self, /) -> Guarantee:
         """
-        `"ids"`: turns are told apart by ids; `"text"`: by markers that are ordinary text.
+        `"ids"` for turns delimited by ids; `"text"` for turns delimited by markers that are
+        ordinary text.
         """
     @staticmethod
     def load(path: "str | PathLike[str]", *, variant: "str | None" = None) -> Format:
         """
-        Reads a format file, or one of the variants that it offers. Raises `FormatError` with the key
-        that is wrong, or for what is no file, such as a pipe; `OSError` where there is nothing.
+        Reads a format file, or one of its variants. Raises `FormatError` with the invalid key, or
+        for a path that is not a regular file, such as a pipe; `OSError` for a path that does not
+        exist.
         """
     @property
     def losses(self, /) -> list[str]:
@@ -670,7 +698,7 @@ class Format:
     @property
     def name(self, /) -> str:
         """
-        The format's name.
+        The name of the format.
         """
     @property
     def options(self, /) -> list[str]:
@@ -744,7 +772,7 @@ class IntArray(Sequence[int]):
 @final
 class Neutralized:
     """
-    A spelling of a control token in a caller's text.
+    A spelling of a control token in the caller's text.
     """
     __match_args__: Final[tuple[Literal["path"], Literal["start"], Literal["end"], Literal["spelling"], Literal["id"]]]
     def __eq__(self, value: object, /) -> bool: ...
@@ -759,17 +787,17 @@ class Neutralized:
     @property
     def id(self, /) -> int:
         """
-        The control id that it is a spelling of.
+        The id of the control token with this spelling.
         """
     @property
     def path(self, /) -> str:
         """
-        Where: `messages[1].content`.
+        Path of the text: `messages[1].content`.
         """
     @property
     def spelling(self, /) -> str:
         """
-        What is spelled.
+        The spelling.
         """
     @property
     def start(self, /) -> int:
@@ -811,7 +839,7 @@ class Note:
 @final
 class Notice:
     """
-    Something odd, all of it accounted for.
+    An irregularity in the input. It is never an error: every id has an event.
     """
     __match_args__: Final[tuple[Literal["kind"], Literal["text"]]]
     def __eq__(self, value: object, /) -> bool: ...
@@ -829,25 +857,26 @@ class Notice:
     @property
     def text(self, /) -> str:
         """
-        The text in question, or the spelling of the token; of `"mended"`, what was mended, in words.
+        The affected text, or the spelling of the token; for `"mended"`, a description of the
+        mended spelling.
         """
     @property
     def tokens(self, /) -> tuple[int, int]:
         """
-        Positions of the ids it was read from: first, and one past the last.
+        Positions of the ids of the event: first, and one past the last.
         """
 
 @final
 class Parsed:
     """
-    A completion that was read, from `Codec.parse`.
+    A parsed completion, from `Codec.parse`.
     """
     __match_args__: Final[tuple[Literal["message"], Literal["finish"], Literal["rest"]]]
     def __repr__(self, /) -> str: ...
     @property
     def finish(self, /) -> TurnReason:
         """
-        Why the turn ended: `"stop"`, `"action"` or `"implicit"`.
+        Reason for the end of the turn: `"stop"`, `"action"` or `"implicit"`.
         """
     @property
     def message(self, /) -> dict[str, Any]:
@@ -857,12 +886,12 @@ class Parsed:
     @property
     def rest(self, /) -> IntArray:
         """
-        The ids after the turn; none of a completion that was given as text.
+        The ids after the turn; empty for a completion given as text.
         """
     @property
     def rest_text(self, /) -> str:
         """
-        The text after the turn, of a completion that was given as text.
+        The text after the turn, for a completion given as text.
         """
 
 @final
@@ -885,7 +914,7 @@ class Reasoning:
     @property
     def tokens(self, /) -> tuple[int, int]:
         """
-        Positions of the ids it was read from: first, and one past the last.
+        Positions of the ids of the event: first, and one past the last.
         """
 
 @final
@@ -915,57 +944,59 @@ class Rendered:
 @final
 class Stream:
     """
-    A stream of ids being read, from `Codec.stream`.
+    A stream that reads ids and emits events, from `Codec.stream`.
     """
     def __copy__(self, /) -> Stream: ...
     def __deepcopy__(self, /, _memo: "object") -> Stream: ...
     def __repr__(self, /) -> str: ...
     def copy(self, /) -> Stream:
         """
-        A second stream that goes on from here by itself.
+        An independent copy of the stream in its present state.
         """
     def finish(self, /, reason: "Literal['stop', 'length', 'cancelled']" = "stop") -> list[Event]:
         """
-        Ends the stream: closes what is open, gives what is held. `reason` is the engine's: `"stop"`,
-        `"length"` or `"cancelled"`; `"stop"` in a turn with an action becomes `"action"`.
+        Ends the stream: closes what is open and emits what is held back. `reason` is the engine's
+        reason: `"stop"`, `"length"` or `"cancelled"`; `"stop"` in a turn with a call becomes
+        `"action"`.
         """
     def message(self, /) -> dict[str, Any]:
         """
-        The message so far; only with `keep=True`. Of an action that the prompt began, it has what the
-        stream added.
+        The message so far; only with `keep=True`. A call that began in the prompt has only the part
+        that the stream read.
         """
     def push(self, /, ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding") -> list[Event]:
         """
-        Reads an id, or ids, and gives the events they make. However ids are split into pushes, the
-        events are the same, but for texts that follow each other. Never raises for any int.
-        `ValueError` for a stream of `markers="text"`.
+        Reads an id or a sequence of ids, and returns their events. The split of ids into pushes
+        does not change the events, except that neighbouring texts may be joined. Accepts every int.
+        Raises `ValueError` for a stream of `markers="text"`.
         """
     def push_text(self, /, text: str) -> list[Event]:
         """
-        Reads text and gives the events it makes, of a stream of `markers="text"`; `ValueError` for any
-        other. However text is cut, the events are the same, but for texts that follow each other.
+        Reads text and returns its events. The split of text into pushes does not change the events,
+        except that neighbouring texts may be joined. Raises `ValueError` unless the stream has
+        `markers="text"`.
         """
 
 @final
 class StreamPool:
     """
-    Many streams of one codec, each in a slot: an engine that generates an id for each of thousands
-    of sequences gives them all in one call. Slots are ints from 0; those that are closed are used
-    again. Safe to share between threads: each call sees the others done or not begun.
+    Many streams of one codec, each in a slot, for an engine that generates an id for each of
+    thousands of sequences in a step: one call reads them all. Slots are ints from 0; closed slots
+    are used again. Safe to share between threads: each call is atomic to the others.
     """
     def __len__(self, /) -> int:
         """
-        How many streams are open.
+        Number of open streams.
         """
     def __new__(cls, /, codec: Codec) -> StreamPool: ...
     def __repr__(self, /) -> str: ...
     def close(self, /, slot: SupportsIndex) -> None:
         """
-        Takes the stream out of a slot, finished or not.
+        Closes a slot, whether its stream is finished or not.
         """
     def finish(self, /, slot: SupportsIndex, reason: "Literal['stop', 'length', 'cancelled']" = "stop") -> list[Event]:
         """
-        Ends the stream in a slot, as `Stream.finish` does. It stays there until it is closed.
+        Ends the stream in a slot, as `Stream.finish` does. The slot stays open until `close`.
         """
     def message(self, /, slot: SupportsIndex) -> dict[str, Any]:
         """
@@ -973,17 +1004,18 @@ class StreamPool:
         """
     def open(self, /, prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, keep: bool = False, markers: "Markers" = "ids", *, tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None, calls_in_reasoning: "CallsInReasoning | None" = None, bare_calls: "BareCalls | None" = None) -> int:
         """
-        Opens a stream and gives its slot. The options are as for `Codec.stream`; a
-        `ToolTypes` is read once for all streams that it is given to.
+        Opens a stream and returns its slot. The options are those of `Codec.stream`; a `ToolTypes`
+        is read once for all its streams.
         """
     def push(self, /, slots: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> tuple[list[int], list[Event]]:
         """
-        Reads one id for each slot, in order, and gives what they say: the slots and the events, lists of
-        one length in the order of the ids, with nothing for an id that says nothing:
-        `for slot, event in zip(*pool.push(slots, ids))`. `slots` and `ids` are as long as each other, any
-        sequences of ints or one-dimensional buffers of them; a slot may come again. `IndexError` for a
-        slot without a stream, `ValueError` for one that reads text, before anything is read. The interpreter
-        is released meanwhile. An interrupt of a push of 65,536 ids or more loses its events: the ids are read.
+        Reads one id for each slot, in order, and returns a list of slots and a list of events, of
+        one length, in the order of the ids; an id without an event adds nothing: `for slot, event
+        in zip(*pool.push(slots, ids))`. `slots` and `ids` have one length and are sequences of ints
+        or one-dimensional buffers of ints; a slot may occur several times. Raises `IndexError` for
+        a slot without a stream and `ValueError` for a stream of text, before any id is read.
+        Releases the interpreter. An interrupt of a push of 65,536 ids or more loses its events: the
+        ids are read.
         """
     def push_text(self, /, slot: SupportsIndex, text: str) -> list[Event]:
         """
@@ -1039,7 +1071,7 @@ class Text:
     @property
     def tokens(self, /) -> tuple[int, int]:
         """
-        Positions of the ids it was read from: first, and one past the last.
+        Positions of the ids of the event: first, and one past the last.
         """
 
 @final
@@ -1059,7 +1091,7 @@ class ToolTypes:
 @final
 class TurnEnd:
     """
-    A turn ends.
+    End of a turn.
     """
     __match_args__: Final[tuple[Literal["reason"], Literal["id"]]]
     def __eq__(self, value: object, /) -> bool: ...
@@ -1081,13 +1113,13 @@ class TurnEnd:
     @property
     def tokens(self, /) -> tuple[int, int]:
         """
-        Positions of the ids it was read from: first, and one past the last.
+        Positions of the ids of the event: first, and one past the last.
         """
 
 @final
 class TurnStart:
     """
-    A turn begins: its role, and its name if the header has one.
+    Begin of a turn, with its role, and its name if the header has one.
     """
     __match_args__: Final[tuple[Literal["role"], Literal["name"], Literal["channel"], Literal["recipient"]]]
     def __eq__(self, value: object, /) -> bool: ...
@@ -1099,7 +1131,7 @@ class TurnStart:
     @property
     def channel(self, /) -> str | None:
         """
-        The channel, in formats that have them.
+        The channel, in formats with channels.
         """
     @property
     def name(self, /) -> str | None:
@@ -1109,7 +1141,7 @@ class TurnStart:
     @property
     def recipient(self, /) -> str | None:
         """
-        Whom it is for, in formats that say so.
+        The recipient, in formats with recipients.
         """
     @property
     def role(self, /) -> Role:
@@ -1119,14 +1151,14 @@ class TurnStart:
     @property
     def tokens(self, /) -> tuple[int, int]:
         """
-        Positions of the ids it was read from: first, and one past the last.
+        Positions of the ids of the event: first, and one past the last.
         """
 
 @final
 class Vocab:
     """
-    A vocabulary: text to ids and ids to text, never control from text. Frozen, shared between
-    threads, pickled as the content of its files.
+    A vocabulary: text to ids and ids to text, where text never becomes control. Frozen; safe to
+    share between threads; pickled as the content of its files.
     """
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
@@ -1138,7 +1170,7 @@ class Vocab:
     @staticmethod
     def _restore(files: "list[tuple[str, bytes]] | None", digest: "str | None", options: "tuple[list[str], list[tuple[str, int]], str | None]", appended: "list[str]", aliases: "list[list[str]]") -> Vocab:
         """
-        Makes a pickled vocabulary again.
+        Restores a pickled vocabulary.
         """
     @property
     def control(self, /) -> dict[str, int]:
@@ -1147,93 +1179,97 @@ class Vocab:
         """
     def decode(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, control: "Literal['spell', 'skip']" = "spell") -> str:
         """
-        Ids to text: control tokens as their spelling (`control="spell"`) or left out (`"skip"`).
-        Bytes that are not UTF-8 become U+FFFD. Raises `VocabError` for an id outside the vocabulary.
+        Decodes ids to text. Control tokens become their spellings (`control="spell"`) or are left
+        out (`"skip"`). Bytes that are not UTF-8 become U+FFFD. Raises `VocabError` for an id
+        outside the vocabulary.
         """
     def decode_bytes(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> bytes:
         """
-        Ids to the bytes they stand for, control tokens as their spelling.
+        Decodes ids to bytes; control tokens become their spellings.
         """
     @property
     def dummy_prefix(self, /) -> DummyPrefix:
         """
-        Where a space is put before text: `"every run"` of text between two control tokens, the
-        `"first run"`, which no token stands before, or `"never"`.
+        Where the vocabulary puts a space before text: `"every run"` of text between two control
+        tokens; the `"first run"`, only if no token comes before it; or `"never"`.
         """
     @staticmethod
     def embedded() -> Vocab:
         """
-        The vocabulary that comes with the package: InternLM2's layout of ids, its own merges.
+        The vocabulary of the package: InternLM2's layout of ids, with merges of its own.
         """
     def encode(self, /, text: str, *, threads: SupportsIndex | None = None) -> IntArray:
         """
-        Text to ids, never control: int32. Raises `MessageError` for half of a surrogate pair, and
-        `VocabError` for text that has no token, in a vocabulary that is not `lossless`. A text of half a
-        megabyte or more is shared by all cores, or `threads`; the ids are the same.
+        Encodes text to ids that are never control: int32, one dimension. Raises `MessageError` for
+        half of a surrogate pair, and `VocabError` for text without a token, in a vocabulary that is
+        not `lossless`. All cores, or `threads`, share a text of half a megabyte or more; the ids
+        are the same.
         """
     @staticmethod
     def from_pretrained(name_or_dir: "str | PathLike[str]", *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None) -> Vocab:
         """
-        Reads the vocabulary of a model on the Hugging Face hub, such as `"Qwen/Qwen3-8B"`; or what
-        `load` reads, where `name_or_dir` is a folder or a file.
+        Reads the vocabulary of a model on the Hugging Face hub, such as `"Qwen/Qwen3-8B"`; or, if
+        `name_or_dir` is a folder or a file, as `load` does.
 
-        Needs `pip install "chatcodec[hub]"` for names. Files in the hub's cache are used without asking
-        the hub; what is not there is downloaded: the tokenizer's files alone, no weights. `revision` is
-        a branch, a tag or a commit. `token` is the hub's: a string, or `True` or `False` for the stored
-        one or none. `local_files_only=True` takes what is cached, and downloads nothing. The other
-        options are `load`'s.
+        Names need `pip install "chatcodec[hub]"`. Cached files are used without a request to the
+        hub; missing files are downloaded: only the tokenizer's files, no weights. `revision` is a
+        branch, a tag or a commit. `token` is the hub's token: a string, `True` for the stored
+        token, or `False` for none. `local_files_only=True` uses only cached files. The other
+        options are those of `load`.
 
-        Raises `VocabError` for a name that the hub does not have or does not give, and for one without
-        a vocabulary, beside what `load` raises; `OSError` where the hub cannot be reached, or nothing is
-        cached; `ImportError` without `huggingface_hub`.
+        Raises the errors of `load`; `VocabError` for a name that the hub does not have or does not
+        give access to, and for a model without a vocabulary; `OSError` if the hub cannot be reached
+        or no file is cached; `ImportError` without `huggingface_hub`.
         """
     @property
     def kind(self, /) -> VocabKind:
         """
-        The kind of file it was read from: `"sentencepiece"`, `"tokenizer.json"`, `"tiktoken"` …
+        The kind of its file: `"sentencepiece"`, `"tokenizer.json"`, `"tiktoken"` …
         """
     @staticmethod
     def load(path: "str | PathLike[str]", *, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None) -> Vocab:
         """
-        Reads a vocabulary from a file, or from a folder with its files. Its kind is detected from the
-        content. A file that is half a vocabulary (of ranks, `vocab.json`, `merges.txt`) is read with
-        those beside it; of a folder, only files that say something about a vocabulary are read, 64 MiB
-        in all. Every added token is control, unless it is known to be text.
+        Reads a vocabulary from a file, or from a folder with its files. The kind is detected from
+        the content. A file that holds half a vocabulary (ranks, `vocab.json`, `merges.txt`) is read
+        with the files beside it. Of a folder, only files about the vocabulary are read, 64 MiB in
+        all. Every added token is control, unless it is known to be text.
 
         `text_tokens` are spellings of added tokens that are ordinary text in this vocabulary.
-        `special_tokens` are control tokens that its files lack, with their ids. `pattern` is the regular
-        expression that parts text before merging, where files of ranks leave it unsaid.
+        `special_tokens` are control tokens that the files lack, with their ids. `pattern` is the
+        regular expression that splits text before merging, for files of ranks that do not state it.
 
-        Raises `VocabError` for files that are cut, of another kind, or use what is not implemented, and
-        for a folder that has none; `OSError` for what is not there or cannot be read.
+        Raises `VocabError` for truncated files, files of another kind, features that are not
+        implemented, and a folder without a vocabulary; `OSError` for a path that does not exist or
+        cannot be read.
         """
     @property
     def lossless(self, /) -> bool:
         """
-        Whether decoding gives back every text, up to what the vocabulary normalises; `report.losses` says why
-        not. Where `dummy_prefix` is `"first run"`, a text by itself that begins with a space has the reference's
-        ids, which are those of the text without it; a codec writes the space.
+        Whether decoding gives back every text, up to normalisation by the vocabulary;
+        `report.losses` gives the reasons if not. Where `dummy_prefix` is `"first run"`, a single
+        text that begins with a space has the reference's ids, which are those of the text without
+        the space; a codec writes the space.
         """
     @property
     def report(self, /) -> VocabReport:
         """
-        Why it is read as it is: which engine runs it, what is lost, which tokens are text by what rule, and
-        what was found in its files.
+        How the vocabulary is read and why: its engine, losses, text tokens with their rules, and
+        findings in its files.
         """
     @property
     def size(self, /) -> int:
         """
-        The number of ids, unused ones included.
+        Number of ids, unused ones included.
         """
     @property
     def text_reasons(self, /) -> dict[str, str]:
         """
-        Why they are text. Those that a caller named have no reason here.
+        The reason why each added token is text. Tokens that the caller named have no reason here.
         """
     @property
     def text_tokens(self, /) -> dict[str, int]:
         """
-        The added tokens that are ordinary text, with their ids. All others are control.
+        The added tokens that are ordinary text, with their ids. All other added tokens are control.
         """
     def token_bytes(self, /, id: "SupportsIndex") -> bytes:
         """
@@ -1242,14 +1278,14 @@ class Vocab:
     @property
     def unused(self, /) -> int:
         """
-        The number of unused ids: no text and no control token has them.
+        Number of unused ids: neither text nor a control token has them.
         """
 
 @final
 class VocabReport:
     """
-    Why a vocabulary is read as it is, in words: `Vocab.report`. `str` of it is all of that on lines of
-    their own, which `chatcodec vocab` shows too.
+    How a vocabulary is read, and why, in words: `Vocab.report`. `str` gives the report as lines of
+    text, which `chatcodec vocab` shows too.
     """
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self, /) -> int: ...
@@ -1259,53 +1295,55 @@ class VocabReport:
     @property
     def appended(self, /) -> dict[str, int]:
         """
-        Control tokens that a format put after the last id, with their ids.
+        Control tokens that a format appended after the last id, with their ids.
         """
     @property
     def engine(self, /) -> Literal["bytes", "characters", "tokenizers"]:
         """
-        What makes ids of text: `"bytes"` or `"characters"` for our own engines, by what they merge, or
-        `"tokenizers"`, the library.
+        The engine that encodes text: `"bytes"` or `"characters"`, our engines, named by their
+        merged units; or `"tokenizers"`, the library.
         """
     @property
     def engine_reason(self, /) -> str:
         """
-        Why it is this engine: for `"tokenizers"`, what our own engines do not run.
+        The reason for the engine; for `"tokenizers"`, the features that our engines do not have.
         """
     @property
     def fingerprint(self, /) -> str | None:
         """
-        64 bits of the tokens of a file of ranks, by which such files are known; `None` for other files.
+        Hash of the tokens of a file of ranks, 64 bits, by which known files are recognised; `None`
+        for other files.
         """
     @property
     def known_by(self, /) -> str:
         """
-        What says how text is parted: the file, its fingerprint, a name in it, or the caller.
+        Source of the split: the file, its fingerprint, a name in it, or the caller.
         """
     @property
     def losses(self, /) -> tuple[str, ...]:
         """
-        Why not every text comes back from its ids; empty for a vocabulary that is `lossless`.
+        Reasons why some texts do not survive encoding and decoding; empty for a `lossless`
+        vocabulary.
         """
     @property
     def missing_bytes(self, /) -> bytes:
         """
-        Bytes of UTF-8 that no token is: text with one of them is refused.
+        Bytes of UTF-8 without a token: text with one of them is refused.
         """
     @property
     def normalizer(self, /) -> str:
         """
-        What is done to text before it is parted: `"nothing"`, `"NFC"` …
+        Normalisation of text before it is split: `"nothing"`, `"NFC"` …
         """
     @property
     def pre_tokenizer(self, /) -> str:
         """
-        Where text is parted before tokens merge.
+        How text is split before tokens merge.
         """
     @property
     def text_rules(self, /) -> dict[str, str]:
         """
-        The added tokens that are text, each with the rule that says so.
+        The added tokens that are text, each with the rule that makes it text.
         """
 
 def _install() -> None:
@@ -1315,9 +1353,10 @@ def _install() -> None:
 
 def collect(events: Iterable[Event]) -> dict[str, Any]:
     """
-    The message that events tell: the first one, where they tell several.
+    The message that events describe; the first one, if they describe several.
 
-    Takes what `Stream.push` and `Stream.finish` returned, in order. Calls get the ids `call_0…`.
+    Takes the events that `Stream.push` and `Stream.finish` returned, in order. Calls get the ids
+    `call_0…`.
     """
 
 def formats() -> list[str]:

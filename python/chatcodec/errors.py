@@ -20,10 +20,10 @@ class MessageError(ChatCodecError):
     """A conversation that a format cannot write, or that is not a conversation."""
 
     path: str
-    """What is wrong, in the caller's arguments: `messages[2].name`."""
+    """Path of the invalid part in the caller's arguments: `messages[2].name`."""
 
     def __init__(self, message: str, path: str = "") -> None:
-        """Take the message and the path that it is about."""
+        """Store the message and the path of the invalid part."""
         super().__init__(message)
         self.path = path
 
@@ -34,25 +34,25 @@ class FormatError(ChatCodecError):
     file: str
     """The file, or the name of a built-in format."""
     key: str
-    """The key in it, dotted; empty where the whole file is meant."""
+    """The dotted key in the file; empty for the whole file."""
 
     def __init__(self, message: str, file: str = "", key: str = "") -> None:
-        """Take the message, the file and the key that it is about."""
+        """Store the message, the file and the invalid key."""
         super().__init__(message)
         self.file = file
         self.key = key
 
 
 class TemplateError(ChatCodecError):
-    """A chat template that cannot be parsed or rendered, or uses what is not supported."""
+    """A chat template that cannot be parsed or rendered, or uses an unsupported feature."""
 
     line: int
-    """The line, from 1; 0 where the whole template is meant."""
+    """The line, from 1; 0 for the whole template."""
     column: int
     """The column, in characters from 1."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
-        """Take the message, and the place in the template that it is about."""
+        """Store the message and the place in the template."""
         super().__init__(message)
         self.line = line
         self.column = column
@@ -62,9 +62,9 @@ class VocabError(ChatCodecError):
     """A vocabulary that cannot be read, is not implemented, or does not fit a format or an id."""
 
     file: str | None
-    """The file, where one was read."""
+    """The file, if one was read."""
     offset: int | None
-    """The byte in the file, where it is known."""
+    """The byte offset in the file, if it is known."""
     component: str
     """The part of the vocabulary: `pieces`, `normalizer_spec`, `control`, `id`."""
 
@@ -75,7 +75,7 @@ class VocabError(ChatCodecError):
         offset: int | None = None,
         component: str = "",
     ) -> None:
-        """Take the message, and the place that it is about."""
+        """Store the message and the place in the vocabulary."""
         super().__init__(message)
         self.file = file
         self.offset = offset
@@ -83,7 +83,7 @@ class VocabError(ChatCodecError):
 
 
 class InternalError(ChatCodecError):
-    """A fault of chatcodec itself, which no input should bring about.
+    """A bug in chatcodec, which no input should cause.
 
     What was asked for has not been done. The text says where the fault is: please report it, with
     what was given.

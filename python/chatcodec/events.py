@@ -1,6 +1,6 @@
-"""The events of a stream: small frozen classes, made for `match`.
+"""The events of a stream: small frozen classes, for use with `match`.
 
-Each has `tokens`, the positions `(start, end)` of the ids it was read from.
+Each event has `tokens`: the positions `(start, end)` of its ids in the stream.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = [
 ]
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
-"""Whose turn it is."""
+"""Role of a turn."""
 
 CallKind: TypeAlias = Literal["function", "code"]
-"""What is called: a function by its name, or an interpreter that runs code."""
+"""Kind of a call: a function with a name, or code for an interpreter."""
 
 TurnReason: TypeAlias = Literal["stop", "action", "length", "implicit", "cancelled"]
-"""Why a turn ended: the model stopped (`stop`), with a call among what it wrote (`action`); the
-engine stopped it at a limit (`length`) or by request (`cancelled`); or another turn began first
-(`implicit`)."""
+"""Reason for the end of a turn: the model stopped (`stop`), or stopped in a turn with a call
+(`action`); the engine stopped the model at a limit (`length`) or by request (`cancelled`); or
+another turn began (`implicit`)."""
 
 NoticeKind: TypeAlias = Literal[
     "malformed",
@@ -56,7 +56,7 @@ NoticeKind: TypeAlias = Literal[
     "trailing",
     "mended",
 ]
-"""What is odd about some of the ids."""
+"""Kind of an irregularity in the ids."""
 
 NoteKind: TypeAlias = Literal[
     "reasoning",
@@ -76,12 +76,12 @@ NoteKind: TypeAlias = Literal[
     "trailing",
     "mended",
 ]
-"""What of an extended conversation is not as `encode` would write it: reasoning that the format
-leaves out (`reasoning`), other ids of the same text (`ids`), another text (`text`), another id
-at the end of the turn (`stop`), another generation prompt (`prompt`), a system message or tools
-that move to the last user's turn (`moved`), a message that the format cannot write
-(`unencodable`), a call without its end (`incomplete`), a turn that `decode` reads otherwise
-than `parse` (`reads`); or what a reader notices, as in `NoticeKind`."""
+"""Kind of a difference between an extended conversation and `encode`: the format leaves out
+reasoning (`reasoning`), the same text has other ids (`ids`), the text differs (`text`), the turn
+ends with another id (`stop`), the generation prompt differs (`prompt`), a system message or tools
+move to the last user's turn (`moved`), the format cannot write a message (`unencodable`), a call
+has no end (`incomplete`), `decode` reads a turn differently from `parse` (`reads`); or the stream
+reports an irregularity, with a name of `NoticeKind`."""
 
 Event: TypeAlias = (
     TurnStart | Text | Reasoning | ActionStart | ActionDelta | ActionEnd | TurnEnd | Notice

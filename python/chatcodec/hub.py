@@ -59,7 +59,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?")
 
 
 class _Wanted(TypedDict):
-    """What is asked of `huggingface_hub`, whether of the cache or of the hub."""
+    """The arguments of `huggingface_hub`, for its cache and for the hub."""
 
     repo_id: str
     revision: str
@@ -69,7 +69,7 @@ class _Wanted(TypedDict):
 def fetch(
     name: str, *, revision: str | None, token: str | bool | None, local_files_only: bool
 ) -> Path:
-    """Give a folder with the files of a model's vocabulary, from the cache or else from the hub."""
+    """Return a folder with a model's vocabulary files, from the cache or else from the hub."""
     if not _NAME.fullmatch(name):
         raise _no_such(name)
     revision = revision or constants.DEFAULT_REVISION
@@ -87,7 +87,7 @@ def fetch(
 
 
 def _cached(wanted: _Wanted) -> Path:
-    """What is cached, whoever put it there."""
+    """The cached files, from any program."""
     try:
         return Path(snapshot_download(**wanted, local_files_only=True))
     except LocalEntryNotFoundError as error:
@@ -96,7 +96,7 @@ def _cached(wanted: _Wanted) -> Path:
 
 
 def _cached_in_full(wanted: _Wanted) -> Path | None:
-    """What is cached, if the cache knows that it is all there is."""
+    """The cached files, if the cache knows that they are complete."""
     try:
         get_cached_repo_tree(wanted["repo_id"], revision=wanted["revision"])
         return Path(snapshot_download(**wanted, local_files_only=True))
@@ -105,7 +105,7 @@ def _cached_in_full(wanted: _Wanted) -> Path | None:
 
 
 def _download(wanted: _Wanted, *, token: str | bool | None) -> Path:
-    """What the hub has, in full."""
+    """All vocabulary files that the hub has."""
     name, revision = wanted["repo_id"], wanted["revision"]
     try:
         folder = snapshot_download(

@@ -1,6 +1,6 @@
-"""The options of `Codec` as types: words of closed sets, and keywords to hand on.
+"""The options of `Codec` as types, for functions that pass them on.
 
-A gateway that hands options on declares them with these types:
+A gateway that passes options on declares them with these types:
 
 >>> from typing import Unpack
 >>> from chatcodec import Codec
@@ -42,25 +42,25 @@ __all__ = [
 ]
 
 OnMarker: TypeAlias = Literal["report", "error", "break"]
-"""What is done about text that spells a marker, where markers are text."""
+"""Policy for text that spells a marker, in formats whose markers are text."""
 
 Boundary: TypeAlias = Literal["reference", "isolated"]
-"""Where text is cut for encoding: as the reference does, or so that a model's own text is alone."""
+"""Where text is split before encoding: as in the reference, or around a model's own text too."""
 
 OnArguments: TypeAlias = Literal["error", "string"]
-"""What is done about arguments that are no JSON."""
+"""Policy for arguments that are not JSON."""
 
 OnUnknown: TypeAlias = Literal["error", "ignore"]
-"""What is done about keys that no client sends."""
+"""Policy for keys that no client sends."""
 
 OnUnsupported: TypeAlias = Literal["error", "drop"]
-"""What is done about what a format has no place for."""
+"""Policy for parts of a conversation that a format cannot write."""
 
 OnReasoning: TypeAlias = Literal["keep", "template"]
-"""What `extend` does about reasoning that a template drops."""
+"""Policy of `extend` for reasoning that a template drops."""
 
 OnError: TypeAlias = Literal["raise", "return"]
-"""What `encode_batch` does about a conversation that cannot be encoded."""
+"""Policy of `encode_batch` for a conversation that cannot be encoded."""
 
 TableColumn: TypeAlias = Literal[
     "input_ids",
@@ -74,16 +74,16 @@ TableColumn: TypeAlias = Literal[
 """A column that `encode_table` adds to a table."""
 
 Markers: TypeAlias = Literal["ids", "ids_or_text", "text"]
-"""What counts as a control token in what a model generated."""
+"""Which input counts as a control token: ids, or text that spells it."""
 
 CallsInReasoning: TypeAlias = Literal["text", "call"]
-"""What a call is that a model writes within its reasoning."""
+"""How a stream reads a call within reasoning: as text or as a call."""
 
 BareCalls: TypeAlias = Literal["text", "line", "anywhere"]
-"""Where in an answer a call may begin that nothing marks as one."""
+"""Where in an answer an unmarked call may begin."""
 
 Guarantee: TypeAlias = Literal["ids", "text"]
-"""What turns are told apart by: ids, or markers that are text."""
+"""What delimits turns: ids, or markers that are text."""
 
 DummyPrefix: TypeAlias = Literal["every run", "first run", "never"]
 """Where a vocabulary puts a space before text."""
@@ -91,18 +91,18 @@ DummyPrefix: TypeAlias = Literal["every run", "first run", "never"]
 VocabKind: TypeAlias = Literal[
     "sentencepiece", "tokenizer.json", "tiktoken", "vocab.json", "tekken", "gguf"
 ]
-"""What kind of file a vocabulary was read from."""
+"""Kind of the file that a vocabulary was read from."""
 
 
 class FormatOptions(TypedDict, total=False):
-    """The options that a format may declare: `Format.options` says which."""
+    """The options that a format may declare; `Format.options` lists them."""
 
     thinking: bool | None
-    """Whether the model is to reason."""
+    """Whether the model should reason."""
     date: str | None
     """The day, `2026-01-31`."""
     effort: str | None
-    """How much the model is to reason, a word of the format's."""
+    """How much the model should reason: one of the format's words."""
 
 
 class EncodeOptions(FormatOptions, total=False):

@@ -1,4 +1,4 @@
-"""Rows of datasets that are not messages, as the conversations that `encode_batch` takes.
+"""Dataset rows in other schemas, converted to the conversations that `encode_batch` takes.
 
 >>> from chatcodec import Codec, rows
 >>> row = {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}
@@ -35,7 +35,7 @@ ROLES = {
     "tool": "tool",
     "function_response": "tool",
 }
-"""What `from` may say, and whose message it is; `function_call` has calls alone."""
+"""Values of `from` with their roles; `function_call` holds only calls."""
 
 
 def from_sharegpt(row: Mapping[str, Any], *, key: str = "conversations") -> dict[str, Any]:

@@ -29,14 +29,14 @@ use crate::typed::{IntList, MessageList};
 use crate::types::ToolTypes;
 use crate::vocab::{Origin, Vocab, load};
 
-/// Messages to token ids and back, for one chat format and one vocabulary. Frozen, shared freely
-/// between threads, pickled as the contents of its files.
+/// A codec for one chat format and one vocabulary: messages to token ids and back. Frozen; safe to
+/// share between threads; pickled as the contents of its files.
 #[pyclass(module = "chatcodec._core", frozen)]
 pub(crate) struct Codec {
     inner: CoreCodec,
     format: Py<Format>,
     vocab: Py<Vocab>,
-    /// The vocabulary as it was given, for pickling.
+    /// The vocabulary as the caller gave it, for pickling.
     given: CoreVocab,
     /// Where it was read from.
     origin: Option<Arc<Origin>>,
@@ -46,7 +46,7 @@ pub(crate) struct Codec {
     recognised: Option<Recognised>,
 }
 
-/// `encode`'s options, read and checked.
+/// The options of `encode`, read and checked.
 struct Options {
     encode: EncodeOptions,
     read: ReadOptions,
@@ -123,7 +123,7 @@ impl Options {
 }
 
 impl Codec {
-    /// A conversation; what a caller's object raises is raised.
+    /// Reads a conversation; exceptions of the caller's objects are passed on.
     fn read(
         &self,
         messages: &Bound<'_, PyAny>,
@@ -138,7 +138,7 @@ impl Codec {
         Ok(read)
     }
 
-    /// One item of a batch: messages, or a dict of messages and tools.
+    /// Reads one item of a batch: messages, or a dict of messages and tools.
     fn read_item(
         &self,
         item: &Bound<'_, PyAny>,
@@ -186,7 +186,7 @@ impl Codec {
         }))
     }
 
-    /// Does the work of encoding `bytes` of text: away from the interpreter, if that is worth it.
+    /// Encodes `bytes` of text; releases the interpreter if there is enough text.
     fn work<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -226,15 +226,17 @@ impl Codec {
 
 #[pymethods]
 impl Codec {
-    /// A codec of a format (a built-in one's name, or a `Format`) and a vocabulary (the path of a file
-    /// or a folder, as `Vocab.load` takes it, or a `Vocab`). Without `vocab`, the embedded one, which is laid out for `internlm2`.
+    /// A codec of a format (the name of a built-in one, or a `Format`) and a vocabulary (the path
+    /// of a file or a folder, as `Vocab.load` takes it, or a `Vocab`). Without `vocab`, the codec
+    /// uses the embedded vocabulary, whose layout fits `internlm2`.
     ///
-    /// Where the folder of the vocabulary has a chat template, the format is checked against it: one that the
-    /// template contradicts is an error that names the likely one. `check_template=False` takes the format
-    /// all the same.
+    /// If the folder of the vocabulary has a chat template, the format is compared with it. A
+    /// contradiction is an error that names the likely format. `check_template=False` omits the
+    /// comparison.
     ///
-    /// Raises `FormatError` for a name that there is no format of, or a format that the folder's template
-    /// contradicts, `VocabError` for a vocabulary that cannot be read or lacks the format's control tokens.
+    /// Raises `FormatError` for an unknown name, or for a format that the folder's template
+    /// contradicts; `VocabError` for a vocabulary that cannot be read or lacks a control token of
+    /// the format.
     #[new]
     #[pyo3(signature = (
         format: "str | Format",
@@ -396,7 +398,7 @@ impl Codec {
         self.format.bind(py).clone()
     }
 
-    /// The vocabulary, in which all spellings of the format's control tokens are known.
+    /// The vocabulary, with all spellings of the format's control tokens.
     #[getter]
     fn vocab<'py>(&self, py: Python<'py>) -> Bound<'py, Vocab> {
         self.vocab.bind(py).clone()
@@ -414,27 +416,31 @@ impl Codec {
         Ok(IntList(pyo3::types::PyList::new(py, self.inner.generation_prompt())?))
     }
 
-    /// Messages to ids.
+    /// Encodes messages.
     ///
-    /// `messages` are dicts as the clients of OpenAI and Anthropic write them, or with the format's own roles.
-    /// `tools` is a list of function dicts, or text that is written as it is. `add_generation_prompt=None` means
-    /// yes, unless the last message is the assistant's; `continue_final=True` leaves that message
-    /// open. `stop_final=True` ends it with the id that stops the model, for training, where the format writes
-    /// none there. `boundary="isolated"` encodes what a model generates by itself, as generation does.
-    /// `on_arguments="string"` writes arguments that are no JSON as a JSON string. In formats whose
-    /// markers are text, `on_marker` says what is done about content that spells one: `"report"` it in
-    /// `collisions`, raise an `"error"`, or `"break"` it, which gives it other ids than a marker's.
-    /// A text of half a megabyte or more is shared by all cores, or `threads`; the ids are the same.
+    /// `messages` are dicts as the clients of OpenAI and Anthropic write them, or with the format's
+    /// own roles. `tools` is a list of function dicts, or text that is written unchanged.
+    /// `add_generation_prompt` is true by default unless the last message is the assistant's.
+    /// `continue_final=True` leaves that message open. `stop_final=True` ends it with the id that
+    /// stops the model, for training, in formats that write no such id there. `boundary="isolated"`
+    /// encodes the text that a model generates separately, as generation does.
+    /// `on_arguments="string"` writes arguments that are not JSON as a JSON string. `on_marker` is
+    /// the policy for content that spells a marker, in formats whose markers are text: `"report"`
+    /// lists it in `collisions`, `"error"` raises, and `"break"` gives it other ids than the
+    /// marker's. All cores, or `threads`, share a text of half a megabyte or more; the ids are the
+    /// same.
     ///
-    /// `unknown` is about keys that no client sends, and `on_unsupported` about what the format has no place for:
-    /// reasoning, a name, calls, tools, a late system message, an image. Both are refused (`"error"`), or left out
-    /// (`"ignore"`, `"drop"`): then `dropped` lists them, and the ids are those of the messages without them.
+    /// `unknown` is the policy for keys that no client sends, and `on_unsupported` for parts that
+    /// the format cannot write: reasoning, a name, calls, tools, a late system message, an image.
+    /// `"error"` refuses them. `"ignore"` and `"drop"` leave them out: `dropped` lists them, and
+    /// the ids are those of the messages without them.
     ///
-    /// The other options are those that the format declares (`Format.options`): `thinking=False` prompts for an answer
-    /// without reasoning, `date` (a day, `2026-01-31`) and `effort` stand at the beginning of the prompt.
+    /// The other options are declared by the format (`Format.options`): `thinking=False` prompts
+    /// for an answer without reasoning; `date` (a day, `2026-01-31`) and `effort` are written at
+    /// the beginning of the prompt.
     ///
-    /// Raises `MessageError` with the path of what the format has no place for; `TypeError` for an option that it
-    /// does not declare; `ValueError` for a word that an option does not know.
+    /// Raises `MessageError` with the path of a part that the format cannot write; `TypeError` for
+    /// an option that the format does not declare; `ValueError` for an unknown value of an option.
     #[pyo3(signature = (
         messages: "Sequence[Mapping[str, Any]]",
         *,
@@ -483,24 +489,26 @@ impl Codec {
         self.work(py, bytes, encode)?.map(Encoding::new).map_err(raise)
     }
 
-    /// The next turn's prompt, from the last one and what the model answered: its ids begin with `prompt`'s and
-    /// `completion_ids` as they are, then comes what ends the turn if the completion did not, then
-    /// `new_messages` as `encode` writes them, with its options. What came before is copied, not encoded again.
+    /// The prompt of the next turn, from the last prompt and the model's completion. Its ids are
+    /// the ids of `prompt`, then `completion_ids`, both unchanged, then the end of the turn if the
+    /// completion lacks it, then `new_messages` as `encode` writes them with the same options. The
+    /// ids of `prompt` are copied, not encoded again.
     ///
-    /// `prompt` is an encoding that ends with the generation prompt, or with a message left open; or the ids of
-    /// one, whose sources are then not known. `completion_ids` are as generated, with the id that stopped the
-    /// model or without. The completion is a message of its own: results among `new_messages` answer its calls,
-    /// by the ids that `parse` gives them or by their order.
+    /// `prompt` is an encoding that ends with the generation prompt or with an open message; or the
+    /// ids of one, whose sources are then unknown. `completion_ids` are the generated ids, with or
+    /// without the id that stopped the model. The completion is a message of its own: results among
+    /// `new_messages` answer its calls, by the ids that `parse` gives the calls or by their order.
     ///
     ///     prompt = codec.extend(prompt, completion, [{"role": "user", "content": "And then?"}])
     ///
-    /// The ids stay whatever the model wrote: `encoding.notes` says where `encode` gives the same messages other
-    /// ids. Some formats write earlier turns in another way once a user's message follows, without their reasoning:
-    /// `reasoning="keep"` keeps the ids that were seen and notes it; `reasoning="template"` raises, and all
-    /// messages have to be encoded again.
+    /// The ids stay, whatever the model wrote: `encoding.notes` lists the places where `encode`
+    /// gives the same messages other ids. Some formats write earlier turns without their reasoning
+    /// once a user's message follows: `reasoning="keep"` keeps their ids and adds a note;
+    /// `reasoning="template"` raises, and the caller has to encode all messages again.
     ///
-    /// Raises `MessageError` for an id that means something else where it stands, by its position: a stray
-    /// control id, an unknown id, what comes after the turn's end. Also for new messages that the format has no place for.
+    /// Raises `MessageError` with the position of an id that has another meaning in its place: a
+    /// stray control id, an unknown id, an id after the end of the turn. Also raises it for new
+    /// messages that the format cannot write.
     #[pyo3(signature = (
         prompt: "Encoding | Sequence[int] | Buffer",
         completion_ids,
@@ -634,12 +642,13 @@ impl Codec {
         constraint.map(Constraint::new).map_err(raise)
     }
 
-    /// Many conversations to ids, on all cores (or `threads`), the interpreter released.
+    /// Encodes many conversations on all cores (or `threads`) with the interpreter released.
     ///
-    /// A conversation is a list of messages, or a dict of `messages` and `tools`, such as a row of a dataset: other
-    /// columns and keys are left out, and `dropped` of its encoding lists them, or refused with `unknown="error"`.
-    /// The other options are `encode`'s; `unknown` is `"ignore"` here by default. `errors="return"` leaves conversations that cannot be encoded without ids and
-    /// puts their errors into `batch.errors`; `"raise"` raises the first.
+    /// A conversation is a list of messages, or a dict of `messages` and `tools`, such as a row of
+    /// a dataset. Other columns and keys are left out, and `dropped` of the encoding lists them;
+    /// `unknown="error"` refuses them. The other options are those of `encode`, but `unknown` is
+    /// `"ignore"` by default. With `errors="return"`, a conversation that cannot be encoded has no
+    /// ids and an error in `batch.errors`; `"raise"` raises the first error.
     #[pyo3(signature = (
         conversations: "Iterable[object]",
         *,
@@ -888,9 +897,9 @@ impl Codec {
         Ok(encoding.inner().ids().len())
     }
 
-    /// What a conversation reads as after a round trip: `decode(encode(messages).ids)`, worked out
-    /// without encoding. With `tools`, the message that declares them is part of it. The options are `encode`'s,
-    /// and so is what is raised; what `unknown` or `on_unsupported` leaves out is not there.
+    /// The canonical form of a conversation: `decode(encode(messages).ids)`, computed without
+    /// encoding. With `tools`, the message that declares them is part of it. The options and errors
+    /// are those of `encode`; parts that `unknown` or `on_unsupported` leaves out are absent.
     #[pyo3(signature = (
         messages: "Sequence[Mapping[str, Any]]",
         *,
@@ -921,9 +930,9 @@ impl Codec {
         message_list(py, &messages).map(MessageList)
     }
 
-    /// The ids of a conversation to its messages. Of ids that are no conversation it makes the best
-    /// it can; it never raises for ints. They are a list, an array of one dimension or a buffer of any int type.
-    /// `tools` and `calls_in_reasoning` are as for `stream`.
+    /// Decodes the ids of a conversation to its messages. Malformed input gives the closest
+    /// messages, and no int raises. `ids` is a list, an array of one dimension or a buffer of any
+    /// int type. `tools` and `calls_in_reasoning` are those of `stream`.
     #[pyo3(signature = (
         ids,
         *,
@@ -945,9 +954,10 @@ impl Codec {
         message_list(py, &messages).map(MessageList)
     }
 
-    /// Reads a completion up to the end of the assistant's turn. `prompt` is the ids it continues; by
-    /// default any prompt that ends with the generation prompt. The options are as for `stream`; with
-    /// `markers="text"`, the completion is a str, and what comes after the turn is `Parsed.rest_text`.
+    /// Parses a completion up to the end of the assistant's turn. `prompt` holds the ids before the
+    /// completion; by default, any prompt that ends with the generation prompt. The other options
+    /// are those of `stream`. With `markers="text"`, the completion is a str, and
+    /// `Parsed.rest_text` is the text after the turn.
     #[pyo3(signature = (
         completion_ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | str",
         prompt = None,
@@ -989,27 +999,32 @@ impl Codec {
         Parsed::new(py, &parsed, &ids.all()[parsed.rest..], "")
     }
 
-    /// A stream of a completion. `prompt` is the ids it continues; by default any prompt that ends
-    /// with the generation prompt. `keep=True` also collects the message, for `Stream.message`.
+    /// A stream for a completion. `prompt` holds the ids before the completion; by default, any
+    /// prompt that ends with the generation prompt. `keep=True` also collects the message, for
+    /// `Stream.message`.
     ///
-    /// `markers` says what counts as a control token of the format in what is pushed: `"ids"`, its id
-    /// alone; `"ids_or_text"`, its spelling in text too, for grammars and fine-tunes that write it with
-    /// ordinary ids; `"text"`, its spelling, for engines that give text: the stream takes `push_text`
-    /// only, and the positions of its events are of characters. What only quotes a marker is text.
+    /// `markers` says which input is a control token of the format. `"ids"`: only its id.
+    /// `"ids_or_text"`: its spelling in text too, for grammars and fine-tunes that write it with
+    /// ordinary ids. `"text"`: its spelling, for engines that return text; the stream then takes
+    /// only `push_text`, and the positions of its events are in characters. A quoted marker is
+    /// text.
     ///
-    /// `tools` are those that the model was given, as `encode` takes them, or a `ToolTypes`, which streams share:
-    /// where arguments are written without quotes, their schemas say which of them are strings. Without, a value
-    /// is a string unless the whole of it is JSON of another kind.
+    /// `tools` are the tools of the prompt, as `encode` takes them, or a `ToolTypes`, which streams
+    /// can share. Where a format writes arguments without quotes, the tools' schemas say which
+    /// arguments are strings. Without a schema, a value is a string unless the whole value is JSON
+    /// of another type.
     ///
-    /// `calls_in_reasoning` says what a call is that the model writes before its reasoning has ended: `"text"`,
-    /// reasoning, which it only drafts there; `"call"`, a call. By default what the format says
-    /// (`calls.in_reasoning`), which is what servers do with the model's output.
+    /// `calls_in_reasoning` is the policy for a call before the end of the reasoning: `"text"`
+    /// keeps it as reasoning, because the model only drafts it; `"call"` reads a call. The default
+    /// is the format's (`calls.in_reasoning`), which matches the servers of the model.
     ///
-    /// `bare_calls` says where in the answer a call may begin that nothing marks as one, `{"name": "f", "arguments": {…`
-    /// or as the format writes calls but without the token before it: `"text"`, nowhere; `"line"`, at the beginning of
-    /// a line; `"anywhere"`. Only functions of `tools` are called so. By default what the format says (`calls.bare`).
+    /// `bare_calls` says where an unmarked call may begin in the answer, `{"name": "f",
+    /// "arguments": {…` or a call of the format without the token before it: `"text"`, nowhere;
+    /// `"line"`, at the beginning of a line; `"anywhere"`. Only functions of `tools` are called in
+    /// this way. The default is the format's (`calls.bare`).
     ///
-    /// Raises `ValueError` for another word of `markers`, `calls_in_reasoning` or `bare_calls`, `MessageError` for tools that are none.
+    /// Raises `ValueError` for an unknown value of `markers`, `calls_in_reasoning` or `bare_calls`;
+    /// `MessageError` for invalid tools.
     #[pyo3(signature = (
         prompt = None,
         keep = false,
@@ -1045,7 +1060,7 @@ impl Codec {
         let vocab = Vocab::new(this.given.clone()).read_from(this.origin.clone());
         let vocab = Py::new(py, vocab)?;
         let arguments = PyTuple::new(py, [this.format.as_any(), vocab.as_any()])?;
-        // What was taken once is not checked again.
+        // Tools that were read once are not checked again.
         let unchecked = PyDict::new(py);
         unchecked.set_item("check_template", false)?;
         let partial = py.import("functools")?.getattr("partial")?;
@@ -1055,13 +1070,13 @@ impl Codec {
 }
 
 impl Codec {
-    /// What streams are made of: the core's codec, and the texts of their events.
+    /// The parts that streams share: the core's codec, and the texts of events.
     pub(crate) fn parts(&self) -> (&CoreCodec, &Arc<Texts>) {
         (&self.inner, &self.texts)
     }
 }
 
-/// A stream that reads arguments as what tools say of them, if any are given.
+/// Sets the tool types of a stream, if the caller gives tools.
 pub(crate) fn typed(stream: CoreStream, tools: Option<&Bound<'_, PyAny>>) -> PyResult<CoreStream> {
     let types = ToolTypes::from_argument(tools)?;
     Ok(match &types {
@@ -1070,7 +1085,7 @@ pub(crate) fn typed(stream: CoreStream, tools: Option<&Bound<'_, PyAny>>) -> PyR
     })
 }
 
-/// A stream that reads calls within reasoning as a caller says, if one does.
+/// Sets the policy for calls within reasoning, if the caller gives one.
 fn calling(stream: CoreStream, calls_in_reasoning: Option<&str>) -> PyResult<CoreStream> {
     match calls_in_reasoning {
         None => Ok(stream),
@@ -1084,7 +1099,7 @@ fn calling(stream: CoreStream, calls_in_reasoning: Option<&str>) -> PyResult<Cor
     }
 }
 
-/// A stream that looks for calls which nothing marks where a caller says, if one does.
+/// Sets the place of unmarked calls, if the caller gives one.
 fn calling_bare(stream: CoreStream, bare_calls: Option<&str>) -> PyResult<CoreStream> {
     let bare = match bare_calls {
         None => return Ok(stream),
@@ -1100,13 +1115,13 @@ fn calling_bare(stream: CoreStream, bare_calls: Option<&str>) -> PyResult<CoreSt
     Ok(stream.calling_bare(bare))
 }
 
-/// Conversations with less text are encoded without releasing the interpreter: it costs more.
+/// Minimum size of text for which releasing the interpreter is worth its cost.
 const DETACH_BYTES: usize = 4096;
 
-/// What reading an id costs, as so much text does.
+/// Cost of reading an id, in bytes of text.
 const ID_BYTES: usize = 4;
 
-/// What a conversation of a batch costs besides its text, as so much text does.
+/// Fixed cost of a conversation of a batch, in bytes of text.
 const ITEM_BYTES: usize = 128;
 
 /// Whether the first error of a batch is raised, as the option `errors` says.
@@ -1140,7 +1155,7 @@ impl<'py> FromPyObject<'_, 'py> for Names {
     }
 }
 
-/// The options that are words, by name.
+/// The options whose values are words, by name.
 fn words<'a>(
     on_marker: &'a str,
     boundary: &'a str,
@@ -1172,7 +1187,7 @@ impl Prompt {
     }
 }
 
-/// An error of messages that are called `new_messages`.
+/// An error of messages that the caller gave as `new_messages`.
 fn of_new_messages(error: chatcodec::Error) -> chatcodec::Error {
     error.with_path(|path| if path.starts_with("messages") { format!("new_{path}") } else { path })
 }

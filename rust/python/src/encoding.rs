@@ -1,4 +1,4 @@
-//! `Encoding`, `Batch`, and what they say of a caller's text.
+//! `Encoding`, `Batch`, and their reports about the caller's text.
 
 use chatcodec::{Encoding as CoreEncoding, LabelOptions, Role};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
@@ -16,8 +16,8 @@ use crate::typed::{
     Capsules, DroppedTuple, EncodingIter, ErrorDict, IntIter, IntList, NoteTuple, Paths, Ranges,
 };
 
-/// A conversation as ids: a sequence of them, with what is known of each. Everything but `ids` and `text` is
-/// worked out when it is first asked for.
+/// The ids of a conversation, as a sequence, with the properties of each id. `ids` and `text` are
+/// computed at once, all other attributes on first access.
 #[pyclass(module = "chatcodec._core", frozen, sequence)]
 pub(crate) struct Encoding {
     inner: CoreEncoding,
@@ -51,7 +51,7 @@ impl Encoding {
     }
 }
 
-/// An array that is made once.
+/// An array that is computed once.
 fn array<'a, 'py>(
     py: Python<'py>,
     slot: &'a PyOnceLock<Py<IntArray>>,
@@ -69,7 +69,7 @@ fn ranges<'py>(
     Ok(Ranges(tuple.bind(py).clone()))
 }
 
-/// Which ids are labels, read and checked.
+/// The options of `labels`, read and checked.
 pub(crate) fn label_options(
     roles: Option<ListOf<String>>,
     last_only: bool,
@@ -99,25 +99,25 @@ fn no_pickle(class: &str, instead: &str) -> PyErr {
 
 #[pymethods]
 impl Encoding {
-    /// The ids: int32, read by NumPy without a copy.
+    /// The ids: int32, one dimension; NumPy reads them without a copy.
     #[getter]
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, IntArray>> {
         array(py, &self.ids, || IntArray::int32(self.inner.shared_ids())).cloned()
     }
 
-    /// What a template would have produced, control tokens spelled, for people to read. Encoding it
-    /// again does not give the same ids: that is the point.
+    /// The text that a chat template would produce, with control tokens as their spellings; for
+    /// people to read. Encoding this text gives other ids, because text is never control.
     #[getter]
     fn text(&self) -> &str {
         self.inner.text()
     }
 
-    /// Per id the path of the caller's text that it holds, such as `messages[0].content`; `None` for
-    /// the format's own.
+    /// Path of the caller's text that each id holds, such as `messages[0].content`; `None` for ids
+    /// of the format's own text. A tuple with one entry for each id.
     #[getter]
     fn sources<'py>(&self, py: Python<'py>) -> PyResult<Paths<'py>> {
         let tuple = self.sources.get_or_try_init(py, || {
-            // Neighbours mostly share their path: one string for all of them.
+            // Neighbours mostly share a path: they share one string.
             let mut known = None;
             let mut paths = Vec::new();
             for source in self.inner.sources() {
@@ -132,37 +132,40 @@ impl Encoding {
         Ok(Paths(tuple.bind(py).clone()))
     }
 
-    /// Per id the index of its message, int32; -1 for ids of none: what begins the conversation,
-    /// `tools`, the generation prompt.
+    /// Index of the message of each id; -1 for ids of no message: the beginning of the
+    /// conversation, `tools`, the generation prompt. int32, one entry for each id.
     #[getter]
     fn message_indices<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, IntArray>> {
         array(py, &self.message_indices, || IntArray::int32(self.inner.message_indices())).cloned()
     }
 
-    /// Per id 1 for a control token, 0 for text; uint8.
+    /// 1 for a control token, 0 for text; uint8, one entry for each id.
     #[getter]
     fn is_control<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, IntArray>> {
         array(py, &self.is_control, || IntArray::uint8(self.inner.is_control())).cloned()
     }
 
-    /// Per id 1 if it holds text of the caller's, also where it holds some of the format's; uint8.
+    /// 1 for an id that holds some of the caller's text, 0 for all others; uint8, one entry for
+    /// each id.
     #[getter]
     fn is_content<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, IntArray>> {
         array(py, &self.is_content, || IntArray::uint8(self.inner.is_content())).cloned()
     }
 
-    /// Per id 1 if a model generates it: an assistant's turn after its generation prompt, up to and
-    /// including the id that stops it, which may be the opener of the next turn; uint8.
+    /// 1 for an id that a model generates, 0 for all others; uint8, one entry for each id. A model
+    /// generates an assistant's turn after its generation prompt, up to and including the id that
+    /// stops it, which may be the opener of the next turn.
     #[getter]
     fn assistant_mask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, IntArray>> {
         array(py, &self.assistant_mask, || IntArray::uint8(self.inner.assistant_mask())).cloned()
     }
 
-    /// What to train on: per id the id itself, or `ignore_index` where it is no label; int32. Of the assistant's
-    /// turns these are the ids of `assistant_mask`, with the id that stops the model; of other `roles` the
-    /// caller's text. `last_only` leaves only the last message of these roles.
+    /// Labels for training: the id where the model is trained on it, and `ignore_index` elsewhere;
+    /// int32, one entry for each id. Of the assistant's turns, the labels are the ids of
+    /// `assistant_mask`, with the id that stops the model; of other `roles`, the ids of the
+    /// caller's text. `last_only` keeps only the last message of these roles.
     ///
-    /// Places are those of the ids: trainers compare what is predicted at one with the label of the next.
+    /// A label has the position of its id: trainers shift labels by one position themselves.
     #[pyo3(signature = (
         *,
         roles: "Sequence[Role] | None" = None,
@@ -179,21 +182,22 @@ impl Encoding {
         Ok(IntArray::int32(self.inner.labels(&options)))
     }
 
-    /// Per id `(start, end)` in `text`, as bytes of its UTF-8.
+    /// `(start, end)` of each id in `text`, as bytes of its UTF-8.
     #[getter]
     fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Ranges<'py>> {
         ranges(py, &self.offsets, || self.inner.offsets())
     }
 
-    /// Per id `(start, end)` in `text`, as code points: `text[start:end]`. All ids of one character
-    /// have it.
+    /// `(start, end)` of each id in `text`, as code points: `text[start:end]`. All ids of one
+    /// character have the range of that character.
     #[getter]
     fn char_offsets<'py>(&self, py: Python<'py>) -> PyResult<Ranges<'py>> {
         ranges(py, &self.char_offsets, || self.inner.char_offsets())
     }
 
-    /// Spellings of control tokens in the caller's text, which a reference would have taken for
-    /// control. Of arguments given as a dict, or written as a string, positions are in the JSON text.
+    /// Spellings of control tokens in the caller's text. The reference would turn them into
+    /// control tokens; here they are ordinary text. For arguments given as a dict or written as a
+    /// string, positions are in the JSON text.
     #[getter]
     fn neutralized(&self) -> Vec<Neutralized> {
         let found = self.inner.neutralized().into_iter();
@@ -208,8 +212,8 @@ impl Encoding {
             .collect()
     }
 
-    /// Markers of the format in the caller's text; formats whose turns are told apart by ids have
-    /// none.
+    /// Markers of the format in the caller's text. Empty for formats whose turns are delimited by
+    /// ids.
     #[getter]
     fn collisions(&self) -> Vec<Collision> {
         let found = self.inner.collisions().into_iter();
@@ -223,15 +227,16 @@ impl Encoding {
             .collect()
     }
 
-    /// Of what `Codec.extend` gives: where the ids are not those that `encode` gives the same messages, as the
-    /// model wrote them in another way, or the format would write them in another way now.
+    /// Differences from `encode`, for an encoding that `Codec.extend` returned: the model wrote the
+    /// same messages with other ids, or the format would now write them with other ids.
     #[getter]
     fn notes<'py>(&self, py: Python<'py>) -> PyResult<NoteTuple<'py>> {
         note_tuple(py, self.inner.notes())
     }
 
-    /// What of the caller's conversation was left out: keys that are not known (`unknown="ignore"`), and what
-    /// is about a text but no part of it (`annotations`).
+    /// Parts of the caller's conversation that were left out: unknown keys (`unknown="ignore"`),
+    /// unsupported parts (`on_unsupported="drop"`), and data about a text that is not part of it
+    /// (`annotations`).
     #[getter]
     fn dropped<'py>(&self, py: Python<'py>) -> PyResult<DroppedTuple<'py>> {
         let dropped = self.inner.dropped().iter().map(|dropped| {
@@ -262,18 +267,18 @@ impl Encoding {
         self.ids(py)?.get().__reversed__(py)
     }
 
-    /// Whether an id is among the ids.
+    /// Whether an id occurs.
     fn __contains__(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
         self.ids(py)?.get().__contains__(value)
     }
 
-    /// How often an id occurs.
+    /// Number of occurrences of an id.
     #[pyo3(signature = (value: "object"))]
     fn count(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<usize> {
         self.ids(py)?.get().count(value)
     }
 
-    /// The first index of an id. Raises `ValueError` if the id does not occur.
+    /// Index of the first occurrence of an id. Raises `ValueError` if the id does not occur.
     #[pyo3(
         signature = (value: "object", start = 0, stop = isize::MAX),
         text_signature = "($self, /, value, start=0, stop=9223372036854775807)"
@@ -288,12 +293,12 @@ impl Encoding {
         self.ids(py)?.get().index(value, start, stop)
     }
 
-    /// The ids as a list: `ids.tolist()`.
+    /// The ids as a list of ints: `ids.tolist()`.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<IntList<'py>> {
         self.ids(py)?.get().tolist(py)
     }
 
-    /// The ids as NumPy's array, as `IntArray.__array__` gives them.
+    /// The ids as a NumPy array, see `IntArray.__array__`.
     #[pyo3(signature = (dtype: "object" = None, copy: "bool | None" = None) -> "Any")]
     fn __array__<'py>(
         &self,
@@ -304,7 +309,7 @@ impl Encoding {
         numpy_array(self.ids(py)?.as_any(), dtype, copy)
     }
 
-    /// The ids as Arrow's array, as `IntArray.__arrow_c_array__` gives them.
+    /// The ids as an Arrow array, see `IntArray.__arrow_c_array__`.
     #[pyo3(signature = (requested_schema: "object" = None))]
     fn __arrow_c_array__<'py>(
         &self,
@@ -315,7 +320,8 @@ impl Encoding {
         self.ids(py)?.get().exported().capsules(py).map(Capsules)
     }
 
-    /// An encoding is not pickled: with its codec's tables it would be many times its ids.
+    /// Raises `TypeError`: an encoding cannot be pickled, because a pickle with its codec's tables
+    /// would be many times larger than its ids.
     #[pyo3(signature = () -> "tuple[object, ...]")]
     #[expect(clippy::unused_self, reason = "the protocol's signature")]
     fn __reduce__(&self) -> PyResult<()> {
@@ -327,19 +333,19 @@ impl Encoding {
     }
 }
 
-/// A spelling of a control token in a caller's text.
+/// A spelling of a control token in the caller's text.
 #[pyclass(module = "chatcodec._core", frozen, eq, hash, get_all)]
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Neutralized {
-    /// Where: `messages[1].content`.
+    /// Path of the text: `messages[1].content`.
     path: String,
     /// First code point, in the caller's string.
     start: usize,
     /// One past the last code point.
     end: usize,
-    /// What is spelled.
+    /// The spelling.
     spelling: String,
-    /// The control id that it is a spelling of.
+    /// The id of the control token with this spelling.
     id: i32,
 }
 
@@ -358,11 +364,11 @@ impl Neutralized {
     }
 }
 
-/// A marker of the format in a caller's text.
+/// A marker of the format in the caller's text.
 #[pyclass(module = "chatcodec._core", frozen, eq, hash, get_all)]
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Collision {
-    /// Where: `messages[1].content`.
+    /// Path of the text: `messages[1].content`.
     path: String,
     /// First code point, in the caller's string.
     start: usize,
@@ -385,13 +391,14 @@ impl Collision {
     }
 }
 
-/// A part of a caller's conversation that was left out.
+/// A part of the caller's conversation that was left out.
 #[pyclass(module = "chatcodec._core", frozen, eq, hash, get_all)]
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Dropped {
-    /// Where: `messages[2].reasoning`.
+    /// Path of the part: `messages[2].reasoning`.
     path: String,
-    /// What it is, in a word: `"reasoning"`, `"name"`, `"image_url"`, `"unknown"` for a key that is not known.
+    /// Kind of the part: `"reasoning"`, `"name"`, `"image_url"` …, or `"unknown"` for an unknown
+    /// key.
     what: String,
 }
 
@@ -413,8 +420,8 @@ impl Dropped {
     }
 }
 
-/// Many conversations as ids, one after another: those of conversation `i` are
-/// `ids[offsets[i]:offsets[i + 1]]`.
+/// The ids of many conversations, concatenated: conversation `i` has `ids[offsets[i]:offsets[i +
+/// 1]]`.
 #[pyclass(module = "chatcodec._core", frozen, sequence)]
 pub(crate) struct Batch {
     ids: Py<IntArray>,
@@ -423,7 +430,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Takes encodings, or the exceptions of those that could not be.
+    /// A batch of encodings, or of the exceptions of conversations that could not be encoded.
     pub(crate) fn new(
         py: Python<'_>,
         encodings: Vec<Result<CoreEncoding, Py<PyAny>>>,
@@ -454,20 +461,21 @@ impl Batch {
 
 #[pymethods]
 impl Batch {
-    /// The ids of all conversations, int32.
+    /// The ids of all conversations, concatenated; int32, one dimension.
     #[getter]
     fn ids<'py>(&self, py: Python<'py>) -> Bound<'py, IntArray> {
         self.ids.bind(py).clone()
     }
 
-    /// Where each conversation begins, and the end of the last; int64.
+    /// Position of the first id of each conversation, then the number of all ids; int64, one entry
+    /// more than there are conversations.
     #[getter]
     fn offsets<'py>(&self, py: Python<'py>) -> Bound<'py, IntArray> {
         self.offsets.bind(py).clone()
     }
 
-    /// What to train on, as `Encoding.labels` has it, of all conversations one after another: at the places of
-    /// `ids`; int32.
+    /// Labels for training, as `Encoding.labels` gives them, of all conversations, concatenated;
+    /// int32, one entry for each id of `ids`.
     #[pyo3(signature = (
         *,
         roles: "Sequence[Role] | None" = None,
@@ -490,7 +498,8 @@ impl Batch {
         Ok(IntArray::int32(py.detach(labels)))
     }
 
-    /// With `errors="return"`, the conversations that could not be encoded and why; they have no ids.
+    /// The errors of conversations that could not be encoded, by index (with `errors="return"`);
+    /// these conversations have no ids.
     #[getter]
     fn errors<'py>(&self, py: Python<'py>) -> PyResult<ErrorDict<'py>> {
         let errors = PyDict::new(py);
@@ -506,7 +515,7 @@ impl Batch {
         self.encodings.len()
     }
 
-    /// The encodings in order; raises the error of a conversation that has none when its turn comes.
+    /// Iterates over the encodings in order; raises the error of a conversation without one.
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<EncodingIter<'py>> {
         let py = slf.py();
         let places = PyRange::new(py, 0, slf.get().encodings.len().cast_signed())?;
@@ -514,8 +523,9 @@ impl Batch {
         Ok(EncodingIter(py.import("builtins")?.call_method1("map", arguments)?.try_iter()?))
     }
 
-    /// The ids as Arrow's array of lists, one list of int32 for each conversation, sharing the ids; null for a
-    /// conversation that could not be encoded. `pa.array(batch)`, `pl.Series(batch)`.
+    /// The ids as an Arrow array of lists that shares their memory: a list of int32 for each
+    /// conversation, null for a conversation that could not be encoded. `pa.array(batch)`,
+    /// `pl.Series(batch)`.
     #[pyo3(signature = (requested_schema: "object" = None))]
     fn __arrow_c_array__<'py>(
         &self,
@@ -529,14 +539,15 @@ impl Batch {
         Exported::large_list(offsets, &nulls, ids).capsules(py).map(Capsules)
     }
 
-    /// A batch is not pickled: with its codec's tables it would be many times its ids.
+    /// Raises `TypeError`: a batch cannot be pickled, because a pickle with its codec's tables
+    /// would be many times larger than its ids.
     #[pyo3(signature = () -> "tuple[object, ...]")]
     #[expect(clippy::unused_self, reason = "the protocol's signature")]
     fn __reduce__(&self) -> PyResult<()> {
         Err(no_pickle("Batch", "`batch.ids`, `batch.offsets`"))
     }
 
-    /// The encoding of one conversation; raises its error if it has none.
+    /// The encoding of one conversation; raises its error if it could not be encoded.
     fn __getitem__<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Bound<'py, Encoding>> {
         let at = if index < 0 { index + self.encodings.len().cast_signed() } else { index };
         let encoding = usize::try_from(at).ok().and_then(|at| self.encodings.get(at));

@@ -24,7 +24,7 @@ macro_rules! event_class {
         #[derive(PartialEq, Eq, Hash)]
         pub(crate) struct $name {
             $($(#[$field_meta])* $field: $type,)+
-            /// Positions of the ids it was read from: first, and one past the last.
+            /// Positions of the ids of the event: first, and one past the last.
             tokens: (u32, u32),
         }
 
@@ -66,15 +66,15 @@ macro_rules! event_class {
 }
 
 event_class! {
-    /// A turn begins: its role, and its name if the header has one.
+    /// Begin of a turn, with its role, and its name if the header has one.
     TurnStart "(role, name=None, channel=None, recipient=None, tokens=(0, 0))" {
         /// `"system"`, `"user"`, `"assistant"` or `"tool"`.
         role: RoleWord = "Role",
         /// The name in the header.
         name: Option<String> = "str | None" or None,
-        /// The channel, in formats that have them.
+        /// The channel, in formats with channels.
         channel: Option<String> = "str | None" or None,
-        /// Whom it is for, in formats that say so.
+        /// The recipient, in formats with recipients.
         recipient: Option<String> = "str | None" or None,
     }
 }
@@ -93,42 +93,42 @@ event_class! {
     }
 }
 event_class! {
-    /// An action begins; sent as soon as its name is known.
+    /// Begin of a call, emitted as soon as the name is known.
     ActionStart "(index, kind, name=None, id=None, tokens=(0, 0))" {
-        /// Its number in the turn, from 0.
+        /// The number of the call in the turn, from 0.
         index: u32 = "int",
         /// `"function"` or `"code"`.
         kind: CallKindWord = "CallKind",
         /// The function's name, or the code's language.
         name: Option<String> = "str | None" or None,
-        /// The id that the model gave it, in formats that have them.
+        /// The id that the model wrote for the call, in formats with call ids.
         id: Option<String> = "str | None" or None,
     }
 }
 event_class! {
-    /// More of an action: raw JSON text of its arguments, as generated, or code without its fence.
+    /// A part of a call: raw JSON text of its arguments, as generated, or code without its fence.
     ActionDelta "(index, text, tokens=(0, 0))" {
-        /// The action's number.
+        /// The number of the call.
         index: u32 = "int",
         /// The text.
         text: Str = "str",
     }
 }
 event_class! {
-    /// An action ends.
+    /// End of a call.
     ActionEnd "(index, complete, name=None, id=None, tokens=(0, 0))" {
-        /// Its number.
+        /// The number of the call.
         index: u32 = "int",
-        /// Whether its arguments are one whole JSON value, or its code's fence was closed.
+        /// Whether the arguments are one whole JSON value, or the code's fence was closed.
         complete: bool = "bool",
-        /// The name, which may have come after the arguments.
+        /// The name, which may follow the arguments.
         name: Option<String> = "str | None" or None,
-        /// The id that the model gave it.
+        /// The id that the model wrote for the call.
         id: Option<String> = "str | None" or None,
     }
 }
 event_class! {
-    /// A turn ends.
+    /// End of a turn.
     TurnEnd "(reason, id=None, tokens=(0, 0))" {
         /// `"stop"`, `"action"`, `"length"`, `"implicit"` or `"cancelled"`.
         reason: TurnReasonWord = "TurnReason",
@@ -137,12 +137,13 @@ event_class! {
     }
 }
 event_class! {
-    /// Something odd, all of it accounted for.
+    /// An irregularity in the input. It is never an error: every id has an event.
     Notice "(kind, text, tokens=(0, 0))" {
         /// `"malformed"`, `"unexpected_control"`, `"unknown_id"`, `"text_after_action"`,
         /// `"duplicate_key"`, `"unknown_key"`, `"trailing"` or `"mended"`.
         kind: NoticeKindWord = "NoticeKind",
-        /// The text in question, or the spelling of the token; of `"mended"`, what was mended, in words.
+        /// The affected text, or the spelling of the token; for `"mended"`, a description of the
+        /// mended spelling.
         text: String = "str",
     }
 }
@@ -184,7 +185,7 @@ pub(crate) fn event_object(py: Python<'_>, event: Event) -> PyResult<Bound<'_, P
     })
 }
 
-/// An id that is nothing but text, as the event that it is.
+/// The event of an id that is only text.
 pub(crate) fn plain_object<'py>(
     py: Python<'py>,
     plain: &Plain,
@@ -210,7 +211,7 @@ pub(crate) fn event_list(py: Python<'_>, events: Vec<Event>) -> PyResult<Bound<'
     Ok(list)
 }
 
-/// A Python event as the core has it.
+/// The core's event of a Python event.
 fn event_kind(event: &Bound<'_, PyAny>) -> PyResult<EventKind> {
     let py = event.py();
     let unknown =
@@ -256,9 +257,10 @@ fn event_kind(event: &Bound<'_, PyAny>) -> PyResult<EventKind> {
     Err(PyTypeError::new_err("expected an event of chatcodec.events"))
 }
 
-/// The message that events tell: the first one, where they tell several.
+/// The message that events describe; the first one, if they describe several.
 ///
-/// Takes what `Stream.push` and `Stream.finish` returned, in order. Calls get the ids `call_0…`.
+/// Takes the events that `Stream.push` and `Stream.finish` returned, in order. Calls get the ids
+/// `call_0…`.
 #[pyfunction]
 #[pyo3(signature = (events))]
 pub(crate) fn collect<'py>(events: &Bound<'py, PyAny>) -> PyResult<MessageDict<'py>> {

@@ -21,7 +21,7 @@ impl Format {
         Self { inner }
     }
 
-    /// What `Codec` takes: a built-in format's name or a `Format`.
+    /// Converts the argument of `Codec`: the name of a built-in format, or a `Format`.
     pub(crate) fn from_argument(format: &Bound<'_, PyAny>) -> PyResult<CoreFormat> {
         if let Ok(format) = format.cast::<Self>() {
             return Ok(format.get().inner.clone());
@@ -33,8 +33,9 @@ impl Format {
 
 #[pymethods]
 impl Format {
-    /// Reads a format file, or one of the variants that it offers. Raises `FormatError` with the key
-    /// that is wrong, or for what is no file, such as a pipe; `OSError` where there is nothing.
+    /// Reads a format file, or one of its variants. Raises `FormatError` with the invalid key, or
+    /// for a path that is not a regular file, such as a pipe; `OSError` for a path that does not
+    /// exist.
     #[staticmethod]
     #[pyo3(signature = (path: "str | PathLike[str]", *, variant: "str | None" = None))]
     fn load(py: Python<'_>, path: PathBuf, variant: Option<String>) -> PyResult<Self> {
@@ -53,19 +54,20 @@ impl Format {
     }
 
     /// A built-in format by name, or a variant of one after a colon: `"deepseek:v3"`. Raises
-    /// `FormatError` with the nearest names.
+    /// `FormatError` with the nearest names for an unknown name.
     #[staticmethod]
     fn built_in(name: &str) -> PyResult<Self> {
         CoreFormat::built_in(name).map(Self::new).map_err(raise)
     }
 
-    /// The format's name.
+    /// The name of the format.
     #[getter]
     fn name(&self) -> &str {
         self.inner.name()
     }
 
-    /// `"ids"`: turns are told apart by ids; `"text"`: by markers that are ordinary text.
+    /// `"ids"` for turns delimited by ids; `"text"` for turns delimited by markers that are
+    /// ordinary text.
     #[getter]
     fn guarantee(&self) -> &'static str {
         self.inner.guarantee().name()

@@ -1,4 +1,4 @@
-//! `StreamPool`: many streams, advanced by one step of an engine in one call.
+//! `StreamPool`: many streams, each advanced by one id in a call.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -18,12 +18,12 @@ use crate::stream::{check_given, engines_reason, kept_message};
 use crate::texts::Texts;
 use crate::typed::{EventList, MessageDict, SlotEvents};
 
-/// Fewer ids are read without releasing the interpreter: it costs more.
+/// Minimum number of ids for which releasing the interpreter is worth its cost.
 const DETACH_IDS: usize = 256;
 
-/// Many streams of one codec, each in a slot: an engine that generates an id for each of thousands
-/// of sequences gives them all in one call. Slots are ints from 0; those that are closed are used
-/// again. Safe to share between threads: each call sees the others done or not begun.
+/// Many streams of one codec, each in a slot, for an engine that generates an id for each of
+/// thousands of sequences in a step: one call reads them all. Slots are ints from 0; closed slots
+/// are used again. Safe to share between threads: each call is atomic to the others.
 #[pyclass(module = "chatcodec._core", frozen)]
 pub(crate) struct StreamPool {
     codec: Py<Codec>,
@@ -41,7 +41,7 @@ impl StreamPool {
         self.inner.lock_py_attached(py).unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Does something with the stream in a slot.
+    /// Runs a function on the stream in a slot.
     fn with<T>(
         &self,
         py: Python<'_>,
@@ -52,12 +52,12 @@ impl StreamPool {
     }
 }
 
-/// A slot as the core has it; what is no int32 is no slot.
+/// The core's slot of an int; an int beyond int32 is no slot.
 fn slot_id(slot: i64) -> TokenId {
     TokenId::try_from(slot).unwrap_or(-1)
 }
 
-/// Gives each slot its id; nothing is read if one holds no stream, or one that reads text.
+/// Pushes an id to each slot; reads nothing if a slot has no stream, or a stream of text.
 fn advance(
     pool: &mut CorePool,
     slots: &[TokenId],
@@ -97,8 +97,8 @@ impl StreamPool {
         Self { codec: codec.clone().unbind(), texts: Arc::clone(texts), inner }
     }
 
-    /// Opens a stream and gives its slot. The options are as for `Codec.stream`; a
-    /// `ToolTypes` is read once for all streams that it is given to.
+    /// Opens a stream and returns its slot. The options are those of `Codec.stream`; a `ToolTypes`
+    /// is read once for all its streams.
     #[pyo3(signature = (
         prompt = None,
         keep = false,
@@ -138,12 +138,13 @@ impl StreamPool {
         event_list(py, events).map(EventList)
     }
 
-    /// Reads one id for each slot, in order, and gives what they say: the slots and the events, lists of
-    /// one length in the order of the ids, with nothing for an id that says nothing:
-    /// `for slot, event in zip(*pool.push(slots, ids))`. `slots` and `ids` are as long as each other, any
-    /// sequences of ints or one-dimensional buffers of them; a slot may come again. `IndexError` for a
-    /// slot without a stream, `ValueError` for one that reads text, before anything is read. The interpreter
-    /// is released meanwhile. An interrupt of a push of 65,536 ids or more loses its events: the ids are read.
+    /// Reads one id for each slot, in order, and returns a list of slots and a list of events, of
+    /// one length, in the order of the ids; an id without an event adds nothing: `for slot, event
+    /// in zip(*pool.push(slots, ids))`. `slots` and `ids` have one length and are sequences of ints
+    /// or one-dimensional buffers of ints; a slot may occur several times. Raises `IndexError` for
+    /// a slot without a stream and `ValueError` for a stream of text, before any id is read.
+    /// Releases the interpreter. An interrupt of a push of 65,536 ids or more loses its events: the
+    /// ids are read.
     fn push<'py>(&self, py: Python<'py>, slots: Ids, ids: Ids) -> PyResult<SlotEvents<'py>> {
         let (each, length) = (slots.all(), ids.all().len());
         if each.len() != length {
@@ -179,7 +180,7 @@ impl StreamPool {
         PyTuple::new(py, [slots, events]).map(SlotEvents)
     }
 
-    /// Ends the stream in a slot, as `Stream.finish` does. It stays there until it is closed.
+    /// Ends the stream in a slot, as `Stream.finish` does. The slot stays open until `close`.
     #[pyo3(signature = (slot, reason: "Literal['stop', 'length', 'cancelled']" = "stop"))]
     fn finish<'py>(&self, py: Python<'py>, slot: i64, reason: &str) -> PyResult<EventList<'py>> {
         let reason = engines_reason(reason)?;
@@ -194,14 +195,14 @@ impl StreamPool {
         kept_message(py, message)
     }
 
-    /// Takes the stream out of a slot, finished or not.
+    /// Closes a slot, whether its stream is finished or not.
     fn close(&self, py: Python<'_>, slot: i64) -> PyResult<()> {
         let stream = self.inner(py).close(slot_id(slot)).map_err(no_stream)?;
         drop(stream);
         Ok(())
     }
 
-    /// How many streams are open.
+    /// Number of open streams.
     fn __len__(&self, py: Python<'_>) -> usize {
         self.inner(py).len()
     }

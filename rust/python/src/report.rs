@@ -1,4 +1,4 @@
-//! `VocabReport`: why a vocabulary is read as it is.
+//! `VocabReport`: how a vocabulary is read, and why.
 
 use chatcodec::VocabReport as CoreReport;
 use pyo3::prelude::*;
@@ -6,8 +6,8 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::typed::{StrDict, StrIntDict, Strs};
 
-/// Why a vocabulary is read as it is, in words: `Vocab.report`. `str` of it is all of that on lines of
-/// their own, which `chatcodec vocab` shows too.
+/// How a vocabulary is read, and why, in words: `Vocab.report`. `str` gives the report as lines of
+/// text, which `chatcodec vocab` shows too.
 #[pyclass(module = "chatcodec._core", frozen, eq, hash)]
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) struct VocabReport {
@@ -22,50 +22,51 @@ impl VocabReport {
 
 #[pymethods]
 impl VocabReport {
-    /// What makes ids of text: `"bytes"` or `"characters"` for our own engines, by what they merge, or
-    /// `"tokenizers"`, the library.
+    /// The engine that encodes text: `"bytes"` or `"characters"`, our engines, named by their
+    /// merged units; or `"tokenizers"`, the library.
     #[getter]
     fn engine(&self) -> &'static str {
         self.inner.engine
     }
 
-    /// Why it is this engine: for `"tokenizers"`, what our own engines do not run.
+    /// The reason for the engine; for `"tokenizers"`, the features that our engines do not have.
     #[getter]
     fn engine_reason(&self) -> &str {
         &self.inner.engine_reason
     }
 
-    /// Why not every text comes back from its ids; empty for a vocabulary that is `lossless`.
+    /// Reasons why some texts do not survive encoding and decoding; empty for a `lossless`
+    /// vocabulary.
     #[getter]
     fn losses<'py>(&self, py: Python<'py>) -> PyResult<Strs<'py>> {
         PyTuple::new(py, &self.inner.losses).map(Strs)
     }
 
-    /// What is done to text before it is parted: `"nothing"`, `"NFC"` …
+    /// Normalisation of text before it is split: `"nothing"`, `"NFC"` …
     #[getter]
     fn normalizer(&self) -> &str {
         &self.inner.normalizer
     }
 
-    /// Where text is parted before tokens merge.
+    /// How text is split before tokens merge.
     #[getter]
     fn pre_tokenizer(&self) -> &str {
         &self.inner.pre_tokenizer
     }
 
-    /// What says how text is parted: the file, its fingerprint, a name in it, or the caller.
+    /// Source of the split: the file, its fingerprint, a name in it, or the caller.
     #[getter]
     fn known_by(&self) -> &str {
         &self.inner.known_by
     }
 
-    /// Bytes of UTF-8 that no token is: text with one of them is refused.
+    /// Bytes of UTF-8 without a token: text with one of them is refused.
     #[getter]
     fn missing_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.inner.missing_bytes)
     }
 
-    /// The added tokens that are text, each with the rule that says so.
+    /// The added tokens that are text, each with the rule that makes it text.
     #[getter]
     fn text_rules<'py>(&self, py: Python<'py>) -> PyResult<StrDict<'py>> {
         let dict = PyDict::new(py);
@@ -75,7 +76,7 @@ impl VocabReport {
         Ok(StrDict(dict))
     }
 
-    /// Control tokens that a format put after the last id, with their ids.
+    /// Control tokens that a format appended after the last id, with their ids.
     #[getter]
     fn appended<'py>(&self, py: Python<'py>) -> PyResult<StrIntDict<'py>> {
         let dict = PyDict::new(py);
@@ -85,7 +86,8 @@ impl VocabReport {
         Ok(StrIntDict(dict))
     }
 
-    /// 64 bits of the tokens of a file of ranks, by which such files are known; `None` for other files.
+    /// Hash of the tokens of a file of ranks, 64 bits, by which known files are recognised; `None`
+    /// for other files.
     #[getter]
     fn fingerprint(&self) -> Option<&str> {
         self.inner.fingerprint.as_deref()

@@ -17,7 +17,7 @@ use crate::texts::Texts;
 use crate::typed::{EventList, MessageDict};
 use crate::words::TurnReasonWord;
 
-/// A stream of ids being read, from `Codec.stream`.
+/// A stream that reads ids and emits events, from `Codec.stream`.
 #[pyclass(module = "chatcodec._core")]
 pub(crate) struct Stream {
     inner: CoreStream,
@@ -29,7 +29,7 @@ impl Stream {
         Self { inner, texts }
     }
 
-    /// Reads; if that is long, an interrupt leaves the stream as it was.
+    /// Reads input; an interrupt of a long read leaves the stream unchanged.
     fn reading(
         &mut self,
         is_long: bool,
@@ -47,7 +47,7 @@ impl Stream {
     }
 }
 
-/// Reads ids, and looks for signals now and then where there are many.
+/// Reads ids; checks for signals at intervals in long input.
 fn read_ids(
     py: Python<'_>,
     stream: &mut CoreStream,
@@ -73,7 +73,7 @@ fn read_ids(
     read(&ids.all()[from..], stream, events)
 }
 
-/// Reads text, and looks for signals now and then where it is long.
+/// Reads text; checks for signals at intervals in long input.
 fn read_text(
     py: Python<'_>,
     stream: &mut CoreStream,
@@ -93,7 +93,7 @@ fn read_text(
     Ok(())
 }
 
-/// The message that a stream has kept.
+/// The message that a stream has collected.
 pub(crate) fn kept_message(py: Python<'_>, message: Option<Message>) -> PyResult<MessageDict<'_>> {
     let Some(message) = message else {
         let message = "the stream keeps no message, expected `stream(keep=True)`; \
@@ -103,7 +103,7 @@ pub(crate) fn kept_message(py: Python<'_>, message: Option<Message>) -> PyResult
     message_dict(py, &message).map(MessageDict)
 }
 
-/// What counts as a control token.
+/// The marker policy of a name.
 pub(crate) fn marker_policy(markers: &str) -> PyResult<MarkerPolicy> {
     match markers {
         "ids" => Ok(MarkerPolicy::Ids),
@@ -118,7 +118,7 @@ pub(crate) fn marker_policy(markers: &str) -> PyResult<MarkerPolicy> {
     }
 }
 
-/// A stream is given what it reads: ids, or text.
+/// Checks that a stream gets its kind of input: ids or text.
 pub(crate) fn check_given(policy: MarkerPolicy, is_text: bool) -> PyResult<()> {
     let message = match (policy, is_text) {
         (MarkerPolicy::Text, false) => "the stream reads text, expected `push_text`",
@@ -144,9 +144,9 @@ pub(crate) fn engines_reason(reason: &str) -> PyResult<TurnReason> {
 
 #[pymethods]
 impl Stream {
-    /// Reads an id, or ids, and gives the events they make. However ids are split into pushes, the
-    /// events are the same, but for texts that follow each other. Never raises for any int.
-    /// `ValueError` for a stream of `markers="text"`.
+    /// Reads an id or a sequence of ids, and returns their events. The split of ids into pushes
+    /// does not change the events, except that neighbouring texts may be joined. Accepts every int.
+    /// Raises `ValueError` for a stream of `markers="text"`.
     #[pyo3(signature = (ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding"))]
     fn push<'py>(&mut self, py: Python<'py>, ids: &Bound<'py, PyAny>) -> PyResult<EventList<'py>> {
         check_given(self.inner.policy(), false)?;
@@ -168,8 +168,9 @@ impl Stream {
         event_list(py, events).map(EventList)
     }
 
-    /// Reads text and gives the events it makes, of a stream of `markers="text"`; `ValueError` for any
-    /// other. However text is cut, the events are the same, but for texts that follow each other.
+    /// Reads text and returns its events. The split of text into pushes does not change the events,
+    /// except that neighbouring texts may be joined. Raises `ValueError` unless the stream has
+    /// `markers="text"`.
     fn push_text<'py>(&mut self, text: &Bound<'py, PyString>) -> PyResult<EventList<'py>> {
         check_given(self.inner.policy(), true)?;
         let given = crate::ids::text(text, "text")?;
@@ -180,8 +181,9 @@ impl Stream {
         event_list(py, events).map(EventList)
     }
 
-    /// Ends the stream: closes what is open, gives what is held. `reason` is the engine's: `"stop"`,
-    /// `"length"` or `"cancelled"`; `"stop"` in a turn with an action becomes `"action"`.
+    /// Ends the stream: closes what is open and emits what is held back. `reason` is the engine's
+    /// reason: `"stop"`, `"length"` or `"cancelled"`; `"stop"` in a turn with a call becomes
+    /// `"action"`.
     #[pyo3(signature = (reason: "Literal['stop', 'length', 'cancelled']" = "stop"))]
     fn finish<'py>(&mut self, py: Python<'py>, reason: &str) -> PyResult<EventList<'py>> {
         let reason = engines_reason(reason)?;
@@ -190,7 +192,7 @@ impl Stream {
         event_list(py, events).map(EventList)
     }
 
-    /// A second stream that goes on from here by itself.
+    /// An independent copy of the stream in its present state.
     fn copy(&self) -> Self {
         Self { inner: self.inner.clone(), texts: Arc::clone(&self.texts) }
     }
@@ -204,8 +206,8 @@ impl Stream {
         self.copy()
     }
 
-    /// The message so far; only with `keep=True`. Of an action that the prompt began, it has what the
-    /// stream added.
+    /// The message so far; only with `keep=True`. A call that began in the prompt has only the part
+    /// that the stream read.
     fn message<'py>(&self, py: Python<'py>) -> PyResult<MessageDict<'py>> {
         kept_message(py, self.inner.keeps().then(|| self.inner.message()))
     }
@@ -219,7 +221,7 @@ impl Stream {
     }
 }
 
-/// A completion that was read, from `Codec.parse`.
+/// A parsed completion, from `Codec.parse`.
 #[pyclass(module = "chatcodec._core", frozen)]
 pub(crate) struct Parsed {
     message: Py<PyDict>,
@@ -229,7 +231,8 @@ pub(crate) struct Parsed {
 }
 
 impl Parsed {
-    /// `rest` and `rest_text` are what comes after the turn: one of them is of the completion's kind.
+    /// Exactly one of `rest` and `rest_text` holds the input after the turn: the one of the
+    /// completion's kind.
     pub(crate) fn new(
         py: Python<'_>,
         parsed: &chatcodec::Parsed,
@@ -258,19 +261,19 @@ impl Parsed {
         MessageDict(self.message.bind(py).clone())
     }
 
-    /// Why the turn ended: `"stop"`, `"action"` or `"implicit"`.
+    /// Reason for the end of the turn: `"stop"`, `"action"` or `"implicit"`.
     #[getter]
     fn finish(&self) -> TurnReasonWord {
         self.finish.into()
     }
 
-    /// The text after the turn, of a completion that was given as text.
+    /// The text after the turn, for a completion given as text.
     #[getter]
     fn rest_text(&self) -> &str {
         &self.rest_text
     }
 
-    /// The ids after the turn; none of a completion that was given as text.
+    /// The ids after the turn; empty for a completion given as text.
     #[getter]
     fn rest<'py>(&self, py: Python<'py>) -> Bound<'py, IntArray> {
         self.rest.bind(py).clone()

@@ -22,12 +22,12 @@ use crate::report::VocabReport;
 use crate::typed::{StrDict, StrIntDict};
 use crate::vocab_files::{locate, read_files, read_hints};
 
-/// A vocabulary: text to ids and ids to text, never control from text. Frozen, shared between
-/// threads, pickled as the content of its files.
+/// A vocabulary: text to ids and ids to text, where text never becomes control. Frozen; safe to
+/// share between threads; pickled as the content of its files.
 #[pyclass(module = "chatcodec._core", frozen)]
 pub(crate) struct Vocab {
     inner: CoreVocab,
-    /// What the folder that it was read from says about a format, which is checked against it.
+    /// The hints about the format in the vocabulary's folder; `Codec` compares a format with them.
     hints: Arc<FolderHints>,
     /// Where it was read from.
     origin: Option<Arc<Origin>>,
@@ -67,7 +67,7 @@ impl Vocab {
     }
 }
 
-/// Shorter texts are encoded without releasing the interpreter: that costs more than it gives.
+/// Minimum size of text for which releasing the interpreter is worth its cost.
 const DETACH_BYTES: usize = 4096;
 
 fn spelling(word: &str) -> PyResult<Spelling> {
@@ -81,7 +81,7 @@ fn spelling(word: &str) -> PyResult<Spelling> {
     }
 }
 
-/// The vocabulary of a path, read away from the interpreter.
+/// The vocabulary of a path, read with the interpreter released.
 pub(crate) fn load(py: Python<'_>, path: PathBuf, options: VocabOptions) -> PyResult<Vocab> {
     let name = path.display().to_string();
     // What is no UTF-8 is no path that a recipe can hold.
@@ -99,7 +99,7 @@ pub(crate) fn load(py: Python<'_>, path: PathBuf, options: VocabOptions) -> PyRe
     Ok(Vocab { inner, hints, origin })
 }
 
-/// Does work with ids, away from the interpreter where there are many.
+/// Runs work on ids; releases the interpreter if there are many.
 fn with_ids<T, E>(
     py: Python<'_>,
     ids: Ids,
@@ -114,7 +114,7 @@ where
     if is_long { away(py, work)? } else { work() }.map_err(raise)
 }
 
-/// What a caller says about a vocabulary, as its arguments are.
+/// The caller's options of a vocabulary, as arguments.
 struct LoadOptions<'py> {
     text_tokens: Option<ListOf<Bound<'py, PyString>>>,
     special_tokens: Option<Bound<'py, PyAny>>,
@@ -170,14 +170,14 @@ fn option_error(option: &str, problem: &str) -> PyErr {
     VocabError::new_err((message, None::<String>, None::<usize>, option.to_owned()))
 }
 
-/// What a pickle holds: names and contents, the options in their order, what a format appended, and
-/// aliases.
+/// Content of a pickle: names and contents of the files, the options in their order, tokens that a
+/// format appended, and aliases.
 type Pickled<'py> =
     (Vec<(String, Bound<'py, PyBytes>)>, PickledOptions, Vec<String>, Vec<Vec<String>>);
 type PickledOptions = (Vec<String>, Vec<(String, TokenId)>, Option<String>);
 
-/// A hash of all of it. Every part has its length before it, and every list too: no two pickles are
-/// hashed alike.
+/// A hash of all parts. A length comes before every part and every list, so that different pickles
+/// have different input to the hash.
 fn sha256(py: Python<'_>, (files, options, appended, aliases): &Pickled<'_>) -> PyResult<String> {
     let hash = py.import("hashlib")?.call_method0("sha256")?;
     let update = |bytes: &Bound<'_, PyBytes>| hash.call_method1("update", (bytes,)).map(drop);
@@ -212,17 +212,18 @@ fn sha256(py: Python<'_>, (files, options, appended, aliases): &Pickled<'_>) -> 
 
 #[pymethods]
 impl Vocab {
-    /// Reads a vocabulary from a file, or from a folder with its files. Its kind is detected from the
-    /// content. A file that is half a vocabulary (of ranks, `vocab.json`, `merges.txt`) is read with
-    /// those beside it; of a folder, only files that say something about a vocabulary are read, 64 MiB
-    /// in all. Every added token is control, unless it is known to be text.
+    /// Reads a vocabulary from a file, or from a folder with its files. The kind is detected from
+    /// the content. A file that holds half a vocabulary (ranks, `vocab.json`, `merges.txt`) is read
+    /// with the files beside it. Of a folder, only files about the vocabulary are read, 64 MiB in
+    /// all. Every added token is control, unless it is known to be text.
     ///
     /// `text_tokens` are spellings of added tokens that are ordinary text in this vocabulary.
-    /// `special_tokens` are control tokens that its files lack, with their ids. `pattern` is the regular
-    /// expression that parts text before merging, where files of ranks leave it unsaid.
+    /// `special_tokens` are control tokens that the files lack, with their ids. `pattern` is the
+    /// regular expression that splits text before merging, for files of ranks that do not state it.
     ///
-    /// Raises `VocabError` for files that are cut, of another kind, or use what is not implemented, and
-    /// for a folder that has none; `OSError` for what is not there or cannot be read.
+    /// Raises `VocabError` for truncated files, files of another kind, features that are not
+    /// implemented, and a folder without a vocabulary; `OSError` for a path that does not exist or
+    /// cannot be read.
     #[staticmethod]
     #[pyo3(signature = (
         path: "str | PathLike[str]",
@@ -242,18 +243,18 @@ impl Vocab {
         load(py, path, options)
     }
 
-    /// Reads the vocabulary of a model on the Hugging Face hub, such as `"Qwen/Qwen3-8B"`; or what
-    /// `load` reads, where `name_or_dir` is a folder or a file.
+    /// Reads the vocabulary of a model on the Hugging Face hub, such as `"Qwen/Qwen3-8B"`; or, if
+    /// `name_or_dir` is a folder or a file, as `load` does.
     ///
-    /// Needs `pip install "chatcodec[hub]"` for names. Files in the hub's cache are used without asking
-    /// the hub; what is not there is downloaded: the tokenizer's files alone, no weights. `revision` is
-    /// a branch, a tag or a commit. `token` is the hub's: a string, or `True` or `False` for the stored
-    /// one or none. `local_files_only=True` takes what is cached, and downloads nothing. The other
-    /// options are `load`'s.
+    /// Names need `pip install "chatcodec[hub]"`. Cached files are used without a request to the
+    /// hub; missing files are downloaded: only the tokenizer's files, no weights. `revision` is a
+    /// branch, a tag or a commit. `token` is the hub's token: a string, `True` for the stored
+    /// token, or `False` for none. `local_files_only=True` uses only cached files. The other
+    /// options are those of `load`.
     ///
-    /// Raises `VocabError` for a name that the hub does not have or does not give, and for one without
-    /// a vocabulary, beside what `load` raises; `OSError` where the hub cannot be reached, or nothing is
-    /// cached; `ImportError` without `huggingface_hub`.
+    /// Raises the errors of `load`; `VocabError` for a name that the hub does not have or does not
+    /// give access to, and for a model without a vocabulary; `OSError` if the hub cannot be reached
+    /// or no file is cached; `ImportError` without `huggingface_hub`.
     #[staticmethod]
     #[pyo3(signature = (
         name_or_dir: "str | PathLike[str]",
@@ -287,7 +288,7 @@ impl Vocab {
         Ok(vocab)
     }
 
-    /// The vocabulary that comes with the package: InternLM2's layout of ids, its own merges.
+    /// The vocabulary of the package: InternLM2's layout of ids, with merges of its own.
     #[staticmethod]
     fn embedded() -> Self {
         Self::new(CoreVocab::embedded())
@@ -316,7 +317,7 @@ impl Vocab {
         Ok(StrIntDict(dict))
     }
 
-    /// The added tokens that are ordinary text, with their ids. All others are control.
+    /// The added tokens that are ordinary text, with their ids. All other added tokens are control.
     #[getter]
     fn text_tokens<'py>(&self, py: Python<'py>) -> PyResult<StrIntDict<'py>> {
         let dict = PyDict::new(py);
@@ -326,7 +327,7 @@ impl Vocab {
         Ok(StrIntDict(dict))
     }
 
-    /// Why they are text. Those that a caller named have no reason here.
+    /// The reason why each added token is text. Tokens that the caller named have no reason here.
     #[getter]
     fn text_reasons<'py>(&self, py: Python<'py>) -> PyResult<StrDict<'py>> {
         let dict = PyDict::new(py);
@@ -338,14 +339,14 @@ impl Vocab {
         Ok(StrDict(dict))
     }
 
-    /// The number of unused ids: no text and no control token has them.
+    /// Number of unused ids: neither text nor a control token has them.
     #[getter]
     fn unused(&self) -> usize {
         self.inner.unused()
     }
 
-    /// Where a space is put before text: `"every run"` of text between two control tokens, the
-    /// `"first run"`, which no token stands before, or `"never"`.
+    /// Where the vocabulary puts a space before text: `"every run"` of text between two control
+    /// tokens; the `"first run"`, only if no token comes before it; or `"never"`.
     #[getter]
     fn dummy_prefix(&self) -> &'static str {
         match self.inner.dummy_prefix() {
@@ -355,30 +356,32 @@ impl Vocab {
         }
     }
 
-    /// Whether decoding gives back every text, up to what the vocabulary normalises; `report.losses` says why
-    /// not. Where `dummy_prefix` is `"first run"`, a text by itself that begins with a space has the reference's
-    /// ids, which are those of the text without it; a codec writes the space.
+    /// Whether decoding gives back every text, up to normalisation by the vocabulary;
+    /// `report.losses` gives the reasons if not. Where `dummy_prefix` is `"first run"`, a single
+    /// text that begins with a space has the reference's ids, which are those of the text without
+    /// the space; a codec writes the space.
     #[getter]
     fn lossless(&self) -> bool {
         self.inner.lossless()
     }
 
-    /// Why it is read as it is: which engine runs it, what is lost, which tokens are text by what rule, and
-    /// what was found in its files.
+    /// How the vocabulary is read and why: its engine, losses, text tokens with their rules, and
+    /// findings in its files.
     #[getter]
     fn report(&self) -> VocabReport {
         VocabReport::new(self.inner.report())
     }
 
-    /// The kind of file it was read from: `"sentencepiece"`, `"tokenizer.json"`, `"tiktoken"` …
+    /// The kind of its file: `"sentencepiece"`, `"tokenizer.json"`, `"tiktoken"` …
     #[getter]
     fn kind(&self) -> &'static str {
         self.inner.kind()
     }
 
-    /// Text to ids, never control: int32. Raises `MessageError` for half of a surrogate pair, and
-    /// `VocabError` for text that has no token, in a vocabulary that is not `lossless`. A text of half a
-    /// megabyte or more is shared by all cores, or `threads`; the ids are the same.
+    /// Encodes text to ids that are never control: int32, one dimension. Raises `MessageError` for
+    /// half of a surrogate pair, and `VocabError` for text without a token, in a vocabulary that is
+    /// not `lossless`. All cores, or `threads`, share a text of half a megabyte or more; the ids
+    /// are the same.
     #[pyo3(signature = (text, *, threads = None))]
     fn encode(
         &self,
@@ -399,15 +402,16 @@ impl Vocab {
         ids.map(IntArray::int32).map_err(raise)
     }
 
-    /// Ids to text: control tokens as their spelling (`control="spell"`) or left out (`"skip"`).
-    /// Bytes that are not UTF-8 become U+FFFD. Raises `VocabError` for an id outside the vocabulary.
+    /// Decodes ids to text. Control tokens become their spellings (`control="spell"`) or are left
+    /// out (`"skip"`). Bytes that are not UTF-8 become U+FFFD. Raises `VocabError` for an id
+    /// outside the vocabulary.
     #[pyo3(signature = (ids, control: "Literal['spell', 'skip']" = "spell"))]
     fn decode(&self, py: Python<'_>, ids: Ids, control: &str) -> PyResult<String> {
         let (vocab, control) = (self.inner.clone(), spelling(control)?);
         with_ids(py, ids, move |ids| vocab.decode(ids, control))
     }
 
-    /// Ids to the bytes they stand for, control tokens as their spelling.
+    /// Decodes ids to bytes; control tokens become their spellings.
     fn decode_bytes<'py>(&self, py: Python<'py>, ids: Ids) -> PyResult<Bound<'py, PyBytes>> {
         let vocab = self.inner.clone();
         Ok(PyBytes::new(py, &with_ids(py, ids, move |ids| vocab.decode_bytes(ids))?))
@@ -454,7 +458,7 @@ impl Vocab {
         PyTuple::new(py, [restore, arguments.into_any()])
     }
 
-    /// Makes a pickled vocabulary again.
+    /// Restores a pickled vocabulary.
     #[staticmethod]
     #[pyo3(signature = (
         files: "list[tuple[str, bytes]] | None",
