@@ -240,7 +240,7 @@ class Codec:
         """
     def count(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Unpack[FormatOptions]") -> int:
         """
-        Number of ids of a conversation; takes the arguments of `encode`.
+        How many ids a conversation has; takes what `encode` takes.
         """
     def decode(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, *, tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None, calls_in_reasoning: "CallsInReasoning | None" = None) -> list[dict[str, Any]]:
         """
@@ -1259,7 +1259,7 @@ class Vocab:
     @property
     def size(self, /) -> int:
         """
-        Number of ids, unused ones included.
+        The number of ids, unused ones included.
         """
     @property
     def text_reasons(self, /) -> dict[str, str]:
