@@ -313,6 +313,7 @@ def test_texts_in_arguments_are_composed_and_json_stays_json(
                 "Python allows",
                 "comes after it",
                 "would end",
+                "would be read as",
                 "at its ends",
             )
             if not any(word in str(error) for word in refused):

@@ -76,8 +76,11 @@ def test_a_table_is_encoded_as_its_rows_are(data: st.DataObject) -> None:
     drawn = data.draw(st.lists(row, min_size=1, max_size=4))
     try:
         table = pa.Table.from_pylist(drawn)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         # One column has one type: contents that are text in one row and parts in another are JSON.
+        table = None
+    if r"\u0000" in json.dumps(drawn):
+        # Names of columns end at NUL in Arrow's C interface.
         table = None
     as_json = pa.table(
         {key: [json.dumps(row[key]) for row in drawn] for key in ("messages", "tools")}
@@ -260,3 +263,9 @@ def test_many_threads_give_the_rows_in_order() -> None:
     expected = by_batch([{"messages": messages} for messages in said])
     table = pa.table({"messages": said})
     assert ids(table, threads=4) == ids(table, threads=1) == expected
+
+
+def test_numbers_in_json_text_keep_their_digits() -> None:
+    function = {"name": "f", "arguments": {"n": -9223372036854775809, "m": 10**30}}
+    row = [{"role": "assistant", "tool_calls": [{"type": "function", "function": function}]}]
+    assert ids(pa.table({"messages": [json.dumps(row)]})) == by_batch([{"messages": row}])
