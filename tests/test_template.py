@@ -229,6 +229,8 @@ PLAIN = oracle.environment().overlay(optimized=False)
 EXPRESSIONS = st.recursive(ATOMS, grow, max_leaves=5)
 
 
+# Python warns of `True[1:]` in the code that jinja2 makes.
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
 @settings(max_examples=1500)
 @given(EXPRESSIONS, VALUES, VALUES)
 @example("x|safe + '<'", "<b>", None)

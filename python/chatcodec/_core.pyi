@@ -196,7 +196,7 @@ class Codec:
     A codec for one chat format and one vocabulary: messages to token ids and back. Frozen; safe to
     share between threads; pickled as the contents of its files.
     """
-    def __new__(cls, /, format: "str | Format", vocab: "str | PathLike[str] | Vocab | None" = None, *, check_template: "bool" = True) -> Codec:
+    def __new__(cls, /, format: "str | Format | Template", vocab: "str | PathLike[str] | Vocab | None" = None, *, reader: "str | Format | None" = None, check_template: "bool" = True) -> Codec:
         """
         A codec of a format (the name of a built-in one, or a `Format`) and a vocabulary (the path
         of a file or a folder, as `Vocab.load` takes it, or a `Vocab`). Without `vocab`, the codec
@@ -212,7 +212,7 @@ class Codec:
         """
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
-    def canonical(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Unpack[FormatOptions]") -> list[dict[str, Any]]:
+    def canonical(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Any") -> list[dict[str, Any]]:
         """
         The canonical form of a conversation: `decode(encode(messages).ids)`, computed without
         encoding. With `tools`, the message that declares them is part of it. The options and errors
@@ -238,7 +238,7 @@ class Codec:
         functions, for schemas that are none of objects, for a choice that names no tool, and for a prompt that does
         not end with a generation prompt.
         """
-    def count(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Unpack[FormatOptions]") -> int:
+    def count(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Any") -> int:
         """
         How many ids a conversation has; takes what `encode` takes.
         """
@@ -253,7 +253,7 @@ class Codec:
         What the codec is made of, in a few lines for people: the format, the vocabulary, and how the
         format was recognised where the caller named none.
         """
-    def encode(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", threads: "int | None" = None, **options: "Unpack[FormatOptions]") -> Encoding:
+    def encode(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", threads: "int | None" = None, **options: "Any") -> Encoding:
         """
         Encodes messages.
 
@@ -281,7 +281,7 @@ class Codec:
         Raises `MessageError` with the path of a part that the format cannot write; `TypeError` for
         an option that the format does not declare; `ValueError` for an unknown value of an option.
         """
-    def encode_batch(self, /, conversations: "Iterable[object]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "ignore", on_unsupported: "OnUnsupported" = "error", errors: "OnError" = "raise", threads: "int | None" = None, **options: "Unpack[FormatOptions]") -> Batch:
+    def encode_batch(self, /, conversations: "Iterable[object]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "ignore", on_unsupported: "OnUnsupported" = "error", errors: "OnError" = "raise", threads: "int | None" = None, **options: "Any") -> Batch:
         """
         Encodes many conversations on all cores (or `threads`) with the interpreter released.
 
@@ -291,7 +291,7 @@ class Codec:
         `"ignore"` by default. With `errors="return"`, a conversation that cannot be encoded has no
         ids and an error in `batch.errors`; `"raise"` raises the first error.
         """
-    def encode_table(self, /, table: "object", messages: "str | Sequence[str] | None" = None, tools: "str | None" = None, labels: "bool" = False, *, columns: "Sequence[TableColumn] | None" = None, prefix: "str" = "", roles: "Sequence[Role] | None" = None, last_only: "bool" = False, ignore_index: "int" = -100, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "ignore", on_unsupported: "OnUnsupported" = "error", errors: "OnError" = "raise", threads: "int | None" = None, **options: "Unpack[FormatOptions]") -> EncodedTable:
+    def encode_table(self, /, table: "object", messages: "str | Sequence[str] | None" = None, tools: "str | None" = None, labels: "bool" = False, *, columns: "Sequence[TableColumn] | None" = None, prefix: "str" = "", roles: "Sequence[Role] | None" = None, last_only: "bool" = False, ignore_index: "int" = -100, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "ignore", on_unsupported: "OnUnsupported" = "error", errors: "OnError" = "raise", threads: "int | None" = None, **options: "Any") -> EncodedTable:
         """
         A table of conversations to a table with their ids, on all cores (or `threads`), the interpreter released.
 
@@ -316,7 +316,7 @@ class Codec:
         Raises `MessageError` with the path of what is wrong, which begins with `rows[index]`; `TypeError` for an
         object that is no table; `ValueError` for a table without the columns, or one that cannot be read.
         """
-    def extend(self, /, prompt: "Encoding | Sequence[int] | Buffer", completion_ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, new_messages: "Sequence[Mapping[str, Any]]", *, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", reasoning: "OnReasoning" = "keep", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Unpack[FormatOptions]") -> Encoding:
+    def extend(self, /, prompt: "Encoding | Sequence[int] | Buffer", completion_ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, new_messages: "Sequence[Mapping[str, Any]]", *, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", reasoning: "OnReasoning" = "keep", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Any") -> Encoding:
         """
         The prompt of the next turn, from the last prompt and the model's completion. Its ids are
         the ids of `prompt`, then `completion_ids`, both unchanged, then the end of the turn if the
@@ -342,10 +342,10 @@ class Codec:
     @property
     def format(self, /) -> Format:
         """
-        The format.
+        The format. With a template, the format that reads completions.
         """
     @staticmethod
-    def from_pretrained(name_or_dir: "str | PathLike[str]", format: "str | Format | None" = None, *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None, check_template: "bool" = True) -> Codec:
+    def from_pretrained(name_or_dir: "str | PathLike[str]", format: "str | Format | None" = None, *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None, reader: "str | Format | None" = None, check_template: "bool" = True) -> Codec:
         """
         A codec of a model on the Hugging Face hub, or of a folder: `Vocab.from_pretrained`, whose
         options these are, and a format: a built-in one's name or a `Format`. Without a format, the
@@ -412,6 +412,11 @@ class Codec:
 
         Raises `ValueError` for an unknown value of `markers`, `calls_in_reasoning` or `bare_calls`;
         `MessageError` for invalid tools.
+        """
+    @property
+    def template(self, /) -> Template | None:
+        """
+        The template that writes conversations; None where the format writes them.
         """
     @property
     def vocab(self, /) -> Vocab:

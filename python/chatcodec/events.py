@@ -68,6 +68,7 @@ NoteKind: TypeAlias = Literal[
     "unencodable",
     "incomplete",
     "reads",
+    "dependent",
     "malformed",
     "unexpected_control",
     "text_after_action",
@@ -80,7 +81,8 @@ NoteKind: TypeAlias = Literal[
 reasoning (`reasoning`), the same text has other ids (`ids`), the text differs (`text`), the turn
 ends with another id (`stop`), the generation prompt differs (`prompt`), a system message or tools
 move to the last user's turn (`moved`), the format cannot write a message (`unencodable`), a call
-has no end (`incomplete`), `decode` reads a turn differently from `parse` (`reads`); or the stream
+has no end (`incomplete`), `decode` reads a turn differently from `parse` (`reads`); control tokens
+of a template depend on the caller's text (`dependent`); or the stream
 reports an irregularity, with a name of `NoticeKind`."""
 
 Event: TypeAlias = (

@@ -6,15 +6,17 @@ use crate::bound::Bound;
 use crate::canonical;
 use crate::collect::Collector;
 use crate::constrain::{ConstrainOptions, ConstrainRequest, Constraint};
-use crate::conversation::{self, Conversation, OnUnsupported, ReadOptions, Shape};
-use crate::encode::{self, EncodeOptions, Encoding, End, Trail};
+use crate::conversation::{self, Conversation, OnUnsupported, ReadOptions, Shape, Values};
+use crate::encode::{self, EncodeOptions, Encoding, End, Note, NoteKind, Trail};
 use crate::error::{Droppable, Error, Result};
 use crate::event::{Event, EventKind, TurnReason};
 use crate::format::Format;
 use crate::grammar::Grammar;
-use crate::message::{Message, Node, OnArguments, Role};
+use crate::message::{Message, Node, OnArguments, Owned, Role};
 use crate::render::{self, Kept, RenderOptions, Rendered};
 use crate::stream::{State, Stream};
+use crate::template::Template;
+use crate::templated::{TemplateWriter, Templated};
 use chatcodec_vocab::Stop;
 use chatcodec_vocab::{TokenId, Vocab};
 
@@ -42,6 +44,10 @@ pub struct Codec {
 #[derive(Debug)]
 struct Inner {
     bound: Arc<Bound>,
+    /// The template that writes, if the format only reads.
+    writer: Option<TemplateWriter>,
+    /// Whether the format reads prompts; one that reads text alone does not know them.
+    reads_prompts: bool,
     /// The state of a stream without a prompt.
     prompted: OnceLock<State>,
 }
@@ -66,9 +72,41 @@ impl Codec {
     /// # Errors
     /// [`Error::Vocab`] if the vocabulary lacks control tokens of the format.
     pub fn new(format: &Format, vocab: &Vocab) -> Result<Self> {
-        let inner =
-            Inner { bound: Arc::new(Bound::new(format, vocab)?), prompted: OnceLock::new() };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self::of_bound(Arc::new(Bound::new(format, vocab)?), None))
+    }
+
+    /// Binds a template and a format to a vocabulary: the template writes conversations, the format reads
+    /// completions. `own` are special tokens by the names that the template has for them.
+    ///
+    /// # Errors
+    /// [`Error::Vocab`] if the vocabulary lacks control tokens of the format.
+    pub fn with_template(
+        template: &Template,
+        own: &[(String, String)],
+        format: &Format,
+        vocab: &Vocab,
+    ) -> Result<Self> {
+        let bound = Arc::new(Bound::new(format, vocab)?);
+        let writer = TemplateWriter::new(template, own, bound.vocab());
+        Ok(Self::of_bound(bound, Some(writer)))
+    }
+
+    fn of_bound(bound: Arc<Bound>, writer: Option<TemplateWriter>) -> Self {
+        let prompted = OnceLock::new();
+        Self { inner: Arc::new(Inner { bound, writer, reads_prompts: true, prompted }) }
+    }
+
+    /// The same codec, whose format does not know the prompts of completions.
+    pub(crate) fn without_prompts(self) -> Self {
+        match Arc::try_unwrap(self.inner) {
+            Ok(inner) => Self { inner: Arc::new(Inner { reads_prompts: false, ..inner }) },
+            Err(inner) => Self { inner },
+        }
+    }
+
+    /// The template that writes conversations; none where the format does.
+    pub fn template(&self) -> Option<&Template> {
+        self.inner.writer.as_ref().map(TemplateWriter::template)
     }
 
     /// The format.
@@ -129,6 +167,12 @@ impl Codec {
         tools: Option<&N>,
         options: ReadOptions,
     ) -> Result<Conversation> {
+        if self.inner.writer.is_some() {
+            let messages = Owned::new("messages", messages)?;
+            let tools = tools.map(|tools| Owned::new("tools", tools)).transpose()?;
+            let tools = tools.filter(|tools| *tools != Owned::Null);
+            return Ok(Conversation::of_values(Values { messages, tools }));
+        }
         let tools = tools.map(|tools| self.read_tools(tools)).transpose()?.flatten();
         let read = conversation::read(messages, self.inner.bound.format(), options)?;
         Ok(Conversation { tools, ..read })
@@ -152,6 +196,9 @@ impl Codec {
         conversation: Conversation,
         options: &EncodeOptions,
     ) -> Result<Encoding> {
+        if let Some(values) = &conversation.values {
+            return self.encode_values(values, options);
+        }
         let mut conversation = self.fitted(conversation, options)?;
         let messages = std::mem::take(&mut conversation.messages);
         let count = messages.len() as i32;
@@ -163,6 +210,26 @@ impl Codec {
         encoding.map_err(|error| conversation.error_at_origin(error))
     }
 
+    /// Encodes a caller's values by the template.
+    fn encode_values(&self, values: &Values, options: &EncodeOptions) -> Result<Encoding> {
+        let (_, vocab, grammar) = self.parts();
+        let Some(writer) = &self.inner.writer else {
+            let problem = "were read by a codec of a template, expected those of this codec";
+            return Err(Error::message("messages", problem));
+        };
+        let Templated { rendered, trail, is_dependent } = writer.write(values, vocab, options)?;
+        let EncodeOptions { on_marker, threads, .. } = *options;
+        let mut encoding = encode::encode(rendered, grammar, vocab, on_marker, threads)?;
+        encoding.set_trail(trail);
+        if is_dependent {
+            let text = "control tokens of the template depend on the caller's text";
+            let tokens = 0..encoding.ids().len();
+            let note = Note { kind: NoteKind::Dependent, text: text.into(), tokens, message: -1 };
+            return Ok(encoding.with_notes(vec![note]));
+        }
+        Ok(encoding)
+    }
+
     /// Removes the parts that the format cannot write, if the options ask for that.
     ///
     /// # Errors
@@ -172,7 +239,7 @@ impl Codec {
         mut conversation: Conversation,
         options: &EncodeOptions,
     ) -> Result<Conversation> {
-        if options.on_unsupported == OnUnsupported::Error {
+        if options.on_unsupported == OnUnsupported::Error || conversation.values.is_some() {
             return Ok(conversation);
         }
         let format = self.inner.bound.format();
@@ -203,6 +270,11 @@ impl Codec {
         tools: Option<&str>,
         options: &EncodeOptions,
     ) -> Result<Encoding> {
+        if self.inner.writer.is_some() {
+            let messages = Owned::List(messages.iter().map(Owned::of_message).collect());
+            let tools = tools.map(Owned::of_json);
+            return self.encode_values(&Values { messages, tools }, options);
+        }
         let (format, vocab, grammar) = self.parts();
         let linker = conversation::link(&mut messages, format);
         let end = self.end_of(&messages, options)?;
@@ -399,6 +471,7 @@ impl Codec {
     /// prompt that ends with the generation prompt.
     pub fn stream(&self, prompt: Option<&[TokenId]>) -> Stream {
         let bound = &self.inner.bound;
+        let prompt = prompt.filter(|_| self.inner.reads_prompts);
         let state = prompt.map(|prompt| State::after_prompt(bound, prompt));
         Stream::after(bound, state.unwrap_or_else(|| self.prompted()))
     }
@@ -450,8 +523,7 @@ impl Codec {
 impl Stream {
     /// The codec of the stream.
     pub fn codec(&self) -> Codec {
-        let inner = Inner { bound: self.bound().clone(), prompted: OnceLock::new() };
-        Codec { inner: Arc::new(inner) }
+        Codec::of_bound(self.bound().clone(), None)
     }
 }
 

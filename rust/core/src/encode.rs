@@ -21,14 +21,15 @@ use crate::error::{Error, Result};
 use crate::grammar::Grammar;
 use crate::marker::Found;
 use crate::render::Rendered;
-use crate::span::{Source, Span, SpanKind};
+use crate::span::{Source, SourceField, Span, SpanKind};
+use crate::template::Paths;
 use chatcodec_vocab::Scratch;
 use chatcodec_vocab::{DummyPrefix, TokenId, Vocab, with_room};
 
 pub(crate) use join::Given;
 pub use labels::LabelOptions;
 pub use note::{Note, NoteKind};
-pub use options::EncodeOptions;
+pub use options::{EncodeOptions, OnDependent, TemplateOptions};
 pub(crate) use trail::{End, Trail, answered, has_reasoning, moves, reasons};
 
 /// The ids of a conversation.
@@ -41,6 +42,8 @@ pub struct Encoding {
     pieces: Vec<IdPiece>,
     /// The caller's texts of spans that normalisation changed.
     originals: HashMap<usize, String>,
+    /// Paths of the values of a template.
+    paths: Option<Arc<Paths>>,
     grammar: Arc<Grammar>,
     vocab: Vocab,
     /// Byte of `text` at which the generation prompt begins.
@@ -120,24 +123,25 @@ pub(crate) fn encode(
     on_marker: OnMarker,
     threads: usize,
 ) -> Result<Encoding> {
-    let Rendered { text, spans, generated, originals, goes_on, prompt_at } = rendered;
+    let Rendered { text, spans, generated, originals, goes_on, prompt_at, paths } = rendered;
+    let path = |span: usize| path_of(paths.as_deref(), spans[span].source);
     let breaks = match on_marker {
         OnMarker::Report => Vec::new(),
         OnMarker::Error => {
             if let Some(found) = collisions(&text, &spans, grammar).next() {
                 let marker = &found.marker.marker.text;
                 let problem = format!("spells the marker {marker:?}, expected none");
-                return Err(Error::message(spans[found.span].source.to_string(), problem));
+                return Err(Error::message(path(found.span), problem));
             }
             Vec::new()
         }
-        OnMarker::Break => marker_breaks(&text, &spans, grammar)?,
+        OnMarker::Break => marker_breaks(&text, &spans, grammar, &path)?,
     };
     if on_marker != OnMarker::Report
         && let Some(span) = unmarked_calls::first(&text, &spans, &generated, grammar, vocab)
     {
         let problem = "begins as a call does, and would be read as one whatever its ids are";
-        return Err(Error::message(spans[span].source.to_string(), problem));
+        return Err(Error::message(path(span), problem));
     }
     let mut ids = with_room(&text);
     let mut pieces = Vec::with_capacity(spans.len());
@@ -207,6 +211,7 @@ pub(crate) fn encode(
         generated,
         pieces,
         originals,
+        paths,
         grammar,
         vocab,
         prompt_at,
@@ -218,6 +223,14 @@ pub(crate) fn encode(
         encoding.check_markers()?;
     }
     Ok(encoding)
+}
+
+/// The path of a source in the caller's arguments; empty for text of the format or template.
+fn path_of(paths: Option<&Paths>, source: Source) -> String {
+    match (source.field, paths) {
+        (SourceField::Path(path), Some(paths)) => paths.text(path),
+        _ => source.to_string(),
+    }
 }
 
 /// Appends the ids of a run of text, often with one lookup. If a first run begins with a space, the
@@ -281,7 +294,12 @@ fn runs(spans: &[Span]) -> impl Iterator<Item = Range<usize>> + '_ {
 
 /// Positions at which text is split so that no marker in a caller's text has the ids of the genuine
 /// marker.
-fn marker_breaks(text: &str, spans: &[Span], grammar: &Grammar) -> Result<Vec<usize>> {
+fn marker_breaks(
+    text: &str,
+    spans: &[Span],
+    grammar: &Grammar,
+    path: &dyn Fn(usize) -> String,
+) -> Result<Vec<usize>> {
     let mut breaks = Vec::new();
     for found in collisions(text, spans, grammar) {
         let before = breaks.len();
@@ -297,7 +315,7 @@ fn marker_breaks(text: &str, spans: &[Span], grammar: &Grammar) -> Result<Vec<us
             let marker = &found.marker.marker.text;
             let problem =
                 format!("spells the marker {marker:?}, which this vocabulary cannot break");
-            return Err(Error::message(spans[found.span].source.to_string(), problem));
+            return Err(Error::message(path(found.span), problem));
         }
     }
     breaks.sort_unstable();
@@ -339,6 +357,12 @@ impl Encoding {
     /// people to read.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The path of a source in the caller's arguments, such as `messages[1].content`; empty for text
+    /// of the format or template.
+    pub fn path(&self, source: Source) -> String {
+        path_of(self.paths.as_deref(), source)
     }
 
     /// Differences from the ids that [`crate::Codec::encode`] gives the conversation, where

@@ -54,6 +54,7 @@ mod encode;
 
 mod bound;
 mod canonical;
+mod templated;
 
 mod constrain;
 
@@ -65,6 +66,8 @@ mod extend;
 mod pool;
 mod recognise;
 
+mod reader;
+
 pub use call::ToolTypes;
 pub use chatcodec_vocab::{
     ControlId, DummyPrefix, Error as VocabError, Spelling, Stop, TextToken, TokenId, Vocab,
@@ -75,17 +78,19 @@ pub use collect::Collector;
 pub use constrain::{ConstrainOptions, ConstrainRequest, Constraint};
 pub use conversation::{Conversation, Dropped, OnUnknown, OnUnsupported, ReadOptions, Shape};
 pub use encode::{
-    Collision, EncodeOptions, Encoding, LabelOptions, Neutralized, Note, NoteKind, OnMarker,
+    Collision, EncodeOptions, Encoding, LabelOptions, Neutralized, Note, NoteKind, OnDependent,
+    OnMarker, TemplateOptions,
 };
 pub use error::{Droppable, Error, MessagePart, Result};
 pub use event::{ActionKind, Event, EventKind, NoticeKind, Part, TurnReason};
 pub use extend::OnReasoning;
 pub use format::{BareCalls, FolderHints, Format, Guarantee, InReasoning};
 pub use limits::HOLD_LIMIT;
-pub use message::{Call, CallBody, Message, Node, OnArguments, Role, View};
+pub use message::{Call, CallBody, Message, Node, OnArguments, Owned, Role, View};
 pub use pool::{NoStream, PoolEvent, StreamPool};
+pub use reader::Reader;
 pub use recognise::Recognised;
 pub use render::Boundary;
 pub use span::{Source, SourceField};
 pub use stream::{MarkerPolicy, Plain, Stream};
-pub use template::{RenderOptions, RenderedTemplate, Template, TemplateRun};
+pub use template::{Clock, RenderOptions, RenderedTemplate, Template, TemplateRun};

@@ -80,27 +80,42 @@ impl FolderHints {
                 "has no chat template; expected `format=`, a built-in format's name or a `Format`";
             return Err(refused(problem.into()));
         };
-        let template = Template::parse(source)?;
-        let rendered: Vec<Option<RenderedTemplate>> =
-            PROBES.iter().map(|probe| rendered(&template, probe, self.own()).ok()).collect();
-        let mut all: Vec<Recognised> = Vec::new();
-        for name in Format::names() {
-            let Ok(format) = Format::built_in(name) else { continue };
-            if !has_tokens(&format, vocab) {
-                continue;
-            }
-            let Ok(codec) = Codec::new(&format, vocab) else { continue };
-            let found = compared(name, &codec, &rendered);
-            if found.differs.len() + found.refused.len() < PROBES.len() {
-                all.push(found);
-            }
+        recognise_template(&Template::parse(source)?, self.own(), vocab)
+    }
+}
+
+/// The built-in format that writes what a template does.
+///
+/// # Errors
+/// [`Error::Format`] if the template differs from each format; the text names the nearest one and on what they
+/// differ.
+pub(crate) fn recognise_template(
+    template: &Template,
+    own: &[(String, String)],
+    vocab: &Vocab,
+) -> Result<Recognised> {
+    let refused =
+        |problem: String| Error::Format { file: "model".into(), key: String::new(), problem };
+    let rendered: Vec<Option<RenderedTemplate>> =
+        PROBES.iter().map(|probe| rendered(template, probe, own).ok()).collect();
+    let mut all: Vec<Recognised> = Vec::new();
+    for name in Format::names() {
+        let Ok(format) = Format::built_in(name) else { continue };
+        if !has_tokens(&format, vocab) {
+            continue;
         }
-        // The one that writes most as the template does.
-        all.sort_by_key(|found| {
-            let others = found.differs.len() + found.refused.len();
-            (!found.is_exact(), usize::MAX - found.same.len(), others)
-        });
-        match all.into_iter().next() {
+        let Ok(codec) = Codec::new(&format, vocab) else { continue };
+        let found = compared(name, &codec, &rendered);
+        if found.differs.len() + found.refused.len() < PROBES.len() {
+            all.push(found);
+        }
+    }
+    // The one that writes most as the template does.
+    all.sort_by_key(|found| {
+        let others = found.differs.len() + found.refused.len();
+        (!found.is_exact(), usize::MAX - found.same.len(), others)
+    });
+    match all.into_iter().next() {
             Some(found) if found.is_exact() => Ok(found),
             Some(near) if !near.same.is_empty() => {
                 let differs: Vec<String> = near.differs.into_iter().chain(near.refused).collect();
@@ -116,7 +131,6 @@ impl FolderHints {
                 "has a chat template that no built-in format is like; expected `format=`, a name or a `Format`".into(),
             )),
         }
-    }
 }
 
 /// Whether a vocabulary has a format's control tokens, or would get them from it.

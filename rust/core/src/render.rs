@@ -11,6 +11,7 @@ mod plan;
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 
@@ -21,6 +22,7 @@ use crate::json;
 use crate::message::{Message, Role};
 use crate::pattern::{Field, Filter};
 use crate::span::{Source, SourceField, Span, SpanKind};
+use crate::template::Paths;
 use crate::word::wrong_word;
 use chatcodec_vocab::{DummyPrefix, Vocab};
 use choose::begins_with_calls;
@@ -83,6 +85,8 @@ pub(crate) struct Rendered {
     pub(crate) goes_on: bool,
     /// Where in `text` the generation prompt begins, if there is one.
     pub(crate) prompt_at: Option<usize>,
+    /// Paths of the values of a template.
+    pub(crate) paths: Option<Arc<Paths>>,
 }
 
 /// Renders messages that have been read and linked.

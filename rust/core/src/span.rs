@@ -42,6 +42,9 @@ pub enum SourceField {
     Code(u32),
     /// `tools`
     Tools,
+    /// Another value of a caller whose messages a template wrote; [`crate::Encoding::path`] gives
+    /// its path.
+    Path(u32),
 }
 
 impl Source {
@@ -58,7 +61,8 @@ impl Source {
     }
 }
 
-/// Path in the caller's arguments, such as `messages[1].content`; empty for the format's own text.
+/// Path in the caller's arguments, such as `messages[1].content`; empty for the format's own text. Of a
+/// [`SourceField::Path`], the message alone.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = self.message;
@@ -77,6 +81,8 @@ impl fmt::Display for Source {
             SourceField::Language(i) => call(f, i, "code.language"),
             SourceField::Code(i) => call(f, i, "code.source"),
             SourceField::Tools => f.write_str("tools"),
+            SourceField::Path(_) if message < 0 => f.write_str("variables"),
+            SourceField::Path(_) => write!(f, "messages[{message}]"),
         }
     }
 }

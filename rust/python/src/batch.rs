@@ -95,7 +95,8 @@ pub(crate) fn share<T: Send>(
 }
 
 /// How much text a conversation has, names left out.
-pub(crate) fn text_bytes(Conversation { messages, tools, .. }: &Conversation) -> usize {
+pub(crate) fn text_bytes(conversation: &Conversation) -> usize {
+    let Conversation { messages, tools, .. } = conversation;
     let call = |call: &Call| match &call.body {
         CallBody::Function { arguments, .. } => arguments.len(),
         CallBody::Code { source, .. } => source.len(),
@@ -104,7 +105,8 @@ pub(crate) fn text_bytes(Conversation { messages, tools, .. }: &Conversation) ->
         let reasoning = message.reasoning.as_ref().map_or(0, String::len);
         message.content.len() + reasoning + message.calls.iter().map(call).sum::<usize>()
     };
-    tools.as_ref().map_or(0, String::len) + messages.iter().map(message).sum::<usize>()
+    let values = conversation.value_bytes();
+    values + tools.as_ref().map_or(0, String::len) + messages.iter().map(message).sum::<usize>()
 }
 
 /// As many threads as there are cores, or as are asked for, unless text is too short to be shared.

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use chatcodec::{
-    BareCalls, Boundary, Codec as CoreCodec, ConstrainOptions, ConstrainRequest, Conversation,
-    Dropped, EncodeOptions, Format as CoreFormat, InReasoning, MarkerPolicy, OnArguments, OnMarker,
-    OnReasoning, OnUnknown, OnUnsupported, ReadOptions, Recognised, Stream as CoreStream,
-    Vocab as CoreVocab, VocabOptions,
+    BareCalls, Boundary, Clock, Codec as CoreCodec, ConstrainOptions, ConstrainRequest,
+    Conversation, Dropped, EncodeOptions, Format as CoreFormat, InReasoning, MarkerPolicy,
+    OnArguments, OnDependent, OnMarker, OnReasoning, OnUnknown, OnUnsupported, Owned, ReadOptions,
+    Reader, Role, Stream as CoreStream, TemplateOptions, Vocab as CoreVocab, VocabOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -24,6 +24,7 @@ use crate::ids::{Ids, ListOf, Threads, text};
 use crate::node::{Raised, Value, is_mapping, members, message_list};
 use crate::stream::{Parsed, Stream, check_given, marker_policy};
 use crate::table::{EncodedTable, Output, TableOptions};
+use crate::template::Template;
 use crate::texts::Texts;
 use crate::typed::{IntList, MessageList};
 use crate::types::ToolTypes;
@@ -42,8 +43,10 @@ pub(crate) struct Codec {
     origin: Option<Arc<Origin>>,
     /// Texts of its streams' events.
     texts: Arc<Texts>,
-    /// How the format was recognised, where the caller named none.
-    recognised: Option<Recognised>,
+    /// How the format was found.
+    reader: Reader,
+    /// The template that writes conversations, if the format only reads.
+    template: Option<Py<Template>>,
 }
 
 /// The options of `encode`, read and checked.
@@ -62,6 +65,8 @@ impl Options {
     ) -> PyResult<Self> {
         let format = codec.inner.format();
         let (mut thinking, mut date, mut effort) = (None, None, None);
+        let template = codec.template_options(options)?;
+        let options = options.filter(|_| codec.template.is_none());
         for (option, value) in options.into_iter().flatten() {
             let known = format.options();
             let wrong = |expected: &str| {
@@ -112,6 +117,7 @@ impl Options {
                 on_marker: markers[choose(on_marker, &["report", "error", "break"])?],
                 on_unsupported,
                 threads: 1,
+                template,
             },
             read: ReadOptions {
                 on_arguments: policies[choose(on_arguments, &["error", "string"])?],
@@ -123,6 +129,105 @@ impl Options {
 }
 
 impl Codec {
+    /// The options of a template: its variables by name, `trust` and `on_dependent`.
+    fn template_options(&self, options: Option<&Bound<'_, PyDict>>) -> PyResult<TemplateOptions> {
+        let mut read = TemplateOptions::default();
+        let Some(template) = &self.template else { return Ok(read) };
+        let template = template.get().inner();
+        for (option, value) in options.into_iter().flatten() {
+            let py = option.py();
+            let option = option.to_string();
+            match option.as_str() {
+                "trust" => read.trust = trusted_roles(&value)?,
+                "on_dependent" => {
+                    read.on_dependent = match value.extract::<String>().as_deref() {
+                        Ok("report") => OnDependent::Report,
+                        Ok("error") => OnDependent::Error,
+                        _ => {
+                            let given = quoted(&value.str()?.to_string_lossy());
+                            let message =
+                                format!("on_dependent={given}, expected \"report\" or \"error\"");
+                            return Err(PyValueError::new_err(message));
+                        }
+                    }
+                }
+                // An option that is not given.
+                _ if value.is_none() && !template.mentions(&option) => {}
+                _ => {
+                    let synonyms: &[&str] = match option.as_str() {
+                        "thinking" => &["thinking", "enable_thinking"],
+                        "effort" => &["effort", "reasoning_effort"],
+                        "date" => &["date", "date_string"],
+                        _ => &[],
+                    };
+                    let names = std::iter::once(option.as_str()).chain(synonyms.iter().copied());
+                    let Some(name) = names.into_iter().find(|name| template.mentions(name)) else {
+                        let option = chatcodec::place(&option);
+                        let message = format!(
+                            "unexpected option `{option}`: the template has no such variable"
+                        );
+                        return Err(PyTypeError::new_err(message));
+                    };
+                    let raised = Raised::default();
+                    let value = Owned::new(name, &Value::new(&value, &raised));
+                    raised.check()?;
+                    read.variables.push((name.to_owned(), value.map_err(raise)?));
+                }
+            }
+            py.check_signals()?;
+        }
+        if template.mentions("strftime_now") {
+            read.clock = Some(Python::attach(local_time)?);
+        }
+        Ok(read)
+    }
+
+    /// A codec of a template. Without a format, the one that reads completions is found.
+    fn of_template(
+        template: &Bound<'_, Template>,
+        vocab: Option<&Bound<'_, PyAny>>,
+        reader: Option<CoreFormat>,
+    ) -> PyResult<Self> {
+        let py = template.py();
+        let Some(vocab) = vocab else {
+            let message = "template: needs a vocabulary, expected `vocab=`, the model's own";
+            return Err(FormatError::new_err((message, "template", String::new())));
+        };
+        let vocab = vocab_of(py, vocab)?;
+        let (given, origin) = (vocab.get().inner().clone(), vocab.get().origin());
+        let parsed = template.get().inner().clone();
+        let (own, known) = (template.get().own().to_vec(), given.clone());
+        let make = move || match reader {
+            Some(format) => {
+                let codec = CoreCodec::with_template(&parsed, &own, &format, &known)?;
+                Ok((codec, Reader::Named))
+            }
+            None => CoreCodec::of_template(&parsed, &own, &known),
+        };
+        let (inner, reader) = away(py, make)?.map_err(raise)?;
+        let codec = Self::of_core(py, inner, reader, given, origin)?;
+        Ok(Self { template: Some(template.clone().unbind()), ..codec })
+    }
+
+    fn of_core(
+        py: Python<'_>,
+        inner: CoreCodec,
+        reader: Reader,
+        given: CoreVocab,
+        origin: Option<Arc<Origin>>,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            format: Py::new(py, Format::new(inner.format().clone()))?,
+            vocab: Py::new(py, Vocab::new(inner.vocab().clone()))?,
+            inner,
+            given,
+            origin,
+            texts: Arc::default(),
+            reader,
+            template: None,
+        })
+    }
+
     /// Reads a conversation; exceptions of the caller's objects are passed on.
     fn read(
         &self,
@@ -239,17 +344,28 @@ impl Codec {
     /// the format.
     #[new]
     #[pyo3(signature = (
-        format: "str | Format",
+        format: "str | Format | Template",
         vocab: "str | PathLike[str] | Vocab | None" = None,
         *,
+        reader: "str | Format | None" = None,
         check_template: "bool" = true
     ))]
     fn new(
         format: &Bound<'_, PyAny>,
         vocab: Option<&Bound<'_, PyAny>>,
+        reader: Option<&Bound<'_, PyAny>>,
         check_template: bool,
     ) -> PyResult<Self> {
         let py = format.py();
+        let reader = reader.map(Format::from_argument).transpose()?;
+        if let Ok(template) = format.cast::<Template>() {
+            return Self::of_template(template, vocab, reader);
+        }
+        if reader.is_some() {
+            let problem = "reader: is given beside a format, which reads what it writes; expected a template, or no \
+                           `reader`";
+            return Err(PyValueError::new_err(problem));
+        }
         let format = Format::from_argument(format)?;
         let mut file = None;
         let mut origin = None;
@@ -281,15 +397,7 @@ impl Codec {
             }
         };
         let inner = CoreCodec::new(&format, &given).map_err(|e| raise_in(e, file.as_deref()))?;
-        Ok(Self {
-            format: Py::new(py, Format::new(format))?,
-            vocab: Py::new(py, Vocab::new(inner.vocab().clone()))?,
-            inner,
-            given,
-            origin,
-            texts: Arc::default(),
-            recognised: None,
-        })
+        Self::of_core(py, inner, Reader::Named, given, origin)
     }
 
     /// A codec of a model on the Hugging Face hub, or of a folder: `Vocab.from_pretrained`, whose
@@ -312,6 +420,7 @@ impl Codec {
         text_tokens: "Sequence[str] | None" = None,
         special_tokens: "Mapping[str, int] | None" = None,
         pattern: "str | None" = None,
+        reader: "str | Format | None" = None,
         check_template: "bool" = true
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
@@ -325,8 +434,10 @@ impl Codec {
         text_tokens: Option<ListOf<Bound<'py, PyString>>>,
         special_tokens: Option<Bound<'py, PyAny>>,
         pattern: Option<Bound<'py, PyString>>,
+        reader: Option<&Bound<'py, PyAny>>,
         check_template: bool,
     ) -> PyResult<Self> {
+        let reader = reader.map(Format::from_argument).transpose()?;
         // Whether there is such a format is known before anything is downloaded.
         let named = format.map(Format::from_argument).transpose()?;
         let vocab = Vocab::from_pretrained(
@@ -339,17 +450,28 @@ impl Codec {
             special_tokens,
             pattern,
         )?;
-        let (format, recognised) = if let Some(format) = named {
-            (format, None)
-        } else {
-            let (hints, known) = (vocab.shared_hints(), vocab.inner().clone());
-            let found = away(py, move || hints.recognise(&known).map_err(raise))??;
-            (CoreFormat::built_in(&found.format).map_err(raise)?, Some(found))
-        };
-        let format = Bound::new(py, Format::new(format))?;
         let vocab = Bound::new(py, vocab)?;
-        let codec = Self::new(format.as_any(), Some(vocab.as_any()), check_template)?;
-        Ok(Self { recognised, ..codec })
+        if let Some(format) = named {
+            let format = Bound::new(py, Format::new(format))?;
+            return Self::new(format.as_any(), Some(vocab.as_any()), None, check_template);
+        }
+        let hints = vocab.get().shared_hints();
+        let Some(source) = hints.source() else {
+            let problem = "model: has no chat template, expected one in `chat_template.jinja` or `tokenizer_config.json`; \
+                           or `format=`, a built-in format's name or a `Format`";
+            return Err(FormatError::new_err((problem, "model", String::new())));
+        };
+        let template = Bound::new(py, Template::of_folder(source, hints.own())?)?;
+        let codec = Self::of_template(&template, Some(vocab.as_any()), reader)?;
+        match codec.reader {
+            // What the format writes is the same, and it takes more kinds of messages.
+            Reader::Recognised(found) => {
+                let format = Bound::new(py, Format::new(codec.inner.format().clone()))?;
+                let codec = Self::new(format.as_any(), Some(vocab.as_any()), None, check_template)?;
+                Ok(Self { reader: Reader::Recognised(found), ..codec })
+            }
+            reader => Ok(Self { reader, ..codec }),
+        }
     }
 
     /// What the codec is made of, in a few lines for people: the format, the vocabulary, and how the
@@ -364,8 +486,12 @@ impl Codec {
                 "text is never a control id, but the markers of turns are ordinary text: see `Encoding.collisions`"
             }
         };
+        let written = match &self.template {
+            Some(_) => "conversations are written by the model's chat template".to_owned(),
+            None => format!("format `{}`, after {}", format.name(), format.source()),
+        };
         let mut lines = vec![
-            format!("format `{}`, after {}", format.name(), format.source()),
+            written,
             format!(
                 "vocabulary of {} ids, with {} spellings of control tokens",
                 vocab.size(),
@@ -373,9 +499,24 @@ impl Codec {
             ),
             guarantee.to_owned(),
         ];
-        match &self.recognised {
-            None => lines.push("the format was named by the caller".into()),
-            Some(found) => {
+        match &self.reader {
+            Reader::Named if self.template.is_some() => {
+                let name = format.name();
+                lines.push(format!("completions are read by format `{name}`, which the caller named"));
+            }
+            Reader::Named => lines.push("the format was named by the caller".into()),
+            Reader::Derived => lines.push(
+                "completions are read by a format that was derived from the template: the texts of messages; calls and \
+                 reasoning are text"
+                    .into(),
+            ),
+            Reader::Text => lines.push(
+                "completions are read as text up to the id that stops the model; calls and reasoning are text".into(),
+            ),
+            Reader::Recognised(found) => {
+                if self.template.is_some() {
+                    lines.push(format!("completions are read by format `{}`", format.name()));
+                }
                 let (same, names) = (found.same.len(), found.same.join(", "));
                 lines.push(format!(
                     "the format was recognised: the model's chat template writes the same text and control \
@@ -392,10 +533,16 @@ impl Codec {
         lines.join("\n")
     }
 
-    /// The format.
+    /// The format. With a template, the format that reads completions.
     #[getter]
     fn format<'py>(&self, py: Python<'py>) -> Bound<'py, Format> {
         self.format.bind(py).clone()
+    }
+
+    /// The template that writes conversations; None where the format writes them.
+    #[getter]
+    fn template<'py>(&self, py: Python<'py>) -> Option<Bound<'py, Template>> {
+        self.template.as_ref().map(|template| template.bind(py).clone())
     }
 
     /// The vocabulary, with all spellings of the format's control tokens.
@@ -454,7 +601,7 @@ impl Codec {
         unknown: "OnUnknown" = "error",
         on_unsupported: "OnUnsupported" = "error",
         threads: "int | None" = None,
-        **options: "Unpack[FormatOptions]"
+        **options: "Any"
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
     fn encode(
@@ -523,7 +670,7 @@ impl Codec {
         reasoning: "OnReasoning" = "keep",
         unknown: "OnUnknown" = "error",
         on_unsupported: "OnUnsupported" = "error",
-        **options: "Unpack[FormatOptions]"
+        **options: "Any"
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
     fn extend(
@@ -663,7 +810,7 @@ impl Codec {
         on_unsupported: "OnUnsupported" = "error",
         errors: "OnError" = "raise",
         threads: "int | None" = None,
-        **options: "Unpack[FormatOptions]"
+        **options: "Any"
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
     fn encode_batch(
@@ -759,7 +906,7 @@ impl Codec {
         on_unsupported: "OnUnsupported" = "error",
         errors: "OnError" = "raise",
         threads: "int | None" = None,
-        **options: "Unpack[FormatOptions]"
+        **options: "Any"
     ), text_signature = "($self, /, table, messages=None, tools=None, labels=False, *, columns=None, \
         prefix='', roles=None, last_only=False, ignore_index=-100, add_generation_prompt=None, \
         continue_final=False, stop_final=False, on_marker='report', boundary='reference', \
@@ -861,7 +1008,7 @@ impl Codec {
         on_arguments: "OnArguments" = "error",
         unknown: "OnUnknown" = "error",
         on_unsupported: "OnUnsupported" = "error",
-        **options: "Unpack[FormatOptions]"
+        **options: "Any"
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
     fn count(
@@ -907,7 +1054,7 @@ impl Codec {
         on_arguments: "OnArguments" = "error",
         unknown: "OnUnknown" = "error",
         on_unsupported: "OnUnsupported" = "error",
-        **options: "Unpack[FormatOptions]"
+        **options: "Any"
     ))]
     fn canonical<'py>(
         &self,
@@ -1051,7 +1198,8 @@ impl Codec {
     }
 
     fn __repr__(&self) -> String {
-        format!("Codec({:?}, size={})", self.inner.format().name(), self.inner.vocab().size())
+        let name = if self.template.is_some() { "template" } else { self.inner.format().name() };
+        format!("Codec({name:?}, size={})", self.inner.vocab().size())
     }
 
     #[pyo3(signature = () -> "tuple[object, ...]")]
@@ -1059,10 +1207,15 @@ impl Codec {
         let (py, this) = (slf.py(), slf.get());
         let vocab = Vocab::new(this.given.clone()).read_from(this.origin.clone());
         let vocab = Py::new(py, vocab)?;
-        let arguments = PyTuple::new(py, [this.format.as_any(), vocab.as_any()])?;
+        let writer =
+            this.template.as_ref().map_or(this.format.as_any(), |template| template.as_any());
+        let arguments = PyTuple::new(py, [writer, vocab.as_any()])?;
         // Tools that were read once are not checked again.
         let unchecked = PyDict::new(py);
         unchecked.set_item("check_template", false)?;
+        if this.template.is_some() && this.reader == Reader::Named {
+            unchecked.set_item("reader", &this.format)?;
+        }
         let partial = py.import("functools")?.getattr("partial")?;
         let new = partial.call((slf.get_type(),), Some(&unchecked))?;
         PyTuple::new(py, [new, arguments.into_any()])
@@ -1113,6 +1266,38 @@ fn calling_bare(stream: CoreStream, bare_calls: Option<&str>) -> PyResult<CoreSt
         }
     };
     Ok(stream.calling_bare(bare))
+}
+
+/// The vocabulary that an argument names.
+fn vocab_of<'py>(py: Python<'py>, vocab: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Vocab>> {
+    match vocab.cast::<Vocab>() {
+        Ok(vocab) => Ok(vocab.clone()),
+        Err(_) => Bound::new(py, load(py, vocab.extract::<PathBuf>()?, VocabOptions::default())?),
+    }
+}
+
+/// The roles whose messages may spell the template's control tokens.
+fn trusted_roles(value: &Bound<'_, PyAny>) -> PyResult<Vec<Role>> {
+    let ListOf(words) = value.extract::<ListOf<String>>()?;
+    let role = |word: &String| {
+        Role::parse(word).ok_or_else(|| {
+            let word = quoted(word);
+            let message = format!(
+                "trust: has {word}, expected \"system\", \"user\", \"assistant\" or \"tool\""
+            );
+            PyValueError::new_err(message)
+        })
+    };
+    words.iter().map(role).collect()
+}
+
+/// The local time.
+fn local_time(py: Python<'_>) -> PyResult<Clock> {
+    let now = py.import("datetime")?.getattr("datetime")?.call_method0("now")?;
+    let number = |name: &str| now.getattr(name)?.extract::<u32>();
+    let time = (number("hour")?, number("minute")?, number("second")?);
+    let year = i64::from(number("year")?);
+    Ok(Clock { year, month: number("month")?, day: number("day")?, time })
 }
 
 /// Minimum size of text for which releasing the interpreter is worth its cost.

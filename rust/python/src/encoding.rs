@@ -122,7 +122,7 @@ impl Encoding {
             let mut paths = Vec::new();
             for source in self.inner.sources() {
                 if known.as_ref().is_none_or(|(last, _)| *last != source) {
-                    let path = source.is_content().then(|| source.to_string());
+                    let path = source.is_content().then(|| self.inner.path(source));
                     known = Some((source, path.into_pyobject(py)?));
                 }
                 paths.extend(known.as_ref().map(|(_, path)| path.clone()));
@@ -203,7 +203,7 @@ impl Encoding {
         let found = self.inner.neutralized().into_iter();
         found
             .map(|n| Neutralized {
-                path: n.path.to_string(),
+                path: self.inner.path(n.path),
                 start: n.start,
                 end: n.end,
                 spelling: n.spelling,
@@ -219,7 +219,7 @@ impl Encoding {
         let found = self.inner.collisions().into_iter();
         found
             .map(|c| Collision {
-                path: c.path.to_string(),
+                path: self.inner.path(c.path),
                 start: c.start,
                 end: c.end,
                 marker: c.marker,

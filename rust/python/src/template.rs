@@ -26,6 +26,21 @@ pub(crate) struct Template {
 }
 
 impl Template {
+    /// A template of a model's folder, with its special tokens.
+    pub(crate) fn of_folder(source: &str, own: &[(String, String)]) -> PyResult<Self> {
+        let inner = CoreTemplate::parse(source).map_err(raise)?;
+        Ok(Self { inner, source: source.to_owned(), own: own.to_vec() })
+    }
+
+    pub(crate) fn inner(&self) -> &CoreTemplate {
+        &self.inner
+    }
+
+    /// Special tokens, by the names that the template has for them.
+    pub(crate) fn own(&self) -> &[(String, String)] {
+        &self.own
+    }
+
     fn parse(
         source: &str,
         bos_token: Option<&Bound<'_, PyAny>>,

@@ -21,7 +21,7 @@ pub(crate) use shape::shape;
 pub(crate) use tools::read_tools;
 
 use crate::error::{Droppable, Error, MessagePart};
-use crate::message::{CallBody, Message, OnArguments};
+use crate::message::{CallBody, Message, OnArguments, Owned};
 
 /// Options for reading a caller's value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -99,9 +99,30 @@ pub struct Conversation {
     pub(crate) given: usize,
     /// Paths of message parts under keys other than their own.
     pub(crate) aliases: Vec<Alias>,
+    /// The caller's values as they are, for a template.
+    pub(crate) values: Option<Box<Values>>,
+}
+
+/// A caller's values, copied for a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Values {
+    pub(crate) messages: Owned,
+    pub(crate) tools: Option<Owned>,
 }
 
 impl Conversation {
+    /// A conversation for a template, which reads the caller's values itself.
+    pub(crate) fn of_values(values: Values) -> Self {
+        let given = if let Owned::List(messages) = &values.messages { messages.len() } else { 0 };
+        Self { given, values: Some(Box::new(values)), ..Self::default() }
+    }
+
+    /// Bytes of the values for a template.
+    pub fn value_bytes(&self) -> usize {
+        let Some(values) = &self.values else { return 0 };
+        values.messages.text_bytes() + values.tools.as_ref().map_or(0, Owned::text_bytes)
+    }
+
     /// A conversation of messages and tools without dropped parts.
     pub fn new(messages: Vec<Message>, tools: Option<String>) -> Self {
         Self { given: messages.len(), messages, tools, ..Self::default() }

@@ -29,6 +29,7 @@ impl Encoding {
             generated: Vec::new(),
             pieces: Vec::new(),
             originals: hashbrown::HashMap::new(),
+            paths: None,
             grammar: grammar.clone(),
             vocab: vocab.clone(),
             prompt_at: None,

@@ -25,6 +25,8 @@ pub enum NoteKind {
     Incomplete,
     /// The whole conversation reads as another message than the completion.
     Reads,
+    /// Control tokens of a template depend on what the caller's text says.
+    Dependent,
     /// The stream reports an irregularity in the completion.
     Notice(NoticeKind),
 }
@@ -42,6 +44,7 @@ impl NoteKind {
             Self::Unencodable => "unencodable",
             Self::Incomplete => "incomplete",
             Self::Reads => "reads",
+            Self::Dependent => "dependent",
             Self::Notice(kind) => kind.name(),
         }
     }

@@ -2,7 +2,9 @@
 
 use super::OnMarker;
 use crate::conversation::OnUnsupported;
+use crate::message::{Owned, Role};
 use crate::render::Boundary;
+use crate::template::Clock;
 
 /// How a conversation is encoded.
 #[derive(Debug, Clone, Default)]
@@ -30,4 +32,29 @@ pub struct EncodeOptions {
     /// Maximum number of threads for a long text, see
     /// [`try_encode_on`](chatcodec_vocab::Vocab::try_encode_on). 0 means 1.
     pub threads: usize,
+    /// Options of a chat template.
+    pub template: TemplateOptions,
+}
+
+/// How a chat template is rendered.
+#[derive(Debug, Clone, Default)]
+pub struct TemplateOptions {
+    /// The template's variables, by name.
+    pub variables: Vec<(String, Owned)>,
+    /// Roles whose messages may spell the control tokens that the template itself writes.
+    pub trust: Vec<Role>,
+    /// Policy for a caller's text on which the template's control tokens depend.
+    pub on_dependent: OnDependent,
+    /// The time that `strftime_now` gives; by default the present time in UTC.
+    pub clock: Option<Clock>,
+}
+
+/// Policy for a caller's text on which the template's control tokens depend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnDependent {
+    /// [`super::Encoding::notes`] says it.
+    #[default]
+    Report,
+    /// The messages are refused.
+    Error,
 }

@@ -167,12 +167,12 @@ impl FolderHints {
     }
 
     /// The source of the model's chat template.
-    pub(crate) fn source(&self) -> Option<&str> {
+    pub fn source(&self) -> Option<&str> {
         self.source.as_deref()
     }
 
     /// Special tokens by the names that templates have for them: `bos_token`.
-    pub(crate) fn own(&self) -> &[(String, String)] {
+    pub fn own(&self) -> &[(String, String)] {
         &self.own
     }
 

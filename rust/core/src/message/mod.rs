@@ -1,9 +1,12 @@
 //! Messages, and access to a caller's value.
 
 mod node;
+mod owned;
 
 pub(crate) use node::SURROGATE;
 pub use node::{Node, View};
+pub(crate) use owned::MAX_DEPTH;
+pub use owned::Owned;
 
 /// Role of a message's author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,15 +1,13 @@
 //! A caller's values into values of a template, each with its path.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::paths::Paths;
 use super::text::{Origin, Text};
 use super::value::{Dict, List, ListKind, Value};
 use crate::error::{Error, Result};
-use crate::message::{Node, SURROGATE, View};
-
-/// Deepest nesting of a caller's value.
-const MAX_DEPTH: usize = 200;
+use crate::message::{MAX_DEPTH, Node, SURROGATE, View};
 
 /// Reads a caller's values, and counts them.
 #[derive(Default)]
@@ -65,6 +63,8 @@ impl Reader {
             View::Number(text) => self.number(&text, path)?,
             View::Text(text) => {
                 self.bytes += text.len();
+                let text: Arc<str> = text.into();
+                self.paths.keep(path, text.clone());
                 Value::Str(Text::data(text, path))
             }
             View::Surrogate => return Err(Error::message(self.paths.text(path), SURROGATE)),
@@ -81,7 +81,13 @@ impl Reader {
                 for (key, value) in &members {
                     // A key is a part of its dict.
                     let name = key.as_text().map(str::to_owned);
-                    let key = self.value(key, path, depth + 1)?;
+                    let key = match key.as_text() {
+                        Some(text) => {
+                            self.bytes += text.len();
+                            Value::Str(Text::data(text.into(), path))
+                        }
+                        None => self.value(key, path, depth + 1)?,
+                    };
                     let name =
                         name.or_else(|| key.text().ok().map(|text| text.as_str().to_owned()));
                     let path = self.paths.key(path, &name.unwrap_or_default());

@@ -13,6 +13,7 @@
 
 mod arithmetic;
 mod ast;
+mod clock;
 mod error;
 mod filters;
 mod format;
@@ -35,10 +36,11 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::message::Node;
 use ast::{Body, Symbol};
+pub use clock::Clock;
 use error::{Fault, Problem};
 use input::Reader;
 use machine::Machine;
-use paths::Paths;
+pub(crate) use paths::Paths;
 use text::Run;
 use value::Value;
 
@@ -57,6 +59,7 @@ struct Inner {
     source: String,
     body: Body,
     names: Vec<Arc<str>>,
+    literals: Vec<String>,
 }
 
 /// What a template is rendered with, beside messages and tools.
@@ -90,6 +93,19 @@ pub struct TemplateRun {
     pub message: i32,
 }
 
+/// A run of a rendered text, for the encoder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Bytes of the text.
+    pub(crate) text: Range<usize>,
+    /// Number of the caller's value; none for the template's own text.
+    pub(crate) path: Option<u32>,
+    /// First byte in the caller's string; none for text that was changed.
+    pub(crate) place: Option<usize>,
+    /// The message that the template's loop was at; -1 outside of the loop.
+    pub(crate) within: i32,
+}
+
 impl Template {
     /// Largest source of a template, in bytes.
     pub const MAX_SOURCE_BYTES: usize = MAX_SOURCE;
@@ -102,9 +118,26 @@ impl Template {
         }
         let source = lexer::normalized(source);
         match parser::parse(&source) {
-            Ok((body, names)) => Ok(Self { inner: Arc::new(Inner { source, body, names }) }),
+            Ok(parser::Parsed { body, names, literals }) => {
+                Ok(Self { inner: Arc::new(Inner { source, body, names, literals }) })
+            }
             Err(fault) => Err(located(&source, &fault)),
         }
+    }
+
+    /// The source, with the line ends that jinja2 gives it.
+    pub(crate) fn source(&self) -> &str {
+        &self.inner.source
+    }
+
+    /// Whether the template mentions a variable.
+    pub fn mentions(&self, variable: &str) -> bool {
+        self.inner.names.iter().any(|name| **name == *variable)
+    }
+
+    /// The strings of the template's expressions.
+    pub(crate) fn literals(&self) -> &[String] {
+        &self.inner.literals
     }
 
     /// Renders messages. `tools` and further variables come by name.
@@ -176,27 +209,57 @@ impl RenderedTemplate {
         &self.generated
     }
 
-    /// The runs of the text, in order; adjacent ones differ in path or message.
-    pub fn runs(&self) -> Vec<TemplateRun> {
-        let mut runs: Vec<TemplateRun> = Vec::new();
+    /// The paths of the caller's values.
+    pub(crate) fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    /// Cuts off what follows the last text of a message.
+    pub(crate) fn end_after_message(&mut self, message: i32) {
+        let is_of =
+            |run: &&Run| run.origin.path().is_some_and(|path| self.paths.message(path) == message);
+        let Some(end) = self.runs.iter().rfind(is_of).map(|run| run.end) else { return };
+        self.text.truncate(end);
+        self.runs.retain(|run| run.end <= end);
+        self.messages.retain(|(from, _)| *from < end.max(1));
+        self.generated.retain(|range| range.start < end);
+        for range in &mut self.generated {
+            range.end = range.end.min(end);
+        }
+    }
+
+    /// The runs of the text, in order.
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        let mut parts: Vec<Part> = Vec::new();
         let mut start = 0;
         for run in &self.runs {
-            let path = run.origin.path().map(|path| self.paths.text(path));
+            let path = run.origin.path();
             let mut at = start;
             while at < run.end {
                 let next = self.messages.partition_point(|(from, _)| *from <= at);
                 let end = self.messages.get(next).map_or(run.end, |(from, _)| (*from).min(run.end));
-                let of_loop = self.messages[next.saturating_sub(1)].1;
-                let message = run.origin.path().map_or(of_loop, |path| self.paths.message(path));
-                match runs.last_mut() {
-                    Some(last) if last.path == path && last.message == message => {
-                        last.text.end = end;
-                    }
-                    _ => runs.push(TemplateRun { text: at..end, path: path.clone(), message }),
-                }
+                let within = self.messages[next.saturating_sub(1)].1;
+                let place = run.place.byte().map(|place| place + at - start);
+                parts.push(Part { text: at..end, path, place, within });
                 at = end;
             }
             start = run.end;
+        }
+        parts
+    }
+
+    /// The runs of the text, in order; adjacent ones differ in path or message.
+    pub fn runs(&self) -> Vec<TemplateRun> {
+        let mut runs: Vec<TemplateRun> = Vec::new();
+        for part in self.parts() {
+            let path = part.path.map(|path| self.paths.text(path));
+            let message = part.path.map_or(part.within, |path| self.paths.message(path));
+            match runs.last_mut() {
+                Some(last) if last.path == path && last.message == message => {
+                    last.text.end = part.text.end;
+                }
+                _ => runs.push(TemplateRun { text: part.text, path, message }),
+            }
         }
         runs
     }

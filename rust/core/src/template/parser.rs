@@ -18,7 +18,8 @@ const MAX_DEPTH: usize = 100;
 const MAX_TOKENS: usize = 500_000;
 
 /// The statements of a source, and the names of its variables.
-pub(super) fn parse(source: &str) -> Result<(Body, Vec<Arc<str>>), Fault> {
+/// Parses a template.
+pub(super) fn parse(source: &str) -> Result<Parsed, Fault> {
     let tokens = tokens(source)?;
     if tokens.len() > MAX_TOKENS {
         let problem = format!("has {} tokens, expected at most {MAX_TOKENS}", tokens.len());
@@ -32,9 +33,18 @@ pub(super) fn parse(source: &str) -> Result<(Body, Vec<Arc<str>>), Fault> {
         loops: 0,
         conditions: 0,
         uses: Vec::new(),
+        literals: Vec::new(),
     };
     let body = parser.body(&[])?;
-    Ok((body, parser.names))
+    Ok(Parsed { body, names: parser.names, literals: parser.literals })
+}
+
+/// A parsed template.
+pub(super) struct Parsed {
+    pub(super) body: Body,
+    pub(super) names: Vec<Arc<str>>,
+    /// Strings of its expressions.
+    pub(super) literals: Vec<String>,
 }
 
 struct Parser {
@@ -48,9 +58,10 @@ struct Parser {
     conditions: usize,
     /// Per macro around the expression whether it uses `varargs`, `kwargs`, `caller`.
     uses: Vec<[bool; 3]>,
+    literals: Vec<String>,
 }
 
-type Parsed<T> = Result<T, Fault>;
+type Outcome<T> = Result<T, Fault>;
 
 impl Parser {
     fn token(&self) -> &Token {
@@ -69,7 +80,7 @@ impl Parser {
         token
     }
 
-    fn fault<T>(&self, problem: impl Into<String>) -> Parsed<T> {
+    fn fault<T>(&self, problem: impl Into<String>) -> Outcome<T> {
         Err(Fault::new(self.at() as usize, Problem::syntax(problem)))
     }
 
@@ -113,7 +124,7 @@ impl Parser {
         is
     }
 
-    fn expect(&mut self, sign: &str) -> Parsed<()> {
+    fn expect(&mut self, sign: &str) -> Outcome<()> {
         if self.skip(sign) {
             Ok(())
         } else {
@@ -121,7 +132,7 @@ impl Parser {
         }
     }
 
-    fn expect_name(&mut self, name: &str) -> Parsed<()> {
+    fn expect_name(&mut self, name: &str) -> Outcome<()> {
         if self.skip_name(name) {
             Ok(())
         } else {
@@ -129,7 +140,7 @@ impl Parser {
         }
     }
 
-    fn any_name(&mut self) -> Parsed<String> {
+    fn any_name(&mut self) -> Outcome<String> {
         match self.token() {
             Token::Name(name) => {
                 let name = name.clone();
@@ -140,7 +151,7 @@ impl Parser {
         }
     }
 
-    fn block_end(&mut self) -> Parsed<()> {
+    fn block_end(&mut self) -> Outcome<()> {
         // As in Python, a colon may stand before the end.
         self.skip(":");
         if *self.token() == Token::BlockEnd {
@@ -159,7 +170,7 @@ impl Parser {
         at as Symbol
     }
 
-    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
         if self.depth >= MAX_DEPTH {
             let problem = Problem::Limit(format!("nests deeper than {MAX_DEPTH}"));
             return Err(Fault::new(self.at() as usize, problem));
@@ -171,7 +182,7 @@ impl Parser {
     }
 
     /// Statements up to a block of one of these names, whose `{%` is passed and whose name is not.
-    fn body(&mut self, ends: &[&str]) -> Parsed<Body> {
+    fn body(&mut self, ends: &[&str]) -> Outcome<Body> {
         self.deeper(|parser| {
             let begin = parser.at();
             let mut body = Body::new();
@@ -216,7 +227,7 @@ impl Parser {
     }
 
     /// A body, the name of its end and what closes that.
-    fn body_to(&mut self, end: &str) -> Parsed<Body> {
+    fn body_to(&mut self, end: &str) -> Outcome<Body> {
         self.block_end()?;
         let body = self.body(&[end])?;
         self.advance();
@@ -224,7 +235,7 @@ impl Parser {
         Ok(body)
     }
 
-    fn statement(&mut self) -> Parsed<StatementKind> {
+    fn statement(&mut self) -> Outcome<StatementKind> {
         let at = self.at();
         let name = self.any_name()?;
         let kind = match name.as_str() {
@@ -274,14 +285,14 @@ impl Parser {
         Ok(kind)
     }
 
-    fn if_statement(&mut self) -> Parsed<StatementKind> {
+    fn if_statement(&mut self) -> Outcome<StatementKind> {
         self.conditions += 1;
         let statement = self.branches();
         self.conditions -= 1;
         statement
     }
 
-    fn branches(&mut self) -> Parsed<StatementKind> {
+    fn branches(&mut self) -> Outcome<StatementKind> {
         let mut branches = Vec::new();
         loop {
             let condition = self.tuple(false, &[])?;
@@ -307,14 +318,14 @@ impl Parser {
     }
 
     /// Passes the name of the end, if it is the end, and `%}`.
-    fn advance_end(&mut self, is_end: bool) -> Parsed<()> {
+    fn advance_end(&mut self, is_end: bool) -> Outcome<()> {
         if is_end {
             self.advance();
         }
         self.block_end()
     }
 
-    fn for_statement(&mut self) -> Parsed<StatementKind> {
+    fn for_statement(&mut self) -> Outcome<StatementKind> {
         let target = self.target(&["in"])?;
         self.expect_name("in")?;
         let list = self.tuple(false, &["recursive"])?;
@@ -345,7 +356,7 @@ impl Parser {
         })))
     }
 
-    fn set(&mut self) -> Parsed<StatementKind> {
+    fn set(&mut self) -> Outcome<StatementKind> {
         let target = self.target(&[])?;
         if self.skip("=") {
             let value = self.tuple(true, &[])?;
@@ -358,7 +369,7 @@ impl Parser {
     }
 
     /// One target, or several as a tuple; `ns.attribute` alone.
-    fn target(&mut self, ends: &[&str]) -> Parsed<Target> {
+    fn target(&mut self, ends: &[&str]) -> Outcome<Target> {
         let mut targets = Vec::new();
         let mut is_tuple = false;
         loop {
@@ -400,7 +411,7 @@ impl Parser {
         }
     }
 
-    fn parameters(&mut self) -> Parsed<Vec<(Symbol, Option<Expr>)>> {
+    fn parameters(&mut self) -> Outcome<Vec<(Symbol, Option<Expr>)>> {
         let mut parameters: Vec<(Symbol, Option<Expr>)> = Vec::new();
         self.expect("(")?;
         while !self.is(")") {
@@ -428,7 +439,7 @@ impl Parser {
         name: &str,
         parameters: Vec<(Symbol, Option<Expr>)>,
         end: &str,
-    ) -> Parsed<MacroBody> {
+    ) -> Outcome<MacroBody> {
         let loops = std::mem::take(&mut self.loops);
         self.uses.push([false; 3]);
         let body = self.body_to(end);
@@ -443,7 +454,7 @@ impl Parser {
         Ok(MacroBody { name: name.into(), parameters, body: body?, uses })
     }
 
-    fn macro_statement(&mut self) -> Parsed<StatementKind> {
+    fn macro_statement(&mut self) -> Outcome<StatementKind> {
         let name = self.any_name()?;
         self.symbol(&name);
         let parameters = self.parameters()?;
@@ -451,7 +462,7 @@ impl Parser {
         Ok(StatementKind::Macro(Arc::new(body)))
     }
 
-    fn call(&mut self) -> Parsed<StatementKind> {
+    fn call(&mut self) -> Outcome<StatementKind> {
         let parameters = if self.is("(") { self.parameters()? } else { Vec::new() };
         let called = self.expression()?;
         if !matches!(called.kind, ExprKind::Call(..)) {
@@ -464,7 +475,7 @@ impl Parser {
         Ok(StatementKind::Call(called, Arc::new(body)))
     }
 
-    fn with(&mut self) -> Parsed<StatementKind> {
+    fn with(&mut self) -> Outcome<StatementKind> {
         let mut values = Vec::new();
         while *self.token() != Token::BlockEnd {
             if !values.is_empty() {
@@ -478,7 +489,7 @@ impl Parser {
     }
 
     /// An expression, or a tuple of some without parentheses.
-    fn tuple(&mut self, with_condition: bool, ends: &[&str]) -> Parsed<Expr> {
+    fn tuple(&mut self, with_condition: bool, ends: &[&str]) -> Outcome<Expr> {
         let at = self.at();
         let mut items = Vec::new();
         let mut is_tuple = false;
@@ -507,7 +518,7 @@ impl Parser {
         }
     }
 
-    fn expression(&mut self) -> Parsed<Expr> {
+    fn expression(&mut self) -> Outcome<Expr> {
         self.deeper(|parser| {
             let at = parser.at();
             let mut expr = parser.or()?;
@@ -525,7 +536,7 @@ impl Parser {
         })
     }
 
-    fn or(&mut self) -> Parsed<Expr> {
+    fn or(&mut self) -> Outcome<Expr> {
         let at = self.at();
         let mut left = self.and()?;
         while self.skip_name("or") {
@@ -535,7 +546,7 @@ impl Parser {
         Ok(left)
     }
 
-    fn and(&mut self) -> Parsed<Expr> {
+    fn and(&mut self) -> Outcome<Expr> {
         let at = self.at();
         let mut left = self.not()?;
         while self.skip_name("and") {
@@ -545,7 +556,7 @@ impl Parser {
         Ok(left)
     }
 
-    fn not(&mut self) -> Parsed<Expr> {
+    fn not(&mut self) -> Outcome<Expr> {
         let at = self.at();
         if self.skip_name("not") {
             let expr = self.deeper(Self::not)?;
@@ -554,7 +565,7 @@ impl Parser {
         self.compare()
     }
 
-    fn compare(&mut self) -> Parsed<Expr> {
+    fn compare(&mut self) -> Outcome<Expr> {
         let at = self.at();
         let first = self.sum()?;
         let mut others = Vec::new();
@@ -589,15 +600,15 @@ impl Parser {
         known.iter().copied().find(|operator| self.is(operator.sign()))
     }
 
-    fn sum(&mut self) -> Parsed<Expr> {
+    fn sum(&mut self) -> Outcome<Expr> {
         self.binary(&[Operator::Add, Operator::Subtract], Self::concat)
     }
 
     fn binary(
         &mut self,
         known: &[Operator],
-        operand: fn(&mut Self) -> Parsed<Expr>,
-    ) -> Parsed<Expr> {
+        operand: fn(&mut Self) -> Outcome<Expr>,
+    ) -> Outcome<Expr> {
         let at = self.at();
         let mut left = operand(self)?;
         while let Some(operator) = self.operator(known) {
@@ -609,7 +620,7 @@ impl Parser {
         Ok(left)
     }
 
-    fn concat(&mut self) -> Parsed<Expr> {
+    fn concat(&mut self) -> Outcome<Expr> {
         let at = self.at();
         let first = self.product()?;
         if !self.is("~") {
@@ -622,16 +633,16 @@ impl Parser {
         Ok(Expr { at, kind: ExprKind::Concat(parts) })
     }
 
-    fn product(&mut self) -> Parsed<Expr> {
+    fn product(&mut self) -> Outcome<Expr> {
         let known = [Operator::Multiply, Operator::FloorDivide, Operator::Divide, Operator::Modulo];
         self.binary(&known, Self::power)
     }
 
-    fn power(&mut self) -> Parsed<Expr> {
+    fn power(&mut self) -> Outcome<Expr> {
         self.binary(&[Operator::Power], |parser| parser.unary(true))
     }
 
-    fn unary(&mut self, with_filters: bool) -> Parsed<Expr> {
+    fn unary(&mut self, with_filters: bool) -> Outcome<Expr> {
         let at = self.at();
         let expr = if self.skip("-") {
             let inner = self.deeper(|parser| parser.unary(false))?;
@@ -646,7 +657,7 @@ impl Parser {
         if with_filters { self.filters_and_tests(expr) } else { Ok(expr) }
     }
 
-    fn primary(&mut self) -> Parsed<Expr> {
+    fn primary(&mut self) -> Outcome<Expr> {
         let at = self.at();
         let kind = match self.token().clone() {
             Token::Name(name) => {
@@ -673,7 +684,9 @@ impl Parser {
                     text.push_str(more);
                     self.advance();
                 }
-                ExprKind::Str(Text::template(&text))
+                let literal = ExprKind::Str(Text::template(&text));
+                self.literals.push(text);
+                literal
             }
             Token::Int(value) => {
                 self.advance();
@@ -721,7 +734,7 @@ impl Parser {
         Ok(Expr { at, kind })
     }
 
-    fn items(&mut self, end: &str) -> Parsed<Vec<Expr>> {
+    fn items(&mut self, end: &str) -> Outcome<Vec<Expr>> {
         let mut items = Vec::new();
         while !self.is(end) {
             if !items.is_empty() {
@@ -736,7 +749,7 @@ impl Parser {
         Ok(items)
     }
 
-    fn postfix(&mut self, mut expr: Expr) -> Parsed<Expr> {
+    fn postfix(&mut self, mut expr: Expr) -> Outcome<Expr> {
         loop {
             let at = self.at();
             let kind = if self.skip(".") {
@@ -766,7 +779,7 @@ impl Parser {
         }
     }
 
-    fn subscript(&mut self, expr: Expr, at: u32) -> Parsed<ExprKind> {
+    fn subscript(&mut self, expr: Expr, at: u32) -> Outcome<ExprKind> {
         let mut bounds: [Option<Box<Expr>>; 3] = [None, None, None];
         let mut part = 0;
         let mut is_slice = false;
@@ -813,7 +826,7 @@ impl Parser {
         Ok(ExprKind::Item(Box::new(expr), Box::new(index)))
     }
 
-    fn arguments(&mut self) -> Parsed<Arguments> {
+    fn arguments(&mut self) -> Outcome<Arguments> {
         self.expect("(")?;
         let mut arguments = Arguments::default();
         let mut is_first = true;
@@ -846,7 +859,7 @@ impl Parser {
         Ok(arguments)
     }
 
-    fn filters_and_tests(&mut self, mut expr: Expr) -> Parsed<Expr> {
+    fn filters_and_tests(&mut self, mut expr: Expr) -> Outcome<Expr> {
         loop {
             let at = self.at();
             if self.is("|") {
@@ -863,7 +876,7 @@ impl Parser {
     }
 
     /// Filters, each after `|`.
-    fn filters_after(&mut self, mut input: Option<Expr>, at: u32) -> Parsed<Expr> {
+    fn filters_after(&mut self, mut input: Option<Expr>, at: u32) -> Outcome<Expr> {
         loop {
             self.expect("|")?;
             let filter = self.one_filter(input, at)?;
@@ -875,12 +888,12 @@ impl Parser {
     }
 
     /// A filter, and others each after `|`.
-    fn filters(&mut self, input: Option<Expr>, at: u32) -> Parsed<Expr> {
+    fn filters(&mut self, input: Option<Expr>, at: u32) -> Outcome<Expr> {
         let filter = self.one_filter(input, at)?;
         if self.is("|") { self.filters_after(Some(filter), at) } else { Ok(filter) }
     }
 
-    fn one_filter(&mut self, input: Option<Expr>, at: u32) -> Parsed<Expr> {
+    fn one_filter(&mut self, input: Option<Expr>, at: u32) -> Outcome<Expr> {
         let name_at = self.at();
         let mut name = self.any_name()?;
         while self.skip(".") {
@@ -893,7 +906,7 @@ impl Parser {
         Ok(Expr { at, kind: ExprKind::Filter(input.map(Box::new), name.into(), arguments) })
     }
 
-    fn test(&mut self, expr: Expr, at: u32) -> Parsed<Expr> {
+    fn test(&mut self, expr: Expr, at: u32) -> Outcome<Expr> {
         let is_negated = self.skip_name("not");
         let name_at = self.at();
         let name = self.any_name()?;

@@ -17,6 +17,8 @@ struct Path {
     step: Step,
     /// Index of the message that the value is, or is in; -1 for values in none.
     message: i32,
+    /// The caller's string, if the value is a string.
+    text: Option<Arc<str>>,
 }
 
 /// All paths of a caller's values.
@@ -27,7 +29,7 @@ pub(crate) struct Paths {
 
 impl Paths {
     fn add(&mut self, parent: u32, step: Step, message: i32) -> u32 {
-        self.paths.push(Path { parent, step, message });
+        self.paths.push(Path { parent, step, message, text: None });
         (self.paths.len() - 1) as u32
     }
 
@@ -43,6 +45,30 @@ impl Paths {
 
     pub(super) fn key(&mut self, dict: u32, key: &str) -> u32 {
         self.add(dict, Step::Key(key.into()), self.message(dict))
+    }
+
+    /// Keeps the string that a path leads to; a key's is not kept, because it has its dict's path.
+    pub(super) fn keep(&mut self, path: u32, text: Arc<str>) {
+        if let Some(path) = self.paths.get_mut(path as usize) {
+            path.text = Some(text);
+        }
+    }
+
+    /// The caller's string at a path.
+    pub(crate) fn string(&self, path: u32) -> Option<&str> {
+        self.paths.get(path as usize)?.text.as_deref()
+    }
+
+    /// The key of a message that leads to a value: `content` for `messages[1].content`.
+    pub(crate) fn key_of_message(&self, path: u32) -> Option<&str> {
+        let Path { parent, step: Step::Key(key), message: 0.., .. } =
+            self.paths.get(path as usize)?
+        else {
+            return None;
+        };
+        let message = self.paths.get(*parent as usize)?;
+        let list = self.paths.get(message.parent as usize)?;
+        (matches!(message.step, Step::Item(_)) && list.parent == u32::MAX).then_some(key)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -31,6 +31,11 @@ impl Place {
         u32::try_from(byte).map_or(Self::CHANGED, Self)
     }
 
+    /// The byte offset; none for text that was changed.
+    pub(crate) fn byte(self) -> Option<usize> {
+        (self != Self::CHANGED).then_some(self.0 as usize)
+    }
+
     /// The place so many bytes further on.
     fn after(self, bytes: usize) -> Self {
         if self == Self::CHANGED { self } else { Self::at(self.0 as usize + bytes) }
@@ -72,12 +77,8 @@ impl Text {
     }
 
     /// One of the caller's strings.
-    pub(crate) fn data(text: &str, path: u32) -> Self {
-        Self {
-            whole: text.into(),
-            runs: Runs::One(Origin::data(path), Place::at(0)),
-            is_markup: false,
-        }
+    pub(crate) fn data(text: Arc<str>, path: u32) -> Self {
+        Self { whole: text, runs: Runs::One(Origin::data(path), Place::at(0)), is_markup: false }
     }
 
     pub(crate) fn empty() -> Self {

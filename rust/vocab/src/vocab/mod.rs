@@ -614,6 +614,13 @@ impl Vocab {
         Error::new("id", format!("{id} is outside the vocabulary of {size} ids"))
     }
 
+    /// The control token with an id, for an encoder that found its spelling in text of its own; `None`
+    /// for an id of text.
+    #[inline]
+    pub fn control_id(&self, id: TokenId) -> Option<ControlId> {
+        self.is_control(id).then(|| ControlId::new(id))
+    }
+
     /// Spellings of control tokens in `text`: leftmost-longest, not overlapping.
     pub fn find_control<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Spelled<'a>> + 'a {
         let finder = &self.inner.finder;

@@ -1,0 +1,149 @@
+//! A caller's value, copied: it can be read later, and by another thread.
+
+use super::node::{Node, View};
+use super::{Call, CallBody, Message};
+use crate::error::{Error, Result};
+
+/// Deepest nesting of a caller's value.
+pub(crate) const MAX_DEPTH: usize = 200;
+
+/// A copy of a caller's value. A reference to it is a [`Node`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owned {
+    /// `None`, `null`
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// A number as JSON writes it.
+    Number(String),
+    /// Text.
+    Text(String),
+    /// A list.
+    List(Vec<Owned>),
+    /// A mapping, in order.
+    Map(Vec<(Owned, Owned)>),
+    /// A string that is not valid text.
+    Surrogate,
+    /// Any other value: the name of its type, and the call that converts it to a dict.
+    Other(String, Option<&'static str>),
+}
+
+impl Owned {
+    /// Copies a value. `name` is the argument's name, for errors.
+    ///
+    /// # Errors
+    /// [`Error::Message`] for a value that nests deeper than 200 levels.
+    pub fn new<N: Node>(name: &str, value: &N) -> Result<Self> {
+        Self::at_depth(name, value, 0)
+    }
+
+    fn at_depth<N: Node>(name: &str, value: &N, depth: usize) -> Result<Self> {
+        if depth > MAX_DEPTH {
+            let problem = format!("nests deeper than {MAX_DEPTH}, expected at most that");
+            return Err(Error::message(name, problem));
+        }
+        let inner = |value: &N| Self::at_depth(name, value, depth + 1);
+        Ok(match value.view() {
+            View::Null => Self::Null,
+            View::Bool(value) => Self::Bool(value),
+            View::Number(text) => Self::Number(text),
+            View::Text(text) => Self::Text(text.to_owned()),
+            View::Surrogate => Self::Surrogate,
+            View::List(items) => Self::List(items.iter().map(inner).collect::<Result<_>>()?),
+            View::Map(members) => {
+                let member = |(key, value): &(N, N)| Ok((inner(key)?, inner(value)?));
+                Self::Map(members.iter().map(member).collect::<Result<_>>()?)
+            }
+            View::Other(kind) => Self::Other(kind, None),
+            View::Object(kind, call) => Self::Other(kind, Some(call)),
+        })
+    }
+
+    /// A message as clients of OpenAI write it, with arguments as values.
+    pub(crate) fn of_message(message: &Message) -> Self {
+        let text = |text: &str| Self::Text(text.to_owned());
+        let map = |members: Vec<(&str, Self)>| {
+            Self::Map(members.into_iter().map(|(key, value)| (text(key), value)).collect())
+        };
+        let mut members =
+            vec![("role", text(message.role.name())), ("content", text(&message.content))];
+        members.extend(message.name.as_deref().map(|name| ("name", text(name))));
+        members.extend(message.reasoning.as_deref().map(|it| ("reasoning_content", text(it))));
+        members.extend(message.call_id.as_deref().map(|id| ("tool_call_id", text(id))));
+        if !message.calls.is_empty() {
+            let call = |call: &Call| {
+                let (name, arguments) = match &call.body {
+                    CallBody::Function { name, arguments } => {
+                        (name.as_str(), Self::of_json(arguments))
+                    }
+                    CallBody::Code { language, source } => {
+                        (language.as_deref().unwrap_or("python"), text(source))
+                    }
+                };
+                let function = map(vec![("name", text(name)), ("arguments", arguments)]);
+                let mut members = vec![("type", text("function")), ("function", function)];
+                members.extend(call.id.as_deref().map(|id| ("id", text(id))));
+                map(members)
+            };
+            members.push(("tool_calls", Self::List(message.calls.iter().map(call).collect())));
+        }
+        map(members)
+    }
+
+    /// The value that JSON text says; other text as it is.
+    pub(crate) fn of_json(text: &str) -> Self {
+        match serde_json::from_str::<serde_json::Value>(text) {
+            Ok(value) => Self::new("", &value).unwrap_or_else(|_| Self::Text(text.to_owned())),
+            Err(_) => Self::Text(text.to_owned()),
+        }
+    }
+
+    /// The value of a key of a mapping.
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        let Self::Map(members) = self else { return None };
+        let is_key = |(known, _): &&(Self, Self)| matches!(known, Self::Text(text) if text == key);
+        members.iter().find(is_key).map(|(_, value)| value)
+    }
+
+    /// The text, if the value is text.
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Bytes of all strings.
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::List(items) => items.iter().map(Self::text_bytes).sum(),
+            Self::Map(members) => {
+                members.iter().map(|(key, value)| key.text_bytes() + value.text_bytes()).sum()
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl Node for &Owned {
+    fn view(&self) -> View<'_, Self> {
+        match self {
+            Owned::Null => View::Null,
+            Owned::Bool(value) => View::Bool(*value),
+            Owned::Number(text) => View::Number(text.clone()),
+            Owned::Text(text) => View::Text(text),
+            Owned::Surrogate => View::Surrogate,
+            Owned::List(items) => View::List(items.iter().collect()),
+            Owned::Map(members) => {
+                View::Map(members.iter().map(|(key, value)| (key, value)).collect())
+            }
+            Owned::Other(kind, None) => View::Other(kind.clone()),
+            Owned::Other(kind, Some(call)) => View::Object(kind.clone(), call),
+        }
+    }
+
+    fn as_text(&self) -> Option<&str> {
+        self.as_str()
+    }
+}

@@ -1,0 +1,677 @@
+//! Messages to spans by a chat template.
+//!
+//! In: a template, a caller's values, a vocabulary. Out: the spans that a format gives too, so that encodings, sources
+//! and masks have one path. A control token is a spelling that lies in the template's own text as a whole; roles of a
+//! closed set count as the template's. Cost: one rendering, and a second one if the caller's text says something that
+//! the template looks for.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use aho_corasick::AhoCorasick;
+use hashbrown::HashSet;
+
+use crate::conversation::Values;
+use crate::encode::{EncodeOptions, End, OnDependent, Trail};
+use crate::error::{Error, Result};
+use crate::message::{Node, Owned, Role};
+use crate::render::{Boundary, Rendered};
+use crate::span::{Source, SourceField, Span, SpanKind};
+use crate::template::{Clock, Part, Paths, RenderOptions, RenderedTemplate, Template};
+use chatcodec_vocab::{ControlId, TokenId, Vocab};
+
+/// Roles that templates write as words of their own.
+const ROLES: [&str; 14] = [
+    "system",
+    "developer",
+    "user",
+    "assistant",
+    "tool",
+    "function",
+    "ipython",
+    "model",
+    "environment",
+    "observation",
+    "human",
+    "gpt",
+    "bot",
+    "tool_response",
+];
+
+/// A template as the writing side of a codec.
+#[derive(Debug)]
+pub(crate) struct TemplateWriter {
+    template: Template,
+    /// Special tokens, by the names that the template has for them.
+    own: Vec<(String, String)>,
+    /// Strings that the template may look for in a caller's text.
+    needles: Option<AhoCorasick>,
+    /// Control tokens that the template's source spells.
+    spelled: HashSet<TokenId>,
+    /// Text of the generation prompt after a question.
+    prompt: String,
+}
+
+/// The result of a template: spans, and whether its control tokens depend on the caller's text.
+pub(crate) struct Templated {
+    pub(crate) rendered: Rendered,
+    pub(crate) trail: Trail,
+    pub(crate) is_dependent: bool,
+}
+
+impl TemplateWriter {
+    pub(crate) fn new(template: &Template, own: &[(String, String)], vocab: &Vocab) -> Self {
+        let mut needles: Vec<&str> = template.literals().iter().map(String::as_str).collect();
+        needles.retain(|needle| !needle.trim().is_empty());
+        needles.sort_unstable();
+        needles.dedup();
+        let is_used = |(name, _): &&(String, String)| template.mentions(name);
+        let tokens = own.iter().filter(is_used).map(|(_, text)| text.as_str());
+        let sources = std::iter::once(template.source()).chain(tokens);
+        let spelled = sources.flat_map(|text| vocab.find_control(text)).map(|found| found.id);
+        let mut writer = Self {
+            template: template.clone(),
+            own: own.to_vec(),
+            needles: AhoCorasick::new(needles).ok(),
+            spelled: spelled.collect(),
+            prompt: String::new(),
+        };
+        writer.prompt = writer.find_prompt().unwrap_or_default();
+        writer
+    }
+
+    /// The template.
+    pub(crate) fn template(&self) -> &Template {
+        &self.template
+    }
+
+    /// Special tokens, by the names that the template has for them.
+    pub(crate) fn own(&self) -> &[(String, String)] {
+        &self.own
+    }
+
+    fn find_prompt(&self) -> Option<String> {
+        let text = |text: &str| Owned::Text(text.into());
+        let question =
+            Owned::Map(vec![(text("role"), text("user")), (text("content"), text("question"))]);
+        let values = Values { messages: Owned::List(vec![question]), tools: None };
+        let render = |prompted| {
+            self.rendered(&values, prompted, &EncodeOptions::default())
+                .map(|it| it.text().to_owned())
+        };
+        let (with, without) = (render(true).ok()?, render(false).ok()?);
+        let same = common_prefix(&with, &without);
+        Some(with[same..].to_owned())
+    }
+
+    fn rendered(
+        &self,
+        values: &Values,
+        prompted: bool,
+        options: &EncodeOptions,
+    ) -> Result<RenderedTemplate> {
+        let clock = options.date.as_deref().and_then(Clock::parse_day);
+        let clock = clock.or(options.template.clock).unwrap_or_else(Clock::utc);
+        let now = |format: &str| clock.format(format);
+        let render = RenderOptions { add_generation_prompt: prompted, own: &self.own, now: &now };
+        let mut variables: Vec<(&str, &Owned)> = Vec::new();
+        variables.extend(values.tools.as_ref().map(|tools| ("tools", tools)));
+        let own = options.template.variables.iter();
+        variables.extend(own.map(|(name, value)| (name.as_str(), value)));
+        let variables: Vec<(&str, &&Owned)> =
+            variables.iter().map(|(name, value)| (*name, value)).collect();
+        self.template.render(&&values.messages, &variables, &render)
+    }
+
+    /// Writes a conversation.
+    ///
+    /// # Errors
+    /// [`Error::Message`] for messages that are no list of dicts, that the template refuses, or on whose text its
+    /// control depends if the options refuse that; [`Error::Template`] where the template fails.
+    pub(crate) fn write(
+        &self,
+        values: &Values,
+        vocab: &Vocab,
+        options: &EncodeOptions,
+    ) -> Result<Templated> {
+        let roles = roles(&values.messages)?;
+        let ends_with_assistant = roles.last() == Some(&Some(Role::Assistant));
+        let end = end_of(ends_with_assistant, options)?;
+        let mut rendered = self.rendered(values, end == End::Prompted, options)?;
+        if end == End::Open {
+            rendered.end_after_message(roles.len() as i32 - 1);
+        }
+        let layout = Layout::new(&rendered, &roles, vocab, &self.spelled, &options.template.trust);
+        let is_dependent = self.depends(values, &layout, &roles, vocab, end, options);
+        if is_dependent && options.template.on_dependent == OnDependent::Error {
+            let problem = "have text on which the template's control tokens depend, expected text that the template \
+                           does not look for; `on_dependent=\"report\"` encodes it";
+            return Err(Error::message("messages", problem));
+        }
+        let prompt = (end == End::Prompted).then_some(self.prompt.as_str());
+        let rendered = layout.write(&rendered, &self.prompt, prompt, options.boundary);
+        let trail = Trail {
+            roles: roles.into_iter().map(|role| role.unwrap_or(Role::User)).collect(),
+            end,
+            ..Trail::default()
+        };
+        Ok(Templated { rendered, trail, is_dependent })
+    }
+
+    /// Whether the control tokens are others where each text of the caller's is a harmless one.
+    fn depends(
+        &self,
+        values: &Values,
+        layout: &Layout<'_>,
+        roles: &[Option<Role>],
+        vocab: &Vocab,
+        end: End,
+        options: &EncodeOptions,
+    ) -> bool {
+        let Some(needles) = &self.needles else { return false };
+        let is_found = |value: &Owned| any_text(value, &|text| needles.is_match(text));
+        let has_tools = values.tools.as_ref().is_some_and(is_found);
+        if !has_tools && !is_found(&values.messages) {
+            return false;
+        }
+        let tools = values.tools.as_ref().map(harmless);
+        let plain = Values { messages: harmless(&values.messages), tools };
+        let Ok(mut rendered) = self.rendered(&plain, end == End::Prompted, options) else {
+            return true;
+        };
+        if end == End::Open {
+            rendered.end_after_message(roles.len() as i32 - 1);
+        }
+        let trust = &options.template.trust;
+        let other = Layout::new(&rendered, roles, vocab, &self.spelled, trust);
+        !layout.own_control().eq(other.own_control())
+    }
+}
+
+/// The end of the messages under these options.
+fn end_of(ends_with_assistant: bool, options: &EncodeOptions) -> Result<End> {
+    if options.continue_final && !ends_with_assistant {
+        let problem = "do not end with an assistant's message, which `continue_final` continues";
+        return Err(Error::message("messages", problem));
+    }
+    if options.continue_final && options.add_generation_prompt == Some(true) {
+        let problem = "is on beside `continue_final`; expected one of them";
+        return Err(Error::message("add_generation_prompt", problem));
+    }
+    if options.stop_final {
+        let problem = "has no place in a template, which writes the ends of its turns itself";
+        return Err(Error::message("stop_final", problem));
+    }
+    let prompted = options.add_generation_prompt.unwrap_or(!ends_with_assistant);
+    Ok(End::new(prompted && !options.continue_final, options.continue_final))
+}
+
+/// The role of each message; none for a role outside the known ones.
+fn roles(messages: &Owned) -> Result<Vec<Option<Role>>> {
+    let Owned::List(items) = messages else {
+        return Err(Error::message("messages", (&messages).view().expected("a list")));
+    };
+    let role = |(at, item): (usize, &Owned)| {
+        let path = || format!("messages[{at}]");
+        match item {
+            Owned::Map(_) => Ok(item.get("role").and_then(Owned::as_str).and_then(known_role)),
+            Owned::Surrogate => Err(Error::message(path(), "is a string, expected a dict")),
+            other => Err(Error::message(path(), (&other).view().expected("a dict"))),
+        }
+    };
+    items.iter().enumerate().map(role).collect()
+}
+
+fn known_role(word: &str) -> Option<Role> {
+    match word {
+        "model" | "gpt" | "bot" => Some(Role::Assistant),
+        "human" => Some(Role::User),
+        "ipython" | "observation" | "environment" | "tool_response" => Some(Role::Tool),
+        word => Role::parse(word),
+    }
+}
+
+/// Whether a text of a value is one that is looked for; keys are no texts.
+fn any_text(value: &Owned, is_found: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        Owned::Text(text) => is_found(text),
+        Owned::List(items) => items.iter().any(|item| any_text(item, is_found)),
+        Owned::Map(members) => members.iter().any(|(key, value)| {
+            !matches!(key.as_str(), Some("role" | "type")) && any_text(value, is_found)
+        }),
+        _ => false,
+    }
+}
+
+/// The same value with letters for each character of its texts but white space; the words of `role` and `type` stay.
+fn harmless(value: &Owned) -> Owned {
+    match value {
+        Owned::Text(text) => {
+            Owned::Text(text.chars().map(|c| if c.is_whitespace() { c } else { 'x' }).collect())
+        }
+        Owned::List(items) => Owned::List(items.iter().map(harmless).collect()),
+        Owned::Map(members) => Owned::Map(
+            members
+                .iter()
+                .map(|(key, value)| match key.as_str() {
+                    Some("role" | "type") => (key.clone(), value.clone()),
+                    _ => (key.clone(), harmless(value)),
+                })
+                .collect(),
+        ),
+        other => other.clone(),
+    }
+}
+
+/// Length of the longest common beginning, in bytes.
+fn common_prefix(one: &str, other: &str) -> usize {
+    let pairs = one.chars().zip(other.chars());
+    pairs.take_while(|(one, other)| one == other).map(|(one, _)| one.len_utf8()).sum()
+}
+
+/// A stretch of a rendered text.
+struct Segment {
+    /// Bytes of the rendered text.
+    text: Range<usize>,
+    kind: SegmentKind,
+    /// The message that the template's loop was at; -1 outside of the loop.
+    within: i32,
+}
+
+#[derive(Clone, Copy)]
+enum SegmentKind {
+    Control(ControlId),
+    /// The template's own text.
+    Own,
+    /// White space that a control token takes.
+    Taken,
+    /// A caller's text, and its first byte in the caller's string if it was not changed.
+    Data(u32, Option<usize>),
+}
+
+/// A rendered template, cut into control and text.
+struct Layout<'a> {
+    text: &'a str,
+    paths: &'a Paths,
+    vocab: &'a Vocab,
+    segments: Vec<Segment>,
+    roles: &'a [Option<Role>],
+    /// Control tokens that trusted messages spell.
+    trusted: Vec<usize>,
+}
+
+impl<'a> Layout<'a> {
+    fn new(
+        rendered: &'a RenderedTemplate,
+        roles: &'a [Option<Role>],
+        vocab: &'a Vocab,
+        spelled: &HashSet<TokenId>,
+        trust: &[Role],
+    ) -> Self {
+        let (text, paths) = (rendered.text(), rendered.paths());
+        let parts = rendered.parts();
+        let is_own = |part: &Part| part.path.is_none_or(|path| is_role(paths, path));
+        let is_trusted = |part: &Part| {
+            let message = part.path.and_then(|path| usize::try_from(paths.message(path)).ok());
+            let role = message.and_then(|message| roles.get(message).copied().flatten());
+            role.is_some_and(|role| trust.contains(&role))
+        };
+        let own: Vec<Range<usize>> =
+            joined(parts.iter().filter(|part| is_own(part)).map(|part| part.text.clone()));
+        let mut control: Vec<(Range<usize>, TokenId, bool)> = Vec::new();
+        if trust.is_empty() {
+            for range in own {
+                control.extend(spelled_in(text, &range, vocab).map(|(at, id)| (at, id, false)));
+            }
+        } else {
+            let both = parts.iter().filter(|part| is_own(part) || is_trusted(part));
+            for range in joined(both.map(|part| part.text.clone())) {
+                for (at, id) in spelled_in(text, &range, vocab) {
+                    let holds = |own: &Range<usize>| own.start <= at.start && at.end <= own.end;
+                    let is_own = own.iter().any(holds);
+                    if is_own || spelled.contains(&id) {
+                        control.push((at, id, !is_own));
+                    }
+                }
+            }
+        }
+        let mut layout =
+            Self { text, paths, vocab, segments: Vec::new(), roles, trusted: Vec::new() };
+        let mut control = control.into_iter().peekable();
+        for part in &parts {
+            let is_own = is_own(part);
+            let mut at = part.text.start;
+            // A control token that began in the part before.
+            if let Some(last) = layout.segments.last() {
+                at = at.max(last.text.end);
+            }
+            while let Some((found, id, is_trusted)) =
+                control.next_if(|(found, ..)| found.start < part.text.end)
+            {
+                layout.push_text(at..found.start, part, is_own);
+                at = found.end;
+                if let Some(id) = vocab.control_id(id) {
+                    if is_trusted {
+                        layout.trusted.push(layout.segments.len());
+                    }
+                    let kind = SegmentKind::Control(id);
+                    layout.segments.push(Segment { text: found, kind, within: part.within });
+                }
+            }
+            layout.push_text(at..part.text.end.max(at), part, is_own);
+        }
+        layout.take_spaces();
+        layout
+    }
+
+    fn push_text(&mut self, text: Range<usize>, part: &Part, is_own: bool) {
+        if text.is_empty() {
+            return;
+        }
+        let kind = match part.path {
+            Some(path) if !is_own => {
+                let place = part.place.map(|place| place + text.start - part.text.start);
+                SegmentKind::Data(path, place)
+            }
+            _ => SegmentKind::Own,
+        };
+        let within = part.within;
+        // A value that was written in parts is one slot.
+        if let Some(last) = self.segments.last_mut()
+            && last.within == within
+            && last.text.end == text.start
+            && let (SegmentKind::Data(path, from), SegmentKind::Data(same, place)) =
+                (&mut last.kind, kind)
+            && *path == same
+        {
+            let length = last.text.len();
+            if from.is_none_or(|from| Some(from + length) != place) {
+                *from = None;
+            }
+            last.text.end = text.end;
+            return;
+        }
+        self.segments.push(Segment { text, kind, within });
+    }
+
+    /// Cuts off the white space of the template that a control token beside it takes.
+    fn take_spaces(&mut self) {
+        let takes = |segment: &Segment| match segment.kind {
+            SegmentKind::Control(id) => self.vocab.strips(id.get()),
+            _ => chatcodec_vocab::Strips::default(),
+        };
+        let none = |strips: chatcodec_vocab::Strips| !strips.left && !strips.right;
+        if self.segments.iter().all(|segment| none(takes(segment))) {
+            return;
+        }
+        let mut cut: Vec<Segment> = Vec::with_capacity(self.segments.len());
+        for (at, segment) in self.segments.iter().enumerate() {
+            let Segment { text, kind, within } = segment;
+            let SegmentKind::Own = kind else {
+                cut.push(Segment { text: text.clone(), kind: *kind, within: *within });
+                continue;
+            };
+            let shown = &self.text[text.clone()];
+            let before = at.checked_sub(1).map(|at| takes(&self.segments[at]));
+            let after = self.segments.get(at + 1).map(takes);
+            let mut kept = text.clone();
+            if before.is_some_and(|strips| strips.right) {
+                kept.start += shown.len() - shown.trim_start().len();
+            }
+            if after.is_some_and(|strips| strips.left) {
+                let end = text.start + shown.trim_end().len();
+                kept.end = end.max(kept.start);
+            }
+            let parts = [
+                (text.start..kept.start, SegmentKind::Taken),
+                (kept.clone(), SegmentKind::Own),
+                (kept.end..text.end, SegmentKind::Taken),
+            ];
+            let parts = parts.into_iter().filter(|(text, _)| !text.is_empty());
+            cut.extend(parts.map(|(text, kind)| Segment { text, kind, within: *within }));
+        }
+        self.segments = cut;
+    }
+
+    /// The control tokens of the template itself.
+    fn own_control(&self) -> impl Iterator<Item = TokenId> + '_ {
+        let segments = self.segments.iter().enumerate();
+        segments.filter_map(|(at, segment)| match segment.kind {
+            SegmentKind::Control(id) if !self.trusted.contains(&at) => Some(id.get()),
+            _ => None,
+        })
+    }
+
+    /// The message that a segment belongs to.
+    fn owner(&self, segment: &Segment) -> i32 {
+        match segment.kind {
+            SegmentKind::Data(path, _) if segment.within < 0 => self.paths.message(path),
+            _ => segment.within,
+        }
+    }
+
+    /// The spans. `header` is the text of a generation prompt, `prompt` the one that is written.
+    fn write(
+        &self,
+        rendered: &RenderedTemplate,
+        header: &str,
+        prompt: Option<&str>,
+        boundary: Boundary,
+    ) -> Rendered {
+        let generated = match rendered.generated() {
+            [] => self.answers(header),
+            tagged => tagged.to_vec(),
+        };
+        let prompt_at = prompt.and_then(|prompt| {
+            let ends = !prompt.is_empty() && self.text.ends_with(prompt);
+            ends.then(|| self.text.len() - prompt.len())
+        });
+        let mut out = Rendered::default();
+        // Positions in the rendered text, and where they are in the text that is encoded.
+        let mut places: Vec<(usize, usize)> = Vec::with_capacity(self.segments.len() + 1);
+        let mut rest = &self.segments[..];
+        while let [first, ..] = rest {
+            let is_text = |segment: &&Segment| {
+                matches!(segment.kind, SegmentKind::Own | SegmentKind::Data(..))
+            };
+            let count = rest.iter().take_while(is_text).count();
+            if count == 0 {
+                places.push((first.text.start, out.text.len()));
+                let kind = match first.kind {
+                    SegmentKind::Control(id) => SpanKind::Control(id),
+                    _ => SpanKind::Taken,
+                };
+                let shown = match first.kind {
+                    SegmentKind::Control(id) => self.vocab.spelling(id.get()),
+                    _ => &self.text[first.text.clone()],
+                };
+                out.push(kind, shown, self.source(first), 0);
+                rest = &rest[1..];
+                continue;
+            }
+            let (texts, after) = rest.split_at(count);
+            rest = after;
+            self.write_texts(texts, &mut out, &mut places);
+        }
+        places.push((self.text.len(), out.text.len()));
+        let place = |at: usize| {
+            let next = places.partition_point(|(from, _)| *from <= at);
+            let Some(&(from, to)) = next.checked_sub(1).and_then(|next| places.get(next)) else {
+                return 0;
+            };
+            let end = places.get(next).map_or(out.text.len(), |(_, end)| *end);
+            let mut moved = (to + at - from).min(end);
+            while !out.text.is_char_boundary(moved) {
+                moved -= 1;
+            }
+            moved
+        };
+        out.generated =
+            generated.iter().map(|range| place(range.start)..place(range.end)).collect();
+        out.prompt_at = prompt_at.map(place);
+        out.paths = Some(Arc::new(self.paths.clone()));
+        if boundary == Boundary::Isolated {
+            out.cut_at_generated();
+        }
+        out
+    }
+
+    /// Text between two control tokens, normalised as one.
+    fn write_texts(&self, texts: &[Segment], out: &mut Rendered, places: &mut Vec<(usize, usize)>) {
+        let (Some(first), Some(last)) = (texts.first(), texts.last()) else { return };
+        let whole = &self.text[first.text.start..last.text.end];
+        let normalised = self.vocab.normalise(whole);
+        let is_same = *normalised == *whole;
+        let mut from = 0;
+        for (nth, segment) in texts.iter().enumerate() {
+            let raw = &self.text[segment.text.clone()];
+            let to = if is_same {
+                from + raw.len()
+            } else if nth + 1 == texts.len() {
+                normalised.len()
+            } else {
+                let before = &self.text[first.text.start..segment.text.end];
+                let mut to = self.vocab.normalise(before).len().clamp(from, normalised.len());
+                while !normalised.is_char_boundary(to) {
+                    to -= 1;
+                }
+                to.max(from)
+            };
+            let shown = &normalised[from..to];
+            from = to;
+            places.push((segment.text.start, out.text.len()));
+            let source = self.source(segment);
+            match segment.kind {
+                SegmentKind::Data(path, place) => {
+                    let given = self.paths.string(path);
+                    let skipped = place.zip(given).and_then(|(place, given)| given.get(..place));
+                    let skipped = skipped.map_or(0, |before| before.chars().count());
+                    let kind = SpanKind::Slot { escaped: false };
+                    // A text that was changed is searched as the caller gave it.
+                    let original = match (place, given) {
+                        (Some(_), _) if shown == raw => None,
+                        (Some(_), _) => Some(raw),
+                        (None, given) => given.filter(|given| *given != shown),
+                    };
+                    if let Some(original) = original {
+                        out.originals.insert(out.spans.len(), original.to_owned());
+                    }
+                    out.push(kind, shown, source, skipped as u32);
+                }
+                _ => out.push(SpanKind::Literal, shown, source, 0),
+            }
+        }
+    }
+
+    fn source(&self, segment: &Segment) -> Source {
+        match segment.kind {
+            SegmentKind::Data(path, _) => {
+                let field = match self.paths.key_of_message(path) {
+                    Some("content") => SourceField::Content,
+                    _ => SourceField::Path(path),
+                };
+                Source { message: self.paths.message(path), field }
+            }
+            _ => Source { message: self.owner(segment), field: SourceField::Scaffold },
+        }
+    }
+
+    /// The text that a model generates of each message of the assistant's: after the generation prompt, up to the
+    /// last control token after its text, or to its end.
+    fn answers(&self, header: &str) -> Vec<Range<usize>> {
+        let mut turns: Vec<Option<Range<usize>>> = vec![None; self.roles.len()];
+        let groups = self.segments.chunk_by(|one, next| self.owner(one) == self.owner(next));
+        for group in groups {
+            let Some(first) = group.first() else { continue };
+            let Ok(message) = usize::try_from(self.owner(first)) else { continue };
+            if self.roles.get(message).copied().flatten() == Some(Role::Assistant) {
+                turns[message] = Some(self.answer(group, header));
+            }
+        }
+        turns.into_iter().flatten().collect()
+    }
+
+    fn answer(&self, group: &[Segment], header: &str) -> Range<usize> {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { return 0..0 };
+        let is_data = |segment: &&Segment| matches!(segment.kind, SegmentKind::Data(..));
+        let is_control = |segment: &&Segment| matches!(segment.kind, SegmentKind::Control(_));
+        let text = &self.text[first.text.start..last.text.end];
+        let mut start = first.text.start + common_prefix(text, header);
+        if let Some(data) = group.iter().find(is_data) {
+            start = start.min(data.text.start);
+        }
+        // A control token is generated as a whole or not at all.
+        let cut = group.iter().find(|segment| {
+            is_control(segment) && segment.text.start < start && start < segment.text.end
+        });
+        start = cut.map_or(start, |segment| segment.text.start);
+        let data = group.iter().rposition(|segment| is_data(&segment));
+        let tail = &group[data.map_or(0, |at| at + 1)..];
+        let stop = tail.iter().rfind(|segment| is_control(segment) && segment.text.start >= start);
+        start..stop.unwrap_or(last).text.end.max(start)
+    }
+}
+
+/// Whether a value is the role of a message, of the closed set.
+fn is_role(paths: &Paths, path: u32) -> bool {
+    paths.key_of_message(path) == Some("role")
+        && paths.string(path).is_some_and(|role| ROLES.contains(&role))
+}
+
+/// Ranges, with those that meet as one.
+fn joined(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// Control tokens that a stretch of text spells.
+fn spelled_in<'a>(
+    text: &'a str,
+    range: &Range<usize>,
+    vocab: &'a Vocab,
+) -> impl Iterator<Item = (Range<usize>, TokenId)> + 'a {
+    let start = range.start;
+    let found = vocab.find_control(&text[range.clone()]);
+    found.map(move |found| (start + found.start..start + found.end, found.id))
+}
+
+impl Rendered {
+    fn push(&mut self, kind: SpanKind, text: &str, source: Source, skipped: u32) {
+        let start = self.text.len();
+        self.text.push_str(text);
+        self.spans.push(Span { kind, text: start..self.text.len(), source, skipped });
+    }
+
+    /// Encodes what a model generates apart from what is before it, as generation does.
+    fn cut_at_generated(&mut self) {
+        let starts: Vec<usize> = self.generated.iter().map(|range| range.start).collect();
+        let mut spans = Vec::with_capacity(self.spans.len() + starts.len());
+        let mut originals = hashbrown::HashMap::new();
+        let mut starts = starts.into_iter().peekable();
+        for (nth, span) in std::mem::take(&mut self.spans).into_iter().enumerate() {
+            let mut span = span;
+            while let Some(at) = starts.next_if(|at| *at < span.text.end) {
+                let mut before = span.clone();
+                if at > span.text.start {
+                    before.text.end = at;
+                    span.text.start = at;
+                    spans.push(before);
+                }
+                let (kind, text) = (SpanKind::Cut, at..at);
+                spans.push(Span { kind, text, source: span.source, skipped: 0 });
+            }
+            if let Some(original) = self.originals.remove(&nth) {
+                originals.insert(spans.len(), original);
+            }
+            spans.push(span);
+        }
+        self.spans = spans;
+        self.originals = originals;
+    }
+}
