@@ -230,7 +230,7 @@ def test_the_options_are_checked() -> None:
         with pytest.raises(MessageError, match="`date` is"):
             codec().encode(user, date=date)
     with pytest.raises(TypeError, match="declares `thinking`, `date`, `effort`"):
-        codec().encode(user, day="x")  # type: ignore[call-arg]
+        codec().encode(user, day="x")
 
 
 # Ids to messages.
