@@ -1,15 +1,16 @@
-//! Ids to events: the format's table walked by one machine, an id at a time.
+//! Ids to events: one machine reads the table of every format, an id at a time.
 //!
-//! Whatever comes, each id is accounted for by an event and nothing is raised. What the machine does
-//! with an id depends on the ids before it alone, so any way of pushing them gives the same events.
+//! An event covers each id, and no input raises an error. The events of an id depend only on the ids before it, so
+//! every split of ids into pushes gives the same events.
 //!
-//! A control token that opens a turn or an action is *tentative* until what follows fits a header of
-//! the table: candidates are walked side by side and what was read is held, up to [`HOLD_LIMIT`](crate::HOLD_LIMIT).
-//! If none fits, the token is told as a notice and the rest is read again as what it is without it.
-//! Held besides: the end of a text that may be the pattern's own, and white space after an action.
+//! A control token that opens a turn or a call is *uncertain* until the input after it fits a header of the table.
+//! Candidates are read side by side, and the input is held, up to [`HOLD_LIMIT`](crate::HOLD_LIMIT). If no header
+//! fits, a notice reports the token, and the rest is read again without it. The end of a text that may be the
+//! pattern's own and white space after a call are held too.
 
 mod header;
 mod machine;
+mod output;
 mod pending;
 mod spelled;
 mod value;
@@ -26,7 +27,8 @@ use crate::message::{Message, Role};
 use chatcodec_vocab::TextDecoder;
 use chatcodec_vocab::{TokenId, TokenKind, Vocab};
 use header::HeldItem;
-use machine::{Machine, Piece, Reader};
+use machine::{Machine, Piece, Reader, Run};
+use output::Output;
 pub use spelled::MarkerPolicy;
 use spelled::Search;
 
@@ -51,16 +53,15 @@ pub struct Stream {
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     decoder: TextDecoder,
-    /// Whether text has begun of which nothing has come out: a character in `decoder`, or a dummy prefix.
+    /// Whether text has begun that is not decoded yet: a character in `decoder`, or a dummy prefix.
     has_begun: bool,
-    /// What a call within reasoning is.
-    in_reasoning: InReasoning,
-    /// Where it began.
+    /// Position where that text began.
     begun: u32,
     /// The position of the next id, from [`FIRST`] on.
     index: u32,
     machine: Machine,
-    /// What is searched for control tokens that are spelled, where these count.
+    output: Output,
+    /// Search for spelled control tokens, where they count.
     search: Option<Box<Search>>,
 }
 
@@ -90,14 +91,6 @@ impl Plain {
     }
 }
 
-/// Ids that said nothing but text, and the text.
-struct Run {
-    count: usize,
-    part: Part,
-    text: String,
-    tokens: Range<u32>,
-}
-
 impl State {
     /// At the beginning of a conversation.
     fn at_start(bound: &Bound) -> Self {
@@ -105,10 +98,10 @@ impl State {
         Self {
             decoder,
             has_begun: false,
-            in_reasoning: bound.format().calls_in_reasoning(),
             begun: FIRST,
             index: FIRST,
-            machine: Machine::at_start(),
+            machine: Machine::at_start(bound),
+            output: Output::new(),
             search: None,
         }
     }
@@ -128,7 +121,7 @@ impl State {
             state.reader(bound, &mut told).open_answer();
         }
         state.index = FIRST;
-        state.machine.after_prompt(bound);
+        state.machine.after_prompt(bound, &mut state.output);
         state
     }
 
@@ -142,9 +135,7 @@ impl State {
     fn read_by(&mut self, policy: MarkerPolicy) {
         let by_text = policy == MarkerPolicy::Text;
         self.search = (policy != MarkerPolicy::Ids).then(|| Box::new(Search::new(by_text)));
-        if by_text {
-            self.machine.read_text();
-        }
+        self.output.by_text |= by_text;
     }
 
     /// Ends the text before position `at`: what is left of an unfinished character comes out, and what
@@ -178,7 +169,7 @@ impl State {
     fn read_items(&mut self, bound: &Bound, items: Vec<HeldItem>, out: &mut Vec<Event>) {
         for item in items {
             match item {
-                HeldItem::Text { text, first, .. } if self.machine.by_text => {
+                HeldItem::Text { text, first, .. } if self.output.by_text => {
                     self.read_characters(bound, &text, first, out);
                 }
                 item => self.reader(bound, out).input(item),
@@ -190,13 +181,13 @@ impl State {
     fn read_characters(&mut self, bound: &Bound, text: &str, first: u32, out: &mut Vec<Event>) {
         let (mut rest, mut at) = (text, first);
         while !rest.is_empty() {
-            // What does nothing but to be told is told at once.
+            // Text that does nothing else is emitted at once.
             let cut = rest.char_indices().nth(STRETCH).map_or(rest.len(), |(byte, _)| byte);
             let (head, tail) = rest.split_at(cut);
             let end = at.saturating_add(head.chars().count() as u32);
-            if self.machine.pass(bound, head) {
-                let tokens = self.machine.cover(Some(at), end.saturating_sub(1));
-                Event::append_text(out, self.machine.part(bound), head.into(), tokens);
+            if let Some(part) = self.machine.pass(bound, &mut self.output, head) {
+                let tokens = self.output.cover(Some(at), end.saturating_sub(1));
+                Event::append_text(out, part, head.into(), tokens);
             } else {
                 let mut reader = self.reader(bound, out);
                 let mut buffer = [0; 4];
@@ -210,44 +201,33 @@ impl State {
     }
 
     fn reader<'a>(&'a mut self, bound: &'a Bound, out: &'a mut Vec<Event>) -> Reader<'a> {
-        Reader::new(bound, &mut self.machine, self.in_reasoning, out)
+        Reader::new(bound, &mut self.machine, &mut self.output, out)
     }
 
-    /// Reads an id if all that it does is to say its text: whose, which, and from where.
+    /// Reads an id that emits its text and does nothing else: the part, the text and the positions.
     #[inline]
     fn pass<'c>(&mut self, bound: &'c Bound, id: TokenId) -> Option<(Part, &'c str, Range<u32>)> {
         let text = bound.whole_texts().get(id)?;
         let is_searched = self.search.as_ref().is_some_and(|s| !s.passes(bound.spellings(), text));
-        if is_searched || !self.decoder.is_between() || !self.machine.pass(bound, text) {
+        if is_searched || !self.decoder.is_between() {
             return None;
         }
+        let part = self.machine.pass(bound, &mut self.output, text)?;
         let at = self.next_position();
         self.has_begun = false;
-        Some((self.machine.part(bound), text, self.machine.cover(Some(at), at)))
+        Some((part, text, self.output.cover(Some(at), at)))
     }
 
-    /// Reads ids for as long as each says its text alone, which is the turn's: all their text, if any did.
+    /// Reads the ids that emit their text of a turn, and nothing else.
     fn pass_run(&mut self, bound: &Bound, ids: &[TokenId]) -> Option<Run> {
         if self.search.is_some() || !self.decoder.is_between() {
             return None;
         }
-        let (part, closer) = self.machine.in_text(bound)?;
         let texts = bound.whole_texts();
-        let mut text = String::new();
-        let mut count = 0;
-        for &id in ids {
-            let Some(said) = texts.get(id).filter(|said| closer.passes(said)) else { break };
-            text.push_str(said);
-            count += 1;
-        }
         let first = self.index;
-        let last = first.saturating_add(u32::try_from(count).ok()?.checked_sub(1)?);
-        (self.has_begun, self.index) = (false, last.saturating_add(1));
-        // As if each id were told by itself, and their events joined.
-        self.machine.passed();
-        let start = self.machine.cover(Some(first), last.saturating_sub(1).max(first)).start;
-        let end = self.machine.cover(Some(last), last).end;
-        Some(Run { count, part, text, tokens: start..end })
+        let run = self.machine.pass_run(bound, &mut self.output, ids, |id| texts.get(id), first)?;
+        (self.has_begun, self.index) = (false, first.saturating_add(run.count as u32));
+        Some(run)
     }
 
     fn push_text(&mut self, bound: &Bound, text: &str, out: &mut Vec<Event>) {
@@ -256,13 +236,13 @@ impl State {
         }
         let first = self.index;
         self.end_character(bound, first, out);
-        let last = if self.machine.by_text {
+        let last = if self.output.by_text {
             first.saturating_add(text.chars().count() as u32).saturating_sub(1)
         } else {
             first
         };
         self.index = last.saturating_add(1);
-        if !self.machine.by_text {
+        if !self.output.by_text {
             return self.read_piece(bound, Piece { text, first, at: last }, out);
         }
         match &self.search {
@@ -342,7 +322,7 @@ impl Stream {
     /// word holds.
     #[must_use]
     pub fn calling_in_reasoning(mut self, in_reasoning: InReasoning) -> Self {
-        self.state.in_reasoning = in_reasoning;
+        self.state.machine.settings.in_reasoning = in_reasoning;
         self
     }
 
@@ -479,7 +459,7 @@ impl Stream {
         out: &mut Vec<Event>,
         work: impl FnOnce(&mut State, &Bound, &mut Vec<Event>),
     ) {
-        let resumed = self.state.machine.take_resumed();
+        let resumed = self.state.output.take_resumed();
         let Some(kept) = &mut self.kept else {
             out.extend(resumed);
             return work(&mut self.state, &self.bound, out);

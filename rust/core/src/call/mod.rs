@@ -13,7 +13,6 @@ mod values;
 
 pub(crate) use json_object::{CallScanner, Member, ObjectSpec, Step};
 pub(crate) use prefix::{Opener, Prefix, Verdict};
-pub(crate) use schema::Parameters;
 pub use schema::ToolTypes;
 pub(crate) use shape::{ArgumentsReader, BoundShape, Shape, ShapeKeys, Written};
 pub(crate) use tagged::CallTags;

@@ -1,32 +1,32 @@
-//! Headers that models write in other ways than a format of frames does: without what opens a turn, without the
-//! role, with two channels, or with a token that says of what type a text is and no type after it.
+//! Headers that models write in other ways than a format with split turns: without the token that opens a turn,
+//! without the role, with two channels, or with the token before a content type and no type.
 //!
-//! Such a marker is read once more with what it lacks, or without what is too much. Where that is no header
-//! either, it is read as what it was. What is held of one is bounded, and so is the work.
+//! Such a header is mended and read again: missing parts are added, and repeated parts are removed. If the mended
+//! header fits no pattern either, the original is read as it came. The length of a header is bounded, and so is
+//! the work.
 
-use super::tentative::{Phase, Tentative};
-use super::{Place, Reader};
-use crate::call::Mended;
+use super::uncertain::UncertainHeader;
+use super::{Place, Reader, Within};
 use crate::grammar::{Grammar, Op};
 use crate::stream::header::{Held, HeldItem};
 use chatcodec_vocab::TokenId;
 
-/// What a recipient begins with.
+/// Beginning of a recipient.
 const RECIPIENT: &str = "to=";
 
-/// The most items of a header that is mended: real ones have about ten.
+/// Most items of a header that is mended: headers have about ten.
 const MAX_ITEMS: usize = 64;
 
-/// A header as it came, of which another is read.
+/// Header as it came, where a mended header is read.
 #[derive(Debug, Clone)]
 pub(super) struct Original {
     items: Vec<HeldItem>,
-    /// How much of what is held stands for these items.
+    /// Number of items of the mended header that replace these.
     read: usize,
 }
 
 impl Original {
-    /// The control token that it begins with, if that was spelled.
+    /// The control token at the beginning, if text spelled it.
     pub(super) fn spelled(&self) -> Option<TokenId> {
         match self.items.first() {
             Some(&HeldItem::Control { id, spelled: Some(_), .. }) => Some(id),
@@ -34,25 +34,25 @@ impl Original {
         }
     }
 
-    /// Whether what came begins with what `ops` write, and goes on.
+    /// Whether the header begins with `ops` and continues.
     pub(super) fn begins_with(&self, ops: &[Op]) -> bool {
         Held::of(self.items.clone()).after(ops).is_some()
     }
 
-    /// The items as they came, with those that came later.
+    /// The items as they came, and later items.
     pub(super) fn with(mut self, held: Vec<HeldItem>) -> Vec<HeldItem> {
         self.items.extend(held.into_iter().skip(self.read));
         self.items
     }
 }
 
-/// How an assistant's turn begins: its token and the role after it.
+/// Beginning of an assistant's turn: its token and the role after it.
 struct Opener<'g> {
     id: TokenId,
     role: &'g str,
 }
 
-/// What opens a turn in a format of frames.
+/// Beginning of an assistant's turn in a format with split turns.
 fn opener(grammar: &Grammar) -> Option<Opener<'_>> {
     match &grammar.generation_prompt[..] {
         [Op::Control(ids), Op::Literal(role)] if grammar.has_frames() => {
@@ -63,7 +63,7 @@ fn opener(grammar: &Grammar) -> Option<Opener<'_>> {
 }
 
 impl Opener<'_> {
-    /// The recipient after the role, where what stands between them is not one space.
+    /// The recipient after the role, where they are not separated by one space.
     fn recipient<'t>(&self, text: &'t str) -> Option<&'t str> {
         let after = text.strip_prefix(self.role)?;
         let word = after.trim_ascii_start();
@@ -71,7 +71,7 @@ impl Opener<'_> {
         (!word.is_empty() && is_begun && after.strip_prefix(' ') != Some(word)).then_some(word)
     }
 
-    /// Text after a turn's token as what it lacks, if it may be a header, and the rest: the role comes before a
+    /// Missing role and the rest of text after a turn's token, if the text may be a header: the role comes before a
     /// recipient, and no white space before the role.
     fn head<'t>(&self, text: &'t str) -> Option<(String, &'t str)> {
         let word = text.trim_ascii_start();
@@ -82,7 +82,7 @@ impl Opener<'_> {
         may_be(RECIPIENT).then(|| (format!("{} ", self.role), word))
     }
 
-    /// A header with what it lacks and without what is too much; nothing, if it is as it should be.
+    /// Mended header; `None` if nothing is missing or repeated.
     fn mended(&self, items: &[HeldItem], grammar: &Grammar) -> Option<Vec<HeldItem>> {
         let first = items.first()?.first();
         let text = |text: String| HeldItem::Text { text, first, at: first };
@@ -125,11 +125,11 @@ impl Opener<'_> {
             if let HeldItem::Control { id, .. } = item {
                 let same = |known: &HeldItem| matches!(known, HeldItem::Control { id: other, .. } if other == id);
                 if let Some(at) = out[kept..].iter().position(same) {
-                    // Of what stands twice the last counts.
+                    // The last of two counts.
                     out.truncate(kept + at);
                     is_mended = true;
                 } else if let Some(end) = bare_token(&out, kept) {
-                    // A token with nothing after it.
+                    // A token with no text after it.
                     out.truncate(end);
                     is_mended = true;
                 }
@@ -140,14 +140,14 @@ impl Opener<'_> {
     }
 }
 
-/// Where a token stands that has white space at most after it, of the items from `kept` on.
+/// Place of the last token, of the items from `kept` on, if only white space comes after it.
 fn bare_token(items: &[HeldItem], kept: usize) -> Option<usize> {
     let is_white = |item: &HeldItem| matches!(item, HeldItem::Text { text, .. } if text.bytes().all(|b| b.is_ascii_whitespace()));
     let last = items.iter().rposition(|item| !is_white(item))?;
     (last >= kept && matches!(items[last], HeldItem::Control { .. })).then_some(last)
 }
 
-/// The text that items begin with: of how many, and the position of the last.
+/// Text at the beginning of the items, their number, and the position of the last.
 fn texts(items: &[HeldItem]) -> (String, usize, u32) {
     let mut joined = (String::new(), 0, 0);
     for item in items {
@@ -159,64 +159,56 @@ fn texts(items: &[HeldItem]) -> (String, usize, u32) {
 }
 
 impl Reader<'_> {
-    /// Whether a control token stands within headers, and one of the assistant's may begin here without what
-    /// opens a turn.
-    pub(super) fn begins_header(&self, id: TokenId) -> bool {
+    /// Whether a control token within headers begins one of the assistant's here, without the token that opens a
+    /// turn.
+    pub(super) fn begins_header(&self, place: &Place, id: TokenId) -> bool {
         let grammar = self.bound.grammar();
-        let is_place = match self.machine.place {
-            Place::Outside | Place::AfterFrame | Place::AfterAction => true,
-            _ => self.is_in_frame(),
+        let is_place = match place {
+            Place::Outside(_) | Place::In(_, Within::AfterFrame { .. } | Within::AfterCall) => true,
+            Place::In(turn, within) => turn.is_in_frame(within, self.bound),
         };
         is_place && grammar.is_in_header(id) && opener(grammar).is_some()
     }
 
     /// Whether text after a frame may be a header.
-    pub(super) fn may_be_header(&mut self, text: &str) -> bool {
-        let is_text = std::mem::take(&mut self.machine.is_text);
-        let opener = opener(self.bound.grammar());
-        !is_text && opener.is_some_and(|opener| opener.head(text).is_some())
+    pub(super) fn may_be_header(&self, text: &str) -> bool {
+        opener(self.bound.grammar()).is_some_and(|opener| opener.head(text).is_some())
     }
 
-    /// No header fits: reads it again as it may be meant. Whether it may.
-    pub(super) fn mend_header(&mut self) -> bool {
+    /// Mends a header that fits no pattern, to be read again; returns any other as it is.
+    pub(super) fn mend_header(
+        &mut self,
+        is_promised: bool,
+        mut header: UncertainHeader,
+    ) -> Result<UncertainHeader, UncertainHeader> {
         let grammar = self.bound.grammar();
-        let Some(opener) = opener(grammar) else { return false };
-        let Some(tentative) = self.machine.tentative.as_deref_mut() else { return false };
-        let is_header = matches!(tentative.phase, Phase::Header(_)) && !self.machine.within;
-        if !is_header || tentative.held.items().len() > MAX_ITEMS {
-            return false;
+        let is_short = header.held.items().len() <= MAX_ITEMS;
+        let opener = opener(grammar).filter(|_| header.may_be_mended() && is_short);
+        let Some(opener) = opener else { return Err(header) };
+        let read = header.original.as_ref().map_or(0, |original| original.read);
+        let left = read.saturating_sub(header.held.items().len());
+        // The rest of a header that was mended before belongs to it.
+        for item in self.queue.drain(..left.min(self.queue.len())) {
+            header.held.push(item);
         }
-        let read = tentative.original.as_ref().map_or(0, |original| original.read);
-        let left = read.saturating_sub(tentative.held.items().len());
-        // What is left of a header that was mended before goes with it.
-        let left: Vec<HeldItem> = self.queue.drain(..left.min(self.queue.len())).collect();
-        for item in left {
-            tentative.held.push(item);
-        }
-        let Some(mended) = opener.mended(tentative.held.items(), grammar) else { return false };
-        let held = std::mem::take(&mut tentative.held).into_items();
-        let items = match tentative.original.take() {
+        let Some(mended) = opener.mended(header.held.items(), grammar) else {
+            return Err(header);
+        };
+        let held = std::mem::take(&mut header.held).into_items();
+        let items = match header.original.take() {
             Some(original) => original.with(held),
             None => held,
         };
-        let mut next = Tentative::opened(self.bound);
-        if self.machine.promised
-            && let Phase::Header(header) = &mut next.phase
-        {
-            header.keep_assistants(grammar);
-        }
         if items.len() > MAX_ITEMS {
-            tentative.original = Some(Original { items, read: 0 });
-            return false;
+            header.original = Some(Original { items, read: 0 });
+            return Err(header);
+        }
+        let mut next = UncertainHeader::opened(self.bound);
+        if is_promised {
+            next.header.keep_assistants(grammar);
         }
         next.original = Some(Original { items, read: mended.len() });
-        self.machine.tentative = Some(Box::new(next));
         self.again(mended);
-        true
-    }
-
-    /// Tells that a header was mended.
-    pub(super) fn tell_header(&mut self) {
-        self.tell_mending(Some(Mended::Header));
+        Ok(next)
     }
 }

@@ -1,67 +1,83 @@
-//! Frames: one message of the assistant's in several turns of the format.
+//! Split turns: one message of the assistant in several turns of the format, its frames.
 //!
-//! A frame that ends does not end its message. What comes next goes on with it: another frame, the answer, or
-//! a call. An answer ends the message where it ends; after a call only calls belong to it.
+//! The end of a frame does not end the message. The next frame, the answer or a call continues it. The end of an
+//! answer ends the message; after a call only calls continue it.
 
-use super::tentative::Tentative;
-use super::{Piece, Place, Reader};
-use crate::event::{EventKind, NoticeKind};
+use super::uncertain::{Uncertain, UncertainHeader};
+use super::{Piece, Place, Reader, Turn, Within};
+use crate::bound::Bound;
+use crate::event::NoticeKind;
 use crate::format::RowUse;
 use crate::pattern::Field;
 
-impl Reader<'_> {
-    /// Whether it is the text of a frame that is being read.
-    pub(super) fn is_in_frame(&self) -> bool {
-        matches!(self.machine.place, Place::Text)
-            && self.machine.turn.is_some_and(|turn| turn.actions == 0)
-            && self.framed().is_some()
-    }
-
-    /// Whether the next turn of the assistant's goes on with the message that is open.
-    pub(super) fn is_framed(&self) -> bool {
-        matches!(self.machine.place, Place::AfterFrame) || self.is_in_frame()
-    }
-
-    /// What the frame holds that is being read.
-    fn framed(&self) -> Option<Field> {
-        match self.row()?.place {
+impl Turn {
+    /// Field of the frame that is read.
+    fn frame(&self, bound: &Bound) -> Option<Field> {
+        match self.row(bound).place {
             RowUse::Frame(field) => Some(field),
             _ => None,
         }
     }
 
-    /// The token has come that closes a frame: it goes with what comes next.
-    pub(super) fn end_frame(&mut self) {
-        self.end_turn_text();
-        self.machine.place = Place::AfterFrame;
+    /// Whether the text of a frame is read.
+    pub(super) fn is_in_frame(&self, within: &Within, bound: &Bound) -> bool {
+        matches!(within, Within::Text(_)) && !self.has_called() && self.frame(bound).is_some()
+    }
+}
+
+impl Place {
+    /// Whether the next turn of the assistant continues the message that is open.
+    pub(super) fn is_framed(&self, bound: &Bound) -> bool {
+        match self {
+            Self::In(_, Within::AfterFrame { .. }) => true,
+            Self::In(turn, within) => turn.is_in_frame(within, bound),
+            Self::Outside(_) => false,
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// Reads the token that closes a frame: the token goes with what comes next.
+    pub(super) fn end_frame(&mut self, turn: Turn, within: Within) -> Place {
+        self.end_turn_text(&turn, within);
+        Place::In(turn, Within::AfterFrame { is_text: false })
     }
 
-    /// The next turn of a message, whose header ends at `last`. A part that has been told before goes on in a
-    /// line of its own.
-    pub(super) fn next_frame(&mut self, row: usize, text: usize, last: u32) {
-        self.end_turn_text();
-        let before = self.framed().map_or(0, Field::bit) as u16;
-        let before = before | self.machine.turn.map_or(0, |turn| turn.framed);
-        self.enter(row, text);
-        if let Some(turn) = &mut self.machine.turn {
-            turn.framed = before;
+    /// Begins the next turn of a message, whose header ends at `last`. A field that an earlier frame had continues
+    /// in a line of its own.
+    pub(super) fn next_frame(&mut self, place: Place, row: usize, text: usize, last: u32) -> Place {
+        let mut before = 0;
+        if let Place::In(turn, within) = place {
+            before = turn.frame(self.bound).map_or(0, Field::bit) as u16 | turn.frames;
+            self.end_turn_text(&turn, within);
         }
-        let field = self.framed().unwrap_or(Field::Content);
+        let (mut turn, within) = self.enter(row, text);
+        turn.frames = before;
+        let field = turn.frame(self.bound).unwrap_or(Field::Content);
         if u32::from(before) & field.bit() != 0 {
-            self.tell_text("\n", last, last);
+            self.emit_text(&turn, "\n", last, last);
         }
+        Place::In(turn, within)
     }
 
-    /// Between two frames stands nothing: text there is the answer's.
-    pub(super) fn text_after_frame(&mut self, piece: Piece<'_>) {
-        let Some((text, first, at)) = self.machine.pending.push_space(piece) else { return };
-        if self.may_be_header(&text) {
-            self.machine.tentative = Some(Box::new(Tentative::opened(self.bound)));
-            return self.rest(Piece { text: &text, first, at });
+    /// Reads text between two frames. White space is scaffolding, other text is the answer's.
+    pub(super) fn text_after_frame(
+        &mut self,
+        turn: Turn,
+        is_text: bool,
+        piece: Piece<'_>,
+    ) -> Place {
+        let Some((text, first, at)) = self.machine.held.push_space(piece) else {
+            return Place::In(turn, Within::AfterFrame { is_text });
+        };
+        let piece = Piece { text: &text, first, at };
+        if !is_text && self.may_be_header(&text) {
+            self.machine.uncertain = Some(Uncertain::header(UncertainHeader::opened(self.bound)));
+            self.rest(piece);
+            return Place::In(turn, Within::AfterFrame { is_text });
         }
-        let kind = NoticeKind::Malformed;
-        self.tell_between(EventKind::Notice { kind, text: String::new() }, first);
-        self.enter(self.bound.grammar().assistant(), 0);
-        self.text_of_turn(Piece { text: &text, first, at });
+        self.out.notice_between(NoticeKind::Malformed, first);
+        let (turn, within) = self.enter(self.bound.grammar().assistant(), 0);
+        self.text_in(turn, within, piece)
     }
 }

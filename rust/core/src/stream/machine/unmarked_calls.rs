@@ -1,11 +1,13 @@
 //! Calls that begin with text: at the beginning of an assistant's content, after another call, and where a
-//! control token may stand before a call or before code.
+//! control token may come before a call or before code.
 //!
-//! Text is held while it may become a call. Once it is one, its opener is told and its body read again by
-//! the scanner of its kind; once it is none, it is read again as what it is without.
+//! Text is held back while it may become a call. Once it is a call, the scanner of its shape reads the body again.
+//! If it is no call, the text is read again as content or code.
 
-use super::tentative::{Phase, Tentative};
-use super::{Line, Machine, Piece, Place, Reader};
+use super::calls::{Call, CallHead, Code};
+use super::text::{Line, TextState};
+use super::uncertain::{PossibleCall, Uncertain};
+use super::{Piece, Place, Reader, Turn, Within};
 use crate::bound::Bound;
 use crate::call::{CallScanner, Mended, Opener, ToolTypes, Verdict};
 use crate::event::ActionKind;
@@ -19,23 +21,24 @@ use crate::stream::spelled::Spelled;
 /// Text that may become a call.
 #[derive(Debug, Clone)]
 pub(super) struct Opening {
-    /// The ways to read it that are left.
+    held: Held,
+    /// Shapes that still fit.
     openers: Vec<Way>,
-    /// Where in what is held it begins, after control tokens.
+    /// Beginning of the text in `held`, after control tokens.
     from: Position,
     otherwise: Otherwise,
-    /// Whether a bracket may close what it is in.
+    /// Whether a bracket may close the list of calls.
     is_in_brackets: bool,
-    /// How many items came with the prompt: as text, they have been told.
+    /// Number of items that came with the prompt: as text, they have been emitted.
     prompted: usize,
 }
 
-/// A way to read it.
+/// Shape of a call that text may begin.
 #[derive(Debug, Clone)]
 struct Way {
     item: usize,
     opener: Opener,
-    /// The functions that may be called, where only their names mark a call.
+    /// Functions that may be called, where only the name marks a call.
     functions: Option<ToolTypes>,
 }
 
@@ -49,14 +52,14 @@ impl Way {
     }
 }
 
-/// What text is that turns out to be no call.
+/// Meaning of text that is no call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Otherwise {
     /// The content of the turn.
     Content,
-    /// What stands after a call.
-    AfterAction,
-    /// Code, by a way to write it.
+    /// Text after a call.
+    AfterCall,
+    /// Code, read by this item.
     Code(usize),
 }
 
@@ -75,10 +78,10 @@ impl Opening {
     fn next(bound: &Bound, item: usize) -> Self {
         let opening = bound.grammar().items[item].opening.as_ref();
         let opener = opening.map(|opening| Way::new(item, Opener::new(&"".into(), opening)));
-        Self::new(opener.into_iter().collect(), Otherwise::AfterAction)
+        Self::new(opener.into_iter().collect(), Otherwise::AfterCall)
     }
 
-    /// In content, of a call that nothing marks as one.
+    /// In content, for unmarked calls.
     fn bare(bound: &Bound, is_own: bool, functions: Option<&ToolTypes>) -> Self {
         let openers = bound.grammar().bare.iter().filter(|bare| bare.is_own || !is_own);
         let openers = openers
@@ -88,10 +91,10 @@ impl Opening {
 
     fn new(openers: Vec<Way>, otherwise: Otherwise) -> Self {
         let from = Position::default();
-        Self { openers, from, otherwise, is_in_brackets: false, prompted: 0 }
+        Self { held: Held::default(), openers, from, otherwise, is_in_brackets: false, prompted: 0 }
     }
 
-    /// Reads text: the verdict, and which way of those that are left has it.
+    /// Reads text, and returns the verdict of the shapes that still fit.
     fn push(&mut self, text: &str) -> Verdict {
         let mut found = None;
         self.openers.retain_mut(|Way { item, opener, functions }| {
@@ -113,13 +116,13 @@ impl Opening {
         }
     }
 
-    /// The prompt ends here.
-    pub(super) fn after_prompt(&mut self, held: &Held) {
-        self.prompted = held.len();
+    /// Ends the prompt.
+    pub(super) fn after_prompt(&mut self) {
+        self.prompted = self.held.len();
     }
 }
 
-/// Takes a comma and the bracket after it off the beginning, if that is what it is.
+/// Removes a comma and the bracket after it from the beginning of items; whether they were there.
 pub(super) fn close_after_comma(items: &mut Vec<HeldItem>) -> bool {
     let mut texts = items.iter().map_while(|item| match item {
         HeldItem::Text { text, .. } => Some(text.as_str()),
@@ -141,58 +144,63 @@ pub(super) fn close_after_comma(items: &mut Vec<HeldItem>) -> bool {
     true
 }
 
-impl Machine {
-    fn bare_opening(&self, bound: &Bound) -> Opening {
-        Opening::bare(bound, self.is_own_bare, self.types.as_ref())
-    }
-}
-
 impl Reader<'_> {
-    /// The first text of content that may begin with a call.
-    pub(super) fn text_that_may_call(&mut self, piece: Piece<'_>) {
-        self.machine.lead = None;
-        // Most answers are none by their first byte: those need not be held.
+    /// Reads the first text of content, which may begin with a call.
+    pub(super) fn text_that_may_call(
+        &mut self,
+        turn: Turn,
+        text: TextState,
+        piece: Piece<'_>,
+    ) -> Place {
+        let text = TextState { lead: None, ..text };
+        // Most answers are no call by their first byte, and need not be held.
         if Opening::content(self.bound).push(piece.text) == Verdict::No {
-            return self.text_of_turn(piece);
+            return self.text_of_turn(turn, text, piece);
         }
-        self.try_call(Held::default(), Opening::content(self.bound));
+        self.try_call(Opening::content(self.bound));
         self.rest(piece);
+        Place::In(turn, text.into())
     }
 
-    /// Text of the turn in which a call may begin that nothing marks as one.
-    pub(super) fn text_that_may_hold_calls(&mut self, piece: Piece<'_>) {
-        let bound = self.bound;
-        let is_anywhere = self.machine.bare == BareCalls::Anywhere;
+    /// Reads text of a turn in which an unmarked call may begin.
+    pub(super) fn text_that_may_hold_calls(
+        &mut self,
+        turn: Turn,
+        mut text: TextState,
+        piece: Piece<'_>,
+    ) -> Place {
+        let (bound, settings) = (self.bound, &self.machine.settings);
+        let is_anywhere = settings.bare == BareCalls::Anywhere;
         for (at, byte) in piece.text.bytes().enumerate() {
-            let line = self.machine.line;
+            let line = text.line;
             let may_begin = line == Line::Start || line == Line::Within && is_anywhere;
             if may_begin && bound.grammar().may_be_bare(byte) {
-                let opening = self.machine.bare_opening(bound);
+                let opening = Opening::bare(bound, settings.is_own_bare, settings.types.as_ref());
                 if opening.clone().push(&piece.text[at..]) != Verdict::No {
-                    self.plain_text(piece.to(at));
-                    self.machine.line = Line::Tried;
-                    self.try_call(Held::default(), opening);
-                    return self.rest(piece.from(at));
+                    text.line = Line::Tried;
+                    let place = self.plain_text(turn, text, piece.to(at));
+                    self.try_call(opening);
+                    self.rest(piece.from(at));
+                    return place;
                 }
             }
-            self.machine.line = line.after(byte);
+            text.line = line.after(byte);
         }
-        self.plain_text(piece);
+        self.plain_text(turn, text, piece)
     }
 
-    fn try_call(&mut self, held: Held, opening: Opening) {
-        let phase = Phase::Opening(Box::new(opening));
-        self.machine.tentative = Some(Box::new(Tentative::new(held, phase)));
+    fn try_call(&mut self, opening: Opening) {
+        self.machine.uncertain = Some(Uncertain::Opening(Box::new(opening)));
     }
 
-    /// A control token has come that stands before a call, or before code.
-    pub(super) fn try_call_or_code(&mut self, held: Held, item: usize, code: usize) {
+    /// The state after a control token that comes before a call or before code.
+    pub(super) fn call_or_code(&self, held: Held, item: usize, code: usize) -> Uncertain {
         let mut opening = Opening::next(self.bound, item);
         for way in &mut opening.openers {
             way.opener = way.opener.clone().after_token();
         }
-        // A call in Python is code, but for its name.
-        let functions = self.machine.types.as_ref().filter(|types| !types.is_empty());
+        // A Python call is code unless its name is a function's.
+        let functions = self.machine.settings.types.as_ref().filter(|types| !types.is_empty());
         let grammar = self.bound.grammar();
         let in_python = grammar.bare.iter().filter(|bare| grammar.items[bare.item].is_python());
         for bare in in_python.filter(|_| functions.is_some()) {
@@ -200,130 +208,158 @@ impl Reader<'_> {
             opening.openers.push(Way::of(bare.item, opener, functions));
         }
         let (from, otherwise) = (held.end(), Otherwise::Code(code));
-        self.try_call(held, Opening { from, otherwise, ..opening });
+        Uncertain::Opening(Box::new(Opening { held, from, otherwise, ..opening }))
     }
 
-    /// Something comes while text may become a call.
-    pub(super) fn opening(&mut self, input: HeldItem) {
-        let Some(Tentative { held, phase: Phase::Opening(opening), .. }) =
-            self.machine.tentative.as_deref_mut()
-        else {
-            return;
-        };
+    /// Reads an item while text may become a call.
+    pub(super) fn opening(
+        &mut self,
+        place: Place,
+        mut opening: Box<Opening>,
+        input: HeldItem,
+    ) -> Place {
         let HeldItem::Text { text, .. } = &input else {
-            // What is no text ends it.
+            // Other items end the text.
             self.again(vec![input]);
-            return self.no_call();
+            return self.no_call(place, *opening);
         };
         let verdict = opening.push(text);
-        held.push(input);
+        opening.held.push(input);
         match verdict {
-            Verdict::Open => {}
-            Verdict::No => self.no_call(),
-            Verdict::Call => self.call(),
+            Verdict::Open => {
+                self.machine.uncertain = Some(Uncertain::Opening(opening));
+                place
+            }
+            Verdict::No => self.no_call(place, *opening),
+            Verdict::Call => self.call(place, *opening),
         }
     }
 
-    /// What is held is no call: it is read as what it is otherwise.
-    pub(super) fn no_call(&mut self) {
-        let Some(tentative) = self.machine.tentative.take() else { return };
-        let Tentative { mut held, phase: Phase::Opening(opening), .. } = *tentative else { return };
-        let is_code = matches!(opening.otherwise, Otherwise::Code(_));
-        let mut rest = held.split_off(if is_code { opening.from } else { Position::default() });
-        let told = opening.prompted.saturating_sub(held.len()).min(rest.len());
-        rest.drain(..told);
-        match opening.otherwise {
+    /// Reads text that is no call as content or code.
+    pub(super) fn no_call(&mut self, mut place: Place, opening: Opening) -> Place {
+        let Opening { mut held, otherwise, from, is_in_brackets, prompted, .. } = opening;
+        let is_code = matches!(otherwise, Otherwise::Code(_));
+        let mut rest = held.split_off(if is_code { from } else { Position::default() });
+        let emitted = prompted.saturating_sub(held.len()).min(rest.len());
+        rest.drain(..emitted);
+        match otherwise {
             Otherwise::Content => {}
-            Otherwise::AfterAction => {
-                self.machine.place = Place::AfterAction;
+            Otherwise::AfterCall => {
+                place = match place {
+                    Place::In(turn, _) => Place::In(turn, Within::AfterCall),
+                    place @ Place::Outside(_) => place,
+                };
                 let is_sign = |item: &HeldItem| {
                     matches!(item, HeldItem::Text { text, .. }
                         if text.bytes().all(|b| json::is_space(b) || matches!(b, b',' | b';')))
                 };
                 if rest.iter().all(is_sign) {
-                    // It was cut before its next call.
-                    return;
+                    // The list was cut before its next call.
+                    return place;
                 }
-                if opening.is_in_brackets && close_after_comma(&mut rest) {
-                    self.tell_mending(Some(Mended::After));
+                if is_in_brackets && close_after_comma(&mut rest) {
+                    self.out.mended(Some(Mended::After));
                 }
             }
             Otherwise::Code(item) => {
-                let (opener, last) = held.bounds();
-                self.open_action(item, opener, ActionKind::Code, None, None, last);
-                self.machine.place = Place::Source { item, language: None, fresh: true };
+                place = self.open_code(place, item, None, held.missing(), held.bounds());
             }
         }
         self.again(rest);
+        place
     }
 
-    /// What is held is a call.
-    fn call(&mut self) {
-        let Some(mut tentative) = self.machine.tentative.take() else { return };
-        let Phase::Opening(opening) = tentative.phase else { return };
-        let Some(Way { item, opener, functions }) = opening.openers.into_iter().next() else {
-            return;
+    /// Starts a call of code.
+    pub(super) fn open_code(
+        &mut self,
+        place: Place,
+        item: usize,
+        language: Option<String>,
+        missing: Option<Mended>,
+        bounds: (u32, u32),
+    ) -> Place {
+        let (kind, name) = (ActionKind::Code, language.clone());
+        let head = CallHead { item, kind, name, id: None, missing, bounds };
+        let turn = self.open_call(place, head);
+        Place::In(turn, Within::Call(Call::Code(Code { item, language, is_fresh: true })))
+    }
+
+    /// Reads text that is a call.
+    fn call(&mut self, mut place: Place, opening: Opening) -> Place {
+        let Opening { mut held, openers, from, otherwise, .. } = opening;
+        let Some(Way { item, opener, functions }) = openers.into_iter().next() else {
+            return place;
         };
         let way = &self.bound.grammar().items[item];
-        self.machine.fenced = opener.is_after(FENCE);
-        let is_unmarked = functions.is_some() && opening.otherwise == Otherwise::Content;
-        self.machine.missing = is_unmarked.then_some(Mended::CallOpener);
+        let is_fenced = opener.is_after(FENCE);
+        if let Place::In(turn, _) = &mut place {
+            turn.calls.is_fenced = is_fenced;
+        }
+        let is_unmarked = functions.is_some() && otherwise == Otherwise::Content;
+        let missing = is_unmarked.then_some(Mended::CallOpener);
         let is_tagged = way.shape.as_ref().is_some_and(|shape| !shape.opens().is_empty());
         if let Some(id) = way.opener().filter(|_| is_tagged) {
-            // It is read as if the token stood before it.
-            let (first, _) = tentative.held.bounds();
+            // The call is read with the missing token before it.
+            let (first, _) = held.bounds();
             let spelled = Some(Box::new(Spelled::missing(first, Mended::CallOpener)));
-            let mut items = tentative.held.into_items();
+            let mut items = held.into_items();
             items.insert(0, HeldItem::Control { id, at: first, spelled });
-            return self.again(items);
+            self.again(items);
+            return place;
         }
-        let body_at = tentative.held.after_bytes(opening.from, opener.begins());
-        let rest = tentative.held.split_off(body_at);
-        let (first, last) = tentative.held.bounds();
+        let body_at = held.after_bytes(from, opener.begins());
+        let rest = held.split_off(body_at);
         if self.bound.object_of(item).is_some() {
-            let (scanner, waiting) = (Box::new(CallScanner::new()), Vec::new());
-            tentative.phase = Phase::Call { item, scanner, waiting };
-            self.machine.tentative = Some(tentative);
+            let call = PossibleCall::new(held, item, CallScanner::new()).with_missing(missing);
+            self.machine.uncertain = Some(Uncertain::Call(Box::new(call)));
         } else {
             let name = opener.into_name();
-            let kind = ActionKind::Function;
-            self.open_action(item, first, kind, Some(name.clone()), None, last);
-            let Some(body) = self.reader_of(item, None) else { return };
-            self.machine.place = Place::Arguments { item, body, name, id: None };
+            let (kind, bounds) = (ActionKind::Function, held.bounds());
+            let head = CallHead { item, kind, name: Some(name.clone()), id: None, missing, bounds };
+            let turn = self.open_call(place, head);
+            place = self.open_arguments(turn, item, name, None, false);
         }
         self.again(rest);
+        place
     }
 
-    /// After a call that has ended by itself, in what is no list in JSON.
-    pub(super) fn text_after_call(&mut self, item: usize, piece: Piece<'_>) {
+    /// Reads text after a call that has ended by itself, in a list that is not JSON.
+    pub(super) fn text_after_own_end(
+        &mut self,
+        turn: Turn,
+        item: usize,
+        piece: Piece<'_>,
+    ) -> Place {
         let bound = self.bound;
         let between = bound.format().list().and_then(|list| list.between.first());
         let is_python = bound.grammar().items[item].is_python();
+        let is_in_brackets = is_python || bound.grammar().has_brackets();
         let sign = if is_python { Some(b',') } else { between.and_then(separator) };
         let spaces = piece.text.bytes().take_while(|&byte| json::is_space(byte)).count();
         let next = piece.text.as_bytes().get(spaces).copied();
         if next.is_some() && next == sign {
             let mut held = Held::default();
-            let (text, first, at) = self.machine.pending.take_all();
+            let (text, first, at) = self.machine.held.take_all();
             if !text.is_empty() {
                 held.push(HeldItem::Text { text, first, at });
             }
             held.push(piece.to(spaces + 1).held());
-            let is_in_brackets = is_python || bound.grammar().has_brackets();
             let from = held.end();
-            let opening = Opening { from, is_in_brackets, ..Opening::next(bound, item) };
-            self.try_call(held, opening);
-            return self.rest(piece.from(spaces + 1));
+            self.try_call(Opening { held, from, is_in_brackets, ..Opening::next(bound, item) });
+            self.rest(piece.from(spaces + 1));
+            return Place::In(turn, Within::BetweenCalls { item });
         }
-        if next.is_none() && self.machine.pending.len() + spaces <= HOLD_LIMIT {
+        if next.is_none() && self.machine.held.len() + spaces <= HOLD_LIMIT {
             // White space belongs to what comes after it.
-            return self.machine.pending.push(piece);
+            self.machine.held.push(piece);
+            return Place::In(turn, Within::BetweenCalls { item });
         }
-        self.machine.place = Place::AfterAction;
-        if next == Some(b']') && (is_python || bound.grammar().has_brackets()) {
-            self.machine.pending.clear();
-            return self.rest(piece.from(spaces + 1));
+        if next == Some(b']') && is_in_brackets {
+            self.machine.held.clear();
+            self.rest(piece.from(spaces + 1));
+        } else {
+            self.rest(piece);
         }
-        self.rest(piece);
+        Place::In(turn, Within::AfterCall)
     }
 }
