@@ -898,14 +898,16 @@ def test_examples_of_the_help_work(tmp_path: Path, vocabulary: Path, embedded: C
     (tmp_path / "conversation.json").write_text(json.dumps({"messages": CALL}, indent=2))
     (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
     assert vocabulary == tmp_path / "tokenizer.model"
-    examples = [example for command in COMMANDS for example in command.examples]
+    # A studio serves until it is interrupted: tests/test_studio.py runs it.
+    commands = [command for command in COMMANDS if command.name != "studio"]
+    examples = [example for command in commands for example in command.examples]
     prologue = f'chatcodec() {{ "{sys.executable}" -m chatcodec "$@"; }}; less() {{ cat; }}\n'
     for example in examples:
         ran = subprocess.run(
             ["/bin/sh", "-c", prologue + example], cwd=tmp_path, capture_output=True, check=False
         )
         assert (ran.returncode, ran.stderr) == (0, b""), example
-        assert ran.stdout or "> ids.jsonl" in example, example
+        assert ran.stdout or " > " in example, example
 
 
 def test_tour() -> None:

@@ -564,6 +564,15 @@ class Encoding(Sequence[int]):
         """
     def __repr__(self, /) -> str: ...
     def __reversed__(self, /) -> Iterator[int]: ...
+    def _page_parts(self, /) -> "tuple[Vocab, list[str], list[tuple[int, int, int]]]":
+        """
+        What a page needs beside the properties: the vocabulary; the roles of the messages; and the
+        control tokens that a tokenizer finds in `text`: start and end in bytes, and id.
+        """
+    def _repr_html_(self, /) -> "str":
+        """
+        The page of `to_html` in a frame, for notebooks.
+        """
     @property
     def assistant_mask(self, /) -> IntArray:
         """
@@ -658,6 +667,12 @@ class Encoding(Sequence[int]):
         """
         The text that a chat template would produce, with control tokens as their spellings; for
         people to read. Encoding this text gives other ids, because text is never control.
+        """
+    def to_html(self, /, *, title: "str | None" = None) -> "str":
+        """
+        A page of HTML that shows the encoding: each id with its bytes, path, offsets and masks, and
+        beside it the control tokens that a tokenizer would find in the rendered text. One file, from
+        which no request leaves; the caller's text runs nothing in it.
         """
     def tolist(self, /) -> list[int]:
         """

@@ -20,6 +20,7 @@ __all__ = [
     "add_files",
     "add_inspect",
     "add_results",
+    "add_studio",
     "add_table",
     "add_vocab",
     "build_parser",
@@ -185,10 +186,32 @@ def add_completion(parser: argparse.ArgumentParser) -> None:
         default="stop",
         help="why the completion ends (default: %(default)s)",
     )
+    _add_html(parser)
+
+
+def _add_html(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--html", action="store_true", help="write one page of HTML for all lines, for a browser"
+    )
+
+
+def add_studio(parser: argparse.ArgumentParser) -> None:
+    """Add the vocabularies that `studio` offers, and its port."""
+    parser.add_argument(
+        "paths", nargs="*", metavar="FILE|DIR", help="vocabularies, or folders of models"
+    )
+    parser.add_argument(
+        "--port",
+        type=_port,
+        default=8765,
+        metavar="N",
+        help="port on 127.0.0.1; 0 is a free one (default: %(default)s)",
+    )
 
 
 def add_inspect(parser: argparse.ArgumentParser) -> None:
     """Add how `inspect` shows tokens."""
+    _add_html(parser)
     parser.add_argument("--ids", action="store_true", help="show the ids under their text")
     parser.add_argument(
         "--plain", action="store_true", help="a line is a user's message as raw text, not JSON"
@@ -256,4 +279,11 @@ def _positive(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r}, expected a number from 1")
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() else -1
+    if not 0 <= number <= 65535:  # noqa: PLR2004 (the last port)
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a port from 0 to 65535")
     return number

@@ -6,12 +6,14 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chatcodec import Format, formats
 from chatcodec.cli import arguments
 from chatcodec.cli.lines import Line, attempt, dumps, each, process, read
 from chatcodec.cli.loading import (
+    UsageError,
     check_files,
     load_codec,
     load_options,
@@ -22,6 +24,7 @@ from chatcodec.cli.records import Conversation, read_completion, read_conversati
 from chatcodec.cli.show import Look, legend, show, show_failure
 from chatcodec.cli.terminal import wants_color
 from chatcodec.cli.vocabulary import describe, show_vocab
+from chatcodec.pages import encoding_data, items_page, stream_data
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -125,6 +128,12 @@ def _stream(args: Namespace) -> bool:
         events += stream.finish(args.reason)
         return "".join(dumps(_place(line, args) | _event(event)) for event in events)
 
+    def item(line: Line) -> dict[str, object]:
+        ids, prompt = read_completion(line.value())
+        return stream_data(codec, ids, prompt, reason=args.reason)
+
+    if args.html:
+        return _page(args, item, "Events of a stream")
     return _json_lines(args, each(answer))
 
 
@@ -135,14 +144,20 @@ def _inspect(args: Namespace) -> bool:
     color = wants_color(args.color, sys.stdout, os.environ)
     look = Look(color=color, ids=args.ids, columns=_columns(args))
 
-    def answer(line: Line) -> str:
+    def encoded(line: Line) -> tuple[Encoding, list[str]]:
         value = line.text().removesuffix("\r") if args.plain else line.value()
         if isinstance(value, str):
             value = [{"role": "user", "content": value}]
         conversation = read_conversation(value, codec, args.schema)
         encoding = conversation.encode(codec, tools, options)
-        roles = [message.get("role", "item") for message in conversation.messages]
+        return encoding, [message.get("role", "item") for message in conversation.messages]
+
+    def answer(line: Line) -> str:
+        encoding, roles = encoded(line)
         return "".join(show(encoding, title=line.place, roles=roles, look=look))
+
+    if args.html:
+        return _page(args, lambda line: encoding_data(*encoded(line)), "Tokens of a conversation")
 
     def refuse(line: Line, why: str) -> str:
         return show_failure(line.place, why, look)
@@ -150,6 +165,43 @@ def _inspect(args: Namespace) -> bool:
     sys.stdout.write(legend(look))
     groups = read(args.files, document=args.document)
     return process(groups, each(answer), refuse=refuse, skip_empty=not args.plain)
+
+
+def _page(args: Namespace, item: Callable[[Line], dict[str, object]], title: str) -> bool:
+    """Write one page for all lines; a line that fails is an item with its reason."""
+    items: list[dict[str, object]] = []
+
+    def answer(line: Line) -> str:
+        items.append({"title": line.place, **item(line)})
+        return ""
+
+    def refuse(line: Line, why: str) -> str:
+        items.append({"kind": "error", "title": line.place, "error": why})
+        return ""
+
+    groups = read(args.files, document=args.document)
+    lines = ([line for line in group if line.data.strip()] for group in groups)
+    fine = process(lines, each(answer), refuse=refuse)
+    sys.stdout.write(items_page(title, items))
+    return fine
+
+
+def _studio(args: Namespace) -> bool:
+    # The modules of a server take longer to import than most commands run.
+    from chatcodec.pages.studio import Studio  # noqa: PLC0415
+
+    for path in args.paths:
+        if not Path(path).exists():
+            raise UsageError(f"{path}: no such file or folder")
+    try:
+        studio = Studio(args.paths, args.port)
+    except OSError as error:
+        raise UsageError(f"port {args.port}: {(error.strerror or str(error)).lower()}") from error
+    with studio:
+        sys.stdout.write(f"chatcodec studio: {studio.url}\nCtrl+C ends it.\n")
+        sys.stdout.flush()
+        studio.serve_forever()
+    return True
 
 
 def _formats(args: Namespace) -> bool:
@@ -251,6 +303,7 @@ COMMANDS = (
         (
             "chatcodec stream completions.jsonl",
             "chatcodec stream --push 1000 --reason length completions.jsonl",
+            "chatcodec stream --html completions.jsonl > stream.html",
         ),
         (*_LINES, arguments.add_completion),
         _stream,
@@ -265,10 +318,23 @@ COMMANDS = (
         (
             "chatcodec inspect chats.jsonl | less -R",
             "chatcodec inspect --ids --document conversation.json",
+            "chatcodec inspect --html --document conversation.json > conversation.html",
             "echo 'What does <|im_end|> mean?' | chatcodec inspect --plain",
         ),
         (*_LINES, arguments.add_encode, arguments.add_inspect),
         _inspect,
+    ),
+    Command(
+        "studio",
+        "a page in the browser: type a conversation, and see its tokens and its stream",
+        "A server on this machine alone, for its own page. The page offers the embedded\n"
+        "vocabulary and those of the arguments. The text of a scripted engine is shown as events.",
+        (
+            "chatcodec studio",
+            "chatcodec studio --port 8765 tokenizer.model",
+        ),
+        (arguments.add_studio,),
+        _studio,
     ),
     Command(
         "formats",

@@ -20,6 +20,7 @@ use crate::conversation::{Conversation, Dropped};
 use crate::error::{Error, Result};
 use crate::grammar::Grammar;
 use crate::marker::Found;
+use crate::message::Role;
 use crate::render::Rendered;
 use crate::span::{Source, SourceField, Span, SpanKind};
 use crate::template::Paths;
@@ -336,6 +337,24 @@ impl Encoding {
         }
         self.trail.add_more(conversation.given as i32 - count);
         self.dropped = conversation.dropped;
+    }
+
+    /// The vocabulary of the ids.
+    pub fn vocab(&self) -> &Vocab {
+        &self.vocab
+    }
+
+    /// Roles of the messages, by index; fewer than the messages if the conversation began as ids.
+    pub fn roles(&self) -> &[Role] {
+        &self.trail.roles
+    }
+
+    /// Control tokens that a tokenizer finds in the rendered text if it looks for their spellings in
+    /// the whole text, as servers that render to a string do: start and end in bytes of the text,
+    /// and id. Leftmost-longest; linear in the text.
+    pub fn spelled_control(&self) -> Vec<(usize, usize, TokenId)> {
+        let found = self.vocab.find_control(&self.text);
+        found.map(|spelled| (spelled.start, spelled.end, spelled.id)).collect()
     }
 
     /// The parts of the caller's conversation that were left out, in order.

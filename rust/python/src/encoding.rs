@@ -4,7 +4,7 @@ use chatcodec::{Encoding as CoreEncoding, LabelOptions, Role};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyAny, PyDict, PyRange, PyTuple};
+use pyo3::types::{PyAny, PyDict, PyRange, PyString, PyTuple};
 
 use crate::array::{IntArray, numpy_array};
 use crate::arrow::Exported;
@@ -15,6 +15,7 @@ use crate::note::note_tuple;
 use crate::typed::{
     Capsules, DroppedTuple, EncodingIter, ErrorDict, IntIter, IntList, NoteTuple, Paths, Ranges,
 };
+use crate::vocab::Vocab;
 
 /// The ids of a conversation, as a sequence, with the properties of each id. `ids` and `text` are
 /// computed at once, all other attributes on first access.
@@ -244,6 +245,31 @@ impl Encoding {
         });
         let dropped: Vec<_> = dropped.collect::<PyResult<_>>()?;
         PyTuple::new(py, dropped).map(DroppedTuple)
+    }
+
+    /// A page of HTML that shows the encoding: each id with its bytes, path, offsets and masks, and
+    /// beside it the control tokens that a tokenizer would find in the rendered text. One file, from
+    /// which no request leaves; the caller's text runs nothing in it.
+    #[pyo3(signature = (*, title: "str | None" = None) -> "str", text_signature = "($self, /, *, title=None)")]
+    fn to_html<'py>(
+        slf: &Bound<'py, Self>,
+        title: Option<&Bound<'py, PyString>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("chatcodec.pages")?.call_method1("encoding_page", (slf, title))
+    }
+
+    /// The page of `to_html` in a frame, for notebooks.
+    #[pyo3(signature = () -> "str")]
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("chatcodec.pages")?.call_method1("encoding_frame", (slf,))
+    }
+
+    /// What a page needs beside the properties: the vocabulary; the roles of the messages; and the
+    /// control tokens that a tokenizer finds in `text`: start and end in bytes, and id.
+    #[pyo3(signature = () -> "tuple[Vocab, list[str], list[tuple[int, int, int]]]")]
+    fn _page_parts(&self) -> (Vocab, Vec<&'static str>, Vec<(usize, usize, i32)>) {
+        let roles = self.inner.roles().iter().map(|role| role.name()).collect();
+        (Vocab::new(self.inner.vocab().clone()), roles, self.inner.spelled_control())
     }
 
     fn __len__(&self) -> usize {

@@ -1,0 +1,216 @@
+"use strict";
+const CONTROL = 1, CONTENT = 2, GENERATED = 4;
+const AT_ONCE = 3000, IN_IDLE = 60000, BLOCK = 400, BUTTONS = 500;
+const roleColours = { system: 0, developer: 0, user: 1, assistant: 2, tool: 3 };
+
+// Shows an encoding in `root`; the details of a token in `detail`.
+function showEncoding(root, detail, data) {
+  const count = data.ids.length;
+  const chips = new Array(count);
+  const noteAt = new Map();
+  for (const found of data.found)
+    if (found.first !== undefined) noteAt.set(found.first, found);
+  const foundAt = new Map();
+  for (const found of noteAt.values())
+    for (let at = found.first; at <= found.last; at++) foundAt.set(at, found);
+  const ownControl = data.flags.filter((flags) => flags & CONTROL).length;
+  const forged = data.pipeline.filter((item) => typeof item !== "string" && item[2]).length;
+  const spelled = data.pipeline.filter((item) => typeof item !== "string").length;
+  let colour = "role";
+  let at = -1;
+
+  const colourOf = (id) => {
+    const flags = data.flags[id];
+    if (colour === "role") return "k" + (roleColours[data.roles[data.messages[id]]] ?? "n");
+    if (colour === "source") return data.sources[id] < 0 ? "kn" : "k" + (data.sources[id] % 6);
+    if (colour === "loss") return flags & GENERATED ? "k2" : "kn";
+    return flags & CONTENT ? "k1" : "kn";
+  };
+  const classOf = (id) => {
+    const flags = data.flags[id];
+    return "t " + colourOf(id) + (id % 2 ? " odd" : "") + (flags & CONTROL ? " control" : "")
+      + (flags & CONTENT || flags & CONTROL ? "" : " own") + (flags & CONTENT ? " c" : "")
+      + (flags & GENERATED ? " g" : "") + (id === at ? " at" : "");
+  };
+  const chip = (id) => {
+    const text = data.texts[id];
+    const parts = text ? shown(text, true) : [make("span", { class: "pic" }, "·")];
+    const node = make("span", { class: classOf(id), id: "t" + id, role: "option", "aria-selected": "false" }, ...parts);
+    chips[id] = node;
+    return node;
+  };
+
+  // Blocks of ids, each filled when it comes into view or the browser has time.
+  const list = make("div", { class: "tokens", role: "listbox", tabindex: "0", "aria-label": "tokens, with the arrow keys" });
+  const blocks = [];
+  let next = 0;
+  while (next < count) {
+    const message = data.messages[next];
+    let end = next;
+    while (end < count && data.messages[end] === message) end++;
+    const role = message < 0 ? (data.sources[next] >= 0 ? data.paths[data.sources[next]] : "format") : data.roles[message] || "message";
+    const name = message < 0 ? (end === count && next > 0 ? "generation prompt" : role) : `messages[${message}] ${role}`;
+    const turn = make("div", { class: "turn " + (roleColours[role] === undefined ? "" : role), role: "group" },
+      make("div", { class: "head", "aria-hidden": "true" }, ...shown(name)));
+    turn.setAttribute("aria-label", name);
+    for (let from = next; from < end;) {
+      let to = Math.min(end, from + BLOCK);
+      // A block ends after a newline where there is one, and never within what is outlined.
+      if (to < end)
+        for (let back = to; back > to - 200; back--) if (data.texts[back - 1].endsWith("\n")) { to = back; break; }
+      while (to < end && foundAt.has(to) && foundAt.get(to).first < to) to++;
+      const node = make("div", { class: "block" });
+      blocks.push({ node, from, to, filled: false });
+      turn.append(node);
+      from = to;
+    }
+    list.append(turn);
+    next = end;
+  }
+  const fill = (block) => {
+    if (block.filled) return;
+    block.filled = true;
+    for (let id = block.from; id < block.to;) {
+      const source = data.sources[id];
+      const group = source < 0 ? null : make("bdi", { dir: "auto" });
+      while (id < block.to && data.sources[id] === source) {
+        const found = noteAt.get(id);
+        if (found === undefined) {
+          (group || block.node).append(chip(id++));
+          continue;
+        }
+        const note = found.id < 0 ? "reads as a marker" : `text, not ${found.id}`;
+        const mark = make("mark", { class: found.id < 0 ? "reads" : "", "data-note": note });
+        while (id <= found.last) mark.append(chip(id++));
+        (group || block.node).append(mark);
+      }
+      if (group) block.node.append(group);
+    }
+  };
+  const fillAll = () => blocks.forEach(fill);
+  let ready = 0;
+  for (const block of blocks) {
+    if (block.from >= AT_ONCE) break;
+    fill(block);
+    ready++;
+  }
+  const nearby = new IntersectionObserver((entries) => {
+    for (const entry of entries) if (entry.isIntersecting) fill(blocks[entry.target.dataset.nth]);
+  }, { rootMargin: "1500px" });
+  blocks.forEach((block, nth) => {
+    block.node.dataset.nth = nth;
+    if (!block.filled) nearby.observe(block.node);
+  });
+  const idle = window.requestIdleCallback || ((work) => setTimeout(work, 30));
+  const later = () => {
+    if (ready < blocks.length && blocks[ready].from < IN_IDLE) {
+      fill(blocks[ready++]);
+      idle(later);
+    } else root.dataset.ready = "yes";
+  };
+  idle(later);
+  window.addEventListener("beforeprint", fillAll);
+
+  const select = (id, scroll) => {
+    if (id < 0 || id >= count || id === at) return;
+    const before = at;
+    at = id;
+    if (!chips[id]) fill(blocks.find((block) => id < block.to));
+    if (before >= 0 && chips[before]) { chips[before].className = classOf(before); chips[before].setAttribute("aria-selected", "false"); }
+    chips[id].className = classOf(id);
+    chips[id].setAttribute("aria-selected", "true");
+    list.setAttribute("aria-activedescendant", "t" + id);
+    if (scroll) chips[id].scrollIntoView({ block: "center" });
+    const flags = data.flags[id];
+    const found = foundAt.get(id);
+    const hex = data.bytes[data.ids[id]].replace(/../g, "$& ").trim();
+    facts(detail, [
+      ["position", `${id} of ${count}`], ["id", data.ids[id]], ["text", data.texts[id] || "(part of a character, or no text)"],
+      ["bytes", hex.length > 300 ? hex.slice(0, 300) + "…" : hex || "(none)"],
+      ["kind", flags & CONTROL ? "control token" : "text"],
+      ["source", data.sources[id] < 0 ? "the format" : data.paths[data.sources[id]]],
+      ["message", data.messages[id] < 0 ? "none" : `${data.messages[id]} ${data.roles[data.messages[id]] || ""}`],
+      ["bytes of the rendered text", `${data.offsets[2 * id]} to ${data.offsets[2 * id + 1]}`],
+      ["a model generates it", flags & GENERATED ? "yes" : "no"], ["caller's text", flags & CONTENT ? "yes" : "no"],
+      ...(found === undefined ? [] : [[`spells, at ${found.path}[${found.start}:${found.end}]`,
+        found.id < 0 ? `the marker ${found.spelling}` : `${found.spelling}, which elsewhere is the control id ${found.id}`, "wrong"]]),
+    ]);
+  };
+  const idOf = (event) => {
+    const node = event.target.closest && event.target.closest(".t");
+    return node ? Number(node.id.slice(1)) : -1;
+  };
+  list.addEventListener("mouseover", (event) => select(idOf(event), false));
+  list.addEventListener("click", (event) => select(idOf(event), false));
+  list.addEventListener("focus", () => { if (at < 0) select(0, false); });
+  const firstOf = (from, step) => {
+    let id = from;
+    while (id >= 0 && id < count && data.messages[id] === data.messages[from]) id += step;
+    return id;
+  };
+  const outlined = [...noteAt.keys()].sort((a, b) => a - b);
+  list.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const to = {
+      ArrowRight: () => at + 1, ArrowLeft: () => at - 1, Home: () => 0, End: () => count - 1,
+      ArrowDown: () => firstOf(at, 1), ArrowUp: () => firstOf(at, -1),
+      n: () => outlined.find((id) => id > at) ?? at, p: () => outlined.filter((id) => id < at).pop() ?? at,
+    }[event.key];
+    if (!to) return;
+    event.preventDefault();
+    select(to(), true);
+  });
+
+  // The rendered text as one string, with every control token that a tokenizer finds in it.
+  const string = make("div", { class: "string", role: "region", tabindex: "0", "aria-label": "the string pipeline" });
+  let buttons = 0;
+  const openers = new Set(data.ids.filter((id, nth) => data.flags[nth] & CONTROL && (nth === 0 || data.messages[nth] !== data.messages[nth - 1])));
+  let part = make("div", { class: "block" });
+  let inPart = 0;
+  string.append(part);
+  const add = (node, size) => {
+    if (inPart > 4000) {
+      part = make("div", { class: "block" });
+      string.append(part);
+      inPart = 0;
+    }
+    part.append(node);
+    inPart += size;
+  };
+  for (const item of data.pipeline) {
+    if (typeof item === "string") {
+      for (let from = 0; from < item.length;) {
+        let to = Math.min(item.length, from + 4000);
+        if (/[\ud800-\udbff]/.test(item[to - 1])) to++;
+        add(make("bdi", { dir: "auto" }, ...shown(item.slice(from, to), true)), to - from);
+        from = to;
+      }
+      continue;
+    }
+    const [spelling, id, isForged, target] = item;
+    const name = isForged ? `forged control token ${id}` : `control token ${id}`;
+    if (isForged && openers.has(id) && !(part.textContent || "\n").endsWith("\n")) add(document.createElement("br"), 1);
+    if (isForged && buttons++ < BUTTONS)
+      add(make("button", { type: "button", title: name, onclick: () => { select(target, true); list.focus({ preventScroll: true }); } },
+        "⚠ ", ...shown(spelling)), spelling.length);
+    else add(make("span", { class: isForged ? "many" : "genuine", title: name }, ...(isForged ? ["⚠ "] : []), ...shown(spelling)), spelling.length);
+  }
+
+  const number = (value, what, style) => make("span", {}, make("b", { class: style || "" }, String(value)), " " + what);
+  const recolour = (value) => {
+    colour = value;
+    list.className = "tokens by-" + value;
+    chips.forEach((node, id) => { if (node) node.className = classOf(id); });
+  };
+  root.replaceChildren(
+    make("div", { class: "counts" }, number(count, "ids"), number(ownControl, "control tokens, all the format's"),
+      number(data.found.filter((found) => found.id >= 0).length, "forged spellings kept as text"),
+      number(forged, "forged control tokens in the string pipeline", forged ? "wrong" : "")),
+    choices("colour", "Colours by", [["role", "role"], ["source", "source"], ["loss", "loss mask"], ["content", "caller's text"]], "role", recolour),
+    make("div", { class: "panes" },
+      make("section", { class: "pane", "aria-label": "chatcodec" }, make("h2", {}, "chatcodec"),
+        make("p", { class: "dim" }, "Dark hexagon: control. Italic: the format's text. Dashed outline: a caller's text that spells control. Arrow keys, Home, End; n and p: outlines."), list),
+      make("section", { class: "pane", "aria-label": "the string pipeline beside it" }, make("h2", {}, "The string pipeline: render, then tokenize the whole text"),
+        make("p", { class: forged ? "wrong" : "dim" }, forged ? `${forged} of ${spelled} control tokens come from a caller's text (⚠).` : `${spelled} control tokens, none from a caller's text.`), string)));
+  facts(detail, [["token", "point at a token, or move to one with the arrow keys"]]);
+}

@@ -1,0 +1,206 @@
+"""A local server for `chatcodec studio`: type a conversation, and see its ids and its stream.
+
+The server listens on the loopback interface alone. It answers requests that name it as their host,
+with bodies of at most `BODY_BYTES`, and posts that come from its own page. A request chooses among
+the vocabularies that the server was started with, by number: it names no paths.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from chatcodec._core import Codec, Format, Vocab, formats
+from chatcodec.pages.document import escaped_json, page
+from chatcodec.pages.inspector import encoding_data
+from chatcodec.pages.timeline import stream_data
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["BODY_BYTES", "Studio"]
+
+BODY_BYTES = 2_000_000
+"""Largest body of a request, in bytes."""
+
+_READ_SECONDS = 20
+_CODECS = 8
+"""Codecs that are kept, each with the tables of its vocabulary."""
+
+_AUTOMATIC = ""
+"""The format that the files of a vocabulary name."""
+
+
+class RefusedError(Exception):
+    """A request that is not answered: its status, and the reason."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Studio(ThreadingHTTPServer):
+    """The server; `paths` are the vocabularies that its page offers beside the embedded one.
+
+    Port 0 is a free port. Raises `OSError` for a port that is taken.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, paths: Sequence[str] = (), port: int = 0) -> None:
+        """Listen on `port`; `serve_forever` answers."""
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.paths = [None, *paths]
+        self.codec = functools.lru_cache(maxsize=_CODECS)(self._load)
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return f"http://127.0.0.1:{self.server_port}/"
+
+    def hosts(self) -> set[str]:
+        """Give the values of the header `Host` that name this server."""
+        return {f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}"}
+
+    def choices(self) -> dict[str, object]:
+        """Give what the page offers."""
+        return {
+            "kind": "studio",
+            "vocabularies": ["embedded", *map(str, self.paths[1:])],
+            "formats": formats(),
+        }
+
+    def _load(self, vocabulary: int, name: str) -> Codec:
+        path = self.paths[vocabulary]
+        if path is None:
+            return Codec(Format.built_in(name or "internlm2"), Vocab.embedded())
+        if name == _AUTOMATIC:
+            return Codec.from_pretrained(path, local_files_only=True)
+        return Codec(Format.built_in(name), path)
+
+    def encode(self, request: Mapping[str, Any]) -> dict[str, object]:
+        """Answer with the data of an encoding."""
+        codec = self._chosen(request)
+        messages = _member(request, "messages", list)
+        tools = request.get("tools") or None
+        encoding = codec.encode(messages, tools=tools, unknown="ignore")
+        return encoding_data(encoding)
+
+    def stream(self, request: Mapping[str, Any]) -> dict[str, object]:
+        """Answer with the events of a completion.
+
+        The scripted engine writes `completion`: text in which spellings of control tokens are
+        control, as they are in what a model generates.
+        """
+        codec = self._chosen(request)
+        text = _member(request, "completion", str)
+        control = codec.vocab.control
+        words = sorted(control, key=len, reverse=True)
+        ids: list[int] = []
+        done = 0
+        # Without control tokens, the expression would match the empty text everywhere.
+        for found in re.finditer("|".join(map(re.escape, words)), text) if words else ():
+            ids += codec.vocab.encode(text[done : found.start()])
+            ids.append(control[found[0]])
+            done = found.end()
+        ids += codec.vocab.encode(text[done:])
+        return stream_data(codec, ids)
+
+    def _chosen(self, request: Mapping[str, Any]) -> Codec:
+        number = _member(request, "vocabulary", int)
+        if not 0 <= number < len(self.paths):
+            raise ValueError(f"`vocabulary` is {number}, expected 0 to {len(self.paths) - 1}")
+        return self.codec(number, _member(request, "format", str))
+
+
+def _member(request: Mapping[str, Any], name: str, kind: type) -> Any:  # noqa: ANN401 (JSON)
+    value = request.get(name)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"`{name}` is {type(value).__name__}, expected {kind.__name__}")  # noqa: TRY004
+    return value
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one connection."""
+
+    server: Studio
+    timeout = _READ_SECONDS
+    server_version = "chatcodec"
+    sys_version = ""
+    answers: ClassVar[Mapping[str, Callable[[Studio, Mapping[str, Any]], dict[str, object]]]] = {
+        "/encode": Studio.encode,
+        "/stream": Studio.stream,
+    }
+
+    def do_GET(self) -> None:
+        """Send the page."""
+        try:
+            self._check_host()
+            self._check_path("/")
+        except RefusedError as refused:
+            self._send(refused.status, "text/plain; charset=utf-8", str(refused))
+            return
+        scripts = ["common.js", "inspector.js", "timeline.js", "studio.js"]
+        content = page("chatcodec studio", self.server.choices(), scripts, connect=True)
+        self._send(HTTPStatus.OK, "text/html; charset=utf-8", content)
+
+    def do_POST(self) -> None:
+        """Encode a conversation, or stream a completion."""
+        try:
+            self._check_host()
+            self._check_path(*self.answers)
+            answer = self.answers[self.path]
+            status, value = HTTPStatus.OK, answer(self.server, self._body())
+        except RefusedError as refused:
+            status, value = refused.status, {"error": str(refused)}
+            self.close_connection = True
+        except (ValueError, TypeError, OSError, RecursionError) as error:
+            status, value = HTTPStatus.BAD_REQUEST, {"error": str(error)}
+        self._send(status, "application/json", escaped_json(value))
+
+    def _check_host(self) -> None:
+        """Refuse other names of this machine, which a page of another site may make up."""
+        hosts = self.server.hosts()
+        if self.headers.get("Host") not in hosts:
+            raise RefusedError(
+                HTTPStatus.FORBIDDEN, f"unknown host, expected one of {sorted(hosts)}"
+            )
+        origin = self.headers.get("Origin")
+        if origin is not None and origin not in {f"http://{host}" for host in hosts}:
+            raise RefusedError(HTTPStatus.FORBIDDEN, "request of another origin")
+
+    def _check_path(self, *known: str) -> None:
+        if self.path not in known:
+            raise RefusedError(HTTPStatus.NOT_FOUND, f"expected the path {' or '.join(known)}")
+
+    def _body(self) -> Mapping[str, Any]:
+        kind = self.headers.get_content_type()
+        if kind != "application/json":
+            raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
+        length = self.headers.get("Content-Length", "")
+        if not length.isascii() or not length.isdigit():
+            raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "expected the header Content-Length")
+        if len(length) > len(str(BODY_BYTES)) or int(length) > BODY_BYTES:
+            reason = f"body of {length[:20]} bytes, expected at most {BODY_BYTES}"
+            raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
+        value = json.loads(self.rfile.read(int(length)))
+        if not isinstance(value, dict):
+            raise ValueError("body is no JSON object")  # noqa: TRY004
+        return value
+
+    def _send(self, status: HTTPStatus, kind: str, content: str) -> None:
+        data = content.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Write no log."""
