@@ -7,16 +7,18 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run test test-rust test-python test-spark lint format stubs bench bench-quick fuzz build clean
+.PHONY: help run test test-browser test-rust test-python test-spark lint format stubs bench bench-quick fuzz build clean
 
 help:
 	@echo "make run      encode, inspect, decode and stream a sample conversation"
 	@echo "make test     all tests, Rust and Python"
 	@echo "make test-long   all tests with ten times as many cases, each run with other seeds"
+	@echo "make test-browser   tests of the pages in chromium, which it installs with apt-get"
 	@echo "make test-data   fetch real vocabularies for the tests into test-data, 250 MB"
 	@echo "make test-spark  the recipe for Spark, by Spark itself; needs Java"
 	@echo "make lint     formatters, linters, type checkers, spelling, and whether the stubs are up to date"
 	@echo "make format   write what the formatters say"
+	@echo "make pictures the pictures of the documents, with chromium"
 	@echo "make stubs    write the type stubs and the tables of formats"
 	@echo "make bench    speed beside other libraries into docs/benchmarks.md, 20 minutes; bench-quick: three"
 	@echo "make fuzz     fuzz targets, TIME=60 seconds each; needs a C++ compiler"
@@ -46,6 +48,16 @@ test-long: build $(VENV)/ready
 .PHONY: test-minimal
 test-minimal: | tools
 	cargo test
+
+.PHONY: pictures
+pictures: build
+	$(BIN)/python scripts/pictures.py
+
+# Without chromium, `make test` skips these tests and says so.
+test-browser: build $(VENV)/ready
+	@$(BIN)/pip install --quiet --group browser
+	@command -v chromium >/dev/null || apt-get install -y chromium
+	$(BIN)/python -m pytest -n 2 tests/browser
 
 # On a Python without the global interpreter lock, for which some tools of the tests have no wheels.
 FREE_THREADED_TESTS := $(addprefix tests/test_,threads.py codec.py encoding.py events.py extend.py \

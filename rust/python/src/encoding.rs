@@ -52,6 +52,9 @@ impl Encoding {
     }
 }
 
+/// Start and end in bytes of the text, and the id, of a spelling of a control token.
+type Spelled = (usize, usize, i32);
+
 /// An array that is computed once.
 fn array<'a, 'py>(
     py: Python<'py>,
@@ -267,7 +270,7 @@ impl Encoding {
     /// What a page needs beside the properties: the vocabulary; the roles of the messages; and the
     /// control tokens that a tokenizer finds in `text`: start and end in bytes, and id.
     #[pyo3(signature = () -> "tuple[Vocab, list[str], list[tuple[int, int, int]]]")]
-    fn _page_parts(&self) -> (Vocab, Vec<&'static str>, Vec<(usize, usize, i32)>) {
+    fn _page_parts(&self) -> (Vocab, Vec<&'static str>, Vec<Spelled>) {
         let roles = self.inner.roles().iter().map(|role| role.name()).collect();
         (Vocab::new(self.inner.vocab().clone()), roles, self.inner.spelled_control())
     }
