@@ -18,6 +18,7 @@ help:
 	@echo "make test-spark  the recipe for Spark, by Spark itself; needs Java"
 	@echo "make lint     formatters, linters, type checkers, spelling, and whether the stubs are up to date"
 	@echo "make format   write what the formatters say"
+	@echo "make docs     the site of the documents, into target/site/html"
 	@echo "make pictures the pictures of the documents, with chromium"
 	@echo "make stubs    write the type stubs and the tables of formats"
 	@echo "make bench    speed beside other libraries into docs/benchmarks.md, 20 minutes; bench-quick: three"
@@ -48,6 +49,12 @@ test-long: build $(VENV)/ready
 .PHONY: test-minimal
 test-minimal: | tools
 	cargo test
+
+# Pages and links alone: `scripts/docs_site.py --check`.
+.PHONY: docs
+docs: build $(VENV)/ready
+	@$(BIN)/pip install --quiet --group docs
+	$(BIN)/python scripts/docs_site.py
 
 .PHONY: pictures
 pictures: build

@@ -1,4 +1,4 @@
-"""Writes the tables of formats into README.md and docs/formats.md, from the format files.
+"""Writes the tables of formats into docs/models.md and docs/formats.md, from the format files.
 
 `python scripts/tables.py` writes them, `--check` fails where they are not up to date.
 """
@@ -113,7 +113,7 @@ def main() -> int:
     """Writes or checks; the exit code."""
     stale = []
     for path, name, content in [
-        (ROOT / "README.md", "formats", formats_table()),
+        (ROOT / "docs" / "models.md", "formats", formats_table()),
         (ROOT / "docs" / "formats.md", "losses", losses_table()),
     ]:
         text = path.read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 import data
+import docs_site
 import pytest
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$(?=(\s*)(```text\n)?)", re.MULTILINE |
 
 DOCUMENTS = sorted(
     path.relative_to(data.ROOT).as_posix()
-    for path in (data.ROOT / "README.md", *(data.ROOT / "docs").glob("*.md"))
+    for path in (*data.ROOT.glob("README*.md"), *(data.ROOT / "docs").glob("*.md"))
     if "```python\n" in path.read_text(encoding="utf-8")
 )
 
@@ -62,6 +63,20 @@ def test_the_code_of_a_document_prints_what_it_claims(
     monkeypatch.chdir(tmp_path)
     text = (data.ROOT / document).read_text(encoding="utf-8")
     assert run_blocks(text, tmp_path, document) == text.count("```python\n")
+
+
+def test_the_site_has_each_page_and_no_link_to_nothing() -> None:
+    texts = docs_site.pages()
+    docs_site.check_links(texts)
+    assert set(texts) > {file for _, file in docs_site.NAVIGATION} - {"changelog.md"}
+    assert "### `Codec`" in texts["reference.md"]
+    assert "| control token |" in texts["glossary.md"]
+
+
+@pytest.mark.parametrize("link", ["[x](nothing.md)", "[x](#nothing)", "[x](safety.md#nothing)"])
+def test_a_link_to_nothing_ends_the_build(link: str) -> None:
+    with pytest.raises(SystemExit, match="nothing"):
+        docs_site.check_links({"index.md": f"# Title\n\n{link}\n", "safety.md": "# Safety\n"})
 
 
 def test_the_readme_has_code() -> None:

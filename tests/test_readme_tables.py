@@ -1,4 +1,4 @@
-"""The README's tables of formats and vocabularies are true of the real vocabularies.
+"""The tables of formats and vocabularies in docs/models.md are true of the real vocabularies.
 
 `scripts/tables.py` writes the table of formats from the format files and the golden cases. Here
 both tables are read, and what they claim is tried on every vocabulary of the test data.
@@ -19,12 +19,12 @@ from chatcodec import Codec, Vocab
 from chatcodec.options import VocabKind
 from test_vocab_oracles import load
 
-README = (data.ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (data.ROOT / "docs" / "models.md").read_text(encoding="utf-8")
 
 
 def rows(heading: str) -> list[dict[str, str]]:
     """The rows of the first table after a heading, by the names of its columns."""
-    lines = README.partition(f"\n## {heading}\n")[2].splitlines()
+    lines = PAGE.partition(f"\n## {heading}\n")[2].splitlines()
     start = next(nth for nth, line in enumerate(lines) if line.startswith("|"))
     table = []
     for line in lines[start:]:

@@ -1,0 +1,236 @@
+"""Builds the site of the documents into target/site: `make docs`.
+
+Pages are docs/*.md, the changelog, and pages that this script makes: the reference, from the stubs
+and docstrings; and the glossary, from ARCHITECTURE.md. Needs no network. A link to a page or a
+heading that does not exist ends the build.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SITE = ROOT / "target" / "site"
+PACKAGE = ROOT / "python" / "chatcodec"
+
+NAVIGATION = [
+    ("Home", "index.md"),
+    ("Quickstarts", "quickstart.md"),
+    ("快速入门", "quickstart.zh.md"),
+    ("Models and formats", "models.md"),
+    ("Any model", "any-model.md"),
+    ("Migration", "migrate.md"),
+    ("Safety", "safety.md"),
+    ("Servers", "servers.md"),
+    ("Constraints", "constrain.md"),
+    ("Leniency", "leniency.md"),
+    ("Training", "training.md"),
+    ("Datasets", "data.md"),
+    ("Format files", "formats.md"),
+    ("Encoder", "encoder.md"),
+    ("Embedded vocabulary", "embedded-vocab.md"),
+    ("Design", "design.md"),
+    ("Benchmarks", "benchmarks.md"),
+    ("Reference", "reference.md"),
+    ("Glossary", "glossary.md"),
+    ("Changelog", "changelog.md"),
+]
+"""The titles and the files of the pages; pages of docs/ that are not listed come after them."""
+
+MODULES = ["_core.pyi", "events.py", "options.py", "errors.py", "rows.py", "mapper.py", "hub.py"]
+"""The files of the reference, before those of the adapters."""
+
+LINK = re.compile(r"(!?\[[^\]\n]*\])\(([^)\s]+)\)")
+CODE = re.compile(r"^```.*?^```$|`[^`\n]+`(?!\])", re.MULTILINE | re.DOTALL)
+"""Blocks and spans of code, but for the code that a link begins with."""
+
+
+def signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """The signature of a function, without quotes around its annotations."""
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    line = f"{node.name}({ast.unparse(node.args)}){returns}"
+    line = re.sub(r"(: |-> )'((?:[^'\\]|\\.)*)'", r"\1\2", line)
+    return line.replace("(self, /, ", "(").replace("(self, /)", "()")
+
+
+def members(node: ast.ClassDef) -> list[str]:
+    """The public methods and properties of a class, as Markdown."""
+    parts = []
+    for member in node.body:
+        if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if member.name.startswith("_") or (doc := ast.get_docstring(member)) is None:
+            continue
+        names = {ast.unparse(decorator) for decorator in member.decorator_list}
+        if "property" in names and member.returns is not None:
+            code = f"{member.name}: {ast.unparse(member.returns)}"
+        else:
+            code = signature(member)
+        parts.append(f"#### `{node.name}.{member.name}`\n\n```py\n{code}\n```\n\n{doc}\n")
+    return parts
+
+
+def module(path: Path, name: str) -> list[str]:
+    """The public classes and functions of a module, as Markdown."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    parts = [f"## `{name}`\n"]
+    if doc := ast.get_docstring(tree):
+        parts.append(doc + "\n")
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            doc = ast.get_docstring(node) or ""
+            parts += [f"### `{node.name}`\n\n{doc}\n", *members(node)]
+        elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            doc = ast.get_docstring(node) or ""
+            parts.append(f"### `{node.name}`\n\n```py\n{signature(node)}\n```\n\n{doc}\n")
+    return parts if len(parts) > 1 else []
+
+
+def reference() -> str:
+    """The reference of the Python package."""
+    parts = ["# Reference\n", "The public names, from the stubs and docstrings of the package.\n"]
+    adapters = sorted(path for path in (PACKAGE / "adapters").glob("*.py") if path.stem[0] != "_")
+    for path in [*(PACKAGE / name for name in MODULES), *adapters]:
+        if path.exists():
+            name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+            parts += module(path, name.replace("chatcodec._core", "chatcodec"))
+    return "\n".join(parts)
+
+
+def glossary() -> str:
+    """The words that ARCHITECTURE.md explains."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    words = text.partition("\n## Words\n")[2]
+    return f"# Glossary\n{words}"
+
+
+def adapted(text: str) -> str:
+    """A document with its links as they are in the site; files that are no pages are not linked."""
+
+    def link(found: re.Match[str]) -> str:
+        label, target = found.groups()
+        path, _, anchor = target.partition("#")
+        name = path.removeprefix("../").removeprefix("docs/")
+        if "://" in target or not path:
+            return found[0]
+        if name == "CHANGELOG.md":
+            name = "changelog.md"
+        known = {file for _, file in NAVIGATION} | {
+            page.name for page in (ROOT / "docs").glob("*.md")
+        }
+        is_picture = label.startswith("!") and (ROOT / "docs" / name).exists()
+        if name in known or is_picture:
+            return f"{label}({name}{'#' + anchor if anchor else ''})"
+        if not (ROOT / "docs" / path).exists() and not (ROOT / path).exists():
+            raise SystemExit(f"link to `{target}`: no such file")
+        return f"`{path.removeprefix('../')}`"
+
+    parts = CODE.split(text)
+    codes = CODE.findall(text)
+    return "".join(
+        LINK.sub(link, part) + code for part, code in zip(parts, [*codes, ""], strict=True)
+    )
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading."""
+    words = re.sub(r"[^\w\s-]", "", heading.replace("`", "").strip().lower())
+    return re.sub(r"[\s]+", "-", words)
+
+
+def check_links(pages: dict[str, str]) -> None:
+    """End the build at a link to a page or a heading that does not exist."""
+    plain = {name: CODE.sub("", text) for name, text in pages.items()}
+    anchors = {
+        name: {slug(heading) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+        for name, text in pages.items()
+    }
+    wrong = []
+    for name, text in plain.items():
+        for _, target in LINK.findall(text):
+            path, _, anchor = target.partition("#")
+            page = path or name
+            if "://" in target or (page not in pages and (ROOT / "docs" / page).exists()):
+                continue
+            if page not in pages or (anchor and anchor not in anchors[page]):
+                wrong.append(f"{name}: {target}")
+    if wrong:
+        raise SystemExit("links to nothing:\n" + "\n".join(wrong))
+
+
+def pages() -> dict[str, str]:
+    """The pages of the site, by file."""
+    texts = {
+        path.name: adapted(path.read_text(encoding="utf-8"))
+        for path in sorted((ROOT / "docs").glob("*.md"))
+    }
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    texts |= {
+        "changelog.md": adapted(changelog),
+        "glossary.md": glossary(),
+        "reference.md": reference(),
+    }
+    return texts
+
+
+def configuration(texts: dict[str, str]) -> str:
+    """The configuration of the generator. Fonts are the reader's own: no page makes a request."""
+    listed = [entry for entry in NAVIGATION if entry[1] in texts]
+    files = {file for _, file in listed}
+    listed += [(name.removesuffix(".md"), name) for name in texts if name not in files]
+    entries = ",\n".join(f'  {{ "{title}" = "{file}" }}' for title, file in listed)
+    return f"""\
+[project]
+site_name = "chatcodec"
+docs_dir = "pages"
+site_dir = "html"
+use_directory_urls = false
+nav = [
+{entries}
+]
+
+[project.theme]
+language = "en"
+font = false
+features = ["content.code.copy", "navigation.top", "search.highlight"]
+
+[[project.theme.palette]]
+media = "(prefers-color-scheme: light)"
+scheme = "default"
+
+[[project.theme.palette]]
+media = "(prefers-color-scheme: dark)"
+scheme = "slate"
+"""
+
+
+def main() -> int:
+    """Write the pages, check their links, and build the site; the exit code."""
+    texts = pages()
+    check_links(texts)
+    if "--check" in sys.argv:
+        return 0
+    shutil.rmtree(SITE, ignore_errors=True)
+    folder = SITE / "pages"
+    folder.mkdir(parents=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    for name in ("pictures", "benchmarks"):
+        shutil.copytree(ROOT / "docs" / name, folder / name)
+    (SITE / "zensical.toml").write_text(configuration(texts), encoding="utf-8")
+    zensical = Path(sys.executable).with_name("zensical")
+    subprocess.run([zensical, "build"], cwd=SITE, check=True)
+    built = {path.stem for path in (SITE / "html").glob("*.html")}
+    if missing := [name for name in texts if name.removesuffix(".md") not in built]:
+        raise SystemExit(f"pages that were not built: {missing}")
+    print(f"{len(texts)} pages in {(SITE / 'html').relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
