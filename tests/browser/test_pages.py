@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 from chatcodec import Codec, Encoding
 from chatcodec.pages import encoding_data, stream_page
+from chatcodec.pages.inspector import PART
 from chatcodec.pages.studio import Studio
 
 if TYPE_CHECKING:
@@ -89,8 +90,11 @@ def sign(char: str) -> str:
 
 
 def shown(encoding: Encoding) -> list[str]:
-    texts: Any = encoding_data(encoding)["texts"]
-    return ["".join(map(sign, text)) or "·" for text in texts]
+    item: Any = encoding_data(encoding)
+    return [
+        "".join(map(sign, text)) or ("" if flag & PART else "·")
+        for text, flag in zip(item["texts"], item["flags"], strict=True)
+    ]
 
 
 @pytest.mark.parametrize(

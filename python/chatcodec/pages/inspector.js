@@ -1,6 +1,6 @@
 "use strict";
-const CONTROL = 1, CONTENT = 2, GENERATED = 4;
-const AT_ONCE = 3000, IN_IDLE = 60000, BLOCK = 400, BUTTONS = 500;
+const CONTROL = 1, CONTENT = 2, GENERATED = 4, PART = 8;
+const AT_ONCE = 1000, IN_IDLE = 60000, BLOCK = 400, BUTTONS = 500;
 const roleColours = { system: 0, developer: 0, user: 1, assistant: 2, tool: 3 };
 
 // Shows an encoding in `root`; the details of a token in `detail`.
@@ -34,8 +34,10 @@ function showEncoding(root, detail, data) {
   };
   const chip = (id) => {
     const text = data.texts[id];
-    const parts = text ? shown(text, true) : [make("span", { class: "pic" }, "·")];
-    const node = make("span", { class: classOf(id), id: "t" + id, role: "option", "aria-selected": "false" }, ...parts);
+    // The rest of a character has no sign of its own, so that letters join and marks combine.
+    const isPart = data.flags[id] & PART;
+    const parts = text ? shown(text, true) : isPart ? [] : [make("span", { class: "pic" }, "·")];
+    const node = make("span", { class: classOf(id), id: "t" + id, role: "option", "aria-selected": "false", "aria-label": isPart ? "rest of a character" : undefined }, ...parts);
     chips[id] = node;
     return node;
   };
@@ -123,10 +125,13 @@ function showEncoding(root, detail, data) {
     if (scroll) chips[id].scrollIntoView({ block: "center" });
     const flags = data.flags[id];
     const found = foundAt.get(id);
+    let rest = id + 1;
+    while (rest < count && data.flags[rest] & PART) rest++;
     const hex = data.bytes[data.ids[id]].replace(/../g, "$& ").trim();
     facts(detail, [
-      ["position", `${id} of ${count}`], ["id", data.ids[id]], ["text", data.texts[id] || "(part of a character, or no text)"],
+      ["position", `${id} of ${count}`], ["id", data.ids[id]], ["text", data.texts[id] || (flags & PART ? "(rest of a character)" : "(none)")],
       ["bytes", hex.length > 300 ? hex.slice(0, 300) + "…" : hex || "(none)"],
+      ...(rest > id + 1 ? [["ids of this character", data.ids.slice(id, rest).join(" ")]] : []),
       ["kind", flags & CONTROL ? "control token" : "text"],
       ["source", data.sources[id] < 0 ? "the format" : data.paths[data.sources[id]]],
       ["message", data.messages[id] < 0 ? "none" : `${data.messages[id]} ${data.roles[data.messages[id]] || ""}`],
@@ -209,7 +214,7 @@ function showEncoding(root, detail, data) {
     choices("colour", "Colours by", [["role", "role"], ["source", "source"], ["loss", "loss mask"], ["content", "caller's text"]], "role", recolour),
     make("div", { class: "panes" },
       make("section", { class: "pane", "aria-label": "chatcodec" }, make("h2", {}, "chatcodec"),
-        make("p", { class: "dim" }, "Dark hexagon: control. Italic: the format's text. Dashed outline: a caller's text that spells control. Arrow keys, Home, End; n and p: outlines."), list),
+        make("p", { class: "dim" }, "Hexagon: control. Italic: the format's text. Dashed outline: a caller's text that spells control. Arrow keys, Home, End; n and p: outlines."), list),
       make("section", { class: "pane", "aria-label": "the string pipeline beside it" }, make("h2", {}, "The string pipeline: render, then tokenize the whole text"),
         make("p", { class: forged ? "wrong" : "dim" }, forged ? `${forged} of ${spelled} control tokens come from a caller's text (⚠).` : `${spelled} control tokens, none from a caller's text.`), string)));
   facts(detail, [["token", "point at a token, or move to one with the arrow keys"]]);

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["encoding_data", "encoding_frame", "encoding_page"]
 
-CONTROL, CONTENT, GENERATED = 1, 2, 4
-"""Flags of an id: a control token, some of a caller's text, an id that a model generates."""
+CONTROL, CONTENT, GENERATED, PART = 1, 2, 4, 8
+"""Flags of an id: a control token; some of a caller's text; an id that a model generates; the rest
+of a character that began in the id before."""
 
 
 def encoding_page(encoding: Encoding, title: str | None = None) -> str:
@@ -38,14 +39,17 @@ def encoding_data(encoding: Encoding, roles: Sequence[str] | None = None) -> dic
     ids = encoding.ids.tolist()
     sources = list(dict.fromkeys(source for source in encoding.sources if source is not None))
     number = {source: at for at, source in enumerate(sources)}
-    masks = zip(encoding.is_control, encoding.is_content, encoding.assistant_mask, strict=True)
+    texts, parts = _texts(encoding)
+    masks = zip(
+        encoding.is_control, encoding.is_content, encoding.assistant_mask, parts, strict=True
+    )
     return {
         "kind": "encoding",
         "ids": ids,
-        "texts": _texts(encoding),
+        "texts": texts,
         "flags": [
-            CONTROL * control + CONTENT * content + GENERATED * generated
-            for control, content, generated in masks
+            CONTROL * control + CONTENT * content + GENERATED * generated + PART * part
+            for control, content, generated, part in masks
         ],
         "messages": encoding.message_indices.tolist(),
         "sources": [-1 if source is None else number[source] for source in encoding.sources],
@@ -58,15 +62,19 @@ def encoding_data(encoding: Encoding, roles: Sequence[str] | None = None) -> dic
     }
 
 
-def _texts(encoding: Encoding) -> list[str]:
-    """Give the text of each id; the first id of a character has it, the others have none."""
+def _texts(encoding: Encoding) -> tuple[list[str], list[bool]]:
+    """Give the text of each id, and whether the id is only the rest of a character.
+
+    The first id of a character has the character, the others have no text.
+    """
     # A new string at each access.
     text = encoding.text
-    texts, shown = [], 0
+    texts, parts, shown = [], [], 0
     for start, end in encoding.char_offsets:
         texts.append(text[max(start, shown) : end])
+        parts.append(start < shown and not texts[-1])
         shown = max(shown, end)
-    return texts
+    return texts, parts
 
 
 def _found(encoding: Encoding) -> list[dict[str, object]]:
