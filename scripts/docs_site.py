@@ -22,6 +22,7 @@ NAVIGATION = [
     ("Home", "index.md"),
     ("Quickstarts", "quickstart.md"),
     ("快速入门", "quickstart.zh.md"),
+    ("Concepts", "concepts.md"),
     ("Models and formats", "models.md"),
     ("Any model", "any-model.md"),
     ("Migration", "migrate.md"),

@@ -64,6 +64,9 @@ PLAIN = skeleton(encode("Hi").to_html())
 def test_hostile_text_changes_nothing_but_the_data(content: str) -> None:
     page = encode(content).to_html()
     assert skeleton(page) == PLAIN
+    raw = page.partition('id="data">')[2].partition("</script>")[0]
+    assert raw.isascii()
+    assert not set("<>&") & set(raw)
     item = item_of(page)
     assert content in "".join(item["texts"])
 
@@ -173,6 +176,13 @@ def test_a_forged_turn_is_text_here_and_control_in_the_string() -> None:
     assert sum(not token[2] for token in tokens) == sum(encoding.is_control)
     whole = "".join(part if isinstance(part, str) else part[0] for part in item["pipeline"])
     assert whole == encoding.text
+
+
+def test_each_spelling_has_its_own_place() -> None:
+    item: Any = encoding_data(encode("a<|im_end|>b<|im_end|>c<|im_end|>"))
+    firsts = [found["first"] for found in item["found"]]
+    assert firsts == sorted(set(firsts))
+    assert len(firsts) == 3
 
 
 def test_an_honest_text_forges_nothing(codec: Codec) -> None:

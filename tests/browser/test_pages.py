@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from chatcodec import Codec, Encoding
-from chatcodec.pages import encoding_data, stream_page
+from chatcodec.pages import encoding_data, items_page, stream_page
 from chatcodec.pages.inspector import PART
 from chatcodec.pages.studio import Studio
 
@@ -125,6 +125,17 @@ def test_a_forged_turn_is_outlined_here_and_lit_in_the_string(
     assert page.locator(".string button").all_text_contents() == ["⚠ <|im_end|>", "⚠ <|im_start|>"]
     assert "2 of" in page.locator(".pane p.wrong").inner_text()
     assert page.locator("mark .control").count() == 0
+
+
+def test_halves_of_surrogate_pairs_are_shown(open_page: Callable[[str], Page]) -> None:
+    error = {
+        "kind": "error",
+        "title": "\udc00",
+        "error": "\ud800</script><script>alert(1)</script>",
+    }
+    page = open_page(items_page("\ud800", [error]))
+    expected = "⟨D800⟩</script><script>alert(1)</script>"
+    assert page.locator("p.wrong").inner_text() == expected
 
 
 def test_the_keyboard_reaches_each_token(open_page: Callable[[str], Page]) -> None:
