@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::places::Places;
+use super::starts::Starts;
 use super::{
     AfterCalls, BareOpening, Closer, Grammar, Item, List, Literal, Op, Reasoning, Results, Row,
     Rule, Stop, Suffix, Text, control_ids, openers,
@@ -136,6 +137,7 @@ impl Binder<'_> {
                 .flat_map(|piece| control_ids(&self.op(piece)))
                 .collect(),
             call_ids: Vec::new(),
+            starts: Starts::default(),
             spelled_ids: spelled_ids.collect(),
             after_calls: self.after_calls(),
             header_ids: self.header_ids().into_iter().map(ControlId::get).collect(),
@@ -164,6 +166,7 @@ impl Binder<'_> {
         };
         grammar.call_ids = grammar.own_call_ids();
         grammar.keep_header_ids();
+        grammar.starts = Starts::of(&grammar);
         grammar.markers = self.markers(&grammar)?;
         Ok(grammar)
     }

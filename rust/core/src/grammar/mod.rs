@@ -7,6 +7,7 @@ use std::sync::Arc;
 mod bind;
 mod places;
 mod spellings;
+mod starts;
 
 use crate::call::{BoundShape, Prefix};
 use crate::error::{Error, Result};
@@ -19,6 +20,8 @@ use bind::Binder;
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 use places::Places;
 pub(crate) use spellings::Spellings;
+use starts::Starts;
+pub(crate) use starts::{RuleOf, Start, steps_from};
 
 /// One step of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -343,6 +346,8 @@ pub(crate) struct Grammar {
     pub(crate) after_calls: AfterCalls,
     /// Control tokens that stand within headers of the assistant's, and do nothing else.
     pub(super) header_ids: Vec<TokenId>,
+    /// Steps at which patterns begin, for each place of a stream.
+    pub(crate) starts: Starts,
 }
 
 impl Grammar {

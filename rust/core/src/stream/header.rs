@@ -1,18 +1,21 @@
-//! Which pattern a marker begins: candidates walked side by side, an id or a byte at a time.
+//! Which pattern a marker begins: candidates are read side by side, an id or a byte at a time.
 //!
-//! A candidate that has come to its text waits; it wins when all candidates before it in the table
-//! have failed. What it waits for is the position where its text begins.
+//! A candidate that has reached its text waits, and keeps the position where the text begins. It wins when all
+//! candidates before it in the table have failed.
+//!
+//! A candidate is a small value: a word of the header is a range of the held text, and is copied out once, when the
+//! candidate wins.
 
 use super::spelled::Spelled;
 use crate::call::Mended;
-use crate::grammar::{Grammar, Op, Rule};
+use crate::grammar::{Grammar, Op, RuleOf, Start, steps_from};
 use crate::limits::HOLD_LIMIT;
 use crate::message::Role;
 use crate::pattern::{Field, Grammar as FieldGrammar, is_white};
 use crate::word::is_word_byte;
 use chatcodec_vocab::{ControlId, TokenId};
 
-/// One thing that a stream is made of, with its position.
+/// Part of a stream, with its position.
 #[derive(Debug, Clone)]
 pub(super) enum HeldItem {
     Text {
@@ -23,7 +26,7 @@ pub(super) enum HeldItem {
     Control {
         id: TokenId,
         at: u32,
-        /// How it was spelled, if it was not its id that came.
+        /// Its spelling, if text spelled the token.
         spelled: Option<Box<Spelled>>,
     },
     /// An id outside the vocabulary, written out.
@@ -34,12 +37,12 @@ pub(super) enum HeldItem {
 }
 
 impl HeldItem {
-    /// Whether it is text, and none.
+    /// Whether it is empty text.
     pub(super) fn is_empty(&self) -> bool {
         matches!(self, Self::Text { text, .. } if text.is_empty())
     }
 
-    /// Whether it is text that stands between two calls of a list, and nothing else.
+    /// Whether it is only text between two calls of a list.
     pub(super) fn is_comma(&self) -> bool {
         matches!(self, Self::Text { text, .. } if text.bytes().all(|b| b == b',' || b == b' '))
     }
@@ -51,7 +54,7 @@ impl HeldItem {
         }
     }
 
-    /// How a control token was spelled, if it was not its id that came.
+    /// The spelling of a control token that text spelled.
     pub(super) fn spelled(&self) -> Option<&Spelled> {
         match self {
             Self::Control { spelled, .. } => spelled.as_deref(),
@@ -59,7 +62,7 @@ impl HeldItem {
         }
     }
 
-    /// A control token that was spelled as the text that it is.
+    /// A spelled control token as text.
     pub(super) fn into_text(self) -> Self {
         match self {
             Self::Control { at, spelled: Some(spelled), .. } => {
@@ -69,7 +72,7 @@ impl HeldItem {
         }
     }
 
-    /// The position where it begins: of a character that several ids make, that of the first.
+    /// The position of its first id.
     pub(super) fn first(&self) -> u32 {
         match self {
             Self::Text { first, .. } => *first,
@@ -78,14 +81,14 @@ impl HeldItem {
     }
 }
 
-/// What was read since a marker, the marker included.
+/// Input since a marker, and the marker.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Held {
     items: Vec<HeldItem>,
     bytes: usize,
 }
 
-/// A place in what is held: before byte `byte` of item `item`.
+/// Place in held input: before byte `byte` of item `item`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Position {
     item: usize,
@@ -101,7 +104,7 @@ impl Held {
         held
     }
 
-    /// Adds an item; its position.
+    /// Adds an item, and returns its place.
     pub(super) fn push(&mut self, item: HeldItem) -> Position {
         if let HeldItem::Text { text, .. } = &item {
             self.bytes += text.len();
@@ -115,17 +118,17 @@ impl Held {
         self.bytes > HOLD_LIMIT
     }
 
-    /// How many items are held.
+    /// The number of items.
     pub(super) fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// The place after all that is held.
+    /// The place after the last item.
     pub(super) fn end(&self) -> Position {
         Position { item: self.items.len(), byte: 0 }
     }
 
-    /// The place so many bytes of text after the beginning of an item.
+    /// The place `bytes` bytes of text after the beginning of an item.
     pub(super) fn after_bytes(&self, from: Position, bytes: usize) -> Position {
         let mut byte = bytes;
         for (nth, item) in self.items.iter().enumerate().skip(from.item) {
@@ -142,11 +145,11 @@ impl Held {
         (self.items.first().map_or(0, HeldItem::first), self.items.last().map_or(0, HeldItem::at))
     }
 
-    /// Whether what is held is just what `ops`, which hold no field, write.
+    /// Whether the input is exactly the text and tokens of `ops`, which have no field.
     pub(super) fn is(&self, ops: &[Op]) -> bool {
         let mut items = self.items.iter().peekable();
         let mut text = String::new();
-        // White space between turns has been taken for scaffolding.
+        // White space between turns is scaffolding.
         let ops = match ops {
             [Op::Literal(white), rest @ ..]
                 if is_white(white) && matches!(items.peek(), Some(HeldItem::Control { .. })) =>
@@ -203,7 +206,7 @@ impl Held {
         })
     }
 
-    /// Where what `ops`, which hold no field, write ends, if what is held begins with that and goes on.
+    /// The end of the text and tokens of `ops`, which have no field, if the input begins with them and continues.
     pub(super) fn after(&self, ops: &[Op]) -> Option<Position> {
         let mut at = Position::default();
         for op in ops {
@@ -233,22 +236,22 @@ impl Held {
         (at != Position::default() && at.item < self.items.len()).then_some(at)
     }
 
-    /// Whether what is held ends in text, and not in a control token.
+    /// Whether the last item is text.
     pub(super) fn ends_in_text(&self) -> Option<bool> {
         self.items.last().map(|item| matches!(item, HeldItem::Text { .. }))
     }
 
-    /// What was mended, where the control token that it should begin with is missing.
+    /// Mending of the missing control token at the beginning.
     pub(super) fn missing(&self) -> Option<Mended> {
         self.items.first().and_then(HeldItem::spelled)?.missing
     }
 
-    /// Whether what is held begins with text, and not with a control token.
+    /// Whether the first item is text.
     pub(super) fn begins_in_text(&self) -> bool {
         matches!(self.items.first(), Some(HeldItem::Text { .. }))
     }
 
-    /// The control token that it begins with, if that was spelled.
+    /// The control token at the beginning, if text spelled it.
     pub(super) fn spelled(&self) -> Option<TokenId> {
         match self.items.first() {
             Some(&HeldItem::Control { id, spelled: Some(_), .. }) => Some(id),
@@ -256,7 +259,7 @@ impl Held {
         }
     }
 
-    /// Whether it is the id that a turn has stopped at, and nothing else.
+    /// Whether it is only the id that a turn has stopped at.
     pub(super) fn is_stop(&self, grammar: &Grammar) -> bool {
         matches!(self.items[..], [HeldItem::Control { id, spelled: None, .. }] if grammar.stops(id))
     }
@@ -271,7 +274,7 @@ impl Held {
         self.items.is_empty()
     }
 
-    /// What is held from a place on.
+    /// Removes and returns the input from a place on.
     pub(super) fn split_off(&mut self, from: Position) -> Vec<HeldItem> {
         let mut rest = self.items.split_off(from.item.min(self.items.len()));
         if from.byte > 0
@@ -301,52 +304,96 @@ impl Held {
         &self.items
     }
 
+    /// A word of the text.
+    fn word(&self, word: Word) -> String {
+        let (start, end) = (word.start as usize, (word.start + word.len) as usize);
+        let mut out = String::with_capacity(word.len as usize);
+        let mut before = 0;
+        for item in &self.items {
+            let HeldItem::Text { text, .. } = item else { continue };
+            let (from, to) = (start.max(before), end.min(before + text.len()));
+            if from < to {
+                out.push_str(text.get(from - before..to - before).unwrap_or_default());
+            }
+            before += text.len();
+        }
+        out
+    }
+
     pub(super) fn into_items(self) -> Vec<HeldItem> {
         self.items
     }
 }
 
-/// A pattern of the table.
+/// Number of fields that are words.
+const WORDS: usize = 7;
+
+/// Word of a header: a range of the text that is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RuleOf {
-    Row(usize),
-    Item(usize),
+struct Word {
+    field: Field,
+    start: u32,
+    len: u32,
 }
 
-impl RuleOf {
-    fn rule(self, grammar: &Grammar) -> &Rule {
-        match self {
-            Self::Row(row) => &grammar.rows[row].rule,
-            Self::Item(item) => &grammar.items[item].rule,
+/// Words of a header, in order. A pattern has each field once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Words([Option<Word>; WORDS]);
+
+impl Words {
+    fn iter(&self) -> impl Iterator<Item = Word> + '_ {
+        self.0.iter().map_while(|word| *word)
+    }
+
+    /// The only word, if there is one.
+    fn only(&self) -> Option<Word> {
+        self.0[0].filter(|_| self.0[1].is_none())
+    }
+
+    /// Adds the first byte of a word, at byte `start` of the held text.
+    fn begin(&mut self, field: Field, start: u32) {
+        if let Some(free) = self.0.iter_mut().find(|word| word.is_none()) {
+            *free = Some(Word { field, start, len: 1 });
+        }
+    }
+
+    /// Adds a byte to the last word.
+    fn extend(&mut self) {
+        if let Some(last) = self.0.iter_mut().flatten().next_back() {
+            last.len += 1;
         }
     }
 }
 
-/// A candidate: a pattern and how far it has been read.
-#[derive(Debug, Clone)]
+/// Candidate: a pattern and the part of it that has been read.
+#[derive(Debug, Clone, Copy)]
 struct Cursor {
     rule: RuleOf,
     op: usize,
     /// Bytes of the literal, or of the word, that have come.
     byte: usize,
-    words: Vec<(Field, String)>,
+    words: Words,
     /// Where its text begins, or where it ends, once it has come to that.
     text_from: Option<Position>,
 }
 
-/// The candidates for one marker.
+/// Candidates for one marker.
 #[derive(Debug, Clone)]
 pub(super) struct Header {
     cursors: Vec<Cursor>,
-    /// Whether white space that comes first means nothing.
+    /// Memory for the cursors after the next byte.
+    spare: Vec<Cursor>,
+    /// Bytes of held text that have been read.
+    read: u32,
+    /// Whether white space at the beginning is skipped.
     skips_white: bool,
 }
 
-/// A pattern that fits.
+/// Pattern that fits.
 #[derive(Debug)]
 pub(super) struct Fit {
     pub(super) rule: RuleOf,
-    /// The step at which its text begins; past the last one where it has none any more.
+    /// Number of the step at which its text begins; the number of steps if no text follows.
     pub(super) op: usize,
     /// Where its text begins.
     pub(super) end: Position,
@@ -354,7 +401,7 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// The word that stood in a field of the header.
+    /// The word in a field of the header.
     pub(super) fn word(&self, field: Field) -> Option<String> {
         self.words.iter().find(|(known, _)| *known == field).map(|(_, word)| word.clone())
     }
@@ -370,52 +417,42 @@ pub(super) enum Decision {
 }
 
 impl Header {
-    /// Patterns from their beginning, in the order in which they are tried.
-    pub(super) fn new(grammar: &Grammar, rules: impl IntoIterator<Item = RuleOf>) -> Self {
-        let mut cursors = Vec::new();
-        for rule in rules {
-            Self::enter(grammar, rule, 0, &mut cursors);
-        }
-        Self { cursors, skips_white: false }
+    /// Patterns from these steps, in the order in which they are tried.
+    pub(super) fn new(starts: &[Start]) -> Self {
+        let first = Position::default();
+        let cursors = starts.iter().map(|start| Cursor {
+            rule: start.rule,
+            op: start.op,
+            byte: 0,
+            words: Words::default(),
+            text_from: start.is_text.then_some(first),
+        });
+        Self { cursors: cursors.collect(), spare: Vec::new(), read: 0, skips_white: false }
     }
 
-    /// As [`Header::new`], after white space where none of the patterns begins with some.
-    pub(super) fn spaced(grammar: &Grammar, rules: impl IntoIterator<Item = RuleOf>) -> Self {
-        let mut header = Self::new(grammar, rules);
-        header.skips_white = header.cursors.iter().all(|cursor| {
-            let op = cursor.rule.rule(grammar).read.get(cursor.op);
+    /// As [`Header::new`], after optional white space if no pattern begins with white space.
+    pub(super) fn spaced(grammar: &Grammar, starts: &[Start]) -> Self {
+        let skips_white = starts.iter().all(|start| {
+            let op = start.rule.rule(grammar).read.get(start.op);
             // A dummy prefix is a space too.
             matches!(op, Some(Op::Prefix))
                 || matches!(op, Some(Op::Literal(text))
                     if text.bytes().next().is_some_and(|first| !first.is_ascii_whitespace()))
         });
-        header
+        Self { skips_white, ..Self::new(starts) }
     }
 
-    /// Whether nothing but white space has come, which means nothing.
+    /// Whether only optional white space has come.
     pub(super) fn is_blank(&self) -> bool {
         self.skips_white
     }
 
-    /// One pattern, from a step on.
-    pub(super) fn within(grammar: &Grammar, rule: RuleOf, op: usize) -> Self {
-        let mut cursors = Vec::new();
-        Self::enter(grammar, rule, op, &mut cursors);
-        Self { cursors, skips_white: false }
-    }
-
-    /// Only the assistant speaks: it has been asked to.
+    /// Keeps the assistant's patterns: the prompt has opened the assistant's turn.
     pub(super) fn keep_assistants(&mut self, grammar: &Grammar) {
         self.cursors.retain(|cursor| match cursor.rule {
             RuleOf::Row(row) => grammar.rows[row].role == Role::Assistant,
             RuleOf::Item(_) => true,
         });
-    }
-
-    fn enter(grammar: &Grammar, rule: RuleOf, op: usize, cursors: &mut Vec<Cursor>) {
-        let cursor = Cursor { rule, op, byte: 0, words: Vec::new(), text_from: None };
-        let start = Position { item: 0, byte: 0 };
-        cursor.settle(&rule.rule(grammar).read, start, cursors);
     }
 
     /// Reads the item that was just added to `held` at `position`.
@@ -434,6 +471,8 @@ impl Header {
                 let before = position.item.checked_sub(1).and_then(|item| held.items.get(item));
                 let is_new_id = !by_text && before.is_some_and(|before| before.at() != item.at());
                 for (byte, value) in text.bytes().enumerate() {
+                    let at = self.read;
+                    self.read = at.saturating_add(1);
                     if self.skips_white && value.is_ascii_whitespace() {
                         continue;
                     }
@@ -441,8 +480,8 @@ impl Header {
                     let before = Position { byte, ..position };
                     let after = Position { byte: byte + 1, ..position };
                     let begins_id = is_new_id && byte == 0;
-                    self.advance(grammar, [before, after], |cursor, op| {
-                        cursor.take_byte(op, value, begins_id)
+                    self.advance(grammar, held, [before, after], |cursor, op| {
+                        cursor.take_byte(op, value, begins_id, at)
                     });
                     match self.decision_in(grammar, held, after) {
                         Decision::Open => {}
@@ -455,21 +494,26 @@ impl Header {
                     cursor.reach_reasoning(grammar, id, position);
                 }
                 let after = Position { item: position.item + 1, byte: 0 };
-                self.advance(grammar, [position, after], |cursor, op| cursor.take_control(op, id));
+                self.advance(grammar, held, [position, after], |cursor, op| {
+                    cursor.take_control(op, id)
+                });
             }
-            HeldItem::Unknown { .. } => self.advance(grammar, [position; 2], |_, _| Taken::No),
+            HeldItem::Unknown { .. } => {
+                self.advance(grammar, held, [position; 2], |_, _| Taken::No);
+            }
         }
         match self.decision_in(grammar, held, held.end()) {
-            Decision::Open if held.is_full() => self.finish(),
+            Decision::Open if held.is_full() => self.finish(held),
             decision => decision,
         }
     }
 
-    /// Where arguments in JSON may begin, text other than white space is for the ways that are only read.
+    /// The decision after the input up to `read`. Where arguments in JSON may begin, text other than white space
+    /// belongs to the shapes that are only read.
     fn decision_in(&self, grammar: &Grammar, held: &Held, read: Position) -> Decision {
         let Some((own, others)) = self.cursors.split_first() else { return Decision::None };
         let (Some(end), true) = (own.text_from, own.is_own_json(grammar)) else {
-            return self.decision();
+            return self.decision(held);
         };
         let mut others = others.iter().filter(|other| other.is_also(grammar));
         let is_further = |other: &&Cursor| match other.text_from {
@@ -478,45 +522,48 @@ impl Header {
         };
         match others.find(is_further) {
             Some(Cursor { text_from: None, .. }) => Decision::Open,
-            Some(other) => other.fit(),
-            None => own.fit(),
+            Some(other) => other.fit(held),
+            None => own.fit(held),
         }
     }
 
-    /// Nothing more comes: what waits wins.
-    pub(super) fn finish(&mut self) -> Decision {
+    /// The decision if nothing follows: a waiting candidate wins.
+    pub(super) fn finish(&mut self, held: &Held) -> Decision {
         self.cursors.retain(|cursor| cursor.text_from.is_some());
-        self.decision()
+        self.decision(held)
     }
 
-    pub(super) fn decision(&self) -> Decision {
+    /// The first candidate, if it has come to its text.
+    pub(super) fn decision(&self, held: &Held) -> Decision {
         match self.cursors.first() {
             None => Decision::None,
-            Some(cursor) => cursor.fit(),
+            Some(cursor) => cursor.fit(held),
         }
     }
 
     fn advance(
         &mut self,
         grammar: &Grammar,
+        held: &Held,
         [before, after]: [Position; 2],
         take: impl Fn(&mut Cursor, &Op) -> Taken,
     ) {
-        let mut next = Vec::with_capacity(self.cursors.len());
-        for mut cursor in std::mem::take(&mut self.cursors) {
+        let mut next = std::mem::take(&mut self.spare);
+        next.clear();
+        for mut cursor in self.cursors.iter().copied() {
             if cursor.text_from.is_some() {
                 next.push(cursor);
                 continue;
             }
             let ops = &cursor.rule.rule(grammar).read;
-            // A cursor stands at every step it may be at: also after an optional one.
+            // There is a cursor at each possible step, also after an optional one.
             let Some(op) = ops.get(cursor.op) else { continue };
             match take(&mut cursor, op) {
                 Taken::No => {}
                 Taken::Within => next.push(cursor),
                 Taken::MayEnd => {
-                    next.push(cursor.clone());
-                    if !cursor.is_reserved(grammar) {
+                    next.push(cursor);
+                    if !cursor.is_reserved(grammar, held) {
                         cursor.go_on(ops, after, &mut next);
                     }
                 }
@@ -526,7 +573,7 @@ impl Header {
         }
         let mut kept = 0;
         for at in 0..next.len() {
-            // Cursors of a pattern stand beside each other.
+            // Cursors of a pattern are neighbours.
             let mut same = next[..kept].iter().rev().take_while(|c| c.rule == next[at].rule);
             if !same.any(|other| other.is_at(&next[at])) {
                 next.swap(kept, at);
@@ -534,11 +581,11 @@ impl Header {
             }
         }
         next.truncate(kept);
-        self.cursors = next;
+        self.spare = std::mem::replace(&mut self.cursors, next);
     }
 }
 
-/// What a step did with a byte or an id.
+/// Result of a step for a byte or an id.
 enum Taken {
     /// It does not fit.
     No,
@@ -553,7 +600,8 @@ enum Taken {
 }
 
 impl Cursor {
-    fn take_byte(&mut self, op: &Op, value: u8, begins_id: bool) -> Taken {
+    /// Reads a byte, which is at byte `at` of the held text.
+    fn take_byte(&mut self, op: &Op, value: u8, begins_id: bool, at: u32) -> Taken {
         match op {
             // A marker that was cut where no id of it ends is not the genuine one.
             Op::Literal(text) if begins_id && text.breaks.contains(&self.byte) => Taken::No,
@@ -564,7 +612,7 @@ impl Cursor {
             Op::Space if value.is_ascii_whitespace() => Taken::MayEnd,
             Op::Prefix if value == b' ' => Taken::Ended,
             Op::Brace if value == b'{' => Taken::Before,
-            // A word before it ends, and is none that something is said to be.
+            // A word before it ends, and is not a key.
             Op::Rest(_) if self.byte > 0 || !is_word_byte(value) && value != b'=' => {
                 self.byte = 1;
                 Taken::MayEnd
@@ -573,10 +621,9 @@ impl Cursor {
                 if field.grammar() == FieldGrammar::Word && is_word_byte(value) =>
             {
                 if self.byte == 0 {
-                    self.words.push((field, String::new()));
-                }
-                if let Some((_, word)) = self.words.last_mut() {
-                    word.push(char::from(value));
+                    self.words.begin(field, at);
+                } else {
+                    self.words.extend();
                 }
                 self.byte += 1;
                 Taken::MayEnd
@@ -585,7 +632,7 @@ impl Cursor {
         }
     }
 
-    /// Where the token that opens or closes reasoning comes, white space of the pattern before it may be missing.
+    /// Skips white space of the pattern that is missing before a token of reasoning.
     fn reach_reasoning(&mut self, grammar: &Grammar, id: TokenId, at: Position) {
         let rule = self.rule.rule(grammar);
         let is_beside = rule.reasoning.as_ref().is_some_and(|reasoning| reasoning.is_beside(id));
@@ -613,27 +660,28 @@ impl Cursor {
         }
     }
 
-    /// That it fits, once it has come to its text.
-    fn fit(&self) -> Decision {
-        let &Self { rule, op, .. } = self;
+    /// The fit, once the candidate has come to its text.
+    fn fit(&self, held: &Held) -> Decision {
+        let &Self { rule, op, words, .. } = self;
         self.text_from.map_or(Decision::Open, |end| {
-            Decision::Fits(Fit { rule, op, end, words: self.words.clone() })
+            let words = words.iter().map(|word| (word.field, held.word(word))).collect();
+            Decision::Fits(Fit { rule, op, end, words })
         })
     }
 
-    /// Whether it is a way to write a call that is only read.
+    /// Whether it is a shape of calls that is only read.
     fn is_also(&self, grammar: &Grammar) -> bool {
         matches!(self.rule, RuleOf::Item(item) if grammar.items[item].is_also)
     }
 
-    /// Whether it is the format's own way to write a call, with arguments in JSON after its name.
+    /// Whether it is the format's own shape of calls, with JSON arguments after the name.
     fn is_own_json(&self, grammar: &Grammar) -> bool {
         let RuleOf::Item(item) = self.rule else { return false };
         let (item, op) = (&grammar.items[item], self.rule.rule(grammar).read.get(self.op));
         !item.is_also && item.ends_itself && matches!(op, Some(Op::Field(Field::Arguments, _)))
     }
 
-    /// Whether more is to come before its text than white space.
+    /// Whether more than white space comes before its text.
     fn has_words_ahead(&self, grammar: &Grammar) -> bool {
         let ahead = self.rule.rule(grammar).read.get(self.op..).unwrap_or_default();
         let is_word = |op: &Op| match op {
@@ -644,12 +692,17 @@ impl Cursor {
         ahead.iter().take_while(|op| !matches!(op, Op::Brace | Op::Control(_))).any(is_word)
     }
 
-    /// Whether the word that it begins with is how others begin.
-    fn is_reserved(&self, grammar: &Grammar) -> bool {
+    /// Whether its first word is one that other patterns begin with.
+    fn is_reserved(&self, grammar: &Grammar, held: &Held) -> bool {
         let RuleOf::Row(row) = self.rule else { return false };
         let reserved = &grammar.rows[row].reserved;
-        let first = self.words.first().filter(|_| self.words.len() == 1);
-        first.is_some_and(|(_, word)| reserved.iter().any(|reserved| reserved.has(word)))
+        if reserved.is_empty() {
+            return false;
+        }
+        self.words.only().is_some_and(|word| {
+            let word = held.word(word);
+            reserved.iter().any(|reserved| reserved.has(&word))
+        })
     }
 
     /// Whether both have read as much of the same pattern. One of them is enough, the first: that a
@@ -659,44 +712,10 @@ impl Cursor {
         at(self) == at(other) && self.words == other.words
     }
 
-    /// Moves to the next step, and past every step that may be empty.
-    fn go_on(mut self, ops: &[Op], after: Position, next: &mut Vec<Self>) {
-        self.op += 1;
-        self.byte = 0;
-        self.settle(ops, after, next);
-    }
-
-    /// Stands at its step, and past it where it may be empty.
-    fn settle(mut self, ops: &[Op], after: Position, next: &mut Vec<Self>) {
-        let is_scaffold = |op: &Op| match op {
-            Op::Literal(text) => is_white(text),
-            op => *op == Op::Space,
-        };
-        let rest = ops.get(self.op..).unwrap_or_default();
-        if self.op > 0 && matches!(ops[self.op - 1], Op::Control(_)) && rest.iter().all(is_scaffold)
-        {
-            self.op = ops.len();
-        }
-        match ops.get(self.op) {
-            Some(Op::Guard { len, .. }) => {
-                let mut skipping = self.clone();
-                skipping.op += len;
-                self.clone().go_on(ops, after, next);
-                skipping.go_on(ops, after, next);
-            }
-            Some(Op::Space | Op::Prefix | Op::Rest(_)) => {
-                next.push(self.clone());
-                self.go_on(ops, after, next);
-            }
-            Some(Op::Field(field, _)) if field.grammar() != FieldGrammar::Word => {
-                self.text_from = Some(after);
-                next.push(self);
-            }
-            Some(_) => next.push(self),
-            None => {
-                self.text_from = Some(after);
-                next.push(self);
-            }
-        }
+    /// Adds itself at the next step, and at the steps after it where that may be empty.
+    fn go_on(self, ops: &[Op], after: Position, next: &mut Vec<Self>) {
+        steps_from(ops, self.op + 1, &mut |op, is_text| {
+            next.push(Self { op, byte: 0, text_from: is_text.then_some(after), ..self });
+        });
     }
 }

@@ -1,23 +1,23 @@
-//! Text that is held: it may be the pattern's own, or scaffolding.
+//! Held text: it may be the pattern's own, or scaffolding.
 
 use super::machine::Piece;
 use crate::grammar::{Stop, Suffix};
 use crate::json;
 use crate::limits::HOLD_LIMIT;
 
-/// A stretch of text with the first and last position of the ids it came from.
+/// Text with the first and the last position of its ids.
 pub(super) type Stretch = (String, u32, u32);
 
-/// Held text with the positions that its pieces came from.
+/// Held text, with the positions of its ids.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pending {
     text: String,
     marks: Vec<Mark>,
-    /// How much of it is the white space that it begins with, counted as it comes.
+    /// Number of bytes of white space at its beginning.
     spaces: usize,
 }
 
-/// From byte `start` on, text is of the id at `at`; its first character began at `first`.
+/// Positions of the text from byte `start` on: its id is at `at`, its first character began at `first`.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     start: usize,
@@ -37,7 +37,7 @@ impl Pending {
         }
     }
 
-    /// The position where it began.
+    /// The position of its first id.
     pub(super) fn first(&self) -> u32 {
         self.marks.first().map_or(0, |mark| mark.first)
     }
@@ -48,20 +48,20 @@ impl Pending {
         self.spaces = 0;
     }
 
-    /// Everything that is held.
+    /// Removes and returns all text.
     pub(super) fn take_all(&mut self) -> Stretch {
         self.take(self.text.len())
     }
 
-    /// Adds white space; anything else makes everything come out.
+    /// Adds text; returns all held text once that is more than white space.
     pub(super) fn push_space(&mut self, piece: Piece<'_>) -> Option<Stretch> {
         let is_space = piece.text.bytes().all(|byte| byte.is_ascii_whitespace());
         self.push(piece);
         (!is_space || self.text.len() > HOLD_LIMIT).then(|| self.take_all())
     }
 
-    /// Adds text; what cannot be part of one of `suffixes` at its end comes out. With `fresh`, nothing has
-    /// come before what is held: then the suffix may stand without the newline it begins with.
+    /// Adds text; returns the text that cannot be part of one of `suffixes` at the end. With `fresh`, no text came
+    /// before: a suffix may then lack the newline that it begins with.
     pub(super) fn push_until(
         &mut self,
         piece: Piece<'_>,
@@ -77,7 +77,7 @@ impl Pending {
             if self.text.len() - held <= HOLD_LIMIT {
                 return held;
             }
-            // Too much white space to be the pattern's; the end of it may begin the pattern's.
+            // Too much white space for the pattern; its end may begin the pattern's text.
             let literal = Suffix { literal: suffix.literal.clone(), space: false };
             held_from(&self.text, &literal)
         });
@@ -85,8 +85,8 @@ impl Pending {
         (held > 0).then(|| self.take(held))
     }
 
-    /// Adds text; what cannot be part of a stop at its end comes out. A stop that is whole is found: which
-    /// it is, and it stays at the beginning of what is held. With `by_text`, positions are not of ids.
+    /// Adds text; returns the text that cannot be part of a stop at the end, and the number of a stop that is
+    /// complete, which is then at the beginning of the held text. With `by_text`, positions are of characters.
     pub(super) fn push_until_stop(
         &mut self,
         piece: Piece<'_>,
@@ -112,7 +112,7 @@ impl Pending {
         ((out > 0).then(|| self.take(out)), None)
     }
 
-    /// Whether no id ends where none of the genuine marker does.
+    /// Whether the marker is split into ids like the genuine one.
     fn is_genuine(&self, at: usize, stop: &Stop) -> bool {
         let is_end = |place: usize| {
             self.marks.windows(2).any(|pair| pair[1].start == place && pair[0].at != pair[1].at)
@@ -120,12 +120,12 @@ impl Pending {
         !stop.literal.breaks.iter().any(|place| is_end(at + place))
     }
 
-    /// Takes so many bytes out.
+    /// Removes and returns `bytes` bytes.
     pub(super) fn take_bytes(&mut self, bytes: usize) -> Stretch {
         self.take(bytes.min(self.text.len()))
     }
 
-    /// Takes the first character out.
+    /// Removes and returns the first character.
     pub(super) fn take_char(&mut self) -> Stretch {
         self.take_bytes(self.text.chars().next().map_or(0, char::len_utf8))
     }
@@ -134,18 +134,18 @@ impl Pending {
         &self.text
     }
 
-    /// Whether what is held begins with `text`, after white space: where that ends.
+    /// The end of `text` at the beginning, after white space.
     pub(super) fn end_of(&self, text: &str) -> Option<usize> {
         let spaces = self.spaces;
         self.text[spaces..].starts_with(text).then_some(spaces + text.len())
     }
 
-    /// How many bytes are held.
+    /// The number of held bytes.
     pub(super) fn len(&self) -> usize {
         self.text.len()
     }
 
-    /// Whether what is held is `suffix`, up to white space around it, or the beginning of that.
+    /// Whether the held text is `suffix` or its beginning, apart from white space around it.
     pub(super) fn begins(&self, suffix: &Suffix) -> bool {
         suffix.literal.trim().starts_with(self.text.trim())
     }
@@ -155,13 +155,13 @@ impl Pending {
         self.text.is_empty()
     }
 
-    /// Whether what is held is just `suffix`; with `fresh`, also without its first newline.
+    /// Whether the held text is `suffix`; with `fresh`, also without its first newline.
     pub(super) fn is(&self, suffix: &Suffix, fresh: bool) -> bool {
         let text = if suffix.space { trim_end(&self.text) } else { &self.text };
         text == suffix.literal || (fresh && suffix.literal.strip_prefix('\n') == Some(text))
     }
 
-    /// Whether what is held is, or begins, `suffix` without its first newline.
+    /// Whether the held text is, or begins, `suffix` without its first newline.
     fn may_become(&self, suffix: &Suffix) -> bool {
         let Some(literal) = suffix.literal.strip_prefix('\n') else { return false };
         let is_whole = || suffix.space && trim_end(&self.text) == literal;
@@ -181,7 +181,7 @@ impl Pending {
         };
         let taken = std::mem::replace(&mut self.text, rest);
         if let Some(mark) = of(bytes, &self.marks) {
-            // A piece that is cut goes on with characters of its own id.
+            // The rest of a piece has characters of the same id.
             let first = if mark.start == bytes { mark.first } else { mark.at };
             self.marks.retain(|mark| mark.start > bytes);
             self.marks.insert(0, Mark { start: bytes, first, at: mark.at });
@@ -194,7 +194,7 @@ impl Pending {
     }
 }
 
-/// How many bytes of white space a text begins with.
+/// The number of bytes of white space at the beginning of a text.
 fn spaces(text: &str) -> usize {
     let spaces = text.bytes().take_while(|&byte| json::is_space(byte)).count();
     #[cfg(test)]
@@ -202,7 +202,7 @@ fn spaces(text: &str) -> usize {
     spaces
 }
 
-/// Where the end of `text` begins that may be `suffix` or the beginning of it.
+/// The start of the longest end of `text` that is `suffix` or its beginning.
 fn held_from(text: &str, suffix: &Suffix) -> usize {
     let literal = suffix.literal.as_str();
     let whole = if suffix.space { trim_end(text) } else { text };
@@ -232,11 +232,11 @@ mod tests {
     use proptest::prelude::*;
 
     thread_local! {
-        /// Bytes that were looked at for white space.
+        /// Bytes examined for white space.
         pub(super) static EXAMINED: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Each byte of white space before the end of a call is looked at a few times, not once for each id.
+    /// Each byte of white space before the end of a call is examined a few times, not once for each id.
     #[test]
     fn white_space_after_arguments_is_looked_at_once() {
         let format = Format::built_in("minimax-m2").unwrap();

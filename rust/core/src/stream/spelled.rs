@@ -1,8 +1,8 @@
-//! Control tokens that are spelled in text, found as it comes.
+//! Control tokens that text spells, found as the text comes.
 //!
-//! In: text in pieces of any size. Out: the text, and the spellings in it as control tokens, leftmost and
-//! longest; the same however it was cut. Held back is what may still become a spelling: never as much as
-//! the longest. Cost: linear in the text.
+//! Input: text in pieces of any size. Output: the text, and its spellings as control tokens, leftmost and longest;
+//! the split into pieces does not change them. An end that may become a spelling is held back: less than the
+//! longest spelling. Time: linear in the text.
 
 use aho_corasick::Input;
 
@@ -23,24 +23,24 @@ pub enum MarkerPolicy {
     Text,
 }
 
-/// How a control token was spelled, and where that begins.
+/// Spelling of a control token, and the position where it begins.
 #[derive(Debug, Clone)]
 pub(super) struct Spelled {
     pub(super) text: String,
     pub(super) first: u32,
-    /// What was mended, where it is not there at all.
+    /// Mending, if the token is missing.
     pub(super) missing: Option<Mended>,
 }
 
 impl Spelled {
-    /// A token that is missing before text.
+    /// Token that is missing before text.
     pub(super) fn missing(first: u32, mended: Mended) -> Self {
         Self { text: String::new(), first, missing: Some(mended) }
     }
 }
 
-/// Text that may become a spelling. Of text that is given as such, every character has a position of its own;
-/// of the text of ids, that of its id.
+/// Text that may become a spelling. In a stream of text, every character has its own position; in a stream of ids,
+/// a character has the position of its id.
 #[derive(Debug, Clone)]
 pub(super) struct Search {
     text: String,
@@ -48,7 +48,7 @@ pub(super) struct Search {
     by_text: bool,
 }
 
-/// From byte `start` on, text began at `first`; after its first character it is at `at`.
+/// Positions of the text from byte `start` on: the first character began at `first`, the others are at `at`.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     start: usize,
@@ -61,18 +61,18 @@ impl Search {
         Self { text: String::new(), pieces: Vec::new(), by_text }
     }
 
-    /// Whether every character has a position of its own.
+    /// Whether every character has its own position.
     pub(super) fn is_by_text(&self) -> bool {
         self.by_text
     }
 
-    /// Whether text is just itself.
+    /// Whether the text is plain: nothing is held, and it begins no spelling.
     #[inline]
     pub(super) fn passes(&self, spellings: &Spellings, text: &str) -> bool {
         self.text.is_empty() && spellings.lacks(text)
     }
 
-    /// Adds a piece; what is certain comes out.
+    /// Adds a piece, and returns the items that are certain.
     pub(super) fn push(&mut self, spellings: &Spellings, piece: Piece<'_>) -> Vec<HeldItem> {
         let Piece { text, first, at } = piece;
         self.pieces.push(Mark { start: self.text.len(), first, at });
@@ -80,7 +80,7 @@ impl Search {
         self.take(spellings, false)
     }
 
-    /// Nothing follows what is held.
+    /// Ends the text, and returns the rest of the items.
     pub(super) fn finish(&mut self, spellings: &Spellings) -> Vec<HeldItem> {
         if self.text.is_empty() { Vec::new() } else { self.take(spellings, true) }
     }
@@ -96,7 +96,7 @@ impl Search {
             Some((found.start(), found.end(), found.pattern().as_usize()))
         };
         while let Some((start, end, which)) = find(cursor.byte).filter(|found| found.0 < hold) {
-            self.tell(&mut cursor, start, &mut items);
+            self.add_text(&mut cursor, start, &mut items);
             let (first, at) = cursor.go_to(end, self.by_text);
             let (spelling, id) = &spellings.known[which];
             let spelled = Box::new(Spelled { text: spelling.clone(), first, missing: None });
@@ -105,15 +105,15 @@ impl Search {
                 hold = begun(end);
             }
         }
-        self.tell(&mut cursor, hold, &mut items);
+        self.add_text(&mut cursor, hold, &mut items);
         let pieces = cursor.rest(self.by_text);
         text[hold..].clone_into(&mut self.text);
         self.pieces = pieces;
         items
     }
 
-    /// Tells text up to a byte: of ids by their pieces.
-    fn tell(&self, cursor: &mut Cursor<'_>, end: usize, items: &mut Vec<HeldItem>) {
+    /// Adds text up to byte `end` to the items: one item for each piece of ids.
+    fn add_text(&self, cursor: &mut Cursor<'_>, end: usize, items: &mut Vec<HeldItem>) {
         while cursor.byte < end {
             let to = if self.by_text { end } else { cursor.piece_end().min(end) };
             let text = cursor.text[cursor.byte..to].to_owned();
@@ -123,18 +123,18 @@ impl Search {
     }
 }
 
-/// A walk over pieces of text.
+/// Place in pieces of text.
 struct Cursor<'a> {
     text: &'a str,
     pieces: &'a [Mark],
-    /// The piece that `byte` is in, and how many characters of it come before that.
+    /// Number of the piece that has `byte`.
     piece: usize,
     byte: usize,
     chars: u32,
 }
 
 impl Cursor<'_> {
-    /// Where the piece ends that the cursor is in.
+    /// The end of the piece.
     fn piece_end(&self) -> usize {
         self.pieces.get(self.piece + 1).map_or(self.text.len(), |next| next.start)
     }
@@ -149,7 +149,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// Moves to byte `end`, which is after the cursor: the positions of the first and the last character passed.
+    /// Moves to byte `end`, and returns the positions of the first and the last character before it.
     fn go_to(&mut self, end: usize, by_text: bool) -> (u32, u32) {
         let first = self.position(by_text);
         let mut last = first;
@@ -172,7 +172,7 @@ impl Cursor<'_> {
         (first, last)
     }
 
-    /// The pieces that are left, from the cursor on.
+    /// The pieces from the cursor on.
     fn rest(&self, by_text: bool) -> Vec<Mark> {
         let first = self.position(by_text);
         let mut rest: Vec<Mark> = self.pieces.get(self.piece..).unwrap_or_default().to_vec();

@@ -1,13 +1,13 @@
-//! A JSON value that stands for a text: a string for what is in it, anything else for itself.
+//! Text written as a JSON value: a string means its content, any other value means itself.
 
 use crate::json::{self, Lexer};
 
-/// Reads one value as it comes. Memory: one escape.
+/// Reader of one value as it comes. Memory: one escape.
 #[derive(Debug, Clone)]
 pub(super) struct ValueReader {
     lexer: Lexer,
     is_string: Option<bool>,
-    /// An escape that has not come to its end.
+    /// Escape that is not complete.
     escape: String,
 }
 
@@ -16,7 +16,7 @@ impl ValueReader {
         Self { lexer: Lexer::default(), is_string: None, escape: String::new() }
     }
 
-    /// Reads text: how much of it belongs to the value, the text it stands for, and whether the value has
+    /// Reads text: the number of bytes that belong to the value, the text that they mean, and whether the value has
     /// ended.
     pub(super) fn push(&mut self, text: &str) -> (usize, String, bool) {
         let end = self.lexer.push(text.as_bytes());
@@ -52,13 +52,13 @@ impl ValueReader {
         self.lexer.is_in_string()
     }
 
-    /// What is held and will not be finished.
+    /// The incomplete escape at the end.
     pub(super) fn finish(&mut self) -> String {
         std::mem::take(&mut self.escape)
     }
 }
 
-/// How much of the inside of a string does not end within an escape, or between two that are one.
+/// The length of the inside of a string without an incomplete escape, or half a surrogate pair, at its end.
 fn whole_escapes(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;

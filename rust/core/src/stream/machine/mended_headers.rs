@@ -179,8 +179,8 @@ impl Reader<'_> {
     pub(super) fn mend_header(
         &mut self,
         is_promised: bool,
-        mut header: UncertainHeader,
-    ) -> Result<UncertainHeader, UncertainHeader> {
+        mut header: Box<UncertainHeader>,
+    ) -> Result<Box<UncertainHeader>, Box<UncertainHeader>> {
         let grammar = self.bound.grammar();
         let is_short = header.held.items().len() <= MAX_ITEMS;
         let opener = opener(grammar).filter(|_| header.may_be_mended() && is_short);
@@ -203,7 +203,7 @@ impl Reader<'_> {
             header.original = Some(Original { items, read: 0 });
             return Err(header);
         }
-        let mut next = UncertainHeader::opened(self.bound);
+        let mut next = Box::new(UncertainHeader::opened(self.bound));
         if is_promised {
             next.header.keep_assistants(grammar);
         }

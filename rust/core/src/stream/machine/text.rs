@@ -189,8 +189,8 @@ impl Reader<'_> {
         closer: &Closer,
     ) -> Place {
         let by_text = self.out.output.by_text;
-        let (told, found) = self.machine.held.push_until_stop(piece, &closer.stops, by_text);
-        if let Some((before, first, at)) = told {
+        let (before, found) = self.machine.held.push_until_stop(piece, &closer.stops, by_text);
+        if let Some((before, first, at)) = before {
             text.is_refused = false;
             self.emit_text(&turn, before, first, at);
         }
@@ -237,7 +237,7 @@ impl Reader<'_> {
         }
         let header = UncertainHeader::within(self.bound, turn.row, text.next);
         let place = Place::In(turn, within);
-        if let Decision::Fits(fit) = header.header.decision() {
+        if let Decision::Fits(fit) = header.header.decision(&header.held) {
             // Nothing more need come.
             return self.accept_header(place, header, &fit);
         }

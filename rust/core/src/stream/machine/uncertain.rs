@@ -8,11 +8,11 @@ use crate::bound::Bound;
 use crate::call::{CallScanner, Mended, Step};
 use crate::event::{ActionKind, NoticeKind};
 use crate::format::CallBodySpec;
-use crate::grammar::{Grammar, Op};
+use crate::grammar::RuleOf;
 use crate::message::Role;
-use crate::pattern::{Field, Grammar as FieldGrammar};
+use crate::pattern::Field;
 use crate::stream::PROMPT;
-use crate::stream::header::{Decision, Fit, Header, Held, HeldItem, RuleOf};
+use crate::stream::header::{Decision, Fit, Header, Held, HeldItem};
 use crate::stream::machine::text::TextState;
 use crate::stream::pending::Pending;
 
@@ -90,89 +90,37 @@ impl UncertainHeader {
         Self { held: Held::default(), header, original: None, continues: false }
     }
 
-    /// After a control token whose call is not written as the format writes it: the shapes that are only read.
-    fn also(bound: &Bound) -> Self {
-        let grammar = bound.grammar();
-        Self::new(Header::new(grammar, openers(grammar, true)))
-    }
-
-    /// After a control token that opens something: every row, then every shape of a call.
+    /// After a control token that opens something.
     pub(super) fn opened(bound: &Bound) -> Self {
-        let grammar = bound.grammar();
-        let is_opened = |row: &&usize| {
-            let row = &grammar.rows[**row];
-            !row.calls_only && !row.text_first
-        };
-        let rows = |rows: &'_ [usize]| -> Vec<RuleOf> {
-            rows.iter().filter(is_opened).copied().map(RuleOf::Row).collect()
-        };
-        let (first, last) = (rows(&grammar.read_order), rows(&grammar.read_last));
-        let own = openers(grammar, false).chain(last).chain(openers(grammar, true));
-        Self::new(Header::new(grammar, first.into_iter().chain(own)))
+        Self::new(Header::new(&bound.grammar().starts.opened))
     }
 
     /// For text between turns: the rows that may come after a turn of `last`, if one of them begins with text.
     pub(super) fn texts(bound: &Bound, last: Option<Role>) -> Option<Self> {
-        let grammar = bound.grammar();
-        let rows: Vec<usize> =
-            grammar.rows_after(last).filter(|&row| grammar.rows[row].text_first).collect();
-        (!rows.is_empty()).then(|| Self::new(Header::spaced(grammar, by_head(grammar, rows, []))))
+        let starts = bound.grammar().texts_after(last);
+        (!starts.is_empty()).then(|| Self::new(Header::spaced(bound.grammar(), &starts)))
     }
 
-    /// After a prompt that has no word of the assistant: its rows and calls.
+    /// After a prompt that has no word of the assistant.
     pub(super) fn answer(bound: &Bound) -> Self {
-        let grammar = bound.grammar();
-        let is_plain = |row: &usize| {
-            grammar.rows[*row].role == Role::Assistant && !grammar.rows[*row].calls_only
-        };
-        let rows: Vec<usize> = grammar.read_order.iter().copied().filter(is_plain).collect();
-        let items = openers(grammar, false).chain(openers(grammar, true));
-        Self::new(Header::new(grammar, by_head(grammar, rows, items)))
+        Self::new(Header::new(&bound.grammar().starts.answer))
     }
 
     /// In a block of calls, after one of them.
     pub(super) fn further(bound: &Bound) -> Self {
-        let grammar = bound.grammar();
-        let items = (0..grammar.items.len()).filter(|&item| grammar.items[item].is_further());
-        Self::new(Header::new(grammar, items.map(RuleOf::Item)))
+        Self::new(Header::new(&bound.grammar().starts.further))
     }
 
     /// In a row, from a step on.
     pub(super) fn within(bound: &Bound, row: usize, op: usize) -> Self {
-        let header = Header::within(bound.grammar(), RuleOf::Row(row), op);
-        Self { continues: true, ..Self::new(header) }
+        let starts = bound.grammar().row_from(row, op);
+        Self { continues: true, ..Self::new(Header::new(&starts)) }
     }
 
     /// Whether another header may be read instead: not in a row.
     pub(super) fn may_be_mended(&self) -> bool {
         !self.continues
     }
-}
-
-/// Calls that a control token opens, those that are only read or the others: not those that go on in a block,
-/// nor those that begin with text.
-fn openers(grammar: &Grammar, is_also: bool) -> impl Iterator<Item = RuleOf> + '_ {
-    let is_opener = move |&item: &usize| {
-        let item = &grammar.items[item];
-        let is_marked = item.before.is_none() && !item.is_bare;
-        item.is_also == is_also && !item.is_further() && is_marked
-    };
-    (0..grammar.items.len()).filter(is_opener).map(RuleOf::Item)
-}
-
-/// Rows that begin with a marker, calls, then rows that begin with a field.
-fn by_head(
-    grammar: &Grammar,
-    rows: Vec<usize>,
-    items: impl IntoIterator<Item = RuleOf>,
-) -> Vec<RuleOf> {
-    let begins_with_field = |row: &usize| {
-        matches!(grammar.rows[*row].rule.read.first(),
-            Some(Op::Field(field, _)) if field.grammar() != FieldGrammar::Word)
-    };
-    let (fields, markers): (Vec<_>, Vec<_>) = rows.into_iter().partition(begins_with_field);
-    let rows = |rows: Vec<usize>| rows.into_iter().map(RuleOf::Row);
-    rows(markers).chain(items).chain(rows(fields)).collect()
 }
 
 impl Reader<'_> {
@@ -221,7 +169,7 @@ impl Reader<'_> {
 
     fn finish_header(&mut self, place: Place, mut header: Box<UncertainHeader>) -> Place {
         let grammar = self.bound.grammar();
-        let decision = header.header.finish();
+        let decision = header.header.finish(&header.held);
         let held = &header.held;
         if held.bounds().1 < self.out.output.covered() && held.is_stop(grammar) {
             // The turn that the token stops has ended.
@@ -259,7 +207,7 @@ impl Reader<'_> {
                 self.machine.uncertain = Some(Uncertain::Header(header));
                 place
             }
-            Decision::None => self.reject_header(place, *header),
+            Decision::None => self.reject_header(place, header),
             Decision::Fits(fit) => self.accept_header(place, *header, &fit),
         }
     }
@@ -338,13 +286,14 @@ impl Reader<'_> {
     }
 
     /// No header fits.
-    fn reject_header(&mut self, place: Place, header: UncertainHeader) -> Place {
+    fn reject_header(&mut self, place: Place, header: Box<UncertainHeader>) -> Place {
         match self.mend_header(place.is_promised(), header) {
             Ok(mended) => {
-                self.machine.uncertain = Some(Uncertain::header(mended));
+                self.machine.uncertain = Some(Uncertain::Header(mended));
                 place
             }
-            Err(UncertainHeader { held, original, continues, .. }) => {
+            Err(header) => {
+                let UncertainHeader { held, original, continues, .. } = *header;
                 self.reject(place, held, original, continues)
             }
         }
@@ -549,13 +498,14 @@ impl Reader<'_> {
     /// Reads an object that is not written as the format writes a call in the shapes that are only read.
     fn try_also(&mut self, place: Place, call: PossibleCall) -> Place {
         let grammar = self.bound.grammar();
-        let may_be = openers(grammar, true).next().is_some()
+        let may_be = grammar.reads_other_calls()
             && !grammar.items[call.item].is_also
             && matches!(call.held.items(), [HeldItem::Control { .. }, ..]);
         if !may_be {
             return self.reject(place, call.held, None, false);
         }
-        self.machine.uncertain = Some(Uncertain::header(UncertainHeader::also(self.bound)));
+        self.machine.uncertain =
+            Some(Uncertain::header(UncertainHeader::new(Header::new(&grammar.starts.also))));
         self.again(call.held.into_items());
         place
     }
