@@ -32,16 +32,16 @@ use output::Output;
 pub use spelled::MarkerPolicy;
 use spelled::Search;
 
-/// The position of every id of a prompt: before the stream's first.
+/// Position of every id of a prompt: before the stream's first.
 const PROMPT: u32 = 0;
 
-/// Text without ids is tried in stretches of so many characters, then by character.
+/// Number of characters of text without ids that the fast path tries at once.
 const STRETCH: usize = 64;
 
-/// The position of a stream's first id.
+/// Position of a stream's first id.
 const FIRST: u32 = 1;
 
-/// A stream of ids being read. Cheap to copy.
+/// Reader of a stream of ids. Cheap to copy.
 #[derive(Debug, Clone)]
 pub struct Stream {
     bound: Arc<Bound>,
@@ -49,7 +49,7 @@ pub struct Stream {
     kept: Option<Box<Collector>>,
 }
 
-/// What a stream has read so far.
+/// State of a stream between two inputs.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     decoder: TextDecoder,
@@ -65,14 +65,14 @@ pub(crate) struct State {
     search: Option<Box<Search>>,
 }
 
-/// An id that says its own text, and does nothing else: most ids do.
+/// Id that emits its own text and does nothing else: most ids do.
 ///
-/// The text is the same whenever the id is one of these, so a caller may keep it by the id.
+/// The text depends only on the id, so a caller may cache it by the id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plain {
     /// The id.
     pub id: TokenId,
-    /// What its text is part of.
+    /// The part that its text belongs to.
     pub part: Part,
     /// Positions of ids in the stream.
     pub tokens: Range<u32>,
@@ -85,7 +85,7 @@ impl Plain {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// The event that it is.
+    /// The event of the id.
     pub fn into_event(self, vocab: &Vocab) -> Event {
         Event::of_text(self.part, self.text(vocab).to_owned(), self.tokens)
     }
@@ -106,19 +106,19 @@ impl State {
         }
     }
 
-    /// Where a prompt ends.
+    /// The state after a prompt.
     pub(crate) fn after_prompt(bound: &Bound, prompt: &[TokenId]) -> Self {
         let mut state = Self::at_start(bound);
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for &id in prompt {
             state.index = PROMPT;
             if state.pass(bound, id).is_none() {
-                state.step(bound, id, &mut told);
-                told.clear();
+                state.step(bound, id, &mut events);
+                events.clear();
             }
         }
         if state.machine.is_answered() {
-            state.reader(bound, &mut told).open_answer();
+            state.reader(bound, &mut events).open_answer();
         }
         state.index = FIRST;
         state.machine.after_prompt(bound, &mut state.output);
@@ -131,15 +131,15 @@ impl State {
         at
     }
 
-    /// From here on, what counts as a control token is another.
+    /// Sets which input is a control token, from here on.
     fn read_by(&mut self, policy: MarkerPolicy) {
         let by_text = policy == MarkerPolicy::Text;
         self.search = (policy != MarkerPolicy::Ids).then(|| Box::new(Search::new(by_text)));
         self.output.by_text |= by_text;
     }
 
-    /// Ends the text before position `at`: what is left of an unfinished character comes out, and what
-    /// might have become a control token.
+    /// Ends the text before position `at`: reads the rest of an unfinished character, and text that might have
+    /// become a control token.
     fn end_text(&mut self, bound: &Bound, at: u32, out: &mut Vec<Event>) {
         self.end_character(bound, at, out);
         if let Some(search) = &mut self.search {
@@ -177,11 +177,11 @@ impl State {
         }
     }
 
-    /// Reads text of which every character has a position of its own.
+    /// Reads text whose characters have positions of their own.
     fn read_characters(&mut self, bound: &Bound, text: &str, first: u32, out: &mut Vec<Event>) {
         let (mut rest, mut at) = (text, first);
         while !rest.is_empty() {
-            // Text that does nothing else is emitted at once.
+            // The fast path emits text that does nothing else.
             let cut = rest.char_indices().nth(STRETCH).map_or(rest.len(), |(byte, _)| byte);
             let (head, tail) = rest.split_at(cut);
             let end = at.saturating_add(head.chars().count() as u32);
@@ -259,7 +259,7 @@ impl State {
             Some((kind @ (TokenKind::Text | TokenKind::Byte), bytes)) => {
                 let first = if self.has_begun { self.begun } else { at };
                 let text = self.decoder.push(kind, bytes);
-                // An id of which nothing has come out goes with the text that comes next.
+                // An id without text of its own goes with the text that comes next.
                 self.begun = if text.is_empty() { first } else { at };
                 self.has_begun = text.is_empty() || self.decoder.is_pending();
                 if !text.is_empty() {
@@ -279,7 +279,7 @@ impl State {
 }
 
 impl Stream {
-    /// A stream that continues what `state` has read: a prompt.
+    /// A stream that continues the prompt of `state`.
     pub(crate) fn after(bound: &Arc<Bound>, mut state: State) -> Self {
         state.machine.call_bare(bound.format().bare_calls(), true);
         Self::new(bound, state)
@@ -301,40 +301,39 @@ impl Stream {
         self
     }
 
-    /// What counts as a control token from here on; of what the prompt says, its ids do.
+    /// Sets which input is a control token, from here on. In the prompt, only ids are.
     ///
-    /// With [`MarkerPolicy::Text`] the stream is given text, by [`Stream::push_text`], and the positions of
-    /// its events are of characters. Ids that it is given all the same are one more position each.
+    /// With [`MarkerPolicy::Text`] the stream reads text, by [`Stream::push_text`], and the positions of its
+    /// events are in characters. An id counts as one position.
     #[must_use]
     pub fn reading(mut self, policy: MarkerPolicy) -> Self {
         self.state.read_by(policy);
         self
     }
 
-    /// Reads the arguments of calls, where they are written without quotes, as what these tools say that they are.
+    /// Reads arguments that are written without quotes by the types in the schemas of these tools.
     #[must_use]
     pub fn typed(mut self, types: &ToolTypes) -> Self {
         self.state.machine.read_by(types);
         self
     }
 
-    /// What a call within reasoning is, whatever the format says of that; of what the prompt says, the format's
-    /// word holds.
+    /// Sets the meaning of a call within reasoning, in place of the format's. The prompt is read by the format's.
     #[must_use]
     pub fn calling_in_reasoning(mut self, in_reasoning: InReasoning) -> Self {
         self.state.machine.settings.in_reasoning = in_reasoning;
         self
     }
 
-    /// Where a call may begin that nothing marks as one. It is taken for a call where its name is one of the
-    /// tools' that [`Stream::typed`] has been given; without tools it is text.
+    /// Sets where an unmarked call may begin. Only functions of the tools of [`Stream::typed`] are called in this
+    /// way; without tools an unmarked call is text.
     #[must_use]
     pub fn calling_bare(mut self, bare: BareCalls) -> Self {
         self.state.machine.call_bare(bare, false);
         self
     }
 
-    /// What counts as a control token.
+    /// The input that is a control token.
     pub fn policy(&self) -> MarkerPolicy {
         match &self.state.search {
             None => MarkerPolicy::Ids,
@@ -343,7 +342,7 @@ impl Stream {
         }
     }
 
-    /// Reads one id and appends its events to `out`; texts that follow each other there are joined.
+    /// Reads one id and appends its events to `out`, where neighbouring texts are joined.
     pub fn push(&mut self, id: TokenId, out: &mut Vec<Event>) {
         self.push_all(&[id], out);
     }
@@ -366,19 +365,21 @@ impl Stream {
         }
     }
 
-    /// Reads an id that [`Stream::push_plain`] has not read, and appends its events to `out`.
+    /// Reads an id without the fast path, and appends its events to `out`: for ids that [`Stream::push_plain`] does
+    /// not read.
     pub fn push_other(&mut self, id: TokenId, out: &mut Vec<Event>) {
-        self.telling(out, |state, bound, out| state.step(bound, id, out));
+        self.emitting(out, |state, bound, out| state.step(bound, id, out));
     }
 
-    /// Reads text and appends its events to `out`. However text is cut, the events are the same, but for texts
-    /// that follow each other. For a stream of [`MarkerPolicy::Text`]; in any other it is one position.
+    /// Reads text and appends its events to `out`, for a stream of [`MarkerPolicy::Text`]. The split of text into
+    /// pushes does not change the events, except that neighbouring texts may be joined. In a stream of another
+    /// policy, the text is one position.
     pub fn push_text(&mut self, text: &str, out: &mut Vec<Event>) {
-        self.telling(out, |state, bound, out| state.push_text(bound, text, out));
+        self.emitting(out, |state, bound, out| state.push_text(bound, text, out));
     }
 
-    /// Reads an id if all that it does is to say its text; otherwise nothing is read, and it is to be given
-    /// to [`Stream::push`]. Allocates nothing, unless the stream keeps its message.
+    /// Reads an id that emits its text and does nothing else. For any other id, reads nothing and returns `None`:
+    /// [`Stream::push_other`] reads the id. Allocates nothing, unless the stream keeps its message.
     pub fn push_plain(&mut self, id: TokenId) -> Option<Plain> {
         self.pass(id).map(|(part, _, tokens)| Plain { id, part, tokens })
     }
@@ -400,27 +401,27 @@ impl Stream {
         Some(run)
     }
 
-    /// Reads an id that is too large or too small to be one.
+    /// Reads a number that is outside the range of ids.
     pub fn push_unknown(&mut self, id: String, out: &mut Vec<Event>) {
-        self.telling(out, |state, bound, out| {
+        self.emitting(out, |state, bound, out| {
             let at = state.next_position();
             state.end_text(bound, at, out);
             state.reader(bound, out).input(HeldItem::Unknown { text: id, at });
         });
     }
 
-    /// Ends the stream: what is open is closed, what is held comes out.
+    /// Ends the stream: closes what is open and emits what is held back.
     ///
-    /// [`TurnReason::Stop`] in a turn with an action becomes [`TurnReason::Action`].
+    /// [`TurnReason::Stop`] in a turn with a call becomes [`TurnReason::Action`].
     pub fn finish(&mut self, reason: TurnReason, out: &mut Vec<Event>) {
-        self.telling(out, |state, bound, out| {
+        self.emitting(out, |state, bound, out| {
             let index = state.index;
             state.end_text(bound, index, out);
             state.reader(bound, out).finish(reason, index);
         });
     }
 
-    /// The message of the first turn so far; an empty one where the stream does not keep it.
+    /// The message of the first turn so far; an empty message if the stream does not keep it.
     pub fn message(&self) -> Message {
         let kept = self.kept.clone().map(|kept| kept.into_messages());
         let first = kept.and_then(|messages| messages.into_iter().next());
@@ -429,12 +430,12 @@ impl Stream {
         message
     }
 
-    /// Whether a result has ended, and the message that follows it may begin, which has no header.
+    /// Whether a result has ended, and the message after it begins without a header.
     pub(crate) fn is_answered(&self) -> bool {
         self.state.machine.is_answered()
     }
 
-    /// How many ids have been read.
+    /// The number of ids read.
     pub fn position(&self) -> usize {
         (self.state.index - FIRST) as usize
     }
@@ -453,8 +454,8 @@ impl Stream {
         self.kept.is_some()
     }
 
-    /// Does `work`, and keeps the events it makes where the stream keeps its message.
-    fn telling(
+    /// Does `work`, and collects its events if the stream keeps its message.
+    fn emitting(
         &mut self,
         out: &mut Vec<Event>,
         work: impl FnOnce(&mut State, &Bound, &mut Vec<Event>),

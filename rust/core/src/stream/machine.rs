@@ -80,8 +80,8 @@ enum Place {
 /// Between turns.
 #[derive(Debug, Clone, Copy, Default)]
 struct Outside {
-    /// Whether the prompt has opened the assistant's turn: its start is not emitted.
-    is_promised: bool,
+    /// Whether the prompt has opened the assistant's turn, whose start is then not emitted.
+    is_prompted: bool,
     /// Whether a result has ended, and the message after it begins without a header.
     is_answered: bool,
 }
@@ -163,8 +163,8 @@ impl Place {
     }
 
     /// Whether the prompt has opened the assistant's turn.
-    fn is_promised(&self) -> bool {
-        matches!(self, Self::Outside(outside) if outside.is_promised)
+    fn is_prompted(&self) -> bool {
+        matches!(self, Self::Outside(outside) if outside.is_prompted)
     }
 }
 
@@ -291,15 +291,15 @@ impl Machine {
                 header.header.keep_assistants(grammar);
                 // The turn before the prompt has ended, if no event has said so yet.
                 *place = match place {
-                    Place::Outside(outside) => Outside { is_promised: true, ..*outside }.into(),
-                    Place::In(..) => Outside { is_promised: true, is_answered: false }.into(),
+                    Place::Outside(outside) => Outside { is_prompted: true, ..*outside }.into(),
+                    Place::In(..) => Outside { is_prompted: true, is_answered: false }.into(),
                 };
                 self.held.clear();
             }
             // A turn that begins without a prompt.
             (uncertain @ None, Place::Outside(outside)) if grammar.begins_answer_with_text() => {
                 self.held.clear();
-                outside.is_promised = true;
+                outside.is_prompted = true;
                 *uncertain = Some(Uncertain::header(UncertainHeader::answer(bound)));
             }
             // The held end of a text that the prompt left open belongs to the prompt.

@@ -178,7 +178,7 @@ impl Reader<'_> {
     /// Mends a header that fits no pattern, to be read again; returns any other as it is.
     pub(super) fn mend_header(
         &mut self,
-        is_promised: bool,
+        is_prompted: bool,
         mut header: Box<UncertainHeader>,
     ) -> Result<Box<UncertainHeader>, Box<UncertainHeader>> {
         let grammar = self.bound.grammar();
@@ -204,7 +204,7 @@ impl Reader<'_> {
             return Err(header);
         }
         let mut next = Box::new(UncertainHeader::opened(self.bound));
-        if is_promised {
+        if is_prompted {
             next.header.keep_assistants(grammar);
         }
         next.original = Some(Original { items, read: mended.len() });

@@ -27,7 +27,7 @@ impl Turn {
 
 impl Place {
     /// Whether the next turn of the assistant continues the message that is open.
-    pub(super) fn is_framed(&self, bound: &Bound) -> bool {
+    pub(super) fn continues_message(&self, bound: &Bound) -> bool {
         match self {
             Self::In(_, Within::AfterFrame { .. }) => true,
             Self::In(turn, within) => turn.is_in_frame(within, bound),

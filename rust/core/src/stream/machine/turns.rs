@@ -136,7 +136,7 @@ impl Reader<'_> {
 
     /// Starts a turn before position `before`, unless the prompt did.
     fn start_turn(&mut self, outside: Outside, row: usize, before: u32) -> (Turn, Within) {
-        if !outside.is_promised {
+        if !outside.is_prompted {
             let Row { role, name, .. } = &self.bound.grammar().rows[row];
             let kind = EventKind::TurnStart { role: *role, name: name.clone() };
             self.out.emit_between(kind, before);
@@ -154,7 +154,7 @@ impl Reader<'_> {
     /// Starts the message after a prompt that ends with a result.
     pub(in crate::stream) fn open_answer(&mut self) {
         if let Place::Outside(outside) = self.machine.place {
-            let outside = Outside { is_promised: true, ..outside };
+            let outside = Outside { is_prompted: true, ..outside };
             let (turn, within) = self.open_implicit(outside, PROMPT);
             self.machine.place = Place::In(turn, within);
         }
@@ -162,7 +162,7 @@ impl Reader<'_> {
 
     /// Starts the assistant's turn after a bare generation prompt at `opener` to `last`.
     pub(super) fn open_prompted(&mut self, place: Place, (opener, last): (u32, u32)) -> Place {
-        if place.is_framed(self.bound) {
+        if place.continues_message(self.bound) {
             // The message that is open continues.
             return place;
         }
@@ -266,7 +266,7 @@ impl Reader<'_> {
         let is_end = fit.op >= rule.read.len();
         let text = if is_end { rule.texts.len().saturating_sub(1) } else { rule.text_at(fit.op) };
         let role = role_of(self.bound, row, text);
-        if role == Role::Assistant && place.is_framed(self.bound) {
+        if role == Role::Assistant && place.continues_message(self.bound) {
             return self.next_frame(place, row, text, last.unwrap_or(opener));
         }
         let is_same = matches!(&place, Place::In(turn, Within::Value(_) | Within::Text(_))
@@ -275,7 +275,7 @@ impl Reader<'_> {
             if !continues {
                 place = self.close_before(place, opener).into();
             }
-            if role != Role::Assistant || !place.is_promised() {
+            if role != Role::Assistant || !place.is_prompted() {
                 let name = fit.word(Field::Name).or_else(|| name.clone());
                 self.emit_at(EventKind::TurnStart { role, name }, opener, last);
             }
@@ -382,6 +382,6 @@ impl Reader<'_> {
         let grammar = self.bound.grammar();
         let is_answered =
             turn.role == Role::Tool && grammar.after_tool.is_some() && grammar.results_end_alone();
-        Outside { is_promised: false, is_answered }
+        Outside { is_prompted: false, is_answered }
     }
 }

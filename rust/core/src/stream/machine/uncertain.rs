@@ -183,7 +183,7 @@ impl Reader<'_> {
             }
             place => place,
         };
-        let is_prompt = !place.is_promised()
+        let is_prompt = !place.is_prompted()
             && !self.bound.generation_prompt().is_empty()
             && held.is(&grammar.generation_prompt);
         if is_prompt {
@@ -287,7 +287,7 @@ impl Reader<'_> {
 
     /// No header fits.
     fn reject_header(&mut self, place: Place, header: Box<UncertainHeader>) -> Place {
-        match self.mend_header(place.is_promised(), header) {
+        match self.mend_header(place.is_prompted(), header) {
             Ok(mended) => {
                 self.machine.uncertain = Some(Uncertain::Header(mended));
                 place
@@ -311,7 +311,7 @@ impl Reader<'_> {
             Some(original) => original.spelled(),
             None => held.spelled(),
         };
-        if !continues && !place.is_promised() && !place.is_framed(self.bound) {
+        if !continues && !place.is_prompted() && !place.continues_message(self.bound) {
             let prompt = &self.bound.grammar().generation_prompt;
             if let Some(original) = original.take_if(|original| original.begins_with(prompt)) {
                 held = Held::of(original.with(held.into_items()));
@@ -342,7 +342,7 @@ impl Reader<'_> {
             }
         }
         if let Place::Outside(outside) = place
-            && outside.is_promised
+            && outside.is_prompted
         {
             // The prompt has opened the turn: what came is its text, without the rest of its header.
             items.retain(|item| item.at() != PROMPT);
