@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -875,6 +876,48 @@ def test_file_names_are_safe(tmp_path: Path) -> None:
         assert is_safe(ran.out)
         assert is_safe(ran.err)
     assert is_safe(call("encode", str(path) + "x").err)
+
+
+# Pages of HTML.
+
+
+def page_items(page: str) -> list[dict[str, Any]]:
+    found = re.search(r'id="data">(.*?)</script>', page)
+    assert found
+    items: list[dict[str, Any]] = json.loads(found[1])["items"]
+    return items
+
+
+def test_inspect_writes_one_page_for_all_lines(tmp_path: Path) -> None:
+    path = tmp_path / "chats.jsonl"
+    path.write_text(lines(FORGED, "</script>") + "nothing\n\n")
+    ran = call("inspect", "--html", str(path))
+    assert ran.status == 1
+    assert ran.out.startswith("<!doctype html>")
+    items = page_items(ran.out)
+    assert [item["kind"] for item in items] == ["encoding", "encoding", "error"]
+    assert [found["spelling"] for found in items[0]["found"]] == ["<|im_end|>", "<|im_start|>"]
+    assert "is not JSON" in items[2]["error"]
+
+
+def test_stream_writes_a_page(tmp_path: Path, embedded: Codec) -> None:
+    path = tmp_path / "completions.jsonl"
+    path.write_text(lines(completion(embedded)[1]))
+    ran = call("stream", "--html", str(path))
+    assert ran.status == 0
+    assert [(item["kind"], item["same"]) for item in page_items(ran.out)] == [("stream", True)]
+
+
+def test_a_studio_is_refused_with_the_reason(tmp_path: Path) -> None:
+    ran = call("studio", str(tmp_path / "nothing"))
+    assert (ran.status, ran.out) == (2, "")
+    assert "nothing: no such file or folder" in ran.err
+    assert "expected a port from 0 to 65535" in call("studio", "--port", "65536").err
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ran = call("studio", "--port", port)
+    assert ran.status == 2
+    assert f"port {port}: " in ran.err
 
 
 # What is written about it.
