@@ -6,9 +6,9 @@ use crate::call::json_arguments;
 use crate::conversation;
 use crate::encode::EncodeOptions;
 use crate::format::{Format, SystemPlace, ToolsPlace};
-use crate::grammar::{Grammar, Op};
+use crate::grammar::{FixedText, Grammar};
 use crate::message::{CallBody, Message, Role, leading_systems};
-use crate::pattern::{Field, Filter, Piece};
+use crate::pattern::{self, Field, Filter, Piece};
 use crate::render;
 use chatcodec_vocab::Vocab;
 
@@ -142,9 +142,10 @@ fn fold_system(messages: &mut Vec<Message>, format: &Format, grammar: &Grammar) 
     let is_system = first.is_some_and(|m| m.role == Role::System && m.name.is_none());
     let (Some(user), true) = (user, is_system) else { return };
     let between = grammar.rows.iter().find_map(|row| {
-        let at = row.rule.ops.iter().position(|op| matches!(op, Op::Field(Field::System, _)))?;
-        match row.rule.ops.get(at + 1) {
-            Some(Op::Literal(literal)) => Some(literal.text.clone()),
+        let mut pieces = pattern::walk(&row.rule.pieces);
+        pieces.find(|piece| matches!(piece, Piece::Field(Field::System, _)))?;
+        match pieces.next() {
+            Some(Piece::Literal(FixedText::Encoded(literal))) => Some(literal.text.clone()),
             _ => Some(String::new()),
         }
     });
@@ -187,12 +188,10 @@ fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
     messages.insert(at, turn);
 }
 
-/// What a pattern writes, with its control tokens spelled out. A guard holds if its field is not empty.
+/// The text of a pattern, with its control tokens spelled out. A field is present if its value is not empty.
 fn spelled(pieces: &[Piece], format: &Format, value: impl Fn(Field) -> String) -> String {
     let mut text = String::new();
-    let mut at = 0;
-    while let Some(piece) = pieces.get(at) {
-        at += 1;
+    for piece in pattern::written(pieces, |field| !value(field).is_empty()) {
         match piece {
             Piece::Literal(literal) => text.push_str(literal),
             Piece::Control(names) => {
@@ -201,8 +200,7 @@ fn spelled(pieces: &[Piece], format: &Format, value: impl Fn(Field) -> String) -
                 text.extend(spellings.and_then(|(_, spellings)| spellings.first()).cloned());
             }
             &Piece::Field(field, filter) => text.push_str(filter.trim(&value(field))),
-            &Piece::Guard { field, len } if value(field).is_empty() => at += len,
-            Piece::Guard { .. } | Piece::Space | Piece::Cut | Piece::Rest => {}
+            Piece::Optional { .. } | Piece::Space | Piece::Cut | Piece::Rest => {}
         }
     }
     text

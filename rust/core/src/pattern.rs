@@ -156,32 +156,33 @@ pub(crate) fn is_white(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_whitespace())
 }
 
-/// One piece of a pattern, in order of writing.
+/// A node of a pattern: the patterns of a file name control tokens (`C`) and hold text (`L`), those of a
+/// bound format hold ids and text with its breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub(crate) enum Piece<C = Vec<String>, L = String> {
     /// `{A|B}`: the first is written, any of them read.
-    Control(Vec<String>),
+    Control(C),
     /// Ordinary text.
-    Literal(String),
+    Literal(L),
     /// `{field}`, `{field:filter}`
     Field(Field, Filter),
-    /// `{?field:…?}`: the next `len` pieces, if the field is present.
-    Guard {
-        /// The field asked about.
+    /// `{?field:…?}`: pieces that are written if the field is present.
+    Optional {
+        /// The field whose presence decides.
         field: Field,
-        /// How many pieces stand inside.
-        len: usize,
+        /// The pieces inside.
+        pieces: Vec<Self>,
     },
     /// `{~}`: nothing is written, white space is read.
     Space,
     /// `{/}`: text before and after is encoded apart.
     Cut,
-    /// `{*}`: what else a header may hold is read. Nothing is written, nor is the row.
+    /// `{*}`: any other content of a header is read. Rows with it are only read.
     Rest,
 }
 
 impl Piece {
-    /// How many bytes of text it is, or names.
+    /// The bytes of a text, or the number of names.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Control(names) => names.len(),
@@ -191,21 +192,63 @@ impl Piece {
     }
 }
 
+/// The pieces of a tree in order of writing: an optional part, then the pieces inside it.
+pub(crate) fn walk<C, L>(pieces: &[Piece<C, L>]) -> Walk<'_, C, L, impl Fn(Field) -> bool> {
+    Walk { rest: pieces.iter(), outer: Vec::new(), is_present: |_| true, leaves_only: false }
+}
+
+/// The pieces that are written where some fields are present, in order; without optional parts themselves.
+pub(crate) fn written<C, L, F: Fn(Field) -> bool>(
+    pieces: &[Piece<C, L>],
+    is_present: F,
+) -> Walk<'_, C, L, F> {
+    Walk { rest: pieces.iter(), outer: Vec::new(), is_present, leaves_only: true }
+}
+
+/// An iterator over a tree, depth first.
+pub(crate) struct Walk<'p, C, L, F> {
+    rest: std::slice::Iter<'p, Piece<C, L>>,
+    /// What is left of the parts around the present one.
+    outer: Vec<std::slice::Iter<'p, Piece<C, L>>>,
+    is_present: F,
+    leaves_only: bool,
+}
+
+impl<'p, C, L, F: Fn(Field) -> bool> Iterator for Walk<'p, C, L, F> {
+    type Item = &'p Piece<C, L>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some(piece) = self.rest.next() else {
+                self.rest = self.outer.pop()?;
+                continue;
+            };
+            let Piece::Optional { field, pieces } = piece else { return Some(piece) };
+            if (self.is_present)(*field) {
+                self.outer.push(std::mem::replace(&mut self.rest, pieces.iter()));
+            }
+            if !self.leaves_only {
+                return Some(piece);
+            }
+        }
+    }
+}
+
 /// How much of a pattern an error shows, in characters.
 const SHOWN: usize = 60;
 
-/// A pattern for an error, as it is written in a file. A guard is shown by its field.
+/// A pattern for an error, as it is written in a file. An optional part is shown by its field.
 pub(crate) fn shown(pieces: &[Piece]) -> String {
     let one = |piece: &Piece| match piece {
         Piece::Control(names) => format!("{{{}}}", names.join("|")),
         Piece::Literal(literal) => literal.chars().take(SHOWN).collect(),
         Piece::Field(field, _) => format!("{{{}}}", field.name()),
-        Piece::Guard { field, .. } => format!("{{?{}:…?}}", field.name()),
+        Piece::Optional { field, .. } => format!("{{?{}:…?}}", field.name()),
         Piece::Space => "{~}".to_owned(),
         Piece::Cut => "{/}".to_owned(),
         Piece::Rest => "{*}".to_owned(),
     };
-    let text: String = pieces.iter().map(one).collect();
+    let text: String = walk(pieces).map(one).collect();
     if text.is_empty() {
         return "missing".to_owned();
     }
@@ -217,8 +260,7 @@ pub(crate) fn shown(pieces: &[Piece]) -> String {
 
 /// Reads a pattern. The error reads on from the key that holds it.
 pub(crate) fn parse(pattern: &str) -> Result<Vec<Piece>, String> {
-    let mut pieces = Vec::new();
-    let rest = parse_into(pattern, &mut pieces, false)?;
+    let (pieces, rest) = parse_part(pattern, false)?;
     if rest.is_empty() {
         Ok(pieces)
     } else {
@@ -226,27 +268,24 @@ pub(crate) fn parse(pattern: &str) -> Result<Vec<Piece>, String> {
     }
 }
 
-/// Reads up to the end, or inside a guard up to its `?}`; returns what is left after that.
-fn parse_into<'a>(
-    mut rest: &'a str,
-    pieces: &mut Vec<Piece>,
-    in_guard: bool,
-) -> Result<&'a str, String> {
+/// Reads pieces up to the end, or up to the `?}` of an optional part; returns them and the rest of the pattern.
+fn parse_part(mut rest: &str, in_optional: bool) -> Result<(Vec<Piece>, &str), String> {
+    let mut pieces = Vec::new();
     let mut literal = String::new();
     loop {
-        let piece = if rest.is_empty() || rest.starts_with("?}") {
-            None
+        let (piece, after) = if rest.is_empty() || rest.starts_with("?}") {
+            (None, rest)
         } else if let Some((piece, after)) = hole(rest)? {
-            rest = after;
-            Some(piece)
+            (Some(piece), after)
         } else if let Some(after) = rest.strip_prefix("{?") {
-            if in_guard {
+            if in_optional {
                 return Err("has a guard inside a guard, expected one after the other".into());
             }
             let (word, inside) =
                 after.split_once(':').ok_or("has `{?` without `:`, expected `{?field:…?}`")?;
-            rest = inside;
-            Some(Piece::Guard { field: field(word)?, len: 0 })
+            let field = field(word)?;
+            let (pieces, after) = parse_part(inside, true)?;
+            (Some(Piece::Optional { field, pieces }), after)
         } else {
             let mut chars = rest.chars();
             literal.extend(chars.next());
@@ -256,22 +295,16 @@ fn parse_into<'a>(
         if !literal.is_empty() {
             pieces.push(Piece::Literal(std::mem::take(&mut literal)));
         }
+        rest = after;
         match piece {
-            None => break,
-            Some(Piece::Guard { field, .. }) => {
-                let guard = pieces.len();
-                pieces.push(Piece::Guard { field, len: 0 });
-                rest = parse_into(rest, pieces, true)?;
-                let len = pieces.len() - guard - 1;
-                pieces[guard] = Piece::Guard { field, len };
-            }
             Some(piece) => pieces.push(piece),
+            None => break,
         }
     }
-    match (in_guard, rest.strip_prefix("?}")) {
-        (true, Some(after)) => Ok(after),
+    match (in_optional, rest.strip_prefix("?}")) {
+        (true, Some(after)) => Ok((pieces, after)),
         (true, None) => Err("has a guard `{?…:` without its end, expected `?}`".into()),
-        (false, _) => Ok(rest),
+        (false, _) => Ok((pieces, rest)),
     }
 }
 
@@ -349,9 +382,10 @@ mod tests {
         let expected = [
             Piece::Control(vec!["A".into(), "B".into()]),
             literal("x"),
-            Piece::Guard { field: Field::Name, len: 2 },
-            literal(" n="),
-            Piece::Field(Field::Name, Filter::None),
+            Piece::Optional {
+                field: Field::Name,
+                pieces: vec![literal(" n="), Piece::Field(Field::Name, Filter::None)],
+            },
             Piece::Space,
             literal("\n"),
             Piece::Cut,
@@ -369,10 +403,30 @@ mod tests {
     }
 
     #[test]
-    fn text_on_both_sides_of_a_guard_stays_apart() {
+    fn text_on_both_sides_of_an_optional_part_stays_apart() {
         let pieces = parse("a{?name:b?}c").unwrap();
-        let guard = Piece::Guard { field: Field::Name, len: 1 };
-        assert_eq!(pieces, [literal("a"), guard, literal("b"), literal("c")]);
+        let optional = Piece::Optional { field: Field::Name, pieces: vec![literal("b")] };
+        assert_eq!(pieces, [literal("a"), optional, literal("c")]);
+    }
+
+    #[test]
+    fn a_walk_enters_the_optional_parts_of_present_fields() {
+        let inner = Piece::Optional { field: Field::Type, pieces: vec![literal("c")] };
+        let pieces = vec![literal("b"), inner, literal("d")];
+        let outer = Piece::Optional { field: Field::Name, pieces };
+        let tree = [literal("a"), outer, literal("e")];
+        let text = |fields: &[Field]| -> String {
+            let texts = written(&tree, |field| fields.contains(&field)).map(|piece| match piece {
+                Piece::Literal(text) => text.as_str(),
+                _ => "?",
+            });
+            texts.collect()
+        };
+        assert_eq!(text(&[]), "ae");
+        assert_eq!(text(&[Field::Type]), "ae");
+        assert_eq!(text(&[Field::Name]), "abde");
+        assert_eq!(text(&[Field::Name, Field::Type]), "abcde");
+        assert_eq!(walk(&tree).count(), 7);
     }
 
     #[test]

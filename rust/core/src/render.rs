@@ -17,14 +17,14 @@ use hashbrown::HashMap;
 
 use crate::error::{Error, MessagePart, Result};
 use crate::format::{Format, ReasoningWhen};
-use crate::grammar::{Grammar, Op, Row, Rule};
+use crate::grammar::{BoundPiece, FixedText, Grammar, Row, Rule};
 use crate::json;
 use crate::message::{Message, Role};
-use crate::pattern::{Field, Filter};
+use crate::pattern::{self, Field, Filter, Piece};
 use crate::span::{Source, SourceField, Span, SpanKind};
 use crate::template::Paths;
 use crate::word::wrong_word;
-use chatcodec_vocab::{DummyPrefix, Vocab};
+use chatcodec_vocab::{ControlId, DummyPrefix, Vocab};
 use choose::begins_with_calls;
 pub(crate) use fit::find_unplaced;
 use plan::{Plan, Step, check_answers};
@@ -61,6 +61,19 @@ pub(crate) struct RenderOptions<'a> {
     pub(crate) answered: bool,
     /// A message that is written as before others followed it.
     pub(crate) kept: Option<Kept>,
+}
+
+impl<'a> RenderOptions<'a> {
+    /// The word for a field of the first turn: the caller's, or else the format's. Tools have an empty word there, as
+    /// they are written elsewhere.
+    fn word(&self, field: Field, format: &'a Format) -> Option<&'a str> {
+        match field {
+            Field::Date => self.date,
+            Field::Effort => self.effort.or_else(|| format.default_effort()),
+            Field::Tools => self.tools.map(|_| ""),
+            _ => None,
+        }
+    }
 }
 
 /// An assistant's message that is written with its reasoning, whatever follows it.
@@ -129,7 +142,7 @@ pub(crate) fn render(
 }
 
 /// The generation prompt that asks for reasoning, or for none, where the format has one that does.
-pub(crate) fn prompt_of(grammar: &Grammar, thinking: Option<bool>) -> &[Op] {
+pub(crate) fn prompt_of(grammar: &Grammar, thinking: Option<bool>) -> &[BoundPiece] {
     let asked = thinking.and_then(|thinking| grammar.thinking[usize::from(!thinking)].as_ref());
     asked.unwrap_or(&grammar.generation_prompt)
 }
@@ -195,11 +208,13 @@ pub(crate) fn written(
         };
         let Ok((row, _)) = renderer.row(&turn) else { continue };
         filters[index].content = None;
-        for op in &row.rule.ops {
-            match (op, system) {
-                (Op::Field(Field::Content, filter), _) => filters[index].content = Some(*filter),
-                (Op::Field(Field::System, filter), Some(at)) => filters[at].content = Some(*filter),
-                (Op::Field(Field::Reasoning, filter), _) => {
+        for piece in pattern::walk(&row.rule.pieces) {
+            match (piece, system) {
+                (Piece::Field(Field::Content, filter), _) => filters[index].content = Some(*filter),
+                (Piece::Field(Field::System, filter), Some(at)) => {
+                    filters[at].content = Some(*filter);
+                }
+                (Piece::Field(Field::Reasoning, filter), _) => {
                     filters[index].reasoning = Some(*filter).filter(|_| turn.reasons);
                 }
                 _ => {}
@@ -446,9 +461,7 @@ impl<'a> Renderer<'a> {
         self.push_text(SpanKind::Slot { escaped: false }, text, source);
     }
 
-    fn control(&mut self, op: &Op, source: Source) {
-        let Op::Control(ids) = op else { return };
-        let Some(&id) = ids.first() else { return };
+    fn control(&mut self, id: ControlId, source: Source) {
         let vocab = self.vocab;
         (self.in_run, self.cut) = (false, false);
         self.push(SpanKind::Control(id), vocab.spelling(id.get()), source);
@@ -460,69 +473,63 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// Writes steps that hold no field.
-    fn scaffold(&mut self, ops: &[Op]) {
-        for op in ops {
-            self.fixed(op, Source::NONE);
+    /// Writes pieces that hold no field.
+    fn scaffold(&mut self, pieces: &[BoundPiece]) {
+        for piece in pieces {
+            self.fixed(piece, Source::NONE);
         }
     }
 
-    /// Writes steps that hold no field beside a message.
-    fn frame(&mut self, ops: &[Op], turn: &Turn<'_>) {
-        for op in ops {
-            self.fixed(op, turn.source(SourceField::Scaffold));
+    /// Writes pieces that hold no field beside a message.
+    fn frame(&mut self, pieces: &[BoundPiece], turn: &Turn<'_>) {
+        for piece in pieces {
+            self.fixed(piece, turn.source(SourceField::Scaffold));
         }
     }
 
     /// Ends the last of so many messages with what stops a model, where nothing of the format's does.
     fn stop(&mut self, messages: usize) {
         let begins_end = self.grammar.end.first();
-        let is_ended = matches!(begins_end, Some(Op::Control(ids))
+        let is_ended = matches!(begins_end, Some(Piece::Control(ids))
             if ids.first().is_some_and(|id| self.grammar.stops(id.get())));
         if let Some(&id) = self.grammar.stop.first().filter(|_| self.ends_at_next && !is_ended) {
             let message = messages as i32 - 1;
             let source = Source { message, field: SourceField::Scaffold };
-            self.control(&Op::Control(vec![id]), source);
+            self.control(id, source);
         }
     }
 
-    /// Writes a step that holds no field.
-    fn fixed(&mut self, op: &Op, source: Source) {
-        match op {
-            Op::Control(_) => self.control(op, source),
-            Op::Literal(text) => self.push_text(SpanKind::Literal, text, source),
-            Op::Taken(text) => self.push(SpanKind::Taken, text, source),
-            Op::Cut => self.cut = true,
-            Op::Field(..) | Op::Guard { .. } | Op::Space | Op::Prefix | Op::Brace | Op::Rest(_) => {
+    /// Writes a piece that holds no field.
+    fn fixed(&mut self, piece: &BoundPiece, source: Source) {
+        match piece {
+            Piece::Control(ids) => {
+                if let Some(&id) = ids.first() {
+                    self.control(id, source);
+                }
             }
+            Piece::Literal(FixedText::Encoded(text)) => {
+                self.push_text(SpanKind::Literal, text, source);
+            }
+            Piece::Literal(FixedText::Taken(text)) => self.push(SpanKind::Taken, text, source),
+            Piece::Cut => self.cut = true,
+            Piece::Field(..) | Piece::Optional { .. } | Piece::Space | Piece::Rest => {}
         }
     }
 
     /// The turn that stands first.
     fn begin_turn(&mut self) {
         let grammar = self.grammar;
-        let mut at = 0;
-        while let Some(op) = grammar.begin_turn.get(at) {
-            at += 1;
-            match *op {
-                Op::Guard { field, len } if self.option(field).is_none() => at += len,
-                Op::Field(field, _) => {
-                    let word = self.option(field).unwrap_or_default();
+        let (options, format) = (self.options, self.format);
+        let pieces =
+            pattern::written(&grammar.begin_turn, |field| options.word(field, format).is_some());
+        for piece in pieces {
+            match *piece {
+                Piece::Field(field, _) => {
+                    let word = options.word(field, format).unwrap_or_default();
                     self.push_text(SpanKind::Literal, word, Source::NONE);
                 }
-                _ => self.fixed(op, Source::NONE),
+                _ => self.fixed(piece, Source::NONE),
             }
-        }
-    }
-
-    /// What a caller has set, or else the format.
-    fn option(&self, field: Field) -> Option<&'a str> {
-        match field {
-            Field::Date => self.options.date,
-            Field::Effort => self.options.effort.or_else(|| self.format.default_effort()),
-            // Whether there are tools, which stand elsewhere.
-            Field::Tools => self.options.tools.map(|_| ""),
-            _ => None,
         }
     }
 
@@ -537,22 +544,16 @@ impl<'a> Renderer<'a> {
             // Its row says what has a place.
             self.row(turn)?;
         }
-        let mut at = 0;
-        while let Some(op) = rule.ops.get(at) {
-            at += 1;
-            match (op, turn) {
-                (&Op::Guard { field: Field::Tools, .. }, _) => {}
-                (&Op::Guard { len, .. }, turn) => {
-                    let is_empty = turn.is_none_or(|turn| turn.message.content.is_empty());
-                    at += if is_empty { len } else { 0 };
-                }
-                (Op::Field(Field::Tools, _), _) => {
+        let has_content = turn.is_some_and(|turn| !turn.message.content.is_empty());
+        for piece in pattern::written(&rule.pieces, |field| field == Field::Tools || has_content) {
+            match (piece, turn) {
+                (Piece::Field(Field::Tools, _), _) => {
                     self.slot(text, Source { message: -1, field: SourceField::Tools });
                 }
-                (&Op::Field(_, filter), Some(turn)) => {
+                (&Piece::Field(_, filter), Some(turn)) => {
                     self.text(&turn.message.content, filter, turn.source(SourceField::Content));
                 }
-                (op, _) => self.fixed(op, scaffold),
+                (piece, _) => self.fixed(piece, scaffold),
             }
         }
         Ok(())
@@ -572,31 +573,28 @@ impl<'a> Renderer<'a> {
                 self.grammar
                     .generation_prompt
                     .iter()
-                    .map(|op| self.written_bytes(op))
+                    .map(|piece| self.written_bytes(piece))
                     .sum::<usize>()
             } else if turn.after_result {
                 0
             } else {
-                self.prompt_bytes(&row.rule.ops, present)
+                self.prompt_bytes(&row.rule.pieces, present)
             };
             let is_isolated = self.options.boundary == Boundary::Isolated;
             self.isolate_at = is_isolated.then_some(generated_from);
         }
         check_reserved(turn, row)?;
-        let Rule { ops, open_at, close_at, .. } = &row.rule;
-        let ops = if open { &ops[..*open_at] } else { &ops[..] };
-        let mut at = 0;
+        let Rule { pieces, open_at, close_at, .. } = &row.rule;
         let mut end = None;
-        while let Some(op) = ops.get(at) {
-            at += 1;
-            if let &Op::Guard { field, len } = op
-                && present & field.bit() == 0
-            {
-                at += len;
-            }
-            self.op(op, turn, present)?;
-            if at == close_at + 1 {
+        if open {
+            self.pieces(&pieces[..*open_at], turn, present)?;
+        } else {
+            let (before, closer) = pieces.split_at(*close_at);
+            self.pieces(before, turn, present)?;
+            if let Some((closer, after)) = closer.split_first() {
+                self.piece(closer, turn, present)?;
                 end = Some(self.out.text.len());
+                self.pieces(after, turn, present)?;
             }
         }
         self.isolate_at = None;
@@ -620,66 +618,71 @@ impl<'a> Renderer<'a> {
         if spans.iter().any(|span| matches!(span.kind, SpanKind::Slot { .. })) {
             return false;
         }
-        let is_control = |op: &&Op| matches!(op, Op::Control(_));
+        let is_control = |piece: &&BoundPiece| matches!(piece, Piece::Control(_));
         let controls =
             spans.iter().filter(|span| matches!(span.kind, SpanKind::Control(_))).count();
         let written: usize = spans.iter().map(|span| span.text.len()).sum();
         self.grammar.prompts().any(|prompt| {
             !prompt.is_empty()
                 && controls == prompt.iter().filter(is_control).count()
-                && written == prompt.iter().map(|op| self.written_bytes(op)).sum::<usize>()
+                && written == prompt.iter().map(|piece| self.written_bytes(piece)).sum::<usize>()
         })
     }
 
     /// How many bytes of a row the generation prompt writes: what both begin with.
-    fn prompt_bytes(&self, ops: &[Op], present: u32) -> usize {
+    fn prompt_bytes(&self, pieces: &[BoundPiece], present: u32) -> usize {
+        use FixedText::Encoded;
         let mut bytes = 0;
-        let mut at = 0;
-        for op in &self.grammar.generation_prompt {
-            while let Some(&Op::Guard { field, len }) = ops.get(at) {
-                at += if present & field.bit() == 0 { len + 1 } else { 1 };
-            }
-            match (op, ops.get(at)) {
-                (Op::Literal(prompt), Some(Op::Literal(row))) if row.starts_with(&**prompt) => {
+        let row = pattern::written(pieces, |field| present & field.bit() != 0);
+        for (prompt, row) in self.grammar.generation_prompt.iter().zip(row) {
+            match (prompt, row) {
+                (Piece::Literal(Encoded(prompt)), Piece::Literal(Encoded(row)))
+                    if row.starts_with(&**prompt) =>
+                {
                     bytes += prompt.len();
                     if prompt.len() < row.len() {
                         break;
                     }
                 }
-                (op, Some(other)) if op == other => bytes += self.written_bytes(op),
+                (prompt, row) if prompt == row => bytes += self.written_bytes(prompt),
                 _ => break,
             }
-            at += 1;
         }
         bytes
     }
 
-    fn written_bytes(&self, op: &Op) -> usize {
-        match op {
-            Op::Control(ids) => ids.first().map_or(0, |&id| self.vocab.spelling(id.get()).len()),
-            Op::Literal(text) => text.len(),
-            Op::Taken(text) => text.len(),
+    fn written_bytes(&self, piece: &BoundPiece) -> usize {
+        match piece {
+            Piece::Control(ids) => ids.first().map_or(0, |&id| self.vocab.spelling(id.get()).len()),
+            Piece::Literal(FixedText::Encoded(text)) => text.len(),
+            Piece::Literal(FixedText::Taken(text)) => text.len(),
             _ => 0,
         }
     }
 
-    fn op(&mut self, op: &Op, turn: &Turn<'_>, present: u32) -> Result<()> {
+    /// Writes the pieces of a row for the fields that are present.
+    fn pieces(&mut self, pieces: &[BoundPiece], turn: &Turn<'_>, present: u32) -> Result<()> {
+        pattern::written(pieces, |field| present & field.bit() != 0)
+            .try_for_each(|piece| self.piece(piece, turn, present))
+    }
+
+    fn piece(&mut self, piece: &BoundPiece, turn: &Turn<'_>, present: u32) -> Result<()> {
         let message = turn.message;
-        match op {
-            &Op::Field(Field::Content, filter) => {
+        match piece {
+            &Piece::Field(Field::Content, filter) => {
                 self.text(&message.content, filter, turn.source(SourceField::Content));
             }
-            &Op::Field(Field::Reasoning, filter) => {
+            &Piece::Field(Field::Reasoning, filter) => {
                 let reasoning = turn.reasoning().unwrap_or_default();
                 self.text(reasoning, filter, turn.source(SourceField::Reasoning));
             }
-            &Op::Field(Field::System, filter) => {
+            &Piece::Field(Field::System, filter) => {
                 if let Some((system, index)) = turn.system {
                     let source = Source { message: index, field: SourceField::Content };
                     self.text(&system.content, filter, source);
                 }
             }
-            Op::Field(Field::Name, _) => {
+            Piece::Field(Field::Name, _) => {
                 let name = message.name.as_deref().unwrap_or_default();
                 let source = turn.source(SourceField::Name);
                 if let Some(problem) = wrong_word(name) {
@@ -688,20 +691,20 @@ impl<'a> Renderer<'a> {
                 }
                 self.slot(name, source);
             }
-            Op::Field(Field::Id, _) => {
+            Piece::Field(Field::Id, _) => {
                 let id = message.call_id.as_deref().unwrap_or_default();
                 let source = turn.source(SourceField::CallId);
                 check_word(id, source)?;
                 self.slot(id, source);
             }
-            Op::Field(Field::Calls, _) => {
+            Piece::Field(Field::Calls, _) => {
                 if present & Field::Content.bit() != 0 {
                     let scaffold = turn.source(SourceField::Scaffold);
                     self.push_text(SpanKind::Literal, &self.grammar.after_content, scaffold);
                 }
                 self.calls(&message.calls, turn)?;
             }
-            op => self.fixed(op, turn.source(SourceField::Scaffold)),
+            piece => self.fixed(piece, turn.source(SourceField::Scaffold)),
         }
         Ok(())
     }
@@ -750,15 +753,15 @@ fn check_reserved(turn: &Turn<'_>, row: &Row) -> Result<()> {
     Ok(())
 }
 
-/// Renders steps that hold no field, by themselves.
+/// Renders pieces that hold no field, by themselves.
 pub(crate) fn render_scaffold(
-    ops: &[Op],
+    pieces: &[BoundPiece],
     format: &Format,
     grammar: &Grammar,
     vocab: &Vocab,
 ) -> Rendered {
     let options = &RenderOptions::default();
     let mut renderer = Renderer::new(format, grammar, vocab, options);
-    renderer.scaffold(ops);
+    renderer.scaffold(pieces);
     renderer.out
 }

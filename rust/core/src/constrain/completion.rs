@@ -16,9 +16,9 @@ use crate::encode;
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules, escape_regex, shortest};
 use crate::format::{BareCalls, CallBodySpec, CallSpec, IdForm, ListForm, RowUse};
-use crate::grammar::{Grammar, Item, Op, Row};
+use crate::grammar::{BoundPiece, FixedText, Grammar, Item, Row};
 use crate::message::Role;
-use crate::pattern::Field;
+use crate::pattern::{Field, Piece, walk};
 use crate::render;
 use chatcodec_vocab::{DummyPrefix, TokenId};
 
@@ -61,12 +61,12 @@ struct Prompts<'b> {
 impl<'b> Prompts<'b> {
     fn of(bound: &'b Bound) -> Self {
         let (format, vocab, grammar) = (bound.format(), bound.vocab(), bound.grammar());
-        let ids = |ops: &[Op]| {
-            let rendered = render::render_scaffold(ops, format, grammar, vocab);
+        let ids = |pieces: &[BoundPiece]| {
+            let rendered = render::render_scaffold(pieces, format, grammar, vocab);
             encode::encode(rendered, grammar, vocab, encode::OnMarker::Report, 1)
                 .map_or_else(|_| Vec::new(), |encoding| encoding.ids().to_vec())
         };
-        let all = grammar.prompts().map(|ops| (prompt::parts(ops), ids(ops)));
+        let all = grammar.prompts().map(|pieces| (prompt::parts(pieces), ids(pieces)));
         Self { all: all.collect() }
     }
 
@@ -205,8 +205,7 @@ impl Builder<'_> {
     /// Whether calls are a part of the assistant's rows; otherwise they are turns.
     fn has_calls_field(&self) -> bool {
         let mut rows = self.grammar.rows.iter().filter(|row| row.role == Role::Assistant);
-        let is_calls = |op: &Op| matches!(op, Op::Field(Field::Calls, _));
-        rows.any(|row| row.rule.ops.iter().any(is_calls))
+        rows.any(|row| has_field(row, Field::Calls))
     }
 
     /// The language of a row; none for one that cannot be what the caller asks for.
@@ -249,7 +248,7 @@ impl Builder<'_> {
                 _ => Hole::Absent,
             })
         };
-        let Some((parts, is_ended)) = self.pattern(&row.rule.ops, is_frame, &mut fields)? else {
+        let Some((parts, is_ended)) = self.pattern(&row.rule.pieces, is_frame, &mut fields)? else {
             return Ok(None);
         };
         let end = (!is_frame && !is_ended).then(|| Expression::End(self.grammar.stop_ids()));
@@ -311,17 +310,17 @@ impl Builder<'_> {
     /// This function alone reads the steps of patterns.
     fn pattern(
         &self,
-        ops: &[Op],
+        pieces: &[BoundPiece],
         is_frame: bool,
         fields: &mut dyn FnMut(Field, bool) -> Result<Hole>,
     ) -> Result<Option<(Vec<Expression>, bool)>> {
         let stops = self.grammar.stop_ids();
         let mut parts = Vec::new();
-        let mut at = 0;
-        while let Some(op) = ops.get(at) {
-            at += 1;
-            match op {
-                Op::Control(ids) => {
+        let mut rest = pieces;
+        while let [piece, after @ ..] = rest {
+            rest = after;
+            match piece {
+                Piece::Control(ids) => {
                     let ids: Vec<TokenId> = ids.iter().map(|id| id.get()).collect();
                     let ends: Vec<TokenId> =
                         ids.iter().copied().filter(|id| stops.contains(id)).collect();
@@ -330,15 +329,15 @@ impl Builder<'_> {
                         return Ok(Some((parts, true)));
                     }
                     parts.push(Expression::Ids(ids.into_iter().take(1).collect()));
-                    parts.extend(self.dummy_prefix(&ops[at..]));
+                    parts.extend(self.dummy_prefix(rest));
                 }
-                Op::Cut => parts.extend(self.dummy_prefix(&ops[at..])),
-                Op::Literal(text) => parts.push(Expression::literal(&*text.text)),
-                Op::Space | Op::Taken(_) | Op::Prefix | Op::Brace => {}
-                Op::Rest(_) => return Ok(None),
-                Op::Guard { field, len } => {
-                    let inner = &ops[at..at + len];
-                    at += len;
+                Piece::Cut => parts.extend(self.dummy_prefix(rest)),
+                Piece::Literal(FixedText::Encoded(text)) => {
+                    parts.push(Expression::literal(&*text.text));
+                }
+                Piece::Literal(FixedText::Taken(_)) | Piece::Space => {}
+                Piece::Rest => return Ok(None),
+                Piece::Optional { field, pieces: inner } => {
                     let hole = fields(*field, true)?;
                     if matches!(hole, Hole::Absent) {
                         continue;
@@ -362,7 +361,7 @@ impl Builder<'_> {
                         return Ok(Some((parts, true)));
                     }
                 }
-                Op::Field(field, _) => match fields(*field, false)? {
+                Piece::Field(field, _) => match fields(*field, false)? {
                     Hole::Absent => return Ok(None),
                     // Where no guard is around it, it is there.
                     Hole::Filled(inner) | Hole::Maybe(inner) => parts.push(inner),
@@ -372,16 +371,19 @@ impl Builder<'_> {
         Ok(Some((parts, false)))
     }
 
-    /// The space that the vocabulary puts before a run of text, which begins with these steps.
-    fn dummy_prefix(&self, ops: &[Op]) -> Option<Expression> {
+    /// The space that the vocabulary puts before a run of text, which begins with these pieces.
+    fn dummy_prefix(&self, pieces: &[BoundPiece]) -> Option<Expression> {
         if self.bound.vocab().dummy_prefix() != DummyPrefix::EveryRun {
             return None;
         }
-        let next = ops.iter().find(|op| !matches!(op, Op::Space | Op::Taken(_)));
+        let is_empty = |piece: &&BoundPiece| {
+            matches!(piece, Piece::Space | Piece::Literal(FixedText::Taken(_)))
+        };
+        let next = pieces.iter().find(|piece| !is_empty(piece));
         let begins = match next {
-            Some(Op::Literal(_)) => true,
-            Some(Op::Field(Field::Content, _)) => self.answer.is_some(),
-            Some(Op::Field(field, _)) => {
+            Some(Piece::Literal(_)) => true,
+            Some(Piece::Field(Field::Content, _)) => self.answer.is_some(),
+            Some(Piece::Field(field, _)) => {
                 !matches!(field, Field::Calls | Field::Reasoning | Field::Source)
             }
             _ => false,
@@ -393,8 +395,8 @@ impl Builder<'_> {
     fn calls(&self, rules: &mut Rules) -> Result<Expression> {
         let list = self.grammar.list.as_ref();
         let mut none = |_, _| Ok(Hole::Absent);
-        let mut fixed = |ops: &[Op]| -> Result<Expression> {
-            let parts = self.pattern(ops, true, &mut none)?;
+        let mut fixed = |pieces: &[BoundPiece]| -> Result<Expression> {
+            let parts = self.pattern(pieces, true, &mut none)?;
             Ok(Expression::sequence(parts.map(|(parts, _)| parts).unwrap_or_default()))
         };
         let (mut open, mut between, mut close) =
@@ -512,7 +514,7 @@ impl Builder<'_> {
                 _ => Hole::Absent,
             })
         };
-        match self.pattern(&item.rule.ops[skipped..], false, &mut fields)? {
+        match self.pattern(&item.rule.pieces[skipped..], false, &mut fields)? {
             Some((parts, is_ended)) => Ok((Expression::sequence(parts), is_ended)),
             None => Err(problem("has no place in a call".into())),
         }
@@ -527,7 +529,7 @@ impl Builder<'_> {
                 _ => Hole::Absent,
             })
         };
-        match self.pattern(&item.rule.ops[skipped..], false, &mut fields)? {
+        match self.pattern(&item.rule.pieces[skipped..], false, &mut fields)? {
             Some((parts, is_ended)) => Ok((Expression::sequence(parts), is_ended)),
             None => Err(Error::message("tools", "have code, which has no place in a call")),
         }
@@ -536,7 +538,9 @@ impl Builder<'_> {
 
 /// Whether a row writes a field.
 fn has_field(row: &Row, wanted: Field) -> bool {
-    row.rule.ops.iter().any(|op| matches!(op, Op::Field(field, _) if *field == wanted))
+    let is_wanted =
+        |piece: &BoundPiece| matches!(piece, Piece::Field(field, _) if *field == wanted);
+    walk(&row.rule.pieces).any(is_wanted)
 }
 
 /// A call as a JSON object.

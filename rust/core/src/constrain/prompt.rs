@@ -1,7 +1,8 @@
 //! What is left of a turn after the part of it that a prompt has written.
 
 use crate::expression::{Expression, Part, Rules};
-use crate::grammar::Op;
+use crate::grammar::{BoundPiece, FixedText};
+use crate::pattern::Piece;
 use chatcodec_vocab::TokenId;
 
 /// A part of a prompt.
@@ -12,10 +13,10 @@ pub(super) enum Written<'p> {
 }
 
 /// The parts of a generation prompt, which holds no field.
-pub(super) fn parts(ops: &[Op]) -> Vec<Written<'_>> {
-    let parts = ops.iter().filter_map(|op| match op {
-        Op::Control(ids) => ids.first().map(|id| Written::Id(id.get())),
-        Op::Literal(text) => Some(Written::Text(&text.text)),
+pub(super) fn parts(pieces: &[BoundPiece]) -> Vec<Written<'_>> {
+    let parts = pieces.iter().filter_map(|piece| match piece {
+        Piece::Control(ids) => ids.first().map(|id| Written::Id(id.get())),
+        Piece::Literal(FixedText::Encoded(text)) => Some(Written::Text(&text.text)),
         _ => None,
     });
     parts.collect()

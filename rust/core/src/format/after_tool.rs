@@ -2,12 +2,12 @@
 //!
 //! It is read by its place alone. So a token must end what stands before it, and there is one such row.
 
-use super::rules::{control_names, is_text, open_suffix};
+use super::rules::{after_last, control_names, is_text, open_suffix};
 use super::table::{Reads, Table};
 use super::{Guarantee, ResultsSpec, RowUse, reasoning};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{Field, Filter, Piece};
+use crate::pattern::{Field, Filter, Piece, walk};
 
 pub(super) fn check(
     table: &Table<'_>,
@@ -33,12 +33,12 @@ pub(super) fn check(
             "begins with something else, expected `{content}` as text, or reasoning and that",
         );
     }
-    let last = pieces.iter().rposition(is_text).unwrap_or(0);
-    let closers: Vec<&String> = pieces[last..].iter().filter_map(control_names).flatten().collect();
+    let rest = after_last(&pieces, is_text).unwrap_or_else(|| walk(&pieces).collect());
+    let closers: Vec<&String> = rest.into_iter().filter_map(control_names).flatten().collect();
     if closers.is_empty() {
         return wrong(&row.key, "is closed by no control token, expected one after its text");
     }
-    let openers = reads.all().filter_map(|read| read.pieces.iter().find_map(control_names));
+    let openers = reads.all().filter_map(|read| walk(&read.pieces).find_map(control_names));
     if openers.flatten().any(|name| closers.contains(&name)) {
         return wrong(
             &row.key,

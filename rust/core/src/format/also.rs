@@ -8,12 +8,12 @@ use super::calls::{self, Answerer};
 use super::file::{ALSO_KEYS, AlsoFile, File};
 use super::load::{MAX_ITEMS, call_body};
 use super::patterns::Patterns;
-use super::rules::head;
+use super::rules::{head, is_text};
 use super::table::Read;
 use super::work::Work;
 use super::{CallBodySpec, CallSpec, IdForm, ListSpec, Member, ObjectSpec};
 use crate::error::{Checked, wrong};
-use crate::pattern::{Field, Filter, Piece, shown};
+use crate::pattern::{Field, Filter, Piece, shown, walk};
 
 /// The longest text after a call that is passed over.
 const MAX_AFTER_BYTES: usize = 64;
@@ -110,7 +110,7 @@ fn one_way(
             return wrong(item, problem);
         }
         calls::check_item(&item, &pieces, &body, list.filter(|list| list.is_tokens()), true)?;
-        if pieces.windows(2).any(begins_as_json) {
+        if walk(&pieces).zip(walk(&pieces).skip(1)).any(begins_as_json) {
             let problem = "has text before `{arguments}` that JSON may begin with, which arguments \
                            without that text would lose; expected other text there, or none";
             return wrong(item, problem);
@@ -123,8 +123,8 @@ fn one_way(
 }
 
 /// Whether the literal before `{arguments}` ends as JSON may begin.
-fn begins_as_json(pieces: &[Piece]) -> bool {
-    matches!(pieces, [Piece::Literal(text), Piece::Field(Field::Arguments, _)]
+fn begins_as_json(pair: (&Piece, &Piece)) -> bool {
+    matches!(pair, (Piece::Literal(text), Piece::Field(Field::Arguments, _))
         if text.trim_start().starts_with(['{', '[', '"']))
 }
 
@@ -149,8 +149,10 @@ pub(crate) fn as_read(item: &[Piece], list: Option<&ListSpec>) -> Vec<(Vec<Piece
 /// Where a body in JSON follows a word or white space, its brace tells that it begins.
 fn with_brace(pieces: &[Piece]) -> Vec<Piece> {
     let mut read = pieces.to_vec();
-    if needs_brace(pieces) {
-        read.insert(head(pieces).len(), Piece::Literal("{".to_owned()));
+    if needs_brace(pieces)
+        && let Some(text) = pieces.iter().position(is_text)
+    {
+        read.insert(text, Piece::Literal("{".to_owned()));
     }
     read
 }
@@ -158,7 +160,7 @@ fn with_brace(pieces: &[Piece]) -> Vec<Piece> {
 /// Whether it is only its brace that tells where a body in JSON begins.
 pub(crate) fn needs_brace(pieces: &[Piece]) -> bool {
     let head = head(pieces);
-    match pieces.get(head.len()) {
+    match walk(pieces).nth(head.len()) {
         Some(Piece::Field(Field::Call, _)) => !matches!(head.last(), Some(Piece::Literal(_))),
         Some(Piece::Field(Field::Arguments, _)) => {
             matches!(head.last(), Some(Piece::Space | Piece::Field(..)))

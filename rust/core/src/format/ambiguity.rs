@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use hashbrown::HashSet;
 
-use super::rules::{ends_itself, head};
+use super::rules::{ends_itself, is_text};
 use super::work::Work;
 use crate::error::{Checked, wrong};
-use crate::pattern::{Field, Piece, is_white};
+use crate::pattern::{Field, Piece, is_white, walk};
 use crate::word::is_word_byte;
 
 /// A head as it is walked: every way that it can be read.
@@ -38,8 +38,7 @@ impl Head {
 pub(super) fn check_ways(key: &str, pieces: &[Piece], work: &Work) -> Checked<()> {
     // Where a cut has a dummy prefix after it, that is always taken.
     let own = ways(key, pieces, false, work)?;
-    let text = pieces.get(head(pieces).len());
-    let before_value = text.is_some_and(ends_itself);
+    let before_value = walk(pieces).find(|piece| is_text(piece)).is_some_and(ends_itself);
     for way in &own {
         for (at, step) in way.iter().enumerate().filter(|(_, step)| step.repeats) {
             let ends = match way.get(at + 1) {
@@ -119,20 +118,17 @@ struct Step {
     repeats: bool,
 }
 
-/// A head as steps, once for every choice of its guards; with `prefixes`, also for every cut with the
+/// A head as steps, once for every choice of its optional parts; with `prefixes`, also for every cut with the
 /// space that a vocabulary may put after it and without.
 fn ways(key: &str, pieces: &[Piece], prefixes: bool, work: &Work) -> Checked<Vec<Vec<Step>>> {
-    let head = head(pieces);
+    let text = pieces.iter().position(|piece| walk(std::slice::from_ref(piece)).any(is_text));
+    let head = &pieces[..text.unwrap_or(pieces.len())];
     let is_object = matches!(pieces.get(head.len()), Some(Piece::Field(Field::Call, _)));
     let mut ways = vec![Vec::new()];
-    let mut at = 0;
-    while let Some(piece) = head.get(at) {
-        at += 1;
-        if let Piece::Guard { len, .. } = piece {
-            let inside = head.get(at..at + len).unwrap_or_default();
-            let inside: Vec<Step> = inside.iter().flat_map(steps).collect();
+    for (at, piece) in head.iter().enumerate() {
+        if let Piece::Optional { pieces, .. } = piece {
+            let inside: Vec<Step> = pieces.iter().flat_map(steps).collect();
             fork(&mut ways, &inside, key, work)?;
-            at += len;
             continue;
         }
         if *piece == Piece::Cut && prefixes {
@@ -140,7 +136,7 @@ fn ways(key: &str, pieces: &[Piece], prefixes: bool, work: &Work) -> Checked<Vec
             continue;
         }
         // White space before an object means nothing.
-        let is_free = is_object && at == head.len();
+        let is_free = is_object && at + 1 == head.len();
         let steps = match piece {
             Piece::Literal(text) if is_free && is_white(text) => steps(&Piece::Space),
             piece => steps(piece),
@@ -172,7 +168,7 @@ fn steps(piece: &Piece) -> Vec<Step> {
         Piece::Literal(text) => text.bytes().map(|byte| one(Class::Byte(byte))).collect(),
         Piece::Field(..) => vec![one(Class::Word), many(Class::Word)],
         Piece::Space => vec![many(Class::Space)],
-        Piece::Guard { .. } | Piece::Cut | Piece::Rest => Vec::new(),
+        Piece::Optional { .. } | Piece::Cut | Piece::Rest => Vec::new(),
     }
 }
 

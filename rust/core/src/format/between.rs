@@ -3,14 +3,14 @@
 //! A reader takes it for scaffolding. It can where a token has closed the turn before it, and where no turn may
 //! begin with it: a turn that nothing closes would end in it, and one that begins with its text would have it.
 
-use super::rules::{as_read, begins_with_text, is_calls_only, open_suffix};
+use super::rules::{after_last, as_read, begins_with_text, is_calls, is_calls_only, open_suffix};
 use super::table::Table;
 use super::{
     Guarantee, ListForm, ResultsSpec, RowSpec, RowUse, SystemPlace, ToolsPlace, ToolsSpec,
 };
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{Field, Grammar, Piece, is_white};
+use crate::pattern::{Grammar, Piece, is_white, walk};
 
 /// Something that is written between others: a turn, or what stands around some.
 struct Unit {
@@ -125,9 +125,8 @@ fn check_code(table: &Table<'_>) -> Checked<()> {
         }
     }
     for row in table.rows {
-        let calls = |piece: &Piece| matches!(piece, Piece::Field(Field::Calls, _));
-        let at = row.pieces.iter().position(calls);
-        if at.is_some_and(|at| is_text(&row.pieces[at + 1..])) {
+        let rest = after_last(&row.pieces, is_calls);
+        if rest.is_some_and(|rest| matches!(rest.first(), Some(Piece::Literal(_)))) {
             return refuse(&row.key);
         }
     }
@@ -261,7 +260,7 @@ fn is_all_white(pieces: &[Piece]) -> bool {
 }
 
 fn ends_in_white(pieces: &[Piece]) -> bool {
-    pieces.last().is_some_and(literal_is_white)
+    walk(pieces).last().is_some_and(literal_is_white)
 }
 
 fn end(table: &Table<'_>, role: Option<Role>, pieces: &[Piece]) -> End {

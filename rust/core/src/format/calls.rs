@@ -6,11 +6,13 @@ use hashbrown::HashSet;
 
 use super::ObjectSpec;
 use super::id_form::IdForm;
-use super::rules::{check_after_text, check_head, check_pieces, control_names, has_field, head};
+use super::rules::{
+    check_after_text, check_head, check_pieces, control_names, has_field, head, is_field, is_text,
+};
 use super::table::Table;
 use crate::call::{CallTags, Shape};
 use crate::error::{Checked, wrong};
-use crate::pattern::{Field, Grammar, Piece, is_white};
+use crate::pattern::{Field, Grammar, Piece, is_white, walk};
 use crate::word::is_word_byte;
 
 /// One kind of call.
@@ -148,7 +150,9 @@ pub(super) fn check_item(
         return wrong(key, format!("has no field for the call, expected `{{{}}}`", field.name()));
     }
     if body.shape().is_some()
-        && ![Field::Name, Field::Id].iter().any(|f| has_field(head(pieces), *f))
+        && ![Field::Name, Field::Id]
+            .iter()
+            .any(|&field| head(pieces).into_iter().any(|piece| is_field(piece, field)))
     {
         return wrong(
             key,
@@ -172,12 +176,13 @@ pub(super) fn check_item(
     } else if !matches!(pieces.first(), Some(Piece::Control(_))) {
         return wrong(key, "begins with text, expected a control token, or `{call}` alone");
     }
-    let head = head(pieces);
-    let Some((text, tail)) = pieces[head.len()..].split_first() else { return Ok(()) };
-    check_head(key, head, Some(text))?;
+    let text = walk(pieces).find(|piece| is_text(piece));
+    check_head(key, &head(pieces), text)?;
+    let Some(text) = pieces.iter().position(is_text) else { return Ok(()) };
+    let tail = &pieces[text + 1..];
     let tail = body.shape().map_or(Ok(tail), |shape| shape.check_after(key, tail))?;
     let is_free = !matches!(body, CallBodySpec::Object(_));
-    check_after_text(key, tail, is_free || is_also)
+    check_after_text(key, &walk(tail).collect::<Vec<_>>(), is_free || is_also)
 }
 
 /// Whether pieces are a call in Python, and nothing else.
@@ -203,13 +208,14 @@ fn check_in_block(
     list: Option<&ListSpec>,
 ) -> Checked<()> {
     let start = head(pieces);
-    let fits = match (start, &pieces[start.len()..]) {
+    let rest: Vec<&Piece> = walk(pieces).skip(start.len()).collect();
+    let fits = match (&start[..], &rest[..]) {
         ([Piece::Literal(first), ..], [_, Piece::Literal(close)]) => {
             first.trim_start() == first && !close.is_empty() && close.trim() == close
         }
         _ => false,
     };
-    let is_header = |piece: &Piece| {
+    let is_header = |piece: &&Piece| {
         matches!(piece, Piece::Literal(_) | Piece::Field(Field::Name, _) | Piece::Space)
     };
     if !fits
@@ -242,13 +248,15 @@ pub(crate) fn tags(items: &[Vec<Piece>]) -> CallTags {
             tags.push(text.to_owned());
         }
     };
-    for pieces in items.iter().flat_map(|item| item.windows(2)) {
-        match pieces {
-            [Piece::Literal(text), Piece::Field(Field::Name, _)] => push(&mut tags.open, text),
-            [Piece::Field(Field::Arguments, _), Piece::Literal(text)] => {
-                push(&mut tags.close, text);
+    for item in items {
+        for (piece, next) in walk(item).zip(walk(item).skip(1)) {
+            match (piece, next) {
+                (Piece::Literal(text), Piece::Field(Field::Name, _)) => push(&mut tags.open, text),
+                (Piece::Field(Field::Arguments, _), Piece::Literal(text)) => {
+                    push(&mut tags.close, text);
+                }
+                _ => {}
             }
-            _ => {}
         }
     }
     tags
@@ -256,15 +264,15 @@ pub(crate) fn tags(items: &[Vec<Piece>]) -> CallTags {
 
 /// Control tokens within arguments do nothing else.
 pub(super) fn check_tokens_of_arguments(table: &Table<'_>) -> Checked<()> {
-    let rows = table.rows.iter().flat_map(|row| &row.pieces);
-    let items = table.calls.iter().flat_map(|call| call.items.iter().flatten());
+    let rows = table.rows.iter().flat_map(|row| walk(&row.pieces));
+    let items = table.calls.iter().flat_map(|call| call.items.iter().flat_map(|item| walk(item)));
     let list = table.list.into_iter().flat_map(ListSpec::pieces);
     let others = rows.chain(items).chain(list).chain(table.prompt);
     let taken = others.filter_map(control_names).flatten();
     let taken: HashSet<&str> = taken.map(String::as_str).collect();
     for call in table.calls {
         let patterns = call.body.shape().into_iter().flat_map(|shape| shape.patterns());
-        let mut own = patterns.flatten().filter_map(control_names).flatten();
+        let mut own = patterns.flat_map(walk).filter_map(control_names).flatten();
         if let Some(name) = own.find(|name| taken.contains(name.as_str())) {
             let key = format!("call.{}.pair", call.kind);
             return wrong(
@@ -312,12 +320,11 @@ impl Reserved {
 
 /// What the first word of `item` cannot be, since `other`, the same up to there, has that for a literal.
 pub(crate) fn reserved(item: &[Piece], other: &[Piece]) -> Option<Reserved> {
-    let is_word =
-        |piece: &Piece| matches!(piece, Piece::Field(field, _) if field.grammar() == Grammar::Word);
+    let is_word = |piece: &&Piece| matches!(piece, Piece::Field(field, _) if field.grammar() == Grammar::Word);
     let (item, other) = (head(item), head(other));
     let before = &item[..item.iter().position(is_word)?];
     let (same, shorter) = match before.split_last() {
-        Some((Piece::Literal(literal), same)) => (same, &**literal),
+        Some((Piece::Literal(literal), same)) => (same, literal.as_str()),
         _ => (before, ""),
     };
     let [Piece::Literal(longer), after @ ..] = other.strip_prefix(same)? else { return None };
@@ -331,21 +338,14 @@ pub(crate) fn reserved(item: &[Piece], other: &[Piece]) -> Option<Reserved> {
 /// How much literal text stands before the name of what is called, or before the body if it has none, or may
 /// have none.
 pub(crate) fn literal_before_name(item: &[Piece]) -> usize {
-    let (mut length, mut guarded) = (0, 0);
-    for piece in head(item) {
-        match piece {
-            _ if guarded > 0 => guarded -= 1,
-            Piece::Guard { len, .. } => guarded = *len,
-            Piece::Field(Field::Name | Field::Id | Field::Language, _) => break,
-            piece => length += literal_len(piece),
-        }
-    }
-    length
-}
-
-fn literal_len(piece: &Piece) -> usize {
-    match piece {
+    let is_end = |piece: &Piece| {
+        is_text(piece)
+            || matches!(piece, Piece::Field(Field::Name | Field::Id | Field::Language, _))
+    };
+    let before = item.iter().take_while(|piece| !is_end(piece));
+    let lengths = before.map(|piece| match piece {
         Piece::Literal(text) => text.len(),
         _ => 0,
-    }
+    });
+    lengths.sum()
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::{Format, Guarantee};
 use crate::error::{Error, Result};
 use crate::message::Role;
-use crate::pattern::Piece;
+use crate::pattern::{Piece, walk};
 use chatcodec_vocab::Vocab;
 
 /// Shorter pieces of text occur in any template.
@@ -296,7 +296,7 @@ impl Format {
     /// message, of calls, of tools, and of what stands around them.
     fn written(&self) -> (Vec<&[String]>, Vec<String>) {
         let (mut control, mut texts) = (Vec::new(), Vec::new());
-        for piece in self.patterns().into_iter().flatten() {
+        for piece in self.patterns().into_iter().flat_map(walk) {
             match piece {
                 Piece::Control(names) => {
                     let known = self.control().iter().find(|(name, _)| Some(name) == names.first());

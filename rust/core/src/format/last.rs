@@ -7,7 +7,7 @@ use super::rules;
 use super::table::Table;
 use super::{CallSpec, ListSpec, RowSpec, RowUse};
 use crate::message::Role;
-use crate::pattern::{Field, Filter, Grammar, Piece};
+use crate::pattern::{Field, Filter, Grammar, Piece, walk};
 
 /// Whether a word comes first in a row, after the token that opens it.
 pub(crate) fn is_word_first(pieces: &[Piece]) -> bool {
@@ -19,7 +19,7 @@ pub(crate) fn is_word_first(pieces: &[Piece]) -> bool {
 /// written, or the other fits whenever it does.
 pub(super) fn is_only_read(pieces: &[Piece], before: &[Piece]) -> bool {
     let content = |pieces: &[Piece]| {
-        pieces.iter().find_map(|piece| match piece {
+        walk(pieces).find_map(|piece| match piece {
             &Piece::Field(Field::Content, filter) => Some(filter),
             _ => None,
         })
@@ -32,19 +32,17 @@ pub(super) fn is_only_read(pieces: &[Piece], before: &[Piece]) -> bool {
 
 /// The fields that a message must have for a row, and those that it may have.
 fn fields(pieces: &[Piece]) -> [u32; 2] {
-    let mut fields = [0, 0];
-    let mut guarded = 0;
-    for piece in pieces {
-        match piece {
-            Piece::Guard { len, .. } => guarded = len + 1,
-            Piece::Field(field, _) => {
-                fields[usize::from(guarded > 0)] |= field.bit();
-            }
-            _ => {}
-        }
-        guarded = guarded.saturating_sub(1);
-    }
-    fields
+    let bits = |pieces: &[Piece]| {
+        walk(pieces).fold(0, |bits, piece| match piece {
+            Piece::Field(field, _) => bits | field.bit(),
+            _ => bits,
+        })
+    };
+    pieces.iter().fold([0, 0], |[required, optional], piece| match piece {
+        Piece::Optional { pieces, .. } => [required, optional | bits(pieces)],
+        Piece::Field(field, _) => [required | field.bit(), optional],
+        _ => [required, optional],
+    })
 }
 
 /// Words that a row cannot begin with, as they are how others begin.

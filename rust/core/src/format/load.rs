@@ -21,7 +21,7 @@ use super::{
 use crate::call::{ShapeKeys, json_object, shape};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{self, Field, Filter, Piece};
+use crate::pattern::{self, Field, Filter, Piece, walk};
 
 /// More rows, ways to write a call, appended tokens or markers are refused.
 const MAX_ROWS: usize = 64;
@@ -207,7 +207,7 @@ fn check_system(file: &File, rows: &[RowSpec]) -> Checked<()> {
 /// A default system message without what its row leaves out.
 fn as_written(text: &str, rows: &[RowSpec]) -> String {
     let rows = rows.iter().filter(|row| row.role == Role::System && row.name.is_none());
-    let filter = rows.flat_map(|row| &row.pieces).find_map(|piece| match piece {
+    let filter = rows.flat_map(|row| walk(&row.pieces)).find_map(|piece| match piece {
         Piece::Field(Field::Content, filter) => Some(*filter),
         _ => None,
     });
@@ -269,9 +269,9 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
             }
             rules::check_pieces(&key, &pieces)?;
             if place == RowUse::Written
-                && let Some(calls) = pieces.iter().position(rules::is_calls)
+                && let Some(rest) = rules::after_last(&pieces, rules::is_calls)
             {
-                rules::check_after_text(&key, &pieces[calls + 1..], false)?;
+                rules::check_after_text(&key, &rest, false)?;
             }
             if role != Role::Assistant && place == RowUse::Both {
                 let is_same = |row: &&RowSpec| row.role == role && row.name.as_ref() == name;
@@ -283,7 +283,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                     place = RowUse::Last;
                 }
             }
-            if place != RowUse::Last && pieces.contains(&Piece::Rest) {
+            if place != RowUse::Last && walk(&pieces).any(|piece| *piece == Piece::Rest) {
                 let problem = "has `{*}`, expected it in a row that is only read, after another of \
                                its role and name";
                 return wrong(key, problem);
@@ -379,7 +379,7 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     let turns = texts.iter().map(|text| patterns.pieces("turn.tools", text, &fields));
     let mut turns = turns.collect::<Checked<Vec<_>>>()?;
     let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, Filter::Value));
-    if turns.iter().flatten().any(is_value) {
+    if turns.iter().flat_map(|turn| walk(turn)).any(is_value) {
         return wrong(
             "turn.tools",
             "has the filter `value`, expected another or none beside tools",
@@ -406,7 +406,7 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         && (holds != Some(Role::System)
             || has(alone, Field::System)
             || has(alone, Field::Content)
-            || pieces.iter().any(|piece| matches!(piece, Piece::Guard { .. })))
+            || pieces.iter().any(|piece| matches!(piece, Piece::Optional { .. })))
     {
         let problem = "has a second pattern, expected one with `{system}`, unguarded, \
                        and one for tools alone";

@@ -3,7 +3,7 @@
 use super::{CallBodySpec, Format, ReasoningWhen, RowSpec};
 use crate::call::json_arguments;
 use crate::message::Role;
-use crate::pattern::{Filter, Piece};
+use crate::pattern::{Filter, Piece, walk};
 
 impl Format {
     /// What a conversation loses on a round trip, computed from the table: a sentence each.
@@ -12,7 +12,7 @@ impl Format {
         let mut losses = vec!["content given as parts: comes back joined"];
         let filters = |wanted: Filter| {
             let of = |row: &RowSpec| {
-                row.pieces.iter().any(|p| matches!(p, Piece::Field(_, f) if *f == wanted))
+                walk(&row.pieces).any(|p| matches!(p, Piece::Field(_, f) if *f == wanted))
             };
             spec.rows.iter().any(of)
         };

@@ -13,7 +13,7 @@ use super::load::MAX_SPELLING_BYTES;
 use super::work::Work;
 use crate::error::{Checked, wrong};
 use crate::limits::MAX_SUFFIX_BYTES;
-use crate::pattern::{self, Field, Filter, Piece, is_white};
+use crate::pattern::{self, Field, Filter, Piece, is_white, walk};
 
 const MAX_CONTROL: usize = 256;
 const MAX_SPELLINGS: usize = 64;
@@ -91,7 +91,7 @@ impl Patterns {
 
     pub(super) fn pieces(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
         let pieces = self.row(key, text, allowed)?;
-        if pieces.contains(&Piece::Rest) {
+        if walk(&pieces).any(|piece| *piece == Piece::Rest) {
             return wrong(key, "has `{*}`, expected it in rows of `turn` and `named` only");
         }
         Ok(pieces)
@@ -100,7 +100,7 @@ impl Patterns {
     /// The pieces of what may be a row that is only read.
     pub(super) fn row(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
         let pieces = pattern::parse(text).or_else(|problem| wrong(key, problem))?;
-        for piece in &pieces {
+        for piece in walk(&pieces) {
             match piece {
                 Piece::Control(names) => {
                     for name in names {
@@ -120,7 +120,9 @@ impl Patterns {
                         self.space_mark.borrow_mut().get_or_insert_with(|| text.clone());
                     }
                 }
-                Piece::Field(field, _) | Piece::Guard { field, .. } if !allowed.contains(field) => {
+                Piece::Field(field, _) | Piece::Optional { field, .. }
+                    if !allowed.contains(field) =>
+                {
                     let names: Vec<&str> = allowed.iter().map(|field| field.name()).collect();
                     let problem = match &names[..] {
                         [] => format!("has `{{{}}}`, expected no field", field.name()),

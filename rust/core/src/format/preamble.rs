@@ -5,7 +5,7 @@ use super::patterns::Patterns;
 use super::{RowSpec, RowUse, results};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{Field, Filter, Piece};
+use crate::pattern::{Field, Filter, Piece, walk};
 use crate::word::is_word;
 
 /// The turn, and how it is read back.
@@ -33,7 +33,7 @@ pub(super) fn begin(
     };
     let key = "turn.begin";
     let pieces = patterns.pieces(key, text, &[Field::Date, Field::Effort, Field::Tools])?;
-    let has_effort = pieces.contains(&Piece::Field(Field::Effort, Filter::None));
+    let has_effort = walk(&pieces).any(|piece| *piece == Piece::Field(Field::Effort, Filter::None));
     if has_effort == efforts.is_empty() {
         let problem = "has no words, or no place: expected both it and `{effort}` in `turn.begin`";
         return wrong("options.effort", problem);
@@ -42,7 +42,7 @@ pub(super) fn begin(
         let problem = format!("has the word {word:?}, expected letters, digits and `_.:-` only");
         return wrong("options.effort", problem);
     }
-    check_guards(&pieces)?;
+    check_optional(&pieces, None)?;
     let named = rows.iter().filter(|row| row.role == Role::System && row.place == RowUse::Both);
     let mut named = named.filter_map(|row| Some((row.name.clone()?, &row.pieces)));
     let found = named.find_map(|(name, row)| Some((name, results::inside_of(row, &pieces)?)));
@@ -51,7 +51,7 @@ pub(super) fn begin(
             "is read back by no row of `named`, expected one that differs in the text only";
         return wrong(key, problem);
     };
-    if inside.iter().any(|piece| !is_plain(piece)) {
+    if walk(&inside).any(|piece| !is_plain(piece)) {
         return wrong(
             key,
             "has more than literals and words in its text, expected no control token, `{~}` or `{/}` there",
@@ -61,25 +61,25 @@ pub(super) fn begin(
 }
 
 fn is_plain(piece: &Piece) -> bool {
-    matches!(piece, Piece::Literal(_) | Piece::Field(..) | Piece::Guard { .. })
+    matches!(piece, Piece::Literal(_) | Piece::Field(..) | Piece::Optional { .. })
 }
 
-/// What may be missing stands in a guard of its own; that of `tools` asks whether there are some.
-fn check_guards(pieces: &[Piece]) -> Checked<()> {
-    let (mut guard, mut end) = (None, 0);
-    for (at, piece) in pieces.iter().enumerate() {
+/// Checks that a field that may be missing is in an optional part of its own; that of `tools` asks whether there
+/// are tools. `around` is the field of the part that holds the pieces.
+fn check_optional(pieces: &[Piece], around: Option<Field>) -> Checked<()> {
+    for piece in pieces {
         match piece {
-            Piece::Guard { field: Field::Effort, .. } => {
+            Piece::Optional { field: Field::Effort, .. } => {
                 return wrong(
                     "turn.begin",
                     "has a guard of `effort`, which is always given, expected `{effort}` by itself",
                 );
             }
-            &Piece::Guard { field, len } => (guard, end) = (Some(field), at + 1 + len),
+            Piece::Optional { field, pieces } => check_optional(pieces, Some(*field))?,
             Piece::Field(Field::Tools, _) => {
                 return wrong("turn.begin", "has `{tools}`, expected a guard of it at most");
             }
-            Piece::Field(Field::Date, _) if at >= end || guard != Some(Field::Date) => {
+            Piece::Field(Field::Date, _) if around != Some(Field::Date) => {
                 return wrong("turn.begin", "has `{date}` by itself, expected `{?date:…{date}…?}`");
             }
             _ => {}

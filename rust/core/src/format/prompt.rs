@@ -69,7 +69,8 @@ fn beginnings(table: &Table<'_>) -> Vec<Beginning> {
     };
     let mut beginnings = Vec::new();
     for row in rows().filter(|row| !is_calls_only(&row.pieces)) {
-        let plain = head(&reasoning::without(&row.pieces)).to_vec();
+        let plain: Vec<Piece> =
+            head(&reasoning::without(&row.pieces)).into_iter().cloned().collect();
         if !has_block(&plain) {
             beginnings.push((plain, None));
         }
@@ -124,8 +125,8 @@ fn joined(pieces: impl Iterator<Item = Piece>) -> Vec<Piece> {
 /// Of a beginning that a prompt is some or all of, what the literal goes on with that the prompt ends in.
 fn after<'b>(beginning: &'b [Piece], prompt: &[Piece]) -> Option<&'b str> {
     let is_read = |piece: &&Piece| {
-        // What is guarded may be missing.
-        !matches!(piece, Piece::Guard { field: Field::Reasoning, .. })
+        // An optional part may be missing.
+        !matches!(piece, Piece::Optional { field: Field::Reasoning, .. })
     };
     let mut beginning = beginning.iter().filter(is_read);
     let mut prompt = prompt.iter().filter(is_read).peekable();

@@ -6,24 +6,23 @@ use std::ops::Range;
 use hashbrown::HashSet;
 
 use super::ListSpec;
-use super::rules::control_names;
+use super::rules::{control_names, has_field, is_field};
 use super::table::{Reads, Table};
 use super::{RowSpec, RowUse};
 use crate::error::{Checked, wrong};
-use crate::pattern::{Field, Filter, Piece, is_white};
+use crate::pattern::{Field, Filter, Piece, is_white, walk};
 
-/// The pieces of a row that hold its reasoning: from the guard, or from the token that opens it, up to
+/// The pieces of a row that hold its reasoning: the optional part, or all from the token that opens it, up to
 /// the token that closes it and white space after that.
 pub(super) fn stretch_of(pieces: &[Piece]) -> Option<Range<usize>> {
-    let at = pieces.iter().position(|piece| matches!(piece, Piece::Field(Field::Reasoning, _)))?;
-    let guard = pieces[..at]
-        .iter()
-        .position(|piece| matches!(piece, Piece::Guard { field: Field::Reasoning, .. }));
-    if let Some(guard) = guard
-        && let Piece::Guard { len, .. } = pieces[guard]
-    {
-        return Some(guard..guard + 1 + len);
+    let is_optional = |piece: &Piece| {
+        matches!(piece, Piece::Optional { field: Field::Reasoning, pieces }
+            if has_field(pieces, Field::Reasoning))
+    };
+    if let Some(at) = pieces.iter().position(is_optional) {
+        return Some(at..at + 1);
     }
+    let at = pieces.iter().position(|piece| is_field(piece, Field::Reasoning))?;
     let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
     let open = pieces[..at].iter().rposition(is_control)?;
     let close = at + pieces[at..].iter().position(is_control)?;
@@ -46,7 +45,7 @@ pub(crate) struct Around<'a> {
 
 /// The reasoning of a row, taken apart.
 pub(crate) fn pieces_of(pieces: &[Piece]) -> Option<Around<'_>> {
-    let stretch = &pieces[stretch_of(pieces)?];
+    let stretch = inside(&pieces[stretch_of(pieces)?]);
     let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
     let (open, close) =
         (stretch.iter().position(is_control)?, stretch.iter().rposition(is_control)?);
@@ -61,6 +60,14 @@ pub(crate) fn pieces_of(pieces: &[Piece]) -> Option<Around<'_>> {
         close: &stretch[close],
         then: literal(close + 1),
     })
+}
+
+/// The pieces of a stretch, without the optional part around them.
+fn inside(stretch: &[Piece]) -> &[Piece] {
+    match stretch {
+        [Piece::Optional { pieces, .. }] => pieces,
+        stretch => stretch,
+    }
 }
 
 /// A row without its reasoning, and so without the tokens around it.
@@ -119,11 +126,9 @@ pub(crate) fn closes_alone(row: &[Piece], other: &[Piece]) -> bool {
 /// Reasoning stands between two control tokens, right before content; literals may stand beside it.
 pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
     let stretch = stretch_of(pieces).unwrap_or_default();
-    let inside = pieces.get(stretch.clone()).unwrap_or_default();
-    let is_guarded = matches!(inside.first(), Some(Piece::Guard { .. }));
-    let inside = &inside[usize::from(is_guarded)..];
-    let is_field = |piece: &Piece| matches!(piece, Piece::Field(Field::Reasoning, _));
-    let at = inside.iter().position(is_field).unwrap_or_default();
+    let inside = inside(pieces.get(stretch.clone()).unwrap_or_default());
+    let is_reasoning = |piece: &Piece| is_field(piece, Field::Reasoning);
+    let at = inside.iter().position(is_reasoning).unwrap_or_default();
     let (before, after) = (&inside[..at], inside.get(at + 1..).unwrap_or_default());
     let fits = matches!(before, [Piece::Control(_)] | [Piece::Control(_), Piece::Literal(_)])
         && matches!(
@@ -146,7 +151,7 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
             | [Piece::Literal(_), Piece::Field(Field::Content, _), ..]
     );
     let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, Filter::Value));
-    if is_content && !follows.iter().any(is_value) {
+    if is_content && !walk(follows).any(is_value) {
         Ok(())
     } else {
         wrong(
@@ -160,7 +165,7 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
 pub(super) fn check_tokens(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     let after_tool = table.rows.iter().filter(|row| row.place == RowUse::AfterTool);
     let after_tool: Vec<Piece> = after_tool.flat_map(|row| without(&row.pieces)).collect();
-    let others = reads.all().flat_map(|read| &read.pieces).chain(&after_tool);
+    let others = reads.all().flat_map(|read| walk(&read.pieces)).chain(walk(&after_tool));
     let list = table.list.into_iter().flat_map(ListSpec::pieces);
     let others = others.chain(list).filter_map(control_names).flatten().chain(table.stop);
     let others: HashSet<&str> = others.map(String::as_str).collect();

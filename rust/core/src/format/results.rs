@@ -5,7 +5,7 @@ use super::patterns::Patterns;
 use super::{Folded, ResultsSpec, RowSpec, RowUse, rules};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{Field, Filter, Piece};
+use crate::pattern::{Field, Filter, Piece, walk};
 
 /// What stands around results that follow each other, and the rows that read them: a result with what opens
 /// them and one without, where a control token begins it; or the row whose text they are read as.
@@ -53,7 +53,7 @@ pub(super) fn results(
         let read = rows.iter().filter(|row| {
             row.place == RowUse::Both
                 && row.role != Role::System
-                && !row.pieces.iter().any(is_value)
+                && !walk(&row.pieces).any(is_value)
         });
         let folded = read.filter_map(|row| {
             let inside = read_as(&row.pieces, &whole, Field::Content)?;

@@ -6,14 +6,13 @@
 use super::reasoning;
 use crate::error::{Checked, wrong};
 use crate::limits::{HOLD_LIMIT, MAX_SUFFIX_BYTES, MAX_WORD_BYTES};
-use crate::pattern::{Field, Filter, Grammar, Piece, is_white};
+use crate::pattern::{Field, Filter, Grammar, Piece, is_white, walk};
 
 /// Longer patterns are refused: real ones have about twenty pieces.
 const MAX_PIECES: usize = 64;
 
-/// A row's guards may be there or not, and so may a prefix after a cut: so many of them, two to that power
-/// ways to read it.
-const MAX_GUARDS: usize = 3;
+/// The most optional parts and cuts of a row. Each may be there or not, and so doubles the ways to read the row.
+const MAX_CHOICES: usize = 3;
 
 /// Whether a piece is a field whose end is found by what follows it, or by its own grammar.
 pub(super) fn is_text(piece: &Piece) -> bool {
@@ -28,12 +27,17 @@ pub(super) fn ends_itself(piece: &Piece) -> bool {
 }
 
 pub(crate) fn has_field(pieces: &[Piece], wanted: Field) -> bool {
-    pieces.iter().any(|piece| matches!(piece, Piece::Field(field, _) if *field == wanted))
+    walk(pieces).any(|piece| is_field(piece, wanted))
+}
+
+/// Whether a piece is the place of a field.
+pub(crate) fn is_field(piece: &Piece, wanted: Field) -> bool {
+    matches!(piece, Piece::Field(field, _) if *field == wanted)
 }
 
 /// Whether a piece is the calls of a message.
 pub(super) fn is_calls(piece: &Piece) -> bool {
-    matches!(piece, Piece::Field(Field::Calls, _))
+    is_field(piece, Field::Calls)
 }
 
 /// Whether a row is written by its calls alone.
@@ -55,31 +59,42 @@ pub(crate) fn begins_with_text(pieces: &[Piece]) -> bool {
     }
 }
 
-/// What stands before the first text of a row.
-pub(crate) fn head(pieces: &[Piece]) -> &[Piece] {
-    let at = pieces.iter().position(is_text).unwrap_or(pieces.len());
-    // A guard around the text is part of what tells how the text begins.
-    &pieces[..at]
+/// The pieces before the first text of a row, in order of writing. An optional part around the text is one of them.
+pub(crate) fn head(pieces: &[Piece]) -> Vec<&Piece> {
+    walk(pieces).take_while(|piece| !is_text(piece)).collect()
+}
+
+/// The pieces after the last one that is wanted, in order of writing.
+pub(super) fn after_last(
+    pieces: &[Piece],
+    is_wanted: impl Fn(&Piece) -> bool,
+) -> Option<Vec<&Piece>> {
+    let mut after = None;
+    for piece in walk(pieces) {
+        if is_wanted(piece) {
+            after = Some(Vec::new());
+        } else if let Some(after) = &mut after {
+            after.push(piece);
+        }
+    }
+    after
 }
 
 /// The pieces of a row as they are read: a system text that is folded into the user's is content.
 pub(crate) fn as_read(pieces: &[Piece], folds_system: bool) -> Vec<Piece> {
-    let mut read = Vec::with_capacity(pieces.len());
-    let mut at = 0;
-    if let [Piece::Literal(text), Piece::Control(_), ..] = pieces
-        && is_white(text)
-    {
-        // Between turns white space is scaffolding.
-        at = 1;
-    }
-    while let Some(piece) = pieces.get(at) {
-        at += 1;
-        match piece {
-            Piece::Guard { field: Field::System, len } if folds_system => at += len,
-            piece => read.push(piece.clone()),
+    // Between turns white space is scaffolding.
+    let pieces = match pieces {
+        [Piece::Literal(text), rest @ ..]
+            if is_white(text) && matches!(rest, [Piece::Control(_), ..]) =>
+        {
+            rest
         }
-    }
-    read
+        pieces => pieces,
+    };
+    let is_folded = |piece: &&Piece| {
+        folds_system && matches!(piece, Piece::Optional { field: Field::System, .. })
+    };
+    pieces.iter().filter(|piece| !is_folded(piece)).cloned().collect()
 }
 
 /// Checks the shape of one row by itself.
@@ -90,23 +105,25 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
         return check_row(key, &reasoning::without(pieces));
     }
     if is_calls_only(pieces) {
-        let rest = &pieces[1..];
-        return check_after_text(key, rest, false);
+        let rest: Vec<&Piece> = walk(&pieces[1..]).collect();
+        return check_after_text(key, &rest, false);
     }
     if !has_field(pieces, Field::Content) && !has_field(pieces, Field::Tools) {
         return wrong(key, "has no field for text, expected `{content}`");
     }
-    let texts: Vec<usize> = (0..pieces.len()).filter(|&at| is_text(&pieces[at])).collect();
+    let pieces: Vec<&Piece> = walk(pieces).collect();
+    let texts: Vec<usize> = (0..pieces.len()).filter(|&at| is_text(pieces[at])).collect();
     if texts.len() > 2 {
         return wrong(key, "has more than two fields for text, expected two at most");
     }
-    check_head(key, head(pieces), texts.first().map(|&at| &pieces[at]))?;
+    let first = texts.first().copied();
+    check_head(key, &pieces[..first.unwrap_or(pieces.len())], first.map(|at| pieces[at]))?;
     if let [first, second] = texts[..] {
         check_between(key, &pieces[first + 1..second])?;
     }
     let Some(&last) = texts.last() else { return Ok(()) };
     let mut rest = &pieces[last + 1..];
-    if ends_itself(&pieces[last]) {
+    if ends_itself(pieces[last]) {
         // What comes after a value is read like a head: literals and words up to a control token.
         let words = rest.iter().position(|piece| matches!(piece, Piece::Control(_)));
         let (before, after) = rest.split_at(words.unwrap_or(rest.len()));
@@ -117,10 +134,12 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
 }
 
 pub(super) fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
+    let head = head(pieces).len();
+    let pieces: Vec<&Piece> = walk(pieces).collect();
     if pieces.len() > MAX_PIECES {
         return wrong(key, format!("has {} pieces, expected at most {MAX_PIECES}", pieces.len()));
     }
-    let cuts_nothing = |pieces: &[Piece]| match pieces {
+    let cuts_nothing = |pieces: &[&Piece]| match pieces {
         [Piece::Cut, Piece::Control(_), ..] | [Piece::Control(_), Piece::Cut, ..] => true,
         [Piece::Cut, Piece::Literal(text), Piece::Control(_), ..] => is_white(text),
         _ => false,
@@ -128,11 +147,11 @@ pub(super) fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
     if (0..pieces.len()).any(|at| cuts_nothing(&pieces[at..])) {
         return wrong(key, "has `{/}` beside a control token, expected it between texts");
     }
-    if pieces.first() == Some(&Piece::Space) {
+    if pieces.first() == Some(&&Piece::Space) {
         return wrong(key, "begins with `{~}`, expected it after a token or text");
     }
-    let cuts_word = |pair: &[Piece]| match pair {
-        [Piece::Cut, Piece::Field(field, _) | Piece::Guard { field, .. }] => {
+    let cuts_word = |pair: &[&Piece]| match pair {
+        [Piece::Cut, Piece::Field(field, _) | Piece::Optional { field, .. }] => {
             field.grammar() == Grammar::Word
         }
         _ => false,
@@ -140,25 +159,24 @@ pub(super) fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
     if pieces.windows(2).any(cuts_word) {
         return wrong(key, "has `{/}` before a word or its guard, expected it before other text");
     }
-    for (at, piece) in pieces.iter().enumerate() {
+    for (at, &piece) in pieces.iter().enumerate() {
         if let Piece::Field(field, _) = piece
-            && has_field(&pieces[..at], *field)
+            && pieces[..at].iter().any(|before| is_field(before, *field))
         {
             return wrong(key, format!("has `{{{}}}` twice, expected it once", field.name()));
         }
-        if *piece == Piece::Space && pieces.get(at + 1) == Some(&Piece::Space) {
+        if *piece == Piece::Space && pieces.get(at + 1) == Some(&&Piece::Space) {
             return wrong(key, "has `{~}` twice in a row, expected it once");
         }
         if *piece == Piece::Rest
-            && !(matches!(pieces.get(at + 1), Some(Piece::Control(_))) && at < head(pieces).len())
+            && !(matches!(pieces.get(at + 1), Some(Piece::Control(_))) && at < head)
         {
             return wrong(
                 key,
                 "has `{*}` in another place, expected it right before a control token that stands before the text",
             );
         }
-        if let Piece::Guard { field, len } = piece {
-            let inside = pieces.get(at + 1..=at + len).unwrap_or_default();
+        if let Piece::Optional { field, pieces: inside } = piece {
             let is_plain = |piece: &Piece| match piece {
                 Piece::Literal(_) => true,
                 Piece::Field(inner, _) => inner == field,
@@ -178,16 +196,16 @@ pub(super) fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
             }
         }
     }
-    let is_choice = |piece: &&Piece| matches!(piece, Piece::Guard { .. } | Piece::Cut);
+    let is_choice = |piece: &&&Piece| matches!(piece, Piece::Optional { .. } | Piece::Cut);
     let choices = pieces.iter().filter(is_choice).count();
-    if choices > MAX_GUARDS {
-        let problem = format!("has {choices} guards and cuts, expected at most {MAX_GUARDS}");
+    if choices > MAX_CHOICES {
+        let problem = format!("has {choices} guards and cuts, expected at most {MAX_CHOICES}");
         return wrong(key, problem);
     }
     Ok(())
 }
 
-fn check_words(key: &str, pieces: &[Piece]) -> Checked<()> {
+fn check_words(key: &str, pieces: &[&Piece]) -> Checked<()> {
     for piece in pieces {
         match piece {
             Piece::Literal(_) | Piece::Space => {}
@@ -203,10 +221,10 @@ fn check_words(key: &str, pieces: &[Piece]) -> Checked<()> {
     Ok(())
 }
 
-/// Before the text: literals, control tokens, header words; words may be guarded.
-pub(super) fn check_head(key: &str, head: &[Piece], text: Option<&Piece>) -> Checked<()> {
-    if let Some(first @ Piece::Control(_)) = head.first()
-        && head[1..].contains(first)
+/// Checks the pieces before a text: literals, control tokens and header words. Words may be optional.
+pub(super) fn check_head(key: &str, head: &[&Piece], text: Option<&Piece>) -> Checked<()> {
+    if let Some((first @ Piece::Control(_), rest)) = head.split_first()
+        && rest.contains(first)
     {
         return wrong(
             key,
@@ -222,7 +240,7 @@ pub(super) fn check_head(key: &str, head: &[Piece], text: Option<&Piece>) -> Che
                 );
                 return wrong(key, problem);
             }
-            Piece::Guard { field, .. }
+            Piece::Optional { field, .. }
                 if field.grammar() != Grammar::Word && *field != Field::Tools =>
             {
                 let name = field.name();
@@ -237,7 +255,7 @@ pub(super) fn check_head(key: &str, head: &[Piece], text: Option<&Piece>) -> Che
     }
     check_head_bytes(key, head)?;
     let is_free = text.is_some_and(|text| !ends_itself(text));
-    if is_free && head.last() == Some(&Piece::Space) {
+    if is_free && head.last() == Some(&&Piece::Space) {
         return wrong(
             key,
             "has `{~}` beside a field for text, expected a literal or a control token between them",
@@ -247,8 +265,8 @@ pub(super) fn check_head(key: &str, head: &[Piece], text: Option<&Piece>) -> Che
 }
 
 /// Checks that a reader, which holds a head until it has it all, can hold it.
-pub(super) fn check_head_bytes(key: &str, head: &[Piece]) -> Checked<()> {
-    let bytes = |piece: &Piece| match piece {
+pub(super) fn check_head_bytes(key: &str, head: &[&Piece]) -> Checked<()> {
+    let bytes = |piece: &&Piece| match piece {
         Piece::Literal(text) => text.len(),
         Piece::Field(field, _) if field.grammar() == Grammar::Word => MAX_WORD_BYTES,
         _ => 0,
@@ -261,11 +279,11 @@ pub(super) fn check_head_bytes(key: &str, head: &[Piece]) -> Checked<()> {
     Ok(())
 }
 
-/// Between two texts: a literal that is no white space, and the guard of the second.
-fn check_between(key: &str, between: &[Piece]) -> Checked<()> {
+/// Checks the pieces between two texts: a literal that is not white space. The second text may be optional.
+fn check_between(key: &str, between: &[&Piece]) -> Checked<()> {
     let ([Piece::Literal(literal)]
-    | [Piece::Literal(literal), Piece::Guard { .. }]
-    | [Piece::Literal(literal), Piece::Guard { .. }, Piece::Literal(_)]) = between
+    | [Piece::Literal(literal), Piece::Optional { .. }]
+    | [Piece::Literal(literal), Piece::Optional { .. }, Piece::Literal(_)]) = between
     else {
         return wrong(key, "has two fields for text side by side, expected a literal between them");
     };
@@ -279,13 +297,12 @@ fn check_between(key: &str, between: &[Piece]) -> Checked<()> {
 
 /// After the last text: calls, a literal, white space, and a control token with white space after it, or
 /// the end of the row.
-pub(super) fn check_after_text(key: &str, tail: &[Piece], free: bool) -> Checked<()> {
+pub(super) fn check_after_text(key: &str, tail: &[&Piece], free: bool) -> Checked<()> {
     let mut rest = tail;
-    let has_calls = matches!(rest.first(), Some(Piece::Guard { field: Field::Calls, .. }));
-    if has_calls {
-        if !matches!(rest.get(1), Some(Piece::Field(Field::Calls, _)))
-            || !matches!(rest.first(), Some(Piece::Guard { len: 1, .. }))
-        {
+    let mut has_calls = false;
+    if let Some(Piece::Optional { field: Field::Calls, pieces }) = rest.first() {
+        has_calls = true;
+        if !matches!(&pieces[..], [calls] if is_calls(calls)) {
             return wrong(
                 key,
                 "has a guard of `calls` with something else in it, expected `{?calls:{calls}?}`",
@@ -307,7 +324,7 @@ pub(super) fn check_after_text(key: &str, tail: &[Piece], free: bool) -> Checked
         }
         white = suffix.ends_with(|c: char| c.is_ascii_whitespace());
         rest = after;
-    } else if rest.first() == Some(&Piece::Space) && free {
+    } else if rest.first() == Some(&&Piece::Space) && free {
         return wrong(
             key,
             "has `{~}` beside a field for text, expected a literal or a control token between them",
@@ -332,9 +349,9 @@ pub(super) fn check_after_text(key: &str, tail: &[Piece], free: bool) -> Checked
             );
         }
     };
-    let is_scaffold = |piece: &Piece| match piece {
+    let is_scaffold = |piece: &&Piece| match piece {
         Piece::Literal(text) => is_white(text),
-        piece => *piece == Piece::Space,
+        piece => **piece == Piece::Space,
     };
     if !after.iter().all(is_scaffold) {
         return wrong(key, "goes on after the token that closes it, expected white space only");
@@ -355,8 +372,7 @@ pub(super) fn reads(row: &[Piece], written: &[Piece]) -> bool {
 
 /// The literal at the end of a row that no control token closes.
 pub(super) fn open_suffix(pieces: &[Piece]) -> Option<String> {
-    let last = pieces.iter().rposition(is_text)?;
-    let rest = &pieces[last + 1..];
+    let rest = after_last(pieces, is_text)?;
     if rest.iter().any(|piece| matches!(piece, Piece::Control(_))) {
         return None;
     }
@@ -368,7 +384,7 @@ pub(super) fn open_suffix(pieces: &[Piece]) -> Option<String> {
 }
 
 /// The names of a control token.
-pub(super) fn control_names(piece: &Piece) -> Option<&[String]> {
+pub(crate) fn control_names(piece: &Piece) -> Option<&[String]> {
     match piece {
         Piece::Control(names) => Some(names),
         _ => None,

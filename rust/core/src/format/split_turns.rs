@@ -9,7 +9,7 @@ use super::patterns::Patterns;
 use super::{RowSpec, RowUse, rules};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{Field, Filter, Piece};
+use crate::pattern::{Field, Filter, Piece, walk};
 
 /// Adds the rows of a file's frames, and puts what is written in place of the assistant's own rows.
 pub(super) fn frames(file: &File, patterns: &Patterns, rows: &mut Vec<RowSpec>) -> Checked<()> {
@@ -34,7 +34,8 @@ pub(super) fn frames(file: &File, patterns: &Patterns, rows: &mut Vec<RowSpec>) 
         }
     }
     let written = |row: &RowSpec, place: RowUse| {
-        let pieces = guarded(Field::Reasoning, &reasoning).chain(row.pieces.clone()).collect();
+        let thought = optional(Field::Reasoning, &reasoning).into_iter();
+        let pieces = thought.chain(row.pieces.clone()).collect();
         RowSpec { key: row.key.clone(), role: row.role, name: None, pieces, place }
     };
     let answer = rows.iter().find(|row| is_own(row) && row.place == RowUse::Both);
@@ -43,7 +44,8 @@ pub(super) fn frames(file: &File, patterns: &Patterns, rows: &mut Vec<RowSpec>) 
     let last = rows.iter().filter(|row| row.place == RowUse::WrittenLast);
     made.extend(last.map(|row| written(row, RowUse::WrittenLast)));
     if !file.call.is_empty() {
-        let before = guarded(Field::Reasoning, &reasoning).chain(guarded(Field::Content, &content));
+        let thought = optional(Field::Reasoning, &reasoning);
+        let before = thought.into_iter().chain(optional(Field::Content, &content));
         let pieces = before.chain([Piece::Field(Field::Calls, Filter::None)]).collect();
         let (key, role, place) = ("frame".to_owned(), Role::Assistant, RowUse::Written);
         made.push(RowSpec { key, role, name: None, pieces, place });
@@ -94,35 +96,30 @@ fn read(
 pub(super) const NOT_WRITABLE: &str =
     "is written, and has a `{channel}` or `{type}` that no message has, expected it in a guard";
 
-/// Whether a pattern can be written: words that no message has stand in guards.
+/// Whether a pattern can be written: words that no message has are optional.
 pub(super) fn is_writable(pieces: &[Piece]) -> bool {
-    let mut guarded = 0usize;
-    pieces.iter().all(|piece| {
-        let is_guarded = guarded > 0;
-        guarded = match piece {
-            Piece::Guard { len, .. } => guarded.saturating_sub(1).max(*len),
-            _ => guarded.saturating_sub(1),
-        };
-        is_guarded || !matches!(piece, Piece::Field(field, _) if field.is_silent())
-    })
+    !pieces.iter().any(|piece| matches!(piece, Piece::Field(field, _) if field.is_silent()))
 }
 
 fn is_closed(pieces: &[Piece]) -> bool {
-    let text = pieces.iter().rposition(rules::is_text).unwrap_or_default();
-    pieces[text..].iter().any(|piece| matches!(piece, Piece::Control(_)))
+    let rest = rules::after_last(pieces, rules::is_text);
+    let mut rest = rest.unwrap_or_else(|| walk(pieces).collect()).into_iter();
+    rest.any(|piece| matches!(piece, Piece::Control(_)))
 }
 
 /// The frame that is written, where the message has something for it.
-fn guarded(field: Field, frames: &[Vec<Piece>]) -> impl Iterator<Item = Piece> + use<> {
-    let pieces = frames.first().cloned().unwrap_or_default();
-    let guard = (!pieces.is_empty()).then_some(Piece::Guard { field, len: pieces.len() });
-    guard.into_iter().chain(pieces)
+fn optional(field: Field, frames: &[Vec<Piece>]) -> Option<Piece> {
+    let pieces = frames.first().filter(|pieces| !pieces.is_empty())?.clone();
+    Some(Piece::Optional { field, pieces })
 }
 
 /// A frame is read as a row of one text, whatever that is of the message.
 fn as_content(piece: Piece) -> Piece {
     match piece {
         Piece::Field(Field::Reasoning, filter) => Piece::Field(Field::Content, filter),
+        Piece::Optional { field, pieces } => {
+            Piece::Optional { field, pieces: pieces.into_iter().map(as_content).collect() }
+        }
         piece => piece,
     }
 }

@@ -6,8 +6,8 @@ use hashbrown::HashSet;
 use super::ambiguity::{Head, check_ways};
 use super::file::{Order, SystemPlace};
 use super::rules::{
-    as_read, begins_with_text, check_head_bytes, control_names, has_field, head, is_calls_only,
-    is_text, open_suffix,
+    after_last, as_read, begins_with_text, check_head_bytes, control_names, has_field, head,
+    is_calls_only, is_field, is_text, open_suffix,
 };
 use super::work::Work;
 use super::{
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{Field, Filter, Piece, is_white};
+use crate::pattern::{Field, Filter, Piece, is_white, walk};
 
 /// What the rules look at together.
 pub(super) struct Table<'a> {
@@ -60,11 +60,11 @@ impl Reads {
             let key = format!("call.{}.item", call.kind);
             for item in &call.items {
                 let opens = table.list.map_or(&[][..], |list| &list.open);
-                let bytes = |pieces: &[Piece]| pieces.iter().map(Piece::len).sum::<usize>();
+                let bytes = |pieces: &[Piece]| walk(pieces).map(Piece::len).sum::<usize>();
                 let opened = opens.iter().map(|open| bytes(open) + bytes(item));
                 table.work.count(&key, bytes(item) + opened.sum::<usize>())?;
                 for (pieces, _) in calls::items_as_read(item, table.list) {
-                    check_head_bytes(&key, head(&pieces))?;
+                    check_head_bytes(&key, &head(&pieces))?;
                     reads.items.push(Read { key: key.clone(), pieces });
                 }
             }
@@ -79,14 +79,19 @@ impl Reads {
 
     /// The control tokens that open a turn or a call.
     fn openers(&self) -> HashSet<&str> {
-        let openers = self.all().filter_map(|read| opener(head(&read.pieces)));
+        let openers = self.all().filter_map(|read| head_opener(&read.pieces));
         openers.flatten().map(String::as_str).collect()
     }
 }
 
 /// The names of the first control token.
 pub(super) fn opener(pieces: &[Piece]) -> Option<&[String]> {
-    pieces.iter().find_map(control_names)
+    walk(pieces).find_map(control_names)
+}
+
+/// The names of the first control token before a text.
+fn head_opener(pieces: &[Piece]) -> Option<&[String]> {
+    head(pieces).into_iter().find_map(control_names)
 }
 
 /// Whether one of these names is known.
@@ -108,21 +113,24 @@ pub(super) fn check(table: &Table<'_>, reads: &Reads) -> Checked<()> {
 /// A system text that is read as the user's stands right before it.
 fn check_folded(table: &Table<'_>) -> Checked<()> {
     for row in table.rows.iter().filter(|_| table.folds_system) {
-        let at =
-            row.pieces.iter().position(|piece| matches!(piece, Piece::Field(Field::System, _)));
-        let guard = |piece: &Piece| matches!(piece, Piece::Guard { field: Field::System, .. });
-        let Some(at) = at else { continue };
-        let Some(guard) = row.pieces[..at].iter().position(guard) else {
+        if !has_field(&row.pieces, Field::System) {
+            continue;
+        }
+        let optional = row.pieces.iter().enumerate().find_map(|(at, piece)| match piece {
+            Piece::Optional { field: Field::System, pieces } => Some((pieces, at + 1)),
+            _ => None,
+        });
+        let Some((inside, next)) = optional else {
             return wrong(
                 &row.key,
                 "has `{system}` by itself, expected a guard of it, as `losses` has `system`",
             );
         };
-        let Piece::Guard { len, .. } = row.pieces[guard] else { continue };
-        let next = row.pieces.get(guard + 1 + len);
+        let next = row.pieces.get(next);
         let is_text =
             matches!(next, Some(Piece::Field(Field::Content, filter)) if *filter != Filter::Value);
-        if at != guard + 1 || !is_text {
+        let is_first = inside.first().is_some_and(|piece| is_field(piece, Field::System));
+        if !is_first || !is_text {
             return wrong(
                 &row.key,
                 "has more between `{system}` and `{content}`, expected `{?system:{system}…?}{content}` with a literal",
@@ -198,7 +206,7 @@ fn same_as(key: &str, other: &str) -> Checked<()> {
 /// Whether a row begins with a field: it is tried when all others have failed, and that there is one only
 /// is checked elsewhere.
 fn is_field_first(pieces: &[Piece]) -> bool {
-    head(pieces).iter().all(|piece| *piece == Piece::Cut)
+    head(pieces).iter().all(|piece| **piece == Piece::Cut)
 }
 
 /// Whether the head of `longer` begins with all of that of `shorter`, and goes on in plain text.
@@ -232,7 +240,7 @@ fn check_openers(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     let around = around.flatten().filter_map(control_names).flatten();
     let around: HashSet<&str> = around.map(String::as_str).collect();
     for Read { key, pieces } in &reads.rows {
-        if opener(head(pieces)).is_some_and(|names| has_any(&around, names)) {
+        if head_opener(pieces).is_some_and(|names| has_any(&around, names)) {
             return wrong(
                 key,
                 "begins with a token that stands around calls, expected a token of its own",
@@ -244,8 +252,8 @@ fn check_openers(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     let alone = alone.map(|row| (&row.key, &row.pieces));
     let read = reads.all().map(|read| (&read.key, &read.pieces));
     for (key, pieces) in read.chain(alone) {
-        let from = pieces.iter().rposition(is_text).unwrap_or(0);
-        if pieces[from..].iter().filter_map(control_names).any(|names| has_any(&openers, names)) {
+        let rest = after_last(pieces, is_text).unwrap_or_else(|| walk(pieces).collect());
+        if rest.into_iter().filter_map(control_names).any(|names| has_any(&openers, names)) {
             return wrong(
                 key,
                 "is closed by a token that opens a turn or a call, expected a token that opens none",
@@ -258,15 +266,15 @@ fn check_openers(table: &Table<'_>, reads: &Reads) -> Checked<()> {
 /// Checks what a turn reads as its text when it declares tools: the control tokens in that open and close no
 /// turn.
 pub(super) fn check_inside(inside: &[Piece], table: &Table<'_>, reads: &Reads) -> Checked<()> {
-    let of_rows = reads.rows.iter().flat_map(|row| &row.pieces).filter_map(control_names);
+    let of_rows = reads.rows.iter().flat_map(|row| walk(&row.pieces)).filter_map(control_names);
     let taken: HashSet<&str> = of_rows.flatten().chain(table.stop).map(String::as_str).collect();
-    if inside.iter().any(|piece| matches!(piece, Piece::Cut | Piece::Space)) {
+    if walk(inside).any(|piece| matches!(piece, Piece::Cut | Piece::Space)) {
         return wrong(
             "turn.tools",
             "has `{/}` or `{~}` in its text, expected control tokens, literals and fields",
         );
     }
-    for names in inside.iter().filter_map(control_names) {
+    for names in walk(inside).filter_map(control_names) {
         if let Some(name) = names.iter().find(|name| taken.contains(name.as_str())) {
             let problem = format!(
                 "has `{{{name}}}` in its text, expected no token that opens or closes a turn there"
@@ -295,7 +303,7 @@ pub(super) fn check_end(end: &[Piece], table: &Table<'_>, reads: &Reads) -> Chec
     let names: HashSet<&str> =
         end.iter().filter_map(control_names).flatten().map(String::as_str).collect();
     let is_closed = |row: &&RowSpec| {
-        let mut closers = row.pieces.iter().filter_map(control_names);
+        let mut closers = walk(&row.pieces).filter_map(control_names);
         is_text(row)
             && head(&row.pieces).is_empty()
             && closers.any(|closer| has_any(&names, closer))

@@ -5,13 +5,14 @@ use hashbrown::HashSet;
 
 use super::file::{Order, SystemPlace};
 use super::rules::{
-    as_read, begins_with_text, control_names, head, is_calls, is_calls_only, is_text, open_suffix,
+    after_last, as_read, begins_with_text, control_names, head, is_calls, is_calls_only, is_text,
+    open_suffix,
 };
 use super::table::{Table, has_any, opener};
 use super::{Guarantee, RowSpec, reasoning};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{Piece, is_white};
+use crate::pattern::{Piece, is_white, walk};
 
 pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     let rows = text_rows(table)?;
@@ -80,8 +81,7 @@ fn text_rows<'t>(table: &Table<'t>) -> Checked<Vec<&'t RowSpec>> {
 
 /// Whether white space stands around a text, and nothing else.
 fn is_white_only(pieces: &[Piece]) -> bool {
-    let mut parts = pieces
-        .iter()
+    let mut parts = walk(pieces)
         .filter(|piece| matches!(piece, Piece::Literal(_)) || control_names(piece).is_some())
         .peekable();
     parts.peek().is_some() && parts.all(is_space)
@@ -96,8 +96,8 @@ fn check_open_calls(table: &Table<'_>, text_rows: &[&RowSpec]) -> Checked<()> {
     let after_answer =
         |next: &&&RowSpec| table.order == Order::Free || next.role != Role::Assistant;
     let is_open = |row: &&RowSpec| {
-        let mut after = row.pieces.iter().rev().take_while(|piece| !is_calls(piece));
-        row.pieces.iter().any(is_calls) && after.all(|piece| control_names(piece).is_none())
+        after_last(&row.pieces, is_calls)
+            .is_some_and(|rest| rest.into_iter().all(|piece| control_names(piece).is_none()))
     };
     if text_rows.iter().any(|next| after_answer(&next))
         && let Some(row) = table.rows.iter().find(is_open)
@@ -112,7 +112,7 @@ fn check_open_calls(table: &Table<'_>, text_rows: &[&RowSpec]) -> Checked<()> {
 /// A row that no token closes ends where a row of text begins.
 fn check_before(row: &RowSpec, table: &Table<'_>, text_rows: &[&RowSpec]) -> Checked<()> {
     let read = reasoning::without(&as_read(&row.pieces, table.folds_system));
-    let texts = read.iter().filter(|piece| is_text(piece)).count();
+    let texts = walk(&read).filter(|piece| is_text(piece)).count();
     if texts > 1 && table.guarantee == Guarantee::Ids {
         let problem = "has two fields for text, expected one as `guarantee` is `ids`";
         return wrong(&row.key, problem);
@@ -217,8 +217,8 @@ pub(super) fn check_tools(pieces: &[Piece], table: &Table<'_>) -> Checked<()> {
     });
     for (row, begins) in heads {
         let holds = |piece: &Piece| matches!(piece, Piece::Literal(text) if text.contains(begins));
-        if pieces.iter().skip(head(pieces).len()).any(holds)
-            || pieces.iter().position(holds).is_some_and(|at| at > 0)
+        if walk(pieces).skip(head(pieces).len()).any(holds)
+            || walk(pieces).position(holds).is_some_and(|at| at > 0)
         {
             let problem = format!("has {begins:?} in its text, with which `{}` begins", row.key);
             return wrong("turn.tools", problem);

@@ -8,7 +8,7 @@ use super::table::Table;
 use super::{CallBodySpec, CallSpec, Guarantee, ListForm, ListSpec, Member, ObjectSpec, calls};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{Field, Filter, Piece, shown};
+use crate::pattern::{Field, Filter, Piece, shown, walk};
 
 /// What stands before and after a call that a model writes as code, where nothing marks it as a call.
 pub(crate) const FENCES: [&str; 2] = ["```json", FENCE];
@@ -169,7 +169,7 @@ pub(super) fn check(table: &Table<'_>) -> Checked<()> {
             );
         }
         let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, Filter::Value));
-        if row.pieces.iter().any(is_value) {
+        if walk(&row.pieces).any(is_value) {
             return wrong(
                 &row.key,
                 "has the filter `value` where calls begin with text, expected another or none",

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::places::Places;
 use super::starts::Starts;
 use super::{
-    AfterCalls, BareOpening, Closer, Grammar, Item, List, Literal, Op, Reasoning, Results, Row,
-    Rule, Stop, Suffix, Text, control_ids, openers,
+    AfterCalls, BareOpening, BoundPiece, Closer, FixedText, Grammar, Item, List, Literal, Op,
+    Reasoning, Results, Row, Rule, Stop, Suffix, Text, control_ids, openers, token_ids,
 };
 use crate::call::{BoundShape, ObjectSpec, Prefix};
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use crate::format::{
 };
 use crate::marker::{self, Markers};
 use crate::message::Role;
-use crate::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white};
+use crate::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white, walk};
 use chatcodec_vocab::{ControlId, DummyPrefix, Vocab};
 
 /// One way to read a call.
@@ -91,7 +91,7 @@ impl Binder<'_> {
                     text_first: rules::begins_with_text(&row.pieces),
                     first_only: is_first,
                     place: row.place,
-                    places: Places::of(&rule.ops),
+                    places: Places::of(&rule.pieces),
                     rule,
                     reserved: last::reserved(row, format.rows(), format.calls(), format.list()),
                 }
@@ -99,26 +99,28 @@ impl Binder<'_> {
             .collect();
         let items = self.items()?;
         let bare = Self::bare_openings(&items, format.bare_object());
-        let (begin, end) = (self.ops(format.begin()), self.ops(format.end()));
+        let (begin, end) = (self.pieces(format.begin()), self.pieces(format.end()));
         let list = format.list().map(|list| List {
-            open: self.ops(list.first_open()),
-            between: self.ops(&list.between),
-            close: self.ops(list.first_close()),
+            open: self.pieces(list.first_open()),
+            between: self.pieces(&list.between),
+            close: self.pieces(list.first_close()),
             form: list.form,
         });
         let results = format.results().map(|results| Results {
-            open: self.ops(&results.open),
-            between: self.ops(&results.between),
-            close: self.ops(&results.close),
+            open: self.pieces(&results.open),
+            between: self.pieces(&results.between),
+            close: self.pieces(&results.close),
         });
-        let ids = |ops: Option<&Vec<Op>>| ops.into_iter().flatten().flat_map(control_ids).collect();
+        let ids = |pieces: Option<&Vec<BoundPiece>>| {
+            pieces.into_iter().flatten().flat_map(control_ids).collect()
+        };
         let (tools, tools_alone) = format.tools_turns();
         let turns = tools.iter().chain(&tools_alone);
-        let spelled_ids =
-            turns.flat_map(|turn| self.ops(&turn.inside)).flat_map(|op| control_ids(&op));
-        let begin_turn = format.begin_turn().map(|begin| self.ops(&begin.pieces));
+        let spelled = turns.flat_map(|turn| walk(&turn.inside));
+        let spelled_ids = spelled.flat_map(|piece| token_ids(&self.ids_of(piece)));
+        let begin_turn = format.begin_turn().map(|begin| self.pieces(&begin.pieces));
         let Orders { write_order, read_order, read_last } = Orders::of(&rows, format.rows());
-        let prompt = |thinking| format.thinking_prompt(thinking).map(|pieces| self.ops(pieces));
+        let prompt = |thinking| format.thinking_prompt(thinking).map(|pieces| self.pieces(pieces));
         let stop = format.stop().iter().filter_map(|name| self.control_id(name)).collect();
         self.check_taken(
             rows.iter().map(|row| &row.rule).chain(items.iter().map(|item| &item.rule)),
@@ -134,7 +136,7 @@ impl Binder<'_> {
                 .list()
                 .into_iter()
                 .flat_map(|list| list.close.iter().flatten())
-                .flat_map(|piece| control_ids(&self.op(piece)))
+                .flat_map(|piece| token_ids(&self.ids_of(piece)))
                 .collect(),
             call_ids: Vec::new(),
             starts: Starts::default(),
@@ -158,7 +160,7 @@ impl Binder<'_> {
             begin,
             begin_turn: begin_turn.unwrap_or_default(),
             end,
-            generation_prompt: self.ops(format.generation_prompt()),
+            generation_prompt: self.pieces(format.generation_prompt()),
             markers: None,
             silent: format.silent().to_vec(),
             order: format.order(),
@@ -176,7 +178,8 @@ impl Binder<'_> {
         let rules: Vec<&Rule> = rules.collect();
         for (at, taken) in rules.iter().enumerate() {
             let head = taken.head();
-            let is_taken = taken.ops.iter().any(|op| matches!(op, Op::Taken(_)));
+            let is_taken = walk(&taken.pieces)
+                .any(|piece| matches!(piece, Piece::Literal(FixedText::Taken(_))));
             if !is_taken || head.is_empty() {
                 continue;
             }
@@ -215,7 +218,8 @@ impl Binder<'_> {
         patterns.extend(self.also());
         // A literal is tried before a name that it could be, and an object before code.
         patterns.sort_by_key(|Pattern { pieces, is_also, .. }| {
-            let has_name = rules::has_field(rules::head(pieces), Field::Name);
+            let mut head = rules::head(pieces).into_iter();
+            let has_name = head.any(|piece| rules::is_field(piece, Field::Name));
             let is_code = rules::has_field(pieces, Field::Source);
             (*is_also, Reverse(calls::literal_before_name(pieces)), has_name, is_code)
         });
@@ -225,7 +229,7 @@ impl Binder<'_> {
             let closer = rule.texts.last_mut().map(|text| &mut text.closer);
             let close = closer.filter(|_| *in_block).map(|closer| {
                 let close = list.map_or(&[][..], ListSpec::first_close);
-                closer.ids = self.ops(close).iter().flat_map(control_ids).collect();
+                closer.ids = self.pieces(close).iter().flat_map(control_ids).collect();
                 closer.suffix.literal.clone()
             });
             let others = patterns[..at].iter().map(|other| &other.pieces);
@@ -362,7 +366,7 @@ impl Binder<'_> {
         for piece in &self.format.also().after {
             match self.spelled(piece.clone()) {
                 Piece::Literal(text) => after.texts.push(text),
-                piece => after.ids.extend(control_ids(&self.op(&piece))),
+                piece => after.ids.extend(token_ids(&self.ids_of(&piece))),
             }
         }
         after
@@ -372,10 +376,7 @@ impl Binder<'_> {
     fn shape(&self, call: usize) -> Result<Option<Arc<dyn BoundShape>>> {
         let spec = self.format.call_as_read(call);
         let Some(shape) = spec.and_then(|spec| spec.body.shape()) else { return Ok(None) };
-        let tokens = |piece: &Piece| match self.op(piece) {
-            Op::Control(ids) => ids,
-            _ => Vec::new(),
-        };
+        let tokens = |piece: &Piece| self.ids_of(piece);
         let around = spec.map(|spec| calls::tags(&spec.items)).unwrap_or_default();
         let shape = shape.bind(around, &tokens).map_err(|problem| {
             Error::vocab("control", format!("leaves a pair of `call` that {problem}"))
@@ -388,62 +389,61 @@ impl Binder<'_> {
         known.find(|((known, _), _)| known == name).map(|(_, id)| *id)
     }
 
-    fn ops(&self, pieces: &[Piece]) -> Vec<Op> {
-        let mut ops = Vec::with_capacity(pieces.len());
-        let mut shifts = vec![0; pieces.len() + 1];
-        for (at, piece) in pieces.iter().enumerate() {
-            shifts[at] = ops.len();
-            match piece {
-                Piece::Literal(text) => self.push_literal(text, at, pieces, &mut ops),
-                piece => ops.push(self.op(piece)),
-            }
-        }
-        shifts[pieces.len()] = ops.len();
-        for at in 1..ops.len() {
-            let end = control_ids(&ops[at]);
-            if let Op::Rest(ids) = &mut ops[at - 1] {
-                ids.retain(|id| !end.contains(&id.get()));
-            }
-        }
-        // A literal in a guard may have become two steps.
-        for (at, piece) in pieces.iter().enumerate() {
-            if let Piece::Guard { len, .. } = piece
-                && let Some(Op::Guard { len: written, .. }) = ops.get_mut(shifts[at])
-            {
-                *written = shifts[at + 1 + len] - shifts[at] - 1;
-            }
-        }
-        ops
+    /// A pattern with the ids of the vocabulary.
+    fn pieces(&self, pieces: &[Piece]) -> Vec<BoundPiece> {
+        let all: Vec<&Piece> = walk(pieces).collect();
+        self.part(pieces, &all, &mut 0)
     }
 
-    /// A literal, without the white space that a control token beside it takes.
-    fn push_literal(&self, text: &str, at: usize, pieces: &[Piece], ops: &mut Vec<Op>) {
-        let strips = |piece: Option<&Piece>| match piece.map(|piece| self.op(piece)) {
-            Some(Op::Control(ids)) => {
+    /// A part of a pattern. `all` are the pieces of the pattern in order of writing, and the part begins at `at`.
+    fn part(&self, pieces: &[Piece], all: &[&Piece], at: &mut usize) -> Vec<BoundPiece> {
+        let mut bound = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let here = *at;
+            *at += 1;
+            bound.push(match piece {
+                Piece::Literal(text) => {
+                    let before = here.checked_sub(1).and_then(|before| all.get(before));
+                    bound.extend(self.fixed_texts(text, before.copied(), all.get(*at).copied()));
+                    continue;
+                }
+                Piece::Optional { field, pieces } => {
+                    Piece::Optional { field: *field, pieces: self.part(pieces, all, at) }
+                }
+                Piece::Control(names) => Piece::Control(self.control_ids(names)),
+                &Piece::Field(field, filter) => Piece::Field(field, filter),
+                Piece::Space => Piece::Space,
+                Piece::Cut => Piece::Cut,
+                Piece::Rest => Piece::Rest,
+            });
+        }
+        bound
+    }
+
+    /// A literal, and beside it the white space that control tokens before and after it take.
+    fn fixed_texts(
+        &self,
+        text: &str,
+        before: Option<&Piece>,
+        after: Option<&Piece>,
+    ) -> impl Iterator<Item = BoundPiece> {
+        let strips = |piece: Option<&Piece>| match piece {
+            Some(Piece::Control(names)) => {
+                let ids = self.control_ids(names);
                 ids.first().map(|id| self.vocab.strips(id.get())).unwrap_or_default()
             }
             _ => chatcodec_vocab::Strips::default(),
         };
-        let mut rest = text;
-        if strips(at.checked_sub(1).and_then(|at| pieces.get(at))).right {
-            rest = rest.trim_start();
-            let taken = &text[..text.len() - rest.len()];
-            if !taken.is_empty() {
-                ops.push(Op::Taken(taken.to_owned()));
-            }
-        }
-        let mut after = "";
-        if strips(pieces.get(at + 1)).left {
-            let kept = rest.trim_end();
-            after = &rest[kept.len()..];
-            rest = kept;
-        }
-        if !rest.is_empty() {
-            ops.push(Op::Literal(self.literal(rest)));
-        }
-        if !after.is_empty() {
-            ops.push(Op::Taken(after.to_owned()));
-        }
+        let kept = if strips(before).right { text.trim_start() } else { text };
+        let first = &text[..text.len() - kept.len()];
+        let middle = if strips(after).left { kept.trim_end() } else { kept };
+        let last = &kept[middle.len()..];
+        let taken = |text: &str| {
+            (!text.is_empty()).then(|| Piece::Literal(FixedText::Taken(text.to_owned())))
+        };
+        let encoded =
+            (!middle.is_empty()).then(|| Piece::Literal(FixedText::Encoded(self.literal(middle))));
+        [taken(first), encoded, taken(last)].into_iter().flatten()
     }
 
     fn literal(&self, text: &str) -> Literal {
@@ -454,20 +454,14 @@ impl Binder<'_> {
         Literal { text: text.to_owned(), breaks }
     }
 
-    fn op(&self, piece: &Piece) -> Op {
-        match piece {
-            Piece::Control(names) => {
-                let known = self.control.iter().zip(self.ids);
-                let id = |name| known.clone().find(|((n, _), _)| n == name).map(|(_, &id)| id);
-                Op::Control(names.iter().filter_map(id).collect())
-            }
-            Piece::Literal(text) => Op::Literal(self.literal(text)),
-            &Piece::Field(field, filter) => Op::Field(field, filter),
-            &Piece::Guard { field, len } => Op::Guard { field, len },
-            Piece::Space => Op::Space,
-            Piece::Cut => Op::Cut,
-            Piece::Rest => Op::Rest(self.header_ids()),
-        }
+    /// The ids of the names of a control token.
+    fn control_ids(&self, names: &[String]) -> Vec<ControlId> {
+        names.iter().filter_map(|name| self.control_id(name)).collect()
+    }
+
+    /// The ids of a piece that is a control token; none for other pieces.
+    fn ids_of(&self, piece: &Piece) -> Vec<ControlId> {
+        rules::control_names(piece).map(|names| self.control_ids(names)).unwrap_or_default()
     }
 
     /// The control tokens that stand in headers, after what opens them.
@@ -475,13 +469,11 @@ impl Binder<'_> {
         let rows = self.format.rows().iter().filter(|row| row.place.is_read());
         let rows = rows.map(|row| &row.pieces);
         let items = self.format.calls().iter().flat_map(|call| &call.items);
-        let heads = rows.chain(items).filter_map(|pieces| rules::head(pieces).get(1..));
-        let controls = heads.flatten().filter(|piece| matches!(piece, Piece::Control(_)));
+        let heads = rows.chain(items).map(|pieces| rules::head(pieces));
         let mut ids = Vec::new();
-        for piece in controls {
-            if let Op::Control(more) = self.op(piece) {
-                ids.extend(more.into_iter().filter(|id| !ids.contains(id)).collect::<Vec<_>>());
-            }
+        for piece in heads.flat_map(|head| head.into_iter().skip(1)) {
+            let more = self.ids_of(piece);
+            ids.extend(more.into_iter().filter(|id| !ids.contains(id)).collect::<Vec<_>>());
         }
         ids
     }
@@ -502,13 +494,13 @@ impl Binder<'_> {
 
     /// The rule of a pattern, which may be one of the ways to write a call that are only read.
     fn rule_of(&self, pieces: &[Piece], role: Option<Role>, is_also: bool) -> Rule {
-        let ops = self.ops(pieces);
-        let is_control = |op: &Op| matches!(op, Op::Control(_));
-        let last_text = ops.iter().rposition(|op| is_text(op) || is_calls(op)).unwrap_or(0);
-        let close_at = ops[last_text..].iter().position(is_control);
-        let close_at = close_at.map_or(ops.len(), |at| last_text + at);
+        let mut written = self.pieces(pieces);
+        let open_at = split_at_text(&mut written);
+        let mut after = written[open_at..].iter();
+        let close_at = after.position(|piece| matches!(piece, Piece::Control(_)));
+        let close_at = close_at.map_or(written.len(), |at| open_at + at);
         let read_pieces = reasoning::without(&rules::as_read(pieces, self.format.folds_system()));
-        let (mut read, prefixed) = self.read(&self.ops(&read_pieces));
+        let (mut read, prefixed) = self.read(&self.pieces(&read_pieces));
         if is_also
             && also::needs_brace(pieces)
             && let Some(at) = read.iter().position(is_text)
@@ -524,16 +516,16 @@ impl Binder<'_> {
             let mut rows = self.format.rows().iter();
             reasoning.closes_alone = rows.any(|row| reasoning::closes_alone(&row.pieces, pieces));
         }
-        Rule { ops, read, texts, open_at: last_text + 1, close_at, reasoning }
+        Rule { pieces: written, read, texts, open_at, close_at, reasoning }
     }
 
     fn reasoning(&self, pieces: &reasoning::Around<'_>) -> Reasoning {
         let suffix = Suffix { literal: pieces.after.to_owned(), space: false };
-        let ids = control_ids(&self.op(pieces.close));
+        let ids = token_ids(&self.ids_of(pieces.close));
         let closer = Closer { suffix, ids, ..Closer::default() }.ready();
         let field = Field::Reasoning;
         Reasoning {
-            open: control_ids(&self.op(pieces.open)),
+            open: token_ids(&self.ids_of(pieces.open)),
             before: pieces.before.to_owned(),
             text: Text { at: 0, field, is_value: false, prefixed: false, closer, next: 0 },
             after: pieces.then.to_owned(),
@@ -541,31 +533,48 @@ impl Binder<'_> {
         }
     }
 
-    /// The steps as they are read, and those texts that are encoded apart.
-    fn read(&self, ops: &[Op]) -> (Vec<Op>, Vec<usize>) {
-        let prefix = self.vocab.dummy_prefix() == DummyPrefix::EveryRun;
-        let mut read: Vec<Op> = Vec::with_capacity(ops.len());
-        let mut places = Vec::with_capacity(ops.len() + 1);
+    /// The program that reads a pattern, and the steps in it that are texts encoded apart.
+    fn read(&self, pieces: &[BoundPiece]) -> (Vec<Op>, Vec<usize>) {
+        let has_prefix = self.vocab.dummy_prefix() == DummyPrefix::EveryRun;
+        let all: Vec<&BoundPiece> = walk(pieces).collect();
+        let mut read: Vec<Op> = Vec::with_capacity(all.len());
+        // For each piece, the step at which it begins.
+        let mut begins = Vec::with_capacity(all.len() + 1);
         let mut prefixed = Vec::new();
-        for (at, op) in ops.iter().enumerate() {
-            places.push(read.len());
-            match op {
-                Op::Taken(_) => {}
-                Op::Cut => match ops.get(at + 1) {
-                    Some(next) if is_text(next) && prefix => prefixed.push(read.len()),
+        for (at, piece) in all.iter().enumerate() {
+            begins.push(read.len());
+            match piece {
+                Piece::Literal(FixedText::Taken(_)) => {}
+                Piece::Cut => match all.get(at + 1) {
+                    Some(Piece::Field(field, _)) if is_body(*field) && has_prefix => {
+                        prefixed.push(read.len());
+                    }
                     // A space that text encoded apart begins with.
-                    Some(Op::Literal(_)) if prefix => read.push(Op::Prefix),
+                    Some(Piece::Literal(FixedText::Encoded(_))) if has_prefix => {
+                        read.push(Op::Prefix);
+                    }
                     _ => {}
                 },
-                op => read.push(op.clone()),
+                Piece::Control(ids) => read.push(Op::Control(ids.clone())),
+                Piece::Literal(FixedText::Encoded(text)) => read.push(Op::Literal(text.clone())),
+                &&Piece::Field(field, filter) => read.push(Op::Field(field, filter)),
+                Piece::Optional { field, .. } => read.push(Op::Guard { field: *field, len: 0 }),
+                Piece::Space => read.push(Op::Space),
+                Piece::Rest => {
+                    let mut ids = self.header_ids();
+                    if let Some(Piece::Control(end)) = all.get(at + 1) {
+                        ids.retain(|id| !end.contains(id));
+                    }
+                    read.push(Op::Rest(ids));
+                }
             }
         }
-        places.push(read.len());
-        for (at, op) in ops.iter().enumerate() {
-            if let Op::Guard { len, .. } = op
-                && let Some(Op::Guard { len: read_len, .. }) = read.get_mut(places[at])
+        begins.push(read.len());
+        for (at, piece) in all.iter().enumerate() {
+            if let Piece::Optional { pieces, .. } = piece
+                && let Some(Op::Guard { len, .. }) = read.get_mut(begins[at])
             {
-                *read_len = places[at + 1 + len] - places[at] - 1;
+                *len = begins[at + 1 + walk(pieces).count()] - begins[at + 1];
             }
         }
         for at in 1..read.len() {
@@ -593,8 +602,11 @@ impl Binder<'_> {
         let is_value = filter == Filter::Value;
         if is_value {
             // The token that ends the row ends it too, if it comes too early.
-            let ids = read[at..].iter().find(|op| matches!(op, Op::Control(_)));
-            let ids = ids.map(control_ids).unwrap_or_default();
+            let ids = read[at..].iter().find_map(|op| match op {
+                Op::Control(ids) => Some(token_ids(ids)),
+                _ => None,
+            });
+            let ids = ids.unwrap_or_default();
             let closer = Closer { ids, ..Closer::default() };
             return Text { at, field, is_value, prefixed, closer, next: at + 1 };
         }
@@ -621,7 +633,7 @@ impl Binder<'_> {
             closer.before_call.literal.push_str(self.format.after_content());
         }
         match read.get(next) {
-            Some(op @ Op::Control(_)) => closer.ids = control_ids(op),
+            Some(Op::Control(ids)) => closer.ids = token_ids(ids),
             Some(_) => {
                 let literal = self.literal(&closer.suffix.literal);
                 closer.stops.push(Stop { taken: literal.len(), literal });
@@ -646,7 +658,7 @@ impl Binder<'_> {
         let suffix = &closer.suffix.literal;
         let mut heads: Vec<String> = rows
             .map(|row| {
-                let mut pieces = row.pieces.iter().filter(|piece| **piece != Piece::Cut);
+                let mut pieces = walk(&row.pieces).filter(|piece| **piece != Piece::Cut);
                 match pieces.next() {
                     Some(Piece::Literal(text)) => text.clone(),
                     _ => String::new(),
@@ -720,11 +732,27 @@ fn is_bare(list: &ListSpec) -> bool {
     list.form != ListForm::Tokens
 }
 
-fn is_text(op: &Op) -> bool {
-    matches!(op, Op::Field(field, _)
-        if matches!(field.grammar(), FieldGrammar::Text | FieldGrammar::Object | FieldGrammar::Pairs))
+/// Whether a field is a text, an object or arguments.
+fn is_body(field: Field) -> bool {
+    matches!(field.grammar(), FieldGrammar::Text | FieldGrammar::Object | FieldGrammar::Pairs)
 }
 
-fn is_calls(op: &Op) -> bool {
-    matches!(op, Op::Field(Field::Calls, _))
+fn is_text(op: &Op) -> bool {
+    matches!(op, Op::Field(field, _) if is_body(*field))
+}
+
+/// Splits the optional part that goes on after the last text or calls, so that no part does. Returns the number of
+/// pieces up to the text.
+fn split_at_text(pieces: &mut Vec<BoundPiece>) -> usize {
+    let is_last = |piece: &BoundPiece| matches!(piece, Piece::Field(field, _) if is_body(*field) || *field == Field::Calls);
+    let has_text = |piece: &BoundPiece| walk(std::slice::from_ref(piece)).any(is_last);
+    let Some(at) = pieces.iter().rposition(has_text) else { return 0 };
+    if let Piece::Optional { field, pieces: inside } = &mut pieces[at] {
+        let (field, end) = (*field, split_at_text(inside));
+        let rest = inside.split_off(end);
+        if !rest.is_empty() {
+            pieces.insert(at + 1, Piece::Optional { field, pieces: rest });
+        }
+    }
+    at + 1
 }

@@ -15,7 +15,7 @@ use crate::format::calls::Reserved;
 use crate::format::{Format, ListForm, Order, RowUse};
 use crate::marker::{Literal, Markers};
 use crate::message::Role;
-use crate::pattern::{Field, Filter};
+use crate::pattern::{Field, Filter, Piece, walk};
 use bind::Binder;
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 use places::Places;
@@ -23,28 +23,36 @@ pub(crate) use spellings::Spellings;
 use starts::Starts;
 pub(crate) use starts::{RuleOf, Start, steps_from};
 
-/// One step of a pattern.
+/// Text of a format, as it is written with a vocabulary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FixedText {
+    Encoded(Literal),
+    /// White space of a template that a control token beside it takes: shown, not encoded.
+    Taken(String),
+}
+
+/// A node of a pattern with the ids of a vocabulary.
+pub(crate) type BoundPiece = Piece<Vec<ControlId>, FixedText>;
+
+/// One step of the program that reads a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Op {
-    /// The first is written, any of them read.
+    /// Any of these.
     Control(Vec<ControlId>),
     Literal(Literal),
     Field(Field, Filter),
-    /// The next `len` steps, if the field is present.
+    /// The next `len` steps, which may be missing.
     Guard {
         field: Field,
         len: usize,
     },
     Space,
-    Cut,
-    /// Read only: text, and any of these.
+    /// Text, and any of these.
     Rest(Vec<ControlId>),
-    /// Read only: the dummy prefix of what is encoded apart.
+    /// The dummy prefix of text that is encoded apart.
     Prefix,
-    /// Read only: the brace that comes next begins a text, to which it belongs.
+    /// A brace that begins a text, to which it belongs.
     Brace,
-    /// White space of a template that a control token beside it takes: shown, not encoded.
-    Taken(String),
 }
 
 /// What ends a stretch of text.
@@ -116,14 +124,14 @@ pub(crate) struct Text {
 /// One pattern with its texts.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// As written.
-    pub(crate) ops: Vec<Op>,
-    /// As read: without cuts; white space before an object is free.
+    /// The pattern as it is written. No optional part goes on after the last text or calls.
+    pub(crate) pieces: Vec<BoundPiece>,
+    /// The program that reads the pattern: without cuts; white space before an object is free.
     pub(crate) read: Vec<Op>,
     pub(crate) texts: Vec<Text>,
-    /// Where in `ops` the text has been written, and its calls: what is left open ends here.
+    /// The number of pieces up to the last text or calls. A message that is left open ends there.
     pub(crate) open_at: usize,
-    /// Where in `ops` the control token is that ends the text; behind the last one where there is none.
+    /// The index of the piece that is the control token after the last text; the number of pieces if none is.
     pub(crate) close_at: usize,
     /// Reasoning that may stand before the text.
     pub(crate) reasoning: Option<Reasoning>,
@@ -166,7 +174,10 @@ impl Rule {
     }
 
     fn opener(&self) -> Vec<TokenId> {
-        self.read.first().map(control_ids).unwrap_or_default()
+        match self.read.first() {
+            Some(Op::Control(ids)) => token_ids(ids),
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -277,18 +288,18 @@ pub(crate) struct AfterCalls {
 /// What stands around a list of calls.
 #[derive(Debug)]
 pub(crate) struct List {
-    pub(crate) open: Vec<Op>,
-    pub(crate) between: Vec<Op>,
-    pub(crate) close: Vec<Op>,
+    pub(crate) open: Vec<BoundPiece>,
+    pub(crate) between: Vec<BoundPiece>,
+    pub(crate) close: Vec<BoundPiece>,
     pub(crate) form: ListForm,
 }
 
 /// What stands around results that follow each other.
 #[derive(Debug)]
 pub(crate) struct Results {
-    pub(crate) open: Vec<Op>,
-    pub(crate) between: Vec<Op>,
-    pub(crate) close: Vec<Op>,
+    pub(crate) open: Vec<BoundPiece>,
+    pub(crate) between: Vec<BoundPiece>,
+    pub(crate) close: Vec<BoundPiece>,
 }
 
 /// A format bound to a vocabulary.
@@ -308,13 +319,13 @@ pub(crate) struct Grammar {
     pub(crate) tools: Option<Rule>,
     /// The turn that declares tools where there is no system message for them to stand in.
     pub(crate) tools_alone: Option<Rule>,
-    pub(crate) begin: Vec<Op>,
+    pub(crate) begin: Vec<BoundPiece>,
     /// The turn that stands first.
-    pub(crate) begin_turn: Vec<Op>,
-    pub(crate) end: Vec<Op>,
-    pub(crate) generation_prompt: Vec<Op>,
+    pub(crate) begin_turn: Vec<BoundPiece>,
+    pub(crate) end: Vec<BoundPiece>,
+    pub(crate) generation_prompt: Vec<BoundPiece>,
     /// The prompts that ask for reasoning, and for none.
-    pub(crate) thinking: [Option<Vec<Op>>; 2],
+    pub(crate) thinking: [Option<Vec<BoundPiece>>; 2],
     /// The row of the message that follows a result, if that has one of its own.
     pub(crate) after_tool: Option<usize>,
     /// Rows in the order in which they are tried for a message that is written.
@@ -453,7 +464,7 @@ impl Grammar {
     }
 
     /// The generation prompts: the one that asks for nothing, and those that ask for reasoning or for none.
-    pub(crate) fn prompts(&self) -> impl Iterator<Item = &[Op]> {
+    pub(crate) fn prompts(&self) -> impl Iterator<Item = &[BoundPiece]> {
         let thinking = self.thinking.iter().flatten();
         [&self.generation_prompt].into_iter().chain(thinking).map(Vec::as_slice)
     }
@@ -524,11 +535,12 @@ impl Grammar {
     /// The control tokens of calls that do nothing else: those of a list, of an item, of its pairs.
     pub(super) fn own_call_ids(&self) -> Vec<TokenId> {
         let lists = self.list.iter().flat_map(|list| [&list.open, &list.between, &list.close]);
-        let ops = lists.chain(self.items.iter().map(|item| &item.rule.ops)).flatten();
+        let pieces = lists.chain(self.items.iter().map(|item| &item.rule.pieces));
+        let pieces = pieces.flat_map(|pieces| walk(pieces));
         let shapes = self.items.iter().filter_map(|item| item.shape.as_ref());
         let tags = shapes.flat_map(|shape| shape.control().iter().map(|id| id.get()));
         let closes = |row: &Row, id| row.rule.closer().is_some_and(|c| c.ids.contains(&id));
-        let mut ids: Vec<TokenId> = ops.flat_map(control_ids).chain(tags).collect();
+        let mut ids: Vec<TokenId> = pieces.flat_map(control_ids).chain(tags).collect();
         ids.retain(|&id| {
             !self.opens_turn(id) && !self.stops(id) && !self.rows.iter().any(|row| closes(row, id))
         });
@@ -600,9 +612,14 @@ pub(super) fn openers<'a>(rules: impl Iterator<Item = &'a Rule>) -> Vec<TokenId>
     ids
 }
 
-pub(super) fn control_ids(op: &Op) -> Vec<TokenId> {
-    match op {
-        Op::Control(ids) => ids.iter().map(|id| id.get()).collect(),
+/// The ids of a control token; none for other pieces.
+pub(super) fn control_ids(piece: &BoundPiece) -> Vec<TokenId> {
+    match piece {
+        Piece::Control(ids) => token_ids(ids),
         _ => Vec::new(),
     }
+}
+
+pub(super) fn token_ids(ids: &[ControlId]) -> Vec<TokenId> {
+    ids.iter().map(|id| id.get()).collect()
 }

@@ -1,7 +1,7 @@
 //! The fields of a message that a row writes, as bit sets that are compared for each message.
 
-use super::Op;
-use crate::pattern::{Field, Filter};
+use super::BoundPiece;
+use crate::pattern::{Field, Filter, Piece, walk};
 
 /// The fields that a row has a place for; bits of [`Field::bit`].
 #[derive(Debug, Clone, Copy, Default)]
@@ -17,28 +17,22 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// The places of a row that writes these steps.
-    pub(super) fn of(ops: &[Op]) -> Self {
+    /// The places of a row that writes these pieces.
+    pub(super) fn of(pieces: &[BoundPiece]) -> Self {
         let mut places = Self::default();
-        let mut guarded = 0usize;
-        for op in ops {
-            match op {
-                // Frames are guarded, with guards in them.
-                Op::Guard { len, .. } => guarded = guarded.max(len + 1),
-                &Op::Field(field, filter) => {
-                    places.allowed |= field.bit();
-                    if guarded == 0 {
-                        places.required |= field.bit();
-                    }
-                    match field {
-                        Field::Content => places.content = places.content.or(Some(filter)),
-                        Field::Reasoning => places.reasoning = places.reasoning.or(Some(filter)),
-                        _ => {}
-                    }
-                }
+        for piece in pieces {
+            if let Piece::Field(field, _) = piece {
+                places.required |= field.bit();
+            }
+        }
+        for piece in walk(pieces) {
+            let &Piece::Field(field, filter) = piece else { continue };
+            places.allowed |= field.bit();
+            match field {
+                Field::Content => places.content = places.content.or(Some(filter)),
+                Field::Reasoning => places.reasoning = places.reasoning.or(Some(filter)),
                 _ => {}
             }
-            guarded = guarded.saturating_sub(1);
         }
         places
     }

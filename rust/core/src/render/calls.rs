@@ -5,20 +5,19 @@ use crate::call::python::names;
 use crate::call::{Member, ObjectSpec, Written};
 use crate::error::{Error, MessagePart, Result};
 use crate::format::{CallBodySpec, CallSpec, ListForm};
-use crate::grammar::{Item, List, Op};
+use crate::grammar::{Item, List};
 use crate::json;
 use crate::limits::MAX_WORD_BYTES;
 use crate::message::{Call, CallBody};
-use crate::pattern::Field;
+use crate::pattern::{self, Field, Piece};
 use crate::span::{Source, SourceField, SpanKind};
 
 impl<'a> Renderer<'a> {
     pub(super) fn calls(&mut self, calls: &[Call], turn: &Turn<'_>) -> Result<()> {
-        let scaffold = turn.source(SourceField::Scaffold);
         let grammar = self.grammar;
         let list = grammar.list.as_ref();
-        for op in list.iter().flat_map(|list| &list.open) {
-            self.fixed(op, scaffold);
+        if let Some(list) = list {
+            self.frame(&list.open, turn);
         }
         for (i, call) in calls.iter().enumerate() {
             if let (Some(list), Some(before)) =
@@ -72,7 +71,8 @@ impl<'a> Renderer<'a> {
             return Err(turn.unplaced(path, problem, MessagePart::Call(i as u32)));
         };
         if let CallBody::Code { language: Some(_), .. } = &call.body
-            && !item.rule.ops.iter().any(|op| matches!(op, Op::Field(Field::Language, _)))
+            && !pattern::walk(&item.rule.pieces)
+                .any(|piece| matches!(piece, Piece::Field(Field::Language, _)))
         {
             let problem = format!("has no place in code of {}", self.format.described());
             let path = turn.source(SourceField::Language(i as u32)).to_string();
@@ -80,24 +80,20 @@ impl<'a> Renderer<'a> {
         }
         let open = grammar.list.as_ref().filter(|list| list.form == ListForm::Brackets);
         let open = open.map_or(0, |list| list.open.len());
-        let mut ops = item.rule.ops[open..].iter();
         let number = i as u32;
-        while let Some(op) = ops.next() {
-            match (op, &call.body) {
-                (Op::Guard { len, field }, body) if !has(body, *field) => {
-                    ops.by_ref().take(*len).for_each(drop);
-                }
-                (Op::Field(Field::Language, _), CallBody::Code { language, .. }) => {
+        for piece in pattern::written(&item.rule.pieces[open..], |field| has(&call.body, field)) {
+            match (piece, &call.body) {
+                (Piece::Field(Field::Language, _), CallBody::Code { language, .. }) => {
                     let language = language.as_deref().unwrap_or_default();
                     let source = turn.source(SourceField::Language(number));
                     check_word(language, source)?;
                     check_reserved(language, item, source)?;
                     self.slot(language, source);
                 }
-                (Op::Field(Field::Source, _), CallBody::Code { source, .. }) => {
+                (Piece::Field(Field::Source, _), CallBody::Code { source, .. }) => {
                     self.slot(source, turn.source(SourceField::Code(number)));
                 }
-                (Op::Field(Field::Name, _), CallBody::Function { name, .. }) => {
+                (Piece::Field(Field::Name, _), CallBody::Function { name, .. }) => {
                     let source = turn.source(SourceField::FunctionName(number));
                     check_word(name, source)?;
                     check_reserved(name, item, source)?;
@@ -108,7 +104,7 @@ impl<'a> Renderer<'a> {
                     }
                     self.slot(name, source);
                 }
-                (Op::Field(Field::Id, _), _) => {
+                (Piece::Field(Field::Id, _), _) => {
                     let id = call.id.as_deref().unwrap_or_default();
                     let source = turn.source(SourceField::Id(number));
                     check_word(id, source)?;
@@ -123,13 +119,13 @@ impl<'a> Renderer<'a> {
                     }
                     self.slot(id, source);
                 }
-                (Op::Field(Field::Arguments, _), CallBody::Function { arguments, .. }) => {
+                (Piece::Field(Field::Arguments, _), CallBody::Function { arguments, .. }) => {
                     let source = turn.source(SourceField::Arguments(number));
                     let problem = |problem| Error::message(source.to_string(), problem);
                     json::check_value(json::trim(arguments)).map_err(problem)?;
                     self.arguments(arguments, item, source)?;
                 }
-                (Op::Field(Field::Call, _), CallBody::Function { name, arguments }) => {
+                (Piece::Field(Field::Call, _), CallBody::Function { name, arguments }) => {
                     if let CallBodySpec::Object(object) = &spec.body {
                         check_name(name, turn.source(SourceField::FunctionName(number)))?;
                         let source = turn.source(SourceField::Arguments(number));
@@ -147,7 +143,7 @@ impl<'a> Renderer<'a> {
                         self.object(object, &call, turn)?;
                     }
                 }
-                (op, _) => self.fixed(op, turn.source(SourceField::Scaffold)),
+                (piece, _) => self.fixed(piece, turn.source(SourceField::Scaffold)),
             }
         }
         Ok(())
@@ -166,7 +162,9 @@ impl<'a> Renderer<'a> {
                 }
                 Written::Control(id) => {
                     let known = shape.control().iter().copied().find(|known| known.get() == id);
-                    self.control(&Op::Control(known.into_iter().collect()), source.scaffold());
+                    if let Some(known) = known {
+                        self.control(known, source.scaffold());
+                    }
                 }
                 Written::Value(text) => self.made_slot(&text, source),
                 Written::Given => self.json_slot(arguments, source),

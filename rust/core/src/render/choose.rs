@@ -6,9 +6,9 @@
 use super::{Renderer, Turn};
 use crate::error::{Error, MessagePart, Result};
 use crate::format::RowUse;
-use crate::grammar::{Op, Row};
+use crate::grammar::Row;
 use crate::message::Role;
-use crate::pattern::{Field, Filter};
+use crate::pattern::{self, Field, Filter, Piece};
 
 impl<'a> Renderer<'a> {
     /// The row that fits and the fields that the message has for it, or what has no place.
@@ -155,25 +155,13 @@ fn unplaced(turn: &Turn<'_>, row: &Row) -> u32 {
 
 /// Whether the first thing that is written of a row is its calls.
 pub(super) fn begins_with_calls(row: &Row, present: u32) -> bool {
-    let mut ops = &row.rule.ops[..];
-    while let [Op::Guard { field, len }, rest @ ..] = ops {
-        ops = if present & field.bit() == 0 { rest.get(*len..).unwrap_or_default() } else { rest };
-    }
-    matches!(ops.first(), Some(Op::Field(Field::Calls, _)))
+    let mut pieces = pattern::written(&row.rule.pieces, |field| present & field.bit() != 0);
+    matches!(pieces.next(), Some(Piece::Field(Field::Calls, _)))
 }
 
 /// Whether nothing stands in a row beside its content and what is not there, so that an empty one could not be read
 /// back.
 fn writes_nothing(row: &Row, present: u32) -> bool {
-    let ops = &row.rule.ops;
-    let mut at = 0;
-    while let Some(op) = ops.get(at) {
-        at += 1;
-        match op {
-            &Op::Guard { field, len } if present & field.bit() == 0 => at += len,
-            Op::Field(Field::Content, _) | Op::Cut | Op::Guard { .. } => {}
-            _ => return false,
-        }
-    }
-    true
+    pattern::written(&row.rule.pieces, |field| present & field.bit() != 0)
+        .all(|piece| matches!(piece, Piece::Field(Field::Content, _) | Piece::Cut))
 }

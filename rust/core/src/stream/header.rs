@@ -8,7 +8,7 @@
 
 use super::spelled::Spelled;
 use crate::call::Mended;
-use crate::grammar::{Grammar, Op, RuleOf, Start, steps_from};
+use crate::grammar::{BoundPiece, FixedText, Grammar, Op, RuleOf, Start, steps_from};
 use crate::limits::HOLD_LIMIT;
 use crate::message::Role;
 use crate::pattern::{Field, Grammar as FieldGrammar, is_white};
@@ -145,22 +145,22 @@ impl Held {
         (self.items.first().map_or(0, HeldItem::first), self.items.last().map_or(0, HeldItem::at))
     }
 
-    /// Whether the input is exactly the text and tokens of `ops`, which have no field.
-    pub(super) fn is(&self, ops: &[Op]) -> bool {
+    /// Whether the input is exactly the text and tokens of `pieces`, which have no field.
+    pub(super) fn is(&self, pieces: &[BoundPiece]) -> bool {
         let mut items = self.items.iter().peekable();
         let mut text = String::new();
         // White space between turns is scaffolding.
-        let ops = match ops {
-            [Op::Literal(white), rest @ ..]
+        let pieces = match pieces {
+            [BoundPiece::Literal(FixedText::Encoded(white)), rest @ ..]
                 if is_white(white) && matches!(items.peek(), Some(HeldItem::Control { .. })) =>
             {
                 rest
             }
-            ops => ops,
+            pieces => pieces,
         };
-        for (nth, op) in ops.iter().enumerate() {
-            match op {
-                Op::Control(ids) => {
+        for (nth, piece) in pieces.iter().enumerate() {
+            match piece {
+                BoundPiece::Control(ids) => {
                     let is_same = |item: &HeldItem| {
                         matches!(item, HeldItem::Control { id, .. }
                             if ids.iter().any(|known| known.get() == *id))
@@ -169,7 +169,7 @@ impl Held {
                         return false;
                     }
                 }
-                Op::Literal(literal) => {
+                BoundPiece::Literal(FixedText::Encoded(literal)) => {
                     while let Some(HeldItem::Text { text: more, .. }) =
                         items.next_if(|item| matches!(item, HeldItem::Text { .. }))
                     {
@@ -206,17 +206,17 @@ impl Held {
         })
     }
 
-    /// The end of the text and tokens of `ops`, which have no field, if the input begins with them and continues.
-    pub(super) fn after(&self, ops: &[Op]) -> Option<Position> {
+    /// The end of the text and tokens of `pieces`, which have no field, if the input begins with them and continues.
+    pub(super) fn after(&self, pieces: &[BoundPiece]) -> Option<Position> {
         let mut at = Position::default();
-        for op in ops {
-            match (op, self.items.get(at.item)?) {
-                (Op::Control(ids), HeldItem::Control { id, spelled: None, .. })
+        for piece in pieces {
+            match (piece, self.items.get(at.item)?) {
+                (BoundPiece::Control(ids), HeldItem::Control { id, spelled: None, .. })
                     if at.byte == 0 && ids.iter().any(|known| known.get() == *id) =>
                 {
                     at.item += 1;
                 }
-                (Op::Literal(literal), _) => {
+                (BoundPiece::Literal(FixedText::Encoded(literal)), _) => {
                     for byte in literal.bytes() {
                         let HeldItem::Text { text, .. } = self.items.get(at.item)? else {
                             return None;

@@ -7,7 +7,7 @@
 
 use super::uncertain::UncertainHeader;
 use super::{Place, Reader, Within};
-use crate::grammar::{Grammar, Op};
+use crate::grammar::{BoundPiece, FixedText, Grammar};
 use crate::stream::header::{Held, HeldItem};
 use chatcodec_vocab::TokenId;
 
@@ -34,9 +34,9 @@ impl Original {
         }
     }
 
-    /// Whether the header begins with `ops` and continues.
-    pub(super) fn begins_with(&self, ops: &[Op]) -> bool {
-        Held::of(self.items.clone()).after(ops).is_some()
+    /// Whether the header begins with `pieces` and continues.
+    pub(super) fn begins_with(&self, pieces: &[BoundPiece]) -> bool {
+        Held::of(self.items.clone()).after(pieces).is_some()
     }
 
     /// The items as they came, and later items.
@@ -55,7 +55,9 @@ struct Opener<'g> {
 /// Beginning of an assistant's turn in a format with split turns.
 fn opener(grammar: &Grammar) -> Option<Opener<'_>> {
     match &grammar.generation_prompt[..] {
-        [Op::Control(ids), Op::Literal(role)] if grammar.has_frames() => {
+        [BoundPiece::Control(ids), BoundPiece::Literal(FixedText::Encoded(role))]
+            if grammar.has_frames() =>
+        {
             Some(Opener { id: ids.first()?.get(), role })
         }
         _ => None,
