@@ -56,7 +56,7 @@ pub(crate) fn pieces_of(pieces: &[Piece]) -> Option<Around<'_>> {
     Some(Around {
         open: &stretch[open],
         before: literal(open + 1),
-        after: literal(close - 1),
+        after: close.checked_sub(1).map_or("", literal),
         close: &stretch[close],
         then: literal(close + 1),
     })
