@@ -194,7 +194,13 @@ impl Piece {
 
 /// The pieces of a tree in order of writing: an optional part, then the pieces inside it.
 pub(crate) fn walk<C, L>(pieces: &[Piece<C, L>]) -> Walk<'_, C, L, impl Fn(Field) -> bool> {
-    Walk { rest: pieces.iter(), outer: Vec::new(), is_present: |_| true, leaves_only: false }
+    Walk {
+        rest: pieces.iter(),
+        outer: None,
+        others: Vec::new(),
+        is_present: |_| true,
+        leaves_only: false,
+    }
 }
 
 /// The pieces that are written where some fields are present, in order; without optional parts themselves.
@@ -202,14 +208,16 @@ pub(crate) fn written<C, L, F: Fn(Field) -> bool>(
     pieces: &[Piece<C, L>],
     is_present: F,
 ) -> Walk<'_, C, L, F> {
-    Walk { rest: pieces.iter(), outer: Vec::new(), is_present, leaves_only: true }
+    Walk { rest: pieces.iter(), outer: None, others: Vec::new(), is_present, leaves_only: true }
 }
 
 /// An iterator over a tree, depth first.
 pub(crate) struct Walk<'p, C, L, F> {
     rest: std::slice::Iter<'p, Piece<C, L>>,
-    /// What is left of the parts around the present one.
-    outer: Vec<std::slice::Iter<'p, Piece<C, L>>>,
+    /// The rest of the part around the present one. Apart from the others, as most patterns nest once: no allocation.
+    outer: Option<std::slice::Iter<'p, Piece<C, L>>>,
+    /// The rests of the parts around that one.
+    others: Vec<std::slice::Iter<'p, Piece<C, L>>>,
     is_present: F,
     leaves_only: bool,
 }
@@ -220,12 +228,14 @@ impl<'p, C, L, F: Fn(Field) -> bool> Iterator for Walk<'p, C, L, F> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let Some(piece) = self.rest.next() else {
-                self.rest = self.outer.pop()?;
+                self.rest = self.outer.take()?;
+                self.outer = self.others.pop();
                 continue;
             };
             let Piece::Optional { field, pieces } = piece else { return Some(piece) };
             if (self.is_present)(*field) {
-                self.outer.push(std::mem::replace(&mut self.rest, pieces.iter()));
+                let rest = std::mem::replace(&mut self.rest, pieces.iter());
+                self.others.extend(self.outer.replace(rest));
             }
             if !self.leaves_only {
                 return Some(piece);
