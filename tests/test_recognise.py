@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 from typing import TYPE_CHECKING, Any
 
 import data
@@ -11,6 +12,7 @@ import pytest
 from chatcodec import Codec, Vocab
 from chatcodec.errors import FormatError, TemplateError
 from templates import CASES, Case
+from tokenizers import pre_tokenizers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,3 +142,65 @@ def test_the_format_of_a_listed_template_is_recognised(tmp_path: Path, case: Cas
     shutil.copy(data.model_path(case.vocab), path / "tokenizer.model")
     (path / "added_tokens.json").unlink()
     assert Codec.from_pretrained(path).format.name == case.format
+
+
+def test_one_of_several_templates_is_chosen(tmp_path: Path) -> None:
+    named = [{"name": "rag", "template": TURNS}, {"name": "tools", "template": TURNS + "{{ 1 }}"}]
+    path = folder(tmp_path / "model", chat_template=named, bos_token="<s>")  # noqa: S106
+    with pytest.raises(FormatError, match=r"`rag`, `tools`, and none .* expected `template=`"):
+        Codec.from_pretrained(path)
+    assert Codec.from_pretrained(path, template="rag").format.name == "internlm2"
+    assert Codec.from_pretrained(path, template="tools").template is not None
+    with pytest.raises(FormatError, match="no chat template `x`, expected one of `rag`, `tools`"):
+        Codec.from_pretrained(path, template="x")
+    further = path / "additional_chat_templates"
+    further.mkdir()
+    (further / "default.jinja").write_text(TURNS, encoding="utf-8")
+    assert Codec.from_pretrained(path).format.name == "internlm2"
+
+
+def test_a_broken_configuration_is_named(tmp_path: Path) -> None:
+    path = folder(tmp_path / "model")
+    (path / "chat_template.json").write_text("{", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"chat_template\.json.*is broken"):
+        Codec.from_pretrained(path)
+    (path / "chat_template.jinja").write_text(TURNS, encoding="utf-8")
+    (path / "special_tokens_map.json").write_text('{"bos_token": "<s>"}', encoding="utf-8")
+    assert Codec.from_pretrained(path).format.name == "internlm2"
+
+
+def test_the_template_of_a_gguf_file_is_read(tmp_path: Path) -> None:
+    source = (
+        "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+        "<|im_end|>\n{% endfor %}"
+    )
+    tokens = ["<s>", "<|im_start|>", "<|im_end|>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    string, numbers, array, number = 8, 5, 9, 4
+
+    def text(value: str) -> bytes:
+        return struct.pack("<Q", len(value.encode())) + value.encode()
+
+    def member(key: str, kind: int, value: bytes) -> bytes:
+        return text(key) + struct.pack("<I", kind) + value
+
+    types = struct.pack("<IQ259i", numbers, 259, 3, 3, 3, *[1] * 256)
+    members = [
+        member("tokenizer.ggml.model", string, text("gpt2")),
+        member("tokenizer.ggml.pre", string, text("gpt-2")),
+        member(
+            "tokenizer.ggml.tokens",
+            array,
+            struct.pack("<IQ", string, len(tokens)) + b"".join(map(text, tokens)),
+        ),
+        member("tokenizer.ggml.token_type", array, types),
+        member("tokenizer.ggml.merges", array, struct.pack("<IQ", string, 0)),
+        member("tokenizer.ggml.bos_token_id", number, struct.pack("<I", 0)),
+        member("tokenizer.chat_template", string, text(source)),
+    ]
+    path = tmp_path / "model.gguf"
+    head = b"GGUF" + struct.pack("<IQQ", 3, 0, len(members))
+    path.write_bytes(head + b"".join(members))
+    codec = Codec.from_pretrained(path)
+    encoding = codec.encode([{"role": "user", "content": "<s>"}])
+    assert encoding.text == "<s><|im_start|>user\n<s><|im_end|>\n"
+    assert sum(encoding.is_control) == 3

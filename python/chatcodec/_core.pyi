@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, SupportsIndex, Unpack, final, overload
 
 from typing_extensions import Buffer
 
+from chatcodec.audit import Audit
 from chatcodec.events import CallKind, Event, NoteKind, NoticeKind, Role, TurnReason
 from chatcodec.mapper import Mapper
 from chatcodec.options import (
@@ -202,6 +203,10 @@ class Codec:
         of a file or a folder, as `Vocab.load` takes it, or a `Vocab`). Without `vocab`, the codec
         uses the embedded vocabulary, whose layout fits `internlm2`.
 
+        A `Template` instead of a format writes conversations as the template does, with the ids of its text;
+        text of the caller's is never control. It needs `vocab`. `reader` is the format that reads completions,
+        by default the one that fits best: see `describe`.
+
         If the folder of the vocabulary has a chat template, the format is compared with it. A
         contradiction is an error that names the likely format. `check_template=False` omits the
         comparison.
@@ -212,6 +217,12 @@ class Codec:
         """
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
+    def audit(self, /) -> "Audit":
+        """
+        Tries to forge control tokens: every control token in every place of a conversation that a
+        caller's text reaches, in several spellings, with this codec and as servers do that tokenize
+        the rendered text whole. The command `chatcodec audit` prints it.
+        """
     def canonical(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Any") -> list[dict[str, Any]]:
         """
         The canonical form of a conversation: `decode(encode(messages).ids)`, computed without
@@ -345,17 +356,21 @@ class Codec:
         The format. With a template, the format that reads completions.
         """
     @staticmethod
-    def from_pretrained(name_or_dir: "str | PathLike[str]", format: "str | Format | None" = None, *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None, reader: "str | Format | None" = None, check_template: "bool" = True) -> Codec:
+    def from_pretrained(name_or_dir: "str | PathLike[str]", format: "str | Format | None" = None, *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None, template: "str | None" = None, reader: "str | Format | None" = None, check_template: "bool" = True) -> Codec:
         """
-        A codec of a model on the Hugging Face hub, or of a folder: `Vocab.from_pretrained`, whose
-        options these are, and a format: a built-in one's name or a `Format`. Without a format, the
-        model's chat template is run on a fixed set of conversations, and the built-in format is
-        taken that writes the same text and control tokens; `describe` says on what they were compared.
+        A codec of a model on the Hugging Face hub, of a folder, or of a GGUF file: `Vocab.from_pretrained`,
+        whose options these are, and a format: a built-in one's name or a `Format`.
 
             codec = Codec.from_pretrained("Qwen/Qwen3-0.6B")
 
-        Raises what `Codec` and `Vocab.from_pretrained` raise; `FormatError` where no built-in format
-        equals the template, with the nearest one, and `TemplateError` for a template that is none.
+        Without a format, the model's chat template decides; of several, the one named `template`, by default
+        the one named `default`. A built-in format is taken if it writes the same text and control tokens on a
+        fixed set of conversations. Otherwise the template writes conversations, and `reader` reads completions:
+        a format, by default the one that fits best. `describe` says what was found.
+
+        Raises what `Codec` and `Vocab.from_pretrained` raise; `FormatError` for a model without a template, for
+        several templates of which none was chosen, and for a template that writes no question; `TemplateError`
+        for a template that cannot be parsed.
         """
     @property
     def generation_prompt_ids(self, /) -> list[int]:
@@ -1058,6 +1073,11 @@ class Template:
     def load(path: "str | PathLike[str]", *, bos_token: "str | Mapping[str, object] | None" = None, eos_token: "str | Mapping[str, object] | None" = None, **special_tokens: "str | Mapping[str, object] | None") -> Template:
         """
         Reads a template from a file of UTF-8 text. Raises `TemplateError`; `OSError` where there is nothing.
+        """
+    @property
+    def names(self, /) -> set[str]:
+        """
+        The names of variables that the template uses, its own among them.
         """
     def render(self, /, messages: "list[Mapping[str, object]] | Sequence[Mapping[str, object]]", tools: "Sequence[object] | None" = None, *, add_generation_prompt: "bool" = False, **variables: "object") -> Rendered:
         """

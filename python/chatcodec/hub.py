@@ -41,6 +41,7 @@ __all__ = ["fetch"]
 # What `Vocab.load` reads of a folder, without GGUF files: those are weights for the most part.
 _FILES = [
     "added_tokens.json",
+    "additional_chat_templates/*.jinja",
     "chat_template.jinja",
     "chat_template.json",
     "merges.txt",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from chatcodec.cli.commands import Command
 
 __all__ = [
+    "add_audit",
     "add_codec",
     "add_completion",
     "add_encode",
@@ -225,6 +226,17 @@ def add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--width", type=_positive, metavar="N", help="columns to wrap at (default: the terminal's)"
     )
+
+
+def add_audit(parser: argparse.ArgumentParser) -> None:
+    """Add the model that `audit` tries, and how the result is shown."""
+    parser.add_argument(
+        "model",
+        nargs="?",
+        metavar="MODEL",
+        help="a model's folder, GGUF file or name on the hub (default: `--format` and `--vocab`)",
+    )
+    parser.add_argument("--json", action="store_true", help="all findings as a JSON object")
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from chatcodec.cli.loading import (
     UsageError,
     check_files,
     load_codec,
+    load_model,
     load_options,
     load_tools,
     load_vocab,
@@ -220,6 +221,12 @@ def _formats(args: Namespace) -> bool:
     return True
 
 
+def _audit(args: Namespace) -> bool:
+    report = load_model(args).audit()
+    sys.stdout.write(report.to_json() + "\n" if args.json else report.table())
+    return report.forged == 0
+
+
 def _vocab(args: Namespace) -> bool:
     vocab = load_vocab(args)
     lines = [dumps(describe(vocab))] if args.json else show_vocab(vocab, _columns(args))
@@ -343,6 +350,20 @@ COMMANDS = (
         ("chatcodec formats", "chatcodec formats --json"),
         (arguments.add_table,),
         _formats,
+    ),
+    Command(
+        "audit",
+        "try to forge control tokens in every place of a caller's text",
+        "Every control token is put into every place, in several spellings. The string pipeline\n"
+        "is what most servers do: the rendered text is tokenized whole. The exit status is 1 if\n"
+        "the codec lets anything be forged.",
+        (
+            "chatcodec audit",
+            "chatcodec audit --json",
+            "chatcodec audit --vocab tokenizer.model",
+        ),
+        (arguments.add_audit, arguments.add_codec),
+        _audit,
     ),
     Command(
         "vocab",

@@ -20,6 +20,7 @@ __all__ = [
     "UsageError",
     "check_files",
     "load_codec",
+    "load_model",
     "load_options",
     "load_tools",
     "load_vocab",
@@ -55,6 +56,19 @@ def load_codec(args: Namespace) -> Codec:
     """Load the codec that `--format` and `--vocab` name."""
     with _usage_errors():
         return Codec(load_format(args.format), args.vocab)
+
+
+def load_model(args: Namespace) -> Codec:
+    """Load the codec of a model, or the one that `--format` and `--vocab` name."""
+    if args.model is None:
+        return load_codec(args)
+    if args.vocab is not None:
+        raise UsageError("--vocab: is given beside a model, expected one of them")
+    with _usage_errors():
+        try:
+            return Codec.from_pretrained(args.model)
+        except ImportError as error:
+            raise UsageError(f"{args.model}: {error}") from error
 
 
 def load_vocab(args: Namespace) -> Vocab:

@@ -73,14 +73,7 @@ impl FolderHints {
     /// [`Error::Format`] if there is no template, or if it differs from each format; the text names the nearest one
     /// and on what they differ. [`Error::Template`] if the template cannot be parsed.
     pub fn recognise(&self, vocab: &Vocab) -> Result<Recognised> {
-        let refused =
-            |problem: String| Error::Format { file: "model".into(), key: String::new(), problem };
-        let Some(source) = self.source() else {
-            let problem =
-                "has no chat template; expected `format=`, a built-in format's name or a `Format`";
-            return Err(refused(problem.into()));
-        };
-        recognise_template(&Template::parse(source)?, self.own(), vocab)
+        recognise_template(&Template::parse(self.source(None)?)?, self.own(), vocab)
     }
 }
 

@@ -335,6 +335,10 @@ impl Codec {
     /// of a file or a folder, as `Vocab.load` takes it, or a `Vocab`). Without `vocab`, the codec
     /// uses the embedded vocabulary, whose layout fits `internlm2`.
     ///
+    /// A `Template` instead of a format writes conversations as the template does, with the ids of its text;
+    /// text of the caller's is never control. It needs `vocab`. `reader` is the format that reads completions,
+    /// by default the one that fits best: see `describe`.
+    ///
     /// If the folder of the vocabulary has a chat template, the format is compared with it. A
     /// contradiction is an error that names the likely format. `check_template=False` omits the
     /// comparison.
@@ -400,15 +404,19 @@ impl Codec {
         Self::of_core(py, inner, Reader::Named, given, origin)
     }
 
-    /// A codec of a model on the Hugging Face hub, or of a folder: `Vocab.from_pretrained`, whose
-    /// options these are, and a format: a built-in one's name or a `Format`. Without a format, the
-    /// model's chat template is run on a fixed set of conversations, and the built-in format is
-    /// taken that writes the same text and control tokens; `describe` says on what they were compared.
+    /// A codec of a model on the Hugging Face hub, of a folder, or of a GGUF file: `Vocab.from_pretrained`,
+    /// whose options these are, and a format: a built-in one's name or a `Format`.
     ///
     ///     codec = Codec.from_pretrained("Qwen/Qwen3-0.6B")
     ///
-    /// Raises what `Codec` and `Vocab.from_pretrained` raise; `FormatError` where no built-in format
-    /// equals the template, with the nearest one, and `TemplateError` for a template that is none.
+    /// Without a format, the model's chat template decides; of several, the one named `template`, by default
+    /// the one named `default`. A built-in format is taken if it writes the same text and control tokens on a
+    /// fixed set of conversations. Otherwise the template writes conversations, and `reader` reads completions:
+    /// a format, by default the one that fits best. `describe` says what was found.
+    ///
+    /// Raises what `Codec` and `Vocab.from_pretrained` raise; `FormatError` for a model without a template, for
+    /// several templates of which none was chosen, and for a template that writes no question; `TemplateError`
+    /// for a template that cannot be parsed.
     #[staticmethod]
     #[pyo3(signature = (
         name_or_dir: "str | PathLike[str]",
@@ -420,6 +428,7 @@ impl Codec {
         text_tokens: "Sequence[str] | None" = None,
         special_tokens: "Mapping[str, int] | None" = None,
         pattern: "str | None" = None,
+        template: "str | None" = None,
         reader: "str | Format | None" = None,
         check_template: "bool" = true
     ))]
@@ -434,6 +443,7 @@ impl Codec {
         text_tokens: Option<ListOf<Bound<'py, PyString>>>,
         special_tokens: Option<Bound<'py, PyAny>>,
         pattern: Option<Bound<'py, PyString>>,
+        template: Option<&str>,
         reader: Option<&Bound<'py, PyAny>>,
         check_template: bool,
     ) -> PyResult<Self> {
@@ -456,11 +466,7 @@ impl Codec {
             return Self::new(format.as_any(), Some(vocab.as_any()), None, check_template);
         }
         let hints = vocab.get().shared_hints();
-        let Some(source) = hints.source() else {
-            let problem = "model: has no chat template, expected one in `chat_template.jinja` or `tokenizer_config.json`; \
-                           or `format=`, a built-in format's name or a `Format`";
-            return Err(FormatError::new_err((problem, "model", String::new())));
-        };
+        let source = hints.source(template).map_err(raise)?;
         let template = Bound::new(py, Template::of_folder(source, hints.own())?)?;
         let codec = Self::of_template(&template, Some(vocab.as_any()), reader)?;
         match codec.reader {
@@ -993,6 +999,14 @@ impl Codec {
         let py = slf.py();
         let options = options.map_or_else(|| PyDict::new(py), Bound::clone);
         py.import("chatcodec.mapper")?.call_method1("Mapper", (slf, options))
+    }
+
+    /// Tries to forge control tokens: every control token in every place of a conversation that a
+    /// caller's text reaches, in several spellings, with this codec and as servers do that tokenize
+    /// the rendered text whole. The command `chatcodec audit` prints it.
+    #[pyo3(signature = () -> "Audit")]
+    fn audit<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("chatcodec.audit")?.call_method1("audit", (slf,))
     }
 
     /// How many ids a conversation has; takes what `encode` takes.

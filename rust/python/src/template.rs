@@ -162,6 +162,12 @@ impl Template {
         &self.source
     }
 
+    /// The names of variables that the template uses, its own among them.
+    #[getter]
+    fn names(&self) -> std::collections::BTreeSet<String> {
+        self.inner.names().map(str::to_owned).collect()
+    }
+
     #[pyo3(signature = () -> "tuple[object, ...]")]
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
         let (py, this) = (slf.py(), slf.get());

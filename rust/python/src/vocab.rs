@@ -90,7 +90,7 @@ pub(crate) fn load(py: Python<'_>, path: PathBuf, options: VocabOptions) -> PyRe
     let origin = absolute.map(|path| Arc::new(Origin { path, model: None, revision: None }));
     let (vocab, hints) = away(py, move || {
         let files = read_files(&path)?;
-        let hints = Arc::new(read_hints(&path));
+        let hints = Arc::new(read_hints(&path, &files));
         let vocab = CoreVocab::load_files(VocabFiles { files, options });
         heap::give_back();
         Ok::<_, PyErr>((vocab, hints))

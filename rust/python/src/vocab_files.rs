@@ -68,14 +68,29 @@ fn read_folder(folder: &Path) -> PyResult<Contents> {
 /// The longest file that is read for hints.
 const HINT_BYTES: usize = 4 << 20;
 
-/// What a folder says about the format of its model; nothing where `folder` is a file.
-pub(crate) fn read_hints(folder: &Path) -> FolderHints {
+/// Most further templates of a model.
+const MAX_TEMPLATES: usize = 64;
+
+/// What a folder, or a GGUF file, says about the format of its model.
+pub(crate) fn read_hints(folder: &Path, vocabulary: &Contents) -> FolderHints {
     let read = |name: &&str| {
         let path = folder.join(name);
         let bytes = path.is_file().then(|| read_some(&path, HINT_BYTES).ok()).flatten()?;
         Some(((*name).to_owned(), bytes.into()))
     };
-    let files: Contents = FolderHints::FILES.iter().filter_map(read).collect();
+    let mut files: Contents = FolderHints::FILES.iter().filter_map(read).collect();
+    let further = std::fs::read_dir(folder.join(FolderHints::FURTHER)).into_iter().flatten();
+    let mut further: Vec<PathBuf> = further.flatten().map(|entry| entry.path()).collect();
+    further.retain(|path| path.is_file());
+    further.sort();
+    for path in further.iter().take(MAX_TEMPLATES) {
+        if let Ok(bytes) = read_some(path, HINT_BYTES) {
+            files.push((format!("{}{}", FolderHints::FURTHER, file_name(path)), bytes.into()));
+        }
+    }
+    // Of a vocabulary that is a GGUF file, the metadata that was read.
+    let gguf = vocabulary.iter().filter(|(_, bytes)| VocabFiles::is_gguf(bytes));
+    files.extend(gguf.map(|(name, bytes)| (name.clone(), bytes.clone())));
     FolderHints::of_files(&files)
 }
 

@@ -12,7 +12,13 @@ use super::{Format, Guarantee};
 use crate::error::{Error, Result};
 use crate::message::Role;
 use crate::pattern::{Piece, walk};
-use chatcodec_vocab::Vocab;
+use chatcodec_vocab::{Vocab, VocabFiles};
+
+/// Name of a model's only template, and of the one that is taken of several.
+const DEFAULT: &str = "default";
+
+/// Folder of further templates, `NAME.jinja` each.
+const FURTHER: &str = "additional_chat_templates/";
 
 /// Shorter pieces of text occur in any template.
 const SHORTEST: usize = 4;
@@ -20,8 +26,10 @@ const SHORTEST: usize = 4;
 /// What the files of a model's folder say about its chat format.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FolderHints {
-    /// The template as it runs.
-    source: Option<String>,
+    /// Templates as they run, by name; the only one of a model is `default`.
+    sources: Vec<(String, String)>,
+    /// A file that cannot be read, and why.
+    broken: Option<(String, String)>,
     /// Special tokens by the names that templates have for them.
     own: Vec<(String, String)>,
     template: Option<String>,
@@ -69,15 +77,14 @@ enum Token {
 }
 
 impl Templates {
-    /// The template that runs: of several, the one named `default`, or else the first.
-    fn source(&self) -> Option<&str> {
+    /// Templates by name.
+    fn sources(&self) -> Vec<(String, String)> {
         match self {
-            Self::One(text) => Some(text),
+            Self::One(text) => vec![(DEFAULT.into(), text.clone())],
             Self::Named(named) => {
-                let default = named.iter().find(|named| named.name == "default").or(named.first());
-                default.map(|named| named.template.as_str())
+                named.iter().map(|of| (of.name.clone(), of.template.clone())).collect()
             }
-            Self::Other(_) => None,
+            Self::Other(_) => Vec::new(),
         }
     }
 
@@ -126,7 +133,10 @@ impl Token {
 }
 
 impl FolderHints {
-    /// The files of a folder that are read for hints. Of several templates the first counts.
+    /// The folder of further templates, beside these files.
+    pub const FURTHER: &'static str = FURTHER;
+
+    /// The files of a folder that are read for hints.
     pub const FILES: [&'static str; 4] = [
         "chat_template.jinja",
         "chat_template.json",
@@ -134,22 +144,38 @@ impl FolderHints {
         "special_tokens_map.json",
     ];
 
-    /// Reads hints from files, given by name and content. A file that is broken gives none.
+    /// Reads hints from files, given by name and content, and the metadata of a GGUF file.
     pub fn of_files(files: &[(String, Arc<[u8]>)]) -> Self {
         let content = |name: &str| {
             let (_, bytes) = files.iter().find(|(known, _)| known == name)?;
             str::from_utf8(bytes).ok()
         };
-        let config = |name: &str| -> Config {
-            content(name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+        let mut broken = None;
+        let mut config = |name: &str| -> Config {
+            let Some(text) = content(name) else { return Config::default() };
+            serde_json::from_str(text).unwrap_or_else(|error| {
+                broken.get_or_insert((name.to_owned(), error.to_string()));
+                Config::default()
+            })
         };
         let [jinja, json, main, map] = Self::FILES;
         let (main, json, map) = (config(main), config(json), config(map));
-        let source = content(jinja)
-            .or_else(|| json.chat_template.as_ref()?.source())
-            .or_else(|| main.chat_template.as_ref()?.source())
-            .map(str::to_owned);
-        let own = main.named_tokens().chain(map.named_tokens()).collect();
+        let gguf = files.iter().map(|(_, bytes)| VocabFiles::gguf_chat(bytes)).next_back();
+        let gguf = gguf.unwrap_or_default();
+        let named = |text: &str| vec![(DEFAULT.to_owned(), text.to_owned())];
+        let mut sources = content(jinja)
+            .map(named)
+            .or_else(|| Some(json.chat_template.as_ref()?.sources()))
+            .or_else(|| Some(main.chat_template.as_ref()?.sources()))
+            .or_else(|| gguf.template.as_deref().map(named))
+            .unwrap_or_default();
+        for (file, bytes) in files {
+            let name = file.strip_prefix(FURTHER).and_then(|name| name.strip_suffix(".jinja"));
+            if let (Some(name), Ok(text)) = (name, str::from_utf8(bytes)) {
+                sources.push((name.to_owned(), text.to_owned()));
+            }
+        }
+        let own = main.named_tokens().chain(map.named_tokens()).chain(gguf.tokens).collect();
         let template = content(jinja)
             .map(str::to_owned)
             .or_else(|| json.chat_template?.into_text())
@@ -158,7 +184,8 @@ impl FolderHints {
             |text: String| text.replace("\\n", "\n").replace("\\'", "'").replace("\\\"", "\"");
         let tokens = [main.bos_token, main.eos_token, main.pad_token, main.unk_token];
         Self {
-            source,
+            sources,
+            broken,
             own,
             template: template.map(unescaped),
             variables: tokens.into_iter().flatten().filter_map(Token::into_text).collect(),
@@ -166,9 +193,47 @@ impl FolderHints {
         }
     }
 
-    /// The source of the model's chat template.
-    pub fn source(&self) -> Option<&str> {
-        self.source.as_deref()
+    /// The source of a chat template, by name or the model's default.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if there is no template, none of this name, or several and none is the default; or if the
+    /// file that could hold it is broken.
+    pub fn source(&self, name: Option<&str>) -> Result<&str> {
+        let refused = |file: &str, problem: String| Error::Format {
+            file: file.into(),
+            key: String::new(),
+            problem,
+        };
+        let names: Vec<String> = self.sources.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let names = names.join(", ");
+        let wanted = name.unwrap_or(DEFAULT);
+        let found = self.sources.iter().find(|(known, _)| known == wanted);
+        match (found, &self.sources[..], name) {
+            (Some((_, source)), ..) | (None, [(_, source)], None) => Ok(source),
+            (None, [], None) => {
+                if let Some((file, problem)) = &self.broken {
+                    return Err(refused(file, format!("is broken: {problem}")));
+                }
+                let problem = "has no chat template, expected one in `chat_template.jinja` or `tokenizer_config.json`; \
+                               or `format=`, a built-in format's name or a `Format`";
+                Err(refused("model", problem.into()))
+            }
+            (None, [], Some(name)) => {
+                let name = chatcodec_vocab::place(name);
+                Err(refused("model", format!("has no chat template `{name}`, and no other")))
+            }
+            (None, _, None) => {
+                let problem = format!(
+                    "has the chat templates {names}, and none of the name `default`; expected `template=`, one of these"
+                );
+                Err(refused("model", problem))
+            }
+            (None, _, Some(name)) => {
+                let name = chatcodec_vocab::place(name);
+                let problem = format!("has no chat template `{name}`, expected one of {names}");
+                Err(refused("model", problem))
+            }
+        }
     }
 
     /// Special tokens by the names that templates have for them: `bos_token`.

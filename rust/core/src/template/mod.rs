@@ -135,6 +135,11 @@ impl Template {
         self.inner.names.iter().any(|name| **name == *variable)
     }
 
+    /// The names of variables that the template uses, its own among them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.inner.names.iter().map(|name| &**name)
+    }
+
     /// The strings of the template's expressions.
     pub(crate) fn literals(&self) -> &[String] {
         &self.inner.literals

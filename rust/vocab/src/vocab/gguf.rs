@@ -33,6 +33,39 @@ struct Metadata<'a> {
     add_space_prefix: Option<bool>,
     remove_extra_whitespaces: Option<bool>,
     charsmap: bool,
+    chat_template: Option<Text<'a>>,
+    /// Ids of special tokens, by the names that templates have for them.
+    special: Vec<(&'static str, u32)>,
+}
+
+/// Metadata about a chat model that is no part of the vocabulary.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GgufChat {
+    /// The chat template.
+    pub template: Option<String>,
+    /// Special tokens, by the names that templates have for them: `bos_token`.
+    pub tokens: Vec<(String, String)>,
+}
+
+/// Keys of special tokens.
+const SPECIAL: [(&[u8], &str); 4] = [
+    (b"tokenizer.ggml.bos_token_id", "bos_token"),
+    (b"tokenizer.ggml.eos_token_id", "eos_token"),
+    (b"tokenizer.ggml.padding_token_id", "pad_token"),
+    (b"tokenizer.ggml.unknown_token_id", "unk_token"),
+];
+
+/// What the metadata says about chat; nothing if the metadata is broken.
+pub(super) fn chat(bytes: &[u8]) -> GgufChat {
+    let Ok(metadata) = parse(bytes) else { return GgufChat::default() };
+    let text = |text: &Text<'_>| text.utf8().ok().map(str::to_owned);
+    let token = |(name, id): &(&str, u32)| {
+        Some(((*name).to_owned(), text(metadata.tokens.get(*id as usize)?)?))
+    };
+    GgufChat {
+        template: metadata.chat_template.as_ref().and_then(text),
+        tokens: metadata.special.iter().filter_map(token).collect(),
+    }
 }
 
 /// A string, and where it stands.
@@ -212,6 +245,14 @@ fn parse(bytes: &[u8]) -> Result<Metadata<'_>> {
             (b"tokenizer.ggml.remove_extra_whitespaces", Reader::BOOL) => {
                 metadata.remove_extra_whitespaces = Some(reader.take(1)? != [0]);
             }
+            (b"tokenizer.chat_template", Reader::STRING) => {
+                metadata.chat_template = Some(reader.string()?);
+            }
+            (key, Reader::U32) if SPECIAL.iter().any(|(known, _)| *known == key) => {
+                let id = reader.u32()?;
+                let names = SPECIAL.iter().filter(|(known, _)| *known == key);
+                metadata.special.extend(names.map(|(_, name)| (*name, id)));
+            }
             (key, kind) => {
                 metadata.charsmap |= key == b"tokenizer.ggml.precompiled_charsmap";
                 reader.skip(kind, 0)?;
@@ -232,6 +273,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    const U32: u32 = 4;
     const I32: u32 = 5;
     const F32: u32 = 6;
     const BOOL: u32 = 7;

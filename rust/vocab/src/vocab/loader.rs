@@ -8,6 +8,7 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use super::configs::{Added, CONFIGS};
+use super::gguf::GgufChat;
 use super::model::{Model, Policy};
 use super::tokens::{TokenKind, Tokens};
 use super::{
@@ -46,6 +47,11 @@ impl VocabFiles {
 
     /// Number of bytes to read of a GGUF file: its vocabulary precedes its weights.
     pub const GGUF_HEAD_BYTES: usize = 32 << 20;
+
+    /// What a GGUF file's metadata says about chat; nothing for other files.
+    pub fn gguf_chat(bytes: &[u8]) -> GgufChat {
+        if Self::is_gguf(bytes) { gguf::chat(bytes) } else { GgufChat::default() }
+    }
 
     /// Whether the beginning of a file says that its first [`GGUF_HEAD_BYTES`](Self::GGUF_HEAD_BYTES)
     /// are enough.

@@ -42,6 +42,7 @@ use crate::error::{Error, Result};
 use crate::stop::Stop;
 use crate::token::{ControlId, DummyPrefix, TokenId};
 pub use decode::{Spelling, TextDecoder, WholeTexts};
+pub use gguf::GgufChat;
 use loader::Source;
 pub use loader::{VocabFiles, VocabOptions};
 use model::Model;

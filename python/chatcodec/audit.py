@@ -1,0 +1,258 @@
+"""Whether a caller's text can forge control tokens, tried out.
+
+Every control token is put into every place of a conversation that a caller's text reaches, in
+several spellings. Each conversation is encoded twice: as most servers do, by tokenizing the
+rendered text whole, and by the codec. A token is forged where control ids are not those of the same
+conversation with harmless text.
+
+>>> from chatcodec import Codec
+>>> report = Codec("internlm2").audit()
+>>> report.forged, report.forged_by_string > 0
+(0, True)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from chatcodec.errors import MessageError, TemplateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from chatcodec import Codec, Encoding
+
+__all__ = ["Audit", "Finding", "Outcome", "audit"]
+
+Outcome: TypeAlias = Literal["text", "forged", "refused", "absent"]
+"""What becomes of a spelling: text; a control token; the conversation is refused; the place is one
+that the conversation's text does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One spelling of one control token in one place."""
+
+    token: str
+    """The control token, as the vocabulary spells it."""
+    place: str
+    """The place of the text, such as `user content`."""
+    spelling: str
+    """The kind of spelling: `plain`, `in parts`, `full-width`, `bytes`."""
+    text: str
+    """The text that was put there."""
+    string: Outcome
+    """What becomes of it where the rendered text is tokenized whole."""
+    codec: Outcome
+    """What becomes of it in the codec."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The findings of an audit, and how many tokens were forged."""
+
+    model: str
+    """What was audited."""
+    findings: tuple[Finding, ...]
+
+    @property
+    def forged(self) -> int:
+        """Number of findings that are control in the codec."""
+        return sum(finding.codec == "forged" for finding in self.findings)
+
+    @property
+    def forged_by_string(self) -> int:
+        """Number of findings that are control where the rendered text is tokenized whole."""
+        return sum(finding.string == "forged" for finding in self.findings)
+
+    def to_json(self) -> str:
+        """All of it as a JSON object."""
+        record = {
+            "model": self.model,
+            "forged": self.forged,
+            "forged_by_string": self.forged_by_string,
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+        return json.dumps(record, ensure_ascii=False)
+
+    def table(self) -> str:
+        """A table for a terminal: places, and how many spellings forge a token there."""
+        rows = [("place", "spelling", "tried", "string pipeline", "codec")]
+        groups: dict[tuple[str, str], list[Finding]] = {}
+        for finding in self.findings:
+            groups.setdefault((finding.place, finding.spelling), []).append(finding)
+        for (place, spelling), group in groups.items():
+            cells = (_summary(group, "string"), _summary(group, "codec"))
+            rows.append((place, spelling, str(len(group)), *cells))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        total = len(self.findings)
+        lines.append(
+            f"{self.model}: of {total} texts, {self.forged_by_string} forge a control token where "
+            f"the rendered text is tokenized whole, {self.forged} in the codec"
+        )
+        return "\n".join(lines) + "\n"
+
+    __str__ = table
+
+
+def _summary(group: Sequence[Finding], side: Literal["string", "codec"]) -> str:
+    counts = Counter(getattr(finding, side) for finding in group)
+    return ", ".join(f"{counts[word]} {word}" for word in _OUTCOMES if counts[word])
+
+
+_OUTCOMES: tuple[Outcome, ...] = ("forged", "refused", "absent", "text")
+
+_HARMLESS = "x"
+
+_Made: TypeAlias = "tuple[list[dict[str, Any]], list[dict[str, Any]] | None]"
+
+
+def _tools(name: str, description: str, key: str, about: str) -> list[dict[str, Any]]:
+    parameters = {
+        "type": "object",
+        "properties": {key: {"type": "string", "description": about}},
+        "required": [key],
+    }
+    function = {"name": name, "description": description, "parameters": parameters}
+    return [{"type": "function", "function": function}]
+
+
+def _user(content: Any = "q", **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    return {"role": "user", "content": content, **more}
+
+
+def _called(name: str, arguments: dict[str, Any], result: Any = "r") -> list[dict[str, Any]]:  # noqa: ANN401
+    function = {"name": name, "arguments": arguments}
+    call = {"id": "call00001", "type": "function", "function": function}
+    return [
+        _user(),
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call00001", "name": name, "content": result},
+    ]
+
+
+_PLAIN_TOOLS = _tools("f", "d", "k", "a")
+
+
+def _answer(**fields: str) -> _Made:
+    return [_user(), {"role": "assistant", "content": "a", **fields}, _user()], None
+
+
+_PLACES: dict[str, Callable[[Any], _Made]] = {
+    "system content": lambda text: ([{"role": "system", "content": text}, _user()], None),
+    "user content": lambda text: ([_user(text)], None),
+    "assistant content": lambda text: _answer(content=text),
+    "assistant reasoning": lambda text: _answer(reasoning_content=text),
+    "role": lambda text: ([_user(), {"role": text, "content": "c"}], None),
+    "user name": lambda text: ([_user(name=text)], None),
+    "tool name": lambda text: ([_user()], _tools(text, "d", "k", "a")),
+    "tool description": lambda text: ([_user()], _tools("f", text, "k", "a")),
+    "parameter name": lambda text: ([_user()], _tools("f", "d", text, "a")),
+    "parameter description": lambda text: ([_user()], _tools("f", "d", "k", text)),
+    "call name": lambda text: (_called(text, {"k": "v"}), _PLAIN_TOOLS),
+    "argument name": lambda text: (_called("f", {text: "v"}), _PLAIN_TOOLS),
+    "argument value": lambda text: (_called("f", {"k": text}), _PLAIN_TOOLS),
+    "result": lambda text: (_called("f", {"k": "v"}, text), _PLAIN_TOOLS),
+}
+"""Places of a caller's text, each a conversation with a text there."""
+
+_IN_PARTS = ("system content", "user content", "result")
+"""Places whose content may be a list of parts."""
+
+
+def _spellings(token: str) -> Iterator[tuple[str, str, Any]]:
+    """The kind of each spelling, its text, and the text as it is given."""
+    yield "plain", token, token
+    middle = len(token) // 2
+    halves = [token[:middle], token[middle:]]
+    if all(halves):
+        yield "in parts", token, [{"type": "text", "text": half} for half in halves]
+    wide = "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in token)
+    if wide != token:
+        yield "full-width", wide, wide
+    composed = unicodedata.normalize("NFD", token)
+    if composed != token:
+        yield "decomposed", composed, composed
+    as_bytes = "".join(f"<0x{byte:02X}>" for byte in token.encode())
+    yield "bytes", as_bytes, as_bytes
+
+
+class Pipelines:
+    """The codec, and the string pipeline: the rendered text, with control by its spelling."""
+
+    def __init__(self, codec: Codec) -> None:
+        """Prepare both pipelines of a codec."""
+        self.codec = codec
+        self.control = codec.vocab.control
+        spellings = sorted(filter(None, self.control), key=len, reverse=True)
+        self.pattern = re.compile("|".join(map(re.escape, spellings)) or "(?!)")
+
+    def encode(self, made: _Made) -> Encoding | None:
+        """Encode a conversation; None where it is refused."""
+        messages, tools = made
+        try:
+            return self.codec.encode(messages, tools=tools, add_generation_prompt=False)
+        except (MessageError, TemplateError, TypeError):
+            return None
+
+    def by_codec(self, encoding: Encoding | None) -> list[int] | None:
+        """Return the control ids that the codec gives."""
+        if encoding is None:
+            return None
+        pairs = zip(encoding.ids, encoding.is_control, strict=True)
+        return [int(id_) for id_, is_control in pairs if is_control]
+
+    def by_string(self, encoding: Encoding | None) -> list[int] | None:
+        """Return the control ids of the rendered text, tokenized whole."""
+        if encoding is None:
+            return None
+        return [self.control[found] for found in self.pattern.findall(encoding.text)]
+
+
+def audit(codec: Codec) -> Audit:
+    """Audit a codec: every control token in every place of a caller's text, in several spellings.
+
+    The string pipeline's text is the codec's own, with the spellings of control tokens: the text
+    that a chat template writes. A conversation that the codec refuses has no such text, so both are
+    `refused`.
+    """
+    pipelines = Pipelines(codec)
+    findings = []
+    for place, make in _PLACES.items():
+        harmless = pipelines.encode(make(_HARMLESS if place != "role" else "user"))
+        expected = pipelines.by_codec(harmless), pipelines.by_string(harmless)
+        if harmless is None and place != "role":
+            continue
+        for token in codec.vocab.control:
+            if not token:
+                continue
+            for kind, text, given in _spellings(token):
+                if kind == "in parts" and place not in _IN_PARTS:
+                    continue
+                value = f"user{given}" if place == "role" else given
+                encoding = pipelines.encode(make(value))
+                found = pipelines.by_codec(encoding), pipelines.by_string(encoding)
+                # A place that the text does not have: nothing of it was written.
+                is_absent = encoding is not None and text not in encoding.text and kind == "plain"
+                outcomes: list[Outcome] = [
+                    "refused"
+                    if have is None
+                    else "forged"
+                    if have != want
+                    else "absent"
+                    if is_absent
+                    else "text"
+                    for have, want in zip(found, expected, strict=True)
+                ]
+                findings.append(Finding(token, place, kind, text, outcomes[1], outcomes[0]))
+    name = "template" if codec.template is not None else codec.format.name
+    return Audit(name, tuple(findings))

@@ -1,0 +1,77 @@
+"""The audit: nothing is forged in the codec, and the string pipeline is what an oracle says."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import template_oracle as oracle
+from chatcodec import Codec, Template, Vocab, formats
+from chatcodec.cli import main
+from completions import codec_of
+from test_template_codec import CHATML, vocab_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_audit_of_the_embedded_vocabulary() -> None:
+    report = Codec("internlm2").audit()
+    assert report.forged == 0
+    assert report.forged_by_string > 50
+    found = {(finding.place, finding.spelling): finding for finding in report.findings}
+    assert found["user content", "plain"].string == "forged"
+    assert found["user content", "plain"].codec == "text"
+    assert found["user content", "full-width"].string == "text"
+    assert found["role", "plain"].codec == "refused"
+    read = json.loads(report.to_json())
+    assert read["forged_by_string"] == report.forged_by_string
+    assert len(read["findings"]) == len(report.findings)
+    assert "user content" in str(report)
+
+
+# ChatGLM3's `sop` is an ordinary token of the embedded vocabulary.
+@pytest.mark.parametrize("name", [name for name in formats() if name != "chatglm3"])
+def test_no_format_lets_anything_be_forged(name: str) -> None:
+    report = codec_of(name).audit()
+    assert report.forged == 0
+    assert report.forged_by_string > 0
+
+
+def test_the_string_pipeline_is_that_of_tokenizers(tmp_path: Path) -> None:
+    reference, vocab = vocab_of(CHATML, tmp_path)
+    codec = Codec(Template(CHATML, **oracle.OWN), vocab)
+    report = codec.audit()
+    assert report.forged == 0
+    control = set(codec.vocab.control.values())
+
+    def count(text: str) -> int:
+        written = codec.encode([{"role": "user", "content": text}]).text
+        return sum(id_ in control for id_ in reference.encode(written).ids)
+
+    for finding in report.findings:
+        if finding.place == "user content" and finding.spelling != "in parts":
+            assert (finding.string == "forged") == (count(finding.text) != count("x"))
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit"]) == 0
+    assert "0 in the codec" in capsys.readouterr().out
+    assert main(["audit", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["forged"] == 0
+    _, _ = vocab_of(CHATML, tmp_path)
+    (tmp_path / "chat_template.jinja").write_text(CHATML)
+    assert main(["audit", str(tmp_path)]) == 0
+    assert "template" in capsys.readouterr().out
+    assert main(["audit", str(tmp_path / "nothing")]) == 2
+    assert main(["audit", str(tmp_path), "--vocab", "x"]) == 2
+
+
+def test_a_codec_that_leaks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from chatcodec import audit  # noqa: PLC0415
+
+    # The string pipeline in the codec's place.
+    monkeypatch.setattr(audit.Pipelines, "by_codec", audit.Pipelines.by_string)
+    assert Codec("internlm2").audit().forged > 0
+    assert Vocab.embedded().control
