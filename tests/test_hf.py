@@ -4,11 +4,13 @@
 # ruff: noqa: ANN401
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 import template_oracle as oracle
 from chatcodec import hf
@@ -18,7 +20,7 @@ from jinja2 import TemplateError as JinjaError
 from template_oracle import SCENARIOS, TOOLS
 from test_template_codec import CHATML, PUBLISHED, spellings_of, text_of, tokenizer
 
-transformers = pytest.importorskip("transformers")
+transformers: Any = importlib.import_module("transformers")
 
 MESSAGES = [
     {"role": "user", "content": "Hi there"},
@@ -127,7 +129,6 @@ def test_a_forged_turn_is_text_and_masks_need_no_tags() -> None:
 
 
 def test_a_streamer_reads_what_generate_gives() -> None:
-    np = pytest.importorskip("numpy")
     _, ours = both()
     prompt = ours.apply_chat_template(MESSAGES, add_generation_prompt=True)["input_ids"]
     answer = [*ours.codec.vocab.encode("Hello there"), *ours.codec.stop_ids]
@@ -144,6 +145,7 @@ def test_a_streamer_reads_what_generate_gives() -> None:
     text = "".join(event.text for event in streamer if isinstance(event, Text))
     thread.join()
     assert text == "Hello there"
+    assert list(streamer) == []
     assert streamer.message == {"role": "assistant", "content": "Hello there"}
     with pytest.raises(ValueError, match="2 sequences"):
         ours.streamer().put(np.array([[1], [2]]))
@@ -159,6 +161,8 @@ def test_what_is_wrong_is_a_typed_error() -> None:
         ours.apply_chat_template(MESSAGES, add_generation_prompt=True, continue_final_message=True)
     with pytest.raises(MessageError, match=r"messages\[0\]"):
         ours.apply_chat_template([{"role": "user", "content": object()}])
+    with pytest.raises(MessageError, match=r"messages\[1\]"):
+        ours.apply_chat_template([{"role": "user", "content": "q"}, "text"])
 
 
 def test_transformers_is_not_imported() -> None:

@@ -153,6 +153,9 @@ def test_one_of_several_templates_is_chosen(tmp_path: Path) -> None:
     assert Codec.from_pretrained(path, template="tools").template is not None
     with pytest.raises(FormatError, match="no chat template `x`, expected one of `rag`, `tools`"):
         Codec.from_pretrained(path, template="x")
+    for option in ("template", "reader"):
+        with pytest.raises(ValueError, match=f"{option}: is given beside `format`"):
+            Codec.from_pretrained(path, "internlm2", **{option: "internlm2"})  # type: ignore[arg-type]
     further = path / "additional_chat_templates"
     further.mkdir()
     (further / "default.jinja").write_text(TURNS, encoding="utf-8")

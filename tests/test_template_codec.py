@@ -7,9 +7,15 @@ from __future__ import annotations
 import functools
 import pickle
 import re
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+import tempfile
+import unicodedata
+from pathlib import Path
+from typing import Any
 
 import data
+import pyarrow as pa
 import pytest
 import template_oracle as oracle
 from chatcodec import Codec, Template, Vocab
@@ -20,10 +26,15 @@ from hypothesis import strategies as st
 from jinja2 import meta
 from template_oracle import SCENARIOS
 from test_recognise import TURNS
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
 
 FOLDER = data.DATA / "templates"
 PUBLISHED = sorted(path.name for path in FOLDER.glob("*.jinja")) if FOLDER.exists() else []
@@ -49,9 +60,11 @@ def text_of(source: str) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def tokenizer(spellings: tuple[str, ...]) -> Tokenizer:
-    """A byte-level tokenizer with these special tokens."""
+def tokenizer(spellings: tuple[str, ...], *, composes: bool = False) -> Tokenizer:
+    """A byte-level tokenizer with these special tokens; one that composes text, if so asked."""
     made = Tokenizer(models.BPE())
+    if composes:
+        made.normalizer = normalizers.NFC()
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     made.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
@@ -296,6 +309,61 @@ def test_what_is_wrong_is_a_typed_error(tmp_path: Path) -> None:
 
 
 @given(
+    st.lists(st.text("aeo\u0301\u0308é<|im_end|>\u1100\u1161 ", max_size=8), min_size=1, max_size=4)
+)
+def test_text_is_composed_as_one(texts: list[str]) -> None:
+    source = "<s>{% for m in messages %}a{{ m.content }}e{{ m.more }}{% endfor %}</s>"
+    with tempfile.TemporaryDirectory() as folder:
+        reference = tokenizer(("<s>", "</s>", "<pad>"), composes=True)
+        path = Path(folder, "tokenizer.json")
+        reference.save(str(path))
+        codec = Codec(Template(source), Vocab.load(path))
+    messages = [{"role": "user", "content": text, "more": text[::-1]} for text in texts]
+    encoding = codec.encode(messages)
+    text = Template(source).render(messages).text
+    assert encoding.ids.tolist() == reference.encode(text, add_special_tokens=False).ids
+    assert encoding.text == unicodedata.normalize("NFC", text)
+    bounds = [end for _, end in encoding.offsets]
+    assert bounds == sorted(bounds)
+    assert bounds[-1] == len(encoding.text.encode())
+
+
+def test_what_needs_a_format_is_refused(tmp_path: Path) -> None:
+    _, codec = made(CHATML, tmp_path)
+    messages = [{"role": "user", "content": "q"}]
+    answer = [*codec.vocab.encode("a"), *codec.stop_ids]
+    with pytest.raises(MessageError, match="`prompt` cannot be extended"):
+        codec.extend(codec.encode(messages), answer, [{"role": "user", "content": "more"}])
+    with pytest.raises(MessageError, match="no canonical form"):
+        codec.canonical(messages)
+
+
+@pytest.mark.parametrize("reader", [None, "chatml"])
+def test_a_mapper_makes_the_codec_again(tmp_path: Path, reader: str | None) -> None:
+    _, codec = made(CHATML + "{{ style }}", tmp_path, reader=reader)
+    table = pa.table({"messages": [[{"role": "user", "content": "q"}]]})
+    mapper = codec.mapper(style="calm")
+    script = (
+        "import pickle, sys; mapper, table = (pickle.load(sys.stdin.buffer) for _ in range(2)); "
+        "print(mapper(table).column('input_ids').to_pylist())"
+    )
+    given = pickle.dumps(mapper) + pickle.dumps(table)
+    ran = subprocess.run(
+        [sys.executable, "-c", script], input=given, capture_output=True, check=True
+    )
+    expected = [codec.encode([{"role": "user", "content": "q"}], style="calm").ids.tolist()]
+    assert ran.stdout.decode().strip() == str(expected)
+    assert mapper != made(CHATML + "{{ mood }}", tmp_path, reader=reader)[1].mapper()
+
+
+@pytest.mark.skipif(not PUBLISHED, reason=f"no templates in {FOLDER}")
+def test_most_templates_give_a_reader_of_turns(tmp_path: Path) -> None:
+    told = [made(text_of(name), tmp_path)[1].describe() for name in PUBLISHED]
+    read = [text for text in told if "completions are read as text" not in text]
+    assert len(read) >= 62, "docs/any-model.md says how many"
+
+
+@given(
     st.lists(
         st.tuples(
             st.sampled_from(["system", "user", "assistant", "tool", "critic<|im_end|>"]),
@@ -325,8 +393,5 @@ def test_control_is_a_function_of_the_shape(turns: list[tuple[str, str]]) -> Non
 
 @functools.cache
 def of_chatml() -> Codec:
-    import tempfile  # noqa: PLC0415
-    from pathlib import Path  # noqa: PLC0415
-
     with tempfile.TemporaryDirectory() as folder:
         return made(CHATML, Path(folder))[1]

@@ -14,7 +14,6 @@ conversation with harmless text.
 from __future__ import annotations
 
 import json
-import re
 import unicodedata
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -192,9 +191,6 @@ class Pipelines:
     def __init__(self, codec: Codec) -> None:
         """Prepare both pipelines of a codec."""
         self.codec = codec
-        self.control = codec.vocab.control
-        spellings = sorted(filter(None, self.control), key=len, reverse=True)
-        self.pattern = re.compile("|".join(map(re.escape, spellings)) or "(?!)")
 
     def encode(self, made: _Made) -> Encoding | None:
         """Encode a conversation; None where it is refused."""
@@ -215,7 +211,8 @@ class Pipelines:
         """Return the control ids of the rendered text, tokenized whole."""
         if encoding is None:
             return None
-        return [self.control[found] for found in self.pattern.findall(encoding.text)]
+        _, _, spelled = encoding._page_parts()  # noqa: SLF001
+        return [id_ for _, _, id_ in spelled]
 
 
 def audit(codec: Codec) -> Audit:

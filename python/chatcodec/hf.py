@@ -15,6 +15,7 @@ transformers is not imported here: a caller who has a tokenizer has it.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from chatcodec._core import Codec, Template, Vocab
 from chatcodec.errors import TemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from chatcodec import Encoding, Stream
     from chatcodec.events import Event
@@ -258,7 +259,9 @@ def _with_reasoning(messages: Any) -> Any:  # noqa: ANN401
         return messages
     given = []
     for message in messages:
-        found = [message[key] for key in _REASONING if message.get(key) is not None]
+        is_dict = isinstance(message, Mapping)
+        kept = message if is_dict else {}
+        found = [kept[key] for key in _REASONING if kept.get(key) is not None]
         more = {"reasoning_content": found[0]} if found else {}
         given.append({"thinking": found[0], **message, **more} if found else message)
     return given
@@ -348,6 +351,8 @@ class Streamer:
         """Wait for the next event."""
         event = self._queue.get()
         if event is None:
+            # For whoever asks once more.
+            self._queue.put(None)
             raise StopIteration
         return event
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chatcodec._core import Codec, Format, Vocab
+from chatcodec._core import Codec, Format, Template, Vocab
 from chatcodec.errors import VocabError
 
 try:
@@ -156,7 +156,8 @@ class Mapper:
     def __repr__(self) -> str:
         """Show the format and the options."""
         options = "".join(f", {name}={value!r}" for name, value in self._options.items())
-        return f"Mapper({self._recipe['format'][0]!r}{options})"
+        name = self._recipe["format"][0] or "template"
+        return f"Mapper({name!r}{options})"
 
 
 _EMPTY = pa.table({"messages": pa.array([], pa.string())})
@@ -186,15 +187,23 @@ def _listed(column: pa.ChunkedArray) -> list[Any]:
 def _recipe(codec: Codec) -> dict[str, Any]:
     """Describe how a process makes the codec again."""
     pickled: Any = codec.__reduce__()
-    form, vocab = pickled[1]
-    name, text, variant = form.__reduce__()[1]
+    make, (writer, vocab) = pickled
+    form = make.keywords.get("reader") if codec.template is not None else writer
+    name, text, variant = form.__reduce__()[1] if form is not None else (None, None, None)
+    template = None
+    if codec.template is not None:
+        of_source, (source,) = writer.__reduce__()
+        template = (source, of_source.keywords)
     _, vocab_hash, options, appended, aliases = vocab.__reduce__()[1]
-    described = json.dumps([name, text, variant, vocab_hash, options, appended, aliases])
-    is_built_in = _is_built_in(form)
+    known = [name, text, variant, vocab_hash, options, appended, aliases]
+    described = json.dumps(known if template is None else [*known, template])
+    is_built_in = form is not None and _is_built_in(form)
     origin = vocab._origin  # noqa: SLF001 - the recipe is a pickle
     return {
         "digest": hashlib.sha256(described.encode()).hexdigest(),
         "format": (name, None if is_built_in else text, None if is_built_in else variant),
+        # Source and special tokens of a template. The format then only reads; it may be absent.
+        "template": template,
         "vocab_hash": vocab_hash,
         "origin": origin,
         "options": options,
@@ -214,7 +223,9 @@ def _load(recipe: Mapping[str, Any]) -> Codec:
     """Make the codec of a recipe."""
     name, text, variant = recipe["format"]
     restored = (name, text, variant)
-    form = Format.built_in(name) if text is None else Format._restore(*restored)  # noqa: SLF001
+    reader = None
+    if name is not None:
+        reader = Format.built_in(name) if text is None else Format._restore(*restored)  # noqa: SLF001
     vocab = recipe["vocab"]
     if vocab is None:
         path, model, revision = recipe["origin"]
@@ -236,4 +247,7 @@ def _load(recipe: Mapping[str, Any]) -> Codec:
                 f"expected the hash {recipe['vocab_hash'][:16]}, found {str(found)[:16]}",
                 path,
             )
-    return Codec(form, vocab, check_template=False)
+    if recipe["template"] is not None:
+        source, special_tokens = recipe["template"]
+        return Codec(Template(source, **special_tokens), vocab, reader=reader)
+    return Codec(reader or name, vocab, check_template=False)

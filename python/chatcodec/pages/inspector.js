@@ -57,7 +57,7 @@ function showEncoding(root, detail, data) {
     turn.setAttribute("aria-label", name);
     for (let from = next; from < end;) {
       let to = Math.min(end, from + BLOCK);
-      // A block ends after a newline where there is one, and never within what is outlined.
+      // A block ends after a newline if it has one, and never inside an outlined spelling.
       if (to < end)
         for (let back = to; back > to - 200; back--) if (data.texts[back - 1].endsWith("\n")) { to = back; break; }
       while (to < end && foundAt.has(to) && foundAt.get(to).first < to) to++;

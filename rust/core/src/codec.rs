@@ -233,13 +233,18 @@ impl Codec {
     /// Removes the parts that the format cannot write, if the options ask for that.
     ///
     /// # Errors
-    /// [`Error::Message`] for a part that cannot be removed.
+    /// [`Error::Message`] for a part that cannot be removed, and for values that a template writes.
     pub fn fitted(
         &self,
         mut conversation: Conversation,
         options: &EncodeOptions,
     ) -> Result<Conversation> {
-        if options.on_unsupported == OnUnsupported::Error || conversation.values.is_some() {
+        if conversation.values.is_some() {
+            let problem =
+                "have no canonical form in a codec of a template, which writes them itself";
+            return Err(Error::message("messages", problem));
+        }
+        if options.on_unsupported == OnUnsupported::Error {
             return Ok(conversation);
         }
         let format = self.inner.bound.format();

@@ -73,6 +73,11 @@ impl Codec {
 
     /// Whether the options allow the extension of a prompt.
     fn check_prompt(&self, prompt: &Encoding, options: &EncodeOptions) -> Result<()> {
+        if self.template().is_some() {
+            let problem = "cannot be extended in a codec of a template, which writes whole \
+                           conversations; expected `encode` of all messages";
+            return Err(Error::message("prompt", problem));
+        }
         if !prompt.is_of(self.grammar()) {
             return Err(Error::message(
                 "prompt",

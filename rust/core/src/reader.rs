@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::message::{Message, Owned, Role};
 use crate::recognise::{Recognised, recognise_template};
+use crate::span::SpanKind;
 use crate::template::Template;
 use crate::templated::TemplateWriter;
 
@@ -127,7 +128,7 @@ impl Probes<'_> {
         let rendered = self.writer.write(&values(messages), self.vocab, &options).ok()?.rendered;
         let mut pattern = String::new();
         for span in &rendered.spans {
-            if let crate::span::SpanKind::Control(id) = span.kind {
+            if let SpanKind::Control(id) = span.kind {
                 let known = self.control.iter().position(|known| *known == id.get());
                 let at = known.unwrap_or(self.control.len());
                 if known.is_none() {
@@ -159,7 +160,7 @@ impl Probes<'_> {
         let (_, rest) = followed.split_once(QUESTION)?;
         let (between, rest) = rest.split_once(ANSWER)?;
         let (after, _) = rest.split_once(LATER)?;
-        let user_head = strip_most(after, assistant_end);
+        let user_head = head_after(after, assistant_end);
         let begin = before.strip_suffix(user_head)?;
         let system = instructed.as_deref().and_then(|instructed| {
             let (head, rest) = instructed.split_once(SYSTEM)?;
@@ -212,7 +213,7 @@ impl Probes<'_> {
     }
 }
 
-/// What may stand before all turns: all that does, and its first control token alone.
+/// Candidates for the text before the first turn: all of it, its first control token alone, nothing.
 fn begins(begin: &str) -> Vec<&str> {
     let mut begins = vec![begin];
     if let Some(end) = begin.find('}')
@@ -226,8 +227,8 @@ fn begins(begin: &str) -> Vec<&str> {
     begins
 }
 
-/// `after` without `end`, or without as much of it as both begin with.
-fn strip_most<'a>(after: &'a str, end: &str) -> &'a str {
+/// The head of a turn: `after` without the end of the turn before, or else from the last control token on.
+fn head_after<'a>(after: &'a str, end: &str) -> &'a str {
     after.strip_prefix(end).unwrap_or_else(|| &after[after.rfind("{C").unwrap_or(0)..])
 }
 
@@ -239,7 +240,7 @@ fn shared_prompt<'a>(prompt: &'a str, head: &str) -> &'a str {
     }
 }
 
-/// Rows of a derived format: what stands before and after each text.
+/// Rows of a derived format: the text before and after each content.
 struct Rows<'a> {
     begin: &'a str,
     prompt: &'a str,
@@ -285,7 +286,7 @@ fn text_format(writer: &TemplateWriter, vocab: &Vocab) -> Result<Format> {
     let written = writer.write(&values(&history), vocab, &options);
     let spans = written.map(|written| written.rendered.spans).unwrap_or_default();
     let mut control = spans.iter().filter_map(|span| match span.kind {
-        crate::span::SpanKind::Control(id) => Some(id.get()),
+        SpanKind::Control(id) => Some(id.get()),
         _ => None,
     });
     let own = writer.own().iter().find(|(name, _)| name == "eos_token");

@@ -1,6 +1,6 @@
 //! Which built-in format writes what a model's own chat template does.
 //!
-//! In: the files of a model's folder and its vocabulary. Out: the format whose text and control tokens are the
+//! In: a template and a vocabulary. Out: the format whose text and control tokens are the
 //! template's on a fixed set of conversations. The template is run, so parts that it builds count as well.
 
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::codec::Codec;
 use crate::conversation::ReadOptions;
 use crate::encode::EncodeOptions;
 use crate::error::{Error, Result};
-use crate::format::{FolderHints, Format};
+use crate::format::Format;
 use crate::template::{RenderOptions, RenderedTemplate, Template};
 use chatcodec_vocab::Vocab;
 
@@ -64,17 +64,6 @@ impl Recognised {
 struct Written {
     text: String,
     control: Vec<Range<usize>>,
-}
-
-impl FolderHints {
-    /// The built-in format that writes what the model's chat template does.
-    ///
-    /// # Errors
-    /// [`Error::Format`] if there is no template, or if it differs from each format; the text names the nearest one
-    /// and on what they differ. [`Error::Template`] if the template cannot be parsed.
-    pub fn recognise(&self, vocab: &Vocab) -> Result<Recognised> {
-        recognise_template(&Template::parse(self.source(None)?)?, self.own(), vocab)
-    }
 }
 
 /// The built-in format that writes what a template does.

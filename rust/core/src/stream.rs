@@ -410,7 +410,7 @@ impl Stream {
         });
     }
 
-    /// Ends the stream: closes what is open and emits what is held back.
+    /// Ends the stream: closes the open call and turn, and emits the text that is held back.
     ///
     /// [`TurnReason::Stop`] in a turn with a call becomes [`TurnReason::Action`].
     pub fn finish(&mut self, reason: TurnReason, out: &mut Vec<Event>) {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use aho_corasick::AhoCorasick;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use crate::conversation::Values;
 use crate::encode::{EncodeOptions, End, OnDependent, Trail};
@@ -280,7 +280,8 @@ struct Segment {
 
 #[derive(Clone, Copy)]
 enum SegmentKind {
-    Control(ControlId),
+    /// A control token; `is_trusted` if a trusted message spells it.
+    Control { id: ControlId, is_trusted: bool },
     /// The template's own text.
     Own,
     /// White space that a control token takes.
@@ -296,8 +297,6 @@ struct Layout<'a> {
     vocab: &'a Vocab,
     segments: Vec<Segment>,
     roles: &'a [Option<Role>],
-    /// Control tokens that trusted messages spell.
-    trusted: Vec<usize>,
 }
 
 impl<'a> Layout<'a> {
@@ -327,16 +326,15 @@ impl<'a> Layout<'a> {
             let both = parts.iter().filter(|part| is_own(part) || is_trusted(part));
             for range in joined(both.map(|part| part.text.clone())) {
                 for (at, id) in spelled_in(text, &range, vocab) {
-                    let holds = |own: &Range<usize>| own.start <= at.start && at.end <= own.end;
-                    let is_own = own.iter().any(holds);
+                    let next = own.partition_point(|own| own.end < at.end);
+                    let is_own = own.get(next).is_some_and(|own| own.start <= at.start);
                     if is_own || spelled.contains(&id) {
                         control.push((at, id, !is_own));
                     }
                 }
             }
         }
-        let mut layout =
-            Self { text, paths, vocab, segments: Vec::new(), roles, trusted: Vec::new() };
+        let mut layout = Self { text, paths, vocab, segments: Vec::new(), roles };
         let mut control = control.into_iter().peekable();
         for part in &parts {
             let is_own = is_own(part);
@@ -351,10 +349,7 @@ impl<'a> Layout<'a> {
                 layout.push_text(at..found.start, part, is_own);
                 at = found.end;
                 if let Some(id) = vocab.control_id(id) {
-                    if is_trusted {
-                        layout.trusted.push(layout.segments.len());
-                    }
-                    let kind = SegmentKind::Control(id);
+                    let kind = SegmentKind::Control { id, is_trusted };
                     layout.segments.push(Segment { text: found, kind, within: part.within });
                 }
             }
@@ -397,7 +392,7 @@ impl<'a> Layout<'a> {
     /// Cuts off the white space of the template that a control token beside it takes.
     fn take_spaces(&mut self) {
         let takes = |segment: &Segment| match segment.kind {
-            SegmentKind::Control(id) => self.vocab.strips(id.get()),
+            SegmentKind::Control { id, .. } => self.vocab.strips(id.get()),
             _ => chatcodec_vocab::Strips::default(),
         };
         let none = |strips: chatcodec_vocab::Strips| !strips.left && !strips.right;
@@ -435,9 +430,8 @@ impl<'a> Layout<'a> {
 
     /// The control tokens of the template itself.
     fn own_control(&self) -> impl Iterator<Item = TokenId> + '_ {
-        let segments = self.segments.iter().enumerate();
-        segments.filter_map(|(at, segment)| match segment.kind {
-            SegmentKind::Control(id) if !self.trusted.contains(&at) => Some(id.get()),
+        self.segments.iter().filter_map(|segment| match segment.kind {
+            SegmentKind::Control { id, is_trusted: false } => Some(id.get()),
             _ => None,
         })
     }
@@ -469,6 +463,7 @@ impl<'a> Layout<'a> {
         let mut out = Rendered::default();
         // Positions in the rendered text, and where they are in the text that is encoded.
         let mut places: Vec<(usize, usize)> = Vec::with_capacity(self.segments.len() + 1);
+        let mut counted = Counted::default();
         let mut rest = &self.segments[..];
         while let [first, ..] = rest {
             let is_text = |segment: &&Segment| {
@@ -477,13 +472,11 @@ impl<'a> Layout<'a> {
             let count = rest.iter().take_while(is_text).count();
             if count == 0 {
                 places.push((first.text.start, out.text.len()));
-                let kind = match first.kind {
-                    SegmentKind::Control(id) => SpanKind::Control(id),
-                    _ => SpanKind::Taken,
-                };
-                let shown = match first.kind {
-                    SegmentKind::Control(id) => self.vocab.spelling(id.get()),
-                    _ => &self.text[first.text.clone()],
+                let (kind, shown) = match first.kind {
+                    SegmentKind::Control { id, .. } => {
+                        (SpanKind::Control(id), self.vocab.spelling(id.get()))
+                    }
+                    _ => (SpanKind::Taken, &self.text[first.text.clone()]),
                 };
                 out.push(kind, shown, self.source(first), 0);
                 rest = &rest[1..];
@@ -491,7 +484,7 @@ impl<'a> Layout<'a> {
             }
             let (texts, after) = rest.split_at(count);
             rest = after;
-            self.write_texts(texts, &mut out, &mut places);
+            self.write_texts(texts, &mut out, &mut places, &mut counted);
         }
         places.push((self.text.len(), out.text.len()));
         let place = |at: usize| {
@@ -509,7 +502,7 @@ impl<'a> Layout<'a> {
         out.generated =
             generated.iter().map(|range| place(range.start)..place(range.end)).collect();
         out.prompt_at = prompt_at.map(place);
-        out.paths = Some(Arc::new(self.paths.clone()));
+        out.paths = Some(Arc::new(self.paths.without_strings()));
         if boundary == Boundary::Isolated {
             out.cut_at_generated();
         }
@@ -517,7 +510,13 @@ impl<'a> Layout<'a> {
     }
 
     /// Text between two control tokens, normalised as one.
-    fn write_texts(&self, texts: &[Segment], out: &mut Rendered, places: &mut Vec<(usize, usize)>) {
+    fn write_texts(
+        &self,
+        texts: &[Segment],
+        out: &mut Rendered,
+        places: &mut Vec<(usize, usize)>,
+        counted: &mut Counted,
+    ) {
         let (Some(first), Some(last)) = (texts.first(), texts.last()) else { return };
         let whole = &self.text[first.text.start..last.text.end];
         let normalised = self.vocab.normalise(whole);
@@ -525,13 +524,17 @@ impl<'a> Layout<'a> {
         let mut from = 0;
         for (nth, segment) in texts.iter().enumerate() {
             let raw = &self.text[segment.text.clone()];
+            // A border is where the text up to it ends, normalised with the segment before it alone.
             let to = if is_same {
                 from + raw.len()
             } else if nth + 1 == texts.len() {
                 normalised.len()
             } else {
-                let before = &self.text[first.text.start..segment.text.end];
-                let mut to = self.vocab.normalise(before).len().clamp(from, normalised.len());
+                let before = nth.checked_sub(1).map_or(segment, |before| &texts[before]);
+                let alone = &self.text[before.text.start..segment.text.start];
+                let both = &self.text[before.text.start..segment.text.end];
+                let [alone, both] = [alone, both].map(|text| self.vocab.normalise(text).len());
+                let mut to = (from + both).saturating_sub(alone).clamp(from, normalised.len());
                 while !normalised.is_char_boundary(to) {
                     to -= 1;
                 }
@@ -544,8 +547,9 @@ impl<'a> Layout<'a> {
             match segment.kind {
                 SegmentKind::Data(path, place) => {
                     let given = self.paths.string(path);
-                    let skipped = place.zip(given).and_then(|(place, given)| given.get(..place));
-                    let skipped = skipped.map_or(0, |before| before.chars().count());
+                    let skipped = place
+                        .zip(given)
+                        .map_or(0, |(place, given)| counted.points(path, place, given));
                     let kind = SpanKind::Slot { escaped: false };
                     // A text that was changed is searched as the caller gave it.
                     let original = match (place, given) {
@@ -556,7 +560,7 @@ impl<'a> Layout<'a> {
                     if let Some(original) = original {
                         out.originals.insert(out.spans.len(), original.to_owned());
                     }
-                    out.push(kind, shown, source, skipped as u32);
+                    out.push(kind, shown, source, skipped);
                 }
                 _ => out.push(SpanKind::Literal, shown, source, 0),
             }
@@ -594,7 +598,7 @@ impl<'a> Layout<'a> {
     fn answer(&self, group: &[Segment], header: &str) -> Range<usize> {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return 0..0 };
         let is_data = |segment: &&Segment| matches!(segment.kind, SegmentKind::Data(..));
-        let is_control = |segment: &&Segment| matches!(segment.kind, SegmentKind::Control(_));
+        let is_control = |segment: &&Segment| matches!(segment.kind, SegmentKind::Control { .. });
         let text = &self.text[first.text.start..last.text.end];
         let mut start = first.text.start + common_prefix(text, header);
         if let Some(data) = group.iter().find(is_data) {
@@ -609,6 +613,23 @@ impl<'a> Layout<'a> {
         let tail = &group[data.map_or(0, |at| at + 1)..];
         let stop = tail.iter().rfind(|segment| is_control(segment) && segment.text.start >= start);
         start..stop.unwrap_or(last).text.end.max(start)
+    }
+}
+
+/// Code points before a byte of a caller's string. Each string is counted once if its parts come in order.
+#[derive(Default)]
+struct Counted {
+    /// By path: a byte, and the code points before it.
+    places: HashMap<u32, (usize, u32)>,
+}
+
+impl Counted {
+    fn points(&mut self, path: u32, byte: usize, text: &str) -> u32 {
+        let known = self.places.get(&path).copied().filter(|(at, _)| *at <= byte);
+        let (at, before) = known.unwrap_or_default();
+        let more = text.get(at..byte).map_or(0, |text| text.chars().count() as u32);
+        self.places.insert(path, (byte, before + more));
+        before + more
     }
 }
 

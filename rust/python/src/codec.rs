@@ -135,7 +135,6 @@ impl Codec {
         let Some(template) = &self.template else { return Ok(read) };
         let template = template.get().inner();
         for (option, value) in options.into_iter().flatten() {
-            let py = option.py();
             let option = option.to_string();
             match option.as_str() {
                 "trust" => read.trust = trusted_roles(&value)?,
@@ -151,7 +150,7 @@ impl Codec {
                         }
                     }
                 }
-                // An option that is not given.
+                // None for a variable that the template does not use is as if it was not given.
                 _ if value.is_none() && !template.mentions(&option) => {}
                 _ => {
                     let synonyms: &[&str] = match option.as_str() {
@@ -174,7 +173,6 @@ impl Codec {
                     read.variables.push((name.to_owned(), value.map_err(raise)?));
                 }
             }
-            py.check_signals()?;
         }
         if template.mentions("strftime_now") {
             read.clock = Some(Python::attach(local_time)?);
@@ -193,7 +191,7 @@ impl Codec {
             let message = "template: needs a vocabulary, expected `vocab=`, the model's own";
             return Err(FormatError::new_err((message, "template", String::new())));
         };
-        let vocab = vocab_of(py, vocab)?;
+        let (vocab, file) = vocab_of(py, vocab)?;
         let (given, origin) = (vocab.get().inner().clone(), vocab.get().origin());
         let parsed = template.get().inner().clone();
         let (own, known) = (template.get().own().to_vec(), given.clone());
@@ -204,7 +202,8 @@ impl Codec {
             }
             None => CoreCodec::of_template(&parsed, &own, &known),
         };
-        let (inner, reader) = away(py, make)?.map_err(raise)?;
+        let made = away(py, make)?;
+        let (inner, reader) = made.map_err(|error| raise_in(error, file.as_deref()))?;
         let codec = Self::of_core(py, inner, reader, given, origin)?;
         Ok(Self { template: Some(template.clone().unbind()), ..codec })
     }
@@ -375,13 +374,8 @@ impl Codec {
         let mut origin = None;
         let given = match vocab {
             Some(vocab) => {
-                let vocab = if let Ok(vocab) = vocab.cast::<Vocab>() {
-                    vocab.clone()
-                } else {
-                    let path: PathBuf = vocab.extract()?;
-                    file = Some(path.display().to_string());
-                    Bound::new(py, load(py, path, VocabOptions::default())?)?
-                };
+                let (vocab, from) = vocab_of(py, vocab)?;
+                file = from;
                 if check_template {
                     format.check_hints(vocab.get().hints()).map_err(raise)?;
                     format.check_appended(vocab.get().inner()).map_err(raise)?;
@@ -448,6 +442,12 @@ impl Codec {
         check_template: bool,
     ) -> PyResult<Self> {
         let reader = reader.map(Format::from_argument).transpose()?;
+        for (option, is_given) in [("template", template.is_some()), ("reader", reader.is_some())] {
+            if is_given && format.is_some() {
+                let problem = format!("{option}: is given beside `format`, expected one of them");
+                return Err(PyValueError::new_err(problem));
+            }
+        }
         // Whether there is such a format is known before anything is downloaded.
         let named = format.map(Format::from_argument).transpose()?;
         let vocab = Vocab::from_pretrained(
@@ -1282,12 +1282,17 @@ fn calling_bare(stream: CoreStream, bare_calls: Option<&str>) -> PyResult<CoreSt
     Ok(stream.calling_bare(bare))
 }
 
-/// The vocabulary that an argument names.
-fn vocab_of<'py>(py: Python<'py>, vocab: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Vocab>> {
-    match vocab.cast::<Vocab>() {
-        Ok(vocab) => Ok(vocab.clone()),
-        Err(_) => Bound::new(py, load(py, vocab.extract::<PathBuf>()?, VocabOptions::default())?),
+/// The vocabulary that an argument names, and the path that it was loaded from here.
+fn vocab_of<'py>(
+    py: Python<'py>,
+    vocab: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, Vocab>, Option<String>)> {
+    if let Ok(vocab) = vocab.cast::<Vocab>() {
+        return Ok((vocab.clone(), None));
     }
+    let path: PathBuf = vocab.extract()?;
+    let file = path.display().to_string();
+    Ok((Bound::new(py, load(py, path, VocabOptions::default())?)?, Some(file)))
 }
 
 /// The roles whose messages may spell the template's control tokens.

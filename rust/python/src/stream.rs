@@ -181,7 +181,7 @@ impl Stream {
         event_list(py, events).map(EventList)
     }
 
-    /// Ends the stream: closes what is open and emits what is held back. `reason` is the engine's
+    /// Ends the stream: closes the open call and turn, and emits the held text. `reason` is the engine's
     /// reason: `"stop"`, `"length"` or `"cancelled"`; `"stop"` in a turn with a call becomes
     /// `"action"`.
     #[pyo3(signature = (reason: "Literal['stop', 'length', 'cancelled']" = "stop"))]

@@ -160,8 +160,8 @@ impl FolderHints {
         };
         let [jinja, json, main, map] = Self::FILES;
         let (main, json, map) = (config(main), config(json), config(map));
-        let gguf = files.iter().map(|(_, bytes)| VocabFiles::gguf_chat(bytes)).next_back();
-        let gguf = gguf.unwrap_or_default();
+        let gguf = files.iter().find(|(_, bytes)| VocabFiles::is_gguf(bytes));
+        let gguf = gguf.map(|(_, bytes)| VocabFiles::gguf_chat(bytes)).unwrap_or_default();
         let named = |text: &str| vec![(DEFAULT.to_owned(), text.to_owned())];
         let mut sources = content(jinja)
             .map(named)

@@ -65,7 +65,7 @@ impl Clock {
     fn day_of_year(&self) -> i64 {
         let leap = self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0);
         let before = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
-        let month = before.get(self.month as usize - 1).copied().unwrap_or(0);
+        let month = before.get((self.month as usize).wrapping_sub(1)).copied().unwrap_or(0);
         month + i64::from(leap && self.month > 2) + i64::from(self.day) - 1
     }
 
@@ -81,7 +81,7 @@ impl Clock {
     /// The text of a `strftime` format; `None` for a directive that is not supported.
     pub fn format(&self, format: &str) -> Option<String> {
         let (hour, minute, second) = self.time;
-        let month = MONTHS.get(self.month as usize - 1)?;
+        let month = MONTHS.get((self.month as usize).wrapping_sub(1))?;
         let weekday = DAYS[self.weekday()];
         let mut text = String::new();
         let mut chars = format.chars();

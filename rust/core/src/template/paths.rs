@@ -54,6 +54,12 @@ impl Paths {
         }
     }
 
+    /// The paths alone, without the caller's strings.
+    pub(crate) fn without_strings(&self) -> Self {
+        let paths = self.paths.iter().map(|path| Path { text: None, ..path.clone() });
+        Self { paths: paths.collect() }
+    }
+
     /// The caller's string at a path.
     pub(crate) fn string(&self, path: u32) -> Option<&str> {
         self.paths.get(path as usize)?.text.as_deref()
