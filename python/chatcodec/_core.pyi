@@ -990,7 +990,7 @@ class Stream:
         """
     def finish(self, /, reason: "Literal['stop', 'length', 'cancelled']" = "stop") -> list[Event]:
         """
-        Ends the stream: closes what is open and emits what is held back. `reason` is the engine's
+        Ends the stream: closes the open call and turn, and emits the held text. `reason` is the engine's
         reason: `"stop"`, `"length"` or `"cancelled"`; `"stop"` in a turn with a call becomes
         `"action"`.
         """
