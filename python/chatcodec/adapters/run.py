@@ -1,16 +1,18 @@
 """From an engine's ids to a response's chunks: the loop of a server, once.
 
-`chunks` takes an iterator of ids, `achunks` an asynchronous one. Both end where the turn does, at a
-stop string or at a limit, and then close the iterator, so that an engine that is behind it stops.
+`chunks` takes an iterator of ids, `achunks` an asynchronous one, and `alines` gives bytes instead of
+chunks. All end where the turn does, at a stop string or at a limit, and then close the iterator, so
+that an engine that is behind it stops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing, closing
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chatcodec.adapters._adapter import Adapter, Chunk, Usage
+from chatcodec.adapters.sse import Lines
 from chatcodec.adapters.stops import StopStrings
 from chatcodec.events import Event, Reasoning
 
@@ -19,32 +21,46 @@ if TYPE_CHECKING:
 
     from chatcodec import Stream
 
-__all__ = ["Generated", "achunks", "chunks"]
+__all__ = ["Generated", "achunks", "alines", "chunks"]
 
 
 class Generated(NamedTuple):
-    """What an engine generated in a step, with log probabilities: an item of its iterator."""
+    """What an engine generated in a step, with more than its ids: an item of its iterator."""
 
     ids: int | Sequence[int]
-    logprobs: Sequence[Chunk]
+    logprobs: Sequence[Chunk] = ()
     """One entry for each id, as `openai_chat.logprob` makes them."""
+    reason: Literal["stop", "length"] | None = None
+    """Reason for which the engine ends here, in its last item: counts for a turn still open."""
 
 
 Ids: TypeAlias = int | Sequence[int] | Generated
 
 
-class _Run:
+Written = TypeVar("Written", list[Chunk], bytes)
+
+
+class _Writer(Protocol[Written]):
+    """An adapter, which gives chunks, or `Lines`, which gives bytes."""
+
+    def push(self, events: Iterable[Event], logprobs: Iterable[Chunk] = ()) -> Written: ...
+
+    def finish(self, usage: Usage | None = None) -> Written: ...
+
+
+class _Run(Generic[Written]):
     """One response: a step for each item of the engine's iterator."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         stream: Stream,
         adapter: Adapter,
+        writer: _Writer[Written],
         stop: str | Sequence[str],
         limit: int | None,
         prompt_tokens: int | None,
     ) -> None:
-        self.stream, self.adapter, self.limit = stream, adapter, limit
+        self.stream, self.adapter, self.writer, self.limit = stream, adapter, writer, limit
         self.stops = StopStrings(stop)
         self.prompt_tokens = prompt_tokens
         self.generated = 0
@@ -53,15 +69,16 @@ class _Run:
         self.reasoned_to = 0
         self.reason: Literal["stop", "length"] = "stop"
 
-    def step(self, item: Ids) -> list[Chunk]:
-        ids, logprobs = item if isinstance(item, Generated) else (item, ())
+    def step(self, item: Ids) -> Written:
+        ids, logprobs, reason = item if isinstance(item, Generated) else (item, (), None)
+        self.reason = reason or self.reason
         step = list(ids) if isinstance(ids, Iterable) else [ids]
         if self.limit is not None:
             step = step[: self.limit - self.generated]
         self.generated += len(step)
         if self.generated == self.limit:
             self.reason = "length"
-        return self.adapter.push(self.read(self.stream.push(step)), logprobs)
+        return self.writer.push(self.read(self.stream.push(step)), logprobs)
 
     def read(self, events: list[Event]) -> list[Event]:
         for event in events:
@@ -75,7 +92,7 @@ class _Run:
     def over(self) -> bool:
         return self.adapter.reason is not None or self.generated == self.limit
 
-    def finish(self) -> list[Chunk]:
+    def finish(self) -> Written:
         events = self.read(self.stream.finish(self.reason)) + self.stops.finish()
         usage = None
         if self.prompt_tokens is not None:
@@ -85,7 +102,7 @@ class _Run:
                 reasoning_tokens=self.reasoned,
             )
         self.adapter.stop_string = self.stops.matched
-        return self.adapter.push(events) + self.adapter.finish(usage)
+        return self.writer.push(events) + self.writer.finish(usage)
 
 
 def chunks(  # noqa: PLR0913
@@ -104,7 +121,7 @@ def chunks(  # noqa: PLR0913
     that is still open ends as `length`. With `prompt_tokens`, the response tells its usage. The
     iterator is closed in the end, if it can be. What it raises is passed on.
     """
-    run = _Run(stream, adapter, stop, limit, prompt_tokens)
+    run = _Run(stream, adapter, adapter, stop, limit, prompt_tokens)
     source: Any = ids if hasattr(ids, "close") else _held(ids)
     with closing(source):
         yield from adapter.push(())
@@ -128,7 +145,7 @@ async def achunks(  # noqa: PLR0913
 
     A consumer that closes or cancels the iteration closes `ids` too.
     """
-    run = _Run(stream, adapter, stop, limit, prompt_tokens)
+    run = _Run(stream, adapter, adapter, stop, limit, prompt_tokens)
     source: Any = ids if hasattr(ids, "aclose") else _aheld(ids)
     async with aclosing(source):
         for chunk in adapter.push(()):
@@ -140,6 +157,32 @@ async def achunks(  # noqa: PLR0913
                 break
     for chunk in run.finish():
         yield chunk
+
+
+async def alines(  # noqa: PLR0913
+    ids: AsyncIterator[Ids],
+    stream: Stream,
+    adapter: Adapter,
+    *,
+    stop: str | Sequence[str] = (),
+    limit: int | None = None,
+    prompt_tokens: int | None = None,
+) -> AsyncIterator[bytes]:
+    """Give the server-sent events of a response as its ids come: what `achunks` gives, as bytes.
+
+    The bytes of an item are one piece; an item that says nothing gives none.
+    """
+    lines = Lines(adapter)
+    run = _Run(stream, adapter, lines, stop, limit, prompt_tokens)
+    source: Any = ids if hasattr(ids, "aclose") else _aheld(ids)
+    async with aclosing(source):
+        yield lines.push(())
+        async for item in source:
+            if written := run.step(item):
+                yield written
+            if run.over:
+                break
+    yield run.finish()
 
 
 def _held(ids: Iterator[Ids]) -> Iterator[Ids]:

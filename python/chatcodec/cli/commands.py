@@ -22,6 +22,7 @@ from chatcodec.cli.loading import (
     load_vocab,
 )
 from chatcodec.cli.records import Conversation, read_completion, read_conversation, read_ids
+from chatcodec.cli.serving import add_serve, serve
 from chatcodec.cli.show import Look, legend, show, show_failure
 from chatcodec.cli.terminal import wants_color
 from chatcodec.cli.vocabulary import describe, show_vocab
@@ -342,6 +343,19 @@ COMMANDS = (
         ),
         (arguments.add_studio,),
         _studio,
+    ),
+    Command(
+        "serve",
+        "a gateway before an engine: OpenAI's and Anthropic's APIs, by ids",
+        "Requests become ids here; the engine generates ids, and answers are read from them. The\n"
+        "engine's own template and parsers are not used. Paths: /v1/chat/completions,\n"
+        "/v1/responses, /v1/messages, /v1/models, /tokenize, /detokenize, /health, /metrics.",
+        (
+            "chatcodec serve --backend http://127.0.0.1:8000 --model Qwen/Qwen3-8B",
+            "chatcodec serve --backend http://127.0.0.1:30000 --engine sglang --model ./model",
+        ),
+        (add_serve, arguments.add_codec),
+        serve,
     ),
     Command(
         "formats",

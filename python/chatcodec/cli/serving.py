@@ -1,0 +1,125 @@
+"""`chatcodec serve`: its arguments, and the settings that they make."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, get_args
+
+from chatcodec.cli.loading import UsageError, load_model
+from chatcodec.serve.settings import BACKEND_KEY, KEYS, Engine, Settings
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+__all__ = ["add_serve", "serve"]
+
+_NEEDED = ("starlette", "uvicorn", "httpx", "prometheus_client")
+_URL = ("http://", "https://")
+
+
+def add_serve(parser: ArgumentParser) -> None:
+    """Add the backend, the model, and the limits of `serve`."""
+    add = parser.add_argument
+    add("--backend", required=True, metavar="URL", help="the engine's server")
+    add(
+        "--engine",
+        choices=get_args(Engine),
+        default="vllm",
+        help="the protocol of the backend (default: %(default)s)",
+    )
+    add("--model", metavar="MODEL", help="a model's folder, GGUF file or name on the hub")
+    add(
+        "--served-model-name",
+        nargs="+",
+        default=(),
+        metavar="NAME",
+        dest="names",
+        help="names by which clients may ask for the model (default: `--model`)",
+    )
+    add("--backend-model", metavar="NAME", help="the model's name at the backend")
+    add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    add("--port", type=int, default=8080, help="port to listen on (default: %(default)s)")
+    add("--workers", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
+    add(
+        "--api-key-file",
+        metavar="FILE",
+        help=f"keys that clients may use, one a line; also the variable {KEYS}. The backend's own "
+        f"key is the variable {BACKEND_KEY}",
+    )
+    add(
+        "--constrain",
+        choices=("auto", "off"),
+        default="auto",
+        help="auto: calls and JSON that a request demands become a grammar (default: %(default)s)",
+    )
+    add(
+        "--on-unsupported",
+        choices=("error", "drop"),
+        default="error",
+        help="parts of a request that the format cannot write (default: %(default)s)",
+    )
+    limits = parser.add_argument_group("limits")
+    for name, kind, about in (
+        ("max_requests", int, "requests that a process answers at once"),
+        ("max_body", int, "bytes of a request"),
+        ("max_choices", int, "greatest `n`"),
+        ("connect_timeout", float, "seconds to wait for a connection to the backend"),
+        ("read_timeout", float, "seconds to wait for the next bytes of the backend"),
+        ("client_timeout", float, "seconds to wait for a client to send, or to read"),
+    ):
+        limits.add_argument(
+            "--" + name.replace("_", "-"),
+            type=kind,
+            default=getattr(Settings, name),
+            metavar="N",
+            help=f"{about} (default: %(default)s)",
+        )
+    limits.add_argument(
+        "--grace",
+        type=int,
+        default=30,
+        metavar="N",
+        help="seconds for open answers when the server is told to end (default: %(default)s)",
+    )
+    add("--log-text", action="store_true", help="write prompts into the log")
+
+
+def serve(args: Namespace) -> bool:
+    """Serve until the process is told to end."""
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        needs = ", ".join(missing)
+        raise UsageError(f"serve: needs {needs}; install them with `pip install chatcodec[serve]`")
+    if not args.backend.startswith(_URL):
+        raise UsageError(f"--backend {args.backend}: expected a URL, http://HOST:PORT")
+    for name in ("workers", "max_requests", "max_body", "max_choices"):
+        if getattr(args, name) < 1:
+            option = "--" + name.replace("_", "-")
+            raise UsageError(f"{option} {getattr(args, name)}: expected 1 or more")
+    load_model(args)  # whose errors say what to do
+    settings = Settings(
+        backend=args.backend.rstrip("/"),
+        engine=args.engine,
+        model=args.model,
+        format=args.format,
+        vocab=args.vocab,
+        names=tuple(args.names),
+        backend_model=args.backend_model,
+        constrain=args.constrain,
+        on_unsupported=args.on_unsupported,
+        max_requests=args.max_requests,
+        max_body=args.max_body,
+        max_choices=args.max_choices,
+        connect_timeout=args.connect_timeout,
+        read_timeout=args.read_timeout,
+        client_timeout=args.client_timeout,
+        keys_file=args.api_key_file,
+        log_text=args.log_text,
+    )
+    from chatcodec.serve.run import run  # noqa: PLC0415 (an extra, which other commands do without)
+
+    try:
+        run(settings, args.host, args.port, args.workers, args.grace)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return True

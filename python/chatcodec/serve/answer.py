@@ -1,0 +1,187 @@
+"""One answer: the engine's ids, read by a stream and shown by an adapter, whole or as events."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from chatcodec.adapters import openai_chat
+from chatcodec.adapters.run import Generated, achunks, alines
+from chatcodec.adapters.sse import DONE, data
+from chatcodec.events import Notice
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+    from chatcodec import Encoding, Vocab
+    from chatcodec.adapters import Adapter, Chunk, Request
+    from chatcodec.events import Event
+    from chatcodec.serve.apis import Api, Asked
+    from chatcodec.serve.backends.base import Backend, Job, Logprob, Step
+    from chatcodec.serve.metrics import Metrics
+
+__all__ = ["Answer"]
+
+_QUEUED = 16
+"""Chunks of several choices that wait for a slow client."""
+
+
+@dataclass(kw_only=True)
+class Answer:
+    """One request that is being answered."""
+
+    api: Api
+    request: Request
+    asked: Asked
+    prompt: Encoding
+    job: Job
+    backend: Backend
+    metrics: Metrics
+    id: str
+    created: int
+    began: float
+    """When the request came, by `time.perf_counter`."""
+    generated: int = field(default=0, init=False)
+    """Ids so far, of all choices."""
+    first_event: float | None = field(default=None, init=False)
+    """Seconds from the request to the first ids."""
+    notices: int = field(default=0, init=False)
+    _sources: list[AsyncIterator[Step]] = field(default_factory=list, init=False)
+
+    async def start(self, stack: AsyncExitStack) -> None:
+        """Begin a generation for each choice; closing the stack cancels them.
+
+        Raises `ApiError` where the backend refuses: then nothing has been sent to the client.
+        """
+        for choice in range(self.asked.choices):
+            job = self.job
+            if choice and "seed" in job.sampling:
+                sampling = {**job.sampling, "seed": job.sampling["seed"] + choice}
+                job = replace(job, sampling=sampling)
+            source = await stack.enter_async_context(self.backend.generate(job))
+            self._sources.append(source)
+
+    async def whole(self) -> dict[str, Any]:
+        """Give the answer as one object."""
+        return self.api.collect([chunk async for chunk in self._chunks(with_usage=True)])
+
+    async def lines(self) -> AsyncGenerator[bytes]:
+        """Give the answer as server-sent events."""
+        if self.asked.choices == 1:
+            with_usage = self.api.name != "chat" or self.asked.with_usage
+            arguments = self._arguments(0, with_usage=with_usage)
+            async for line in alines(*arguments[0], **arguments[1]):
+                yield line
+        else:
+            async for chunk in self._chunks(with_usage=self.asked.with_usage):
+                yield data(chunk)
+            yield DONE
+
+    async def _chunks(self, *, with_usage: bool) -> AsyncGenerator[Chunk]:
+        if self.asked.choices == 1:
+            arguments = self._arguments(0, with_usage=with_usage)
+            async for chunk in achunks(*arguments[0], **arguments[1]):
+                yield chunk
+            return
+        queue: asyncio.Queue[Chunk] = asyncio.Queue(_QUEUED)
+
+        async def run(choice: int) -> None:
+            arguments = self._arguments(choice, with_usage=True)
+            async for chunk in achunks(*arguments[0], **arguments[1]):
+                await queue.put(chunk)
+
+        async def run_all() -> None:
+            async with asyncio.TaskGroup() as group:
+                for choice in range(self.asked.choices):
+                    group.create_task(run(choice))
+
+        task = asyncio.create_task(run_all())
+        usages: list[Chunk] = []
+        try:
+            while not (task.done() and queue.empty()):
+                getting = asyncio.create_task(queue.get())
+                await asyncio.wait({getting, task}, return_when=asyncio.FIRST_COMPLETED)
+                if not getting.done():
+                    getting.cancel()
+                    continue
+                chunk = getting.result()
+                if chunk["choices"]:
+                    yield chunk
+                else:
+                    usages.append(chunk)
+            await _first_error(task)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if with_usage and usages:
+            yield _total(usages)
+
+    def _arguments(self, choice: int, *, with_usage: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        options: dict[str, Any] = dict(self.request.adapter)
+        if self.api.dates:
+            options[self.api.dates] = self.created
+        if self.api.name == "messages":
+            options["prompt_tokens"] = len(self.prompt)
+        if self.asked.choices > 1:
+            options["choice"] = choice
+        adapter: Adapter = self.api.adapter(id=self.id, on_hidden=self._hidden, **options)
+        stream = self.request.stream(self.prompt)
+        named = {
+            "stop": self.request.stop,
+            "limit": self.request.limit,
+            "prompt_tokens": len(self.prompt) if with_usage else None,
+        }
+        return (self._items(choice), stream, adapter), named
+
+    async def _items(self, choice: int) -> AsyncGenerator[Generated]:
+        """Give what the backend generates for a choice."""
+        codec = self.request.codec
+        async for step in self._sources[choice]:
+            if step.ids and self.first_event is None:
+                self.first_event = time.perf_counter() - self.began
+                self.metrics.first_event.observe(self.first_event)
+            self.generated += len(step.ids)
+            self.metrics.completion_ids.inc(len(step.ids))
+            entries = [_entry(codec.vocab, each) for each in step.logprobs]
+            yield Generated(step.ids, entries, step.reason)
+
+    def _hidden(self, event: Event) -> None:
+        if isinstance(event, Notice):
+            self.notices += 1
+            self.metrics.notices.labels(kind=event.kind).inc()
+
+
+def _entry(vocab: Vocab, told: Logprob) -> Chunk:
+    """Make the entry of an id; a model may give ids that the vocabulary has not."""
+    size = len(vocab)
+    if told.id >= size:
+        return {"token": "", "logprob": told.value, "bytes": [], "top_logprobs": []}
+    top = [(id_, value) for id_, value in told.top if 0 <= id_ < size]
+    return openai_chat.logprob(vocab, told.id, told.value, top)
+
+
+async def _first_error(task: asyncio.Task[None]) -> None:
+    """Raise the first error of a group's tasks by itself."""
+    try:
+        await task
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
+
+
+def _total(usages: list[Chunk]) -> Chunk:
+    """Add up the usage of choices that share a prompt."""
+    first = usages[0]["usage"]
+    completion = sum(each["usage"]["completion_tokens"] for each in usages)
+    reasoning = sum(
+        each["usage"]["completion_tokens_details"]["reasoning_tokens"] for each in usages
+    )
+    usage = {
+        **first,
+        "completion_tokens": completion,
+        "total_tokens": first["prompt_tokens"] + completion,
+        "completion_tokens_details": {"reasoning_tokens": reasoning},
+    }
+    return {**usages[0], "usage": usage}

@@ -1,0 +1,461 @@
+"""The application: paths, limits, keys, and from a request to its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import os
+import re
+import secrets
+import time
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from chatcodec.errors import ChatCodecError, MessageError
+from chatcodec.serve.answer import Answer
+from chatcodec.serve.apis import APIS, Api
+from chatcodec.serve.backends import BACKENDS
+from chatcodec.serve.backends.base import Job
+from chatcodec.serve.errors import ApiError, BackendError, chat_body
+from chatcodec.serve.log import LOG, set_up
+from chatcodec.serve.metrics import Metrics
+from chatcodec.serve.settings import BACKEND_KEY, Settings, keys_from
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+
+    from chatcodec import Codec
+    from starlette.types import Receive, Scope, Send
+
+__all__ = ["app", "stored_app"]
+
+PASSED_ON = ("traceparent", "tracestate", "baggage", "x-request-id")
+"""Headers that go on to the backend."""
+
+_EVENTS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+
+
+class Gateway:
+    """What the requests of one process share; nothing of it depends on earlier requests."""
+
+    def __init__(self, settings: Settings, codec: Codec | None = None) -> None:
+        """Load the codec, unless one is given, and read the keys."""
+        self.settings = settings
+        self.codec = settings.codec() if codec is None else codec
+        self.keys = keys_from(settings)
+        self.metrics = Metrics()
+        self.running = 0
+        self.started = int(time.time())
+        key = os.environ.get(BACKEND_KEY)
+        timeout = httpx.Timeout(settings.read_timeout, connect=settings.connect_timeout, pool=None)
+        self.client = httpx.AsyncClient(
+            base_url=settings.backend,
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            timeout=timeout,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=256),
+            # Proxies of the environment are for the world outside, the engine is next door.
+            trust_env=False,
+        )
+        self.backend = BACKENDS[settings.engine](self.client)
+
+    # Answers.
+
+    def answering(self, api: Api) -> Callable[[HttpRequest], Awaitable[Response]]:
+        """Make the endpoint of an API."""
+
+        async def endpoint(http: HttpRequest) -> Response:
+            began = time.perf_counter()
+            stack = AsyncExitStack()
+            answer = None
+            try:
+                self.check_key(http)
+                self.enter(stack)
+                body = await self.body(http)
+                answer = self.read(api, body, http, began)
+                if not answer.asked.stream:
+                    whole = await until_gone(http, self.whole_of(answer, stack))
+                    self.log(http, answer, 200)
+                    await stack.aclose()
+                    return JSONResponse(whole, headers={"x-request-id": answer.id})
+                await until_gone(http, answer.start(stack))
+            except ApiError as error:
+                await stack.aclose()
+                return self.failed(api, http, answer, error)
+            except ClientDisconnect:
+                await stack.aclose()
+                self.log(http, answer, 499)
+                return Response(status_code=499)
+            except BaseException:
+                await stack.aclose()
+                raise
+            return Events(self, http, answer, stack)
+
+        return endpoint
+
+    async def whole_of(self, answer: Answer, stack: AsyncExitStack) -> dict[str, Any]:
+        """Give an answer as one object."""
+        await answer.start(stack)
+        return await answer.whole()
+
+    def enter(self, stack: AsyncExitStack) -> None:
+        """Count a request that is being answered. Raises `ApiError` where there are too many."""
+        if self.running >= self.settings.max_requests:
+            raise ApiError(503, f"{self.running} requests are being answered; try again later")
+        self.running += 1
+        self.metrics.running.inc()
+        stack.callback(self.leave)
+
+    def leave(self) -> None:
+        """Count a request that has been answered."""
+        self.running -= 1
+        self.metrics.running.dec()
+
+    def read(self, api: Api, body: dict[str, Any], http: HttpRequest, began: float) -> Answer:
+        """Read a request and encode its prompt. Raises `ApiError`."""
+        settings = self.settings
+        self.check_model(body.get("model"))
+        try:
+            request = api.read_request(
+                body,
+                self.codec,
+                on_unsupported=settings.on_unsupported,
+                constrained=settings.constrain == "auto",
+            )
+            asked = api.asked(request, settings.max_choices)
+            prompt = request.encode()
+            constraint = None
+            if asked.is_constrained and settings.constrain == "auto":
+                constraint = request.constrain(prompt)
+        except MessageError as error:
+            raise ApiError(400, str(error), error.path) from error
+        if request.limit is not None and request.limit < 1:
+            raise ApiError(400, f"the limit is {request.limit}, expected 1 or more", "max_tokens")
+        self.metrics.prompt(prompt)
+        job = Job(
+            model=settings.backend_model or settings.served[0],
+            prompt=prompt.ids.tolist(),
+            stop_ids=self.codec.stop_ids,
+            limit=request.limit,
+            sampling=asked.sampling,
+            constraint=constraint,
+            logprobs=asked.logprobs,
+            headers={key: http.headers[key] for key in PASSED_ON if key in http.headers},
+        )
+        return Answer(
+            api=api,
+            request=request,
+            asked=asked,
+            prompt=prompt,
+            job=job,
+            backend=self.backend,
+            metrics=self.metrics,
+            id=api.prefix + secrets.token_hex(12),
+            created=int(time.time()),
+            began=began,
+        )
+
+    def check_model(self, model: object) -> None:
+        """Refuse a model that is not served. Raises `ApiError`."""
+        served = self.settings.served
+        if not isinstance(model, str):
+            raise ApiError(400, f"`model` is {model!r:.80}, expected one of {list(served)}", "model")
+        if model not in served:
+            problem = f"`model` is {model!r:.80}, expected one of {list(served)}"
+            raise ApiError(404, problem, "model", "model_not_found")
+
+    def check_key(self, http: HttpRequest) -> None:
+        """Refuse a request without a key that is known. Every key is compared in full."""
+        if not self.keys:
+            return
+        given = http.headers.get("x-api-key", "")
+        kind, _, bearer = http.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            given = bearer.strip()
+        found = [hmac.compare_digest(given.encode(), key) for key in self.keys]
+        if not any(found):
+            raise ApiError(401, "the API key is missing or wrong", code="invalid_api_key")
+
+    async def body(self, http: HttpRequest) -> dict[str, Any]:
+        """Read the body of a request. Raises `ApiError` for one that is no JSON object."""
+        kind = http.headers.get("content-type", "application/json").partition(";")[0].strip()
+        if kind.lower() != "application/json":
+            raise ApiError(415, f"the body is {kind:.80}, expected application/json")
+        most = self.settings.max_body
+        raw = bytearray()
+        try:
+            async with asyncio.timeout(self.settings.client_timeout):
+                async for piece in http.stream():
+                    raw += piece
+                    if len(raw) > most:
+                        problem = f"the body has more than {most} bytes; send less"
+                        raise ApiError(413, problem)
+        except TimeoutError as error:
+            raise ApiError(408, "the body did not come in time") from error
+        try:
+            value = json.loads(bytes(raw).decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise ApiError(400, f"the body is not UTF-8 at byte {error.start}") from error
+        except RecursionError as error:
+            raise ApiError(400, "the body is nested too deeply") from error
+        except ValueError as error:
+            raise ApiError(400, f"the body is not JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise ApiError(400, f"the body is {type(value).__name__}, expected a JSON object")
+        return value
+
+    def failed(
+        self, api: Api | None, http: HttpRequest, answer: Answer | None, error: ApiError
+    ) -> Response:
+        """Answer with an error."""
+        if isinstance(error, BackendError):
+            self.metrics.backend_errors.labels(status=error.status).inc()
+        self.log(http, answer, error.status, error)
+        body = (api.error_body if api else chat_body)(error)
+        headers = {"retry-after": "1"} if error.status == 503 else {}  # noqa: PLR2004
+        if error.status == 401:  # noqa: PLR2004
+            headers["www-authenticate"] = "Bearer"
+        return JSONResponse(body, error.status, headers)
+
+    def log(
+        self,
+        http: HttpRequest,
+        answer: Answer | None,
+        status: int,
+        error: BaseException | None = None,
+    ) -> None:
+        """Count and log a request that is over."""
+        path = http.url.path
+        name = next((api.name for api in APIS if api.path == path), "other")
+        self.metrics.requests.labels(api=name, status=status).inc()
+        fields: dict[str, object] = {"path": path, "status": status}
+        if answer is not None:
+            took = time.perf_counter() - answer.began
+            fields |= {
+                "id": answer.id,
+                "stream": answer.asked.stream,
+                "prompt_ids": len(answer.prompt),
+                "completion_ids": answer.generated,
+                "seconds": round(took, 4),
+                "neutralized": len(answer.prompt.neutralized),
+                "notices": answer.notices,
+            }
+            if answer.first_event is not None:
+                fields["first_event_seconds"] = round(answer.first_event, 4)
+            if self.settings.log_text:
+                fields["prompt"] = answer.prompt.text
+        for key in ("traceparent", "x-request-id"):
+            if key in http.headers:
+                fields[key] = http.headers[key]
+        if isinstance(error, BackendError) or (error is not None and self.settings.log_text):
+            fields["problem"] = str(error)
+        elif isinstance(error, ApiError):
+            # The message of a client's error may quote the client's text.
+            fields["param"] = error.param
+        LOG.info("request", extra={"fields": fields})
+
+    # Other paths.
+
+    async def models(self, http: HttpRequest) -> Response:
+        """List the names of the model."""
+        self.check_key(http)
+        fields = {"object": "model", "created": self.started, "owned_by": "chatcodec"}
+        listed = [{"id": name, **fields} for name in self.settings.served]
+        return JSONResponse({"object": "list", "data": listed})
+
+    async def model(self, http: HttpRequest) -> Response:
+        """Describe one model."""
+        self.check_key(http)
+        name = http.path_params["name"]
+        self.check_model(name)
+        fields = {"object": "model", "created": self.started, "owned_by": "chatcodec"}
+        return JSONResponse({"id": name, **fields})
+
+    async def tokenize(self, http: HttpRequest) -> Response:
+        """Give the ids of a prompt, or of a text, in which nothing is control."""
+        self.check_key(http)
+        body = await self.body(http)
+        if "prompt" in body:
+            text = body["prompt"]
+            if not isinstance(text, str):
+                raise ApiError(400, f"`prompt` is {type(text).__name__}, expected text", "prompt")
+            ids = list(self.codec.vocab.encode(text))
+        else:
+            fields = {key: body[key] for key in body if key not in {"return_token_strs", "prompt"}}
+            api = APIS[0]
+            try:
+                request = api.read_request(
+                    fields, self.codec, on_unsupported=self.settings.on_unsupported
+                )
+                ids = request.encode().ids.tolist()
+            except MessageError as error:
+                raise ApiError(400, str(error), error.path) from error
+        answer: dict[str, Any] = {"count": len(ids), "max_model_len": None, "tokens": ids}
+        if body.get("return_token_strs"):
+            vocab = self.codec.vocab
+            answer["token_strs"] = [vocab.token_bytes(id_).decode("utf-8", "replace") for id_ in ids]
+        return JSONResponse(answer)
+
+    async def detokenize(self, http: HttpRequest) -> Response:
+        """Give the text of ids."""
+        self.check_key(http)
+        ids = (await self.body(http)).get("tokens")
+        if not isinstance(ids, list) or not all(type(id_) is int for id_ in ids):
+            raise ApiError(400, "`tokens` is no list of ids", "tokens")
+        try:
+            text = self.codec.vocab.decode(ids)
+        except (ChatCodecError, OverflowError) as error:
+            raise ApiError(400, f"`tokens`: {error}", "tokens") from error
+        return JSONResponse({"prompt": text})
+
+    async def health(self, _: HttpRequest) -> Response:
+        """Say whether the backend answers."""
+        try:
+            answer = await self.client.get("/health", timeout=self.settings.connect_timeout)
+            fine = answer.status_code < 500  # noqa: PLR2004
+        except httpx.HTTPError:
+            fine = False
+        status = "ok" if fine else "backend unreachable"
+        return JSONResponse({"status": status}, 200 if fine else 503)
+
+    async def measured(self, _: HttpRequest) -> Response:
+        """Give the metrics."""
+        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def errored(self, http: HttpRequest, error: Exception) -> Response:
+        """Answer with an error that an endpoint raised."""
+        if isinstance(error, HTTPException):
+            error = ApiError(error.status_code, f"{http.method} {http.url.path[:80]}: {error.detail}")
+        if not isinstance(error, ApiError):
+            LOG.error("failure", exc_info=error, extra={"fields": {"path": http.url.path}})
+            error = ApiError(500, "the gateway failed; its log says why")
+        api = next((api for api in APIS if api.path == http.url.path), None)
+        return self.failed(api, http, None, error)
+
+
+class Events(Response):
+    """A streamed answer. It ends when the client goes, and always says how it ended."""
+
+    def __init__(
+        self, gateway: Gateway, http: HttpRequest, answer: Answer, stack: AsyncExitStack
+    ) -> None:
+        """Take an answer that has begun, and what is to be closed after it."""
+        self.gateway, self.http, self.answer, self.stack = gateway, http, answer, stack
+        self.background = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer."""
+        del scope
+        gateway, answer = self.gateway, self.answer
+        writing = asyncio.create_task(self.write(send))
+        gone = asyncio.create_task(disconnected(receive))
+        try:
+            await asyncio.wait({writing, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (writing, gone):
+                task.cancel()
+            status, error = 499, None
+            done = (await asyncio.gather(writing, gone, return_exceptions=True))[0]
+            if isinstance(done, Exception) and not isinstance(done, (OSError, TimeoutError)):
+                status, error = 500, done
+                LOG.error("failure", exc_info=done)
+            elif done is None or isinstance(done, ApiError):
+                status, error = (done.status if done else 200), done
+            await self.stack.aclose()
+            gateway.log(self.http, answer, status, error)
+
+    async def write(self, send: Send) -> ApiError | None:
+        """Send the events; give the error that ended them, if one did."""
+        wait = self.gateway.settings.client_timeout
+
+        async def say(body: bytes, *, more: bool) -> None:
+            message = {"type": "http.response.body", "body": body, "more_body": more}
+            async with asyncio.timeout(wait):
+                await send(message)
+
+        headers = [*_EVENTS, (b"x-request-id", self.answer.id.encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        lines = self.answer.lines()
+        failed: ApiError | None = None
+        try:
+            async for line in lines:
+                await say(line, more=True)
+        except ApiError as error:
+            failed = error
+        except (OSError, TimeoutError):
+            raise
+        except Exception:
+            LOG.exception("failure")
+            failed = ApiError(500, "the gateway failed; its log says why")
+        finally:
+            await lines.aclose()
+        if failed is not None:
+            if isinstance(failed, BackendError):
+                self.gateway.metrics.backend_errors.labels(status=failed.status).inc()
+            await say(self.answer.api.error_event(failed), more=True)
+        await say(b"", more=False)
+        return failed
+
+
+async def disconnected(receive: Receive) -> None:
+    """Wait until the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def until_gone(http: HttpRequest, work: Awaitable[Any]) -> Any:  # noqa: ANN401
+    """Give the result of work; cancel it and raise `ClientDisconnect` if the client goes first."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.create_task(disconnected(http.receive))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        for each in (task, gone):
+            each.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+def app(settings: Settings, codec: Codec | None = None) -> Starlette:
+    """Make the application. `codec` is used instead of the one that the settings name.
+
+    Raises what loading the codec raises, and `ValueError` for a file of keys that has none.
+    """
+    gateway = Gateway(settings, codec)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with gateway.client:
+            yield
+
+    def post(path: str, endpoint: Callable[[HttpRequest], Awaitable[Response]]) -> Route:
+        return Route(path, endpoint, methods=["POST"])
+
+    routes = [
+        *(post(api.path, gateway.answering(api)) for api in APIS),
+        Route("/v1/models", gateway.models),
+        Route("/v1/models/{name:path}", gateway.model),
+        post("/tokenize", gateway.tokenize),
+        post("/detokenize", gateway.detokenize),
+        Route("/health", gateway.health),
+        Route("/metrics", gateway.measured),
+    ]
+    errors = {HTTPException: gateway.errored, ApiError: gateway.errored, Exception: gateway.errored}
+    made = Starlette(routes=routes, lifespan=lifespan, exception_handlers=errors)
+    made.state.gateway = gateway
+    return made
+
+
+def stored_app() -> Starlette:
+    """Make the application of a process that `--workers` started."""
+    set_up()
+    return app(Settings.stored())

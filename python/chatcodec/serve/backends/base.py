@@ -1,0 +1,279 @@
+"""What a backend is, and what the four share: a request over HTTP, and its events as ids."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import httpx
+
+from chatcodec.serve.errors import ApiError, BackendError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+
+    from chatcodec import Constraint
+
+__all__ = ["Backend", "Job", "Logprob", "Step", "ids_of"]
+
+EVENT_BYTES = 8_000_000
+"""Largest event of a backend, in bytes."""
+
+_LARGEST_ID = 2**32
+_QUOTED = 200
+"""Characters of a backend's error that are passed on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One generation: a prompt's ids, and how to go on."""
+
+    model: str
+    prompt: Sequence[int]
+    stop_ids: Sequence[int]
+    """Ids that end the answer."""
+    limit: int | None
+    """Greatest number of ids to generate; None for as many as the engine allows."""
+    sampling: Mapping[str, Any]
+    """Temperature and the like, by OpenAI's names and vLLM's."""
+    constraint: Constraint | None = None
+    logprobs: int | None = None
+    """How many of the likeliest ids to tell at each place; None for no log probabilities."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers to pass on: the trace's and the request's ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logprob:
+    """Log probability of one generated id, natural, and those of the likeliest in its place."""
+
+    id: int
+    value: float
+    top: Sequence[tuple[int, float]] = ()
+
+
+@dataclass(slots=True)
+class Step:
+    """What an engine says at a time."""
+
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[Logprob] = field(default_factory=list)
+    reason: Literal["stop", "length"] | None = None
+    """Why generation ended, `stop` or `length`; None while it goes on."""
+
+    def add(self, later: Step) -> None:
+        """Append what the engine said after this."""
+        self.ids += later.ids
+        self.logprobs += later.logprobs
+        self.reason = later.reason or self.reason
+
+
+class Reader(ABC):
+    """The events of one generation, read one after the other."""
+
+    @abstractmethod
+    def read(self, event: Mapping[str, Any]) -> Step:
+        """Read one event. Raises `BackendError` for one that is malformed."""
+
+
+class Backend(ABC):
+    """An engine's server."""
+
+    engine: ClassVar[str]
+    streams: ClassVar[bool] = True
+    """Whether the answer comes as server-sent events; otherwise as one JSON object."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        """Take the client whose base address is the server's."""
+        self.client = client
+
+    @abstractmethod
+    def request(self, job: Job) -> tuple[str, dict[str, Any]]:
+        """Make the path and the body of the request.
+
+        Raises `ApiError` for what the engine cannot do, with the client's field.
+        """
+
+    @abstractmethod
+    def reader(self, job: Job) -> Reader:
+        """Make the reader of the answer."""
+
+    @asynccontextmanager
+    async def generate(self, job: Job) -> AsyncIterator[AsyncIterator[Step]]:
+        """Begin a generation, and give its steps as they come; leaving it cancels the rest.
+
+        Raises `BackendError` where the server cannot be reached, refuses, or breaks its protocol.
+        Events that came together are one step. The last step has a reason.
+        """
+        path, body = self.request(job)
+        try:
+            async with self.client.stream("POST", path, json=body, headers=job.headers) as answer:
+                if answer.status_code != httpx.codes.OK:
+                    raise refused(answer.status_code, await _start_of(answer))
+                yield self._steps(answer, self.reader(job))
+        except httpx.TimeoutException as error:
+            kind = "connection" if isinstance(error, httpx.ConnectTimeout) else "answer"
+            raise BackendError(504, f"the backend gave no {kind} in time") from error
+        except httpx.ConnectError as error:
+            raise BackendError(503, "the backend cannot be reached; try again") from error
+        except httpx.HTTPError as error:
+            raise BackendError(502, "the connection to the backend broke") from error
+
+    async def _steps(self, answer: httpx.Response, reader: Reader) -> AsyncIterator[Step]:
+        events = events_of(answer) if self.streams else whole_of(answer)
+        async for together in events:
+            step = Step()
+            for event in together:
+                step.add(self._read(reader, event))
+                if step.reason is not None:
+                    break
+            yield step
+            if step.reason is not None:
+                return
+        raise BackendError(502, "the backend's answer was cut: it gave no reason for its end")
+
+    @staticmethod
+    def _read(reader: Reader, event: bytes) -> Step:
+        try:
+            value = json.loads(event)
+        except (ValueError, RecursionError) as error:
+            raise BackendError(502, "the backend sent an event that is not JSON") from error
+        if not isinstance(value, dict):
+            raise BackendError(502, "the backend sent an event that is no JSON object")
+        if (fault := value.get("error")) is not None:
+            said = fault.get("message") if isinstance(fault, dict) else fault
+            raise BackendError(502, f"the backend failed: {str(said)[:_QUOTED]}")
+        try:
+            return reader.read(value)
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+            what = f"{type(error).__name__}: {error}"[:_QUOTED]
+            raise BackendError(502, f"the backend sent an unexpected event: {what}") from error
+
+
+def refused(status: int, said: str) -> ApiError:
+    """Make the error of a status that a backend answered with.
+
+    A request that the engine refuses is the client's to mend: too long a prompt, for example.
+    """
+    what = f"the backend answered {status}: {said}"
+    if status in {400, 413, 422}:
+        return BackendError(400, what)
+    if status in {429, 503}:
+        return BackendError(503, what)
+    return BackendError(502, what)
+
+
+async def _start_of(answer: httpx.Response) -> str:
+    """Read the beginning of an error's body, as its message if it has one."""
+    raw = b""
+    async for piece in answer.aiter_raw():
+        raw += piece
+        if len(raw) > EVENT_BYTES:
+            break
+    try:
+        value = json.loads(raw)
+        said = value.get("message") or value["error"]
+        text = str(said["message"] if isinstance(said, dict) else said)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        text = raw.decode("utf-8", "replace")
+    return text[:_QUOTED]
+
+
+async def events_of(answer: httpx.Response) -> AsyncIterator[list[bytes]]:
+    """Give the data of server-sent events; those that came together are one list.
+
+    `[DONE]`, comments and other fields are left out.
+    """
+    held = b""
+    async for piece in answer.aiter_bytes():
+        # A carriage return at the end of a piece may be half of a line's end.
+        held = (held + piece).replace(b"\r\n", b"\n")
+        if len(held) > EVENT_BYTES:
+            raise BackendError(502, f"the backend sent an event of more than {EVENT_BYTES} bytes")
+        *whole, held = held.split(b"\n\n")
+        if events := [data for each in whole if (data := _data(each)) and data != b"[DONE]"]:
+            yield events
+    if (data := _data(held)) and data != b"[DONE]":
+        yield [data]
+
+
+def _data(event: bytes) -> bytes:
+    """Give the data of one event, its lines joined."""
+    if event.startswith(b"data: ") and b"\n" not in event:
+        return event[6:]
+    lines = (line for line in event.split(b"\n") if line.startswith(b"data:"))
+    return b"\n".join(line.removeprefix(b"data:").removeprefix(b" ") for line in lines)
+
+
+async def whole_of(answer: httpx.Response) -> AsyncIterator[list[bytes]]:
+    """Give a body as the one event that it is."""
+    pieces = b""
+    async for piece in answer.aiter_bytes():
+        pieces += piece
+        if len(pieces) > EVENT_BYTES:
+            raise BackendError(502, f"the backend sent more than {EVENT_BYTES} bytes")
+    yield [pieces]
+
+
+def ids_of(value: object) -> list[int]:
+    """Check that a value is a list of ids. Raises `TypeError`."""
+    if not isinstance(value, list) or not all(type(id_) is int and 0 <= id_ < _LARGEST_ID for id_ in value):
+        raise TypeError("expected a list of ids")
+    return value
+
+
+def reason_of(value: object) -> Literal["stop", "length"] | None:
+    """Give the reason of an end: `length`, or `stop` for all others. Raises for a failure."""
+    kind = value.get("type") if isinstance(value, dict) else value
+    if kind is None:
+        return None
+    if kind in {"abort", "error"}:
+        said = value.get("message") if isinstance(value, dict) else None
+        raise BackendError(502, f"the backend gave up: {str(said or kind)[:_QUOTED]}")
+    return "length" if kind == "length" else "stop"
+
+
+class Growing:
+    """Ids of events that repeat what came before, or do not: engines have it both ways.
+
+    `total` is how many ids the engine says it has generated. An event with as many is the whole
+    answer so far; one with fewer is what is new.
+    """
+
+    def __init__(self) -> None:
+        """Begin with no ids."""
+        self.count = 0
+
+    def new(self, ids: list[int], total: int | None) -> list[int]:
+        """Give the ids that are new. Raises `BackendError` where ids are missing."""
+        if total is not None and len(ids) == total:
+            ids = ids[self.count :]
+        self.count += len(ids)
+        if total is not None and total != self.count:
+            problem = f"the backend gave {self.count} ids of {total}"
+            raise BackendError(502, problem)
+        return ids
+
+
+def renamed(sampling: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Give sampling options by an engine's own names.
+
+    Raises `ApiError` for one that the engine has not.
+    """
+    for key in sampling:
+        if key not in names:
+            raise ApiError(400, f"`{key}` is not known to the backend's engine", key)
+    return {names[key]: value for key, value in sampling.items()}
+
+
+def same(*names: str) -> dict[str, str]:
+    """Names that are the same on both sides."""
+    return {name: name for name in names}
+
+
+def pairs(entries: Iterable[Sequence[Any]]) -> list[tuple[int, float]]:
+    """Read lists of a log probability, an id and more as pairs of an id and its log probability."""
+    return [(entry[1], float(entry[0])) for entry in entries]

@@ -1,0 +1,82 @@
+"""llama.cpp's server: `/completion` with the prompt as ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from chatcodec.serve.backends.base import (
+    Backend,
+    Growing,
+    Job,
+    Logprob,
+    Reader,
+    Step,
+    ids_of,
+    renamed,
+    same,
+)
+from chatcodec.serve.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["LlamaCpp"]
+
+SAMPLING = same(
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "seed",
+    "ignore_eos",
+) | {"repetition_penalty": "repeat_penalty"}
+
+
+class LlamaCpp(Backend):
+    """llama.cpp's server.
+
+    The answer is asked for whole: an event of its streams has no ids for tokens that end within a
+    character, so a stream would lose them.
+    """
+
+    engine: ClassVar[str] = "llamacpp"
+    streams: ClassVar[bool] = False
+
+    def request(self, job: Job) -> tuple[str, dict[str, Any]]:
+        """Make the request."""
+        if job.constraint is not None:
+            problem = "calls and JSON cannot be enforced by a llama.cpp backend yet"
+            raise ApiError(400, problem, "tool_choice")
+        body: dict[str, Any] = {
+            "prompt": list(job.prompt),
+            "stream": False,
+            "return_tokens": True,
+            "cache_prompt": True,
+            "n_predict": -1 if job.limit is None else job.limit,
+            **renamed(job.sampling, SAMPLING),
+        }
+        if job.logprobs is not None:
+            body["n_probs"] = max(job.logprobs, 1)
+        return "/completion", body
+
+    def reader(self, job: Job) -> Reader:
+        """Make the reader of the answer."""
+        return _Reader(job)
+
+
+class _Reader(Reader):
+    def __init__(self, job: Job) -> None:
+        self.ids = Growing()
+        self.logprobs = job.logprobs
+
+    def read(self, event: Mapping[str, Any]) -> Step:
+        ids = ids_of(event["tokens"])
+        step = Step(ids, reason="length" if event["stop_type"] == "limit" else "stop")
+        if self.logprobs is not None:
+            for each in event["completion_probabilities"][: len(ids)]:
+                top = [(other["id"], float(other["logprob"])) for other in each["top_logprobs"]]
+                entry = Logprob(each["id"], float(each["logprob"]), top[: self.logprobs])
+                step.logprobs.append(entry)
+        return step

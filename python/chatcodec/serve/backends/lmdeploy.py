@@ -1,0 +1,64 @@
+"""LMDeploy: `/generate` with `input_ids`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from chatcodec.serve.backends.base import (
+    Backend,
+    Growing,
+    Job,
+    Reader,
+    Step,
+    ids_of,
+    reason_of,
+    renamed,
+    same,
+)
+from chatcodec.serve.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["LmDeploy"]
+
+SAMPLING = same("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "ignore_eos")
+
+
+class LmDeploy(Backend):
+    """LMDeploy's server, InternLM's own, 0.10 or newer."""
+
+    engine: ClassVar[str] = "lmdeploy"
+
+    def request(self, job: Job) -> tuple[str, dict[str, Any]]:
+        """Make the request. The engine takes no grammars and tells no log probabilities by id."""
+        if job.constraint is not None:
+            raise ApiError(400, "calls and JSON cannot be enforced by an LMDeploy backend", "tool_choice")
+        if job.logprobs is not None:
+            raise ApiError(400, "log probabilities are not told by an LMDeploy backend", "logprobs")
+        body: dict[str, Any] = {
+            "input_ids": list(job.prompt),
+            "stream": True,
+            "skip_special_tokens": False,
+            "stop_token_ids": list(job.stop_ids),
+            **renamed(job.sampling, SAMPLING),
+        }
+        if job.limit is not None:
+            body["max_tokens"] = job.limit
+        return "/generate", body
+
+    def reader(self, job: Job) -> Reader:
+        """Make the reader of the answer."""
+        del job
+        return _Reader()
+
+
+class _Reader(Reader):
+    def __init__(self) -> None:
+        self.ids = Growing()
+
+    def read(self, event: Mapping[str, Any]) -> Step:
+        about = event["meta_info"]
+        ids = ids_of(event.get("output_ids") or [])
+        new = self.ids.new(ids, about.get("completion_tokens"))
+        return Step(new, reason=reason_of(about.get("finish_reason")))

@@ -1,0 +1,87 @@
+"""SGLang: `/generate` with `input_ids`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from chatcodec.serve.backends.base import (
+    Backend,
+    Growing,
+    Job,
+    Logprob,
+    Reader,
+    Step,
+    ids_of,
+    pairs,
+    reason_of,
+    renamed,
+    same,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Sglang"]
+
+SAMPLING = same(
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "logit_bias",
+    "ignore_eos",
+) | {"min_tokens": "min_new_tokens", "seed": "sampling_seed"}
+
+
+class Sglang(Backend):
+    """SGLang's own server, 0.5 or newer."""
+
+    engine: ClassVar[str] = "sglang"
+
+    def request(self, job: Job) -> tuple[str, dict[str, Any]]:
+        """Make the request. A grammar needs the server's llguidance backend."""
+        sampling: dict[str, Any] = {
+            "skip_special_tokens": False,
+            "no_stop_trim": True,
+            "stop_token_ids": list(job.stop_ids),
+            # None is as many as fit; a request that does not say so gets 128.
+            "max_new_tokens": job.limit,
+            **renamed(job.sampling, SAMPLING),
+        }
+        if job.constraint is not None:
+            sampling["ebnf"] = job.constraint.lark()
+        body: dict[str, Any] = {
+            "input_ids": list(job.prompt),
+            "sampling_params": sampling,
+            "stream": True,
+        }
+        if job.logprobs is not None:
+            body |= {"return_logprob": True, "top_logprobs_num": job.logprobs}
+        return "/generate", body
+
+    def reader(self, job: Job) -> Reader:
+        """Make the reader of the answer."""
+        return _Reader(job)
+
+
+class _Reader(Reader):
+    def __init__(self, job: Job) -> None:
+        self.with_logprobs = job.logprobs is not None
+        self.ids = Growing()
+        self.told = 0
+
+    def read(self, event: Mapping[str, Any]) -> Step:
+        about = event["meta_info"]
+        new = self.ids.new(ids_of(event["output_ids"]), about.get("completion_tokens"))
+        step = Step(new, reason=reason_of(about.get("finish_reason")))
+        if self.with_logprobs:
+            values = pairs(about["output_token_logprobs"])
+            tops = about.get("output_top_logprobs") or [None] * len(values)
+            fresh = len(values) - self.told if len(values) > len(new) else len(values)
+            self.told += fresh
+            for (id_, value), top in list(zip(values, tops, strict=True))[len(values) - fresh :]:
+                step.logprobs.append(Logprob(id_, value, pairs(top or ())))
+        return step

@@ -1,0 +1,89 @@
+"""vLLM: `/v1/completions` with the prompt as ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from chatcodec.serve.backends.base import (
+    Backend,
+    Job,
+    Logprob,
+    Reader,
+    Step,
+    ids_of,
+    reason_of,
+    renamed,
+    same,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Vllm"]
+
+SAMPLING = same(
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "seed",
+    "logit_bias",
+    "min_tokens",
+    "ignore_eos",
+)
+
+_NAMED = "token_id:"
+
+
+class Vllm(Backend):
+    """vLLM's OpenAI server, 0.10 or newer."""
+
+    engine: ClassVar[str] = "vllm"
+
+    def request(self, job: Job) -> tuple[str, dict[str, Any]]:
+        """Make the request. A grammar needs the server's guidance backend."""
+        body: dict[str, Any] = {
+            "model": job.model,
+            "prompt": list(job.prompt),
+            "stream": True,
+            "return_token_ids": True,
+            "skip_special_tokens": False,
+            "stop_token_ids": list(job.stop_ids),
+            # None is as many as fit; a request that does not say so gets 16.
+            "max_tokens": job.limit,
+            **renamed(job.sampling, SAMPLING),
+        }
+        if job.logprobs is not None:
+            body |= {"logprobs": job.logprobs, "return_tokens_as_token_ids": True}
+        if job.constraint is not None:
+            body["structured_outputs"] = {"grammar": job.constraint.lark()}
+        return "/v1/completions", body
+
+    def reader(self, job: Job) -> Reader:
+        """Make the reader of the answer."""
+        return _Reader(job)
+
+
+class _Reader(Reader):
+    def __init__(self, job: Job) -> None:
+        self.with_logprobs = job.logprobs is not None
+
+    def read(self, event: Mapping[str, Any]) -> Step:
+        if not event["choices"]:
+            return Step()
+        choice = event["choices"][0]
+        ids = ids_of(choice.get("token_ids") or [])
+        step = Step(ids, reason=reason_of(choice.get("finish_reason")))
+        told = choice.get("logprobs")
+        if self.with_logprobs and told:
+            tops = told.get("top_logprobs") or [{} for _ in ids]
+            for id_, value, top in zip(ids, told["token_logprobs"], tops, strict=True):
+                likeliest = [
+                    (int(name.removeprefix(_NAMED)), float(each))
+                    for name, each in (top or {}).items()
+                ]
+                step.logprobs.append(Logprob(id_, float(value), likeliest))
+        return step

@@ -1,0 +1,34 @@
+"""The log: one JSON object a line, on standard error, without text of messages."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+__all__ = ["LOG", "Lines"]
+
+LOG = logging.getLogger("chatcodec.serve")
+
+
+class Lines(logging.Formatter):
+    """Records as JSON; what `extra={"fields": {…}}` holds comes after the message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        fields = {"time": time, "level": record.levelname.lower(), "event": record.getMessage()}
+        fields |= getattr(record, "fields", {})
+        if record.exc_info:
+            fields["error"] = self.formatException(record.exc_info)
+        return json.dumps(fields)
+
+
+def set_up() -> None:
+    """Write the log to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines())
+    LOG.handlers[:] = [handler]
+    LOG.setLevel(logging.INFO)
+    LOG.propagate = False

@@ -1,0 +1,69 @@
+"""Counts of one process, for Prometheus."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+if TYPE_CHECKING:
+    from chatcodec import Encoding
+
+__all__ = ["Metrics"]
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_NUMBER = re.compile(r"\[\d+\]")
+_PARTS = 4
+
+
+class Metrics:
+    """The metrics of a gateway, in a registry of its own."""
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self.registry = registry = CollectorRegistry()
+        self.requests = Counter(
+            "chatcodec_requests", "Answered requests", ("api", "status"), registry=registry
+        )
+        self.running = Gauge(
+            "chatcodec_requests_running", "Requests that are being answered", registry=registry
+        )
+        self.prompt_ids = Counter("chatcodec_prompt_ids", "Ids of prompts", registry=registry)
+        self.completion_ids = Counter(
+            "chatcodec_completion_ids", "Ids that backends generated", registry=registry
+        )
+        self.first_event = Histogram(
+            "chatcodec_first_event_seconds",
+            "Time from a request to the first ids of its answer",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.neutralized = Counter(
+            "chatcodec_neutralized",
+            "Spellings of control tokens in the text of prompts, which stayed text",
+            ("path",),
+            registry=registry,
+        )
+        self.notices = Counter(
+            "chatcodec_notices", "Notices of streams, by kind", ("kind",), registry=registry
+        )
+        self.backend_errors = Counter(
+            "chatcodec_backend_errors", "Failures of the backend", ("status",), registry=registry
+        )
+
+    def prompt(self, prompt: Encoding) -> None:
+        """Count a prompt."""
+        self.prompt_ids.inc(len(prompt))
+        for found in prompt.neutralized:
+            self.neutralized.labels(path=general(found.path)).inc()
+
+    def text(self) -> bytes:
+        """Write the metrics in the format of Prometheus."""
+        return generate_latest(self.registry)
+
+
+def general(path: str) -> str:
+    """Give a path without numbers and without keys of a client's own, so that labels are few."""
+    parts = _NUMBER.sub("[]", path).split(".")
+    return ".".join(part if part.isascii() and len(part) < 40 else "…" for part in parts[:_PARTS])  # noqa: PLR2004

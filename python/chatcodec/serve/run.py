@@ -1,0 +1,40 @@
+"""Run the gateway until it is told to end."""
+
+from __future__ import annotations
+
+import uvicorn
+
+from chatcodec.serve.app import app
+from chatcodec.serve.log import LOG, set_up
+from chatcodec.serve.settings import KEYS, Settings, keys_from
+
+__all__ = ["run"]
+
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+
+def run(settings: Settings, host: str, port: int, workers: int, grace: int) -> None:
+    """Serve on a host and a port; at an end, wait `grace` seconds for answers that are open."""
+    set_up()
+    options = {
+        "host": host,
+        "port": port,
+        "timeout_graceful_shutdown": grace,
+        "access_log": False,
+        "log_level": "warning",
+        "server_header": False,
+        "lifespan": "on",
+    }
+    if host not in _LOOPBACK and not keys_from(settings):
+        LOG.warning("open", extra={"fields": {"host": host, "advice": f"set {KEYS} to require keys"}})
+    about = {"url": f"http://{host}:{port}", "backend": settings.backend, "engine": settings.engine}
+    if workers == 1:
+        made = app(settings)
+        described = made.state.gateway.codec.describe()
+        LOG.info("start", extra={"fields": {**about, "codec": str(described)}})
+        uvicorn.run(made, **options)
+    else:
+        settings.codec()  # which fails here, and not in every process
+        settings.store()
+        LOG.info("start", extra={"fields": {**about, "workers": workers}})
+        uvicorn.run("chatcodec.serve.app:stored_app", factory=True, workers=workers, **options)

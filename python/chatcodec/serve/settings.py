@@ -1,0 +1,102 @@
+"""Settings of the gateway: what the command line, or a caller from Python, chooses."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from chatcodec import Codec, Format, formats
+
+__all__ = ["BACKEND_KEY", "KEYS", "Engine", "Settings", "keys_from"]
+
+Engine: TypeAlias = Literal["vllm", "sglang", "lmdeploy", "llamacpp"]
+"""Protocol of the backend."""
+
+KEYS = "CHATCODEC_API_KEYS"
+"""Environment variable with the keys that clients may use, separated by white space or commas."""
+
+BACKEND_KEY = "CHATCODEC_BACKEND_KEY"
+"""Environment variable with the key that the gateway sends to the backend."""
+
+SETTINGS = "CHATCODEC_SERVE"
+"""Environment variable by which the processes of `--workers` are given their settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of one gateway. Keys are not among them: they come from files or the environment."""
+
+    backend: str
+    """URL of the engine's server."""
+    engine: Engine = "vllm"
+    """Protocol that the backend speaks."""
+    model: str | None = None
+    """Folder, GGUF file or name on the hub of the model; None to use `format` and `vocab`."""
+    format: str = "internlm2"
+    """Name of a built-in format, or a TOML file; used without `model`."""
+    vocab: str | None = None
+    """File or folder of the vocabulary; None for the embedded one. Used without `model`."""
+    names: tuple[str, ...] = ()
+    """Names by which clients may ask for the model. By default `model`, or the format's name."""
+    backend_model: str | None = None
+    """Name of the model in requests to the backend; by default the first of the names."""
+    constrain: Literal["auto", "off"] = "auto"
+    """Whether calls and JSON that a request demands become a grammar for the engine."""
+    on_unsupported: Literal["error", "drop"] = "error"
+    """Policy for parts of a request that the format cannot write."""
+    max_requests: int = 1024
+    """Greatest number of requests that are answered at once by a process; others get a 503."""
+    max_body: int = 8_000_000
+    """Largest body of a request, in bytes."""
+    max_choices: int = 128
+    """Greatest `n` of a request."""
+    connect_timeout: float = 5.0
+    """Longest wait for a connection to the backend, in seconds."""
+    read_timeout: float = 120.0
+    """Longest wait for the next bytes of the backend, in seconds."""
+    client_timeout: float = 60.0
+    """Longest wait for the bytes of a client's body, or for a client to read, in seconds."""
+    keys_file: str | None = None
+    """File with the keys that clients may use, one a line."""
+    log_text: bool = False
+    """Whether the log has the text of prompts."""
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """The names by which clients may ask for the model."""
+        return self.names or (self.model or self.format,)
+
+    def codec(self) -> Codec:
+        """Load the codec. Raises what `Codec` and `Codec.from_pretrained` raise."""
+        if self.model is not None:
+            return Codec.from_pretrained(self.model)
+        named = self.format
+        is_file = named not in formats() and (named.endswith(".toml") or Path(named).is_file())
+        return Codec(Format.load(named) if is_file else Format.built_in(named), self.vocab)
+
+    def store(self) -> None:
+        """Write the settings into the environment, for processes that are started."""
+        os.environ[SETTINGS] = json.dumps(asdict(self))
+
+    @staticmethod
+    def stored() -> Settings:
+        """Read the settings that `store` wrote."""
+        given = json.loads(os.environ[SETTINGS])
+        return Settings(**{**given, "names": tuple(given["names"])})
+
+
+def keys_from(settings: Settings) -> tuple[bytes, ...]:
+    """Read the keys that clients may use; none where everyone may.
+
+    Raises `ValueError` for a file without keys: an empty file would open the server to everyone.
+    """
+    keys = os.environ.get(KEYS, "").replace(",", " ").split()
+    if settings.keys_file is not None:
+        lines = Path(settings.keys_file).read_text("utf-8").split()
+        if not lines:
+            raise ValueError(f"{settings.keys_file}: has no key, expected one a line")
+        keys += lines
+    return tuple(key.encode() for key in keys)
