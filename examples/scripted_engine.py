@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 Script: TypeAlias = "Callable[[list[int]], list[int]]"
+"""Makes the ids of a completion, the one that ends the turn included, from those of a prompt."""
 
 Body: TypeAlias = dict[str, Any]
 
@@ -39,7 +40,7 @@ def scripted(codec: Codec) -> Script:
         asked = [each for each in messages if each["role"] in {"user", "tool"}]
         last = asked[-1] if asked else {"role": "user", "content": ""}
         answer: Body = {"role": "assistant", "content": f"You said: {last['content']}"}
-        names = tools_of(codec, messages)
+        names = tools_of(messages)
         if last["role"] == "user" and names:
             function = {"name": names[0], "arguments": {"city": "Oslo"}}
             calls = [{"type": "function", "function": function}]
@@ -52,43 +53,40 @@ def scripted(codec: Codec) -> Script:
     return completion
 
 
-def tools_of(codec: Codec, messages: list[Body]) -> list[str]:
+def tools_of(messages: list[Body]) -> list[str]:
     """Find the names of tools in a prompt whose system text lists them as JSON."""
-    del codec
     text = " ".join(str(each["content"]) for each in messages if each["role"] == "system")
     return [part.split('"')[0] for part in text.split('"name": "')[1:]]
 
 
-def engine(script: Script, *, together: int = 1, delay: float = 0.0) -> Starlette:
-    """Make the server. `together` ids are sent at a time, `delay` seconds apart."""
+class Engine:
+    """The answers of a server. `together` ids are sent at a time, `delay` seconds apart."""
 
-    def completion(prompt: list[int], body: Body, limit: int | None) -> tuple[list[int], str]:
-        del body
-        ids = script(prompt)
+    def __init__(self, script: Script, together: int, delay: float) -> None:
+        """Take what decides the answers, and their pace."""
+        self.script, self.together, self.delay = script, together, delay
+
+    def completion(self, prompt: list[int], limit: int | None) -> tuple[list[int], str]:
+        """Give the ids of a completion, and why it ends."""
+        ids = self.script(prompt)
         if limit is not None and len(ids) > limit:
             return ids[:limit], "length"
         return ids, "stop"
 
-    async def pieces(ids: list[int]) -> AsyncIterator[tuple[int, int]]:
-        for start in range(0, max(len(ids), 1), together):
-            if delay:
-                await asyncio.sleep(delay)
-            yield start, min(start + together, len(ids))
+    async def pieces(self, count: int) -> AsyncIterator[tuple[int, int]]:
+        """Give the pieces of so many ids, as they are sent: start and end of each."""
+        for start in range(0, max(count, 1), self.together):
+            if self.delay:
+                await asyncio.sleep(self.delay)
+            yield start, min(start + self.together, count)
 
-    def events(lines: AsyncIterator[Body]) -> Response:
-        async def written() -> AsyncIterator[bytes]:
-            async for line in lines:
-                yield b"data: %b\n\n" % json.dumps(line).encode()
-            yield b"data: [DONE]\n\n"
-
-        return StreamingResponse(written(), media_type="text/event-stream")
-
-    async def vllm(http: Request) -> Response:
+    async def vllm(self, http: Request) -> Response:
+        """Answer as vLLM's `/v1/completions` does."""
         body = await http.json()
-        ids, reason = completion(body["prompt"], body, body["max_tokens"])
+        ids, reason = self.completion(body["prompt"], body["max_tokens"])
 
         async def lines() -> AsyncIterator[Body]:
-            async for start, end in pieces(ids):
+            async for start, end in self.pieces(len(ids)):
                 finish = reason if end == len(ids) else None
                 choice: Body = {"index": 0, "text": "", "token_ids": ids[start:end]}
                 if body.get("logprobs") is not None:
@@ -97,50 +95,78 @@ def engine(script: Script, *, together: int = 1, delay: float = 0.0) -> Starlett
 
         return events(lines())
 
-    async def generate(http: Request) -> Response:
-        body = await http.json()
-        sampling = body.get("sampling_params", {})
-        limit = sampling.get("max_new_tokens", body.get("max_tokens"))
-        ids, reason = completion(body["input_ids"], body, limit)
-        is_sglang = "sampling_params" in body
+    async def sglang(self, body: Body) -> Response:
+        """Answer as SGLang's `/generate` does: an event repeats the ids before it."""
+        ids, reason = self.completion(body["input_ids"], body["sampling_params"]["max_new_tokens"])
 
         async def lines() -> AsyncIterator[Body]:
-            async for start, end in pieces(ids):
-                finish = {"type": reason} if is_sglang else reason
-                about = {
-                    "completion_tokens": end,
-                    "finish_reason": finish if end == len(ids) else None,
-                }
-                if is_sglang and body.get("return_logprob"):
+            async for _, end in self.pieces(len(ids)):
+                about: Body = {"completion_tokens": end, "finish_reason": None}
+                if end == len(ids):
+                    about["finish_reason"] = {"type": reason}
+                if body.get("return_logprob"):
                     about["output_token_logprobs"] = [[-0.5, id_, None] for id_ in ids[:end]]
-                # SGLang repeats the ids so far, LMDeploy does not.
-                yield {"text": "", "output_ids": ids[0 if is_sglang else start : end], "meta_info": about}
+                yield {"text": "", "output_ids": ids[:end], "meta_info": about}
 
         return events(lines())
 
-    async def llamacpp(http: Request) -> Response:
+    async def lmdeploy(self, body: Body) -> Response:
+        """Answer as LMDeploy's `/generate` does: an event has the ids that are new."""
+        ids, reason = self.completion(body["input_ids"], body.get("max_tokens"))
+
+        async def lines() -> AsyncIterator[Body]:
+            async for start, end in self.pieces(len(ids)):
+                finish = {"type": reason} if end == len(ids) else None
+                about = {"completion_tokens": end, "finish_reason": finish}
+                yield {"text": "", "output_ids": ids[start:end], "meta_info": about}
+
+        return events(lines())
+
+    async def generate(self, http: Request) -> Response:
+        """Answer as SGLang or LMDeploy, which have the same path."""
+        body = await http.json()
+        return await (self.sglang(body) if "sampling_params" in body else self.lmdeploy(body))
+
+    async def llamacpp(self, http: Request) -> Response:
+        """Answer as llama.cpp's `/completion` does, whole."""
         body = await http.json()
         limit = body["n_predict"]
-        ids, reason = completion(body["prompt"], body, None if limit < 0 else limit)
+        ids, reason = self.completion(body["prompt"], None if limit < 0 else limit)
+        if self.delay:
+            await asyncio.sleep(self.delay)
         kind = {"stop": "eos", "length": "limit"}[reason]
         probabilities = [{"id": id_, "logprob": -0.5, "top_logprobs": []} for id_ in ids]
-        if delay:
-            await asyncio.sleep(delay)
         return JSONResponse(
             {"tokens": ids, "stop_type": kind, "completion_probabilities": probabilities}
         )
 
-    async def health(_: Request) -> Response:
+    async def health(self, _: Request) -> Response:
+        """Say that the server answers."""
         return Response()
 
+
+def engine(script: Script, *, together: int = 1, delay: float = 0.0) -> Starlette:
+    """Make the server. `together` ids are sent at a time, `delay` seconds apart."""
+    made = Engine(script, together, delay)
     return Starlette(
         routes=[
-            Route("/v1/completions", vllm, methods=["POST"]),
-            Route("/generate", generate, methods=["POST"]),
-            Route("/completion", llamacpp, methods=["POST"]),
-            Route("/health", health),
+            Route("/v1/completions", made.vllm, methods=["POST"]),
+            Route("/generate", made.generate, methods=["POST"]),
+            Route("/completion", made.llamacpp, methods=["POST"]),
+            Route("/health", made.health),
         ]
     )
+
+
+def events(lines: AsyncIterator[Body]) -> Response:
+    """Make a response of server-sent events."""
+
+    async def written() -> AsyncIterator[bytes]:
+        async for line in lines:
+            yield b"data: %b\n\n" % json.dumps(line).encode()
+        yield b"data: [DONE]\n\n"
+
+    return StreamingResponse(written(), media_type="text/event-stream")
 
 
 def vllm_logprobs(ids: list[int], top: int) -> Body:

@@ -1,6 +1,6 @@
 """From an engine's ids to a response's chunks: the loop of a server, once.
 
-`chunks` takes an iterator of ids, `achunks` an asynchronous one, and `alines` gives bytes instead of
+`chunks` takes an iterator of ids, `achunks` an asynchronous one; `alines` gives bytes instead of
 chunks. All end where the turn does, at a stop string or at a limit, and then close the iterator, so
 that an engine that is behind it stops.
 """
@@ -38,14 +38,15 @@ Ids: TypeAlias = int | Sequence[int] | Generated
 
 
 Written = TypeVar("Written", list[Chunk], bytes)
+Written_co = TypeVar("Written_co", list[Chunk], bytes, covariant=True)
 
 
-class _Writer(Protocol[Written]):
+class _Writer(Protocol[Written_co]):
     """An adapter, which gives chunks, or `Lines`, which gives bytes."""
 
-    def push(self, events: Iterable[Event], logprobs: Iterable[Chunk] = ()) -> Written: ...
+    def push(self, events: Iterable[Event], logprobs: Iterable[Chunk] = ()) -> Written_co: ...
 
-    def finish(self, usage: Usage | None = None) -> Written: ...
+    def finish(self, usage: Usage | None = None) -> Written_co: ...
 
 
 class _Run(Generic[Written]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from chatcodec.events import Notice
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
+    from contextlib import AsyncExitStack
 
     from chatcodec import Encoding, Vocab
     from chatcodec.adapters import Adapter, Chunk, Request
@@ -72,8 +72,8 @@ class Answer:
         """Give the answer as server-sent events."""
         if self.asked.choices == 1:
             with_usage = self.api.name != "chat" or self.asked.with_usage
-            arguments = self._arguments(0, with_usage=with_usage)
-            async for line in alines(*arguments[0], **arguments[1]):
+            arguments, options = self._arguments(0, with_usage=with_usage)
+            async for line in alines(*arguments, **options):
                 yield line
         else:
             async for chunk in self._chunks(with_usage=self.asked.with_usage):
@@ -82,15 +82,26 @@ class Answer:
 
     async def _chunks(self, *, with_usage: bool) -> AsyncGenerator[Chunk]:
         if self.asked.choices == 1:
-            arguments = self._arguments(0, with_usage=with_usage)
-            async for chunk in achunks(*arguments[0], **arguments[1]):
+            arguments, options = self._arguments(0, with_usage=with_usage)
+            async for chunk in achunks(*arguments, **options):
                 yield chunk
             return
+        usages: list[Chunk] = []
+        async for chunk in self._merged():
+            if chunk["choices"]:
+                yield chunk
+            else:
+                usages.append(chunk)
+        if with_usage and usages:
+            yield _total(usages)
+
+    async def _merged(self) -> AsyncGenerator[Chunk]:
+        """Give the chunks of all choices as they come."""
         queue: asyncio.Queue[Chunk] = asyncio.Queue(_QUEUED)
 
         async def run(choice: int) -> None:
-            arguments = self._arguments(choice, with_usage=True)
-            async for chunk in achunks(*arguments[0], **arguments[1]):
+            arguments, options = self._arguments(choice, with_usage=True)
+            async for chunk in achunks(*arguments, **options):
                 await queue.put(chunk)
 
         async def run_all() -> None:
@@ -99,27 +110,22 @@ class Answer:
                     group.create_task(run(choice))
 
         task = asyncio.create_task(run_all())
-        usages: list[Chunk] = []
         try:
             while not (task.done() and queue.empty()):
                 getting = asyncio.create_task(queue.get())
                 await asyncio.wait({getting, task}, return_when=asyncio.FIRST_COMPLETED)
-                if not getting.done():
-                    getting.cancel()
-                    continue
-                chunk = getting.result()
-                if chunk["choices"]:
-                    yield chunk
+                if getting.done():
+                    yield getting.result()
                 else:
-                    usages.append(chunk)
+                    getting.cancel()
             await _first_error(task)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        if with_usage and usages:
-            yield _total(usages)
 
-    def _arguments(self, choice: int, *, with_usage: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _arguments(
+        self, choice: int, *, with_usage: bool
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         options: dict[str, Any] = dict(self.request.adapter)
         if self.api.dates:
             options[self.api.dates] = self.created
@@ -156,7 +162,7 @@ class Answer:
 
 def _entry(vocab: Vocab, told: Logprob) -> Chunk:
     """Make the entry of an id; a model may give ids that the vocabulary has not."""
-    size = len(vocab)
+    size = vocab.size
     if told.id >= size:
         return {"token": "", "logprob": told.value, "bytes": [], "top_logprobs": []}
     top = [(id_, value) for id_, value in told.top if 0 <= id_ < size]

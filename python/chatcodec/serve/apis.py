@@ -57,8 +57,14 @@ UNUSED = {
 }
 """Fields without a meaning here: hints, accounts, and what only a server with a memory keeps."""
 
-_NUMBERS = {"temperature": (0, 2), "top_p": (0, 1), "min_p": (0, 1)}
-_PENALTY = 2
+_KINDS: dict[str, type] = {"logit_bias": dict, "ignore_eos": bool, "seed": int}
+_BOUNDS = {
+    "temperature": (0, 2),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "presence_penalty": (-2, 2),
+    "frequency_penalty": (-2, 2),
+}
 _TOP_LOGPROBS = 20
 
 
@@ -134,24 +140,24 @@ def _sampling(rest: dict[str, Any]) -> dict[str, Any]:
     """Take the sampling options of the remaining fields; refuse fields that nobody knows."""
     sampling = {key: rest.pop(key) for key in SAMPLING if key in rest}
     for key, value in sampling.items():
-        if key == "logit_bias":
-            if not isinstance(value, dict):
-                raise ApiError(400, f"`{key}` is {value!r:.80}, expected an object", key)
-        elif key == "ignore_eos":
-            if not isinstance(value, bool):
-                raise ApiError(400, f"`{key}` is {value!r:.80}, expected a flag", key)
-        elif isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ApiError(400, f"`{key}` is {value!r:.80}, expected a number", key)
-        elif key in _NUMBERS and not _NUMBERS[key][0] <= value <= _NUMBERS[key][1]:
-            least, most = _NUMBERS[key]
-            raise ApiError(400, f"`{key}` is {value}, expected {least} to {most}", key)
-        elif key in {"presence_penalty", "frequency_penalty"} and abs(value) > _PENALTY:
-            problem = f"`{key}` is {value}, expected -{_PENALTY} to {_PENALTY}"
-            raise ApiError(400, problem, key)
+        _check(key, value)
     for key in rest:
         if key not in UNUSED:
             raise ApiError(400, f"`{key:.80}` is not a field that is known here", key)
     return sampling
+
+
+def _check(key: str, value: object) -> None:
+    kind = _KINDS.get(key, (int, float))
+    is_flag = isinstance(value, bool) and kind is not bool
+    if is_flag or not isinstance(value, kind):
+        names = {bool: "a flag", dict: "an object"}
+        expected = names.get(kind, "a number") if isinstance(kind, type) else "a number"
+        raise ApiError(400, f"`{key}` is {value!r:.80}, expected {expected}", key)
+    if key in _BOUNDS and isinstance(value, (int, float)):
+        least, most = _BOUNDS[key]
+        if not least <= value <= most:
+            raise ApiError(400, f"`{key}` is {value}, expected {least} to {most}", key)
 
 
 def _take(rest: dict[str, Any], key: str, kind: type, *, default: Any) -> Any:  # noqa: ANN401

@@ -6,7 +6,6 @@ import asyncio
 import hmac
 import json
 import os
-import re
 import secrets
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request as HttpRequest
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -30,10 +30,11 @@ from chatcodec.serve.metrics import Metrics
 from chatcodec.serve.settings import BACKEND_KEY, Settings, keys_from
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from starlette.types import Receive, Scope, Send
 
     from chatcodec import Codec
-    from starlette.types import Receive, Scope, Send
 
 __all__ = ["app", "stored_app"]
 
@@ -166,7 +167,9 @@ class Gateway:
         """Refuse a model that is not served. Raises `ApiError`."""
         served = self.settings.served
         if not isinstance(model, str):
-            raise ApiError(400, f"`model` is {model!r:.80}, expected one of {list(served)}", "model")
+            raise ApiError(
+                400, f"`model` is {model!r:.80}, expected one of {list(served)}", "model"
+            )
         if model not in served:
             problem = f"`model` is {model!r:.80}, expected one of {list(served)}"
             raise ApiError(404, problem, "model", "model_not_found")
@@ -300,7 +303,9 @@ class Gateway:
         answer: dict[str, Any] = {"count": len(ids), "max_model_len": None, "tokens": ids}
         if body.get("return_token_strs"):
             vocab = self.codec.vocab
-            answer["token_strs"] = [vocab.token_bytes(id_).decode("utf-8", "replace") for id_ in ids]
+            answer["token_strs"] = [
+                vocab.token_bytes(id_).decode("utf-8", "replace") for id_ in ids
+            ]
         return JSONResponse(answer)
 
     async def detokenize(self, http: HttpRequest) -> Response:
@@ -332,7 +337,9 @@ class Gateway:
     async def errored(self, http: HttpRequest, error: Exception) -> Response:
         """Answer with an error that an endpoint raised."""
         if isinstance(error, HTTPException):
-            error = ApiError(error.status_code, f"{http.method} {http.url.path[:80]}: {error.detail}")
+            error = ApiError(
+                error.status_code, f"{http.method} {http.url.path[:80]}: {error.detail}"
+            )
         if not isinstance(error, ApiError):
             LOG.error("failure", exc_info=error, extra={"fields": {"path": http.url.path}})
             error = ApiError(500, "the gateway failed; its log says why")
@@ -391,7 +398,7 @@ class Events(Response):
             failed = error
         except (OSError, TimeoutError):
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001 (whatever it is, the client is told)
             LOG.exception("failure")
             failed = ApiError(500, "the gateway failed; its log says why")
         finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import uvicorn
 
 from chatcodec.serve.app import app
@@ -16,7 +18,7 @@ _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 def run(settings: Settings, host: str, port: int, workers: int, grace: int) -> None:
     """Serve on a host and a port; at an end, wait `grace` seconds for answers that are open."""
     set_up()
-    options = {
+    options: dict[str, Any] = {
         "host": host,
         "port": port,
         "timeout_graceful_shutdown": grace,
@@ -26,7 +28,9 @@ def run(settings: Settings, host: str, port: int, workers: int, grace: int) -> N
         "lifespan": "on",
     }
     if host not in _LOOPBACK and not keys_from(settings):
-        LOG.warning("open", extra={"fields": {"host": host, "advice": f"set {KEYS} to require keys"}})
+        LOG.warning(
+            "open", extra={"fields": {"host": host, "advice": f"set {KEYS} to require keys"}}
+        )
     about = {"url": f"http://{host}:{port}", "backend": settings.backend, "engine": settings.engine}
     if workers == 1:
         made = app(settings)

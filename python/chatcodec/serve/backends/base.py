@@ -220,7 +220,9 @@ async def whole_of(answer: httpx.Response) -> AsyncIterator[list[bytes]]:
 
 def ids_of(value: object) -> list[int]:
     """Check that a value is a list of ids. Raises `TypeError`."""
-    if not isinstance(value, list) or not all(type(id_) is int and 0 <= id_ < _LARGEST_ID for id_ in value):
+    if not isinstance(value, list) or not all(
+        type(id_) is int and 0 <= id_ < _LARGEST_ID for id_ in value
+    ):
         raise TypeError("expected a list of ids")
     return value
 

@@ -33,7 +33,9 @@ class LmDeploy(Backend):
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request. The engine takes no grammars and tells no log probabilities by id."""
         if job.constraint is not None:
-            raise ApiError(400, "calls and JSON cannot be enforced by an LMDeploy backend", "tool_choice")
+            raise ApiError(
+                400, "calls and JSON cannot be enforced by an LMDeploy backend", "tool_choice"
+            )
         if job.logprobs is not None:
             raise ApiError(400, "log probabilities are not told by an LMDeploy backend", "logprobs")
         body: dict[str, Any] = {
