@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing, closing
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from chatcodec.adapters._adapter import Adapter, Chunk, Usage
 from chatcodec.adapters.sse import Lines
@@ -37,26 +37,17 @@ class Generated(NamedTuple):
 Ids: TypeAlias = int | Sequence[int] | Generated
 
 
-Written = TypeVar("Written", list[Chunk], bytes)
-Written_co = TypeVar("Written_co", list[Chunk], bytes, covariant=True)
+class _Run:
+    """One response: a step for each item of the engine's iterator.
 
-
-class _Writer(Protocol[Written_co]):
-    """An adapter, which gives chunks, or `Lines`, which gives bytes."""
-
-    def push(self, events: Iterable[Event], logprobs: Iterable[Chunk] = ()) -> Written_co: ...
-
-    def finish(self, usage: Usage | None = None) -> Written_co: ...
-
-
-class _Run(Generic[Written]):
-    """One response: a step for each item of the engine's iterator."""
+    The writer is the adapter, which gives chunks, or `Lines` around it, which gives bytes.
+    """
 
     def __init__(  # noqa: PLR0913, PLR0917
         self,
         stream: Stream,
         adapter: Adapter,
-        writer: _Writer[Written],
+        writer: Any,  # noqa: ANN401
         stop: str | Sequence[str],
         limit: int | None,
         prompt_tokens: int | None,
@@ -70,7 +61,7 @@ class _Run(Generic[Written]):
         self.reasoned_to = 0
         self.reason: Literal["stop", "length"] = "stop"
 
-    def step(self, item: Ids) -> Written:
+    def step(self, item: Ids) -> Any:  # noqa: ANN401
         ids, logprobs, reason = item if isinstance(item, Generated) else (item, (), None)
         self.reason = reason or self.reason
         step = list(ids) if isinstance(ids, Iterable) else [ids]
@@ -93,7 +84,7 @@ class _Run(Generic[Written]):
     def over(self) -> bool:
         return self.adapter.reason is not None or self.generated == self.limit
 
-    def finish(self) -> Written:
+    def finish(self) -> Any:  # noqa: ANN401
         events = self.read(self.stream.finish(self.reason)) + self.stops.finish()
         usage = None
         if self.prompt_tokens is not None:
