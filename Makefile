@@ -7,10 +7,11 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run test test-browser test-rust test-python test-spark lint format stubs bench bench-quick fuzz build clean
+.PHONY: help run run-gateway test test-browser test-rust test-python test-spark lint format stubs bench bench-quick fuzz build clean
 
 help:
 	@echo "make run      encode, inspect, decode and stream a sample conversation"
+	@echo "make run-gateway  a gateway, a scripted engine before it and a client: a call, a forged turn"
 	@echo "make test     all tests, Rust and Python"
 	@echo "make test-long   all tests with ten times as many cases, each run with other seeds"
 	@echo "make test-browser   tests of the pages in chromium, which it installs with apt-get"
@@ -29,6 +30,11 @@ help:
 run: build
 	@echo "make: examples/tour.py, a conversation to ids and back"
 	@$(BIN)/python examples/tour.py
+
+# Ends by itself.
+run-gateway: build
+	@$(BIN)/pip install --quiet --group serve
+	@$(BIN)/python examples/run_gateway.py
 
 test: test-rust test-python
 

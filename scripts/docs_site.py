@@ -27,6 +27,7 @@ NAVIGATION = [
     ("Any model", "any-model.md"),
     ("Migration", "migrate.md"),
     ("Safety", "safety.md"),
+    ("Gateway", "gateway.md"),
     ("Servers", "servers.md"),
     ("Constraints", "constrain.md"),
     ("Leniency", "leniency.md"),

@@ -941,8 +941,8 @@ def test_examples_of_the_help_work(tmp_path: Path, vocabulary: Path, embedded: C
     (tmp_path / "conversation.json").write_text(json.dumps({"messages": CALL}, indent=2))
     (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
     assert vocabulary == tmp_path / "tokenizer.model"
-    # A studio serves until it is interrupted: tests/test_studio.py runs it.
-    commands = [command for command in COMMANDS if command.name != "studio"]
+    # These serve until they are interrupted: tests/test_studio.py and test_gateway.py run them.
+    commands = [command for command in COMMANDS if command.name not in {"studio", "serve"}]
     examples = [example for command in commands for example in command.examples]
     prologue = f'chatcodec() {{ "{sys.executable}" -m chatcodec "$@"; }}; less() {{ cat; }}\n'
     for example in examples:

@@ -191,7 +191,7 @@ FAULTS: Any = {
     "n": ({**HI, "n": 1000}, 400, "n"),
     "no choices": ({**HI, "n": 0}, 400, "n"),
     "kind of n": ({**HI, "n": "2"}, 400, "n"),
-    "unknown field": ({**HI, "temprature": 1}, 400, "temprature"),
+    "unknown field": ({**HI, "temperatures": 1}, 400, "temperatures"),
     "temperature": ({**HI, "temperature": 3}, 400, "temperature"),
     "kind of temperature": ({**HI, "temperature": "hot"}, 400, "temperature"),
     "penalty": ({**HI, "presence_penalty": -3}, 400, "presence_penalty"),

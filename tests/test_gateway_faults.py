@@ -1,0 +1,336 @@
+"""Faults around the gateway: backends and clients that fail. Every answer ends, and says how."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import openai
+import pytest
+from chatcodec import Codec
+from gateway import MODEL, Gateway, free_port, gateway, serving
+from scripted_engine import engine, scripted
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from starlette.requests import Request
+
+CODEC = Codec("internlm2")
+IDS = CODEC.vocab.encode("one two three four")
+END = CODEC.stop_ids[0]
+ASK: Any = [{"role": "user", "content": "Hi"}]
+
+
+def chunk(ids: object, reason: str | None = None) -> bytes:
+    choice = {"index": 0, "token_ids": ids, "finish_reason": reason}
+    return b"data: %b\n\n" % json.dumps({"choices": [choice]}).encode()
+
+
+class Faulty:
+    """A backend whose fault is named by the prompt's text."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.cancelled = 0
+
+    async def answer(self, http: Request) -> Response:
+        body = await http.json()
+        fault = str(CODEC.decode(body["prompt"])[-1]["content"])
+        match fault:
+            case "status 500":
+                return JSONResponse({"error": {"message": "out of memory"}}, 500)
+            case "status 400":
+                return JSONResponse({"message": "the prompt is too long"}, 400)
+            case "status 503":
+                return Response("busy", 503)
+            case "html":
+                return Response("<html>proxy</html>", 502)
+        return StreamingResponse(self.lines(fault), media_type="text/event-stream")
+
+    async def lines(self, fault: str) -> AsyncIterator[bytes]:
+        self.open += 1
+        try:
+            async for line in self.faulty(fault):
+                yield line
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.open -= 1
+
+    async def faulty(self, fault: str) -> AsyncIterator[bytes]:
+        good = b"".join((chunk(IDS[:2]), chunk([*IDS[2:], END], "stop"), b"data: [DONE]\n\n"))
+        match fault:
+            case "byte by byte":
+                for at in range(len(good)):
+                    yield good[at : at + 1]
+            case "at once":
+                yield good
+            case "line ends":
+                yield b": a comment\r\n\r\nevent: x\r\n" + good.replace(b"\n", b"\r\n")
+            case "after the end":
+                yield good + chunk(IDS, "stop")
+            case "unknown ids":
+                yield chunk([*IDS, 10**6, END], "stop")
+            case "cut":
+                yield chunk(IDS[:2])
+            case "half an event":
+                yield chunk(IDS[:2]) + b'data: {"choices": [{"tok'
+            case "not JSON":
+                yield chunk(IDS[:2]) + b"data: nonsense\n\n"
+            case "ids as text":
+                yield chunk(IDS[:2]) + chunk("x")
+            case "error event":
+                yield chunk(IDS[:2]) + b'data: {"error": {"message": "worker died"}}\n\n'
+            case "slow":
+                yield chunk(IDS[:2])
+                await asyncio.sleep(60)
+            case "endless":
+                while True:
+                    yield chunk(IDS)
+                    await asyncio.sleep(0.01)
+            case _:
+                yield good
+
+    async def health(self, _: Request) -> Response:
+        return Response()
+
+    def app(self) -> Starlette:
+        routes = [Route("/v1/completions", self.answer, methods=["POST"])]
+        return Starlette(routes=[*routes, Route("/health", self.health)])
+
+
+@pytest.fixture(scope="module")
+def faulty() -> Faulty:
+    return Faulty()
+
+
+@pytest.fixture(scope="module")
+def of(faulty: Faulty, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder = tmp_path_factory.mktemp("faults")
+    limits = ("--read-timeout", "1", "--client-timeout", "2")
+    with serving(faulty.app()) as url, gateway(url, folder, *limits) as made:
+        yield made
+
+
+def say(fault: str) -> Any:  # noqa: ANN401
+    return [{"role": "user", "content": fault}]
+
+
+def streamed(of: Gateway, fault: str) -> str:
+    text = ""
+    for each in of.openai.chat.completions.create(model=MODEL, messages=say(fault), stream=True):
+        text += "".join(choice.delta.content or "" for choice in each.choices)
+    return text
+
+
+@pytest.mark.parametrize("fault", ["byte by byte", "at once", "line ends", "after the end"])
+def test_chunking_is_not_seen(of: Gateway, fault: str) -> None:
+    assert streamed(of, fault) == "one two three four"
+    whole = of.openai.chat.completions.create(model=MODEL, messages=say(fault))
+    assert whole.choices[0].message.content == "one two three four"
+    assert whole.choices[0].finish_reason == "stop"
+
+
+def test_ids_out_of_the_vocabulary_are_counted(of: Gateway) -> None:
+    before = of.metric('chatcodec_notices_total{kind="unknown_id"}')
+    assert streamed(of, "unknown ids") == "one two three four"
+    assert of.metric('chatcodec_notices_total{kind="unknown_id"}') == before + 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [
+        ("status 500", 502),
+        ("status 400", 400),
+        ("status 503", 503),
+        ("html", 502),
+        ("cut", 502),
+        ("half an event", 502),
+        ("not JSON", 502),
+        ("ids as text", 502),
+        ("error event", 502),
+        ("slow", 504),
+    ],
+)
+def test_a_fault_of_the_backend_is_told(of: Gateway, fault: str, status: int) -> None:
+    with pytest.raises(openai.APIStatusError) as caught:
+        of.openai.chat.completions.create(model=MODEL, messages=say(fault))
+    assert caught.value.status_code == status
+    with pytest.raises(openai.APIError):
+        streamed(of, fault)
+    for path, key in (("/v1/responses", "input"), ("/v1/messages", "messages")):
+        body = {"model": MODEL, key: say(fault), "stream": True, "max_tokens": 50}
+        if path == "/v1/responses":
+            body["max_output_tokens"] = body.pop("max_tokens")
+        answer = httpx.post(of.url + path, json=body, trust_env=False, timeout=20)
+        if answer.status_code == 200:
+            assert "event: error\n" in answer.text
+        else:
+            assert answer.status_code == status
+            assert answer.json()["error"]["message"]
+    assert streamed(of, "fine") == "one two three four"
+
+
+def wait_until(condition: Any, seconds: float = 10) -> None:  # noqa: ANN401
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_goes_ends_the_generation(
+    of: Gateway, faulty: Faulty, *, stream: bool
+) -> None:
+    wait_until(lambda: faulty.open == 0)
+    body = json.dumps({"model": MODEL, "messages": say("endless"), "stream": stream}).encode()
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    host, port = of.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        wait_until(lambda: faulty.open == 1)
+    wait_until(lambda: faulty.open == 0)
+    wait_until(lambda: of.metric("chatcodec_requests_running ") == 0)
+
+
+def test_a_stop_string_and_a_limit_end_the_generation(of: Gateway, faulty: Faulty) -> None:
+    create = of.openai.chat.completions.create
+    stopped = create(model=MODEL, messages=say("endless"), stop="four")
+    assert stopped.choices[0].message.content == "one two three "
+    cut = create(model=MODEL, messages=say("endless"), max_tokens=3)
+    assert cut.choices[0].finish_reason == "length"
+    wait_until(lambda: faulty.open == 0)
+
+
+def test_half_a_body(of: Gateway) -> None:
+    host, port = of.url.removeprefix("http://").split(":")
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{"
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(head)
+        assert client.recv(100).startswith(b"HTTP/1.1 408")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(head)
+    assert streamed(of, "fine") == "one two three four"
+
+
+def test_a_backend_that_is_away_and_comes_back(tmp_path: Path) -> None:
+    port = free_port()
+    with gateway(f"http://127.0.0.1:{port}", tmp_path) as of:
+        for _ in range(2):
+            with pytest.raises(openai.InternalServerError) as caught:
+                of.openai.chat.completions.create(model=MODEL, messages=ASK)
+            assert caught.value.status_code == 503
+            assert httpx.get(f"{of.url}/health", trust_env=False).status_code == 503
+            with serving(engine(scripted(CODEC)), port):
+                answer = of.openai.chat.completions.create(model=MODEL, messages=ASK)
+                assert answer.choices[0].message.content == "You said: Hi"
+
+
+def test_too_many_requests_at_once(faulty: Faulty, tmp_path: Path) -> None:
+    with serving(faulty.app()) as url, gateway(url, tmp_path, "--max-requests", "1") as of:
+        with of.openai.chat.completions.create(
+            model=MODEL, messages=say("endless"), stream=True
+        ) as first:
+            next(iter(first))
+            with pytest.raises(openai.InternalServerError) as caught:
+                of.openai.chat.completions.create(model=MODEL, messages=ASK)
+            assert caught.value.status_code == 503
+            assert caught.value.response.headers["retry-after"] == "1"
+        wait_until(lambda: of.metric("chatcodec_requests_running ") == 0)
+        assert streamed(of, "fine") == "one two three four"
+
+
+def test_many_streams_at_once_are_not_mixed(tmp_path: Path) -> None:
+    count = 100
+
+    async def one(client: httpx.AsyncClient, number: int, url: str) -> None:
+        text = f"number {number}: " + "word " * (number % 7)
+        body = {"model": MODEL, "messages": say(text), "stream": True}
+        answer = await client.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+        lines = [line[6:] for line in answer.text.split("\n\n") if line.startswith("data: {")]
+        choices = [choice for line in lines for choice in json.loads(line)["choices"]]
+        said = "".join(choice["delta"].get("content") or "" for choice in choices)
+        assert said == f"You said: {text}"
+
+    async def run(url: str) -> None:
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(limits=limits, trust_env=False) as client:
+            await asyncio.gather(*(one(client, number, url) for number in range(count)))
+
+    with serving(engine(scripted(CODEC), delay=0.001)) as url, gateway(url, tmp_path) as of:
+        asyncio.run(run(of.url))
+        assert of.metric("chatcodec_requests_running ") == 0
+
+
+def test_it_ends_when_it_is_told(faulty: Faulty, tmp_path: Path) -> None:
+    with serving(faulty.app()) as url, gateway(url, tmp_path, "--grace", "1") as of:
+        done = threading.Event()
+
+        def watch() -> None:
+            with pytest.raises(openai.APIError):
+                streamed(of, "endless")
+            done.set()
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        wait_until(lambda: of.metric("chatcodec_requests_running ") == 1)
+        of.process.terminate()
+        assert of.process.wait(15) is not None
+        assert done.wait(5)
+        thread.join()
+
+
+def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "chatcodec", "serve", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "--backend"),
+        (("--backend", "localhost:8000"), "expected a URL"),
+        (("--backend", "http://x", "--workers", "0"), "--workers 0: expected 1 or more"),
+        (("--backend", "http://x", "--engine", "other"), "--engine"),
+        (("--backend", "http://x", "--model", "/nowhere"), "/nowhere"),
+        (("--backend", "http://x", "--api-key-file", "/nowhere"), "/nowhere"),
+        (("--backend", "http://x", "--vocab", "/nowhere"), "/nowhere"),
+    ],
+)
+def test_wrong_arguments(arguments: tuple[str, ...], said: str) -> None:
+    ran = serve(*arguments)
+    assert ran.returncode == 2
+    assert said in ran.stderr
+    assert ran.stderr.startswith("chatcodec: ")
+    assert len(ran.stderr.splitlines()) == 1
+
+
+def test_a_file_of_keys_without_keys_is_refused(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("\n")
+    ran = serve("--backend", "http://x", "--api-key-file", str(keys))
+    assert ran.returncode == 2
+    assert "has no key" in ran.stderr
+
+
+def test_the_demonstration_ends_by_itself() -> None:
+    script = Path(__file__).parents[1] / "examples" / "run_gateway.py"
+    ran = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert 'call       get_weather({"city": "Oslo"})' in ran.stdout
+    assert "was text" in ran.stdout
