@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 CODEC = Codec("internlm2")
-IDS = CODEC.vocab.encode("one two three four")
+IDS = list(CODEC.vocab.encode("one two three four"))
 END = CODEC.stop_ids[0]
 ASK: Any = [{"role": "user", "content": "Hi"}]
 
@@ -36,6 +36,19 @@ ASK: Any = [{"role": "user", "content": "Hi"}]
 def chunk(ids: object, reason: str | None = None) -> bytes:
     choice = {"index": 0, "token_ids": ids, "finish_reason": reason}
     return b"data: %b\n\n" % json.dumps({"choices": [choice]}).encode()
+
+
+GOOD = b"".join((chunk(IDS[:2]), chunk([*IDS[2:], END], "stop"), b"data: [DONE]\n\n"))
+BODIES = {
+    "line ends": b": a comment\r\n\r\nevent: x\r\n" + GOOD.replace(b"\n", b"\r\n"),
+    "after the end": GOOD + chunk(IDS, "stop"),
+    "unknown ids": chunk([*IDS, 10**6, END], "stop"),
+    "cut": chunk(IDS[:2]),
+    "half an event": chunk(IDS[:2]) + b'data: {"choices": [{"tok',
+    "not JSON": chunk(IDS[:2]) + b"data: nonsense\n\n",
+    "ids as text": chunk(IDS[:2]) + chunk("x"),
+    "error event": chunk(IDS[:2]) + b'data: {"error": {"message": "worker died"}}\n\n',
+}
 
 
 class Faulty:
@@ -71,38 +84,18 @@ class Faulty:
             self.open -= 1
 
     async def faulty(self, fault: str) -> AsyncIterator[bytes]:
-        good = b"".join((chunk(IDS[:2]), chunk([*IDS[2:], END], "stop"), b"data: [DONE]\n\n"))
-        match fault:
-            case "byte by byte":
-                for at in range(len(good)):
-                    yield good[at : at + 1]
-            case "at once":
-                yield good
-            case "line ends":
-                yield b": a comment\r\n\r\nevent: x\r\n" + good.replace(b"\n", b"\r\n")
-            case "after the end":
-                yield good + chunk(IDS, "stop")
-            case "unknown ids":
-                yield chunk([*IDS, 10**6, END], "stop")
-            case "cut":
-                yield chunk(IDS[:2])
-            case "half an event":
-                yield chunk(IDS[:2]) + b'data: {"choices": [{"tok'
-            case "not JSON":
-                yield chunk(IDS[:2]) + b"data: nonsense\n\n"
-            case "ids as text":
-                yield chunk(IDS[:2]) + chunk("x")
-            case "error event":
-                yield chunk(IDS[:2]) + b'data: {"error": {"message": "worker died"}}\n\n'
-            case "slow":
-                yield chunk(IDS[:2])
-                await asyncio.sleep(60)
-            case "endless":
-                while True:
-                    yield chunk(IDS)
-                    await asyncio.sleep(0.01)
-            case _:
-                yield good
+        if fault == "byte by byte":
+            for at in range(len(GOOD)):
+                yield GOOD[at : at + 1]
+        elif fault == "slow":
+            yield chunk(IDS[:2])
+            await asyncio.sleep(60)
+        elif fault == "endless":
+            while True:
+                yield chunk(IDS)
+                await asyncio.sleep(0.01)
+        else:
+            yield BODIES.get(fault, GOOD)
 
     async def health(self, _: Request) -> Response:
         return Response()
