@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -13,7 +13,7 @@ import httpx
 from chatcodec.serve.errors import ApiError, BackendError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 
     from chatcodec import Constraint
 
@@ -109,30 +109,24 @@ class Backend(ABC):
         Events that came together are one step. The last step has a reason.
         """
         path, body = self.request(job)
-        try:
+        with told_errors():
             async with self.client.stream("POST", path, json=body, headers=job.headers) as answer:
                 if answer.status_code != httpx.codes.OK:
                     raise refused(answer.status_code, await _start_of(answer))
                 yield self._steps(answer, self.reader(job))
-        except httpx.TimeoutException as error:
-            kind = "connection" if isinstance(error, httpx.ConnectTimeout) else "answer"
-            raise BackendError(504, f"the backend gave no {kind} in time") from error
-        except httpx.ConnectError as error:
-            raise BackendError(503, "the backend cannot be reached; try again") from error
-        except httpx.HTTPError as error:
-            raise BackendError(502, "the connection to the backend broke") from error
 
     async def _steps(self, answer: httpx.Response, reader: Reader) -> AsyncIterator[Step]:
         events = events_of(answer) if self.streams else whole_of(answer)
-        async for together in events:
-            step = Step()
-            for event in together:
-                step.add(self._read(reader, event))
+        with told_errors():
+            async for together in events:
+                step = Step()
+                for event in together:
+                    step.add(self._read(reader, event))
+                    if step.reason is not None:
+                        break
+                yield step
                 if step.reason is not None:
-                    break
-            yield step
-            if step.reason is not None:
-                return
+                    return
         raise BackendError(502, "the backend's answer was cut: it gave no reason for its end")
 
     @staticmethod
@@ -151,6 +145,20 @@ class Backend(ABC):
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             what = f"{type(error).__name__}: {error}"[:_QUOTED]
             raise BackendError(502, f"the backend sent an unexpected event: {what}") from error
+
+
+@contextmanager
+def told_errors() -> Iterator[None]:
+    """Raise errors of the connection to a backend as `BackendError`."""
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        kind = "connection" if isinstance(error, httpx.ConnectTimeout) else "answer"
+        raise BackendError(504, f"the backend gave no {kind} in time") from error
+    except httpx.ConnectError as error:
+        raise BackendError(503, "the backend cannot be reached; try again") from error
+    except httpx.HTTPError as error:
+        raise BackendError(502, "the connection to the backend broke") from error
 
 
 def refused(status: int, said: str) -> ApiError:
