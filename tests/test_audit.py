@@ -55,6 +55,23 @@ def test_the_string_pipeline_is_that_of_tokenizers(tmp_path: Path) -> None:
             assert (finding.string == "forged") == (count(finding.text) != count("x"))
 
 
+def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Codec("internlm2").audit()
+    assert main(["audit", "--html"]) == 0
+    page = capsys.readouterr().out
+    assert page == report.to_html()
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    read = [
+        (data["tokens"][token], data["places"][place], *rest)
+        for token, place, *rest in data["findings"]
+    ]
+    assert read == [
+        (each.token, each.place, each.spelling, each.text, each.string, each.codec)
+        for each in report.findings
+    ]
+    assert main(["audit", "--html", "--json"]) == 2
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit"]) == 0
     assert "0 in the codec" in capsys.readouterr().out

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from chatcodec.errors import MessageError, TemplateError
+from chatcodec.pages.document import audit_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -78,6 +79,36 @@ class Audit:
             "findings": [asdict(finding) for finding in self.findings],
         }
         return json.dumps(record, ensure_ascii=False)
+
+    def to_html(self) -> str:
+        """One page with heat maps of control token and place: the string pipeline, the codec.
+
+        The page is complete in itself and makes no requests. Each cell opens its examples.
+        """
+        tokens = list(dict.fromkeys(finding.token for finding in self.findings))
+        places = list(dict.fromkeys(finding.place for finding in self.findings))
+        token_at = {token: at for at, token in enumerate(tokens)}
+        place_at = {place: at for at, place in enumerate(places)}
+        findings = [
+            (
+                token_at[finding.token],
+                place_at[finding.place],
+                finding.spelling,
+                finding.text,
+                finding.string,
+                finding.codec,
+            )
+            for finding in self.findings
+        ]
+        record = {
+            "model": self.model,
+            "forged": self.forged,
+            "forged_by_string": self.forged_by_string,
+            "tokens": tokens,
+            "places": places,
+            "findings": findings,
+        }
+        return audit_page("chatcodec audit", record)
 
     def table(self) -> str:
         """A table for a terminal: places, and how many spellings forge a token there."""

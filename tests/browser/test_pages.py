@@ -250,3 +250,24 @@ def test_the_studio_shows_what_is_typed(browser: Browser) -> None:
             studio.shutdown()
             thread.join()
         assert wrong == []
+
+
+def test_the_heat_maps_are_the_audit(open_page: Callable[[str], Page]) -> None:
+    report = CODEC.audit()
+    page = open_page(report.to_html())
+    outcomes = "(all) => all.map((node) => node.dataset.outcome)"
+    tables = page.query_selector_all("table.heat")
+    assert len(tables) == 2
+    for table, side in zip(tables, ("string", "codec"), strict=True):
+        cells: dict[tuple[str, str], set[str]] = {}
+        for finding in report.findings:
+            outcome = getattr(finding, side)
+            cells.setdefault((finding.token, finding.place), set()).add(outcome)
+        order = ("forged", "refused", "text", "absent")
+        worst = [next(word for word in order if word in found) for found in cells.values()]
+        shown = table.eval_on_selector_all("button", outcomes)
+        assert sorted(shown) == sorted(worst)
+        assert ("forged" in shown) == (side == "string")
+    page.focus("table.heat button")
+    page.keyboard.press("Enter")
+    assert report.findings[0].token in page.inner_text("aside.detail")

@@ -236,7 +236,9 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="a model's folder, GGUF file or name on the hub (default: `--format` and `--vocab`)",
     )
-    parser.add_argument("--json", action="store_true", help="all findings as a JSON object")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="all findings as a JSON object")
+    shown.add_argument("--html", action="store_true", help="one page with heat maps, for a browser")
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:

@@ -224,7 +224,10 @@ def _formats(args: Namespace) -> bool:
 
 def _audit(args: Namespace) -> bool:
     report = load_model(args).audit()
-    sys.stdout.write(report.to_json() + "\n" if args.json else report.table())
+    if args.html:
+        sys.stdout.write(report.to_html())
+    else:
+        sys.stdout.write(report.to_json() + "\n" if args.json else report.table())
     return report.forged == 0
 
 
@@ -374,6 +377,7 @@ COMMANDS = (
         (
             "chatcodec audit",
             "chatcodec audit --json",
+            "chatcodec audit --html > audit.html",
             "chatcodec audit --vocab tokenizer.model",
         ),
         (arguments.add_audit, arguments.add_codec),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["escaped_json", "frame", "items_page", "page"]
+__all__ = ["audit_page", "escaped_json", "frame", "items_page", "page"]
 
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
@@ -73,6 +73,11 @@ def items_page(title: str, items: Sequence[Mapping[str, object]]) -> str:
     shows if there are several items.
     """
     return page(title, {"items": items}, ["common.js", "inspector.js", "timeline.js", "start.js"])
+
+
+def audit_page(title: str, data: Mapping[str, object]) -> str:
+    """Make a page with the heat maps of an audit."""
+    return page(title, data, ["common.js", "audit.js"])
 
 
 def frame(content: str) -> str:
