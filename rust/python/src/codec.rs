@@ -202,8 +202,8 @@ impl Codec {
             }
             None => CoreCodec::of_template(&parsed, &own, &known),
         };
-        let made = away(py, make)?;
-        let (inner, reader) = made.map_err(|error| raise_in(error, file.as_deref()))?;
+        let codec = away(py, make)?;
+        let (inner, reader) = codec.map_err(|error| raise_in(error, file.as_deref()))?;
         let codec = Self::of_core(py, inner, reader, given, origin)?;
         Ok(Self { template: Some(template.clone().unbind()), ..codec })
     }
