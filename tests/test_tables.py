@@ -136,6 +136,8 @@ def test_columns_are_those_of_the_encodings() -> None:
         "position_ids": list(range(length)),
         "message_indices": encoding.message_indices.tolist(),
         "length": length,
+        "roles": ["user", "assistant"],
+        "neutralized": [],
         "error": None,
     }
     first, second = read.select(ALL).to_pylist()
@@ -269,3 +271,62 @@ def test_numbers_in_json_text_keep_their_digits() -> None:
     function = {"name": "f", "arguments": {"n": -9223372036854775809, "m": 10**30}}
     row = [{"role": "assistant", "tool_calls": [{"type": "function", "function": function}]}]
     assert ids(pa.table({"messages": [json.dumps(row)]})) == by_batch([{"messages": row}])
+
+
+def test_rows_are_objects_of_json() -> None:
+    turns = [{"from": "human", "value": "Hello"}, {"from": "gpt", "value": "b"}]
+    objects: list[Any] = [
+        {"messages": SAID, "tools": None, "id": 7},
+        {"messages": json.dumps(CALLED), "tools": json.dumps(TOOLS)},
+        {"conversations": turns, "system": "s"},
+        {"prompt": "Hello", "completion": "b"},
+        {"instruction": "Hello", "input": "x", "output": "b"},
+        SAID,
+    ]
+    conversations = [
+        {"messages": SAID},
+        {"messages": CALLED, "tools": TOOLS},
+        {"messages": [{"role": "system", "content": "s"}, *said("Hello")]},
+        {"messages": said("Hello")},
+        {"messages": said("Hello\nx")},
+        {"messages": SAID},
+    ]
+    table = pa.table({"messages": [json.dumps(row) for row in objects]})
+    assert ids(table) == by_batch(conversations)
+    assert ids(table.rename_columns(["line"]), messages="line") == by_batch(conversations)
+
+
+def said(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}, {"role": "assistant", "content": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{}", "`line` is an object with none of the columns `messages`, `conversations`, "),
+        ('{"id": 1}', "; it has `id`"),
+        ('{"messages": 7}', "`messages` is a number, expected a list"),
+        ('{"messages": "x"}', "`messages` is no JSON"),
+        ('{"conversations": [{"from": "x", "value": ""}]}', "`conversations[0].from` is"),
+        ('{"prompt": "x", "completion": 1}', "`completion` is a number, expected text or a list"),
+        ('{"prompt": "x", "completion": "y", "tools": 1}', "`tools` is a number"),
+        ("7", "`line` is a number, expected a list"),
+        ('{"messages": [', "`line` is no JSON"),
+    ],
+)
+def test_wrong_objects_of_json_are_named(line: str, problem: str) -> None:
+    table = encoded(pa.table({"line": [line]}), messages="line", errors="return")
+    assert table["input_ids"].to_pylist() == [None]
+    assert problem in table["error"][0].as_py()
+
+
+def test_roles_and_neutralized_are_columns() -> None:
+    table = encoded(
+        pa.table({"messages": [json.dumps(m) for m in (SAID, WRONG, CALLED)]}),
+        columns=["roles", "neutralized"],
+        errors="return",
+    )
+    roles = [["user", "assistant"], None, ["user", "assistant", "tool"]]
+    assert table["roles"].to_pylist() == roles
+    found = {"path": "messages[0].content", "spelling": "<|im_end|>"}
+    assert table["neutralized"].to_pylist() == [[], None, [found]]

@@ -310,7 +310,8 @@ class Codec:
         or pandas. The result has the same interface (`pa.table(encoded)`), the columns of the table, and new ones.
         No object of Python's is made for a row.
 
-        `messages` is the column of messages: lists of structs, or text that holds JSON. Several columns are read one
+        `messages` is the column of messages: lists of structs, or text that holds JSON. JSON may also be an object,
+        a whole row: its keys are then the columns, in any schema of this list. Several columns are read one
         after another; text in them is the content of one message, of the assistant in the last column and of the
         user before it. By default it is `messages`, `conversations` (with `system`), `prompt` and `completion`, or
         `instruction`, `input` and `output`: the first that the table has. Turns of ShareGPT (`from`, `value`) are
@@ -320,7 +321,9 @@ class Codec:
 
         `columns` are the new columns, `input_ids` alone by default. As list<int32>: `input_ids`, `labels` (what to train on, with `roles`, `last_only`
         and `ignore_index` as `Encoding.labels` has them; `labels=True` adds them), `position_ids`,
-        `message_indices`; and `attention_mask` (list<int8>), `length` (int32), `error` (string). `prefix` comes
+        `message_indices`; and `attention_mask` (list<int8>), `length` (int32), `roles` of the messages
+        (list<string>), `neutralized` (list<struct<path: string, spelling: string>>: control spelled in the caller's
+        text, as `Encoding.neutralized` has it), `error` (string). `prefix` comes
         before their names. `errors="return"` adds `error`: a conversation that cannot be encoded has null in the
         other new columns and the reason there; `"raise"` raises the first. The other options are `encode_batch`'s.
 

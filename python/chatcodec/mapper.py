@@ -119,7 +119,9 @@ class Mapper:
         """The new columns as Spark writes a schema: `input_ids array<int>`."""
         schema = self._encode(_EMPTY, messages=None, tools=None).schema
         kinds = {"list<item: int32>": "array<int>", "list<item: int8>": "array<tinyint>"}
-        kinds |= {"int32": "int", "string": "string"}
+        kinds |= {"int32": "int", "string": "string", "list<item: string>": "array<string>"}
+        pair = "list<item: struct<path: string, spelling: string>>"
+        kinds[pair] = "array<struct<path: string, spelling: string>>"
         return ", ".join(f"`{field.name}` {kinds[str(field.type)]}" for field in [*schema][1:])
 
     def _encode(self, batch: Any, **changed: Any) -> pa.Table:  # noqa: ANN401

@@ -69,6 +69,8 @@ TableColumn: TypeAlias = Literal[
     "position_ids",
     "message_indices",
     "length",
+    "roles",
+    "neutralized",
     "error",
 ]
 """A column that `encode_table` adds to a table."""

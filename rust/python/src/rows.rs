@@ -6,7 +6,7 @@
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
-use chatcodec::{Codec, Conversation, Error, ReadOptions};
+use chatcodec::{Codec, Conversation, Error, Node as _, ReadOptions};
 use serde_json::Value;
 
 use crate::cell::Cell;
@@ -47,11 +47,12 @@ impl Columns {
         messages: Option<&[String]>,
         tools: Option<&str>,
     ) -> Result<Self, String> {
-        let find = |name: &str| schema.fields().iter().position(|field| field.name() == name);
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let find = |name: &str| names.iter().position(|known| *known == name);
         let place_of = |argument: &str, name: &str| {
             find(name).ok_or_else(|| {
                 let problem = format!("`{argument}` is {:?}", chatcodec::excerpt(name, 80));
-                format!("{problem}; the table has no column of that name{}", has(schema))
+                format!("{problem}; the table has no column of that name{}", has(&names))
             })
         };
         let tools = match tools {
@@ -66,27 +67,9 @@ impl Columns {
                 let places = names.iter().map(|name| place_of("messages", name));
                 Shape::Parts(places.collect::<Result<_, _>>()?)
             }
-            None => {
-                let (prompt, completion) = (find("prompt"), find("completion"));
-                if let Some(messages) = find("messages") {
-                    one(messages)
-                } else if let Some(messages) = find("conversations") {
-                    Shape::Messages { messages, system: find("system") }
-                } else if let (Some(prompt), Some(completion)) = (prompt, completion) {
-                    Shape::Parts(vec![prompt, completion])
-                } else if let (Some(instruction), Some(output)) =
-                    (find("instruction"), find("output"))
-                {
-                    let (input, system) = (find("input"), find("system"));
-                    Shape::Alpaca { instruction, input, output, system }
-                } else {
-                    return Err(format!(
-                        "the table has none of the columns `messages`, `conversations`, `prompt` with \
-                         `completion`, `instruction` with `output`{}; `messages=` names the column",
-                        has(schema)
-                    ));
-                }
-            }
+            None => Shape::find(&names).ok_or_else(|| {
+                format!("the table has {NO_SHAPE}{}; `messages=` names the column", has(&names))
+            })?,
         };
         Ok(Self { shape, tools })
     }
@@ -122,26 +105,65 @@ impl Columns {
         options: ReadOptions,
     ) -> chatcodec::Result<Conversation> {
         let cell = |at: usize| Cell::Arrow(batch.column(at).as_ref(), row);
+        let schema = batch.schema_ref();
+        let name = |at: usize| schema.field(at).name().as_str();
+        if let Shape::Messages { messages, system: None } = self.shape
+            && let Some(text) = cell(messages).text()
+        {
+            let name = name(messages);
+            let parsed = serde_json::from_str(text).map_err(|error| not_json(name, &error))?;
+            return match parsed {
+                Value::Object(row) => Self::read_object(codec, &row, name, options),
+                parsed => {
+                    let cell = |at| if at == messages { Cell::Json(&parsed) } else { cell(at) };
+                    self.read_cells(codec, cell, |_| name, options)
+                }
+            };
+        }
+        self.read_cells(codec, cell, name, options)
+    }
+
+    /// Reads the conversation of a row that is an object of JSON: its keys are the columns.
+    fn read_object(
+        codec: &Codec,
+        row: &serde_json::Map<String, Value>,
+        column: &str,
+        options: ReadOptions,
+    ) -> chatcodec::Result<Conversation> {
+        let (names, values): (Vec<&str>, Vec<&Value>) =
+            row.iter().map(|(name, value)| (name.as_str(), value)).unzip();
+        let shape = Shape::find(&names).ok_or_else(|| {
+            message_error(column, format!("is an object with {NO_SHAPE}{}", has(&names)))
+        })?;
+        let tools = names.iter().position(|name| *name == "tools");
+        let columns = Self { shape, tools };
+        columns.read_cells(codec, |at| Cell::Json(values[at]), |at| names[at], options)
+    }
+
+    /// Reads the conversation of a row, given the value and the name of each column.
+    fn read_cells<'a>(
+        &self,
+        codec: &Codec,
+        cell: impl Fn(usize) -> Cell<'a>,
+        name: impl Fn(usize) -> &'a str,
+        options: ReadOptions,
+    ) -> chatcodec::Result<Conversation> {
         let mut parsed = Parsed::default();
         let text = self.tools.and_then(|at| cell(at).text());
         let json = text.and_then(|text| serde_json::from_str(text).ok());
         // Other text is written as it is, also where it happens to be JSON.
         parsed.tools = json.filter(|json: &Value| json.is_array() || json.is_null());
         let tools = match &parsed.tools {
-            None => self.tools.map(cell),
+            None => self.tools.map(&cell),
             Some(tools) => Some(Cell::Json(tools)),
         };
         match &self.shape {
             Shape::Messages { messages, system } => {
-                let name = batch.schema_ref().field(*messages).name();
+                let name = name(*messages);
                 let mut all = cell(*messages);
                 if let Some(text) = all.text() {
-                    parsed.messages = serde_json::from_str(text).map_err(|error| {
-                        message_error(
-                            name,
-                            format!("is no JSON, expected a list of messages: {error}"),
-                        )
-                    })?;
+                    parsed.messages =
+                        serde_json::from_str(text).map_err(|error| not_json(name, &error))?;
                     all = Cell::Json(&parsed.messages);
                 }
                 let turns = all.items();
@@ -156,7 +178,7 @@ impl Columns {
                     parsed.calls.push(called(turn, name, at)?.unwrap_or_default());
                 }
                 let mut list: Vec<Cell<'_>> = system
-                    .map(cell)
+                    .map(&cell)
                     .filter(|text| text.text().is_some_and(|text| !text.is_empty()))
                     .map(|text| message("system", text))
                     .into_iter()
@@ -178,10 +200,9 @@ impl Columns {
                     } else if let Some(messages) = part.items() {
                         list.extend(messages);
                     } else if !part.is_null() {
-                        let name = batch.schema_ref().field(at).name();
-                        let kind = batch.column(at).data_type();
-                        let problem = format!("is `{kind}`, expected text or a list of messages");
-                        return Err(message_error(name, problem));
+                        let kind = part.view().kind();
+                        let problem = format!("is {kind}, expected text or a list of messages");
+                        return Err(message_error(name(at), problem));
                     }
                 }
                 codec.read_conversation(&Cell::List(list), tools.as_ref(), options)
@@ -204,10 +225,36 @@ impl Columns {
     }
 }
 
+impl Shape {
+    /// The first shape that the columns have, by their names.
+    fn find(names: &[&str]) -> Option<Self> {
+        let find = |name: &str| names.iter().position(|known| *known == name);
+        if let Some(messages) = find("messages") {
+            return Some(Self::Messages { messages, system: None });
+        }
+        if let Some(messages) = find("conversations") {
+            return Some(Self::Messages { messages, system: find("system") });
+        }
+        if let (Some(prompt), Some(completion)) = (find("prompt"), find("completion")) {
+            return Some(Self::Parts(vec![prompt, completion]));
+        }
+        let (instruction, output) = (find("instruction")?, find("output")?);
+        let (input, system) = (find("input"), find("system"));
+        Some(Self::Alpaca { instruction, input, output, system })
+    }
+}
+
+/// What is wrong with a row that has no shape.
+const NO_SHAPE: &str = "none of the columns `messages`, `conversations`, `prompt` with \
+                        `completion`, `instruction` with `output`";
+
+fn not_json(column: &str, error: &serde_json::Error) -> Error {
+    message_error(column, format!("is no JSON, expected a list of messages: {error}"))
+}
+
 /// The columns of a table, for errors.
-fn has(schema: &Schema) -> String {
-    let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-    match names.as_slice() {
+fn has(names: &[&str]) -> String {
+    match names {
         [] => "; it has no columns".to_owned(),
         names => format!("; it has `{}`", chatcodec::excerpt(&names.join("`, `"), 400)),
     }

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::StringBuilder;
+use arrow_array::builder::{ArrayBuilder as _, StringBuilder};
 use arrow_array::types::{Int8Type, Int32Type};
 use arrow_array::{
-    ArrayRef, ArrowPrimitiveType, Int32Array, ListArray, PrimitiveArray, RecordBatch,
-    RecordBatchIterator, RecordBatchReader,
+    Array as _, ArrayRef, ArrowPrimitiveType, Int32Array, ListArray, PrimitiveArray, RecordBatch,
+    RecordBatchIterator, RecordBatchReader, StructArray,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
@@ -36,17 +36,21 @@ pub(crate) enum Output {
     PositionIds,
     MessageIndices,
     Length,
+    Roles,
+    Neutralized,
     Error,
 }
 
 impl Output {
-    const ALL: [(&'static str, Self); 7] = [
+    const ALL: [(&'static str, Self); 9] = [
         ("input_ids", Self::InputIds),
         ("labels", Self::Labels),
         ("attention_mask", Self::AttentionMask),
         ("position_ids", Self::PositionIds),
         ("message_indices", Self::MessageIndices),
         ("length", Self::Length),
+        ("roles", Self::Roles),
+        ("neutralized", Self::Neutralized),
         ("error", Self::Error),
     ];
 
@@ -70,6 +74,8 @@ impl Output {
         let kind = match self {
             Self::AttentionMask => list(DataType::Int8),
             Self::Length => DataType::Int32,
+            Self::Roles => list(DataType::Utf8),
+            Self::Neutralized => list(DataType::Struct(found_fields())),
             Self::Error => DataType::Utf8,
             _ => list(DataType::Int32),
         };
@@ -123,6 +129,14 @@ struct Row {
     ids: Arc<Vec<i32>>,
     labels: Vec<i32>,
     indices: Vec<i32>,
+    roles: Vec<String>,
+    /// Paths and spellings of control tokens in the caller's text.
+    neutralized: Vec<(String, String)>,
+}
+
+/// The fields of an item of `neutralized`.
+fn found_fields() -> Fields {
+    ["path", "spelling"].into_iter().map(|name| Field::new(name, DataType::Utf8, true)).collect()
 }
 
 /// A table with the columns of its encoded conversations: an Arrow stream, `pa.table(encoded)`,
@@ -182,10 +196,16 @@ impl EncodedTable {
     ) -> Result<Vec<RecordBatch>, Failure> {
         let wants = |output| options.outputs.contains(&output);
         let (labels, indices) = (wants(Output::Labels), wants(Output::MessageIndices));
+        let (roles, neutralized) = (wants(Output::Roles), wants(Output::Neutralized));
         let encode = |row: usize| -> chatcodec::Result<Row> {
             let conversation = columns.read(codec, batch, row, options.read)?;
+            let roles = if roles { conversation.roles() } else { Vec::new() };
             let encoding = codec.encode_conversation(conversation, &options.encode)?;
+            let found = if neutralized { encoding.neutralized() } else { Vec::new() };
+            let found = found.into_iter().map(|found| (encoding.path(found.path), found.spelling));
             Ok(Row {
+                roles,
+                neutralized: found.collect(),
                 labels: if labels { encoding.labels(&options.labels) } else { Vec::new() },
                 indices: if indices { encoding.message_indices() } else { Vec::new() },
                 ids: encoding.shared_ids(),
@@ -232,7 +252,42 @@ struct Builders<'a> {
     ids: Vec<i32>,
     labels: Vec<i32>,
     indices: Vec<i32>,
+    roles: TextLists<1>,
+    neutralized: TextLists<2>,
     errors: StringBuilder,
+}
+
+/// A list column whose items are `N` texts.
+struct TextLists<const N: usize> {
+    offsets: Vec<i32>,
+    texts: [StringBuilder; N],
+}
+
+impl<const N: usize> TextLists<N> {
+    fn new() -> Self {
+        Self { offsets: vec![0], texts: std::array::from_fn(|_| StringBuilder::new()) }
+    }
+
+    fn push(&mut self, items: impl IntoIterator<Item = [String; N]>) {
+        for item in items {
+            for (column, text) in self.texts.iter_mut().zip(item) {
+                column.append_value(text);
+            }
+        }
+        self.offsets.push(self.texts[0].len() as i32);
+    }
+
+    /// The column; `join` makes an array of items of the arrays of texts.
+    fn finish(
+        &mut self,
+        nulls: Option<&NullBuffer>,
+        join: impl Fn([ArrayRef; N]) -> ArrayRef,
+    ) -> ArrayRef {
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(std::mem::take(&mut self.offsets)));
+        let items = join(self.texts.each_mut().map(|text| Arc::new(text.finish()) as ArrayRef));
+        let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
+        Arc::new(ListArray::new(field, offsets, items, nulls.cloned()))
+    }
 }
 
 impl<'a> Builders<'a> {
@@ -244,6 +299,8 @@ impl<'a> Builders<'a> {
             ids: Vec::new(),
             labels: Vec::new(),
             indices: Vec::new(),
+            roles: TextLists::new(),
+            neutralized: TextLists::new(),
             errors: StringBuilder::new(),
         }
     }
@@ -259,11 +316,15 @@ impl<'a> Builders<'a> {
                 self.ids.extend_from_slice(&row.ids);
                 self.labels.extend_from_slice(&row.labels);
                 self.indices.extend_from_slice(&row.indices);
+                self.roles.push(row.roles.into_iter().map(|role| [role]));
+                self.neutralized.push(row.neutralized.into_iter().map(<[_; 2]>::from));
                 self.valid.push(true);
                 self.errors.append_null();
             }
             Err(error) => {
                 self.valid.push(false);
+                self.roles.push([]);
+                self.neutralized.push([]);
                 self.errors.append_value(error.to_string());
             }
         }
@@ -291,6 +352,10 @@ impl<'a> Builders<'a> {
                 Output::Length => {
                     Arc::new(Int32Array::new(ScalarBuffer::from(lengths.clone()), nulls.clone()))
                 }
+                Output::Roles => self.roles.finish(nulls.as_ref(), |[roles]| roles),
+                Output::Neutralized => self.neutralized.finish(nulls.as_ref(), |texts| {
+                    Arc::new(StructArray::new(found_fields(), texts.into(), None))
+                }),
                 Output::Error => Arc::new(self.errors.finish()),
             };
             columns.push(column);

@@ -123,6 +123,19 @@ impl Conversation {
         values.messages.text_bytes() + values.tools.as_ref().map_or(0, Owned::text_bytes)
     }
 
+    /// The role of each message; of a message for a template, its `role` as the caller gave it.
+    pub fn roles(&self) -> Vec<String> {
+        let Some(values) = &self.values else {
+            return self.messages.iter().map(|message| message.role.name().to_owned()).collect();
+        };
+        let Owned::List(messages) = &values.messages else { return Vec::new() };
+        let role = |message: &Owned| match message.get("role") {
+            Some(Owned::Text(role)) => role.clone(),
+            _ => String::new(),
+        };
+        messages.iter().map(role).collect()
+    }
+
     /// A conversation of messages and tools without dropped parts.
     pub fn new(messages: Vec<Message>, tools: Option<String>) -> Self {
         Self { given: messages.len(), messages, tools, ..Self::default() }

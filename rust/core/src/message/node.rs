@@ -57,7 +57,8 @@ impl Node for serde_json::Value {
 pub(crate) const SURROGATE: &str = "holds half of a surrogate pair, expected text";
 
 impl<'a, N> View<'a, N> {
-    pub(crate) fn kind(&self) -> String {
+    /// The kind of the value, for errors: `a number`, `a list`, or the name of another type.
+    pub fn kind(&self) -> String {
         match self {
             Self::Null => "none".into(),
             Self::Bool(_) => "a boolean".into(),
