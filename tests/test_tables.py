@@ -283,7 +283,7 @@ def test_rows_are_objects_of_json() -> None:
         {"instruction": "Hello", "input": "x", "output": "b"},
         SAID,
     ]
-    conversations = [
+    conversations: list[dict[str, Any]] = [
         {"messages": SAID},
         {"messages": CALLED, "tools": TOOLS},
         {"messages": [{"role": "system", "content": "s"}, *said("Hello")]},
