@@ -133,6 +133,15 @@ def vocabulary(tmp_path: Path) -> Path:
 # Each command, as a user runs it.
 
 
+def test_encode_gives_labels_and_counts() -> None:
+    encoding = Codec("internlm2").encode(CALL)
+    lines = "".join(json.dumps(messages) + "\n" for messages in (CALL, USER))
+    labels = call("encode", "--labels", stdin=lines).values[0]["labels"]
+    assert labels == encoding.labels().tolist()
+    counts = call("encode", "--count", stdin=lines).values
+    assert counts[0] == {"count": len(encoding)}
+
+
 def test_encode(embedded: Codec) -> None:
     ran = run("encode", stdin=lines(USER, {"messages": USER, "tools": TOOLS}).encode())
     ids = [embedded.encode(USER).ids, embedded.encode(USER, tools=TOOLS).ids]

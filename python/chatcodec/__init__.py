@@ -41,6 +41,7 @@ from chatcodec._core import (
 )
 from chatcodec.errors import (
     ChatCodecError,
+    DataError,
     FormatError,
     InternalError,
     MessageError,
@@ -60,6 +61,7 @@ __all__ = [
     "Codec",
     "Collision",
     "Constraint",
+    "DataError",
     "Dropped",
     "EncodedTable",
     "Encoding",

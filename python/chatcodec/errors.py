@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "ChatCodecError",
+    "DataError",
     "FormatError",
     "InternalError",
     "MessageError",
@@ -56,6 +57,18 @@ class TemplateError(ChatCodecError):
         super().__init__(message)
         self.line = line
         self.column = column
+
+
+class DataError(ChatCodecError):
+    """Files of conversations that cannot be prepared, or a folder that cannot be written to."""
+
+    file: str
+    """The file or folder."""
+
+    def __init__(self, message: str, file: str = "") -> None:
+        """Store the message and the file."""
+        super().__init__(message)
+        self.file = file
 
 
 class VocabError(ChatCodecError):

@@ -74,6 +74,12 @@ class Mapper:
         self._encode(_EMPTY, messages=None, tools=None)
 
     @property
+    def digest(self) -> str:
+        """The hash of the recipe: of the vocabulary's files, the format and the template."""
+        digest: str = self._recipe["digest"]
+        return digest
+
+    @property
     def codec(self) -> Codec:
         """The codec of this process, loaded when it is first asked for.
 

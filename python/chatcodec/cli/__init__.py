@@ -1,4 +1,4 @@
-"""The command line: `chatcodec encode|decode|parse|stream|inspect|formats|audit|serve|vocab`.
+"""The command line: `chatcodec encode|prepare|decode|parse|stream|inspect|formats|serve|…`.
 
 `main` is also for calling from Python: it takes the arguments, and returns the exit status.
 """

@@ -20,6 +20,8 @@ __all__ = [
     "add_encode",
     "add_files",
     "add_inspect",
+    "add_options",
+    "add_prepare",
     "add_results",
     "add_studio",
     "add_table",
@@ -101,6 +103,17 @@ def add_encode(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tools", metavar="FILE", help="JSON: the tools of every line that has none of its own"
     )
+    add_options(parser)
+    parser.add_argument(
+        "--schema",
+        choices=("messages", "sharegpt"),
+        default="messages",
+        help="what a line has: messages, or conversations of ShareGPT (default: %(default)s)",
+    )
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add how `Codec.encode` writes conversations."""
     parser.add_argument(
         "--generation-prompt",
         dest="add_generation_prompt",
@@ -145,17 +158,15 @@ def add_encode(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="parts of messages that the format cannot write (default: %(default)s)",
     )
-    parser.add_argument(
-        "--schema",
-        choices=("messages", "sharegpt"),
-        default="messages",
-        help="what a line has: messages, or conversations of ShareGPT (default: %(default)s)",
-    )
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:
     """Add what `encode` writes beside the ids."""
     parser.add_argument("--text", action="store_true", help='add "text", as a template writes it')
+    parser.add_argument(
+        "--labels", action="store_true", help='add "labels": what to train on, -100 elsewhere'
+    )
+    parser.add_argument("--count", action="store_true", help='only "count", the number of ids')
     parser.add_argument(
         "--masks",
         action="store_true",
@@ -241,6 +252,58 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--html", action="store_true", help="one page with heat maps, for a browser")
 
 
+def add_prepare(parser: argparse.ArgumentParser) -> None:
+    """Add what `prepare` reads and writes."""
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        metavar="IN",
+        help="files, folders, patterns: .jsonl, .ndjson, .json, also .gz or .zst, .parquet, .arrow",
+    )
+    parser.add_argument("output", metavar="OUT", help="a new folder, or one to go on with")
+    parser.add_argument(
+        "--model", metavar="DIR|NAME", help="a model's folder, GGUF file or name on the hub"
+    )
+    parser.add_argument("--labels", action="store_true", help="add the column `labels`")
+    parser.add_argument(
+        "--columns",
+        type=_names,
+        default=("input_ids",),
+        metavar="NAME,…",
+        help="new columns: input_ids, labels, attention_mask, position_ids, message_indices, "
+        "length, roles, neutralized (default: input_ids)",
+    )
+    parser.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a column of the input to keep; may be repeated",
+    )
+    parser.add_argument(
+        "--messages",
+        metavar="NAME",
+        help="the column of messages (default: messages, conversations, prompt and completion, "
+        "or instruction and output: what a file has)",
+    )
+    parser.add_argument(
+        "--shards",
+        type=_positive,
+        metavar="N",
+        help="files to write (default: as many as hold 50 million ids each)",
+    )
+    parser.add_argument(
+        "--to", choices=("parquet", "arrow"), default="parquet", help="(default: %(default)s)"
+    )
+    parser.add_argument(
+        "--threads", type=_positive, metavar="N", help="threads to encode on (default: all cores)"
+    )
+    parser.add_argument(
+        "--restart", action="store_true", help="delete what an earlier run wrote to OUT, and begin"
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+
 def add_table(parser: argparse.ArgumentParser) -> None:
     """Add how `formats` lists them."""
     parser.add_argument("--json", action="store_true", help="a JSON object a line")
@@ -280,6 +343,10 @@ def add_vocab(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--width", type=_positive, metavar="N", help="columns to wrap at (default: the terminal's)"
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
 
 
 def _special_token(text: str) -> tuple[str, int]:

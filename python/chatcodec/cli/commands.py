@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from chatcodec.cli.loading import (
     load_tools,
     load_vocab,
 )
+from chatcodec.cli.preparing import prepare
 from chatcodec.cli.records import Conversation, read_completion, read_conversation, read_ids
 from chatcodec.cli.serving import add_serve, serve
 from chatcodec.cli.show import Look, legend, show, show_failure
@@ -57,18 +59,7 @@ def _encode(args: Namespace) -> bool:
     codec = load_codec(args)
     options, tools = load_options(args), load_tools(args.tools, codec)
 
-    def write(encoding: Encoding) -> str:
-        record: dict[str, object] = {"ids": encoding.ids.tolist()}
-        if args.text:
-            record["text"] = encoding.text
-        if args.masks:
-            names = ("is_control", "is_content", "assistant_mask", "message_indices")
-            record |= {name: getattr(encoding, name).tolist() for name in names}
-        if args.report:
-            record["neutralized"] = [_fields(found) for found in encoding.neutralized]
-            record["collisions"] = [_fields(found) for found in encoding.collisions]
-            record["dropped"] = [_fields(found) for found in encoding.dropped]
-        return dumps(record)
+    write = partial(_record, args)
 
     def worker(lines: Sequence[Line]) -> Iterator[Reply]:
         """Encode what has no options of its own in one batch, on all cores."""
@@ -96,6 +87,25 @@ def _encode(args: Namespace) -> bool:
                 yield errors[number] if number in errors else write(batch[number])
 
     return _json_lines(args, worker)
+
+
+def _record(args: Namespace, encoding: Encoding) -> str:
+    """Write what `encode` gives of a conversation."""
+    if args.count:
+        return dumps({"count": len(encoding.ids)})
+    record: dict[str, object] = {"ids": encoding.ids.tolist()}
+    if args.labels:
+        record["labels"] = encoding.labels().tolist()
+    if args.text:
+        record["text"] = encoding.text
+    if args.masks:
+        names = ("is_control", "is_content", "assistant_mask", "message_indices")
+        record |= {name: getattr(encoding, name).tolist() for name in names}
+    if args.report:
+        record["neutralized"] = [_fields(found) for found in encoding.neutralized]
+        record["collisions"] = [_fields(found) for found in encoding.collisions]
+        record["dropped"] = [_fields(found) for found in encoding.dropped]
+    return dumps(record)
 
 
 def _decode(args: Namespace) -> bool:
@@ -276,11 +286,26 @@ COMMANDS = (
         (
             """echo '[{"role": "user", "content": "Hi"}]' | chatcodec encode""",
             "chatcodec encode --text --masks chats.jsonl > ids.jsonl",
+            "chatcodec encode --count chats.jsonl",
             "chatcodec encode --vocab tokenizer.model --tools tools.json - < chats.jsonl",
             "chatcodec encode --document conversation.json",
         ),
         (*_LINES, arguments.add_encode, arguments.add_results),
         _encode,
+    ),
+    Command(
+        "prepare",
+        "files of conversations to shards of ids and labels, for training",
+        "Rows are messages, ShareGPT, Alpaca, or prompt and completion. OUT gets shards, rejected\n"
+        "rows with their reasons (_rejects.jsonl), counts (_report.json) and hashes\n"
+        "(_manifest.json). The same command goes on with a run that was stopped. The exit\n"
+        "status is 1 where rows were rejected; everything else is written.",
+        (
+            "chatcodec prepare chats.jsonl out",
+            "chatcodec prepare --labels --shards 64 --vocab tokenizer.model chats.jsonl shards",
+        ),
+        (arguments.add_prepare, arguments.add_codec, arguments.add_options),
+        prepare,
     ),
     Command(
         "decode",

@@ -1,0 +1,27 @@
+"""Files of conversations to shards of ids, for training: what `chatcodec prepare` runs.
+
+`sources` reads files in blocks of rows, `run` encodes the blocks, `store` keeps the encoded blocks
+as parts and makes shards of them. `report` counts.
+
+>>> from chatcodec import Codec
+>>> from chatcodec.prepare import Options, prepare
+>>> report = prepare(["chats.jsonl"], "out", Codec("internlm2"), Options(labels=True))
+>>> report.rows, report.rejected
+(2, 0)
+"""
+
+from __future__ import annotations
+
+try:
+    import pyarrow as pa
+except ImportError as _missing:
+    raise ImportError(
+        '`chatcodec.prepare` needs pyarrow: `pip install "chatcodec[arrow]"`', name="pyarrow"
+    ) from _missing
+
+from chatcodec.prepare.report import Report
+from chatcodec.prepare.run import Options, prepare
+
+__all__ = ["Options", "Report", "prepare"]
+
+del pa

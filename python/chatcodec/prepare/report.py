@@ -1,0 +1,170 @@
+"""Counts of a run: rows, lengths, roles, control spelled in text; as JSON and as a picture."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+__all__ = ["Report"]
+
+IGNORED = -100
+"""The label of ids that are not trained on."""
+
+_STEPS = 16
+"""Buckets of lengths between two powers of 2."""
+
+_SPELLINGS = 1000
+"""How many different spellings are counted."""
+
+_SHOWN = 10
+_BAR = 40
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+@dataclass(slots=True)
+class Report:
+    """Counts of a run. They can be added, and are the same however a run was interrupted."""
+
+    rows: int = 0
+    """Conversations that were written."""
+    ids: int = 0
+    """Their ids."""
+    rejected: int = 0
+    """Rows that were not written, with their reasons in `_rejects.jsonl`."""
+    trained: int = 0
+    """Labels that are not ignored; 0 without labels."""
+    longest: int = 0
+    """Ids of the longest conversation."""
+    lengths: Counter[int] = field(default_factory=Counter)
+    """Conversations by their number of ids; from 32 ids on in buckets, by the least of each."""
+    roles: Counter[str] = field(default_factory=Counter)
+    """Messages by their role."""
+    neutralized: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Control spelled in the text of callers, by place (`messages[].content`) and spelling."""
+
+    def count(self, table: pa.Table) -> None:
+        """Count encoded rows, with the columns `length`, `roles` and `neutralized`."""
+        lengths = table["length"].to_pylist()
+        self.rows += len(lengths)
+        self.ids += sum(lengths)
+        self.longest = max([self.longest, *lengths])
+        self.lengths.update(map(_bucket, lengths))
+        if "labels" in table.column_names:
+            labels = pc.list_flatten(table["labels"])
+            self.trained += pc.sum(pc.not_equal(labels, IGNORED)).as_py() or 0
+        for counted in pc.value_counts(pc.list_flatten(table["roles"])).to_pylist():
+            self.roles[counted["values"]] += counted["counts"]
+        for found in pc.list_flatten(table["neutralized"]).to_pylist():
+            place = re.sub(r"\[\d+\]", "[]", found["path"]), found["spelling"]
+            if place in self.neutralized or len(self.neutralized) < _SPELLINGS:
+                self.neutralized[place] += 1
+
+    def add(self, other: Report) -> None:
+        """Add the counts of another part."""
+        self.rows += other.rows
+        self.ids += other.ids
+        self.rejected += other.rejected
+        self.trained += other.trained
+        self.longest = max(self.longest, other.longest)
+        self.lengths.update(other.lengths)
+        self.roles.update(other.roles)
+        self.neutralized.update(other.neutralized)
+
+    def quantile(self, share: float) -> int:
+        """Give the length that `share` of the conversations have at most, to 1/16 of itself."""
+        left = share * self.rows
+        for bucket in sorted(self.lengths):
+            left -= self.lengths[bucket]
+            if left <= 0:
+                return min(self.longest, _end(bucket) - 1)
+        return self.longest
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the counts as JSON has them; `of_dict` reads them."""
+        places = sorted(self.neutralized.items())
+        return {
+            "rows": self.rows,
+            "ids": self.ids,
+            "rejected": self.rejected,
+            "trained": self.trained,
+            "longest": self.longest,
+            "lengths": {str(length): self.lengths[length] for length in sorted(self.lengths)},
+            "roles": {role: self.roles[role] for role in sorted(self.roles)},
+            "neutralized": [
+                {"path": path, "spelling": spelling, "count": count}
+                for (path, spelling), count in places
+            ],
+        }
+
+    @classmethod
+    def of_dict(cls, value: dict[str, Any]) -> Report:
+        """Read what `to_dict` gives."""
+        numbers = {name: value[name] for name in ("rows", "ids", "rejected", "trained", "longest")}
+        lengths = Counter({int(length): count for length, count in value["lengths"].items()})
+        found = {(item["path"], item["spelling"]): item["count"] for item in value["neutralized"]}
+        return cls(
+            **numbers,
+            lengths=lengths,
+            roles=Counter(value["roles"]),
+            neutralized=Counter(found),
+        )
+
+    def text(self) -> str:
+        """Show the counts, with the lengths as a picture."""
+        return "".join(line + "\n" for line in self._shown())
+
+    def _shown(self) -> Iterator[str]:
+        trained = f", {self.trained:,} of them trained on" if self.trained else ""
+        yield f"{self.rows:,} conversations, {self.ids:,} ids{trained}, {self.rejected:,} rejected"
+        if self.rows:
+            yield ""
+            parts = [f"{share:.0%} {self.quantile(share):,}" for share in (0.5, 0.9, 0.99)]
+            yield f"ids of a conversation: {', '.join(parts)}, longest {self.longest:,}"
+            yield from self._histogram()
+        if self.roles:
+            yield ""
+            roles = (f"{role or '(none)'} {count:,}" for role, count in self.roles.most_common())
+            yield f"messages: {', '.join(roles)}"
+        yield ""
+        found = self.neutralized.most_common(_SHOWN)
+        total = sum(self.neutralized.values())
+        yield f"control spelled in text, and written as text: {total:,}"
+        for (path, spelling), count in found:
+            yield f"  {count:>8,}  {path}  {spelling.encode('unicode_escape').decode()}"
+        if len(self.neutralized) > len(found):
+            yield f"  and {len(self.neutralized) - len(found):,} more in _report.json"
+
+    def _histogram(self) -> Iterator[str]:
+        powers: Counter[int] = Counter()
+        for bucket, count in self.lengths.items():
+            powers[bucket.bit_length()] += count
+        most = max(powers.values())
+        for power in range(min(powers), max(powers) + 1):
+            first, last = (1 << power) >> 1, (1 << power) - 1
+            count = powers[power]
+            yield f"  {first:>9,} to {last:>9,} │{_bar(count / most)} {count:,}"
+
+
+def _bar(share: float) -> str:
+    eighths = max(1, round(share * _BAR * 8)) if share else 0
+    return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
+
+
+def _bucket(length: int) -> int:
+    """Give the least length of a bucket."""
+    step = max(0, length.bit_length() - 1 - _STEPS.bit_length() + 1)
+    return length >> step << step
+
+
+def _end(bucket: int) -> int:
+    """Give the least length of the next bucket."""
+    return bucket + (1 << max(0, bucket.bit_length() - 1 - _STEPS.bit_length() + 1))

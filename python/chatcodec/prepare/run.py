@@ -1,0 +1,412 @@
+"""A run: blocks of the input are read, encoded and stored; a stopped run goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import queue
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from chatcodec._core import __version__
+from chatcodec.errors import DataError
+from chatcodec.prepare.kept import KeptColumns
+from chatcodec.prepare.report import Report
+from chatcodec.prepare.sources import LINE, Block, Limits, Rejected, find_sources
+from chatcodec.prepare.store import Part, ShardKind, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from chatcodec import Codec
+    from chatcodec.prepare.sources import Source
+
+__all__ = ["Options", "Progress", "prepare"]
+
+SHARD_IDS = 50_000_000
+"""Most ids of a shard, where the number of shards is not given."""
+
+_READ = frozenset(
+    "messages conversations prompt completion instruction input output system tools".split()  # noqa: SIM905
+)
+"""Columns of tables that `encode_table` reads by default."""
+
+_COUNTED = ("length", "roles", "neutralized", "error")
+_LONG_TEXT = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is written, and how."""
+
+    columns: tuple[str, ...] = ("input_ids",)
+    """The new columns, as `Codec.encode_table` names them."""
+    labels: bool = False
+    """Add the column `labels`."""
+    keep: tuple[str, ...] = ()
+    """Columns of the input that are kept, by name."""
+    messages: str | None = None
+    """The column of messages; by default the first of the known ones."""
+    shards: int | None = None
+    """Number of shards; by default as many as hold 50 million ids each."""
+    kind: ShardKind = "parquet"
+    """The format of the shards."""
+    encode: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `Codec.encode_table`."""
+    threads: int | None = None
+    """Threads that encode; all cores by default. The output is the same for any number."""
+    limits: Limits = field(default_factory=Limits)
+    """Sizes that bound memory."""
+
+
+class Progress(Protocol):
+    """What is called while a run goes on."""
+
+    def read(self, done: int, total: int, report: Report) -> None:
+        """Take how many bytes of the input were read, and what was counted up to there."""
+
+    def write(self, done: int, total: int) -> None:
+        """Take how many rows were written to shards."""
+
+
+class _Silent:
+    """Shows no progress."""
+
+    def read(self, done: int, total: int, report: Report) -> None:
+        pass
+
+    def write(self, done: int, total: int) -> None:
+        pass
+
+
+def prepare(  # noqa: PLR0913 (keywords)
+    inputs: Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    codec: Codec,
+    options: Options | None = None,
+    *,
+    restart: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Encode the conversations of files, and write their ids as shards in the folder `output`.
+
+    Rows that cannot be encoded go to `_rejects.jsonl` with the reason. A run that was stopped goes
+    on when it is called again with the same arguments; `restart` begins anew. The same inputs and
+    options give the same bytes, whether or not a run was stopped.
+
+    Raises `DataError` for inputs that are absent, for an output folder that another process uses or
+    that holds something else; `ValueError` for wrong options; and `OSError` where the system cannot
+    read or write.
+    """
+    options = options or Options()
+    folder = Path(output)
+    sources = find_sources([os.fspath(path) for path in inputs], folder)
+    header = _header(codec, options, sources)
+    store = Store(folder)
+    _check(codec, options)
+    with store.locked():
+        if restart:
+            store.clear()
+        done = store.manifest()
+        if done is not None:
+            return _finished(store, done, header, sources)
+        store.begin(header)
+        progress = progress or _Silent()
+        _Run(codec, options, sources, store, progress).encode()
+        total = store.report()
+        shards = options.shards or max(1, -(-total.ids // SHARD_IDS))
+        written = 0
+
+        def wrote(rows: int) -> None:
+            nonlocal written
+            written += rows
+            progress.write(written, total.rows)
+
+        hashes = [{"file": str(s.path), "bytes": s.size, "sha256": s.sha256} for s in sources]
+        store.finish(shards, options.kind, {**header, "inputs": hashes}, wrote)
+        return total
+
+
+def _check(codec: Codec, options: Options) -> None:
+    """Refuse wrong options before the folder is made."""
+    new = {*options.columns, *(["labels"] if options.labels else [])}
+    for name in options.keep:
+        if name in new:
+            raise DataError(f"`keep` holds {name!r}, which is a new column; expected another")
+    if options.shards is not None and options.shards < 1:
+        raise DataError(f"`shards` is {options.shards}, expected 1 or more")
+    empty = pa.table({"messages": pa.array([], pa.string())})
+    columns: Any = [*new]
+    codec.encode_table(empty, columns=columns, errors="return", **options.encode)
+
+
+def _header(codec: Codec, options: Options, sources: Sequence[Source]) -> dict[str, Any]:
+    """Describe a run: two runs with the same header write the same bytes."""
+    described = asdict(options)
+    # They change nothing of what is written.
+    del described["threads"]
+    described["encode"] = dict(sorted(options.encode.items()))
+    mapper: Any = codec.mapper()
+    return {
+        "chatcodec": __version__,
+        "codec": mapper.digest,
+        "options": described,
+        "inputs": [{"file": str(source.path), "bytes": source.size} for source in sources],
+    }
+
+
+def _finished(
+    store: Store, done: dict[str, Any], header: dict[str, Any], sources: Sequence[Source]
+) -> Report:
+    """Give the report of a run that is done, if it was this one."""
+    header = json.loads(json.dumps(header))
+    known = [{"file": item["file"], "bytes": item["bytes"]} for item in done.get("inputs", [])]
+    same = all(done.get(name) == header[name] for name in ("chatcodec", "codec", "options"))
+    if same and known == header["inputs"]:
+        for source, item in zip(sources, done["inputs"], strict=True):
+            same = same and _sha256(source.path) == item["sha256"]
+        if same:
+            report = json.loads((store.folder / "_report.json").read_text("utf-8"))
+            return Report.of_dict(report)
+    raise DataError(
+        f"{store.folder}: holds the shards of another run; expected a new or an empty folder, "
+        "or use --restart",
+        str(store.folder),
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class _Run:
+    """Blocks on their way from the sources to the store."""
+
+    def __init__(
+        self,
+        codec: Codec,
+        options: Options,
+        sources: Sequence[Source],
+        store: Store,
+        progress: Progress,
+    ) -> None:
+        self.codec = codec
+        self.options = options
+        self.sources = sources
+        self.store = store
+        self.progress = progress
+        self.kept = KeptColumns(options.keep, store.schema())
+        self.new = [*dict.fromkeys([*options.columns, *(["labels"] if options.labels else [])])]
+        named = [] if options.messages is None else [options.messages]
+        self.read = _READ | {*named}
+
+    def encode(self) -> None:
+        """Encode all blocks that the journal does not have yet."""
+        counted = self.store.report()
+        total = sum(source.size for source in self.sources)
+        waiting: list[_Encoded] = []
+        size = 0
+        digest = ""
+        with ThreadPoolExecutor(1) as writer:
+            write: Future[None] | None = None
+            for position, block, digest in self._new_blocks():
+                waiting.append(self._encoded(block))
+                size += block.size
+                if size >= self.options.limits.block:
+                    write = self._write(writer, write, waiting, digest, counted)
+                    waiting, size = [], 0
+                self.progress.read(position, total, counted)
+            # A run without rows has a part, too, which knows the columns.
+            if waiting or not (self.store.parts or write):
+                write = self._write(writer, write, waiting, digest, counted)
+            if write is not None:
+                write.result()
+        self.progress.read(total, total, counted)
+
+    def _write(
+        self,
+        writer: ThreadPoolExecutor,
+        before: Future[None] | None,
+        blocks: Sequence[_Encoded],
+        digest: str,
+        counted: Report,
+    ) -> Future[None]:
+        """Make a part of blocks, and write it in another thread when the part before is written."""
+        tables = [block.table for block in blocks if block.table is not None]
+        table = pa.concat_tables(tables or [self._blank()])
+        report = Report(rejected=sum(len(block.rejected) for block in blocks))
+        report.count(table)
+        counted.add(report)
+        table = table.select([*self.new, *self.options.keep])
+        rejects = [_line(item) for block in blocks for item in block.rejected]
+        if before is not None:
+            before.result()
+        return writer.submit(self.store.add, table, rejects, Part(len(blocks), digest, report))
+
+    def _new_blocks(self) -> Iterator[tuple[int, Block, str]]:
+        """Give the blocks that no part has, each with the bytes and the hash of all up to it.
+
+        Raises `DataError` where the blocks of a part are others now.
+        """
+        ends = {}
+        done = 0
+        for part in self.store.parts:
+            done += part.blocks
+            ends[done] = part.digest
+        chain = hashlib.sha256()
+        for at, (position, block) in enumerate(self._blocks(), 1):
+            chain.update(block.digest)
+            digest = chain.hexdigest()
+            if ends.get(at, digest) != digest:
+                raise DataError(
+                    f"{block.file}: is not the file that the run began with; use --restart",
+                    block.file,
+                )
+            if at > done:
+                yield position, block, digest
+
+    def _blocks(self) -> Iterator[tuple[int, Block]]:
+        """Read blocks in a thread, two ahead; give them with the bytes read up to there."""
+        blocks: queue.Queue[tuple[int, Block] | BaseException | None] = queue.Queue(2)
+        stopped = threading.Event()
+
+        def put(item: tuple[int, Block] | BaseException | None) -> None:
+            while not stopped.is_set():
+                with contextlib.suppress(queue.Full):
+                    blocks.put(item, timeout=0.1)
+                    return
+
+        def work() -> None:
+            try:
+                for item in self._read_all():
+                    put(item)
+                    if stopped.is_set():
+                        return
+                put(None)
+            except BaseException as error:  # noqa: BLE001 (raised in the other thread)
+                put(error)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            while (item := blocks.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            stopped.set()
+            thread.join()
+
+    def _read_all(self) -> Iterator[tuple[int, Block]]:
+        before = 0
+        columns = self.read | {*self.options.keep}
+        for source in self.sources:
+            for block in source.blocks(columns, self.options.limits):
+                yield before + block.position, block
+            before += source.size
+
+    def _encoded(self, block: Block) -> _Encoded:
+        """Encode the rows of a block; what was rejected is in the order of the rows."""
+        rejected = [*block.rejected]
+        if not block.rows.num_rows:
+            return _Encoded(None, rejected)
+        if block.is_json:
+            table, kept = self._json_rows(block.rows)
+        else:
+            table, kept = self._table_rows(block.rows)
+        try:
+            encoded = self._encode(table, LINE if block.is_json else self.options.messages)
+        except ValueError as error:
+            # The table has no column of messages, or a damaged one.
+            reason = " ".join(str(error).split())
+            return _Encoded(None, [*rejected, Rejected(block.file, block.numbers[0], reason)])
+        added, reasons = self.kept.columns(kept, len(encoded))
+        for name, values in added.items():
+            encoded = encoded.append_column(name, values)
+        errors = encoded["error"]
+        if errors.null_count < len(errors):
+            found = enumerate(errors.to_pylist())
+            reasons |= {at: error for at, error in found if error is not None}
+        for at in sorted(reasons):
+            text = block.rows[LINE][at].as_py() if block.is_json else None
+            text = None if text is None or len(text) > _LONG_TEXT else text
+            rejected.append(Rejected(block.file, block.numbers[at], reasons[at], text))
+        if reasons:
+            encoded = encoded.filter(pa.array([at not in reasons for at in range(len(encoded))]))
+        rejected.sort(key=lambda item: item.row)
+        return _Encoded(encoded, rejected)
+
+    def _encode(self, table: pa.Table, messages: str | None) -> pa.Table:
+        """Encode a table; give the new columns."""
+        columns: Any = [*dict.fromkeys([*self.new, *_COUNTED])]
+        encoded = self.codec.encode_table(
+            table,
+            messages,
+            columns=columns,
+            errors="return",
+            threads=self.options.threads,
+            **self.options.encode,
+        )
+        return pa.table(encoded).select(columns)
+
+    def _blank(self) -> pa.Table:
+        """Give a table without rows."""
+        encoded = self._encode(pa.table({LINE: pa.array([], pa.string())}), LINE)
+        added, _ = self.kept.columns({}, 0)
+        for name, values in added.items():
+            encoded = encoded.append_column(name, values)
+        return encoded
+
+    def _json_rows(self, rows: pa.Table) -> tuple[pa.Table, dict[str, Any]]:
+        """Give the lines that `encode_table` reads, and the values of columns that are kept."""
+        messages, keep = self.options.messages, self.options.keep
+        if messages is None and not keep:
+            return rows, {}
+        objects = [_object(line) for line in rows[LINE].to_pylist()]
+        kept = {name: [item.get(name) for item in objects] for name in keep}
+        if messages is None:
+            return rows, kept
+        lines = [
+            {"messages": item[messages], "tools": item.get("tools")} if messages in item else item
+            for item in objects
+        ]
+        return pa.table({LINE: [json.dumps(line) for line in lines]}), kept
+
+    def _table_rows(self, rows: pa.Table) -> tuple[pa.Table, dict[str, Any]]:
+        """Give the columns that `encode_table` reads, and those that are kept."""
+        names = rows.column_names
+        kept = {name: rows[name] for name in self.options.keep if name in names}
+        return rows.select([name for name in names if name in self.read]), kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """An encoded block: new and kept columns, or no rows, and what was rejected."""
+
+    table: pa.Table | None
+    rejected: list[Rejected]
+
+
+def _object(line: str) -> dict[str, Any]:
+    """Read a line; an empty object for what the codec rejects with a reason."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _line(item: Rejected) -> bytes:
+    """Write a rejected row as a line of JSON."""
+    value: dict[str, Any] = {"file": item.file, "row": item.row, "reason": item.reason}
+    if item.text is not None:
+        value["text"] = item.text
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
