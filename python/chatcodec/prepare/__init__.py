@@ -12,16 +12,14 @@ as parts and makes shards of them. `report` counts.
 
 from __future__ import annotations
 
-try:
-    import pyarrow as pa
-except ImportError as _missing:
+from importlib.util import find_spec
+
+if find_spec("pyarrow") is None:
     raise ImportError(
         '`chatcodec.prepare` needs pyarrow: `pip install "chatcodec[arrow]"`', name="pyarrow"
-    ) from _missing
+    )
 
 from chatcodec.prepare.report import Report
 from chatcodec.prepare.run import Options, prepare
 
 __all__ = ["Options", "Report", "prepare"]
-
-del pa
