@@ -117,6 +117,7 @@ from chatcodec.options import (
     Markers,
     OnArguments,
     OnError,
+    OnLong,
     OnMarker,
     OnReasoning,
     OnUnknown,

@@ -249,6 +249,49 @@ def test_the_column_of_messages_can_be_named(folder: Path) -> None:
     assert written(folder / "out")["input_ids"].to_pylist() == expected * 2
 
 
+@pytest.mark.usefixtures("folder")
+def test_long_conversations_are_shortened_and_packed() -> None:
+    rows = rows_of(40)
+    Path("a.jsonl").write_bytes(lines_of([{"messages": said(3) + row["messages"]} for row in rows]))
+    whole = [len(CODEC.encode(said(3) + row["messages"])) for row in rows]
+    alone = [len(CODEC.encode(row["messages"])) for row in rows]
+    limit = 80
+    for on_long, lengths in (
+        ("error", [n for n in whole if n <= limit]),
+        ("drop", [n for n in whole if n <= limit]),
+        ("cut", [min(n, limit) for n in whole]),
+        ("oldest", [n if n <= limit else m for n, m in zip(whole, alone, strict=True)]),
+    ):
+        lengths = [n for n in lengths if n <= limit]  # noqa: PLW2901 (the last turn is too long)
+        options = Options(labels=True, max_length=limit, on_long=on_long, shards=1)  # type: ignore[arg-type]
+        report = prepare(["a.jsonl"], on_long, CODEC, options)
+        found = written(Path(on_long))["input_ids"].to_pylist()
+        assert [len(ids) for ids in found] == lengths
+        assert report.rows + report.dropped + report.rejected == 40
+        assert bool(report.dropped) == (on_long == "drop")
+        assert bool(report.shortened) == (on_long in {"cut", "oldest"})
+        options = Options(labels=True, pack=limit, on_long=on_long, shards=3)  # type: ignore[arg-type]
+        packed = prepare(["a.jsonl"], on_long + "-packed", CODEC, options)
+        table = written(Path(on_long + "-packed"))
+        names = ["input_ids", "labels", "position_ids", "sequence_lengths"]
+        assert table.column_names == names
+        assert packed.packed == len(table) < len(lengths)
+        assert packed.rows == len(lengths)
+        counts = [n for row in table["sequence_lengths"].to_pylist() for n in row]
+        assert sorted(counts) == sorted(lengths)
+        assert max(len(ids) for ids in table["input_ids"].to_pylist()) <= limit
+        assert f"packed into {len(table)} rows" in packed.text()
+    for wrong, problem in (
+        (Options(pack=5, keep=("id",)), "`pack` is given with the column 'id'"),
+        (Options(pack=0), "`pack` is 0"),
+        (Options(shards=0), "`shards` is 0"),
+        (Options(on_long="x"), '`on_long` is "x"'),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ValueError, match=problem):
+            prepare(["a.jsonl"], "wrong", CODEC, wrong)
+    assert not Path("wrong").exists()
+
+
 class Stop(Exception):  # noqa: N818 (no error)
     pass
 

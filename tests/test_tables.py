@@ -136,6 +136,7 @@ def test_columns_are_those_of_the_encodings() -> None:
         "position_ids": list(range(length)),
         "message_indices": encoding.message_indices.tolist(),
         "length": length,
+        "original_length": length,
         "roles": ["user", "assistant"],
         "neutralized": [],
         "error": None,

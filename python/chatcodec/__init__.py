@@ -38,6 +38,8 @@ from chatcodec._core import (
     _install,
     collect,
     formats,
+    pack,
+    pack_table,
 )
 from chatcodec.errors import (
     ChatCodecError,
@@ -88,4 +90,6 @@ __all__ = [
     "events",
     "formats",
     "options",
+    "pack",
+    "pack_table",
 ]

@@ -22,6 +22,7 @@ from chatcodec.options import (
     Markers,
     OnArguments,
     OnError,
+    OnLong,
     OnMarker,
     OnReasoning,
     OnUnknown,
@@ -30,7 +31,7 @@ from chatcodec.options import (
     VocabKind,
 )
 
-__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "EncodedTable", "Encoding", "Format", "IntArray", "Neutralized", "Note", "Notice", "Parsed", "Reasoning", "Rendered", "Stream", "StreamPool", "Template", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats"]
+__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "EncodedTable", "Encoding", "Format", "IntArray", "Neutralized", "Note", "Notice", "Parsed", "Reasoning", "Rendered", "Stream", "StreamPool", "Template", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats", "pack", "pack_table"]
 
 __version__: Final[str]
 """
@@ -302,7 +303,7 @@ class Codec:
         `"ignore"` by default. With `errors="return"`, a conversation that cannot be encoded has no
         ids and an error in `batch.errors`; `"raise"` raises the first error.
         """
-    def encode_table(self, /, table: "object", messages: "str | Sequence[str] | None" = None, tools: "str | None" = None, labels: "bool" = False, *, columns: "Sequence[TableColumn] | None" = None, prefix: "str" = "", roles: "Sequence[Role] | None" = None, last_only: "bool" = False, ignore_index: "int" = -100, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "ignore", on_unsupported: "OnUnsupported" = "error", errors: "OnError" = "raise", threads: "int | None" = None, **options: "Any") -> EncodedTable:
+    def encode_table(self, /, table: "object", messages: "str | Sequence[str] | None" = None, tools: "str | None" = None, labels: "bool" = False, *, max_length: "int | None" = None, on_long: "OnLong" = "error", columns: "Sequence[TableColumn] | None" = None, prefix: "str" = "", roles: "Sequence[Role] | None" = None, last_only: "bool" = False, ignore_index: "int" = -100, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "ignore", on_unsupported: "OnUnsupported" = "error", errors: "OnError" = "raise", threads: "int | None" = None, **options: "Any") -> EncodedTable:
         """
         A table of conversations to a table with their ids, on all cores (or `threads`), the interpreter released.
 
@@ -319,9 +320,14 @@ class Codec:
         has it. Text that is a list or `null` in JSON is read; other text is written as it is. A null in a struct is an
         absent key, because Arrow gives all structs of a column the same keys.
 
+        A conversation of more than `max_length` ids is an error by default. `on_long="drop"` gives it null ids,
+        `"oldest"` leaves out the oldest turns (a turn is a user's message and all up to the next one; system
+        messages at the beginning stay; it is an error if the last turn is too long), `"cut"` the ids at the end.
+
         `columns` are the new columns, `input_ids` alone by default. As list<int32>: `input_ids`, `labels` (what to train on, with `roles`, `last_only`
         and `ignore_index` as `Encoding.labels` has them; `labels=True` adds them), `position_ids`,
-        `message_indices`; and `attention_mask` (list<int8>), `length` (int32), `roles` of the messages
+        `message_indices`; and `attention_mask` (list<int8>), `length` and `original_length`, before it
+        was shortened (int32), `roles` of the messages
         (list<string>), `neutralized` (list<struct<path: string, spelling: string>>: control spelled in the caller's
         text, as `Encoding.neutralized` has it), `error` (string). `prefix` comes
         before their names. `errors="return"` adds `error`: a conversation that cannot be encoded has null in the
@@ -352,6 +358,15 @@ class Codec:
         Raises `MessageError` with the position of an id that has another meaning in its place: a
         stray control id, an unknown id, an id after the end of the turn. Also raises it for new
         messages that the format cannot write.
+        """
+    def fit(self, /, messages: "Sequence[Mapping[str, Any]]", tokens: "int", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Any") -> "list[Mapping[str, Any]]":
+        """
+        The messages that have at most `tokens` ids with `tools` and options of `encode`: the oldest turns are left
+        out. A turn is a user's message and all messages up to the next one, so that calls keep their results.
+        System messages at the beginning stay.
+
+        Gives a list of the caller's own messages. Raises `MessageError` where the last turn alone has more ids,
+        and what `encode` raises.
         """
     @property
     def format(self, /) -> Format:
@@ -1405,4 +1420,26 @@ def collect(events: Iterable[Event]) -> dict[str, Any]:
 def formats() -> list[str]:
     """
     The names of the built-in formats, and of their variants after a colon.
+    """
+
+def pack(lengths: "Sequence[int]", size: "int") -> "list[list[int]]":
+    """
+    Packs items into bins of `size`, few bins: best fit decreasing, in O(n log n) time. Gives the indices of the
+    items of each bin, in order; bins are in the order of their first items.
+
+    Raises `ValueError` for a length that is negative or greater than `size`.
+    """
+
+def pack_table(table: "object", size: "int", *, ignore_index: "int" = -100) -> EncodedTable:
+    """
+    Packs the conversations of a table into rows of at most `size` ids, few rows.
+
+    `table` is an object with Arrow's interface and the column `input_ids`, a list of ints, as `Codec.encode_table`
+    gives it. The result has a row a bin with the columns `input_ids`, `labels` and `attention_mask` (if the table
+    has them), `position_ids`, which begin anew with each conversation, and `sequence_lengths`. All are
+    list<int32>; `attention_mask` is list<int8>. The first label of each conversation is `ignore_index`, because
+    nothing of it comes before. Rows without ids are left out; other columns, too.
+
+    Raises `ValueError` for a table without `input_ids`, for columns of other types or with lists of other lengths,
+    and for a conversation with more than `size` ids.
     """

@@ -32,6 +32,7 @@ __all__ = [
     "Markers",
     "OnArguments",
     "OnError",
+    "OnLong",
     "OnMarker",
     "OnReasoning",
     "OnUnknown",
@@ -59,6 +60,9 @@ OnUnsupported: TypeAlias = Literal["error", "drop"]
 OnReasoning: TypeAlias = Literal["keep", "template"]
 """Policy of `extend` for reasoning that a template drops."""
 
+OnLong: TypeAlias = Literal["error", "drop", "oldest", "cut"]
+"""Policy of `encode_table` for a conversation with more than `max_length` ids."""
+
 OnError: TypeAlias = Literal["raise", "return"]
 """Policy of `encode_batch` for a conversation that cannot be encoded."""
 
@@ -69,6 +73,7 @@ TableColumn: TypeAlias = Literal[
     "position_ids",
     "message_indices",
     "length",
+    "original_length",
     "roles",
     "neutralized",
     "error",

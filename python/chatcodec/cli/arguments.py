@@ -287,6 +287,23 @@ def add_prepare(parser: argparse.ArgumentParser) -> None:
         "or instruction and output: what a file has)",
     )
     parser.add_argument(
+        "--max-length", type=_positive, metavar="N", help="most ids of a conversation"
+    )
+    parser.add_argument(
+        "--on-long",
+        choices=("error", "drop", "oldest", "cut"),
+        default="error",
+        help="longer conversations: reject them, leave them out, leave out their oldest turns, "
+        "or cut their ids (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--pack",
+        type=_positive,
+        metavar="N",
+        help="pack conversations into rows of at most N ids, with position_ids and "
+        "sequence_lengths",
+    )
+    parser.add_argument(
         "--shards",
         type=_positive,
         metavar="N",

@@ -18,6 +18,8 @@ __all__ = ["Report"]
 IGNORED = -100
 """The label of ids that are not trained on."""
 
+_TABLES = {"lengths", "roles", "neutralized"}
+
 _STEPS = 16
 """Buckets of lengths between two powers of 2."""
 
@@ -43,6 +45,12 @@ class Report:
     """Labels that are not ignored; 0 without labels."""
     longest: int = 0
     """Ids of the longest conversation."""
+    shortened: int = 0
+    """Conversations that lost turns or ids because they were too long."""
+    dropped: int = 0
+    """Conversations that were left out because they were too long."""
+    packed: int = 0
+    """Rows of the shards, where several conversations are packed into one."""
     lengths: Counter[int] = field(default_factory=Counter)
     """Conversations by their number of ids; from 32 ids on in buckets, by the least of each."""
     roles: Counter[str] = field(default_factory=Counter)
@@ -51,8 +59,10 @@ class Report:
     """Control spelled in the text of callers, by place (`messages[].content`) and spelling."""
 
     def count(self, table: pa.Table) -> None:
-        """Count encoded rows, with the columns `length`, `roles` and `neutralized`."""
+        """Count encoded rows, with the columns `length`, `roles` and others."""
         lengths = table["length"].to_pylist()
+        whole = table["original_length"]
+        self.shortened += pc.sum(pc.less(table["length"], whole)).as_py() or 0
         self.rows += len(lengths)
         self.ids += sum(lengths)
         self.longest = max([self.longest, *lengths])
@@ -73,6 +83,9 @@ class Report:
         self.ids += other.ids
         self.rejected += other.rejected
         self.trained += other.trained
+        self.shortened += other.shortened
+        self.dropped += other.dropped
+        self.packed += other.packed
         self.longest = max(self.longest, other.longest)
         self.lengths.update(other.lengths)
         self.roles.update(other.roles)
@@ -96,6 +109,9 @@ class Report:
             "rejected": self.rejected,
             "trained": self.trained,
             "longest": self.longest,
+            "shortened": self.shortened,
+            "dropped": self.dropped,
+            "packed": self.packed,
             "lengths": {str(length): self.lengths[length] for length in sorted(self.lengths)},
             "roles": {role: self.roles[role] for role in sorted(self.roles)},
             "neutralized": [
@@ -107,7 +123,7 @@ class Report:
     @classmethod
     def of_dict(cls, value: dict[str, Any]) -> Report:
         """Read what `to_dict` gives."""
-        numbers = {name: value[name] for name in ("rows", "ids", "rejected", "trained", "longest")}
+        numbers = {name: value[name] for name in value.keys() - _TABLES}
         lengths = Counter({int(length): count for length, count in value["lengths"].items()})
         found = {(item["path"], item["spelling"]): item["count"] for item in value["neutralized"]}
         return cls(
@@ -124,6 +140,11 @@ class Report:
     def _shown(self) -> Iterator[str]:
         trained = f", {self.trained:,} of them trained on" if self.trained else ""
         yield f"{self.rows:,} conversations, {self.ids:,} ids{trained}, {self.rejected:,} rejected"
+        if self.shortened or self.dropped:
+            yield f"too long: {self.shortened:,} shortened, {self.dropped:,} left out"
+        if self.packed:
+            mean = self.ids / self.packed
+            yield f"packed into {self.packed:,} rows, {mean:,.0f} ids each on average"
         if self.rows:
             yield ""
             parts = [f"{share:.0%} {self.quantile(share):,}" for share in (0.5, 0.9, 0.99)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from chatcodec._core import __version__
+from chatcodec._core import __version__, pack_table
 from chatcodec.errors import DataError
 from chatcodec.prepare.kept import KeptColumns
 from chatcodec.prepare.report import Report
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from chatcodec import Codec
+    from chatcodec.options import OnLong
     from chatcodec.prepare.sources import Source
 
 __all__ = ["Options", "Progress", "prepare"]
@@ -38,7 +39,8 @@ _READ = frozenset(
 )
 """Columns of tables that `encode_table` reads by default."""
 
-_COUNTED = ("length", "roles", "neutralized", "error")
+_COUNTED = ("length", "original_length", "roles", "neutralized", "error")
+_PACKED = {"input_ids", "labels", "attention_mask"}
 _LONG_TEXT = 1 << 16
 
 
@@ -54,6 +56,13 @@ class Options:
     """Columns of the input that are kept, by name."""
     messages: str | None = None
     """The column of messages; by default the first of the known ones."""
+    max_length: int | None = None
+    """Most ids of a conversation; with `pack`, that size by default."""
+    on_long: OnLong = "error"
+    """What becomes of longer ones, as `Codec.encode_table` has it."""
+    pack: int | None = None
+    """Pack conversations into rows of at most so many ids, as `chatcodec.pack_table` does. Those of
+    a part, some 16 MB of rows, are packed together."""
     shards: int | None = None
     """Number of shards; by default as many as hold 50 million ids each."""
     kind: ShardKind = "parquet"
@@ -142,9 +151,18 @@ def _check(codec: Codec, options: Options) -> None:
             raise DataError(f"`keep` holds {name!r}, which is a new column; expected another")
     if options.shards is not None and options.shards < 1:
         raise DataError(f"`shards` is {options.shards}, expected 1 or more")
+    if options.pack is not None:
+        if options.pack < 1:
+            raise DataError(f"`pack` is {options.pack}, expected 1 or more")
+        if others := [*sorted(new - _PACKED), *options.keep]:
+            raise DataError(
+                f"`pack` is given with the column {others[0]!r}, expected input_ids, labels and "
+                "attention_mask alone: a packed row has several conversations"
+            )
     empty = pa.table({"messages": pa.array([], pa.string())})
     columns: Any = [*new]
-    codec.encode_table(empty, columns=columns, errors="return", **options.encode)
+    words: Any = {**options.encode, "on_long": options.on_long}
+    codec.encode_table(empty, columns=columns, errors="return", **words)
 
 
 def _header(codec: Codec, options: Options, sources: Sequence[Source]) -> dict[str, Any]:
@@ -243,13 +261,18 @@ class _Run:
         tables = [block.table for block in blocks if block.table is not None]
         table = pa.concat_tables(tables or [self._blank()])
         report = Report(rejected=sum(len(block.rejected) for block in blocks))
+        report.dropped = sum(block.dropped for block in blocks)
         report.count(table)
-        counted.add(report)
         table = table.select([*self.new, *self.options.keep])
+        if self.options.pack is not None:
+            table = pa.table(pack_table(table, self.options.pack))
+            report.packed = len(table)
+        counted.add(report)
         rejects = [_line(item) for block in blocks for item in block.rejected]
+        part = Part(len(blocks), digest, len(table), report)
         if before is not None:
             before.result()
-        return writer.submit(self.store.add, table, rejects, Part(len(blocks), digest, report))
+        return writer.submit(self.store.add, table, rejects, part)
 
     def _new_blocks(self) -> Iterator[tuple[int, Block, str]]:
         """Give the blocks that no part has, each with the bytes and the hash of all up to it.
@@ -342,7 +365,10 @@ class _Run:
         if reasons:
             encoded = encoded.filter(pa.array([at not in reasons for at in range(len(encoded))]))
         rejected.sort(key=lambda item: item.row)
-        return _Encoded(encoded, rejected)
+        dropped = encoded["length"].null_count
+        if dropped:
+            encoded = encoded.filter(encoded["length"].is_valid())
+        return _Encoded(encoded, rejected, dropped)
 
     def _encode(self, table: pa.Table, messages: str | None) -> pa.Table:
         """Encode a table; give the new columns."""
@@ -352,6 +378,8 @@ class _Run:
             messages,
             columns=columns,
             errors="return",
+            max_length=self.options.max_length or self.options.pack,
+            on_long=self.options.on_long,
             threads=self.options.threads,
             **self.options.encode,
         )
@@ -389,10 +417,11 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Encoded:
-    """An encoded block: new and kept columns, or no rows, and what was rejected."""
+    """An encoded block: new and kept columns, or no rows; what was rejected, and left out."""
 
     table: pa.Table | None
     rejected: list[Rejected]
+    dropped: int = 0
 
 
 def _object(line: str) -> dict[str, Any]:

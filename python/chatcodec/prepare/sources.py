@@ -168,7 +168,7 @@ class Source:
             stream: Reader = file
             if self.compression is not None:
                 stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), self.compression)
-            first = _read(stream, limits.block)
+            first = _read(stream, max(limits.block, 3))  # a mark of the byte order is whole
             if self.kind == "json" and first.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"[":
                 lines = self._list(first, stream, limits)
             else:

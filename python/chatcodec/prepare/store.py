@@ -43,17 +43,24 @@ class Part:
     """Blocks of the input that the part holds."""
     digest: str
     """Hash of the blocks up to the end of the part."""
+    rows: int
+    """Rows, after packing."""
     report: Report
-    """Counts of its rows."""
+    """Counts of its conversations."""
 
     def to_dict(self) -> dict[str, Any]:
         """Give the line as JSON has it."""
-        return {"blocks": self.blocks, "digest": self.digest, "report": self.report.to_dict()}
+        return {
+            "blocks": self.blocks,
+            "digest": self.digest,
+            "rows": self.rows,
+            "report": self.report.to_dict(),
+        }
 
     @classmethod
     def of_dict(cls, value: dict[str, Any]) -> Part:
         """Read what `to_dict` gives."""
-        return cls(value["blocks"], value["digest"], Report.of_dict(value["report"]))
+        return cls(**{**value, "report": Report.of_dict(value["report"])})
 
 
 class Store:
@@ -192,7 +199,7 @@ class Store:
 
         `done` is called with the number of rows of each shard that is written.
         """
-        rows = sum(part.report.rows for part in self.parts)
+        rows = sum(part.rows for part in self.parts)
         cuts = [rows * at // shards for at in range(shards + 1)]
         names = [f"shard-{at:05}-of-{shards:05}.{kind}" for at in range(shards)]
 
@@ -237,14 +244,14 @@ class Store:
         """Give the rows from `start` to `end` part by part, or a table without rows."""
         first, is_given = 0, False
         for at, part in enumerate(self.parts):
-            low, high = max(start, first), min(end, first + part.report.rows)
+            low, high = max(start, first), min(end, first + part.rows)
             is_last = at + 1 == len(self.parts)
             if low < high or (is_last and not is_given):
                 with pa.memory_map(str(self.work / f"part-{at:06}.arrow")) as mapped:
                     table = pa.ipc.open_file(mapped).read_all()
                     yield table.slice(max(0, low - first), max(0, high - low))
                 is_given = True
-            first += part.report.rows
+            first += part.rows
 
 
 def _writer(file: BinaryIO, kind: ShardKind, schema: pa.Schema) -> Any:  # noqa: ANN401 (pyarrow's)

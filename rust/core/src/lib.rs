@@ -27,6 +27,7 @@
 
 mod error;
 mod limits;
+mod pack;
 mod path;
 
 mod message;
@@ -63,6 +64,7 @@ mod stream;
 mod codec;
 
 mod extend;
+mod fit;
 mod pool;
 mod recognise;
 
@@ -84,9 +86,11 @@ pub use encode::{
 pub use error::{Droppable, Error, MessagePart, Result};
 pub use event::{ActionKind, Event, EventKind, NoticeKind, Part, TurnReason};
 pub use extend::OnReasoning;
+pub use fit::Fitted;
 pub use format::{BareCalls, FolderHints, Format, Guarantee, InReasoning};
 pub use limits::HOLD_LIMIT;
 pub use message::{Call, CallBody, Message, Node, OnArguments, Owned, Role, View};
+pub use pack::pack;
 pub use pool::{NoStream, PoolEvent, StreamPool};
 pub use reader::Reader;
 pub use recognise::Recognised;

@@ -23,7 +23,7 @@ use crate::format::Format;
 use crate::ids::{Ids, ListOf, Threads, text};
 use crate::node::{Raised, Value, is_mapping, members, message_list};
 use crate::stream::{Parsed, Stream, check_given, marker_policy};
-use crate::table::{EncodedTable, Output, TableOptions};
+use crate::table::{EncodedTable, OnLong, Output, TableOptions};
 use crate::template::Template;
 use crate::texts::Texts;
 use crate::typed::{IntList, MessageList};
@@ -884,9 +884,14 @@ impl Codec {
     /// has it. Text that is a list or `null` in JSON is read; other text is written as it is. A null in a struct is an
     /// absent key, because Arrow gives all structs of a column the same keys.
     ///
+    /// A conversation of more than `max_length` ids is an error by default. `on_long="drop"` gives it null ids,
+    /// `"oldest"` leaves out the oldest turns (a turn is a user's message and all up to the next one; system
+    /// messages at the beginning stay; it is an error if the last turn is too long), `"cut"` the ids at the end.
+    ///
     /// `columns` are the new columns, `input_ids` alone by default. As list<int32>: `input_ids`, `labels` (what to train on, with `roles`, `last_only`
     /// and `ignore_index` as `Encoding.labels` has them; `labels=True` adds them), `position_ids`,
-    /// `message_indices`; and `attention_mask` (list<int8>), `length` (int32), `roles` of the messages
+    /// `message_indices`; and `attention_mask` (list<int8>), `length` and `original_length`, before it
+    /// was shortened (int32), `roles` of the messages
     /// (list<string>), `neutralized` (list<struct<path: string, spelling: string>>: control spelled in the caller's
     /// text, as `Encoding.neutralized` has it), `error` (string). `prefix` comes
     /// before their names. `errors="return"` adds `error`: a conversation that cannot be encoded has null in the
@@ -900,6 +905,8 @@ impl Codec {
         tools: "str | None" = None,
         labels: "bool" = false,
         *,
+        max_length: "int | None" = None,
+        on_long: "OnLong" = "error",
         columns: "Sequence[TableColumn] | None" = None,
         prefix: "str" = "",
         roles: "Sequence[Role] | None" = None,
@@ -916,7 +923,7 @@ impl Codec {
         errors: "OnError" = "raise",
         threads: "int | None" = None,
         **options: "Any"
-    ), text_signature = "($self, /, table, messages=None, tools=None, labels=False, *, columns=None, \
+    ), text_signature = "($self, /, table, messages=None, tools=None, labels=False, *, max_length=None, on_long='error', columns=None, \
         prefix='', roles=None, last_only=False, ignore_index=-100, add_generation_prompt=None, \
         continue_final=False, stop_final=False, on_marker='report', boundary='reference', \
         on_arguments='error', unknown='ignore', on_unsupported='error', errors='raise', threads=None, \
@@ -929,6 +936,8 @@ impl Codec {
         messages: Option<Names>,
         tools: Option<String>,
         labels: bool,
+        max_length: Option<usize>,
+        on_long: &str,
         columns: Option<ListOf<String>>,
         prefix: &str,
         roles: Option<ListOf<String>>,
@@ -968,6 +977,8 @@ impl Codec {
             }
         }
         let options = TableOptions {
+            max_length: max_length.unwrap_or(usize::MAX),
+            on_long: OnLong::parse(on_long)?,
             messages: messages.map(|Names(names)| names),
             tools,
             outputs,
@@ -1010,6 +1021,64 @@ impl Codec {
     #[pyo3(signature = () -> "Audit")]
     fn audit<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("chatcodec.audit")?.call_method1("audit", (slf,))
+    }
+
+    /// The messages that have at most `tokens` ids with `tools` and options of `encode`: the oldest turns are left
+    /// out. A turn is a user's message and all messages up to the next one, so that calls keep their results.
+    /// System messages at the beginning stay.
+    ///
+    /// Gives a list of the caller's own messages. Raises `MessageError` where the last turn alone has more ids,
+    /// and what `encode` raises.
+    #[pyo3(signature = (
+        messages: "Sequence[Mapping[str, Any]]",
+        tokens: "int",
+        *,
+        tools: "Sequence[Mapping[str, Any]] | str | None" = None,
+        add_generation_prompt: "bool | None" = None,
+        continue_final: "bool" = false,
+        stop_final: "bool" = false,
+        on_marker: "OnMarker" = "report",
+        boundary: "Boundary" = "reference",
+        on_arguments: "OnArguments" = "error",
+        unknown: "OnUnknown" = "error",
+        on_unsupported: "OnUnsupported" = "error",
+        **options: "Any"
+    ) -> "list[Mapping[str, Any]]")]
+    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
+    fn fit<'py>(
+        &self,
+        messages: &Bound<'py, PyAny>,
+        tokens: usize,
+        tools: Option<&Bound<'py, PyAny>>,
+        add_generation_prompt: Option<bool>,
+        continue_final: bool,
+        stop_final: bool,
+        on_marker: &str,
+        boundary: &str,
+        on_arguments: &str,
+        unknown: &str,
+        on_unsupported: &str,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, pyo3::types::PyList>> {
+        let py = messages.py();
+        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported);
+        let options = Options::new(
+            self,
+            add_generation_prompt,
+            (continue_final, stop_final),
+            words,
+            options,
+        )?;
+        let read = self.read(messages, tools, options.read)?.map_err(raise)?;
+        let bytes = text_bytes(&read);
+        let (codec, options) = (self.inner.clone(), options.encode);
+        let fit = move || codec.fit(&read, tokens, &options);
+        let fitted = self.work(py, bytes, fit)?.map_err(raise)?;
+        let kept = pyo3::types::PyList::empty(py);
+        for at in fitted.kept {
+            kept.append(messages.get_item(at)?)?;
+        }
+        Ok(kept)
     }
 
     /// How many ids a conversation has; takes what `encode` takes.

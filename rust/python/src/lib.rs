@@ -21,6 +21,7 @@ mod ids;
 mod ints;
 mod node;
 mod note;
+mod pack;
 mod pool;
 mod report;
 mod rows;
@@ -61,6 +62,8 @@ mod _core {
     use super::guard::{_Panics, _ask_for_panic};
     #[pymodule_export]
     use super::note::Note;
+    #[pymodule_export]
+    use super::pack::{pack, pack_table};
     #[pymodule_export]
     use super::pool::StreamPool;
     #[pymodule_export]

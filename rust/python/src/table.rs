@@ -13,7 +13,7 @@ use arrow_array::{
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
-use chatcodec::{Codec, EncodeOptions, LabelOptions, ReadOptions, Stop};
+use chatcodec::{Codec, Conversation, EncodeOptions, Encoding, LabelOptions, ReadOptions, Stop};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
@@ -36,19 +36,21 @@ pub(crate) enum Output {
     PositionIds,
     MessageIndices,
     Length,
+    OriginalLength,
     Roles,
     Neutralized,
     Error,
 }
 
 impl Output {
-    const ALL: [(&'static str, Self); 9] = [
+    const ALL: [(&'static str, Self); 10] = [
         ("input_ids", Self::InputIds),
         ("labels", Self::Labels),
         ("attention_mask", Self::AttentionMask),
         ("position_ids", Self::PositionIds),
         ("message_indices", Self::MessageIndices),
         ("length", Self::Length),
+        ("original_length", Self::OriginalLength),
         ("roles", Self::Roles),
         ("neutralized", Self::Neutralized),
         ("error", Self::Error),
@@ -73,7 +75,7 @@ impl Output {
         let list = |item| DataType::List(Arc::new(Field::new_list_field(item, true)));
         let kind = match self {
             Self::AttentionMask => list(DataType::Int8),
-            Self::Length => DataType::Int32,
+            Self::Length | Self::OriginalLength => DataType::Int32,
             Self::Roles => list(DataType::Utf8),
             Self::Neutralized => list(DataType::Struct(found_fields())),
             Self::Error => DataType::Utf8,
@@ -83,8 +85,42 @@ impl Output {
     }
 }
 
+/// What becomes of a conversation with too many ids.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnLong {
+    /// It is an error.
+    Error,
+    /// It has no ids.
+    Drop,
+    /// The oldest turns are left out.
+    Oldest,
+    /// The ids after the last that fits are left out.
+    Cut,
+}
+
+impl OnLong {
+    /// The policy of a word.
+    pub(crate) fn parse(word: &str) -> PyResult<Self> {
+        Ok(match word {
+            "error" => Self::Error,
+            "drop" => Self::Drop,
+            "oldest" => Self::Oldest,
+            "cut" => Self::Cut,
+            _ => {
+                let word = quoted(word);
+                let problem =
+                    format!("`on_long` is {word}, expected `error`, `drop`, `oldest` or `cut`");
+                return Err(PyValueError::new_err(problem));
+            }
+        })
+    }
+}
+
 /// How a table is encoded.
 pub(crate) struct TableOptions {
+    /// The greatest number of ids of a conversation.
+    pub(crate) max_length: usize,
+    pub(crate) on_long: OnLong,
     pub(crate) messages: Option<Vec<String>>,
     pub(crate) tools: Option<String>,
     pub(crate) outputs: Vec<Output>,
@@ -127,6 +163,8 @@ fn arrow_failure(error: &ArrowError) -> Failure {
 /// What is kept of an encoded row.
 struct Row {
     ids: Arc<Vec<i32>>,
+    /// Number of ids before it was shortened.
+    original: usize,
     labels: Vec<i32>,
     indices: Vec<i32>,
     roles: Vec<String>,
@@ -148,6 +186,11 @@ pub(crate) struct EncodedTable {
 }
 
 impl EncodedTable {
+    /// A table of one batch.
+    pub(crate) fn of_batch(schema: SchemaRef, batch: RecordBatch) -> Self {
+        Self { schema, batches: vec![batch] }
+    }
+
     /// Encodes the conversations of a table.
     pub(crate) fn encode(
         codec: &Codec,
@@ -197,19 +240,26 @@ impl EncodedTable {
         let wants = |output| options.outputs.contains(&output);
         let (labels, indices) = (wants(Output::Labels), wants(Output::MessageIndices));
         let (roles, neutralized) = (wants(Output::Roles), wants(Output::Neutralized));
-        let encode = |row: usize| -> chatcodec::Result<Row> {
+        let encode = |row: usize| -> chatcodec::Result<Option<Row>> {
             let conversation = columns.read(codec, batch, row, options.read)?;
             let roles = if roles { conversation.roles() } else { Vec::new() };
-            let encoding = codec.encode_conversation(conversation, &options.encode)?;
+            let Some((encoding, original)) = shortened(codec, conversation, options)? else {
+                return Ok(None);
+            };
             let found = if neutralized { encoding.neutralized() } else { Vec::new() };
             let found = found.into_iter().map(|found| (encoding.path(found.path), found.spelling));
-            Ok(Row {
+            let mut row = Row {
+                original,
                 roles,
                 neutralized: found.collect(),
                 labels: if labels { encoding.labels(&options.labels) } else { Vec::new() },
                 indices: if indices { encoding.message_indices() } else { Vec::new() },
                 ids: encoding.shared_ids(),
-            })
+            };
+            if row.ids.len() > options.max_length {
+                row.cut(options.max_length);
+            }
+            Ok(Some(row))
         };
         let mut finished = Vec::new();
         let mut first = 0;
@@ -230,7 +280,10 @@ impl EncodedTable {
                         error.with_path(|path| format!("rows[{}].{path}", before + at)),
                     ));
                 }
-                if row.as_ref().is_ok_and(|row| !columns_of.has_room(row)) {
+                if row
+                    .as_ref()
+                    .is_ok_and(|row| row.as_ref().is_some_and(|row| !columns_of.has_room(row)))
+                {
                     let part = batch.slice(first, at - first);
                     finished.push(columns_of.finish(&part, schema)?);
                     (first, columns_of) = (at, Builders::new(&options.outputs));
@@ -244,6 +297,38 @@ impl EncodedTable {
     }
 }
 
+/// Encodes a conversation, with the number of ids of all of it; nothing for one that is dropped.
+fn shortened(
+    codec: &Codec,
+    conversation: Conversation,
+    options: &TableOptions,
+) -> chatcodec::Result<Option<(Encoding, usize)>> {
+    let limit = options.max_length;
+    if options.on_long == OnLong::Oldest {
+        let fitted = codec.fit(&conversation, limit, &options.encode)?;
+        return Ok(Some((fitted.encoding, fitted.whole)));
+    }
+    let encoding = codec.encode_conversation(conversation, &options.encode)?;
+    let count = encoding.ids().len();
+    match options.on_long {
+        OnLong::Error if count > limit => {
+            let problem = format!("have {count} ids, expected at most {limit} (`max_length`)");
+            Err(chatcodec::Error::Message { path: "messages".to_owned(), problem, droppable: None })
+        }
+        OnLong::Drop if count > limit => Ok(None),
+        _ => Ok(Some((encoding, count))),
+    }
+}
+
+impl Row {
+    /// Leaves out the ids from `length` on.
+    fn cut(&mut self, length: usize) {
+        self.ids = Arc::new(self.ids[..length].to_vec());
+        self.labels.truncate(length);
+        self.indices.truncate(length);
+    }
+}
+
 /// The new columns while rows are added.
 struct Builders<'a> {
     outputs: &'a [Output],
@@ -252,6 +337,7 @@ struct Builders<'a> {
     ids: Vec<i32>,
     labels: Vec<i32>,
     indices: Vec<i32>,
+    originals: Vec<i32>,
     roles: TextLists<1>,
     neutralized: TextLists<2>,
     errors: StringBuilder,
@@ -299,6 +385,7 @@ impl<'a> Builders<'a> {
             ids: Vec::new(),
             labels: Vec::new(),
             indices: Vec::new(),
+            originals: Vec::new(),
             roles: TextLists::new(),
             neutralized: TextLists::new(),
             errors: StringBuilder::new(),
@@ -310,9 +397,10 @@ impl<'a> Builders<'a> {
         i32::try_from(self.ids.len() + row.ids.len()).is_ok()
     }
 
-    fn push(&mut self, row: chatcodec::Result<Row>) {
+    fn push(&mut self, row: chatcodec::Result<Option<Row>>) {
         match row {
-            Ok(row) => {
+            Ok(Some(row)) => {
+                self.originals.push(row.original as i32);
                 self.ids.extend_from_slice(&row.ids);
                 self.labels.extend_from_slice(&row.labels);
                 self.indices.extend_from_slice(&row.indices);
@@ -321,11 +409,12 @@ impl<'a> Builders<'a> {
                 self.valid.push(true);
                 self.errors.append_null();
             }
-            Err(error) => {
+            other => {
                 self.valid.push(false);
+                self.originals.push(0);
                 self.roles.push([]);
                 self.neutralized.push([]);
-                self.errors.append_value(error.to_string());
+                self.errors.append_option(other.err().map(|error| error.to_string()));
             }
         }
         self.offsets.push(self.ids.len() as i32);
@@ -351,6 +440,10 @@ impl<'a> Builders<'a> {
                 }
                 Output::Length => {
                     Arc::new(Int32Array::new(ScalarBuffer::from(lengths.clone()), nulls.clone()))
+                }
+                Output::OriginalLength => {
+                    let lengths = ScalarBuffer::from(std::mem::take(&mut self.originals));
+                    Arc::new(Int32Array::new(lengths, nulls.clone()))
                 }
                 Output::Roles => self.roles.finish(nulls.as_ref(), |[roles]| roles),
                 Output::Neutralized => self.neutralized.finish(nulls.as_ref(), |texts| {

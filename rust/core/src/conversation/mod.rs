@@ -13,6 +13,7 @@ mod shape;
 mod tools;
 
 use std::collections::{BTreeSet, HashSet};
+use std::ops::Range;
 
 pub(crate) use link::{Linker, link};
 pub(crate) use read::read;
@@ -110,11 +111,16 @@ pub(crate) struct Values {
     pub(crate) tools: Option<Owned>,
 }
 
+impl Values {
+    fn count(&self) -> usize {
+        if let Owned::List(messages) = &self.messages { messages.len() } else { 0 }
+    }
+}
+
 impl Conversation {
     /// A conversation for a template, which reads the caller's values itself.
     pub(crate) fn of_values(values: Values) -> Self {
-        let given = if let Owned::List(messages) = &values.messages { messages.len() } else { 0 };
-        Self { given, values: Some(Box::new(values)), ..Self::default() }
+        Self { given: values.count(), values: Some(Box::new(values)), ..Self::default() }
     }
 
     /// Bytes of the values for a template.
@@ -139,6 +145,39 @@ impl Conversation {
     /// A conversation of messages and tools without dropped parts.
     pub fn new(messages: Vec<Message>, tools: Option<String>) -> Self {
         Self { given: messages.len(), messages, tools, ..Self::default() }
+    }
+
+    /// The caller's indices of all messages.
+    pub(crate) fn caller_indices(&self) -> Vec<usize> {
+        let count = self.values.as_ref().map_or(self.messages.len(), |values| values.count());
+        (0..count).map(|at| self.origin(at)).collect()
+    }
+
+    /// The first message that is no system message, and where turns begin: there, and at each
+    /// user's message after it.
+    pub(crate) fn turns(&self) -> (usize, Vec<usize>) {
+        let roles = self.roles();
+        let is_system = |role: &&String| matches!(role.as_str(), "system" | "developer");
+        let first = roles.iter().take_while(is_system).count();
+        let users = (first + 1..roles.len()).filter(|&at| roles[at] == "user");
+        (first, (first..roles.len().min(first + 1)).chain(users).collect())
+    }
+
+    /// The conversation without a range of messages.
+    pub(crate) fn without(&self, range: Range<usize>) -> Self {
+        let mut left = self.clone();
+        if let Some(values) = &mut left.values
+            && let Owned::List(messages) = &mut values.messages
+        {
+            left.given -= range.len();
+            left.origins = Some(
+                (0..messages.len()).filter(|at| !range.contains(at)).map(|at| at as u32).collect(),
+            );
+            messages.drain(range);
+        } else {
+            left.leave_out_messages(&range.collect());
+        }
+        left
     }
 
     /// The caller's index of a message.
