@@ -195,7 +195,7 @@ class Source:
     ) -> Iterator[tuple[int, bytes, list[Rejected]]]:
         """Give whole lines, with the number of the first and what was too long among them."""
         number, rest = 1, b""
-        data = data.removeprefix(b"\xef\xbb\xbf")
+        data = data.removeprefix(b"\xef\xbb\xbf") or _read(stream, limits.block)
         while data:
             end = data.rfind(b"\n") + 1
             if end:
