@@ -58,6 +58,7 @@ FILES = {
     "qwen2": "vocab/qwen2/tokenizer.json",
     "qwen2.5": "vocab/qwen2.5/tokenizer_config.json",
     "qwen3": "vocab/qwen3/tokenizer.json",
+    "qwen3.5": "vocab/qwen3.5/tokenizer.json",
 }
 """The real vocabularies that formats are tested on."""
 

@@ -54,6 +54,7 @@ FILES = {
     "qwen2": SHARED / "vocab/qwen2/tokenizer.json",
     "qwen2.5": SHARED / "vocab/qwen2.5/tokenizer_config.json",
     "qwen3": SHARED / "vocab/qwen3/tokenizer.json",
+    "qwen3.5": SHARED / "vocab/qwen3.5/tokenizer.json",
     "yi": SHARED / "vocab/yi/tokenizer.model",
 }
 """The vocabularies."""

@@ -12,7 +12,7 @@ from typing import Any
 import chatcodec
 import data
 import pytest
-from chatcodec import Codec, Vocab
+from chatcodec import Codec, Format, Vocab
 from chatcodec.errors import MessageError
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,9 +25,15 @@ DEFAULT_SYSTEM = {
     "llama3.1": "",
     "llama3.2": "",
     "minimax-m2": ("You are a helpful assistant. Your name is MiniMax-M2 and is built by MiniMax."),
+    "nemotron3": "",
+    "phi4:reasoning": Format.built_in("phi4:reasoning").text.partition('default_system = "')[2].partition('"\n')[0],
     "qwen2": "You are a helpful assistant",
     "qwen2:instruct": "You are a helpful assistant.",
     "qwen2.5": "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
+    "vicuna": (
+        "A chat between a curious user and an artificial intelligence assistant. The assistant gives "
+        "helpful, detailed, and polite answers to the user's questions."
+    ),
 }
 """The system message of a conversation without one."""
 
@@ -37,14 +43,18 @@ FOLDED = {"gemma3": "first", "mixtral-8x22b": "last", "mixtral-8x7b": "first"}
 REASONING = {
     "deepseek:r1": "last",
     "deepseek:v3.1": "last",
+    "exaone4": "none",
     "glm4.5": "since",
     "harmony": "until",
     "harmony:full": "all",
     "kimi-k2:thinking": "since",
     "minimax-m2": "since",
     "mistral:v13": "all",
+    "nemotron3": "since",
     "qwen3": "since",
+    "qwen3.5": "since",
     "qwen3:thinking": "since",
+    "seed-oss": "all",
 }
 """Whose reasoning is written: the last message's, that since the last user's message, after the
 first answer where the last message of the assistant's is an answer, or all."""

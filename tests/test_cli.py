@@ -295,6 +295,34 @@ def test_formats() -> None:
         assert row.endswith(value["source"])
 
 
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("Qwen/Qwen3.5-4B", "qwen3.5"),
+        ("Qwen3-8B", "qwen3"),
+        ("Qwen/Qwen3-4B-Instruct-2507", "qwen3:instruct"),
+        ("gpt-oss-120b", "harmony"),
+        ("DeepSeek V3.1", "deepseek:v3.1"),
+        ("meta-llama/Llama-3.2-1B-Instruct/", "llama3.2"),
+    ],
+)
+def test_the_format_of_a_model(model: str, name: str) -> None:
+    listed = run("formats", "--for", model)
+    assert listed.status == 0
+    assert [row.split()[0] for row in listed.out.splitlines()] == ["name", name]
+    assert chatcodec.Format.for_model(model).name == name
+
+
+@pytest.mark.parametrize("model", ["qwne3", "", "gemma-99-it", "x" * 10_000, "\n\0"])
+def test_a_model_without_a_format(model: str) -> None:
+    with pytest.raises(chatcodec.FormatError, match="expected") as raised:
+        chatcodec.Format.for_model(model)
+    assert len(str(raised.value)) < 400
+    ran = run("formats", "--for", model)
+    assert ran.status != 0
+    assert "Traceback" not in ran.err
+
+
 def test_version() -> None:
     assert run("--version") == Ran(0, f"chatcodec {chatcodec.__version__}\n", "")
 

@@ -53,6 +53,7 @@ const VOCABS: &[(&str, &[&str])] = &[
     ("qwen2", &["qwen2/tokenizer.json"]),
     ("qwen2.5", &["qwen2.5/tokenizer_config.json", "qwen2/vocab.json", "qwen2/merges.txt"]),
     ("qwen3", &["qwen3/tokenizer.json"]),
+    ("qwen3.5", &["qwen3.5/tokenizer.json"]),
     ("yi", &["yi/tokenizer.model"]),
 ];
 

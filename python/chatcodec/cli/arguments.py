@@ -324,6 +324,9 @@ def add_prepare(parser: argparse.ArgumentParser) -> None:
 def add_table(parser: argparse.ArgumentParser) -> None:
     """Add how `formats` lists them."""
     parser.add_argument("--json", action="store_true", help="a JSON object a line")
+    parser.add_argument(
+        "--for", dest="model", metavar="MODEL_NAME", help="the format of this model alone"
+    )
 
 
 def add_vocab(parser: argparse.ArgumentParser) -> None:

@@ -217,7 +217,10 @@ def _studio(args: Namespace) -> bool:
 
 
 def _formats(args: Namespace) -> bool:
-    known = [Format.built_in(name) for name in formats()]
+    if args.model is not None:
+        known = [Format.for_model(args.model)]
+    else:
+        known = [Format.built_in(name) for name in formats()]
     if args.json:
         names = ("name", "guarantee", "vocabulary", "source", "losses")
         for known_format in known:
@@ -388,8 +391,13 @@ COMMANDS = (
     Command(
         "formats",
         "list the built-in chat formats",
-        "`guarantee` is `ids` where turns are told apart by ids, `text` where by ordinary text.",
-        ("chatcodec formats", "chatcodec formats --json"),
+        "`guarantee` is `ids` where turns are told apart by ids, `text` where by ordinary text.\n"
+        "`--for` shows the format of a model, by the model's name.",
+        (
+            "chatcodec formats",
+            "chatcodec formats --json",
+            "chatcodec formats --for Qwen/Qwen3.5-4B",
+        ),
         (arguments.add_table,),
         _formats,
     ),

@@ -15,6 +15,7 @@ mod id_form;
 pub(crate) mod last;
 mod load;
 mod losses;
+mod models;
 mod patterns;
 mod preamble;
 mod prompt;
@@ -50,7 +51,7 @@ use chatcodec_vocab::{TokenId, Vocab};
 pub use evidence::FolderHints;
 use file::File;
 pub use file::{BareCalls, InReasoning};
-pub(crate) use file::{Order, ReasoningWhen, SystemPlace, ToolsPlace};
+pub(crate) use file::{LastWhen, Order, ReasoningWhen, SystemPlace, ToolsPlace};
 pub(crate) use id_form::IdForm;
 pub(crate) use preamble::BeginSpec;
 use variant::Document;
@@ -58,9 +59,12 @@ use work::Work;
 
 /// The formats that come with this crate, by name.
 const BUILT_IN: &[(&str, &str)] = &[
+    ("alpaca", include_str!("../../formats/alpaca.toml")),
     ("chatglm3", include_str!("../../formats/chatglm3.toml")),
     ("chatml", include_str!("../../formats/chatml.toml")),
     ("deepseek", include_str!("../../formats/deepseek.toml")),
+    ("exaone4", include_str!("../../formats/exaone4.toml")),
+    ("gemma2", include_str!("../../formats/gemma2.toml")),
     ("gemma3", include_str!("../../formats/gemma3.toml")),
     ("glm4", include_str!("../../formats/glm4.toml")),
     ("glm4.5", include_str!("../../formats/glm4.5.toml")),
@@ -68,6 +72,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("hermes", include_str!("../../formats/hermes.toml")),
     ("internlm2", include_str!("../../formats/internlm2.toml")),
     ("kimi-k2", include_str!("../../formats/kimi-k2.toml")),
+    ("lfm2", include_str!("../../formats/lfm2.toml")),
     ("llama2", include_str!("../../formats/llama2.toml")),
     ("llama3", include_str!("../../formats/llama3.toml")),
     ("llama3.1", include_str!("../../formats/llama3.1.toml")),
@@ -77,12 +82,17 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("mistral", include_str!("../../formats/mistral.toml")),
     ("mixtral-8x22b", include_str!("../../formats/mixtral-8x22b.toml")),
     ("mixtral-8x7b", include_str!("../../formats/mixtral-8x7b.toml")),
+    ("nemotron3", include_str!("../../formats/nemotron3.toml")),
     ("phi3", include_str!("../../formats/phi3.toml")),
+    ("phi4", include_str!("../../formats/phi4.toml")),
     ("phi4-mini", include_str!("../../formats/phi4-mini.toml")),
     ("qwen2", include_str!("../../formats/qwen2.toml")),
     ("qwen2.5", include_str!("../../formats/qwen2.5.toml")),
     ("qwen3", include_str!("../../formats/qwen3.toml")),
     ("qwen3-coder", include_str!("../../formats/qwen3-coder.toml")),
+    ("qwen3.5", include_str!("../../formats/qwen3.5.toml")),
+    ("seed-oss", include_str!("../../formats/seed-oss.toml")),
+    ("vicuna", include_str!("../../formats/vicuna.toml")),
     ("yi", include_str!("../../formats/yi.toml")),
 ];
 
@@ -156,6 +166,8 @@ struct Spec {
     /// The prompts that ask for reasoning, and for none.
     thinking: [Option<Vec<Piece>>; 2],
     reasoning: ReasoningWhen,
+    /// The messages that the rows `last.assistant` write.
+    last_when: LastWhen,
     /// Control tokens that stop the model though no row writes them.
     stop: Vec<String>,
     always_prompts: bool,
@@ -542,6 +554,11 @@ impl Format {
 
     pub(crate) fn reasoning(&self) -> ReasoningWhen {
         self.spec.reasoning
+    }
+
+    /// The messages that the rows `last.assistant` write.
+    pub(crate) fn last_when(&self) -> LastWhen {
+        self.spec.last_when
     }
 
     /// Whether reasoning has a place.

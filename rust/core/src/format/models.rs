@@ -1,0 +1,129 @@
+//! The built-in format of a model, by the name that people type.
+//!
+//! In: a name such as `Qwen/Qwen3.5-4B`. Out: the name of a format, from the table `models.toml`. Cost: one pass over
+//! the table.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::{Format, distance};
+use crate::error::{Error, Result};
+
+/// The longest name of a model that is looked up, in bytes.
+const MAX_NAME: usize = 512;
+
+/// How many names an error shows.
+const SHOWN: usize = 3;
+
+#[derive(Deserialize)]
+struct Table {
+    models: BTreeMap<String, String>,
+}
+
+/// Keys as their words, each word as its letters and numbers, with the format's name.
+type Entry = (Vec<Vec<String>>, String, String);
+
+static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    let table = toml::from_str::<Table>(include_str!("models.toml"));
+    let entry = |(key, format): (String, String)| {
+        let words = key.split(' ').map(parts).collect();
+        (words, key, format)
+    };
+    table.map(|table| table.models.into_iter().map(entry).collect()).unwrap_or_default()
+});
+
+impl Format {
+    /// The built-in format that a model was trained on, by the model's name: `Qwen/Qwen3.5-4B`, `gpt-oss-120b`.
+    ///
+    /// # Errors
+    /// [`Error::Format`] with the nearest names where no built-in format is known for the name.
+    pub fn for_model(name: &str) -> Result<Self> {
+        let refused =
+            |problem: String| Error::Format { file: shown(name), key: String::new(), problem };
+        if name.len() > MAX_NAME {
+            let problem = format!(
+                "is a model's name of {} bytes; expected at most {MAX_NAME} bytes",
+                name.len()
+            );
+            return Err(refused(problem));
+        }
+        let own = name.rsplit('/').find(|part| !part.is_empty()).unwrap_or(name);
+        let given = parts(own);
+        let size = |entry: &&Entry| entry.0.iter().map(Vec::len).sum::<usize>();
+        let found = ENTRIES.iter().filter(|(words, ..)| has(&given, words));
+        if let Some((_, _, format)) = found.reduce(|best, other| {
+            if size(&other) > size(&best) { other } else { best }
+        }) {
+            return Self::built_in(format);
+        }
+        let plain = own.to_lowercase();
+        let near = |key: &str| {
+            let begin: String = plain.chars().take(key.chars().count()).collect();
+            distance(key, &begin)
+        };
+        let mut keys: Vec<&str> = ENTRIES.iter().map(|(_, key, _)| &**key).collect();
+        keys.sort_by_cached_key(|key| near(key));
+        keys.truncate(SHOWN);
+        let keys = keys.join("`, `");
+        Err(refused(format!(
+            "is no model of which a built-in format is known; names near it: `{keys}`; expected one of these, or a \
+             format's name"
+        )))
+    }
+}
+
+/// The letters and the numbers of a name, in lower case; a number may have dots in it.
+fn parts(name: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut last = ' ';
+    let chars: Vec<char> = name.to_lowercase().chars().collect();
+    for (at, &char) in chars.iter().enumerate() {
+        let is_dot = char == '.'
+            && last.is_ascii_digit()
+            && chars.get(at + 1).is_some_and(char::is_ascii_digit);
+        let is_same = char.is_alphabetic() && last.is_alphabetic()
+            || (char.is_ascii_digit() || is_dot) && (last.is_ascii_digit() || last == '.');
+        match parts.last_mut() {
+            Some(part) if is_same => part.push(char),
+            _ if char.is_alphanumeric() => parts.push(char.into()),
+            _ => {}
+        }
+        // A dot that is in no number separates.
+        last = if char == '.' && !is_dot { ' ' } else { char };
+    }
+    parts
+}
+
+/// Whether a name has all words, in their order.
+fn has(name: &[String], words: &[Vec<String>]) -> bool {
+    let mut rest = name;
+    words.iter().all(|word| {
+        let at = rest.windows(word.len().max(1)).position(|parts| parts == word);
+        rest = at.map_or(&[], |at| &rest[at + word.len()..]);
+        at.is_some()
+    })
+}
+
+/// A name as an error shows it.
+fn shown(name: &str) -> String {
+    let short: String = name.chars().take(64).collect();
+    if short.len() == name.len() { short } else { format!("{short}…") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_model_has_a_built_in_format() {
+        assert!(ENTRIES.len() > 40);
+        for (words, key, format) in ENTRIES.iter() {
+            assert!(Format::names().any(|known| known == format), "{key}");
+            assert!(words.iter().all(|word| !word.is_empty()), "{key}");
+            let found = Format::for_model(key).unwrap();
+            assert_eq!(found.name(), format, "{key}");
+        }
+    }
+}

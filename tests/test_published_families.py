@@ -1,0 +1,105 @@
+"""Formats write what the templates of their models write, in every scenario but those named here.
+
+Each format file says why these differ. `test_published_templates.py` compares formats whose templates come with a
+vocabulary.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import data
+import pytest
+import template_oracle as oracle
+from chatcodec import Codec, MessageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True)
+class Family:
+    """A format, the template that it follows, and the scenarios in which they differ."""
+
+    format: str
+    template: str
+    differs: str = ""
+    same: int = 14
+    own: tuple[tuple[str, str], ...] = ()
+    """Special tokens of the template that differ from the oracle's."""
+    typeset: bool = False
+    """Whether the template is indented for people: its newlines and indents are to be removed."""
+
+    def __str__(self) -> str:
+        return self.format
+
+
+
+FAMILIES = [
+    Family("alpaca", "templates/alpaca.jinja", "developer train", same=13),
+    Family("exaone4", "templates/exaone4.jinja", "call callans callnt callstr emptyans par parts reasoncall reasontext"),
+    Family("gemma2", "templates/gemma.jinja", same=12, own=(("bos_token", "<bos>"),)),
+    Family(
+        "lfm2",
+        "templates/trl_lfm2.jinja",
+        "callans callstr developer parts",
+        own=(("bos_token", "<|startoftext|>"),),
+    ),
+    Family(
+        "nemotron3",
+        "templates/trl_nemotron_3_nano.jinja",
+        "callnt oddsystem parts reason reasontext",
+    ),
+    Family("phi4:reasoning", "templates/phi_4.jinja", "developer nothing twosys"),
+    Family("qwen3.5", "vocab/qwen3.5/tokenizer_config.json", "call callans callnt par reasoncall reasontext"),
+    Family("qwen3:instruct", "templates/trl_qwen3_instruct_2507.jinja", "developer parts"),
+    Family("seed-oss", "templates/ByteDance-Seed-OSS.jinja", "callnt developer emptyans"),
+    Family("vicuna:lines", "templates/vicuna.jinja", "parts", same=12, typeset=True),
+]
+
+
+def codec_of(name: str) -> Codec:
+    """A codec on the embedded vocabulary, with the tokens of the format's golden cases after its last."""
+    path = data.ROOT / "tests" / "golden" / f"{name.replace(':', '-')}.json"
+    tokens = json.loads(path.read_text(encoding="utf-8"))["special_tokens"]
+    return data.load_appended(name, tuple(tokens))
+
+
+def texts(family: Family, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str, str]]:
+    """The text of each scenario that both write: its name, the template's text, the format's."""
+    source = data.find(family.template).read_text(encoding="utf-8")
+    if family.template.endswith(".json"):
+        source = json.loads(source)["chat_template"]
+    if family.typeset:
+        source = source.replace("    ", "").replace("\n", "")
+    template = oracle.environment().from_string(source)
+    for name, value in family.own:
+        monkeypatch.setitem(oracle.OWN, name, value)
+    codec = codec_of(family.format)
+    for name, scenario in oracle.SCENARIOS.items():
+        messages, tools, options = scenario
+        given: dict[str, Any] = {}
+        if "enable_thinking" in options and "thinking" in codec.format.options:
+            given["thinking"] = options["enable_thinking"]
+        prompt = options.get("add_generation_prompt", True)
+        try:
+            written = codec.encode(messages, tools=tools, add_generation_prompt=prompt, **given)
+        except MessageError:
+            continue
+        try:
+            yield name, oracle.render(template, scenario), written.text
+        except Exception:  # noqa: BLE001, S112
+            # The template refuses the scenario in its own way.
+            continue
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=str)
+def test_a_format_writes_what_its_template_writes(
+    family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = list(texts(family, monkeypatch))
+    differs = {name for name, theirs, ours in compared if theirs != ours}
+    assert differs == set(family.differs.split())
+    assert len(compared) - len(differs) >= family.same
