@@ -26,13 +26,15 @@ DEFAULT_SYSTEM = {
     "llama3.2": "",
     "minimax-m2": ("You are a helpful assistant. Your name is MiniMax-M2 and is built by MiniMax."),
     "nemotron3": "",
-    "phi4:reasoning": Format.built_in("phi4:reasoning").text.partition('default_system = "')[2].partition('"\n')[0],
+    "phi4:reasoning": Format.built_in("phi4:reasoning")
+    .text.partition('default_system = "')[2]
+    .partition('"\n')[0],
     "qwen2": "You are a helpful assistant",
     "qwen2:instruct": "You are a helpful assistant.",
     "qwen2.5": "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
     "vicuna": (
-        "A chat between a curious user and an artificial intelligence assistant. The assistant gives "
-        "helpful, detailed, and polite answers to the user's questions."
+        "A chat between a curious user and an artificial intelligence assistant. The assistant "
+        "gives helpful, detailed, and polite answers to the user's questions."
     ),
 }
 """The system message of a conversation without one."""
@@ -43,7 +45,6 @@ FOLDED = {"gemma3": "first", "mixtral-8x22b": "last", "mixtral-8x7b": "first"}
 REASONING = {
     "deepseek:r1": "last",
     "deepseek:v3.1": "last",
-    "exaone4": "none",
     "glm4.5": "since",
     "harmony": "until",
     "harmony:full": "all",

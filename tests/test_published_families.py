@@ -1,7 +1,7 @@
 """Formats write what the templates of their models write, in every scenario but those named here.
 
-Each format file says why these differ. `test_published_templates.py` compares formats whose templates come with a
-vocabulary.
+Each format file says why these differ. `test_published_templates.py` compares formats whose
+templates come with a vocabulary.
 """
 
 from __future__ import annotations
@@ -36,10 +36,8 @@ class Family:
         return self.format
 
 
-
 FAMILIES = [
     Family("alpaca", "templates/alpaca.jinja", "developer train", same=13),
-    Family("exaone4", "templates/exaone4.jinja", "call callans callnt callstr emptyans par parts reasoncall reasontext"),
     Family("gemma2", "templates/gemma.jinja", same=12, own=(("bos_token", "<bos>"),)),
     Family(
         "lfm2",
@@ -50,10 +48,14 @@ FAMILIES = [
     Family(
         "nemotron3",
         "templates/trl_nemotron_3_nano.jinja",
-        "callnt oddsystem parts reason reasontext",
+        "callnt developer oddsystem parts reason reasontext",
     ),
     Family("phi4:reasoning", "templates/phi_4.jinja", "developer nothing twosys"),
-    Family("qwen3.5", "vocab/qwen3.5/tokenizer_config.json", "call callans callnt par reasoncall reasontext"),
+    Family(
+        "qwen3.5",
+        "vocab/qwen3.5/tokenizer_config.json",
+        "call callans callnt par reasoncall reasontext",
+    ),
     Family("qwen3:instruct", "templates/trl_qwen3_instruct_2507.jinja", "developer parts"),
     Family("seed-oss", "templates/ByteDance-Seed-OSS.jinja", "callnt developer emptyans"),
     Family("vicuna:lines", "templates/vicuna.jinja", "parts", same=12, typeset=True),
@@ -61,7 +63,7 @@ FAMILIES = [
 
 
 def codec_of(name: str) -> Codec:
-    """A codec on the embedded vocabulary, with the tokens of the format's golden cases after its last."""
+    """A codec on the embedded vocabulary, with the tokens of the format's golden cases."""
     path = data.ROOT / "tests" / "golden" / f"{name.replace(':', '-')}.json"
     tokens = json.loads(path.read_text(encoding="utf-8"))["special_tokens"]
     return data.load_appended(name, tuple(tokens))

@@ -730,6 +730,12 @@ class Format:
         A built-in format by name, or a variant of one after a colon: `"deepseek:v3"`. Raises
         `FormatError` with the nearest names for an unknown name.
         """
+    @staticmethod
+    def for_model(name: str) -> Format:
+        """
+        The built-in format that a model was trained on, by the model's name: `"Qwen/Qwen3.5-4B"`,
+        `"gpt-oss-120b"`. Raises `FormatError` with the nearest names for an unknown model.
+        """
     @property
     def guarantee(self, /) -> Guarantee:
         """

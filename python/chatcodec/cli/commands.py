@@ -18,6 +18,7 @@ from chatcodec.cli.loading import (
     check_files,
     load_codec,
     load_model,
+    load_model_format,
     load_options,
     load_tools,
     load_vocab,
@@ -218,7 +219,7 @@ def _studio(args: Namespace) -> bool:
 
 def _formats(args: Namespace) -> bool:
     if args.model is not None:
-        known = [Format.for_model(args.model)]
+        known = [load_model_format(args.model)]
     else:
         known = [Format.built_in(name) for name in formats()]
     if args.json:

@@ -21,6 +21,7 @@ __all__ = [
     "check_files",
     "load_codec",
     "load_model",
+    "load_model_format",
     "load_options",
     "load_tools",
     "load_vocab",
@@ -69,6 +70,12 @@ def load_model(args: Namespace) -> Codec:
             return Codec.from_pretrained(args.model)
         except ImportError as error:
             raise UsageError(f"{args.model}: {error}") from error
+
+
+def load_model_format(name: str) -> Format:
+    """Load the built-in format of a model, by the model's name."""
+    with _usage_errors():
+        return Format.for_model(name)
 
 
 def load_vocab(args: Namespace) -> Vocab:

@@ -63,7 +63,6 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("chatglm3", include_str!("../../formats/chatglm3.toml")),
     ("chatml", include_str!("../../formats/chatml.toml")),
     ("deepseek", include_str!("../../formats/deepseek.toml")),
-    ("exaone4", include_str!("../../formats/exaone4.toml")),
     ("gemma2", include_str!("../../formats/gemma2.toml")),
     ("gemma3", include_str!("../../formats/gemma3.toml")),
     ("glm4", include_str!("../../formats/glm4.toml")),

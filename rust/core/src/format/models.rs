@@ -53,9 +53,9 @@ impl Format {
         let given = parts(own);
         let size = |entry: &&Entry| entry.0.iter().map(Vec::len).sum::<usize>();
         let found = ENTRIES.iter().filter(|(words, ..)| has(&given, words));
-        if let Some((_, _, format)) = found.reduce(|best, other| {
-            if size(&other) > size(&best) { other } else { best }
-        }) {
+        if let Some((_, _, format)) =
+            found.reduce(|best, other| if size(&other) > size(&best) { other } else { best })
+        {
             return Self::built_in(format);
         }
         let plain = own.to_lowercase();

@@ -77,9 +77,8 @@ fn beginnings(table: &Table<'_>) -> Vec<Beginning> {
         // An empty block that has white space of its own.
         let around = rows().filter(|other| reasoning::is_empty_block(&row.pieces, &other.pieces));
         let close = around.filter_map(|other| reasoning::pieces_of(&other.pieces)).next();
-        beginnings.extend(
-            close.map(|Around { close, .. }| (head(&row.pieces).to_vec(), Some(close.clone()))),
-        );
+        let own = || head(&row.pieces).into_iter().cloned().collect();
+        beginnings.extend(close.map(|Around { close, .. }| (own(), Some(close.clone()))));
         let is_alone = |other: &super::RowSpec| reasoning::closes_alone(&other.pieces, &row.pieces);
         beginnings.extend(with_block(&row.pieces, rows().any(is_alone)));
     }

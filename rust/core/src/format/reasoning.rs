@@ -140,10 +140,7 @@ pub(super) fn is_empty_block(row: &[Piece], other: &[Piece]) -> bool {
     let after = &after[after_white(after)..];
     let is_trimmed = matches!(after.first(), Some(Piece::Field(Field::Content, Filter::Trim)));
     let is_same_end = other.get(stretch.end..) == Some(after);
-    is_trimmed
-        && is_same_end
-        && before == &other[..stretch.start]
-        && (first, last) == (open, close)
+    is_trimmed && is_same_end && before == &other[..stretch.start] && (first, last) == (open, close)
 }
 
 /// Reasoning stands between two control tokens, right before content; literals may stand beside it.
