@@ -164,6 +164,9 @@ def written(codec: Codec, message: dict[str, Any]) -> list[int] | None:
     except MessageError:
         return None
     ids = whole.ids.tolist()
+    if ids[: len(prompt)] != prompt.ids.tolist() and "reasoning" not in message:
+        # The prompt opens reasoning, and an empty block is spelled otherwise.
+        return written(codec, message | {"reasoning": "Hm."})
     assert ids[: len(prompt)] == prompt.ids.tolist()
     ids = ids[len(prompt) :]
     stop = next((at for at, id_ in enumerate(ids) if id_ in codec.stop_ids), len(ids))

@@ -303,7 +303,10 @@ impl Format {
             return Self::parse_variant(name, text, variant);
         }
         let mut known: Vec<&str> = Self::names().collect();
-        known.sort_by_cached_key(|known| (!Self::is_spoken_by(known, name), distance(known, name)));
+        let lower = name.to_lowercase();
+        known.sort_by_cached_key(|known| {
+            (!Self::is_spoken_by(known, name), distance(known, &lower))
+        });
         known.truncate(3);
         let known = known.join("`, `");
         let mut problem = format!("there is no built-in format of this name; near it: `{known}`");

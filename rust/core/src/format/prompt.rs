@@ -75,8 +75,9 @@ fn beginnings(table: &Table<'_>) -> Vec<Beginning> {
             beginnings.push((plain, None));
         }
         // An empty block that has white space of its own.
-        let around = rows().filter(|other| reasoning::is_empty_block(&row.pieces, &other.pieces));
-        let close = around.filter_map(|other| reasoning::pieces_of(&other.pieces)).next();
+        let mut around =
+            rows().filter(|other| reasoning::is_empty_block(&row.pieces, &other.pieces));
+        let close = around.find_map(|other| reasoning::pieces_of(&other.pieces));
         let own = || head(&row.pieces).into_iter().cloned().collect();
         beginnings.extend(close.map(|Around { close, .. }| (own(), Some(close.clone()))));
         let is_alone = |other: &super::RowSpec| reasoning::closes_alone(&other.pieces, &row.pieces);
