@@ -122,6 +122,13 @@ test-spark: build $(VENV)/ready
 	$(BIN)/pip install --quiet --target target/spark pyspark
 	CHATCODEC_SPARK=1 PYTHONPATH=target/spark $(BIN)/python -m pytest tests/test_spark.py
 
+# With the real xgrammar, whose wheel asks for torch; its bindings do without.
+.PHONY: test-xgrammar
+test-xgrammar: build $(VENV)/ready
+	$(BIN)/pip install --quiet --no-deps --target target/xgrammar --upgrade xgrammar==0.2.8 \
+	  apache-tvm-ffi pydantic pydantic_core annotated_types typing_extensions typing_inspection
+	CHATCODEC_XGRAMMAR=1 PYTHONPATH=target/xgrammar $(BIN)/python -m pytest -n 2 tests/test_xgrammar.py
+
 lint: build $(VENV)/ready
 	cargo fmt --all --check
 	$(PYTHON) scripts/floors.py

@@ -498,6 +498,14 @@ class Constraint:
     between threads.
     """
     def __repr__(self, /) -> str: ...
+    def gbnf(self, /) -> str:
+        """
+        The constraint in llama.cpp's GBNF, with control tokens by their ids: `<[92542]>`. A stop id may follow where
+        the constraint is complete. llama.cpp takes text for a control token that it spells; so text spells none,
+        neither in an answer nor in arguments.
+
+        Raises `MessageError` for what llama.cpp cannot express.
+        """
     def lark(self, /) -> str:
         """
         The grammar for llguidance 1.x, in its Lark syntax, by itself or as the backend of a
@@ -505,11 +513,25 @@ class Constraint:
 
         Raises `MessageError` for what llguidance cannot express.
         """
+    def structural_tag(self, /) -> str:
+        """
+        The constraint for xgrammar 0.2 as a structural tag, in JSON: `Grammar.from_structural_tag`, the option
+        `structural_tag` of servers. Control tokens are named by their ids. A stop id may follow where the
+        constraint is complete. It is exact with `xgrammar_tokens`; with other tokens, text admits control tokens
+        that the vocabulary spells.
+
+        Raises `MessageError` for what xgrammar cannot express.
+        """
     @property
     def weakened(self, /) -> list[str]:
         """
         The places of the schemas that arguments do not follow, because of `strict=False`:
         `tools[0].function.parameters`.
+        """
+    def xgrammar_tokens(self, /) -> list[bytes]:
+        """
+        The bytes of each id for `xgrammar.TokenizerInfo(constraint.xgrammar_tokens(), VocabType.RAW, …)`. Those of a
+        control token begin with 0xFF, which is in no text: no text admits a control token.
         """
 
 @final

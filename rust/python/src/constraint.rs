@@ -31,6 +31,31 @@ impl Constraint {
         self.inner.lark().map_err(raise)
     }
 
+    /// The constraint for xgrammar 0.2 as a structural tag, in JSON: `Grammar.from_structural_tag`, the option
+    /// `structural_tag` of servers. Control tokens are named by their ids. A stop id may follow where the
+    /// constraint is complete. It is exact with `xgrammar_tokens`; with other tokens, text admits control tokens
+    /// that the vocabulary spells.
+    ///
+    /// Raises `MessageError` for what xgrammar cannot express.
+    fn structural_tag(&self) -> PyResult<String> {
+        self.inner.structural_tag().map_err(raise)
+    }
+
+    /// The bytes of each id for `xgrammar.TokenizerInfo(constraint.xgrammar_tokens(), VocabType.RAW, …)`. Those of a
+    /// control token begin with 0xFF, which is in no text: no text admits a control token.
+    fn xgrammar_tokens(&self) -> Vec<std::borrow::Cow<'_, [u8]>> {
+        self.inner.xgrammar_tokens().into_iter().map(Into::into).collect()
+    }
+
+    /// The constraint in llama.cpp's GBNF, with control tokens by their ids: `<[92542]>`. A stop id may follow where
+    /// the constraint is complete. llama.cpp takes text for a control token that it spells; so text spells none,
+    /// neither in an answer nor in arguments.
+    ///
+    /// Raises `MessageError` for what llama.cpp cannot express.
+    fn gbnf(&self) -> PyResult<String> {
+        self.inner.gbnf().map_err(raise)
+    }
+
     /// The places of the schemas that arguments do not follow, because of `strict=False`:
     /// `tools[0].function.parameters`.
     #[getter]

@@ -15,7 +15,6 @@ from chatcodec.serve.backends.base import (
     renamed,
     same,
 )
-from chatcodec.serve.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,9 +45,6 @@ class LlamaCpp(Backend):
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""
-        if job.constraint is not None:
-            problem = "calls and JSON cannot be enforced by a llama.cpp backend yet"
-            raise ApiError(400, problem, "tool_choice")
         body: dict[str, Any] = {
             "prompt": list(job.prompt),
             "stream": False,
@@ -57,6 +53,8 @@ class LlamaCpp(Backend):
             "n_predict": -1 if job.limit is None else job.limit,
             **renamed(job.sampling, SAMPLING),
         }
+        if job.constraint is not None:
+            body["grammar"] = job.constraint.gbnf()
         if job.logprobs is not None:
             body["n_probs"] = max(job.logprobs, 1)
         return "/completion", body

@@ -9,7 +9,7 @@ mod schema;
 pub(crate) mod shape;
 pub(crate) mod tagged;
 mod unquoted;
-mod values;
+pub(crate) mod values;
 
 pub(crate) use json_object::{CallScanner, Member, ObjectSpec, Step};
 pub(crate) use prefix::{Opener, Prefix, Verdict};

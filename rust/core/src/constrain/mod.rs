@@ -5,12 +5,16 @@
 //! spells one is neither a call nor forbidden.
 
 mod answer;
+mod automaton;
 mod choice;
 mod completion;
+mod ebnf;
+mod gbnf;
 mod lark;
 mod prompt;
 mod schema;
 mod tools;
+mod xgrammar;
 
 use std::sync::Arc;
 
@@ -20,7 +24,7 @@ use crate::bound::Bound;
 use crate::error::{Error, Result};
 use crate::expression::Expression;
 use crate::message::Node;
-use chatcodec_vocab::TokenId;
+use chatcodec_vocab::{TokenId, Vocab};
 
 /// What a caller asks of a completion, beside the tools and the choice among them.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +66,8 @@ pub struct Constraint {
     schemas: Vec<(String, Arc<Value>)>,
     /// The places of the schemas that arguments do not follow.
     weakened: Vec<String>,
+    /// The vocabulary whose ids the expressions name.
+    vocab: Vocab,
 }
 
 impl Constraint {
@@ -102,7 +108,8 @@ impl Constraint {
         let prompt = request.prompt.unwrap_or_else(|| bound.prompt());
         let (start, rules) =
             completion::build(bound, &tools, &choice, answer.as_ref(), options, prompt)?;
-        Ok(Self { start, rules, schemas, weakened })
+        let vocab = bound.vocab().clone();
+        Ok(Self { start, rules, schemas, weakened, vocab })
     }
 
     /// The constraint in llguidance's Lark.
@@ -111,6 +118,35 @@ impl Constraint {
     /// [`Error::Message`] for what llguidance cannot express.
     pub fn lark(&self) -> Result<String> {
         lark::print(self)
+    }
+
+    /// The constraint as a structural tag of xgrammar, in JSON. It is exact with the tokens of
+    /// [`Constraint::xgrammar_tokens`].
+    ///
+    /// # Errors
+    /// [`Error::Message`] for what xgrammar cannot express.
+    pub fn structural_tag(&self) -> Result<String> {
+        xgrammar::print(self)
+    }
+
+    /// The constraint in llama.cpp's GBNF, whose text spells no control token.
+    ///
+    /// # Errors
+    /// [`Error::Message`] for what llama.cpp cannot express.
+    pub fn gbnf(&self) -> Result<String> {
+        gbnf::print(self)
+    }
+
+    /// The bytes of each id for xgrammar's `TokenizerInfo`: those of a control token begin with 0xFF, which is in no
+    /// text, so that no text admits it.
+    pub fn xgrammar_tokens(&self) -> Vec<Vec<u8>> {
+        let bytes = |id: TokenId| {
+            let bytes = self.vocab.token_bytes(id).unwrap_or_default();
+            let is_control = self.vocab.is_control(id);
+            let mark: &[u8] = if is_control { &[0xFF] } else { &[] };
+            [mark, bytes].concat()
+        };
+        (0..self.vocab.size() as TokenId).map(bytes).collect()
     }
 
     /// The places of the schemas that arguments do not follow: `tools[0].function.parameters`.

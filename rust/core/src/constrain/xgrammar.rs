@@ -1,0 +1,26 @@
+//! Expressions as structural tags of xgrammar: one grammar, with control tokens by their ids.
+
+use serde_json::json;
+
+use super::{Constraint, ebnf};
+use crate::error::Result;
+use chatcodec_vocab::TokenId;
+
+/// A constraint as a structural tag.
+pub(super) fn print(constraint: &Constraint) -> Result<String> {
+    let dialect = ebnf::Dialect {
+        name: "xgrammar",
+        token,
+        most: 100_000,
+        // `xgrammar_tokens` are such that no text spells a control token.
+        spellings: Vec::new(),
+    };
+    let grammar = ebnf::print(constraint, &dialect)?;
+    let format = json!({"type": "grammar", "grammar": grammar});
+    Ok(json!({"type": "structural_tag", "format": format}).to_string())
+}
+
+fn token(ids: &[TokenId]) -> String {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    format!("Token({})", ids.join(", "))
+}
