@@ -322,7 +322,20 @@ def add_prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
-    """Add how `formats` lists them."""
+    """Add how `formats` lists them, and the model that it derives one from."""
+    parser.add_argument(
+        "action", nargs="?", choices=("derive",), help="write a format file for MODEL"
+    )
+    parser.add_argument(
+        "derived",
+        nargs="?",
+        metavar="MODEL",
+        help="a model's folder, GGUF file or name on the hub, or a template, with --vocab",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="where `derive` writes it")
+    parser.add_argument(
+        "--vocab", metavar="FILE|DIR", help="the vocabulary of a template (default: the embedded)"
+    )
     parser.add_argument("--json", action="store_true", help="a JSON object a line")
     parser.add_argument(
         "--for", dest="model", metavar="MODEL_NAME", help="the format of this model alone"

@@ -20,6 +20,7 @@ from chatcodec.cli.loading import (
     load_model,
     load_model_format,
     load_options,
+    load_template_codec,
     load_tools,
     load_vocab,
 )
@@ -29,6 +30,8 @@ from chatcodec.cli.serving import add_serve, serve
 from chatcodec.cli.show import Look, legend, show, show_failure
 from chatcodec.cli.terminal import wants_color
 from chatcodec.cli.vocabulary import describe, show_vocab
+from chatcodec.derive import derive
+from chatcodec.errors import ChatCodecError
 from chatcodec.pages import encoding_data, items_page, stream_data
 
 if TYPE_CHECKING:
@@ -217,7 +220,24 @@ def _studio(args: Namespace) -> bool:
     return True
 
 
+def _derive(args: Namespace) -> bool:
+    if args.derived is None:
+        raise UsageError("formats derive: expected MODEL")
+    codec = load_template_codec(args)
+    try:
+        text = derive(codec, args.derived)
+    except ChatCodecError as error:
+        raise UsageError(str(error)) from error
+    if args.output is None:
+        sys.stdout.write(text)
+    else:
+        Path(args.output).write_text(text, encoding="utf-8")
+    return True
+
+
 def _formats(args: Namespace) -> bool:
+    if args.action is not None:
+        return _derive(args)
     if args.model is not None:
         known = [load_model_format(args.model)]
     else:
@@ -391,13 +411,15 @@ COMMANDS = (
     ),
     Command(
         "formats",
-        "list the built-in chat formats",
+        "list the built-in chat formats, or derive one from a model's chat template",
         "`guarantee` is `ids` where turns are told apart by ids, `text` where by ordinary text.\n"
-        "`--for` shows the format of a model, by the model's name.",
+        "`--for` names the format of a model. `derive MODEL` writes a format file: the turns of\n"
+        "the model's template, in messages of text. It says what it was compared on, and what of\n"
+        "the template it leaves out.",
         (
             "chatcodec formats",
             "chatcodec formats --json",
-            "chatcodec formats --for Qwen/Qwen3.5-4B",
+            "chatcodec formats --for Qwen/Qwen3-8B",
         ),
         (arguments.add_table,),
         _formats,

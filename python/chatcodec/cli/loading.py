@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chatcodec import Codec, Format, Vocab, formats
+from chatcodec import Codec, Format, Template, Vocab, formats
 from chatcodec.errors import ChatCodecError, MessageError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "load_model",
     "load_model_format",
     "load_options",
+    "load_template_codec",
     "load_tools",
     "load_vocab",
 ]
@@ -70,6 +71,17 @@ def load_model(args: Namespace) -> Codec:
             return Codec.from_pretrained(args.model)
         except ImportError as error:
             raise UsageError(f"{args.model}: {error}") from error
+
+
+def load_template_codec(args: Namespace) -> Codec:
+    """Load the codec of a model, or of the template in a file."""
+    path = Path(args.derived)
+    with _usage_errors():
+        if path.is_file() and path.suffix.lower() in {".jinja", ".jinja2", ".j2"}:
+            vocab = Vocab.embedded() if args.vocab is None else Vocab.load(args.vocab)
+            return Codec(Template.load(path), vocab)
+    args.model = args.derived
+    return load_model(args)
 
 
 def load_model_format(name: str) -> Format:

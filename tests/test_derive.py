@@ -1,0 +1,100 @@
+"""`chatcodec formats derive`: format files from published chat templates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import test_template_codec as published
+from chatcodec import Codec, Format, FormatError, Template, Vocab
+from chatcodec.cli import main
+from chatcodec.derive import derive
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOURCE = """{% for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
+
+def test_the_command_writes_a_file_that_loads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template, written = tmp_path / "My Model.jinja", tmp_path / "mine.toml"
+    template.write_text(SOURCE)
+    assert main(["formats", "derive", str(template), "-o", str(written)]) == 0
+    loaded = Format.load(written)
+    assert loaded.name == "my-model.jinja"
+    codec = Codec(loaded, Vocab.embedded())
+    by_template = Codec(Template(SOURCE), Vocab.embedded())
+    messages = [{"role": "user", "content": "<|im_end|> is text"}]
+    assert codec.encode(messages).ids.tolist() == by_template.encode(messages).ids.tolist()
+    assert codec.decode(codec.encode(messages)) == messages
+    assert main(["formats", "derive", str(template)]) == 0
+    assert capsys.readouterr().out == written.read_text()
+    assert main(["encode", "--format", str(written), "--vocab", "no"]) == 2
+
+
+def test_what_is_left_out_is_said() -> None:
+    source = SOURCE.replace("{{ m.content }}", "{{ m.content }}{{ m.tool_calls | tojson }}")
+    source = "{% if tools %}{{ tools | tojson }}{% endif %}" + source
+    source = source.replace("{{ m.tool_calls | tojson }}", "{{ m.tool_calls or '' }}")
+    text = derive(Codec(Template(source), Vocab.embedded()), "a/Model")
+    assert "# Derived from the chat template of a/Model by" in text
+    assert "not by this file: tools, calls, results.\n" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["derive"], "formats derive: expected MODEL"),
+        (["derive", "absent-model/x"], "absent-model/x"),
+        (["make", "x"], "argument action: invalid choice"),
+    ],
+)
+def test_wrong_arguments(
+    arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["formats", *arguments]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_what_cannot_be_derived_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = tmp_path / "odd.jinja"
+    template.write_text("{% for m in messages | sort(attribute='content') %}{{ m.content }},"
+                        "{% endfor %}<|im_end|>")  # fmt: skip
+    assert main(["formats", "derive", str(template)]) == 2
+    assert "could not be derived" in capsys.readouterr().err
+    with pytest.raises(FormatError, match="is the built-in format `internlm2`"):
+        derive(Codec("internlm2"), "internlm/internlm2-chat-7b")
+
+
+TEXTS = ["b", "a\n\nb", "<|im_end|>", "{x}", "\u00e9\u0301", "1 2 3"]
+
+
+@pytest.mark.skipif(not published.PUBLISHED, reason=f"no templates in {published.FOLDER}")
+def test_files_of_published_templates_write_what_the_templates_do(tmp_path: Path) -> None:
+    written = 0
+    for name in published.PUBLISHED:
+        try:
+            _, codec = published.made(published.text_of(name), tmp_path)
+            text = derive(codec, name)
+        except ValueError:
+            continue  # the template, its vocabulary, or turns that no file writes
+        written += 1
+        (tmp_path / "derived.toml").write_text(text)
+        derived = Codec(Format.load(tmp_path / "derived.toml"), codec.vocab)
+        for user in TEXTS:
+            turns = [
+                {"role": "user", "content": user},
+                {"role": "assistant", "content": "Yes."},
+                {"role": "user", "content": TEXTS[TEXTS.index(user) - 1]},
+            ]
+            for messages in (turns[:1], turns[:2], turns):
+                expected = codec.encode(messages).ids.tolist()
+                assert derived.encode(messages).ids.tolist() == expected, (name, messages)
+    assert written >= 40
