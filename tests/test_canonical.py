@@ -25,7 +25,6 @@ DEFAULT_SYSTEM = {
     "llama3.1": "",
     "llama3.2": "",
     "minimax-m2": ("You are a helpful assistant. Your name is MiniMax-M2 and is built by MiniMax."),
-    "nemotron3": "",
     "phi4:reasoning": Format.built_in("phi4:reasoning")
     .text.partition('default_system = "')[2]
     .partition('"\n')[0],
@@ -51,7 +50,6 @@ REASONING = {
     "kimi-k2:thinking": "since",
     "minimax-m2": "since",
     "mistral:v13": "all",
-    "nemotron3": "since",
     "qwen3": "since",
     "qwen3.5": "since",
     "qwen3:thinking": "since",

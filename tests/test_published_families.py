@@ -46,7 +46,6 @@ FAMILIES = [
         own=(("bos_token", "<|startoftext|>"),),
     ),
     Family(
-        "nemotron3",
         "templates/trl_nemotron_3_nano.jinja",
         "callnt developer oddsystem parts reason reasontext",
     ),

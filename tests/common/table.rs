@@ -105,7 +105,10 @@ impl Able {
         let named = codec.format().text().lines().filter_map(|line| {
             line.strip_prefix("[named.").and_then(|line| line.strip_suffix(']')).map(str::to_owned)
         });
+        let turns = vec![user.clone(), Message::new(Role::Assistant, "x"), user.clone()];
+        let turns = codec.encode(turns, None, &EncodeOptions::default());
         let plain = codec.encode(vec![user.clone()], None, &EncodeOptions::default());
+        let plain = turns.or(plain);
         let plain = plain.unwrap_or_else(|e| panic!("{}: {e}", codec.format().name()));
         let shown = codec.vocab().decode(plain.ids(), Spelling::Spell).expect("ids of its own");
         let result = Message::new(Role::Tool, "x");

@@ -38,7 +38,6 @@ const ABSENT: &[&str] = &[
     "alpaca",
     "gemma2",
     "lfm2",
-    "nemotron3",
     "phi4",
     "phi4:reasoning",
     "seed-oss",

@@ -303,13 +303,7 @@ fn ids_of_long_arguments_pass_at_once() {
 fn no_format_is_read_as_another() {
     let family = |entry: &Entry| {
         let name = entry.format.split([':', '.']).next().unwrap_or_default();
-        match name {
-            _ if name.starts_with("mixtral") => "mistral",
-            // Qwen 3's tokens, with other newlines around an empty block of reasoning.
-            "nemotron3" => "qwen3",
-            _ => name,
-        }
-        .to_owned()
+        if name.starts_with("mixtral") { "mistral" } else { name }.to_owned()
     };
     let options = EncodeOptions::default();
     let of_ids = || shared().iter().filter(|entry| entry.is_ids());

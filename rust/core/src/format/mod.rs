@@ -81,7 +81,6 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("mistral", include_str!("../../formats/mistral.toml")),
     ("mixtral-8x22b", include_str!("../../formats/mixtral-8x22b.toml")),
     ("mixtral-8x7b", include_str!("../../formats/mixtral-8x7b.toml")),
-    ("nemotron3", include_str!("../../formats/nemotron3.toml")),
     ("phi3", include_str!("../../formats/phi3.toml")),
     ("phi4", include_str!("../../formats/phi4.toml")),
     ("phi4-mini", include_str!("../../formats/phi4-mini.toml")),

@@ -74,12 +74,6 @@ fn beginnings(table: &Table<'_>) -> Vec<Beginning> {
         if !has_block(&plain) {
             beginnings.push((plain, None));
         }
-        // An empty block that has white space of its own.
-        let mut around =
-            rows().filter(|other| reasoning::is_empty_block(&row.pieces, &other.pieces));
-        let close = around.find_map(|other| reasoning::pieces_of(&other.pieces));
-        let own = || head(&row.pieces).into_iter().cloned().collect();
-        beginnings.extend(close.map(|Around { close, .. }| (own(), Some(close.clone()))));
         let is_alone = |other: &super::RowSpec| reasoning::closes_alone(&other.pieces, &row.pieces);
         beginnings.extend(with_block(&row.pieces, rows().any(is_alone)));
     }

@@ -84,7 +84,7 @@ pub(super) fn is_read_by(row: &[Piece], other: &[Piece]) -> bool {
     let Some(Around { open, before, after, close, then }) = pieces_of(other) else {
         return false;
     };
-    if closes_alone(row, other) || is_empty_block(row, other) {
+    if closes_alone(row, other) {
         return true;
     }
     let same = |own: Around<'_>| {
@@ -121,26 +121,6 @@ pub(crate) fn closes_alone(row: &[Piece], other: &[Piece]) -> bool {
     let mut pieces = other.to_vec();
     pieces.splice(stretch, alone);
     pieces == row
-}
-
-/// Whether a row has, where the other has its reasoning, the two tokens with white space of its own inside and after
-/// them. Its content is trimmed, so that the white space after the block cannot be content.
-pub(super) fn is_empty_block(row: &[Piece], other: &[Piece]) -> bool {
-    let (Some(stretch), Some(Around { open, close, .. })) = (stretch_of(other), pieces_of(other))
-    else {
-        return false;
-    };
-    let (Some(before), Some(rest)) = (row.get(..stretch.start), row.get(stretch.start..)) else {
-        return false;
-    };
-    let after_white = |pieces: &[Piece]| white_after(pieces, 0);
-    let [first, inside @ ..] = rest else { return false };
-    let inside = &inside[after_white(inside)..];
-    let [last, after @ ..] = inside else { return false };
-    let after = &after[after_white(after)..];
-    let is_trimmed = matches!(after.first(), Some(Piece::Field(Field::Content, Filter::Trim)));
-    let is_same_end = other.get(stretch.end..) == Some(after);
-    is_trimmed && is_same_end && before == &other[..stretch.start] && (first, last) == (open, close)
 }
 
 /// Reasoning stands between two control tokens, right before content; literals may stand beside it.
