@@ -298,9 +298,8 @@ def test_formats() -> None:
 @pytest.mark.parametrize(
     ("model", "name"),
     [
-        ("Qwen/Qwen3.5-4B", "qwen3.5"),
+        ("google/gemma-2-2b-it", "gemma2"),
         ("Qwen3-8B", "qwen3"),
-        ("Qwen/Qwen3-4B-Instruct-2507", "qwen3:instruct"),
         ("gpt-oss-120b", "harmony"),
         ("DeepSeek V3.1", "deepseek:v3.1"),
         ("meta-llama/Llama-3.2-1B-Instruct/", "llama3.2"),

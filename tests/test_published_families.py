@@ -45,17 +45,7 @@ FAMILIES = [
         "callans callstr developer parts",
         own=(("bos_token", "<|startoftext|>"),),
     ),
-    Family(
-        "templates/trl_nemotron_3_nano.jinja",
-        "callnt developer oddsystem parts reason reasontext",
-    ),
     Family("phi4:reasoning", "templates/phi_4.jinja", "developer nothing twosys"),
-    Family(
-        "qwen3.5",
-        "vocab/qwen3.5/tokenizer_config.json",
-        "call callans callnt par reasoncall reasontext",
-    ),
-    Family("qwen3:instruct", "templates/trl_qwen3_instruct_2507.jinja", "developer parts"),
     Family("seed-oss", "templates/ByteDance-Seed-OSS.jinja", "callnt developer emptyans"),
     Family("vicuna:lines", "templates/vicuna.jinja", "parts", same=12, typeset=True),
 ]

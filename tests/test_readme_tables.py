@@ -82,8 +82,6 @@ OWN: dict[str, tuple[str, ...]] = {
     "qwen2:instruct": QWEN2,
     "qwen3": ("qwen3",),
     "qwen3-coder": ("qwen3",),
-    "qwen3.5": ("qwen3.5",),
-    "qwen3:instruct": ("qwen3",),
     "qwen3:thinking": ("qwen3",),
     "yi": ("yi",),
 }

@@ -161,7 +161,9 @@ fn ids_without_spelled_markers_are_read_alike() {
 fn a_completion_is_read_by_its_text() {
     let domain = Domain::default();
     let inputs = |entry| (dialogue(entry), assistant(entry));
-    check_each(entries(), 200, inputs, |entry, (before, last)| {
+    // Text after a token that takes the white space beside it is not what the format writes.
+    let is_kept = |entry: &&Entry| !entry.able.strips || entry.is_ids();
+    check_each(entries().iter().filter(is_kept), 200, inputs, |entry, (before, last)| {
         domain.try_one();
         let options = |prompt| EncodeOptions {
             add_generation_prompt: Some(prompt),
