@@ -122,6 +122,15 @@ test-spark: build $(VENV)/ready
 	$(BIN)/pip install --quiet --target target/spark pyspark
 	CHATCODEC_SPARK=1 PYTHONPATH=target/spark $(BIN)/python -m pytest tests/test_spark.py
 
+# In the real vLLM, on the CPU: 9 GB in target/vllm.
+.PHONY: test-vllm
+test-vllm: build $(VENV)/ready
+	test -d target/vllm || $(PYTHON) -m venv target/vllm
+	target/vllm/bin/pip install --quiet vllm==0.33.0
+	rm -rf target/vllm-wheel && $(BIN)/maturin build --quiet --out target/vllm-wheel
+	target/vllm/bin/pip install --quiet --no-deps --force-reinstall target/vllm-wheel/*.whl
+	CHATCODEC_VLLM=target/vllm/bin/vllm $(BIN)/python -m pytest tests/test_vllm.py
+
 # With the real xgrammar, whose wheel asks for torch; its bindings do without.
 .PHONY: test-xgrammar
 test-xgrammar: build $(VENV)/ready

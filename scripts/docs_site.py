@@ -28,6 +28,7 @@ NAVIGATION = [
     ("Migration", "migrate.md"),
     ("Safety", "safety.md"),
     ("Gateway", "gateway.md"),
+    ("vLLM", "vllm.md"),
     ("Servers", "servers.md"),
     ("Constraints", "constrain.md"),
     ("Leniency", "leniency.md"),

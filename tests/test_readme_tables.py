@@ -88,7 +88,7 @@ OWN: dict[str, tuple[str, ...]] = {
 """The vocabularies of the test data that are those of a format's models."""
 
 NO_CHAT = {
-    *("command-r-gguf", "deepseek-coder", "falcon-gguf", "hunyuan-a13b", "phi2"),
+    *("command-r-gguf", "deepseek-coder", "falcon-gguf", "hunyuan-a13b", "phi2", "qwen3.5"),
     *("starcoder", "starcoder-gguf", "telechat", "phi3/phi-3-small"),
     "chatglm3/vocab_only_tokenizer.json",
 }

@@ -1,0 +1,343 @@
+"""A plug-in of vLLM: prompts and completions by ids.
+
+    vllm serve MODEL --tokenizer-mode chatcodec \
+        --enable-auto-tool-choice --tool-call-parser chatcodec --reasoning-parser chatcodec
+
+`register` is the entry point `vllm.general_plugins`. The classes that vLLM asks for are made when
+it asks: this module imports nothing of vLLM before that. It was written for vLLM 0.33.
+
+Settings of the environment: `CHATCODEC_FORMAT` names a built-in format or a format file; by default
+the model's folder decides. `CHATCODEC_ON_PARTS` is `engine`, which leaves requests with images or
+audio to the engine's own renderer, or `error`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chatcodec._core import Codec, Format
+from chatcodec.adapters import openai_chat
+from chatcodec.errors import ChatCodecError, MessageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["NAME", "codec_of", "register"]
+
+NAME = "chatcodec"
+"""The name of the tokenizer mode and of the parsers."""
+
+_LOG = logging.getLogger(__name__)
+_CLASSES = ("Renderer", "Parser", "StubToolParser", "StubReasoningParser")
+
+
+def register() -> None:
+    """Register the tokenizer mode and the parsers; calling it again changes nothing.
+
+    Raises `RuntimeError` for a version of vLLM that lacks what the plug-in needs.
+    """
+    try:
+        tokenizers = importlib.import_module("vllm.tokenizers.registry").TokenizerRegistry
+        renderers = importlib.import_module("vllm.renderers.registry").RENDERER_REGISTRY
+        tools = importlib.import_module("vllm.tool_parsers").ToolParserManager
+        reasoning = importlib.import_module("vllm.reasoning").ReasoningParserManager
+        parsers = importlib.import_module("vllm.parser.parser_manager").ParserManager
+        compose = parsers._compose_parser  # noqa: SLF001 (there is no registry of parsers)
+    except (ImportError, AttributeError) as error:
+        version = getattr(importlib.import_module("vllm"), "__version__", "unknown")
+        raise RuntimeError(
+            f"chatcodec's plug-in: vLLM {version} lacks what it needs ({error}); expected 0.33"
+        ) from error
+    if getattr(compose, "is_chatcodec", False):
+        return
+    tokenizers.register(NAME, "vllm.tokenizers.hf", "CachedHfTokenizer")
+    renderers.register(NAME, __name__, "Renderer")
+    tools.register_lazy_module(NAME, __name__, "StubToolParser")
+    reasoning.register_lazy_module(NAME, __name__, "StubReasoningParser")
+
+    @functools.wraps(compose)
+    def composed(cls: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401
+        names = [*given[:2], named.get("tool_parser_name"), named.get("reasoning_parser_name")]
+        if NAME not in names:
+            return compose.__func__(cls, *given, **named)
+        return __getattr__("Parser")
+
+    bound: Any = classmethod(composed)
+    composed.is_chatcodec = True  # type: ignore[attr-defined]
+    parsers._compose_parser = bound  # noqa: SLF001
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    """Make a class that vLLM asks for."""
+    if name not in _CLASSES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _classes()[name]
+
+
+@functools.lru_cache(maxsize=8)
+def codec_of(model: str, revision: str | None = None) -> Codec:
+    """Give the codec of a model, by its folder or the setting `CHATCODEC_FORMAT`."""
+    named = os.environ.get("CHATCODEC_FORMAT")
+    form: str | Format | None = named
+    if named is not None and Path(named).is_file():
+        form = Format.load(named)
+    return Codec.from_pretrained(model, format=form, revision=revision)
+
+
+def body_of(messages: Sequence[Any], params: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Make the body of a request of the messages and parameters of a renderer."""
+    given = dict(params.chat_template_kwargs)
+    body: dict[str, Any] = {"model": NAME, "messages": [plain(message) for message in messages]}
+    tools = given.pop("tools", None)
+    if tools:
+        body["tools"] = [plain(tool) for tool in tools]
+    if (choice := plain(params.tool_choice)) not in {None, "auto"} if tools else False:
+        body["tool_choice"] = choice
+    for own, name in (("add_generation_prompt",) * 2, ("continue_final_message",) * 2):
+        if (value := given.pop(own, None)) is not None:
+            body[name] = value
+    if (effort := given.pop("reasoning_effort", None)) is not None:
+        body["reasoning_effort"] = effort
+    # What vLLM adds for its own rendering.
+    for own in ("tokenize", "documents", "chat_template", "return_dict", "cohere_format"):
+        given.pop(own, None)
+    if given:
+        body["chat_template_kwargs"] = given
+    return body
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401
+    """Give a value of a request as JSON has it, without the keys that are null."""
+    if hasattr(value, "model_dump"):
+        value = value.model_dump(exclude_none=True)
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)) or hasattr(value, "__next__"):
+        return [plain(item) for item in value]
+    return value
+
+
+def has_media(messages: Sequence[Any]) -> bool:
+    """Whether a message has a part that is no text."""
+    for message in messages:
+        content = message.get("content") if isinstance(message, dict) else None
+        for part in content if isinstance(content, list) else ():
+            kind = part.get("type") if isinstance(part, dict) else None
+            if kind not in {None, "text", "input_text", "output_text", "refusal", "thinking"}:
+                return True
+    return False
+
+
+def prompt_ids(codec: Codec, messages: Sequence[Any], params: Any) -> list[int]:  # noqa: ANN401
+    """Encode a request's prompt. Raises `MessageError`."""
+    request = openai_chat.read_request(body_of(messages, params), codec, constrained=True)
+    return request.encode().ids.tolist()
+
+
+class Reading:
+    """One completion, from ids to what vLLM tells clients."""
+
+    def __init__(self, codec: Codec, prompt: Sequence[int] | None, request: Any) -> None:  # noqa: ANN401
+        """Begin after a prompt."""
+        tools = [plain(tool) for tool in getattr(request, "tools", None) or ()]
+        self._stream = codec.stream(None if prompt is None else list(prompt), tools=tools or None)
+        self._stop_ids = {*codec.stop_ids}
+        choice = plain(getattr(request, "tool_choice", None))
+        given: dict[str, Any] = {} if choice in {None, "auto"} or not tools else {
+            "tool_choice": choice
+        }  # fmt: skip
+        shows = getattr(request, "include_reasoning", True)
+        self._adapter = openai_chat.ChunkStream(
+            id="chatcmpl-" + os.urandom(8).hex(),
+            model=NAME,
+            reasoning_key="reasoning" if shows else None,
+            **given,
+        )
+        self._is_over = False
+
+    def push(self, ids: Sequence[int], *, is_last: bool) -> dict[str, Any]:
+        """Read ids; give the delta of a message: content, reasoning and calls."""
+        chunks = list(self._adapter.push(self._stream.push(list(ids))))
+        if is_last and not self._is_over:
+            self._is_over = True
+            chunks += self._adapter.push(self._stream.finish())
+            chunks += self._adapter.finish()
+        delta: dict[str, Any] = {"tool_calls": []}
+        for chunk in chunks:
+            for choice in chunk["choices"]:
+                for key, value in choice["delta"].items():
+                    if key == "tool_calls":
+                        delta["tool_calls"] += value
+                    elif key != "role" and value:
+                        delta[key] = delta.get(key, "") + value
+        return delta
+
+
+@functools.cache
+def _classes() -> dict[str, Any]:  # noqa: C901 (four classes)
+    """Make the classes of vLLM's interfaces."""
+    renderer_base: Any = importlib.import_module("vllm.renderers.hf").HfRenderer
+    chat = importlib.import_module("vllm.renderers.chat_utils")
+    prompts = importlib.import_module("vllm.renderers.inputs.preprocess")
+    errors = importlib.import_module("vllm.exceptions")
+    parser_base: Any = importlib.import_module("vllm.parser.abstract_parser").Parser
+    protocol = importlib.import_module("vllm.entrypoints.generate.base.protocol")
+    tools = importlib.import_module("vllm.tool_parsers.abstract_tool_parser")
+    tool_base: Any = tools.ToolParser
+    reasoning = importlib.import_module("vllm.reasoning.abs_reasoning_parsers")
+    reasoning_base: Any = reasoning.ReasoningParser
+    sampling = importlib.import_module("vllm.sampling_params")
+
+    class Renderer(renderer_base):  # type: ignore[misc]
+        """Messages to ids by the codec; other requests by the engine's own renderer."""
+
+        def __init__(self, config: Any, tokenizer: Any) -> None:  # noqa: ANN401
+            super().__init__(config, tokenizer)
+            model = config.model_config
+            self.codec = codec_of(str(model.tokenizer), model.tokenizer_revision)
+            self.on_parts = os.environ.get("CHATCODEC_ON_PARTS", "engine")
+            _LOG.info("chatcodec: %s", self.codec.describe().replace("\n", "; "))
+
+        def _encoded(self, messages: Any, params: Any) -> Any:  # noqa: ANN401
+            if has_media(messages):
+                if self.on_parts != "error":
+                    _LOG.warning("chatcodec: vLLM renders a request with parts that are no text")
+                    return None
+                raise errors.VLLMValidationError(
+                    "`messages` has a part that is no text, expected texts", parameter="messages"
+                )
+            try:
+                ids = prompt_ids(self.codec, messages, params)
+            except MessageError as error:
+                raise errors.VLLMValidationError(str(error), parameter=error.path) from error
+            except ChatCodecError as error:
+                raise errors.VLLMValidationError(str(error)) from error
+            return prompts.parse_dec_only_prompt(ids)
+
+        def render_messages(self, messages: Any, params: Any) -> Any:  # noqa: ANN401
+            prompt = self._encoded(messages, params)
+            if prompt is None:
+                return super().render_messages(messages, params)
+            found = chat.parse_chat_messages(messages, self.model_config, content_format="string")
+            return found[0], prompt
+
+        async def render_messages_async(self, messages: Any, params: Any) -> Any:  # noqa: ANN401
+            prompt = self._encoded(messages, params)
+            if prompt is None:
+                return await super().render_messages_async(messages, params)
+            parse = chat.parse_chat_messages_async
+            found = await parse(messages, self.model_config, content_format="string")
+            return found[0], prompt
+
+    class StubToolParser(tool_base):  # type: ignore[misc]
+        """Named by `--tool-call-parser`; `Parser` reads calls."""
+
+        supports_required_and_named = False
+
+        def extract_tool_calls(self, model_output: str, request: Any) -> Any:  # noqa: ANN401
+            raise NotImplementedError("completions are read by ids; expected `Parser` to be asked")
+
+        def extract_tool_calls_streaming(self, *_given: Any, **_named: Any) -> Any:  # noqa: ANN401
+            raise NotImplementedError("completions are read by ids; expected `Parser` to be asked")
+
+    class StubReasoningParser(reasoning_base):  # type: ignore[misc]
+        """Named by `--reasoning-parser`; grammars of the codec begin with the completion."""
+
+        def is_reasoning_end(self, input_ids: Any) -> bool:  # noqa: ANN401, ARG002
+            return True
+
+        def extract_content_ids(self, input_ids: Any) -> Any:  # noqa: ANN401
+            return input_ids
+
+        def extract_reasoning(self, model_output: str, request: Any) -> Any:  # noqa: ANN401, ARG002
+            return None, model_output
+
+        def extract_reasoning_streaming(self, *_given: Any, **_named: Any) -> Any:  # noqa: ANN401
+            return None
+
+    class Parser(parser_base):  # type: ignore[misc]
+        """A completion's ids to reasoning, content and calls."""
+
+        tool_parser_cls = StubToolParser
+        reasoning_parser_cls = StubReasoningParser
+        always_adjust_request = True
+
+        def __init__(self, tokenizer: Any, tools: Any = None, *given: Any, **named: Any) -> None:  # noqa: ANN401
+            super().__init__(tokenizer, tools, *given, **named)
+            self.codec = codec_of(str(tokenizer.name_or_path))
+            self._prompt: list[int] | None = None
+            self._reading: Reading | None = None
+
+        def set_prompt_token_ids(self, prompt_token_ids: Sequence[int]) -> None:
+            self._prompt = list(prompt_token_ids)
+
+        def is_reasoning_end(self, input_ids: Any) -> bool:  # noqa: ANN401, ARG002
+            return True
+
+        def adjust_request(self, request: Any) -> Any:  # noqa: ANN401
+            request.skip_special_tokens = False
+            tools = [plain(tool) for tool in request.tools or ()]
+            choice = plain(request.tool_choice)
+            is_strict = any(tool.get("function", tool).get("strict") for tool in tools)
+            if tools and (choice not in {None, "auto", "none"} or is_strict):
+                constraint = self.codec.constrain(
+                    tools=tools,
+                    tool_choice=choice or "auto",
+                    parallel=getattr(request, "parallel_tool_calls", None) is not False,
+                )
+                request.structured_outputs = sampling.StructuredOutputsParams(
+                    structural_tag=constraint.structural_tag()
+                )
+            return request
+
+        def parse(
+            self,
+            model_output: str,  # noqa: ARG002 (the ids say it)
+            request: Any,  # noqa: ANN401
+            enable_auto_tools: bool = False,  # noqa: ARG002, FBT001, FBT002
+            model_output_token_ids: Sequence[int] = (),
+        ) -> Any:  # noqa: ANN401
+            reading = Reading(self.codec, self._prompt, request)
+            delta = reading.push(model_output_token_ids, is_last=True)
+            calls: dict[int, dict[str, Any]] = {}
+            for part in delta["tool_calls"]:
+                call = calls.setdefault(part["index"], {"id": None, "name": "", "arguments": ""})
+                call["id"] = part.get("id") or call["id"]
+                call["name"] += part["function"].get("name") or ""
+                call["arguments"] += part["function"].get("arguments") or ""
+            made = [protocol.FunctionCall(**calls[index]) for index in sorted(calls)]
+            return delta.get("reasoning"), delta.get("content"), made or None
+
+        def parse_delta(
+            self,
+            delta_text: str,  # noqa: ARG002 (the ids say it)
+            delta_token_ids: list[int],
+            request: Any,  # noqa: ANN401
+            prompt_token_ids: list[int] | None = None,
+            *,
+            finished: bool,
+        ) -> Any:  # noqa: ANN401
+            if self._reading is None:
+                prompt = self._prompt if prompt_token_ids is None else prompt_token_ids
+                self._reading = Reading(self.codec, prompt, request)
+            delta = self._reading.push(delta_token_ids, is_last=finished)
+            if not delta["tool_calls"] and len(delta) == 1:
+                return None
+            delta["tool_calls"] = [
+                protocol.DeltaToolCall(
+                    index=part["index"],
+                    id=part.get("id"),
+                    type=part.get("type"),
+                    function=protocol.DeltaFunctionCall(**part["function"]),
+                )
+                for part in delta["tool_calls"]
+            ]
+            return protocol.DeltaMessage(**delta)
+
+    made = (Renderer, Parser, StubToolParser, StubReasoningParser)
+    return {made_class.__name__: made_class for made_class in made}
