@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -52,7 +53,9 @@ def plain_tokens(format_: str) -> list[str]:
     used: set[int] = set()
     for last in range(1, 4):
         for system in ([], [{"role": "system", "content": "S"}]):
-            used |= {*codec.encode([*system, *PLAIN[:last]])}
+            # Formats without a system turn.
+            with contextlib.suppress(MessageError):
+                used |= {*codec.encode([*system, *PLAIN[:last]])}
     return [spelling for spelling in APPENDED[format_] if codec.vocab.control[spelling] in used]
 
 
