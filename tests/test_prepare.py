@@ -346,6 +346,37 @@ def test_a_run_that_was_stopped_anywhere_gives_the_same_bytes(folder: Path) -> N
     assert {path: path.stat().st_mtime_ns for path in (folder / "whole").iterdir()} == before
 
 
+def test_a_process_may_die_before_its_first_part_and_after_its_manifest(folder: Path) -> None:
+    inputs = inputs_of_a_run(folder)
+    options = Options(labels=True, shards=3, keep=("id",), limits=TINY)
+    (folder / "out" / ".prepare").mkdir(parents=True)
+    prepare(inputs, "out", CODEC, options)
+    expected = contents(folder / "out")
+    (folder / "out" / ".prepare").mkdir()
+    (folder / "out" / ".prepare" / "part-000000.arrow").write_bytes(b"x")
+    assert prepare(inputs, "out", CODEC, options).rows == 120
+    assert contents(folder / "out") == expected
+    one = Options(**{**vars_of(options), "threads": 1})
+    prepare(inputs, "one", CODEC, one)
+    assert contents(folder / "one") == expected
+
+
+def vars_of(options: Options) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in Options.__dataclass_fields__}
+
+
+@pytest.mark.usefixtures("folder")
+def test_inputs_with_fewer_blocks_than_before_are_refused() -> None:
+    Path("a.jsonl").write_bytes(lines_of(rows_of(60)))
+    options = Options(shards=2, limits=TINY)
+    with pytest.raises(Stop):
+        prepare(["a.jsonl"], "out", CODEC, options, progress=StopAt(6))
+    Path("a.jsonl").write_bytes(b" " * Path("a.jsonl").stat().st_size)
+    with pytest.raises(DataError, match=r"files? that the run began with"):
+        prepare(["a.jsonl"], "out", CODEC, options)
+    assert not list(Path("out").glob("*.parquet"))
+
+
 SLOW = """
 import sys, time
 from chatcodec import Codec

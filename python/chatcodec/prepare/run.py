@@ -191,6 +191,8 @@ def _finished(
         for source, item in zip(sources, done["inputs"], strict=True):
             same = same and _sha256(source.path) == item["sha256"]
         if same:
+            # A process may have died after it wrote the manifest.
+            store.tidy()
             report = json.loads((store.folder / "_report.json").read_text("utf-8"))
             return Report.of_dict(report)
     raise DataError(
@@ -285,6 +287,7 @@ class _Run:
             done += part.blocks
             ends[done] = part.digest
         chain = hashlib.sha256()
+        at = 0
         for at, (position, block) in enumerate(self._blocks(), 1):
             chain.update(block.digest)
             digest = chain.hexdigest()
@@ -295,6 +298,11 @@ class _Run:
                 )
             if at > done:
                 yield position, block, digest
+        if at < done:
+            raise DataError(
+                "the inputs are not the files that the run began with; use --restart",
+                str(self.store.folder),
+            )
 
     def _blocks(self) -> Iterator[tuple[int, Block]]:
         """Read blocks in a thread, two ahead; give them with the bytes read up to there."""

@@ -122,7 +122,7 @@ class Store:
             if whole:
                 self._sweep()
                 return
-        elif others := [path.name for path in self.folder.iterdir() if path.name != _LOCK]:
+        elif others := [p.name for p in self.folder.iterdir() if p.name not in {_LOCK, _WORK}]:
             raise DataError(
                 f"{self.folder}: is not empty, it holds {min(others)!r}; "
                 "expected a new or an empty folder",
@@ -153,9 +153,13 @@ class Store:
         with pa.memory_map(str(self.work / "part-000000.arrow")) as mapped:
             return pa.ipc.open_file(mapped).schema
 
+    def tidy(self) -> None:
+        """Delete the parts of a run that is done."""
+        shutil.rmtree(self.work, ignore_errors=True)
+
     def clear(self) -> None:
         """Delete what a run wrote here: its parts, shards, report and manifest."""
-        shutil.rmtree(self.work, ignore_errors=True)
+        self.tidy()
         names = [MANIFEST, REPORT, REJECTS]
         for path in [*self.folder.glob("shard-*-of-*"), *(self.folder / name for name in names)]:
             path.unlink(missing_ok=True)
@@ -222,7 +226,7 @@ class Store:
         for name, value in ((REPORT, report), (MANIFEST, {**manifest, "shards": written})):
             with self._written(self.folder / name) as file:
                 file.write(json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n")
-        shutil.rmtree(self.work)
+        self.tidy()
 
     def report(self) -> Report:
         """Add up the reports of all parts."""
