@@ -303,6 +303,10 @@ def test_formats() -> None:
         ("gpt-oss-120b", "harmony"),
         ("DeepSeek V3.1", "deepseek:v3.1"),
         ("meta-llama/Llama-3.2-1B-Instruct/", "llama3.2"),
+        ("Qwen/Qwen3-4B-Thinking-2507", "qwen3:thinking"),
+        ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "qwen3-coder"),
+        ("Qwen/Qwen2-VL-7B-Instruct", "qwen2:instruct"),
+        ("microsoft/Phi-4-mini-instruct", "phi4-mini"),
     ],
 )
 def test_the_format_of_a_model(model: str, name: str) -> None:
@@ -312,7 +316,17 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
     assert chatcodec.Format.for_model(model).name == name
 
 
-@pytest.mark.parametrize("model", ["qwne3", "", "gemma-99-it", "x" * 10_000, "\n"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("qwne3", "", "gemma-99-it", "x" * 10_000, "\n"),
+        # Near a known family, and with another template.
+        *("Qwen/Qwen3-4B-Instruct-2507", "Qwen3-VL-8B-Instruct", "Qwen3-Next-80B-A3B-Instruct"),
+        *("Qwen/Qwen3-Embedding-0.6B", "Qwen/Qwen3.5-4B", "zai-org/GLM-4.5V", "GLM-4.6"),
+        # Two keys of equal length, of two formats.
+        "microsoft/Phi-4-mini-reasoning",
+    ],
+)
 def test_a_model_without_a_format(model: str) -> None:
     with pytest.raises(chatcodec.FormatError, match="expected") as raised:
         chatcodec.Format.for_model(model)

@@ -755,7 +755,7 @@ class Format:
     @staticmethod
     def for_model(name: str) -> Format:
         """
-        The built-in format that a model was trained on, by the model's name: `"Qwen/Qwen3.5-4B"`,
+        The built-in format that a model was trained on, by the model's name: `"Qwen/Qwen3-8B"`,
         `"gpt-oss-120b"`. Raises `FormatError` with the nearest names for an unknown model.
         """
     @property

@@ -60,7 +60,7 @@ impl Format {
         CoreFormat::built_in(name).map(Self::new).map_err(raise)
     }
 
-    /// The built-in format that a model was trained on, by the model's name: `"Qwen/Qwen3.5-4B"`,
+    /// The built-in format that a model was trained on, by the model's name: `"Qwen/Qwen3-8B"`,
     /// `"gpt-oss-120b"`. Raises `FormatError` with the nearest names for an unknown model.
     #[staticmethod]
     fn for_model(name: &str) -> PyResult<Self> {
