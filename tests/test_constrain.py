@@ -21,6 +21,8 @@ from chatcodec.adapters import openai_chat
 from llguidance import LLMatcher
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chatcodec import Codec
 
 WALKS = 400 if data.LONG else 40
@@ -180,33 +182,40 @@ SEARCH: tuple[str, dict[str, Any]] = (
 )
 
 
+def written_answers(
+    codec: Codec, weather: tuple[str, dict[str, Any]]
+) -> Iterator[tuple[str, list[int]]]:
+    """Choices, and answers that they admit, as ids; those that the format can write."""
+    for choice, calls in [
+        ("auto", []),
+        ("none", []),
+        ("auto", [weather]),
+        ("required", [SEARCH]),
+        ("one", [weather]),
+        ("named", [SEARCH]),
+        ("auto", [weather, SEARCH]),
+        ("required", [SEARCH, SEARCH]),
+    ]:
+        made = [call_of(codec, name, arguments) for name, arguments in calls]
+        if made and codec.format.name.startswith("kimi"):
+            made[-1]["id"] = made[-1]["id"].replace(":0", f":{len(made) - 1}")
+        for content in ["", "Let me look.\n\nWait: {1}"]:
+            message = {"content": content} | ({"tool_calls": made} if made else {})
+            ids = written(codec, message)
+            if ids is not None and ids.count(codec.stop_ids[0]) <= 1:
+                yield choice, ids
+
+
 @pytest.mark.parametrize("format_", CONSTRAINED)
 def test_what_is_written_is_admitted(format_: str) -> None:
     walker = walker_of(format_)
     codec = walker.codec
     admitted = 0
-    for choice, calls in [
-        ("auto", []),
-        ("none", []),
-        ("auto", [WEATHER]),
-        ("required", [SEARCH]),
-        ("one", [WEATHER]),
-        ("named", [SEARCH]),
-        ("auto", [WEATHER, SEARCH]),
-        ("required", [SEARCH, SEARCH]),
-    ]:
+    for choice, ids in written_answers(codec, WEATHER):
         grammar = walker.matcher(codec.constrain(tools=TOOLS, **CHOICES[choice]).lark())
-        made = [call_of(codec, name, arguments) for name, arguments in calls]
-        if made and format_.startswith("kimi"):
-            made[-1]["id"] = made[-1]["id"].replace(":0", f":{len(made) - 1}")
-        for content in ["", "Let me look.\n\nWait: {1}"]:
-            message = {"content": content} | ({"tool_calls": made} if made else {})
-            ids = written(codec, message)
-            if ids is None or (ids.count(codec.stop_ids[0]) > 1):
-                continue
-            at = walker.refused_at(grammar, ids)
-            assert at == len(ids), (choice, codec.vocab.decode(ids[:at]), codec.vocab.decode(ids))
-            admitted += 1
+        at = walker.refused_at(grammar, ids)
+        assert at == len(ids), (choice, codec.vocab.decode(ids[:at]), codec.vocab.decode(ids))
+        admitted += 1
     assert admitted > 4
 
 

@@ -21,7 +21,6 @@ from test_constrain import (
     CONSTRAINED,
     NO_CALLS,
     SCHEMAS,
-    SEARCH,
     TOOLS,
     WEATHER,
     call_of,
@@ -30,6 +29,7 @@ from test_constrain import (
     read,
     walker_of,
     written,
+    written_answers,
 )
 
 WALKS = 12
@@ -101,29 +101,12 @@ def test_what_is_written_is_admitted(format_: str, backend: str) -> None:
     codec = codec_of(format_)
     weather = PLAIN if backend == "gbnf" else WEATHER
     admitted = 0
-    for choice, calls in [
-        ("auto", []),
-        ("none", []),
-        ("auto", [weather]),
-        ("required", [SEARCH]),
-        ("one", [weather]),
-        ("named", [SEARCH]),
-        ("auto", [weather, SEARCH]),
-    ]:
-        grammar = grammar_of(format_, choice, backend)
-        made = [call_of(codec, name, arguments) for name, arguments in calls]
-        if made and format_.startswith("kimi"):
-            made[-1]["id"] = made[-1]["id"].replace(":0", f":{len(made) - 1}")
-        for content in ["", "Let me look.\n\nWait: {1}"]:
-            message = {"content": content} | ({"tool_calls": made} if made else {})
-            ids = written(codec, message)
-            if ids is None or ids.count(codec.stop_ids[0]) > 1:
-                continue
-            items = items_of(codec, ids)
-            at = grammar.refused_at(items)
-            assert at == len(items), (choice, items[:at], items[at:])
-            assert grammar.admits(items)
-            admitted += 1
+    for choice, ids in written_answers(codec, weather):
+        grammar, items = grammar_of(format_, choice, backend), items_of(codec, ids)
+        at = grammar.refused_at(items)
+        assert at == len(items), (choice, items[:at], items[at:])
+        assert grammar.admits(items)
+        admitted += 1
     assert admitted > 4
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from chatcodec import Codec, MessageError, Template, pack, pack_table
 from hypothesis import given
 from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from chatcodec.options import OnLong
 
 CODEC = Codec("internlm2")
 TEMPLATE = Codec(
@@ -94,7 +97,6 @@ COLUMNS: list[Any] = [
     "length",
     "original_length",
 ]
-OnLong = Literal["error", "drop", "oldest", "cut"]
 
 
 @given(

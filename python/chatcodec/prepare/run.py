@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from chatcodec._core import __version__, pack_table
 from chatcodec.errors import DataError
+from chatcodec.prepare.digest import sha256
 from chatcodec.prepare.kept import KeptColumns
 from chatcodec.prepare.report import Report
 from chatcodec.prepare.sources import LINE, Block, Limits, Rejected, find_sources
@@ -168,7 +169,7 @@ def _check(codec: Codec, options: Options) -> None:
 def _header(codec: Codec, options: Options, sources: Sequence[Source]) -> dict[str, Any]:
     """Describe a run: two runs with the same header write the same bytes."""
     described = asdict(options)
-    # They change nothing of what is written.
+    # The number of threads does not change what is written.
     del described["threads"]
     described["encode"] = dict(sorted(options.encode.items()))
     mapper: Any = codec.mapper()
@@ -189,7 +190,7 @@ def _finished(
     same = all(done.get(name) == header[name] for name in ("chatcodec", "codec", "options"))
     if same and known == header["inputs"]:
         for source, item in zip(sources, done["inputs"], strict=True):
-            same = same and _sha256(source.path) == item["sha256"]
+            same = same and sha256(source.path) == item["sha256"]
         if same:
             # A process may have died after it wrote the manifest.
             store.tidy()
@@ -200,11 +201,6 @@ def _finished(
         "or use --restart",
         str(store.folder),
     )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class _Run:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chatcodec.errors import DataError
+from chatcodec.prepare.digest import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -160,7 +161,7 @@ class Source:
                 digest=f"broken {done}".encode(),
                 rejected=[Rejected(str(self.path), row, reason)],
             )
-            self.sha256 = self.sha256 or _sha256(self.path)
+            self.sha256 = self.sha256 or sha256(self.path)
 
     def _json(self, limits: Limits) -> Iterator[Block]:
         file = _Hashed(self.path)
@@ -244,7 +245,7 @@ class Source:
             yield first, b"\n".join([*lines, b""]), []
 
     def _tables(self, columns: frozenset[str] | None, limits: Limits) -> Iterator[Block]:
-        self.sha256 = _sha256(self.path)
+        self.sha256 = sha256(self.path)
         first = 1
         for batch, total in self._batches(columns, limits):
             numbers = range(first, first + batch.num_rows)
@@ -410,8 +411,3 @@ def _decoded(line: bytes) -> str | UnicodeDecodeError:
         return line.decode()
     except UnicodeDecodeError as error:
         return error
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -8,7 +8,6 @@ that a file with its own name is whole. Shards are cut from the parts when all a
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -20,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chatcodec.errors import DataError
+from chatcodec.prepare.digest import sha256
 from chatcodec.prepare.report import Report
 
 if TYPE_CHECKING:
@@ -212,9 +212,8 @@ class Store:
             if not path.exists():
                 self._write_shard(path, kind, cuts[at], cuts[at + 1])
             done(cuts[at + 1] - cuts[at])
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            return {"file": path.name, "rows": cuts[at + 1] - cuts[at], "sha256": digest}
+            rows = cuts[at + 1] - cuts[at]
+            return {"file": path.name, "rows": rows, "sha256": sha256(path)}
 
         with ThreadPoolExecutor(max(1, min(os.cpu_count() or 1, 4))) as pool:
             written = list(pool.map(write, range(shards)))

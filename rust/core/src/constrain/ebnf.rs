@@ -9,8 +9,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use serde_json::Value;
 
-use super::Constraint;
 use super::automaton::{Automaton, State};
+use super::{Constraint, repeated};
 use crate::call::values::{JSON, Values};
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules};
@@ -83,13 +83,7 @@ impl Printer<'_> {
                     let count = (*least).max(most.unwrap_or(0));
                     return Err(self.cannot(&format!("has a list of {count} items")));
                 }
-                match (least, most) {
-                    (0, Some(1)) => format!("({inner})?"),
-                    (0, None) => format!("({inner})*"),
-                    (1, None) => format!("({inner})+"),
-                    (least, None) => format!("({inner}){{{least},}}"),
-                    (least, Some(most)) => format!("({inner}){{{least},{most}}}"),
-                }
+                repeated(&inner, *least, *most)
             }
             Expression::Rule(number) => format!("{rules}{number}"),
             Expression::Ids(ids) => (self.dialect.token)(ids),
@@ -236,7 +230,7 @@ fn escape(c: u32, written: &mut String) {
     }
 }
 
-/// Text as it is; control characters stand in classes of their own.
+/// A literal. A control character is a class of one character.
 fn string(text: &str) -> String {
     let mut written = "\"".to_owned();
     for c in text.chars() {

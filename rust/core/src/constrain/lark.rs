@@ -5,7 +5,7 @@ use std::fmt::Write;
 use hashbrown::HashMap;
 use serde_json::{Value, json};
 
-use super::{Constraint, schema};
+use super::{Constraint, repeated, schema};
 use crate::error::Result;
 use crate::expression::{Expression, Part};
 use chatcodec_vocab::TokenId;
@@ -72,13 +72,7 @@ impl Printer {
             }
             Expression::Repeat(inner, least, most) => {
                 let inner = self.expression(inner);
-                match (least, most) {
-                    (0, Some(1)) => format!("({inner})?"),
-                    (0, None) => format!("({inner})*"),
-                    (1, None) => format!("({inner})+"),
-                    (least, None) => format!("({inner}){{{least},}}"),
-                    (least, Some(most)) => format!("({inner}){{{least},{most}}}"),
-                }
+                repeated(&inner, *least, *most)
             }
             Expression::Rule(number) => format!("rule_{number}"),
             Expression::Ids(ids) | Expression::End(ids) => token(ids),

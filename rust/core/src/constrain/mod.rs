@@ -154,3 +154,14 @@ impl Constraint {
         &self.weakened
     }
 }
+
+/// A repetition, which all grammars write alike: at least so many times, and at most.
+fn repeated(inner: &str, least: u32, most: Option<u32>) -> String {
+    match (least, most) {
+        (0, Some(1)) => format!("({inner})?"),
+        (0, None) => format!("({inner})*"),
+        (1, None) => format!("({inner})+"),
+        (least, None) => format!("({inner}){{{least},}}"),
+        (least, Some(most)) => format!("({inner}){{{least},{most}}}"),
+    }
+}
