@@ -17,6 +17,22 @@ use chatcodec::{DummyPrefix, Event, EventKind, NoticeKind, Role, TokenId, Vocab}
 use super::spec::{Element, Pattern, Spec, expansions, strings};
 use super::table::Entry;
 
+/// For each event, whether it tells an unknown key of a call after a control token within that call: the token may
+/// stand in the middle of the key, and is told before it.
+fn split_keys(events: &[Event]) -> Vec<bool> {
+    let mut has_control = false;
+    let is_split = |event: &Event| {
+        match &event.kind {
+            EventKind::ActionStart { .. } | EventKind::ActionEnd { .. } => has_control = false,
+            EventKind::Notice { kind: NoticeKind::UnexpectedControl, .. } => has_control = true,
+            EventKind::Notice { kind: NoticeKind::UnknownKey, .. } => return has_control,
+            _ => {}
+        }
+        false
+    };
+    events.iter().map(is_split).collect()
+}
+
 /// What one place of a stream holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Symbol {
@@ -226,6 +242,9 @@ impl Scaffold {
                         .rposition(|e| told_element(e).is_some())
                         .map_or(at, |at| at + 1);
                     scaffold.before_calls.push([&row[from..at], &after].concat());
+                    // After an empty text, too.
+                    let head = row[..from].iter().rposition(is_control).map_or(0, |at| at + 1);
+                    scaffold.between.push([&without_texts(&row[head..at])[..], &after].concat());
                 }
             }
         }
@@ -498,10 +517,13 @@ impl Account<'_> {
         let mut acted = false;
         let mut in_string = false;
         let mut is_code = false;
+        let split = split_keys(events);
         let odd: Vec<String> = events
             .iter()
-            .filter_map(|event| match &event.kind {
+            .zip(&split)
+            .filter_map(|(event, is_split)| match &event.kind {
                 EventKind::Notice { kind: NoticeKind::Malformed, text } => Some(text.as_str()),
+                EventKind::Notice { text, .. } if *is_split => Some(text.as_str()),
                 _ => None,
             })
             .flat_map(|text| text.chars().map(String::from))
@@ -561,7 +583,7 @@ impl Account<'_> {
                 (!is_held || self.scaffold.has_reasoning && told != Told::Delta).then_some(taken);
             steps.push(Step { text, is_escaped, is_optional: false, gap });
         };
-        for event in events {
+        for (event, is_split) in events.iter().zip(split) {
             match &event.kind {
                 EventKind::TurnStart { role: new, name } => {
                     (role, open, in_call, acted) = (Some(*new), true, false, false);
@@ -608,7 +630,9 @@ impl Account<'_> {
                     (gap.is_boundary, gap.is_mended) = (true, true);
                 }
                 EventKind::Notice { text, .. } if text.is_empty() => gap.is_boundary = true,
-                EventKind::Notice { kind: NoticeKind::Malformed, text } if in_call => {
+                EventKind::Notice { kind, text }
+                    if in_call && (*kind == NoticeKind::Malformed || is_split) =>
+                {
                     // What does not belong to a call is told where it ends, or before.
                     gap.is_boundary = true;
                     let first = steps.len();
