@@ -51,6 +51,7 @@ REASONING = {
     "minimax-m2": "since",
     "mistral:v13": "all",
     "qwen3": "since",
+    "qwen3.5": "since",
     "qwen3:thinking": "since",
     "seed-oss": "all",
 }

@@ -298,8 +298,9 @@ def test_formats() -> None:
 @pytest.mark.parametrize(
     ("model", "name"),
     [
-        ("google/gemma-2-2b-it", "gemma2"),
+        ("Qwen/Qwen3.5-4B", "qwen3.5"),
         ("Qwen3-8B", "qwen3"),
+        ("Qwen/Qwen3-4B-Instruct-2507", "qwen3:instruct"),
         ("gpt-oss-120b", "harmony"),
         ("DeepSeek V3.1", "deepseek:v3.1"),
         ("meta-llama/Llama-3.2-1B-Instruct/", "llama3.2"),
@@ -321,8 +322,7 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
     [
         *("qwne3", "", "gemma-99-it", "x" * 10_000, "\n"),
         # Near a known family, and with another template.
-        *("Qwen/Qwen3-4B-Instruct-2507", "Qwen3-VL-8B-Instruct", "Qwen3-Next-80B-A3B-Instruct"),
-        *("Qwen/Qwen3-Embedding-0.6B", "Qwen/Qwen3.5-4B", "zai-org/GLM-4.5V", "GLM-4.6"),
+        *("Qwen/Qwen3-Embedding-0.6B", "Qwen3-Reranker-4B", "zai-org/GLM-4.5V", "GLM-4.6"),
         # Two keys of equal length, of two formats.
         "microsoft/Phi-4-mini-reasoning",
     ],

@@ -79,7 +79,7 @@ CHOICES: dict[str, dict[str, Any]] = {
     "named": {"tool_choice": NAMED},
 }
 
-BARE_STRINGS = {"glm4.5", "minimax-m2", "qwen3-coder", "seed-oss"}
+BARE_STRINGS = {"glm4.5", "minimax-m2", "qwen3-coder", "qwen3.5", "seed-oss"}
 """The formats that write strings without quotes: `5` is one there."""
 
 

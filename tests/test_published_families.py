@@ -46,6 +46,12 @@ FAMILIES = [
         own=(("bos_token", "<|startoftext|>"),),
     ),
     Family("phi4:reasoning", "templates/phi_4.jinja", "developer nothing twosys"),
+    Family(
+        "qwen3.5",
+        "vocab/qwen3.5/tokenizer_config.json",
+        "call callans callnt par reasoncall reasontext",
+    ),
+    Family("qwen3:instruct", "templates/trl_qwen3_instruct_2507.jinja", "developer parts"),
     Family("seed-oss", "templates/ByteDance-Seed-OSS.jinja", "callnt developer emptyans"),
     Family("vicuna:lines", "templates/vicuna.jinja", "parts", same=12, typeset=True),
 ]

@@ -82,13 +82,15 @@ OWN: dict[str, tuple[str, ...]] = {
     "qwen2:instruct": QWEN2,
     "qwen3": ("qwen3",),
     "qwen3-coder": ("qwen3",),
+    "qwen3.5": ("qwen3.5",),
+    "qwen3:instruct": ("qwen3",),
     "qwen3:thinking": ("qwen3",),
     "yi": ("yi",),
 }
 """The vocabularies of the test data that are those of a format's models."""
 
 NO_CHAT = {
-    *("command-r-gguf", "deepseek-coder", "falcon-gguf", "hunyuan-a13b", "phi2", "qwen3.5"),
+    *("command-r-gguf", "deepseek-coder", "falcon-gguf", "hunyuan-a13b", "phi2"),
     *("starcoder", "starcoder-gguf", "telechat", "phi3/phi-3-small"),
     "chatglm3/vocab_only_tokenizer.json",
 }

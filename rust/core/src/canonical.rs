@@ -188,10 +188,20 @@ fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
     messages.insert(at, turn);
 }
 
-/// The text of a pattern, with its control tokens spelled out. A field is present if its value is not empty.
+/// The text of a pattern, with its control tokens spelled out. A field is present if what is written of its value is not empty.
 fn spelled(pieces: &[Piece], format: &Format, value: impl Fn(Field) -> String) -> String {
+    let filters: Vec<(Field, Filter)> = pattern::walk(pieces)
+        .filter_map(|piece| match piece {
+            Piece::Field(field, filter) => Some((*field, *filter)),
+            _ => None,
+        })
+        .collect();
+    let is_present = |field: Field| {
+        let filter = filters.iter().find(|(known, _)| *known == field);
+        !filter.map_or(Filter::None, |(_, filter)| *filter).trim(&value(field)).is_empty()
+    };
     let mut text = String::new();
-    for piece in pattern::written(pieces, |field| !value(field).is_empty()) {
+    for piece in pattern::written(pieces, is_present) {
         match piece {
             Piece::Literal(literal) => text.push_str(literal),
             Piece::Control(names) => {

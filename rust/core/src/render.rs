@@ -544,7 +544,13 @@ impl<'a> Renderer<'a> {
             // Its row says what has a place.
             self.row(turn)?;
         }
-        let has_content = turn.is_some_and(|turn| !turn.message.content.is_empty());
+        let content = turn.map_or("", |turn| &turn.message.content);
+        let mut fields = pattern::walk(&rule.pieces);
+        let filter = fields.find_map(|piece| match piece {
+            Piece::Field(Field::System | Field::Content, filter) => Some(*filter),
+            _ => None,
+        });
+        let has_content = !filter.unwrap_or_default().trim(content).is_empty();
         for piece in pattern::written(&rule.pieces, |field| field == Field::Tools || has_content) {
             match (piece, turn) {
                 (Piece::Field(Field::Tools, _), _) => {

@@ -298,6 +298,19 @@ pub(super) struct OptionsFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct LastFile {
     pub(super) assistant: Option<OneOrMany>,
+    #[serde(default)]
+    pub(super) when: LastWhen,
+}
+
+/// The messages that the rows `last.assistant` write.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LastWhen {
+    /// The one that a conversation ends with.
+    #[default]
+    End,
+    /// Those in which reasoning is written.
+    Reasoning,
 }
 
 /// The row of the message that follows a result.

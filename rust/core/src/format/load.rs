@@ -117,6 +117,7 @@ impl Spec {
             generation_prompt: prompt,
             thinking,
             reasoning: file.reasoning,
+            last_when: file.last.when,
             after_content: file.calls.after_content,
             in_reasoning: file.calls.in_reasoning,
             bare_calls: file.calls.bare,

@@ -51,7 +51,7 @@ use chatcodec_vocab::{TokenId, Vocab};
 pub use evidence::FolderHints;
 use file::File;
 pub use file::{BareCalls, InReasoning};
-pub(crate) use file::{Order, ReasoningWhen, SystemPlace, ToolsPlace};
+pub(crate) use file::{LastWhen, Order, ReasoningWhen, SystemPlace, ToolsPlace};
 pub(crate) use id_form::IdForm;
 pub(crate) use preamble::BeginSpec;
 use variant::Document;
@@ -88,6 +88,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("qwen2.5", include_str!("../../formats/qwen2.5.toml")),
     ("qwen3", include_str!("../../formats/qwen3.toml")),
     ("qwen3-coder", include_str!("../../formats/qwen3-coder.toml")),
+    ("qwen3.5", include_str!("../../formats/qwen3.5.toml")),
     ("seed-oss", include_str!("../../formats/seed-oss.toml")),
     ("vicuna", include_str!("../../formats/vicuna.toml")),
     ("yi", include_str!("../../formats/yi.toml")),
@@ -163,6 +164,8 @@ struct Spec {
     /// The prompts that ask for reasoning, and for none.
     thinking: [Option<Vec<Piece>>; 2],
     reasoning: ReasoningWhen,
+    /// The messages that the rows `last.assistant` write.
+    last_when: LastWhen,
     /// Control tokens that stop the model though no row writes them.
     stop: Vec<String>,
     always_prompts: bool,
@@ -552,6 +555,11 @@ impl Format {
 
     pub(crate) fn reasoning(&self) -> ReasoningWhen {
         self.spec.reasoning
+    }
+
+    /// The messages that the rows `last.assistant` write.
+    pub(crate) fn last_when(&self) -> LastWhen {
+        self.spec.last_when
     }
 
     /// Whether reasoning has a place.

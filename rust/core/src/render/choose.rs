@@ -5,12 +5,20 @@
 
 use super::{Renderer, Turn};
 use crate::error::{Error, MessagePart, Result};
-use crate::format::RowUse;
+use crate::format::{LastWhen, RowUse};
 use crate::grammar::Row;
 use crate::message::Role;
 use crate::pattern::{self, Field, Filter, Piece};
 
 impl<'a> Renderer<'a> {
+    /// Whether the rows `last.assistant` write a message.
+    fn is_of_last_rows(&self, turn: &Turn<'_>) -> bool {
+        match self.format.last_when() {
+            LastWhen::End => turn.is_last,
+            LastWhen::Reasoning => turn.is_last || turn.reasons,
+        }
+    }
+
     /// The row that fits and the fields that the message has for it, or what has no place.
     pub(super) fn row(&self, turn: &Turn<'_>) -> Result<(&'a Row, u32)> {
         let message = turn.message;
@@ -21,7 +29,7 @@ impl<'a> Renderer<'a> {
                 row.role == role
                     && row.name.as_ref() == named
                     && (row.place == RowUse::AfterTool) == turn.after_result
-                    && (row.place != RowUse::WrittenLast || turn.is_last)
+                    && (row.place != RowUse::WrittenLast || self.is_of_last_rows(turn))
             };
             let order = self.grammar.write_order.iter();
             order.map(|&row| &self.grammar.rows[row]).filter(is_own)
