@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chatcodec import Format, formats
+from chatcodec import Codec, Format, MessageError, Vocab, formats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +71,36 @@ def parts(name: str) -> str:
     return ", ".join(["text", *(part for part in PARTS if part in found)])
 
 
+def constrained(name: str) -> str:
+    """What a format constrains, and the backends that can say it."""
+    spellings = golden(name).get("special_tokens", [])
+    first = Vocab.embedded().size
+    tokens = {spelling: first + nth for nth, spelling in enumerate(spellings)}
+    vocab = Vocab.load(EMBEDDED, special_tokens=tokens)
+    codec = Codec(name, vocab, check_template=False)
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    schema = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
+    asked: dict[str, dict[str, Any]] = {
+        "calls": {"tools": tools, "tool_choice": "required"},
+        "JSON": {"response_format": {"type": "json_schema", "schema": schema}},
+    }
+    found, backends = [], set(BACKENDS)
+    for part, options in asked.items():
+        try:
+            constraint = codec.constrain(**options)
+        except MessageError:
+            continue
+        found.append(part)
+        for backend, method in BACKENDS.items():
+            try:
+                getattr(constraint, method)()
+            except MessageError:
+                backends.discard(backend)
+    return f"{', '.join(found)}: {', '.join(name for name in BACKENDS if name in backends)}"
+
+
+BACKENDS = {"llguidance": "lark", "xgrammar": "structural_tag", "llama.cpp": "gbnf"}
+EMBEDDED = ROOT / "rust" / "vocab" / "src" / "vocab" / "embedded.model"
 PARTS = ("reasoning", "calls", "results", "tools")
 
 
@@ -81,9 +111,17 @@ def formats_table() -> str:
         known = Format.built_in(name)
         is_spelled = golden(name)["vocabs"] == ["appended"]
         checked = "spellings" if is_spelled else "ids"
-        cells = (known.guarantee, parts(name), checked, known.vocabulary, known.source)
-        rows.append((f"`{name}`", *cells))
-    head = ("format", "guarantee", "parse and render", "checked", "vocabulary", "source")
+        written = (known.guarantee, parts(name), checked, constrained(name))
+        rows.append((f"`{name}`", *written, known.vocabulary, known.source))
+    head = (
+        "format",
+        "guarantee",
+        "parse and render",
+        "checked",
+        "constrain",
+        "vocabulary",
+        "source",
+    )
     return table(head, rows)
 
 

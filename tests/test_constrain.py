@@ -219,6 +219,138 @@ def test_what_is_written_is_admitted(format_: str) -> None:
     assert admitted > 4
 
 
+NOT_ADMITTED = {
+    "a call to a function; arguments as they stand": "arguments have other white space",
+    "a dict as arguments; white space around arguments is not written; names are escaped": (
+        "a tool has no such name"
+    ),
+    "code, with a language and without; results take the kind of what they answer": (
+        "code names its language"
+    ),
+    "an answer in JSON is text": "with tools it is read as a call",
+}
+"""The golden cases with answers that no constraint admits, and why."""
+
+
+@pytest.mark.parametrize("format_", CONSTRAINED)
+def test_golden_answers_are_admitted(format_: str) -> None:
+    walker = walker_of(format_)
+    codec = walker.codec
+    path = data.ROOT / "tests" / "golden" / f"{format_.replace(':', '-')}.json"
+    cases = json.loads(path.read_text(encoding="utf-8"))["encode"]
+    admitted = 0
+    for case in cases:
+        if case["name"] in NOT_ADMITTED:
+            continue
+        for message in case.get("messages", []):
+            ids = message["role"] == "assistant" and golden_answer(codec, message)
+            if not ids:
+                continue
+            calls = message.get("tool_calls", [])
+            named = [call["function"]["name"] for call in calls if call["type"] == "function"]
+            tools = [tool for name in dict.fromkeys(named) for tool in function(name)]
+            tools += [{"type": "code_interpreter"}] * (len(named) < len(calls))
+            choice = "required" if calls else "none"
+            grammar = walker.matcher(codec.constrain(tools=tools, tool_choice=choice).lark())
+            at = walker.refused_at(grammar, ids)
+            assert at == len(ids), (case["name"], codec.vocab.decode(ids[:at]))
+            admitted += 1
+    assert admitted
+
+
+def golden_answer(codec: Codec, message: dict[str, Any]) -> list[int] | None:
+    """The ids of an answer; none, where another prompt begins it."""
+    try:
+        return written(codec, {key: value for key, value in message.items() if key != "role"})
+    except AssertionError:
+        return None
+
+
+WRONG_VALUES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+    "a number for a string": ({"city": 5}, [{"city": "5"}]),
+    "a value that is not listed": ({"city": "a", "unit": "K"}, [{"city": "a", "unit": "C"}]),
+    "an unknown argument": (
+        {"city": "a", "zip": 1},
+        [{"city": "a", "days": 1}, {"city": "a", "unit": "C"}, {"city": "a"}],
+    ),
+    "a missing argument": ({"days": 3}, [{"city": "a"}]),
+    "a fraction for an integer": (
+        {"city": "a", "days": 1.5},
+        [
+            {"city": "a", "days": 1},
+            {"city": "a", "days": 1, "unit": "C"},
+            {"city": "a", "days": 10},
+        ],
+    ),
+}
+"""Arguments that break the schema, and those that follow it with all that may come there."""
+
+
+@pytest.mark.parametrize("format_", CONSTRAINED)
+def test_what_is_wrong_is_refused_at_its_id(format_: str) -> None:
+    """Refused is the id with the first byte that no answer has that is admitted."""
+    walker = walker_of(format_)
+    codec = walker.codec
+    pairs: list[tuple[str, list[Any], list[list[Any]]]] = [
+        ("one", [("get_wealth", {"city": "a"})], [[("get_weather", {"city": "a"})]]),
+        ("one", [WEATHER, SEARCH], [[WEATHER]]),
+    ]
+    for problem, (wrong, right) in WRONG_VALUES.items():
+        if problem != "a number for a string" or format_ not in BARE_STRINGS:
+            made = [[("get_weather", arguments)] for arguments in right]
+            pairs.append(("one", [("get_weather", wrong)], made))
+    tried = 0
+    for choice, wrong_calls, right_calls in pairs:
+        ids = answer(codec, wrong_calls)
+        others = [answer(codec, calls) for calls in right_calls]
+        if (
+            ids is None
+            or None in others
+            or (choice == "one" and len(wrong_calls) > 1 and format_.startswith("harmony"))
+        ):
+            continue
+        tried += 1
+        symbols = symbols_of(codec, ids)
+        shared = max(common(symbols, symbols_of(codec, other)) for other in others if other)
+        expected = symbols[min(shared, len(symbols) - 1)][1]
+        grammar = walker.matcher(codec.constrain(tools=TOOLS, **CHOICES[choice]).lark())
+        at = walker.refused_at(grammar, ids)
+        assert at == expected, (
+            choice,
+            wrong_calls,
+            codec.vocab.decode(ids[:at]),
+            codec.vocab.decode(ids[:expected]),
+        )
+    assert tried > 5
+
+
+def answer(codec: Codec, calls: list[tuple[str, dict[str, Any]]]) -> list[int] | None:
+    made = [call_of(codec, name, arguments) for name, arguments in calls]
+    if made and codec.format.name.startswith("kimi"):
+        made[-1]["id"] = made[-1]["id"].replace(":0", f":{len(made) - 1}")
+    return written(codec, {"content": ""} | ({"tool_calls": made} if made else {"content": "7"}))
+
+
+def symbols_of(codec: Codec, ids: list[int]) -> list[tuple[int, int]]:
+    """Bytes and control tokens, each with the position of its id."""
+    control = {*codec.vocab.control.values(), *codec.stop_ids}
+    symbols = []
+    for at, id_ in enumerate(ids):
+        if id_ in control:
+            symbols.append((256 + id_, at))
+        else:
+            symbols += [(byte, at) for byte in codec.vocab.token_bytes(id_)]
+    return symbols
+
+
+def common(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> int:
+    """How many symbols two answers begin with alike."""
+    pairs = zip(first, second, strict=False)
+    return next(
+        (at for at, (a, b) in enumerate(pairs) if a[0] != b[0]), min(len(first), len(second))
+    )
+
+
 @pytest.mark.parametrize("format_", CONSTRAINED)
 def test_what_breaks_the_choice_is_refused(format_: str) -> None:
     walker = walker_of(format_)

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::bound::Bound;
 use crate::canonical;
 use crate::collect::Collector;
-use crate::constrain::{ConstrainOptions, ConstrainRequest, Constraint};
+use crate::constrain::{self, ConstrainOptions, ConstrainRequest, Constraint};
 use crate::conversation::{self, Conversation, OnUnsupported, ReadOptions, Shape, Values};
 use crate::encode::{self, EncodeOptions, Encoding, End, Note, NoteKind, Trail};
 use crate::error::{Droppable, Error, Result};
@@ -50,6 +50,8 @@ struct Inner {
     reads_prompts: bool,
     /// The state of a stream without a prompt.
     prompted: OnceLock<State>,
+    /// The constraints that were asked for last.
+    constraints: constrain::Cache,
 }
 
 /// Number of ids between two checks for a request to stop: some hundredths of a second.
@@ -93,7 +95,9 @@ impl Codec {
 
     fn of_bound(bound: Arc<Bound>, writer: Option<TemplateWriter>) -> Self {
         let prompted = OnceLock::new();
-        Self { inner: Arc::new(Inner { bound, writer, reads_prompts: true, prompted }) }
+        let constraints = constrain::Cache::default();
+        let reads_prompts = true;
+        Self { inner: Arc::new(Inner { bound, writer, reads_prompts, prompted, constraints }) }
     }
 
     /// The same codec, whose format does not know the prompts of completions.
@@ -400,7 +404,8 @@ impl Codec {
         render::find_unplaced(messages, format, grammar, vocab, &options)
     }
 
-    /// The constraint on a completion of a prompt, for engines that restrict sampling.
+    /// The constraint on a completion of a prompt, for engines that restrict sampling. The last few are kept, for
+    /// requests with the same tools.
     ///
     /// # Errors
     /// [`Error::Message`] with the argument that is invalid: the format has no completion for it,
@@ -409,8 +414,8 @@ impl Codec {
         &self,
         request: &ConstrainRequest<'_, N>,
         options: ConstrainOptions,
-    ) -> Result<Constraint> {
-        Constraint::new(&self.inner.bound, request, options)
+    ) -> Result<Arc<Constraint>> {
+        Constraint::new(&self.inner.bound, &self.inner.constraints, request, options)
     }
 
     /// The part of a conversation that decides its control ids: two conversations of one shape have

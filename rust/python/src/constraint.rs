@@ -1,5 +1,7 @@
 //! `Constraint`: what a model may generate, printed for a backend.
 
+use std::sync::Arc;
+
 use chatcodec::Constraint as CoreConstraint;
 use pyo3::prelude::*;
 
@@ -12,11 +14,11 @@ use crate::errors::raise;
 /// between threads.
 #[pyclass(module = "chatcodec._core", frozen)]
 pub(crate) struct Constraint {
-    inner: CoreConstraint,
+    inner: Arc<CoreConstraint>,
 }
 
 impl Constraint {
-    pub(crate) fn new(inner: CoreConstraint) -> Self {
+    pub(crate) fn new(inner: Arc<CoreConstraint>) -> Self {
         Self { inner }
     }
 }

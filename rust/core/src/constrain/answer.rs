@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::tools::is_same;
 use crate::error::{Error, Result};
 use crate::json::{self as text, Layout};
 use crate::message::Node;
@@ -18,6 +19,16 @@ pub(super) struct Answer {
     pub(super) path: String,
     /// Whether the caller gave the schema.
     pub(super) has_schema: bool,
+    /// The size of the caller's value as JSON, in bytes.
+    pub(super) bytes: usize,
+}
+
+impl PartialEq for Answer {
+    fn eq(&self, other: &Self) -> bool {
+        self.path == other.path
+            && self.has_schema == other.has_schema
+            && is_same(&self.schema, &other.schema)
+    }
 }
 
 /// Reads `response_format` as OpenAI's clients write it; `None` for text.
@@ -44,6 +55,7 @@ pub(super) fn read<N: Node>(given: &N) -> Result<Option<Answer>> {
             schema: Arc::new(json!({"type": "object"})),
             path: PATH.to_string(),
             has_schema: false,
+            bytes: written.len(),
         })),
         "json_schema" => {
             let inner = PATH.key("json_schema");
@@ -57,6 +69,7 @@ pub(super) fn read<N: Node>(given: &N) -> Result<Option<Answer>> {
                     schema: Arc::new(schema.clone()),
                     path: place.to_string(),
                     has_schema: true,
+                    bytes: written.len(),
                 })),
                 Some(other) => Err(Error::message(place, other.view().expected("a JSON schema"))),
                 None => Err(Error::message(place, "is missing, expected a JSON schema")),

@@ -77,6 +77,37 @@ impl Automaton {
     }
 }
 
+/// What is left of a regular expression after a text: the texts that may follow it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Left {
+    Nothing,
+    /// Any text.
+    All,
+    /// The texts of this regular expression.
+    Some(String),
+}
+
+/// What is left of a regular expression after a text; `None`, if the expression cannot be read.
+pub(super) fn left(regex: &str, text: &str) -> Option<Left> {
+    let mut made = Maker::default();
+    let whole = made.read(regex).ok()?;
+    let left = text.chars().fold(whole, |lang, c| made.after(lang, c as u32));
+    let any = made.any();
+    Some(match made.nodes[left] {
+        Node::Nothing => Left::Nothing,
+        _ if left == any => Left::All,
+        _ => Left::Some(made.written(left)?),
+    })
+}
+
+/// Whether a text matches a regular expression. One that cannot be read matches any.
+pub(super) fn matched(regex: &str, text: &str) -> bool {
+    let mut made = Maker::default();
+    let Ok(whole) = made.read(regex) else { return true };
+    let left = text.chars().fold(whole, |lang, c| made.after(lang, c as u32));
+    made.is_nullable(left)
+}
+
 #[derive(Default)]
 struct Maker {
     nodes: Vec<Node>,
@@ -315,6 +346,29 @@ impl Maker {
         };
         self.derived.insert((lang, c), found);
         found
+    }
+
+    /// A language as a regular expression; `None` for one with a complement.
+    fn written(&self, lang: Lang) -> Option<String> {
+        Some(match &self.nodes[lang] {
+            Node::Nothing | Node::Both(_) | Node::Not(_) => return None,
+            Node::Empty => String::new(),
+            Node::Class(ranges) if ranges[..] == [(0, LAST)] => ".".to_owned(),
+            Node::Class(ranges) => {
+                let shown = ranges.iter().map(|&(first, last)| {
+                    let end =
+                        if first == last { String::new() } else { format!("-\\x{{{last:X}}}") };
+                    format!("\\x{{{first:X}}}{end}")
+                });
+                format!("[{}]", shown.collect::<String>())
+            }
+            Node::Then(first, second) => self.written(*first)? + &self.written(*second)?,
+            Node::Either(all) => {
+                let all = all.iter().map(|&lang| self.written(lang));
+                format!("({})", all.collect::<Option<Vec<_>>>()?.join("|"))
+            }
+            Node::Star(inner) => format!("({})*", self.written(*inner)?),
+        })
     }
 
     /// The first characters of ranges that no class tells apart.

@@ -7,19 +7,17 @@ use serde_json::{Value, json};
 use super::ConstrainOptions;
 use super::answer::Answer;
 use super::choice::ToolChoice;
-use super::prompt::{self, Written};
+use super::prompt::{self, Opened};
 use super::tools::{Tool, Tools};
 use crate::bound::Bound;
 use crate::call::python::names;
 use crate::call::{Member, ObjectSpec, Prefix};
-use crate::encode;
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules, escape_regex, shortest};
 use crate::format::{BareCalls, CallBodySpec, CallSpec, IdForm, ListForm, RowUse};
 use crate::grammar::{BoundPiece, FixedText, Grammar, Item, Row};
 use crate::message::Role;
 use crate::pattern::{Field, Piece, walk};
-use crate::render;
 use chatcodec_vocab::{DummyPrefix, TokenId};
 
 /// What a field of a pattern holds.
@@ -39,53 +37,23 @@ pub(super) fn build(
     choice: &ToolChoice,
     answer: Option<&Answer>,
     options: ConstrainOptions,
-    prompt: &[TokenId],
+    opened: &Opened,
 ) -> Result<(Expression, Vec<Expression>)> {
     let mut rules = Rules::default();
     let builder = Builder { bound, grammar: bound.grammar(), tools, choice, answer, options };
     builder.check_answer()?;
     let calls = if tools.is_empty() { None } else { Some(builder.calls(&mut rules)?) };
-    let prompts = Prompts::of(bound);
-    let (written, is_after_tool) = prompts.find(bound, prompt)?;
-    let turn = builder.turn(calls.as_ref(), is_after_tool)?;
-    let left = turn.and_then(|turn| prompt::after(turn, &written, &rules));
-    let start = left.ok_or_else(|| builder.nothing())?;
-    Ok((start, rules.into_vec()))
-}
-
-/// The generation prompts of a format, as they are written and in ids.
-struct Prompts<'b> {
-    all: Vec<(Vec<Written<'b>>, Vec<TokenId>)>,
-}
-
-impl<'b> Prompts<'b> {
-    fn of(bound: &'b Bound) -> Self {
-        let (format, vocab, grammar) = (bound.format(), bound.vocab(), bound.grammar());
-        let ids = |pieces: &[BoundPiece]| {
-            let rendered = render::render_scaffold(pieces, format, grammar, vocab);
-            encode::encode(rendered, grammar, vocab, encode::OnMarker::Report, 1)
-                .map_or_else(|_| Vec::new(), |encoding| encoding.ids().to_vec())
-        };
-        let all = grammar.prompts().map(|pieces| (prompt::parts(pieces), ids(pieces)));
-        Self { all: all.collect() }
-    }
-
-    /// The generation prompt that ends a prompt, and whether the answer is the one after a result.
-    fn find(self, bound: &Bound, prompt: &[TokenId]) -> Result<(Vec<Written<'b>>, bool)> {
-        let mut found: Vec<_> =
-            self.all.into_iter().filter(|(_, ids)| prompt.ends_with(ids)).collect();
-        found.sort_by_key(|(_, ids)| ids.len());
-        match found.pop() {
-            Some((written, ids)) if !ids.is_empty() => Ok((written, false)),
-            _ if bound.grammar().after_tool.is_some() => Ok((Vec::new(), true)),
-            Some((written, _)) => Ok((written, false)),
-            None => {
-                let problem = "does not end with a generation prompt of the format, expected one: \
-                               a constraint describes answers from their first token";
-                Err(Error::message("prompt", problem))
-            }
+    let mut start = None;
+    for way in &opened.ways {
+        if let Some(turn) = builder.turn(calls.as_ref(), way.is_after_tool)? {
+            start = prompt::rest_of(turn, way, &rules)?;
+        }
+        if start.is_some() {
+            break;
         }
     }
+    let start = start.ok_or_else(|| builder.nothing())?;
+    Ok((start, rules.into_vec()))
 }
 
 struct Builder<'a> {
@@ -108,7 +76,13 @@ impl Builder<'_> {
             Some(false) => {
                 format!("is False, but every answer after this prompt has reasoning in {format}")
             }
-            None => return Error::message("prompt", format!("begins no answer of {format}")),
+            None => {
+                let problem = format!(
+                    "begins no answer that was asked for in {format}, expected a generation prompt, or text or \
+                     reasoning after one"
+                );
+                return Error::message("prompt", problem);
+            }
         };
         Error::message("reasoning", problem)
     }
@@ -388,7 +362,7 @@ impl Builder<'_> {
             }
             _ => false,
         };
-        begins.then(|| Expression::part(Part::regex(" ?")))
+        begins.then(|| Expression::part(Part::regex(prompt::SPACE)))
     }
 
     /// The language of a message's calls.

@@ -6,6 +6,7 @@
 
 mod answer;
 mod automaton;
+mod cache;
 mod choice;
 mod completion;
 mod ebnf;
@@ -16,7 +17,7 @@ mod schema;
 mod tools;
 mod xgrammar;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -24,10 +25,15 @@ use crate::bound::Bound;
 use crate::error::{Error, Result};
 use crate::expression::Expression;
 use crate::message::Node;
+use answer::Answer;
+pub(crate) use cache::Cache;
 use chatcodec_vocab::{TokenId, Vocab};
+use choice::ToolChoice;
+use prompt::Opened;
+use tools::Tools;
 
 /// What a caller asks of a completion, beside the tools and the choice among them.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConstrainOptions {
     /// Whether there may be several calls.
     pub parallel: bool,
@@ -56,6 +62,38 @@ pub struct ConstrainRequest<'a, N> {
     pub prompt: Option<&'a [TokenId]>,
 }
 
+/// What a constraint is made from: the caller's values, read.
+#[derive(Debug, PartialEq)]
+struct Request {
+    tools: Tools,
+    choice: ToolChoice,
+    answer: Option<Answer>,
+    options: ConstrainOptions,
+    opened: Opened,
+}
+
+impl Request {
+    fn new<N: Node>(
+        bound: &Bound,
+        given: &ConstrainRequest<'_, N>,
+        options: ConstrainOptions,
+    ) -> Result<Self> {
+        let tools = given.tools.map(tools::read).transpose()?.unwrap_or_default();
+        let choice = given.tool_choice.map(choice::read).transpose()?.unwrap_or_default();
+        let has_calls = !bound.format().calls().is_empty();
+        if !has_calls && (!tools.functions.is_empty() || choice.is_required()) {
+            let problem = format!("has no calls in {}", bound.format().described());
+            let path = if choice.is_required() { "tool_choice" } else { "tools" };
+            return Err(Error::message(path, problem));
+        }
+        let tools = choice.allowed(tools)?;
+        let answer = given.response_format.map(answer::read).transpose()?.flatten();
+        let prompt = given.prompt.unwrap_or_else(|| bound.prompt());
+        let opened = Opened::new(bound, prompt)?;
+        Ok(Self { tools, choice, answer, options, opened })
+    }
+}
+
 /// What a model may generate, to be printed in the syntax of a backend.
 #[derive(Debug, Clone)]
 pub struct Constraint {
@@ -68,35 +106,40 @@ pub struct Constraint {
     weakened: Vec<String>,
     /// The vocabulary whose ids the expressions name.
     vocab: Vocab,
+    /// The constraint in the syntax of each backend that has been asked for.
+    printed: Printed,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Printed {
+    lark: OnceLock<String>,
+    structural_tag: OnceLock<String>,
+    gbnf: OnceLock<String>,
 }
 
 impl Constraint {
-    /// The constraint of a format's completions.
+    /// The constraint of a format's completions; one of `cache`, if the request is the same.
     pub(crate) fn new<N: Node>(
         bound: &Bound,
-        request: &ConstrainRequest<'_, N>,
+        cache: &Cache,
+        given: &ConstrainRequest<'_, N>,
         options: ConstrainOptions,
-    ) -> Result<Self> {
-        let tools = request.tools.map(tools::read).transpose()?.unwrap_or_default();
-        let choice = request.tool_choice.map(choice::read).transpose()?.unwrap_or_default();
-        let has_calls = !bound.format().calls().is_empty();
-        if !has_calls && (!tools.functions.is_empty() || choice.is_required()) {
-            let problem = format!("has no calls in {}", bound.format().described());
-            let path = if choice.is_required() { "tool_choice" } else { "tools" };
-            return Err(Error::message(path, problem));
-        }
-        let tools = choice.allowed(tools)?;
-        let given = tools.functions.iter().filter(|tool| tool.has_schema);
+    ) -> Result<Arc<Self>> {
+        let request = Request::new(bound, given, options)?;
+        cache.get_or_make(request, |request| Self::of(bound, request))
+    }
+
+    fn of(bound: &Bound, request: &Request) -> Result<Self> {
+        let Request { tools, choice, answer, options, opened } = request;
         let (mut weakened, mut schemas) = (Vec::new(), Vec::new());
-        for tool in given {
+        for tool in tools.functions.iter().filter(|tool| tool.has_schema) {
             if options.strict {
                 schemas.push((tool.path.clone(), tool.schema.clone()));
             } else {
                 weakened.push(tool.path.clone());
             }
         }
-        let answer = request.response_format.map(answer::read).transpose()?.flatten();
-        let answer = answer.map(|mut answer| {
+        let answer = answer.clone().map(|mut answer| {
             if options.strict {
                 schemas.push((answer.path.clone(), answer.schema.clone()));
             } else if answer.has_schema {
@@ -105,11 +148,10 @@ impl Constraint {
             }
             answer
         });
-        let prompt = request.prompt.unwrap_or_else(|| bound.prompt());
         let (start, rules) =
-            completion::build(bound, &tools, &choice, answer.as_ref(), options, prompt)?;
+            completion::build(bound, tools, choice, answer.as_ref(), *options, opened)?;
         let vocab = bound.vocab().clone();
-        Ok(Self { start, rules, schemas, weakened, vocab })
+        Ok(Self { start, rules, schemas, weakened, vocab, printed: Printed::default() })
     }
 
     /// The constraint in llguidance's Lark.
@@ -117,7 +159,7 @@ impl Constraint {
     /// # Errors
     /// [`Error::Message`] for what llguidance cannot express.
     pub fn lark(&self) -> Result<String> {
-        lark::print(self)
+        once(&self.printed.lark, || lark::print(self))
     }
 
     /// The constraint as a structural tag of xgrammar, in JSON. It is exact with the tokens of
@@ -126,7 +168,7 @@ impl Constraint {
     /// # Errors
     /// [`Error::Message`] for what xgrammar cannot express.
     pub fn structural_tag(&self) -> Result<String> {
-        xgrammar::print(self)
+        once(&self.printed.structural_tag, || xgrammar::print(self))
     }
 
     /// The constraint in llama.cpp's GBNF, whose text spells no control token.
@@ -134,7 +176,7 @@ impl Constraint {
     /// # Errors
     /// [`Error::Message`] for what llama.cpp cannot express.
     pub fn gbnf(&self) -> Result<String> {
-        gbnf::print(self)
+        once(&self.printed.gbnf, || gbnf::print(self))
     }
 
     /// The bytes of each id for xgrammar's `TokenizerInfo`: those of a control token begin with 0xFF, which is in no
@@ -152,6 +194,14 @@ impl Constraint {
     /// The places of the schemas that arguments do not follow: `tools[0].function.parameters`.
     pub fn weakened(&self) -> &[String] {
         &self.weakened
+    }
+}
+
+/// A text that is made when it is first asked for. An error is made each time.
+fn once(cell: &OnceLock<String>, make: impl FnOnce() -> Result<String>) -> Result<String> {
+    match cell.get() {
+        Some(known) => Ok(known.clone()),
+        None => make().map(|made| cell.get_or_init(|| made).clone()),
     }
 }
 

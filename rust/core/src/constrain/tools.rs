@@ -29,10 +29,38 @@ pub(crate) struct Tool {
     pub(crate) path: String,
 }
 
+impl PartialEq for Tool {
+    /// Schemas with their members in the same order: arguments follow it.
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.has_schema == other.has_schema
+            && self.path == other.path
+            && is_same(&self.schema, &other.schema)
+    }
+}
+
+/// Whether two schemas are the same, with their members in the same order.
+pub(super) fn is_same(first: &Value, second: &Value) -> bool {
+    match (first, second) {
+        (Value::Object(first), Value::Object(second)) => {
+            let mut pairs = first.iter().zip(second);
+            first.len() == second.len()
+                && pairs.all(|((key, value), (other, its))| key == other && is_same(value, its))
+        }
+        (Value::Array(first), Value::Array(second)) => {
+            let mut pairs = first.iter().zip(second);
+            first.len() == second.len() && pairs.all(|(value, its)| is_same(value, its))
+        }
+        (first, second) => first == second,
+    }
+}
+
 /// What a model may call.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Tools {
     pub(crate) functions: Vec<Tool>,
+    /// The size of the caller's value as JSON, in bytes.
+    pub(super) bytes: usize,
     /// Whether it may write code to run.
     pub(crate) has_code: bool,
 }
@@ -69,7 +97,7 @@ pub(crate) fn read<N: Node>(tools: &N) -> Result<Tools> {
         return Err(Error::message(path, problem));
     }
     let mut names = HashSet::new();
-    let mut read = Tools::default();
+    let mut read = Tools { bytes: text.len(), ..Tools::default() };
     for (at, tool) in all.iter().enumerate() {
         let place = path.item(at);
         if tool.get("type").is_some_and(|kind| kind == "code_interpreter") {

@@ -71,7 +71,8 @@ impl Language<'_> {
             Expression::sequence(tags)
         };
         let TaggedStyle { open, between, close, .. } = self.style;
-        Expression::sequence([tags(open), key, tags(between), value, tags(close)])
+        let value = closed(value, &tags(close));
+        Expression::sequence([tags(open), key, tags(between), value])
     }
 
     /// A value by its schema.
@@ -142,6 +143,16 @@ impl Language<'_> {
         }
         check(&keys, place)?;
         Ok(Expression::part(Part::Any { except: self.in_text.clone() }))
+    }
+}
+
+/// A value with the tags that close it. Text and the tags are one terminal: a lexer takes the longest text.
+fn closed(value: Expression, close: &Expression) -> Expression {
+    match value {
+        Expression::Choice(all) => {
+            Expression::choice(all.into_iter().map(|value| closed(value, close)))
+        }
+        value => Expression::sequence([value, close.clone()]),
     }
 }
 
