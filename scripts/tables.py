@@ -73,9 +73,15 @@ def parts(name: str) -> str:
 
 def constrained(name: str) -> str:
     """What a format constrains, and the backends that can say it."""
-    spellings = golden(name).get("special_tokens", [])
-    first = Vocab.embedded().size
-    tokens = {spelling: first + nth for nth, spelling in enumerate(spellings)}
+    file, own = file_of(name)
+    control = {**file.get("control", {}), **own.get("control", {})}
+    named = [[value] if isinstance(value, str) else value or [] for value in control.values()]
+    embedded = Vocab.load(EMBEDDED)
+    lacking = [spelling for spellings in named for spelling in spellings[:1]]
+    lacking = [spelling for spelling in lacking if spelling not in embedded.control]
+    if "append_at" in file:
+        lacking = []  # The codec appends them.
+    tokens = {spelling: embedded.size + nth for nth, spelling in enumerate(lacking)}
     vocab = Vocab.load(EMBEDDED, special_tokens=tokens)
     codec = Codec(name, vocab, check_template=False)
     tools = [{"type": "function", "function": {"name": "f"}}]
