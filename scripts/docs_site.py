@@ -34,6 +34,7 @@ NAVIGATION = [
     ("Leniency", "leniency.md"),
     ("Training", "training.md"),
     ("Datasets", "data.md"),
+    ("Clusters", "clusters.md"),
     ("Format files", "formats.md"),
     ("Encoder", "encoder.md"),
     ("Embedded vocabulary", "embedded-vocab.md"),
