@@ -16,6 +16,8 @@ help:
 	@echo "make test-long   all tests with ten times as many cases, each run with other seeds"
 	@echo "make test-browser   tests of the pages in chromium, which it installs with apt-get"
 	@echo "make test-data   fetch real vocabularies for the tests into test-data, 250 MB"
+	@echo "make test-engine, test-vllm, test-xgrammar   with the real llama.cpp, vLLM, xgrammar, which they install"
+	@echo "make test-clusters   mappers on local clusters of Ray, Spark and Dask; needs Java"
 	@echo "make test-spark  the recipe for Spark, by Spark itself; needs Java"
 	@echo "make lint     formatters, linters, type checkers, spelling, and whether the stubs are up to date"
 	@echo "make format   write what the formatters say"
@@ -25,7 +27,7 @@ help:
 	@echo "make bench    speed beside other libraries into docs/benchmarks.md, 20 minutes; bench-quick: three"
 	@echo "make fuzz     fuzz targets, TIME=60 seconds each; needs a C++ compiler"
 	@echo "make try-wheel, try-sdist   build a package, install it elsewhere and try it"
-	@echo "make deny, msrv, test-minimal, miri   licences; the oldest compiler; without `tokenizers`; Miri"
+	@echo "make deny, msrv, test-minimal, miri   licences; the oldest compiler; without the tokenizers library; Miri"
 
 run: build
 	@echo "make: examples/tour.py, a conversation to ids and back"
@@ -122,6 +124,13 @@ test-spark: build $(VENV)/ready
 	$(BIN)/pip install --quiet --target target/spark pyspark
 	CHATCODEC_SPARK=1 PYTHONPATH=target/spark $(BIN)/python -m pytest tests/test_spark.py
 
+# docs/clusters.md on local clusters; Spark needs Java 17 or newer; fetches a gigabyte.
+.PHONY: test-clusters
+test-clusters: build $(VENV)/ready
+	test -d target/clusters/ray || $(BIN)/pip install --quiet --target target/clusters \
+	  "ray[data]==2.*" "dask[dataframe]" distributed duckdb pyspark psutil
+	CHATCODEC_CLUSTERS=1 PYTHONPATH=target/clusters $(BIN)/python -m pytest tests/test_clusters.py
+
 # In the real vLLM, on the CPU: 9 GB in target/vllm.
 .PHONY: test-vllm
 test-vllm: build $(VENV)/ready
@@ -131,11 +140,19 @@ test-vllm: build $(VENV)/ready
 	target/vllm/bin/pip install --quiet --no-deps --force-reinstall target/vllm-wheel/*.whl
 	CHATCODEC_VLLM=target/vllm/bin/vllm $(BIN)/python -m pytest tests/test_vllm.py
 
+# With the real llama.cpp on random weights: builds llama-cpp-python, some ten minutes; needs a C++ compiler.
+.PHONY: test-engine
+test-engine: build $(VENV)/ready
+	test -d target/engine/llama_cpp || $(BIN)/pip install --quiet --target target/engine \
+	  llama-cpp-python==0.3.36 gguf==0.19.0
+	CHATCODEC_ENGINE=1 PYTHONPATH=target/engine $(BIN)/python -m pytest tests/test_engine.py
+
+XGRAMMAR := xgrammar==0.2.8 apache-tvm-ffi pydantic pydantic_core annotated_types typing_extensions \
+  typing_inspection
 # With the real xgrammar, whose wheel asks for torch; its bindings do without.
 .PHONY: test-xgrammar
 test-xgrammar: build $(VENV)/ready
-	$(BIN)/pip install --quiet --no-deps --target target/xgrammar --upgrade xgrammar==0.2.8 \
-	  apache-tvm-ffi pydantic pydantic_core annotated_types typing_extensions typing_inspection
+	$(BIN)/pip install --quiet --no-deps --target target/xgrammar --upgrade $(XGRAMMAR)
 	CHATCODEC_XGRAMMAR=1 PYTHONPATH=target/xgrammar $(BIN)/python -m pytest -n 2 tests/test_xgrammar.py
 
 lint: build $(VENV)/ready
@@ -173,6 +190,12 @@ bench: build $(VENV)/ready
 
 bench-quick: build $(VENV)/ready
 	$(BIN)/python -m benches --quick
+
+# Constraints beside xgrammar's own grammars, which `make test-xgrammar` installs.
+.PHONY: bench-constraints
+bench-constraints: build $(VENV)/ready
+	$(BIN)/pip install --quiet --no-deps --target target/xgrammar --upgrade $(XGRAMMAR)
+	PYTHONPATH=target/xgrammar $(BIN)/python -m benches.constraints
 
 # Coverage-guided on the stable compiler; needs a C++ compiler, as rust/fuzz/README.md says.
 TIME ?= 60

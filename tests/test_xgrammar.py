@@ -164,3 +164,107 @@ def test_xgrammar_admits_what_is_read(format_: str) -> None:
             admitted = matcher.again().refused_at(written_ids) == len(written_ids)
             assert admitted == fits.get(choice, made == [SEARCH]), (choice, made)
     assert ended > WALKS // 3
+
+
+# What grammars of others admit, beside ours: the table in docs/constrain.md.
+
+PEERS = {"qwen3:instruct": "qwen_3", "kimi-k2": "kimi"}
+"""Formats whose calls are marked by control tokens, and xgrammar's names for them."""
+
+SCHEMA_OF_REQUIRED = {
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        "type": "object",
+        "anyOf": [
+            {
+                "properties": {"name": {"enum": [name]}, "parameters": schema},
+                "required": ["name", "parameters"],
+            }
+            for name, schema in SCHEMAS.items()
+        ],
+    },
+}
+"""How vLLM 0.33 enforces `tool_choice="required"` where it has no structural tag."""
+
+
+@functools.cache
+def peer_of(format_: str) -> Matcher:
+    """The grammar of xgrammar itself for a family, over tokens as an engine makes them."""
+    xg, codec = backend(), codec_of(format_)
+    tokens = xg.TokenizerInfo(
+        [codec.vocab.token_bytes(id_) for id_ in range(codec.vocab.size)],
+        vocab_type=xg.VocabType.RAW,
+        vocab_size=codec.vocab.size,
+        stop_token_ids=[*codec.stop_ids],
+    )
+    own = importlib.import_module("xgrammar.builtin_structural_tag")
+    tag = own.get_model_structural_tag(PEERS[format_], tools=TOOLS, reasoning="disabled")
+    compiled = xg.GrammarCompiler(tokens, max_threads=1).compile_grammar(
+        xg.Grammar.from_structural_tag(tag)
+    )
+    matcher = Matcher.__new__(Matcher)
+    matcher.size, matcher.matcher = codec.vocab.size, xg.GrammarMatcher(compiled)
+    return matcher
+
+
+def ours(format_: str, ids: list[int], **options: Any) -> bool:  # noqa: ANN401
+    """Whether our constraint admits a completion, for llguidance and for xgrammar."""
+    walker = walker_of(format_)
+    lark = walker.codec.constrain(tools=TOOLS, **options).lark()
+    by_lark = walker.refused_at(walker.matcher(lark), ids) == len(ids)
+    if not options:
+        assert by_lark == (matcher_of(format_, "auto").again().refused_at(ids) == len(ids))
+    return by_lark
+
+
+@pytest.mark.parametrize("format_", PEERS)
+def test_published_failures(format_: str) -> None:
+    codec, peer = codec_of(format_), peer_of(format_)
+    vocab = codec.vocab
+    place = {"city": "Oslo and Rome"}
+    call = written(codec, {"content": "", "tool_calls": [call_of(codec, "get_weather", place)]})
+    assert call is not None
+    assert peer.again().refused_at(call) == len(call)
+    assert ours(format_, call)
+    stop = codec.stop_ids[0]
+
+    # Markers in the ids of text: a call for the grammar, text for a reader by ids.
+    spelled = [*vocab.encode(vocab.decode(call[:-1])), stop]
+    assert peer.again().refused_at(spelled) == len(spelled)
+    assert "tool_calls" not in codec.parse(spelled, tools=TOOLS).message
+    assert ours(format_, spelled)  # It is text, and read as text.
+    assert not ours(format_, spelled, tool_choice="required")
+
+    # A text that names a marker.
+    prose = [*vocab.encode(f"A call begins with {vocab.decode(call[:1])} and a name."), stop]
+    assert peer.again().refused_at(prose) < len(prose)
+    assert ours(format_, prose)
+
+    # A control token in the middle of a string.
+    at = next(at for at in range(len(call)) if vocab.decode(call[:at]).endswith("Oslo and"))
+    forged = [*call[:at], vocab.control["</s>"], *call[at:]]
+    assert peer.again().refused_at(forged) == len(forged)
+    assert not ours(format_, forged)
+
+    # `required` as a list of JSON.
+    walker = walker_of(format_)
+    listed = walker.matcher(f"start: %json {json.dumps(SCHEMA_OF_REQUIRED)}")
+    text = vocab.encode(json.dumps([{"name": "get_weather", "parameters": place}])).tolist()
+    assert walker.refused_at(listed, text) == len(text)
+    assert "tool_calls" not in codec.parse([*text, stop], tools=TOOLS).message
+    assert walker.refused_at(listed, call) == 0
+    assert not ours(format_, [*text, stop], tool_choice="required")
+
+
+def test_the_end_of_reasoning_is_in_the_grammar() -> None:
+    """A prompt that opens reasoning, and a call that has to follow it."""
+    walker = walker_of("qwen3:thinking")
+    codec, vocab = walker.codec, walker.codec.vocab
+    call = call_of(codec, "get_weather", {"city": "Oslo"})
+    ids = written(codec, {"content": "", "reasoning": "Hm.", "tool_calls": [call]})
+    assert ids is not None
+    listed = walker.matcher(f"start: %json {json.dumps(SCHEMA_OF_REQUIRED)}")
+    assert walker.refused_at(listed, ids) == 0
+    assert vocab.control["</think>"] in ids
+    assert ours("qwen3:thinking", ids, tool_choice="required")

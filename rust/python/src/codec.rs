@@ -753,11 +753,12 @@ impl Codec {
     /// `Constraint.weakened` lists the schemas. `response_format` is OpenAI's: with `json_object` or `json_schema`
     /// an answer without calls is such JSON. `reasoning` says whether the answer has reasoning; by default
     /// the model decides. `prompt` is the ids that the answer continues, by default any that end with the
-    /// generation prompt.
+    /// generation prompt. The answer may have begun in it: text, reasoning, or a call up to its arguments. The last 16
+    /// constraints are kept, for requests with the same tools.
     ///
     /// Raises `MessageError`, with the argument, for what the format has no answer for, for tools that are no
-    /// functions, for schemas that are none of objects, for a choice that names no tool, and for a prompt that does
-    /// not end with a generation prompt.
+    /// functions, for schemas that are none of objects, for a choice that names no tool, and for a prompt
+    /// without a generation prompt, or that ends within arguments.
     #[pyo3(signature = (
         *,
         tools: "Sequence[Mapping[str, Any]] | str | None" = None,
