@@ -1,4 +1,4 @@
-"""docs/clusters.md: mappers on local clusters of Ray, Spark and Dask, with a worker killed, and DuckDB.
+"""docs/clusters.md: mappers on local clusters of Ray, Spark and Dask, with a worker killed; DuckDB.
 
 `make test-clusters` runs these, with the real packages; Spark needs Java.
 """
@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -66,7 +65,7 @@ def rows_of(table: pa.Table) -> list[tuple[int, list[int], list[int]]]:
 
 
 class Slowly:
-    """A mapper that takes its time, so that its worker can be killed at work, and says where it is."""
+    """A mapper that takes its time, so that its worker can be killed at work, and leaves marks."""
 
     def __init__(self, marks: Path) -> None:
         self.mapper = CODEC.mapper(labels=True)
@@ -104,7 +103,7 @@ class Killer:
                 return
             time.sleep(0.02)
 
-    def __enter__(self) -> Killer:
+    def __enter__(self) -> Self:
         self.thread.start()
         return self
 
@@ -164,7 +163,7 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
-def test_spark(spark: Any, source: Path, tmp_path: Path, expected: object) -> None:  # noqa: ANN401
+def test_spark(spark: Any, source: Path, expected: object) -> None:  # noqa: ANN401
     mapper = CODEC.mapper(labels=True)
     frame = spark.read.parquet(str(source))
     encoded = frame.mapInArrow(mapper.spark, mapper.spark_schema)
@@ -203,8 +202,9 @@ def test_a_worker_of_dask_is_killed(
 
     def part(path: Path) -> str:
         out = tmp_path / path.name
-        pq.write_table(mapper(pq.read_table(path)), f"{out}.part")
-        os.replace(f"{out}.part", out)
+        half = out.with_suffix(".part")
+        pq.write_table(mapper(pq.read_table(path)), half)
+        half.replace(out)
         return str(out)
 
     with (
@@ -221,7 +221,8 @@ def test_a_worker_of_dask_is_killed(
 
 def test_duckdb(source: Path, expected: Any) -> None:  # noqa: ANN401
     duckdb = importlib.import_module("duckdb")
-    rows = duckdb.sql(f"select id, messages from '{source}/*.parquet'")
+    files = f"{source}/*.parquet"
+    rows = duckdb.read_parquet(files).select("id", "messages")
     assert rows_of(pa.table(CODEC.encode_table(rows.to_arrow_table(), labels=True))) == expected
 
     def ids(messages: pa.ChunkedArray) -> pa.Array:
@@ -230,7 +231,9 @@ def test_duckdb(source: Path, expected: Any) -> None:  # noqa: ANN401
 
     connection = duckdb.connect()
     connection.create_function("ids", ids, ["VARCHAR"], "INTEGER[]", type="arrow")
-    encoded = connection.sql(
-        f"select id, ids(cast(to_json(messages) as varchar)) from '{source}/*.parquet' order by id"
+    encoded = (
+        connection.read_parquet(files)
+        .select("id, ids(cast(to_json(messages) as varchar))")
+        .order("id")
     )
     assert encoded.fetchall() == [(number, ids_) for number, ids_, _ in expected]
