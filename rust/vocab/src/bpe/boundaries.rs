@@ -61,7 +61,7 @@ impl Cuts {
     /// [`Self::join`] for a token of bytes, which may begin and end within a character.
     pub(super) fn join_bytes(&mut self, token: &[u8]) {
         let mut rest = token;
-        // What is no text is parted from what is: at each such boundary its two bytes are kept.
+        // Splits at the ends of invalid UTF-8: the set keeps the two bytes of each boundary.
         while !rest.is_empty() {
             let chunk = rest.utf8_chunks().next();
             let (valid, invalid) =
@@ -142,8 +142,8 @@ mod tests {
     use super::{BLOCK, Cuts, Prose};
 
     proptest! {
-        /// Where the quick way sees a cut there is one, and it only leaves out those between small
-        /// letters and those after a space.
+        /// Every split of the fast path is a split. It leaves out only splits between lower-case
+        /// letters and splits after a space.
         #[test]
         fn cuts_in_prose_are_cuts(
             tokens in prop::collection::vec("[abC .<é]{1,3}", 0..6),

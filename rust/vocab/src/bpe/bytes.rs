@@ -61,7 +61,7 @@ pub(crate) struct ByteBpe {
 struct Whole {
     spellings: AhoCorasick,
     ids: Vec<TokenId>,
-    /// The characters in them: what stands after another one begins no later than there.
+    /// The characters in these tokens. A token's match begins at one of them.
     chars: HashSet<char>,
 }
 
@@ -228,10 +228,10 @@ impl ByteBpe {
         let mut start = unit.start;
         let (mut previous, length) = char_at(bytes, unit.start);
         let mut at = unit.start + length;
-        // What is a part makes a difference only where whole pre-tokens are looked up.
+        // Parts and whole pre-tokens differ only where whole pre-tokens are looked up.
         let minds_parts = !self.unmade.is_empty();
         while at < unit.end {
-            // Whether a cut is before each character of the next bytes: written without asking.
+            // Whether a split is before each character of the next bytes, written without a branch.
             let (from, mut cuts) = (at, 0);
             while at < unit.end && at < from + u64::BITS as usize {
                 let (c, length) = char_at(bytes, at);
@@ -303,7 +303,7 @@ fn check_tokens(tokens: &[ByteToken<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// The token of each byte, [`NO_ID`] where none is.
+/// The token of each byte, [`NO_ID`] for a byte without one.
 fn byte_tokens(tokens: &[ByteToken<'_>]) -> [TokenId; 256] {
     let mut ids = [NO_ID; 256];
     for token in tokens {
@@ -314,8 +314,8 @@ fn byte_tokens(tokens: &[ByteToken<'_>]) -> [TokenId; 256] {
     ids
 }
 
-/// The bytes of text without a token; `DeepSeek` lacks the bytes that UTF-8 never has, which no
-/// text needs.
+/// The bytes of text without a token. `DeepSeek` lacks tokens for bytes that UTF-8 never uses; no
+/// text needs these.
 fn lacking(ids: &[TokenId; 256]) -> Option<Box<[bool; 256]>> {
     let mut lacking = Box::new(ids.map(|id| id == NO_ID));
     for byte in [0xC0, 0xC1].into_iter().chain(0xF5..=0xFF) {

@@ -29,7 +29,8 @@ struct Slot {
 #[repr(align(64))]
 struct Line([Slot; 2]);
 
-/// The lines of a cache, and how they are chosen: what a loop has at hand.
+/// The lines of a cache and the hash that chooses a line: the values that a loop keeps in
+/// registers.
 #[derive(Clone, Copy)]
 pub(super) struct Known<'a> {
     lines: &'a [Line; LINES],
@@ -152,7 +153,7 @@ mod tests {
             cache.insert(shared, key(number), [number as i32; 4], 1);
         }
         let found: Vec<_> = crowd.iter().filter_map(|&number| find(&cache, key(number))).collect();
-        // Two stand in the line they share, each other one in a line of its own, but by chance.
+        // Two units share a line; every other unit has a line of its own, except by chance.
         assert!(found.len() >= 3, "{found:?} of {crowd:?}");
         assert!(found.iter().all(|id| crowd.contains(&(*id as u32))));
         assert_eq!(find(&cache, key(crowd[3])), Some(crowd[3] as i32));

@@ -66,7 +66,7 @@ impl Scan<'_> {
         let rest = &self.text.as_bytes()[self.at..];
         let mut last_block = [0x80; BLOCK];
         let block = rest.first_chunk().unwrap_or_else(|| {
-            // What is no ASCII stands for what there is no more of.
+            // A byte beyond ASCII also marks the end of the text.
             last_block[..rest.len()].copy_from_slice(rest);
             &last_block
         });
@@ -182,7 +182,8 @@ impl CharBpe {
             return self.encode_units(text, scratch, out);
         }
         // The space can only merge into the first unit, so only that unit is copied; pieces matched
-        // as a whole may start at the space and reach further, and unused ones know no cuts.
+        // as a whole may start at the space and reach further, and vocabularies with unused pieces
+        // have no splits.
         let is_cut = self.whole.is_empty() && self.unused.is_none();
         let first = if is_cut { self.first_cut(text) } else { text.len() };
         let mut prefixed = String::with_capacity(first + 1);
@@ -250,7 +251,7 @@ impl CharBpe {
     #[inline(always)]
     fn scan_wide(&self, scan: &mut Scan<'_>, units: &mut Units<'_, Self>) {
         let bytes = scan.text.as_bytes();
-        // Whether a cut is before each character of the next bytes: written without asking.
+        // Whether a split is before each character of the next bytes, written without a branch.
         let (from, mut cuts) = (scan.at, 0);
         let mut whole = None;
         while let Some(byte) = bytes.get(scan.at)
@@ -270,7 +271,8 @@ impl CharBpe {
             scan.previous = c;
             scan.at += length;
         }
-        // The text may begin with a cut, and so may what stands after a piece matched as a whole.
+        // The text may begin with a split, and so may the text after a piece that is matched as a
+        // whole.
         if scan.start == from {
             cuts &= !1;
         }
@@ -338,7 +340,7 @@ impl Merging for CharBpe {
     }
 }
 
-/// Pieces that their text becomes by itself, spaces as text has them.
+/// Pieces that the merges make of the piece's own text. Spaces are spelled as in text.
 fn seeds(pieces: &[Piece<'_>], is_made: &[bool]) -> Seeds {
     let mut is_made = is_made.iter();
     let mut made = |piece: &&Piece<'_>| {

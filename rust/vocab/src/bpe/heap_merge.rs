@@ -66,7 +66,7 @@ impl Agenda {
             let left = popped as u32;
             let (rank, product) = merges[left as usize];
             if u64::from(rank) != popped >> 32 || rank == NO_RANK {
-                continue; // One of the two has merged with another meanwhile.
+                continue; // One of the two symbols has merged since.
             }
             let right = next[left as usize];
             let after = next[right as usize];

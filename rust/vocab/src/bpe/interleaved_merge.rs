@@ -16,17 +16,17 @@ const LANES: usize = 16;
 /// A unit with a key has fewer symbols: one place is left.
 const MOST: usize = KEY_BYTES + 1;
 
-/// The bit of what stands after every symbol.
+/// The bit of the place after the last symbol.
 const END: u32 = 1 << MOST;
 
-/// A unit in the middle of merging. Symbols stand from place 1 on, between two that never merge: so
-/// what is before the first and after the last one needs no question.
+/// A unit in the middle of merging. The symbols begin at place 1, between two sentinels that never
+/// merge: the first and the last symbol need no check.
 #[derive(Clone, Copy)]
 struct Lane {
     symbols: [Symbol; 2 * MOST],
-    /// Per pair of neighbours its code and place, as one number.
+    /// The code and place of each pair of neighbours, as one number.
     keys: [u32; MOST],
-    /// A bit for each symbol that is left, and for the two that never merge.
+    /// A bit for each remaining symbol, and for the two sentinels.
     left: u32,
     /// The pairs to look up with their places, and the pending lookups.
     pairs: [(Pair, usize); 2],
@@ -66,7 +66,7 @@ impl Lanes {
             lane.begin(merging, unit(next), next);
             next += 1;
         }
-        // The lanes with a unit: the first ones.
+        // The lanes that hold a unit are the first ones.
         let mut busy: [usize; LANES] = std::array::from_fn(|at| at);
         let mut open = next;
         while open > 0 {

@@ -1,4 +1,4 @@
-//! The bytes of a short unit as two words: what tables of units are asked for.
+//! The bytes of a short unit as two words: the key of tables of units.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -15,7 +15,7 @@ pub(super) struct Key {
     high: u64,
 }
 
-/// Both words at once: which of two places has a unit is nothing that a processor could guess.
+/// Compares both words at once: a processor cannot predict which of two places has a unit.
 impl PartialEq for Key {
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
@@ -23,7 +23,7 @@ impl PartialEq for Key {
     }
 }
 
-/// Per number of bytes which of sixteen a key keeps.
+/// For each number of bytes, the mask of the sixteen bytes that a key keeps.
 const KEPT: [Key; KEY_BYTES + 1] = {
     let mut kept = [Key { low: 0, high: 0 }; KEY_BYTES + 1];
     let mut length = 1;
@@ -35,18 +35,18 @@ const KEPT: [Key; KEY_BYTES + 1] = {
     kept
 };
 
-/// Set in the last byte of the key of a unit that is a part of a pre-token.
+/// Flag in the last byte of a key: the unit is a part of a pre-token.
 const PART: u64 = 1 << 63;
 
-/// Where a table keeps how many ids a unit has, in the last byte too.
+/// Bits in the last byte where a table keeps the number of a unit's ids.
 const COUNT: u64 = 7 << COUNT_SHIFT;
 const COUNT_SHIFT: u32 = 60;
 
 impl Key {
-    /// What longer units have for a key: they are no bytes.
+    /// The key of every unit that is too long for one; no bytes have this key.
     pub(super) const LONG: Self = Self { low: 1, high: 0 };
 
-    /// The same, of a part of a pre-token.
+    /// The same for a part of a pre-token.
     pub(super) const LONG_PART: Self = Self { low: 1, high: PART };
 
     #[inline(always)]
@@ -54,7 +54,7 @@ impl Key {
         self.high & !PART == 0
     }
 
-    /// The key of a unit of `text` that is not empty and short enough.
+    /// The key of a unit of `text`, which is not empty and short enough.
     #[inline(always)]
     pub(super) fn of(text: &[u8], unit: &Range<usize>) -> Option<Self> {
         let length = unit.end.wrapping_sub(unit.start);
@@ -68,7 +68,7 @@ impl Key {
         Some(Self { low, high })
     }
 
-    /// The same of so many bytes, which the sixteen begin with; `None` if they are too many.
+    /// The key of the first `length` of sixteen bytes; `None` for too many.
     #[inline(always)]
     pub(super) fn of_first(bytes: [u8; 16], length: usize) -> Option<Self> {
         let kept = KEPT.get(length)?;
@@ -77,7 +77,7 @@ impl Key {
         Some(Self { low, high })
     }
 
-    /// Near the end of the text there are no sixteen bytes to read.
+    /// Near the end of the text, fewer than sixteen bytes can be read.
     #[cold]
     fn at_end(text: &[u8], unit: &Range<usize>) -> (u64, u64) {
         let mut bytes = [0; 16];
@@ -94,19 +94,20 @@ impl Key {
         Self { high: self.high & !COUNT | (count as u64) << COUNT_SHIFT & COUNT, ..self }
     }
 
-    /// The number of ids in it.
+    /// The number of ids in the key.
     #[inline(always)]
     pub(super) fn count(self) -> u32 {
         ((self.high & COUNT) >> COUNT_SHIFT) as u32
     }
 
-    /// The key without a number in it.
+    /// The key without a number of ids.
     #[inline(always)]
     pub(super) fn bare(self) -> Self {
         self.with_count(0)
     }
 
-    /// Whether it is this key, whatever number is in it. Both words at once, as for equality.
+    /// Whether the keys are equal, apart from the number of ids. Compares both words at once, as
+    /// equality does.
     #[inline(always)]
     pub(super) fn matches(self, bare: Self) -> bool {
         (self.low ^ bare.low) | (self.high ^ bare.high) & !COUNT == 0
@@ -141,7 +142,8 @@ fn words(bytes: &[u8; 16]) -> (u64, u64) {
     (word(0), word(8))
 }
 
-/// A hash of keys, drawn per table: no text and no file can be made whose units all collide.
+/// A hash of keys with a random seed per table, so that nobody can construct a text or a file whose
+/// units all collide.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyHasher {
     low: u64,

@@ -1,13 +1,13 @@
 //! Unit → id: the tokens of a vocabulary whose text, alone, becomes that one token. Built once.
 //!
-//! A token that merging does not make of its own text is only known as such: by itself it is that
-//! token where the vocabulary says so, and as a part of a pre-token it is not.
+//! Some tokens are not the result of merging their own text. A whole pre-token with such a text is
+//! that token if the vocabulary says so; a part of a pre-token never is.
 
 use super::key::{Key, KeyHasher};
 use super::prefetch;
 use crate::token::TokenId;
 
-/// So many bits a seed has the filter at least.
+/// Minimum number of bits of the filter for each token.
 const FILTER: usize = 8;
 
 pub(super) struct Seeds {
@@ -16,20 +16,20 @@ pub(super) struct Seeds {
     hasher: KeyHasher,
     /// `64 - log2(places)`.
     shift: u32,
-    /// A bit is set where the hash of a seed says so: most units that are none are told by it, and
-    /// it is small enough to be at hand.
+    /// A filter with a bit for each token's hash: it rejects most units that are not tokens, and it
+    /// is small enough for the cache.
     filter: Vec<u64>,
     filter_shift: u32,
 }
 
 impl Seeds {
-    /// The seeds of tokens that merging makes, and of tokens that it does not; of two with the same
-    /// text the later one. Texts too long for a key are left out.
+    /// Builds the table from the tokens that merging makes and the tokens that it does not. Of two
+    /// tokens with the same text the later one counts. Texts too long for a key are left out.
     pub(super) fn new<'a>(
         made: impl Iterator<Item = (&'a [u8], TokenId)>,
         unmade: impl Iterator<Item = (&'a [u8], TokenId)>,
     ) -> Self {
-        // Of tokens that are not made the complement stands in the table.
+        // Tokens that merging does not make are stored as the complement of their id.
         let unmade = unmade.map(|(text, id)| (text, !id));
         let key = |(text, id): (&[u8], TokenId)| Some((Key::of(text, &(0..text.len()))?, id));
         let units: Vec<(Key, TokenId)> = made.chain(unmade).filter_map(key).collect();
@@ -57,7 +57,7 @@ impl Seeds {
         seeds
     }
 
-    /// Where a unit is looked for, and whether it may be there: a bit.
+    /// The place of a unit, and a bit that says whether it may be there.
     #[inline(always)]
     fn place(&self, key: Key) -> (usize, usize) {
         let hash = self.hasher.hash(key);
@@ -66,11 +66,11 @@ impl Seeds {
         ((hash >> self.shift) as usize, (word >> (bit % 64) & 1) as usize)
     }
 
-    /// Asks the processor to have a unit's place at hand soon.
+    /// Prefetches the place of a unit.
     #[inline(always)]
     pub(super) fn prefetch(&self, key: Key) {
         let (at, may_be) = self.place(key.whole());
-        // The first place where it is not: the filter may be far, so nothing is decided by it.
+        // For a unit that the filter rejects, the first place: a branch would wait for the filter.
         let at = at * may_be;
         if let (Some(key), Some(id)) = (self.keys.get(at), self.ids.get(at)) {
             prefetch::read(key);
@@ -78,7 +78,7 @@ impl Seeds {
         }
     }
 
-    /// The token that a unit is.
+    /// The token of a unit.
     #[inline]
     pub(super) fn get(&self, key: Key) -> Option<TokenId> {
         let whole = key.whole();

@@ -137,10 +137,11 @@ impl Merger {
 
     /// Merges `work.symbols` into `work.tokens`.
     ///
-    /// A sequence of tokens is what merging makes of its text exactly if that holds for each two
-    /// neighbours by themselves: the first merge across the boundary of two would come just as early
-    /// were the two alone. Neighbours within a window's result are such. So windows may be joined at
-    /// a token that both have; where the next window has another one there, a larger one is taken.
+    /// Merging a text gives a sequence of tokens exactly if merging the text of each two neighbours
+    /// gives these two: the first merge across a boundary depends on the two tokens at it alone. All
+    /// neighbours in the result of a window have this property. So two windows can be joined at a
+    /// token that both contain. Where the next window has another token at that place, it is merged
+    /// again with a larger size.
     #[inline(always)]
     pub(super) fn merge(&self, work: &mut Work) {
         let Work { symbols, tokens, agenda } = work;
@@ -152,11 +153,12 @@ impl Merger {
         }
     }
 
-    /// Merges a long run of a few symbols again and again, if this is one and it has a token that repeats.
+    /// Merges a long run that repeats a few symbols, if this is one and its result repeats a token.
     ///
-    /// Where a token stands beside itself, any number of it may stand there: no pair of neighbours is
-    /// new. So a shorter run is merged, which lacks some of the repeated token, and these are put in.
-    /// The token is of whole periods, so what comes after it stays the same.
+    /// Where a token is its own neighbour, it can be repeated any number of times, because no new
+    /// pair of neighbours appears. So a shorter run is merged, with fewer repetitions, and the
+    /// missing tokens are inserted. The token consists of whole periods, so the tokens after it do
+    /// not change.
     #[inline(never)]
     fn merge_run(&self, symbols: &[Symbol], tokens: &mut Vec<Token>, agenda: &mut Agenda) -> bool {
         if symbols.len() <= 2 * RUN {
@@ -172,7 +174,8 @@ impl Merger {
             tokens.windows(2).position(is_twice)
         };
         let mut count = RUN;
-        // Once to find what repeats, and once for a run that lacks a whole number of it.
+        // The first pass finds the token that repeats; the second merges a run that lacks a whole
+        // number of it.
         for _ in 0..2 {
             tokens.clear();
             self.merge_by_agenda(&symbols[..count], 0, tokens, agenda);
@@ -195,7 +198,8 @@ impl Merger {
         false
     }
 
-    /// Merges symbols too many for a window on the stack, of which the first stands at a place in the unit.
+    /// Merges more symbols than a window on the stack holds; the first one is at a given place in
+    /// the unit.
     fn merge_by_agenda(
         &self,
         symbols: &[Symbol],
@@ -214,7 +218,7 @@ impl Merger {
         let mut size = WINDOW;
         // Where the window begins, and how many tokens come before it.
         let (mut at, mut kept) = (0_usize, 0);
-        // The same of the window before it, and its size.
+        // The same for the previous window, and its size.
         let mut last: Option<(usize, usize, usize)> = None;
         loop {
             let end = symbols.len().min(at.saturating_add(size));
@@ -226,7 +230,8 @@ impl Merger {
                 self.merge_by_agenda(&symbols[at..end], at, tokens, agenda);
             }
             if expected.is_some_and(|expected| tokens[kept] != expected) {
-                // The two do not join: once more from where the last one began, or all at once.
+                // The two windows do not join: merges again from the beginning of the last one, or
+                // everything at once.
                 let (start, before, less) = last.take().unwrap_or((0, 0, symbols.len()));
                 (at, kept, size) = (start, before, less.saturating_mul(GROWTH));
                 tokens.truncate(kept + 1);
@@ -235,7 +240,8 @@ impl Merger {
             if end == symbols.len() {
                 return;
             }
-            // What comes after a window changes its last tokens: the next one begins before these.
+            // The symbols after a window can change its last tokens, so the next window begins
+            // before them.
             let latest = at + (end - at) / 2;
             let more = tokens[kept..].iter().rposition(|token| token.start as usize <= latest);
             if let Some(more @ 1..) = more {
@@ -251,7 +257,7 @@ impl Merger {
         }
     }
 
-    /// Merges up to [`WINDOW`] symbols, of which the first stands at a place in the unit.
+    /// Merges up to [`WINDOW`] symbols; the first one is at a given place in the unit.
     #[inline(always)]
     fn merge_window(&self, symbols: &[Symbol], at: usize, tokens: &mut Vec<Token>) {
         let count = symbols.len().min(WINDOW);
@@ -292,7 +298,7 @@ impl Merger {
         loop {
             let Some(best) = self.next_merge::<N>(keys) else { return };
             let (place, product) = (place_of(best), product_of(best));
-            // The symbol to the right goes.
+            // Removes the symbol to the right.
             let after_place = *left & (u64::MAX << place << 1);
             let right = after_place.trailing_zeros() as usize % WINDOW;
             *left &= !(1 << right);
@@ -313,7 +319,7 @@ impl Merger {
         }
     }
 
-    /// The first of some keys; of those that come as early the leftmost. None if none merges.
+    /// The smallest key; of equal ones the leftmost. `None` if no pair merges.
     #[inline(always)]
     pub(super) fn next_merge<const N: usize>(&self, keys: &[u32]) -> Option<u32> {
         let keys: &[u32; N] = keys.first_chunk()?;
@@ -338,7 +344,7 @@ impl Merger {
 /// Added to every code so that a key's bits are a normal floating-point number: see [`least`].
 const NORMAL: u32 = 1 << 22;
 
-/// The key of a pair that does not merge, and all that come after it.
+/// The key of a pair that does not merge, greater than the key of any pair that does.
 pub(super) const LAST: u32 = (NONE + NORMAL) << POSITION_BITS;
 
 /// A code and a place as one number: the pair with the smallest number merges next.
@@ -364,9 +370,9 @@ fn code_of(key: u32) -> Code {
     (key >> POSITION_BITS) - NORMAL
 }
 
-/// The smallest of some keys, `N` a multiple of eight. Their order is that of the floating-point numbers with
-/// their bits, all of which are normal: of these every processor finds the smaller one at once, four
-/// by four.
+/// The smallest of some keys; `N` is a multiple of eight. The keys are ordered as the floating-point numbers
+/// with the same bits, which are all normal: a processor has an instruction for the minimum of several such
+/// numbers.
 #[inline(always)]
 fn least<const N: usize>(keys: &[u32; N]) -> u32 {
     let smaller = |a: f32, b: f32| if a < b { a } else { b };

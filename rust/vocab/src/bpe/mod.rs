@@ -8,7 +8,8 @@
 //! vocabulary's pattern. [`pipeline`] turns units into ids: with a cache of recent units, with the
 //! vocabulary's known tokens, or with [`merger`].
 
-// What is done for every unit of a text is one function in the end; the compiler's own measure parts it.
+// The work for each unit is meant to be inlined into one function; the compiler's own limit would
+// split it.
 #![allow(clippy::inline_always)]
 
 mod boundaries;
@@ -84,7 +85,7 @@ fn unmark(c: char) -> char {
     if c == SPACE_MARK { ' ' } else { c }
 }
 
-/// The same of a code point.
+/// The same for a code point.
 #[inline(always)]
 fn unmark_point(c: u32) -> u32 {
     if c == SPACE_MARK as u32 { ' ' as u32 } else { c }

@@ -1,11 +1,11 @@
 //! Which two symbols merge, and into what: one word per merge.
 //!
-//! A product comes out of one pair alone. What merges within its text does not depend on what stands
-//! around it until a merge crosses its ends, so it happens as it does for that text by itself, and
-//! this has one last merge. Every other way to part a product is left out; and with one merge per
-//! product, products can be numbered in the order in which they merge, so that a merge needs no rank
-//! beside its product. Products of equal rank, of which the leftmost in the text comes first, have
-//! neighbouring numbers and are marked.
+//! Each product is made by one pair alone. The merges within its text do not depend on the
+//! neighbouring text until a merge crosses its ends. So they are the merges of that text alone,
+//! which has one last merge. All other pairs with the same product are left out. With one merge per
+//! product, products are numbered in the order in which they merge, and a merge needs no rank beside
+//! its product. Products of equal rank, where the leftmost in the text merges first, have
+//! consecutive numbers and are marked.
 
 use std::hash::BuildHasher;
 
@@ -17,38 +17,38 @@ pub(super) type Symbol = u32;
 /// A symbol that never merges.
 pub(super) const NO_SYMBOL: Symbol = (1 << SYMBOL_BITS) - 2;
 
-/// What a pair merges into: twice the product, and one more where others have its rank. Lower ones
-/// come first.
+/// The result of a merge: twice the product, plus one where other products have the same rank.
+/// Lower codes merge first.
 pub(super) type Code = u32;
 
-/// No product: what an empty slot says.
+/// No product: the value of an empty slot.
 pub(super) const NONE: Code = (1 << PAIR_SHIFT) - 1;
 
-/// Two symbols, a product and a bit are a word.
+/// Two symbols, a product and a bit fit in one word.
 const SYMBOL_BITS: u32 = 21;
 
 /// Ten times as many as the largest vocabulary has.
 pub(super) const MAX_SYMBOLS: usize = NO_SYMBOL as usize;
 
-/// Where the pair stands in a slot, above its code.
+/// Position of the pair in a slot, above its code.
 const PAIR_SHIFT: u32 = SYMBOL_BITS + 1;
 
 const EMPTY: u64 = u64::MAX;
 
-/// So many bits a merge has the filter at least.
+/// Minimum number of bits of the filter for each merge.
 const FILTER: usize = 8;
 
 /// An open-addressing table from a pair of symbols to the code of their product.
 pub(super) struct Pairs {
-    /// Per merge left, right and code; the last slot stays empty, and nothing is looked for from there on.
+    /// Left, right and code of each merge. The last slot stays empty, and a search ends there.
     slots: Vec<u64>,
     /// `64 - log2(slots)`: the hash's top bits are the place.
     shift: u32,
-    /// A bit is set where the hash of a pair says so. Most pairs that are asked for do not merge, and
-    /// this is small enough to be at hand.
+    /// A filter with a bit for each pair's hash. Most pairs that are looked up do not merge, and the
+    /// filter is small enough for the cache.
     filter: Vec<u64>,
     filter_shift: u32,
-    /// Drawn per table, so that no file can be made whose pairs all collide.
+    /// Random for each table, so that nobody can construct a file whose pairs all collide.
     factor: u64,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Pairs {
 pub(super) struct Pair(pub(super) Symbol, pub(super) Symbol);
 
 impl Pair {
-    /// Two that do not merge.
+    /// Two symbols that do not merge.
     pub(super) const NONE: Self = Self(NO_SYMBOL, NO_SYMBOL);
 
     #[inline(always)]
@@ -66,7 +66,7 @@ impl Pair {
     }
 }
 
-/// A question to the table, and where its answer may stand.
+/// A lookup in the table, and the slot that may have its answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pair: u64,
@@ -74,7 +74,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// What no two symbols are.
+    /// A value that no pair of symbols has.
     pub(super) const NOTHING: Self = Self { pair: EMPTY >> PAIR_SHIFT, place: u32::MAX };
 }
 
@@ -96,13 +96,13 @@ impl Pairs {
         pair.wrapping_mul(self.factor)
     }
 
-    /// What two symbols merge into, or [`NONE`].
+    /// The code of the product of two symbols, or [`NONE`].
     #[inline(always)]
     pub(super) fn code(&self, left: Symbol, right: Symbol) -> Code {
         self.answer(self.place(Pair(left, right).bits()))
     }
 
-    /// Has the processor fetch what two symbols merge into.
+    /// Prefetches the product of two symbols.
     #[inline(always)]
     pub(super) fn ask(&self, pair: Pair) -> Asked {
         let asked = self.place(pair.bits());
@@ -112,20 +112,21 @@ impl Pairs {
         asked
     }
 
-    /// Where a pair is looked for.
+    /// The slot of a pair.
     #[inline(always)]
     fn place(&self, pair: u64) -> Asked {
         let hash = self.hash(pair);
         let bit = hash >> self.filter_shift;
         let word = self.filter.get(bit as usize / 64).copied().unwrap_or(0);
-        // All ones where it is not there: then it is looked for where an empty slot is found at once.
+        // All ones where the filter rejects the pair: then the search begins at the last slot,
+        // which is empty.
         let absent = (word >> (bit % 64) & 1).wrapping_sub(1);
         let last = self.slots.len() as u64 - 1;
         let place = hash >> self.shift & !absent | last & absent;
         Asked { pair: pair | absent >> PAIR_SHIFT, place: place as u32 }
     }
 
-    /// The answer to what was asked.
+    /// The answer to a lookup.
     #[inline(always)]
     pub(super) fn answer(&self, asked: Asked) -> Code {
         let at = asked.place as usize;
@@ -133,7 +134,7 @@ impl Pairs {
         if slot >> PAIR_SHIFT == asked.pair { slot as Code & NONE } else { self.further(asked) }
     }
 
-    /// The answer where it is not in the first slot.
+    /// The answer to a lookup that the first slot does not answer.
     #[cold]
     fn further(&self, asked: Asked) -> Code {
         let mut at = asked.place as usize;
@@ -146,7 +147,7 @@ impl Pairs {
         }
     }
 
-    /// The slot after one, round and round.
+    /// The next slot, cyclic.
     #[inline(always)]
     fn after(&self, at: usize) -> usize {
         (at + 1) & (self.slots.len() - 2)

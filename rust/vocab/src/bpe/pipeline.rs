@@ -19,14 +19,14 @@ use crate::token::TokenId;
 /// Number of units in a block.
 const BLOCK: usize = 256;
 
-/// So many bytes are at hand for units that end within the first 64 of them.
+/// Number of bytes that can be read for units that end within the first 64 of them.
 const NEAR: usize = 64 + 16;
 
-/// As many ids as a block may have at most, but for units that have more than fit, and a last few
-/// that are written over.
+/// Maximum number of ids of a block, without units that have more ids than a place holds, plus a
+/// few that are overwritten.
 const LINE: usize = BLOCK * INLINE_IDS + INLINE_IDS;
 
-/// Writes ids to a place: all of them, and those that are none are written over.
+/// Writes all ids of a place; the undefined ones are overwritten later.
 #[inline(always)]
 fn put(to: &mut [TokenId; LINE], at: usize, ids: &Ids) {
     let at = at % (BLOCK * INLINE_IDS);
@@ -49,21 +49,22 @@ pub struct Scratch {
     many: Vec<TokenId>,
 }
 
-/// Cache of units that are too long for a key: twice half a megabyte.
+/// Cache of units that are too long for a key: twice 512 KiB.
 type LongUnits = TextCache<256, { 1 << 19 }>;
 
 /// Longer texts are documents, which rarely come twice.
 const LONGEST_TEXT: usize = 1 << 16;
 
-/// Cache of whole texts: twice a megabyte.
+/// Cache of whole texts: twice 1 MiB.
 const TEXTS_ROOM: usize = 1 << 20;
 
 /// Maximum working memory for long units that is kept.
 const MAX_KEPT_SYMBOLS: usize = 1 << 16;
 
 impl Scratch {
-    /// Appends the ids of a text, with a dummy prefix or without: known ones if it has come twice lately,
-    /// as in a conversation all but the last messages do. `encode` appends those of any other.
+    /// Appends the ids of a text, with a dummy prefix or without. A text that was seen twice lately has
+    /// cached ids: all messages of a conversation except the last ones. `encode` appends the ids of any
+    /// other text.
     pub(crate) fn recall_or<E>(
         &mut self,
         text: &str,
@@ -99,7 +100,7 @@ pub(super) trait Merging {
     /// The id of a unit without a key that is a token, regardless of its merges.
     fn whole(&self, unit: &str) -> Option<TokenId>;
 
-    /// What merging begins with.
+    /// The first symbols of merging.
     fn symbols(&self, unit: &str) -> impl Iterator<Item = Symbol>;
 
     /// Appends the ids of a character without a token.
@@ -130,7 +131,7 @@ pub(super) trait Merging {
         ([from as TokenId, many.len() as TokenId, 0, 0], MANY)
     }
 
-    /// Appends the ids that merging makes of a unit of any length.
+    /// Merges a unit of any length and appends its ids.
     fn merge(&self, unit: &str, work: &mut Work, ids: &mut Vec<TokenId>) {
         let merger = self.merger();
         work.symbols.clear();
@@ -212,8 +213,9 @@ impl<'a, M: Merging> Units<'a, M> {
         }
     }
 
-    /// The next units, the first of them from `start` on: a bit of `ends` says that one ends so many
-    /// bytes after `from`; whether they are parts of a pre-token. Where the last one ends.
+    /// Adds the next units; the first begins at `start`. Bit `n` of `ends` means that a unit ends
+    /// `n` bytes after `from`. `are_parts`: they are parts of a pre-token. Returns the end
+    /// of the last one.
     #[inline(always)]
     pub(super) fn push_ends(
         &mut self,
@@ -227,7 +229,7 @@ impl<'a, M: Merging> Units<'a, M> {
             if let (Some(bytes), Some(at)) = (rest, start.checked_sub(from)) {
                 return from + self.push_near(bytes, at, from, ends, are_parts);
             }
-            // What began before the bytes, and what is near the end of the text.
+            // Units that began before these bytes, and units near the end of the text.
             let end = from + ends.trailing_zeros() as usize;
             ends &= ends - 1;
             let key = Key::of(self.text.as_bytes(), &(start..end));
@@ -372,7 +374,7 @@ impl<'a, M: Merging> Units<'a, M> {
             &text[unit.start..unit.end]
         };
         lanes.merge(self.merging, missed.len(), unit, many);
-        // So that as many as fit can be read of every unit, which takes no call.
+        // Makes room so that a full place can be read for every unit, without a call.
         many.extend_from_slice(&[0; INLINE_IDS]);
         for (&at, &(from, to)) in missed.iter().zip(lanes.found()) {
             let unit = &mut block[at as usize];

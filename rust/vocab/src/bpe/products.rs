@@ -11,7 +11,8 @@ use super::pairs::{Code, MAX_SYMBOLS, NONE, Pairs, Symbol};
 use crate::error::{Error, Result};
 use crate::token::TokenId;
 
-/// Real vocabularies make some hundred thousand; a file can be made to make many more.
+/// Limit of products. Real vocabularies have some hundred thousand; a hostile file could have many
+/// more.
 const MAX_MERGES: usize = 4 << 20;
 
 /// Tokens of up to this many symbols are merged by scanning.
@@ -68,7 +69,8 @@ struct Made {
 
 /// Finds the one merge of every token; returns which tokens have one.
 ///
-/// `firsts` are the ids of the first symbols; of the first `side` of these all pairs are kept at hand.
+/// `firsts` are the ids of the first symbols. All pairs of the first `side` of these are kept in a
+/// dense table.
 pub(super) fn merger_of(
     firsts: Vec<TokenId>,
     side: Symbol,
@@ -80,7 +82,7 @@ pub(super) fn merger_of(
         let problem = format!("are over {MAX_SYMBOLS}, more than is read");
         return Err(Error::new("pieces", problem));
     }
-    // What stands within a token is shorter, so its merge is known by then.
+    // The parts of a token are shorter, so their merges are known by then.
     let mut by_length: Vec<usize> = (0..tokens.ids.len()).collect();
     by_length.sort_by_key(|&at| tokens.get(at).len());
     let first_product = firsts.len() as Symbol;
@@ -147,7 +149,8 @@ struct LeftOver {
 }
 
 impl LeftOver {
-    /// The two symbols that are left of a token, if two are. `merge` tells rank and product of a pair.
+    /// The two symbols that remain of a token before its last merge, if there are exactly two.
+    /// `merge` returns rank and product of a pair.
     fn two(
         &mut self,
         token: &[Symbol],
@@ -183,7 +186,7 @@ impl LeftOver {
             }
         }
         match symbols[..] {
-            // Were these two to merge already, the same text would be a token twice.
+            // If these two merged already, two tokens would have the same text.
             [left, right] => Some((left, right)),
             _ => None,
         }

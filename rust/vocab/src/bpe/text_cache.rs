@@ -1,6 +1,7 @@
-//! The ids of texts seen lately: bounded, full compares; what is asked for again stays.
+//! Cache of the ids of recent texts: bounded, with full compares. A text that is looked up again
+//! stays.
 //!
-//! A text is asked for by its hash, which the caller has worked out once for all that follows.
+//! The caller computes the hash of a text once, for all lookups of that text.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -9,35 +10,35 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::token::TokenId;
 
-/// What a text is encoded as, which makes a difference to its ids.
+/// The role of a text in encoding, which decides its ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     /// A unit that no merge crosses.
     Unit,
     /// A unit that is a part of a pre-token.
     Part,
-    /// All of a text.
+    /// A whole text.
     Text,
-    /// All of a text, with a dummy prefix.
+    /// A whole text, with a dummy prefix.
     Prefixed,
 }
 
-/// Texts of up to `LONGEST` bytes. Memory: `ROOM` bytes twice for texts, ids and entries, which is up to
-/// six times `ROOM` in all at worst, with what lists and tables have in reserve.
+/// Cache of texts of up to `LONGEST` bytes. Memory: twice `ROOM` bytes for texts, ids and entries; at
+/// most six times `ROOM`, with the reserve of lists and tables.
 ///
-/// Texts stand on two shelves. New ones come to the first, and so does one that is found on the
-/// second; when the first is full it becomes the second, and what stood there is forgotten.
+/// The cache has two generations. A new text goes to the first, and so does a text that is found in
+/// the second. A full first generation replaces the second, which is dropped.
 #[derive(Default)]
 pub(super) struct TextCache<const LONGEST: usize, const ROOM: usize> {
     newer: Shelf,
     older: Shelf,
-    /// Of texts that came once lately a part of the hash, by another part of it.
+    /// Texts that were seen once: a part of the hash, indexed by another part of it.
     came: Vec<u32>,
-    /// Keyed, so that texts that collide are not made as easily as found; compares are of all bytes.
+    /// Keyed, so that collisions are hard to construct; compares are of all bytes.
     hasher: DefaultHashBuilder,
 }
 
-/// So many texts that came once are remembered, if no two share a place.
+/// Number of texts seen once that are remembered, if no two share a place.
 const CAME: usize = 4096;
 
 #[derive(Default)]
@@ -55,12 +56,12 @@ struct Entry {
 }
 
 impl<const LONGEST: usize, const ROOM: usize> TextCache<LONGEST, ROOM> {
-    /// The hash of a text; none of one that is too long.
+    /// The hash of a text, `None` for one that is too long.
     pub(super) fn hash(&self, text: &str, form: Form) -> Option<u64> {
         (text.len() <= LONGEST).then(|| self.hasher.hash_one((form, text)))
     }
 
-    /// Appends the ids of a text that it has; whether it has it.
+    /// Appends the ids of a cached text; returns whether the text is cached.
     pub(super) fn recall(
         &mut self,
         hash: u64,
@@ -79,14 +80,14 @@ impl<const LONGEST: usize, const ROOM: usize> TextCache<LONGEST, ROOM> {
         true
     }
 
-    /// Whether a text of this hash came lately; from now on it did.
+    /// Whether a text with this hash was seen lately; records it.
     pub(super) fn comes_again(&mut self, hash: u64) -> bool {
         self.came.resize(CAME, 0);
         let tag = (hash >> 32) as u32;
         std::mem::replace(&mut self.came[hash as usize % CAME], tag) == tag
     }
 
-    /// Keeps the ids of a text that it does not have.
+    /// Caches the ids of a new text.
     pub(super) fn keep(&mut self, hash: u64, text: &str, form: Form, ids: &[TokenId]) {
         let size = text.len() + size_of_val(ids) + size_of::<Entry>();
         if self.newer.size() + size > ROOM {
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!(recall(&mut cache, "text 199", Form::Text), Some(vec![199; 5]));
     }
 
-    /// What is reserved counts, of entries too.
+    /// Reserved memory counts, that of entries too.
     fn memory(cache: &Small) -> usize {
         let shelves = [&cache.newer, &cache.older].into_iter();
         let lists = |shelf: &Shelf| shelf.text.capacity() + 4 * shelf.ids.capacity();

@@ -1,9 +1,9 @@
-//! Units of vocabularies with unused pieces, which are built and used by merges, and taken apart
-//! again where one is left over.
+//! Units of vocabularies with unused pieces. Merges make and use unused pieces; one that remains at
+//! the end is split again.
 //!
-//! SentencePiece takes an unused piece apart into the two symbols that it was last proposed from,
-//! which depends on the whole text and on merges that are never made. So these vocabularies are
-//! encoded without cuts, without a cache, and with every way to part a piece in their table.
+//! SentencePiece splits an unused piece into the two symbols of its last proposal, which depends on
+//! the whole text and on merges that are never made. So these vocabularies are encoded without
+//! splits and without a cache, and their table has every pair that makes a piece.
 
 use hashbrown::HashMap;
 
@@ -14,10 +14,11 @@ use super::{Piece, PieceKind, unmark};
 use crate::error::{Error, Result};
 use crate::token::TokenId;
 
-/// Real vocabularies make some hundred thousand; a file can be made to make many more.
+/// Limit of pairs. Real vocabularies have some hundred thousand; a hostile file could have many
+/// more.
 const MAX_MERGES: usize = 4 << 20;
 
-/// What an unused piece has for an id.
+/// The id of an unused piece.
 const UNUSED: TokenId = -2;
 
 /// The symbol of a character that occurs in no piece.
@@ -28,7 +29,7 @@ pub(super) struct Unused {
     chars: HashMap<char, Symbol>,
     /// Rank and product of every pair that makes a piece.
     merges: HashMap<(Symbol, Symbol), (u32, Symbol)>,
-    /// Per symbol its id, and its length in characters.
+    /// The id of each symbol, and its length in characters.
     symbols: Vec<(TokenId, u32)>,
 }
 
@@ -42,7 +43,7 @@ impl Unused {
             let length = text.chars().count() as u32;
             let id = match piece.kind {
                 PieceKind::Unused if length > 1 => UNUSED,
-                // Left over as a single character, an unused piece falls back to bytes.
+                // An unused piece of a single character that remains falls back to bytes.
                 PieceKind::Unused => NO_ID,
                 _ => piece.id,
             };
@@ -81,7 +82,7 @@ impl Unused {
     pub(super) fn encode(&self, text: &str, bytes: &[TokenId; 256], ids: &mut Vec<TokenId>) {
         let symbol = |c| self.chars.get(&unmark(c)).copied().unwrap_or(NO_SYMBOL);
         let symbols: Vec<Symbol> = text.chars().map(symbol).collect();
-        // What unused pieces were last proposed to be made of.
+        // The two symbols of each unused piece's last proposal.
         let mut proposed: HashMap<Symbol, (Symbol, Symbol)> = HashMap::new();
         let mut tokens: Vec<Token> = Vec::new();
         Agenda::default().merge(&symbols, 0, &mut tokens, |left, right| {
@@ -95,7 +96,7 @@ impl Unused {
         for token in tokens {
             let (text, after) = rest.split_at(self.split_at(rest, token.symbol));
             rest = after;
-            // An unused piece is taken apart into what it was last seen made of, each part again.
+            // Splits an unused piece into the symbols of its last proposal, recursively.
             let mut parts = vec![(token.symbol, text)];
             while let Some((symbol, text)) = parts.pop() {
                 let id = self.id(symbol);

@@ -1,9 +1,9 @@
 //! The pieces of ASCII text under the patterns of cl100k's family, 64 characters at a time.
 //!
-//! Which class each character has is a bit per class and place ([`masks`](super::masks)). Where a
-//! piece begins follows from the classes of a character and its neighbours, for all 64 places at once.
-//! A block begins where a piece does, so nothing is carried from one to the next; near its end, where
-//! what comes next would decide, no place is taken.
+//! Each class is a mask with a bit for each character ([`masks`](super::masks)). The classes of a
+//! character and its neighbours decide where a piece begins, for all 64 places at once. A block begins
+//! at the beginning of a piece, so no state is carried between blocks. Near the end of a block, where
+//! the next characters would decide, no place is used.
 
 use super::masks::Masks;
 use super::scan::Digits;
@@ -14,11 +14,11 @@ pub(crate) const BLOCK: usize = 64;
 /// Number of following characters that decide whether a piece begins at a place.
 pub(super) const AHEAD: usize = 2;
 
-/// A bit for each place of a block where a piece begins that is certain, but for the first place.
+/// A bit for each place of a block where a piece certainly begins, without the first place.
 #[inline]
 pub(super) fn starts(block: &[u8; BLOCK], digits: Digits) -> u64 {
     let masks = Masks::of(block);
-    // What follows a character beyond ASCII is not looked at.
+    // Places after a character beyond ASCII are not used.
     let count = masks.wide.trailing_zeros();
     let Some(before @ 1..) = count.checked_sub(AHEAD as u32) else { return 0 };
     let mut certain = u64::MAX >> (u64::BITS - before);
@@ -29,17 +29,17 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits) -> u64 {
     // White space except newlines.
     let gap = space & !newline;
     let signs = other & !after_other & !after_blank;
-    // A sign by itself goes with letters after it, as does the last of a gap.
+    // A single sign joins the letters after it, and so does the last character of a gap.
     let words = letter & !after_letter & !(gap << 1) & !(signs << 1);
     let numbers = match digits {
         Digits::One => number,
         Digits::Many => number & !after_number,
         Digits::Three => every_third(number),
     };
-    // Newlines right after signs go with them.
+    // Newlines directly after signs join them.
     let taken = run_from(newline, newline & after_other);
     let gaps = space & !after_space & !taken;
-    // The last of a gap stands apart, or with what follows.
+    // The last character of a gap is separate, or joins the next piece.
     let last = gap & !(space >> 1);
     // A gap after a newline begins a piece unless another newline follows it.
     let after_newline = gap & (newline << 1);
@@ -53,7 +53,7 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits) -> u64 {
     } else {
         starts |= after_newline;
     }
-    // A gap that may go on: what it is followed by is not known.
+    // A gap that may continue after the block: the next character is not known.
     let known = u64::MAX >> (u64::BITS - count);
     let going_on = (!gap & known).checked_ilog2().map_or(0, |last| last + 1);
     if going_on < count {

@@ -51,7 +51,7 @@ pub(super) struct Classes {
     pages: Vec<[Mask; PAGE]>,
     /// The classes of ASCII characters, by byte; none for the other bytes.
     ascii: [Mask; 256],
-    /// The classes that all characters have which begin with the same two bytes of three.
+    /// The classes shared by all characters with the same first two of three bytes.
     shared: Box<[Mask; PREFIXES]>,
 }
 
@@ -69,7 +69,7 @@ impl Classes {
         &CLASSES
     }
 
-    /// The classes whose ranges of characters are given.
+    /// The classes with the given ranges of characters.
     pub(super) fn new(classes: impl Iterator<Item = (Mask, RangeInclusive<char>)>) -> Self {
         let mut all = vec![0; CHARS];
         for (mask, range) in classes {
@@ -87,7 +87,7 @@ impl Classes {
         let mut page_of = Vec::with_capacity(CHARS / PAGE);
         let (chunks, _) = all.as_chunks::<PAGE>();
         for page in chunks {
-            // Most pages are like one of the last ones.
+            // Most pages are equal to a recent one.
             let known = pages.iter().rposition(|known| known == page);
             let at = known.unwrap_or_else(|| {
                 pages.push(*page);

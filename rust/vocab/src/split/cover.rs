@@ -21,7 +21,8 @@ fn covers(pattern: &str) -> Option<bool> {
     let mut singles = Vec::new();
     for alternative in alternatives(pattern) {
         let Ok(hir) = regex_syntax::parse(alternative) else {
-            // One that looks around, or is written for another engine: it must not match nothing.
+            // An alternative with look-around, or in another engine's syntax: it must not match the
+            // empty text.
             let class = alternative.split_once("(?").map(|(before, _)| before)?;
             let before = regex_syntax::parse(class).ok()?;
             if before.properties().minimum_len()? == 0 {
@@ -57,7 +58,7 @@ fn single(hir: &Hir) -> Vec<regex_syntax::hir::ClassUnicodeRange> {
         HirKind::Repetition(repetition) if repetition.min <= 1 => single(&repetition.sub),
         HirKind::Capture(capture) => single(&capture.sub),
         HirKind::Alternation(parts) => parts.iter().flat_map(single).collect(),
-        // One part matches the character, and the others nothing.
+        // One part matches the character, and the others match nothing.
         HirKind::Concat(parts) => {
             let is_empty = |hir: &Hir| hir.properties().minimum_len() == Some(0);
             let needed: Vec<usize> = (0..parts.len()).filter(|&at| !is_empty(&parts[at])).collect();
@@ -106,7 +107,7 @@ mod tests {
     #[test]
     fn known_patterns_cover_every_text_by_the_rule_too() {
         for (pattern, known) in KNOWN {
-            // DeepSeek's leaves digits to another.
+            // DeepSeek's pattern leaves digits to another pattern.
             let is_whole = !matches!(known, Known::DeepSeekV3);
             assert_eq!(covers_every_text(pattern), is_whole, "{pattern}");
         }

@@ -36,7 +36,7 @@ pub(super) const CL100K_ONIGURUMA: Known =
 /// Every pattern with a hand-written scanner, in every spelling that files use.
 pub(super) const KNOWN: &[(&str, Known)] = &[
     (GPT2, Known::Gpt2),
-    // tiktoken's spellings of the same.
+    // tiktoken's spellings of the same pattern.
     (r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+", Known::Gpt2),
     (
         r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s",
@@ -69,7 +69,7 @@ pub(super) const KNOWN: &[(&str, Known)] = &[
     (O200K, Known::O200k { contractions: Contractions::Folded, digits: Digits::Three }),
     (TEKKEN, Known::O200k { contractions: Contractions::No, digits: Digits::One }),
     (DEEPSEEK_V3, Known::DeepSeekV3),
-    // The same with its newlines as such.
+    // The same with literal newlines.
     (
         "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
         Known::DeepSeekV3,
@@ -124,10 +124,10 @@ const DEEPSEEK_CODER: &[&str] = &[
 const DEEPSEEK_V3_ALL: &[&str] =
     &[r"\p{N}{1,3}", r"[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+", DEEPSEEK_V3];
 
-/// Qwen 3.5: marks stand with letters.
+/// Qwen 3.5: marks belong to letters.
 const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// Kimi K2: o200k's, Chinese apart and without the slash.
+/// Kimi K2: o200k's, with Chinese split off and without the slash.
 const KIMI_K2: &str = concat!(
     r"[\p{Han}]+",
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
@@ -135,16 +135,16 @@ const KIMI_K2: &str = concat!(
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
 
-/// BLOOM: words, with the signs that end a sentence apart.
+/// BLOOM: words, with the signs that end a sentence split off.
 const BLOOM: &str = r" ?[^(\s|.,!?…。，、।۔،)]+";
 
 /// Ling and `LLaDA`: `cl100k_base`, digit by digit.
 const BAILING: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+";
 
-/// Seed-Coder: Qwen 2's, newlines apart from signs.
+/// Seed-Coder: Qwen 2's, with newlines split from signs.
 const SEED_CODER: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// Youtu: Korean, signs, Bopomofo, Chinese and Japanese apart; then o200k's, digit by digit.
+/// Youtu: splits off Korean, signs, Bopomofo, Chinese and Japanese; then o200k's, digit by digit.
 const YOUTU: &[&str] = &[
     "[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥\u{3040}-ゟ゠-ヿ]+",
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",

@@ -4,7 +4,7 @@
 
 use super::blocks::BLOCK;
 
-/// Which characters of a block are in which class.
+/// The masks of a block, one for each class of characters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Masks {
     /// Not ASCII.
@@ -22,7 +22,7 @@ pub(super) struct Masks {
     pub(super) apostrophe: u64,
 }
 
-/// Which bytes of a block are what most of an English text is.
+/// The masks of a block for the most frequent bytes of English text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Prose {
     /// Not ASCII.
@@ -87,7 +87,7 @@ fn vectors(block: &[u8; BLOCK]) -> [__m256i; BLOCK / 32] {
     [vector(0), vector(4)]
 }
 
-/// Which bytes are among so many from `first` on: what is below wraps around.
+/// A mask of the bytes in a range that begins at `first`; bytes below it wrap around.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 #[inline]

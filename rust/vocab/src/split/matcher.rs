@@ -1,8 +1,8 @@
 //! Runs a [`Program`] and counts its steps.
 //!
 //! In: a text and a place. Out: the first match from there on, as a backtracking engine finds it. Cost: one step
-//! for each instruction and character looked at, of which a text has only so many: [`Work`]. A real pattern takes
-//! some ten steps a character whatever the text is; a hostile one would take more than the square of its length.
+//! for each instruction and character, within the budget of a text: [`Work`]. A real pattern takes about ten
+//! steps for each character of any text; a hostile one would take more than the square of the length.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -61,25 +61,25 @@ impl Work {
     }
 }
 
-/// Shorter runs are not worth knowing that they failed.
+/// Minimum length of a run whose failure is recorded.
 const LONG_RUN: usize = if cfg!(test) { 0 } else { 16 };
 
 /// A backtracking point.
 enum Place {
-    /// An instruction and where it goes on. The same instruction may go on at each character before that,
-    /// down to `floor`.
+    /// An instruction and the place where it continues. The same instruction may continue at each earlier
+    /// character, down to `floor`.
     Next { inst: usize, at: usize, floor: usize },
-    /// None: where this is met, whatever could go on after a run of characters has failed.
+    /// A mark: when it is popped, every continuation after a run of characters has failed.
     Failed { many: usize, start: usize, end: usize },
 }
 
-/// An instruction that takes as many characters of a class as there are.
+/// A greedy instruction for the characters of a class.
 #[derive(Clone, Copy)]
 struct Many {
     class: Class,
     least: usize,
     most: usize,
-    /// Whether it is noted where it failed.
+    /// Whether its failures are recorded.
     learns: bool,
 }
 
@@ -89,8 +89,8 @@ pub(super) struct Search<'a> {
     text: &'a str,
     work: &'a Work,
     places: Vec<Place>,
-    /// For each instruction that takes many characters, the last run after no place of which the rest of the
-    /// pattern matched. From within that run it need not be tried: what could go on there has failed.
+    /// For each greedy instruction, the last run in which the rest of the pattern matched at no place. A
+    /// search that begins within that run can skip it: every continuation has failed.
     failed: Vec<(usize, usize)>,
 }
 
@@ -99,10 +99,10 @@ impl<'a> Search<'a> {
         Self { program, text, work, places: Vec::new(), failed: Vec::new() }
     }
 
-    /// The first match that begins at `from` or later; none, too, where there is no work left.
+    /// The first match that begins at `from` or later; `None` also when the budget is exhausted.
     pub(super) fn find(&mut self, from: usize) -> Option<Range<usize>> {
         let mut start = from;
-        // What every match begins with, where one instruction says it.
+        // The first instruction, if every match begins with it.
         let first = match self.program.insts[0] {
             Inst::One(class) | Inst::Many { class, least: 1.., .. } => Some(class),
             _ => None,
@@ -122,7 +122,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The end of the match that instructions find from a place on; of one that ends at `goal`, if there is one.
+    /// The end of the match that begins at a place; with `goal`, of a match that ends there.
     fn run(&mut self, inst: usize, at: usize, goal: Option<usize>) -> Option<usize> {
         let base = self.places.len();
         let (mut inst, mut at) = (inst, at);
@@ -143,7 +143,7 @@ impl<'a> Search<'a> {
                 }
                 Inst::One(class) => self.one(*class, at).map(|end| (inst + 1, end)),
                 Inst::Many { class, least, most } => {
-                    // What fails for want of an end at the goal may not fail elsewhere.
+                    // A failure to end at the goal is not a failure elsewhere.
                     let learns = goal.is_none() && *least <= 1 && *most == usize::MAX;
                     let many = Many { class: *class, least: *least, most: *most, learns };
                     self.many(many, inst, at).map(|end| (inst + 1, end))
@@ -167,7 +167,7 @@ impl<'a> Search<'a> {
                 }
                 &Inst::Atomic { end } => self.run(inst + 1, at, None).map(|at| (end + 1, at)),
             };
-            // What did not match for want of work is no match, nor the lack of one.
+            // With an exhausted budget, a missing match says nothing.
             (inst, at) = match next.filter(|_| !self.work.is_spent()) {
                 Some(next) => next,
                 None => self.go_back(base)?,
@@ -175,7 +175,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The last place to go back to, above those of the caller.
+    /// The last backtracking point, above those of the caller.
     fn go_back(&mut self, base: usize) -> Option<(usize, usize)> {
         while self.places.len() > base {
             match self.places.pop()? {
@@ -196,7 +196,7 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// The place that so many characters stand before another.
+    /// The place `count` characters before another.
     fn back(&self, at: usize, count: usize) -> Option<usize> {
         if count == 0 {
             return Some(at);
@@ -210,7 +210,8 @@ impl<'a> Search<'a> {
         (mask & class.mask != 0).then_some(end)
     }
 
-    /// The end of as many characters of a class as there are; where fewer do, the next instruction goes on later.
+    /// The end of a run of characters of a class; with fewer characters, backtracking continues the
+    /// next instruction.
     fn many(&mut self, many: Many, inst: usize, at: usize) -> Option<usize> {
         let Many { class, least, most, learns } = many;
         if learns && self.failed.get(inst).is_some_and(|&(start, end)| start <= at && at < end) {

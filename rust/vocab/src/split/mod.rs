@@ -40,29 +40,27 @@ pub(crate) enum Splitter {
     Known(Known),
     /// Digits by threes, counted from the right.
     Threes(Threes),
-    /// Runs of characters of one class, and what lies between two of them.
+    /// Runs of characters of one class, and the text between two of them.
     Runs(Runs),
-    /// The matches of any other regular expression, and what lies between two matches.
+    /// The matches of any other regular expression, and the text between two matches.
     Regex(Regex),
     /// Splitters in sequence: each splits the pieces of the previous one.
     Sequence(Vec<Splitter>),
 }
 
 impl Splitter {
-    /// The splitter for a regular expression whose matches are the pieces (and what lies between two
-    /// matches is a piece too): written by hand for the known ones, a bounded engine for others.
+    /// The splitter for a regular expression. Its matches are pieces, and so is the text between two
+    /// matches. Known patterns have hand-written scanners; others run on a bounded engine.
     ///
-    /// # Errors
-    /// [`Error`] for what is no regular expression, or one that is larger
-    /// than any real one.
+    /// # Errors [`Error`] for an invalid regular expression, or one that is larger than any real
+    /// one.
     pub(crate) fn from_pattern(pattern: &str) -> Result<Self> {
         Self::in_dialect(pattern, Dialect::Rust)
     }
 
     /// [`from_pattern`](Self::from_pattern) for Hugging Face's files, whose patterns are Oniguruma's.
     ///
-    /// # Errors
-    /// As there, and for what means something else to Oniguruma.
+    /// # Errors As there, and for an expression with another meaning in Oniguruma.
     pub(crate) fn from_oniguruma(pattern: &str) -> Result<Self> {
         if pattern == CL100K {
             return Ok(Self::Known(CL100K_ONIGURUMA));
@@ -90,7 +88,7 @@ impl Splitter {
     /// The splitter of a GGUF file's `tokenizer.ggml.pre`, `None` for a name that is not known.
     pub(crate) fn by_name(name: &str) -> Option<Self> {
         let (_, patterns) = NAMES.iter().find(|(names, _)| names.contains(&name))?;
-        // That each of them is one, a test sees to.
+        // A test checks that each of them is valid.
         let splitter = |pattern: &&str| match *pattern {
             known_patterns::NUMBERS_BY_THREES => Some(Self::Threes(Threes::Numbers)),
             pattern => Self::from_pattern(pattern).ok(),
@@ -125,7 +123,7 @@ impl Splitter {
         }
     }
 
-    /// Digits apart from everything else, and from each other if `individual`.
+    /// Splits digits from everything else, and from each other if `individual`.
     pub(crate) fn digits(individual: bool) -> Self {
         Self::Digits { individual }
     }
@@ -145,16 +143,16 @@ impl Splitter {
         }
     }
 
-    /// Calls `each` with a place and bits for the ends of pieces of `text` from there on, in order. The
-    /// next piece begins where one ends, and the last one ends where `text` does; no piece is empty.
-    /// Pieces that are told together are ASCII.
+    /// Calls `each` with a place and a mask of the ends of pieces after it, in order. Each piece begins
+    /// at the end of the previous one, and the last one ends at the end of `text`; no piece is empty. A
+    /// mask with several bits covers ASCII alone.
     ///
     /// # Errors
     /// [`Error`] for a text that takes more steps than any real pattern does.
     pub(crate) fn ends(&self, text: &str, mut each: impl FnMut(usize, u64)) -> Result<()> {
         match self {
             _ if text.is_empty() => {}
-            // By far the most frequent, and worth a loop that knows what `each` does.
+            // The most frequent pattern has a loop of its own, into which `each` is inlined.
             Self::Known(known) => scan::ends(*known, text, each),
             _ => {
                 let (mut end, work) = (0, Work::of_text(text));
@@ -183,7 +181,7 @@ impl Splitter {
         done.unwrap_or_else(|error| panic!("{}: {error}", self.describe()));
     }
 
-    /// Calls `each` with every piece; with fewer where there is no work left.
+    /// Calls `each` with every piece; with fewer when the budget is exhausted.
     pub(crate) fn split_dyn<'a>(&self, text: &'a str, work: &Work, each: &mut dyn FnMut(&'a str)) {
         match self {
             Self::Whole => each(text),

@@ -31,29 +31,29 @@ pub(super) enum Inst {
     Char(char),
     /// A character of a class.
     One(Class),
-    /// As many of a class as there are, up to `most`; then fewer, down to `least`.
+    /// Up to `most` characters of a class, greedy; at least `least`.
     Many {
         class: Class,
         least: usize,
         most: usize,
     },
-    /// Goes on at the first place, and where that fails at the second.
+    /// Continues at the first place; if that fails, at the second.
     Split(usize, usize),
-    /// Goes on elsewhere.
+    /// Continues at another place.
     Jump(usize),
     Assert(Assertion),
-    /// The instructions up to `end` match from here on, or do not.
+    /// Look-ahead: the instructions up to `end` match here, or do not.
     Ahead {
         negative: bool,
         end: usize,
     },
-    /// The same, for text of one of these lengths before this place.
+    /// Look-behind: the same for text of one of these lengths before this place.
     Behind {
         negative: bool,
         lengths: Vec<usize>,
         end: usize,
     },
-    /// The instructions up to `end` match, in one way alone.
+    /// Atomic group: the instructions up to `end` match, and backtracking does not enter them.
     Atomic {
         end: usize,
     },
@@ -65,7 +65,7 @@ pub(super) enum Inst {
 pub(super) struct Program {
     pub(super) insts: Vec<Inst>,
     pub(super) tables: Vec<Classes>,
-    /// What a word consists of.
+    /// The class of word characters.
     pub(super) word: Class,
 }
 
@@ -76,7 +76,7 @@ impl Program {
     /// Compiles a pattern; an error says what is wrong with it.
     pub(super) fn new(pattern: &str, is_oniguruma: bool) -> Result<Self, String> {
         let flags = if is_oniguruma { ONIGURUMA } else { 0 };
-        // In Oniguruma, `^` and `$` stand for the ends of lines.
+        // In Oniguruma, `^` and `$` match at the ends of lines.
         let lines = if is_oniguruma { format!("(?m){pattern}") } else { pattern.to_owned() };
         let tree = Expr::parse_tree_with_flags(&lines, flags);
         let tree = tree.map_err(|error| format!("that is no regular expression: {error}"))?;
@@ -100,14 +100,14 @@ struct Compiler {
     insts: Vec<Inst>,
     classes: Vec<Vec<RangeInclusive<char>>>,
     known: HashMap<Vec<RangeInclusive<char>>, usize>,
-    /// How many parts were looked at.
+    /// Number of parts visited.
     looks: usize,
 }
 
 type Done = Result<(), String>;
 
 impl Compiler {
-    /// Adds an instruction, and gives its place.
+    /// Adds an instruction; returns its place.
     fn push(&mut self, inst: Inst) -> Result<usize, String> {
         if self.insts.len() >= MAX_SIZE {
             return Err("that is larger than any real one".to_owned());
@@ -209,7 +209,7 @@ impl Compiler {
         }
     }
 
-    /// An instruction with others of its own, which stand behind it and end with a match.
+    /// An instruction with a sub-program, which follows it and ends with a match.
     fn sub_program(&mut self, inner: &Expr, of_end: impl FnOnce(usize) -> Inst) -> Done {
         let at = self.push(Inst::Match)?;
         self.emit(inner)?;
@@ -232,7 +232,7 @@ impl Compiler {
         }
     }
 
-    /// The class that an expression of Rust's `regex` stands for.
+    /// The class of an expression of Rust's `regex`.
     fn class(&mut self, pattern: &str, folds: bool) -> Result<Class, String> {
         let parser =
             regex_syntax::ParserBuilder::new().case_insensitive(folds).build().parse(pattern);
@@ -253,7 +253,7 @@ impl Compiler {
     }
 }
 
-/// How many characters an expression matches at least.
+/// Minimum number of characters that an expression matches.
 fn least_length(expr: &Expr) -> usize {
     match expr {
         Expr::Any { .. } | Expr::Delegate { .. } => 1,
@@ -266,7 +266,8 @@ fn least_length(expr: &Expr) -> usize {
     }
 }
 
-/// The lengths of what an expression matches, in characters, shortest first; `None` where they have no end.
+/// The lengths of an expression's matches, in characters, shortest first; `None` if they are
+/// unbounded.
 fn lengths(expr: &Expr, most: usize) -> Option<Vec<usize>> {
     let sum = |left: &[usize], right: &[usize]| -> Option<Vec<usize>> {
         let sums = left.iter().flat_map(|a| right.iter().map(move |b| a + b));

@@ -12,7 +12,7 @@ use super::matcher::{Search, Work};
 use super::program::Program;
 use crate::error::{Error, Result};
 
-/// Real patterns have some hundred bytes.
+/// Limit of a pattern's length; real patterns have some hundred bytes.
 const MAX_PATTERN_BYTES: usize = 16 << 10;
 
 /// The regular expression engine that a pattern is written for.
@@ -20,12 +20,12 @@ const MAX_PATTERN_BYTES: usize = 16 << 10;
 pub(super) enum Dialect {
     /// Rust's `regex` and `fancy-regex`: tiktoken.
     Rust,
-    /// Oniguruma: Hugging Face's `tokenizers`. `^` and `$` stand for the ends of lines.
+    /// Oniguruma: Hugging Face's `tokenizers`. `^` and `$` match at the ends of lines.
     Oniguruma,
 }
 
-/// Refuses what Oniguruma reads in another way than the engine here: `a{1,3}+` is no possessive
-/// interval there but repeats one; `(?m)` lets a dot match newlines; other characters are words.
+/// Refuses syntax with another meaning in Oniguruma: there `a{1,3}+` is a repetition of an interval
+/// and not a possessive interval, `(?m)` lets a dot match newlines, and word characters differ.
 pub(super) fn check_oniguruma(pattern: &str) -> Result<()> {
     let is_interval = |before: &str| {
         before.rsplit_once('{').is_some_and(|(_, counts)| {
@@ -34,7 +34,7 @@ pub(super) fn check_oniguruma(pattern: &str) -> Result<()> {
     };
     let repeats_interval =
         pattern.match_indices("}+").any(|(at, _)| is_interval(&pattern[..at])).then_some("}+");
-    // Of a backslash and what follows it, which may be a backslash too.
+    // A backslash and the character after it, which may be a backslash too.
     let mut escaped = pattern.split('\\').skip(1);
     let mut escape = None;
     while let Some(part) = escaped.next() {
@@ -89,8 +89,8 @@ impl Regex {
         Self::new(pattern, Dialect::Oniguruma)
     }
 
-    /// Calls `each` with every match, as Oniguruma goes through a text: no empty one where the one before it
-    /// ends. Where there is no work left, with no more of them.
+    /// Calls `each` with every match, in Oniguruma's order: no empty match at the end of the previous one.
+    /// Stops when the budget is exhausted.
     #[cfg(feature = "foreign")]
     pub(crate) fn matches(&self, text: &str, work: &Work, each: &mut dyn FnMut(Range<usize>)) {
         let (mut from, mut last) = (0, None);
@@ -112,7 +112,8 @@ impl Regex {
         &self.pattern
     }
 
-    /// Calls `each` with the matches and what lies between them; where there is no work left, with the rest.
+    /// Calls `each` with the matches and the text between them; with the rest when the budget is
+    /// exhausted.
     pub(super) fn split<'a>(&self, text: &'a str, work: &Work, each: &mut dyn FnMut(&'a str)) {
         let mut done = 0;
         let mut from = 0;
@@ -120,7 +121,8 @@ impl Regex {
         while let Some(found) = search.find(from) {
             from = found.end;
             if found.is_empty() {
-                // Nothing is matched here: a piece ends, and the search goes on after the next character.
+                // An empty match: a piece ends here, and the search continues after the next
+                // character.
                 if done < from {
                     each(&text[done..from]);
                     done = from;

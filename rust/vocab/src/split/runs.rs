@@ -47,17 +47,17 @@ impl Runs {
         &self.pattern
     }
 
-    /// Calls `each` with the matches and what lies between them.
+    /// Calls `each` with the matches and the text between them.
     pub(super) fn split<'a>(&self, text: &'a str, each: &mut dyn FnMut(&'a str)) {
         pieces(text, |at| self.end_of_match(text, at), |at| self.classes.at(text, at).1, each);
     }
 
-    /// Whether a match may have a character.
+    /// Whether a match may contain a character.
     pub(super) fn knows(&self, c: char) -> bool {
         self.classes.of_code_point(c.into()) & (MEMBER | LEAD) != 0
     }
 
-    /// The end of the match that begins at a place; the place itself if none does.
+    /// The end of the match that begins at a place; the place itself without a match.
     fn end_of_match(&self, text: &str, at: usize) -> usize {
         let (class, next) = self.classes.at(text, at);
         let end = if class & LEAD != 0 { self.run(text, next) } else { at };
@@ -68,7 +68,7 @@ impl Runs {
         }
     }
 
-    /// The end of the members from a place on, as many as stand together.
+    /// The end of the run of members that begins at a place.
     fn run(&self, text: &str, from: usize) -> usize {
         let Some(most) = self.most else { return self.classes.run(text, from, MEMBER) };
         let mut at = from;

@@ -1,13 +1,14 @@
-//! The known patterns, by hand: each function gives the end of the match that begins at a place.
+//! Hand-written scanners of the known patterns: each function returns the end of the match that
+//! begins at a place.
 //!
-//! The alternatives of a pattern are tried in its order, and each takes what its quantifiers would.
-//! Where the expression would step back, the function knows where to: so every match is found in one
-//! pass over it, and whatever the text, a character is looked at a few times at most.
+//! The alternatives of a pattern are tried in its order, with the result of its quantifiers. Where
+//! the expression would backtrack, the function computes the place: so it finds every match in one
+//! pass, and reads each character of any text a few times at most.
 
 use super::blocks;
 use super::classes::{Classes, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, SPACE, UPPER};
 
-/// How many digits stand together at most.
+/// Maximum number of digits in a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Digits {
     One,
@@ -20,7 +21,7 @@ pub(crate) enum Digits {
 pub(crate) enum Contractions {
     /// None.
     No,
-    /// As they stand here: a pattern that minds case.
+    /// As spelled here: a case-sensitive pattern.
     Lower,
     /// In either case.
     Ascii,
@@ -28,7 +29,7 @@ pub(crate) enum Contractions {
     Folded,
 }
 
-/// A family of patterns, and what its members differ in.
+/// A family of patterns, with the differences of its members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
     /// `'s…| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`.
@@ -69,20 +70,21 @@ impl Known {
         }
     }
 
-    /// Whether a piece ends between two neighbouring characters whatever stands around them, and each
-    /// side is parted as by itself.
+    /// Whether a piece ends between two neighbouring characters in every text, and each side is split
+    /// independently.
     pub(super) fn always_parts(self, left: char, right: char) -> bool {
         let classes = Classes::of_unicode();
         let (left, right) =
             (classes.of_code_point(left.into()), classes.of_code_point(right.into()));
-        // Newlines go with signs or white space before them, and with a letter in GPT-2's alone.
+        // Newlines join the signs or white space before them; a letter joins them in GPT-2's
+        // pattern alone.
         let after_newline = self != Self::Gpt2 && left & NEWLINE != 0 && right & LETTER != 0;
         after_newline || left & LETTER != 0 && right & SPACE != 0
     }
 }
 
-/// Calls `each` with the ends of the matches of a pattern, and of what lies between them, as
-/// [`Splitter::ends`](super::Splitter::ends).
+/// Calls `each` with the ends of a pattern's matches, and of the text between them, as
+/// [`Splitter::ends`](super::Splitter::ends) does.
 #[inline]
 pub(super) fn ends(known: Known, text: &str, mut each: impl FnMut(usize, u64)) {
     let scanner = Scanner { classes: Classes::of_unicode(), text };
@@ -92,7 +94,7 @@ pub(super) fn ends(known: Known, text: &str, mut each: impl FnMut(usize, u64)) {
         end += piece.len();
         each(end, 1);
     };
-    // One loop per pattern: what is chosen here is chosen once.
+    // One loop for each pattern, chosen once.
     match known {
         Known::Gpt2 => pieces(text, |at| scanner.gpt2(at), next, each_piece),
         Known::Cl100k { contractions, digits, whole_end } => {
@@ -105,8 +107,8 @@ pub(super) fn ends(known: Known, text: &str, mut each: impl FnMut(usize, u64)) {
     }
 }
 
-/// Calls `each` with what is matched and what lies between. A match that ends where it begins is none;
-/// then `next` is where the next one may begin.
+/// Calls `each` with the matches and the text between them. An empty match does not count; then `next`
+/// is the place where the next one may begin.
 #[inline]
 pub(super) fn pieces<'a>(
     text: &'a str,
@@ -135,7 +137,7 @@ pub(super) fn pieces<'a>(
 /// A match of `UPPER*LOWER+|UPPER+LOWER*`: it ends where it begins if there is none.
 struct Word {
     end: usize,
-    /// Whether it is the first alternative's.
+    /// Whether the first alternative matched.
     is_lower: bool,
 }
 
@@ -190,8 +192,8 @@ impl Scanner<'_> {
         self.spaces(at)
     }
 
-    /// Calls `each` with the ends of the matches of cl100k's family, of which every character is part
-    /// of one.
+    /// Calls `each` with the ends of the matches of cl100k's family. Every character is part of a
+    /// match.
     #[inline]
     fn scan_cl100k(
         self,
@@ -262,7 +264,8 @@ impl Scanner<'_> {
         } else if class & (NUMBER | NEWLINE) != 0 {
             at
         } else {
-            // The one character that may stand before a word; a mark may be the word's first instead.
+            // The one character that may precede a word. A mark may also be the first character of
+            // the word.
             let word = self.word(next);
             match word.end > next {
                 true if class & MARK == 0 || word.is_lower => word.end,
@@ -294,10 +297,10 @@ impl Scanner<'_> {
         self.lines_or_spaces(at, false)
     }
 
-    /// What `UPPER*LOWER+|UPPER+LOWER*` matches.
+    /// The match of `UPPER*LOWER+|UPPER+LOWER*`.
     #[inline]
     fn word(self, from: usize) -> Word {
-        // As many of UPPER as there are, and where the last of them that is LOWER too ends.
+        // The end of the run of UPPER, and the end of its last character that is also LOWER.
         let (mut at, mut last_both) = (from, None);
         loop {
             let (class, next) = self.class(at);
@@ -312,8 +315,8 @@ impl Scanner<'_> {
                 last_both = Some(at);
             }
         }
-        // No LOWER follows, so the expression steps back to one among the UPPER; if there is none, the
-        // second alternative takes them all.
+        // No LOWER follows, so the expression backtracks to a LOWER among the UPPER. Without one, the
+        // second alternative takes all of them.
         Word { end: last_both.unwrap_or(at), is_lower: last_both.is_some() }
     }
 
@@ -352,7 +355,7 @@ impl Scanner<'_> {
         self.run_without(from, SPACE | LETTER | NUMBER)
     }
 
-    /// The end of the digits of which the first ends at `from`.
+    /// The end of the digits; the first one ends at `from`.
     #[inline]
     fn digits(self, from: usize, digits: Digits) -> usize {
         let more = match digits {
@@ -371,7 +374,7 @@ impl Scanner<'_> {
         at
     }
 
-    /// The end of `\s*[\r\n]+|\s+(?!\S)|\s+`, where there is white space.
+    /// The end of `\s*[\r\n]+|\s+(?!\S)|\s+` at white space.
     #[inline]
     fn lines_or_spaces(self, at: usize, whole_end: bool) -> usize {
         let end = self.run(at, SPACE);
@@ -385,13 +388,14 @@ impl Scanner<'_> {
         }
     }
 
-    /// The end of `\s+(?!\S)|\s+`, where there is white space.
+    /// The end of `\s+(?!\S)|\s+` at white space.
     #[inline]
     fn spaces(self, at: usize) -> usize {
         self.without_last(at, self.run(at, SPACE))
     }
 
-    /// White space that something follows leaves its last character to that, unless it has only one.
+    /// White space before other text leaves its last character to that text, unless it has only
+    /// one.
     #[inline]
     fn without_last(self, at: usize, end: usize) -> usize {
         if end == self.text.len() {

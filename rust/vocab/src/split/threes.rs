@@ -1,7 +1,7 @@
 //! Digits by threes from the end of their run, as numbers are read: `1234567` is `1`, `234` and `567`.
 //!
-//! In: a text. Out: its pieces. Cost: linear, where the patterns that say it look ahead over all of a run from
-//! each of its digits.
+//! In: a text. Out: its pieces. Cost: linear. The patterns for this rule look ahead over the rest of the run
+//! at each digit, which is quadratic.
 
 use super::classes::{Classes, Mask, ranges};
 use std::sync::LazyLock;
@@ -10,10 +10,11 @@ const DIGIT: Mask = 1;
 const NUMBER: Mask = 2;
 const WORD: Mask = 4;
 
-/// What Oniguruma's `\b` takes for words: no joiners, and the six numbers that Latin-1 has beside its digits.
+/// The word characters of Oniguruma's `\b`: without joiners, and with the six other numbers of
+/// Latin-1.
 pub(super) const ONIGURUMA_WORD: &str = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}²³¹¼½¾]";
 
-/// The characters that these patterns tell apart.
+/// The classes of characters in these patterns.
 static CLASSES: LazyLock<Classes> = LazyLock::new(|| {
     let patterns = [(DIGIT, r"\d"), (NUMBER, r"\p{N}"), (WORD, ONIGURUMA_WORD)];
     let classes = patterns.iter().flat_map(|&(mask, pattern)| {
@@ -24,18 +25,18 @@ static CLASSES: LazyLock<Classes> = LazyLock::new(|| {
     Classes::new(classes)
 });
 
-/// How digits stand by threes.
+/// A rule for digits by threes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Threes {
-    /// Numbers of any script and kind, wherever they stand: the model `AFMoE`.
+    /// Numbers of any script and kind, in any context: the model `AFMoE`.
     Numbers,
     /// Digits that no letter follows.
     BeforeBoundary,
-    /// Nothing but the places before three digits, or six, that end a run.
+    /// The places before the last three digits of a run, the last six, and so on.
     Places,
 }
 
-/// Each way, and the pattern that says it, if one does.
+/// Each rule, and its pattern, if it has one.
 const PATTERNS: [(&str, Threes); 2] =
     [(r"\d{1,3}(?=(?:\d{3})*\b)", Threes::BeforeBoundary), (r"(?=(\d{3})+(?!\d))", Threes::Places)];
 
@@ -101,7 +102,7 @@ mod tests {
         #[test]
         fn threes_are_their_patterns(text in "[0-9٣½Ⅷ中a_é\u{301}\u{200d} .,]{0,24}") {
             for (pattern, threes) in PATTERNS {
-                // A word ends where no character of one follows: digits stand before.
+                // A word ends here: digits precede, and no word character follows.
                 let pattern = pattern.replace(r"\b", &format!("(?!{ONIGURUMA_WORD})"));
                 let regex = fancy_regex::Regex::new(&pattern).unwrap();
                 let mut expected = vec![0];

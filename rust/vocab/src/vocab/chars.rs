@@ -19,13 +19,13 @@ pub(super) struct Spaces {
     pub(super) add_dummy_prefix: bool,
     /// Runs of spaces become one space, and spaces at both ends are removed.
     pub(super) remove_extra: bool,
-    /// Pieces that are matched as a whole spell a space as text does: llama.cpp's files. Where it is
-    /// marked in text before they are looked for, one with a bare space is never met.
+    /// Pieces that are matched as a whole spell a space as text does: llama.cpp's files. If spaces
+    /// of the text are marked before the search, a piece with a bare space never matches.
     pub(super) bare_in_whole: bool,
 }
 
-/// Builds the tables of a vocabulary. Every rule here is one of sentencepiece 0.2.3's BPE encoder; with
-/// `merges`, pairs of ids, these are what merges, earlier ones first, and scores say nothing.
+/// Builds the tables of a vocabulary. Every rule here is one of sentencepiece 0.2.3's BPE encoder. With
+/// `merges`, pairs of ids, these pairs merge, earlier ones first, and scores are ignored.
 pub(super) fn build(
     kind: &'static str,
     table: Table<'_>,
@@ -76,7 +76,8 @@ pub(super) fn build(
             TokenType::Normal | TokenType::Raw | TokenType::Unused if spelled == "\0" => {
                 tokens.push(b"\0", TokenKind::Text);
             }
-            // Spaces are escaped before pieces are looked up, so a bare one is never met.
+            // Spaces are escaped before pieces are looked up, so a piece with a bare space never
+            // matches.
             TokenType::Normal | TokenType::Raw | TokenType::Unused if spelled.contains(' ') => {
                 tokens.push(&row.text, TokenKind::Text);
             }

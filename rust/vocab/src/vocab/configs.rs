@@ -1,8 +1,8 @@
 //! The files beside a vocabulary: its added tokens, and its settings.
 //!
-//! In: `tokenizer_config.json`, `added_tokens.json`, `special_tokens_map.json`, `specials.json` and
-//! what the caller says. Out: one [`Added`], free of contradictions. Their `special` flags are not
-//! believed where they are off: an added token is control unless it is known to be text, by what it is.
+//! In: `tokenizer_config.json`, `added_tokens.json`, `special_tokens_map.json`, `specials.json` and the
+//! caller's options. Out: one [`Added`] without contradictions. A `special` flag that is off is
+//! ignored: an added token is control unless its spelling is known to be text.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -151,7 +151,7 @@ impl Added {
                 Value::Array(list) if key.ends_with("_tokens") => {
                     self.names.extend(list.iter().filter_map(spelling_of));
                 }
-                // `extra_special_tokens` by their use.
+                // `extra_special_tokens`, by purpose.
                 Value::Object(map) if key.ends_with("_tokens") => {
                     self.names.extend(map.values().filter_map(spelling_of));
                 }

@@ -1,8 +1,8 @@
 //! Ids to bytes to text, with unfinished UTF-8 held back.
 //!
-//! A character may be spread over several ids; it comes out when its last byte has come. Bytes that
-//! are no UTF-8 come out as U+FFFD, one for each maximal part, as Python's `errors="replace"` does:
-//! what comes out does not depend on how the ids were split.
+//! A character may be spread over several ids; the decoder emits it with its last byte. Bytes that
+//! are not UTF-8 become U+FFFD, one for each maximal part, as with Python's `errors="replace"`. The
+//! text does not depend on how the ids were split.
 
 use std::borrow::Cow;
 
@@ -44,11 +44,12 @@ pub(super) fn decode_bytes(vocab: &Vocab, ids: &[TokenId], control: Spelling) ->
     Ok(bytes)
 }
 
-/// The texts of the tokens that are whole characters, by id. Memory: that of the texts, and four bytes an id.
+/// The texts of the tokens that are whole characters, by id. Memory: the texts, and four bytes for
+/// each id.
 #[derive(Debug)]
 pub struct WholeTexts {
     text: String,
-    /// Where the text of each id ends; an id without one ends where the one before it does.
+    /// The end of the text of each id; an id without text has the end of the previous one.
     ends: Vec<u32>,
 }
 
@@ -85,7 +86,7 @@ pub struct TextDecoder {
     /// Bytes that began a character and do not finish it: at most three.
     pending: [u8; 3],
     pending_len: u8,
-    /// Whether the vocabulary puts a space before every text, and whether one may come now.
+    /// Whether the vocabulary puts a space before every text, and whether one may be next.
     prefixed: bool,
     at_start: bool,
 }
@@ -107,14 +108,14 @@ impl TextDecoder {
         self.pending_len > 0
     }
 
-    /// Whether a token of whole characters comes out as it is: no bytes of a character have come before it, and
-    /// no prefix may stand here.
+    /// Whether a token of whole characters is emitted unchanged: no bytes of an unfinished character are held,
+    /// and no prefix may be next.
     #[inline]
     pub fn is_between(&self) -> bool {
         self.pending_len == 0 && !self.at_start
     }
 
-    /// A control token came: a new text begins.
+    /// Begins a new text, after a control token.
     #[inline]
     pub fn begin_text(&mut self) {
         self.at_start = self.prefixed;
@@ -163,7 +164,7 @@ impl TextDecoder {
         Cow::Owned(text)
     }
 
-    /// What is left of an unfinished character comes out replaced.
+    /// Emits the held bytes of an unfinished character as U+FFFD.
     #[inline]
     pub fn flush(&mut self) -> Option<&'static str> {
         (std::mem::take(&mut self.pending_len) > 0).then_some("\u{FFFD}")

@@ -1,8 +1,8 @@
 //! The vocabulary in a GGUF file's metadata: SentencePiece-like (`llama`) or byte-level (`gpt2`).
 //!
-//! In: the file's bytes, or as many of the first as hold its metadata; and what stands beside it. Out: a
-//! [`Model`]. Cost: linear in the metadata; weights are not looked at. No count is believed before
-//! that many values are there. What is not implemented is refused by name.
+//! In: the file's bytes, or at least those of its metadata, and the files beside it. Out: a [`Model`].
+//! Cost: linear in the metadata; weights are not read. Memory for a count is allocated only after that
+//! many values were found. Features that are not implemented are refused by name.
 
 use hashbrown::HashMap;
 
@@ -15,13 +15,13 @@ use super::table::{MAX_IDS, Row, Table, TokenType};
 use super::{byte_level, vocab_merges};
 use crate::error::{Error, Result};
 
-/// The most that arrays are nested: metadata has none in another, the format allows it.
+/// Maximum depth of nested arrays: the format allows nesting, metadata does not use it.
 const MAX_DEPTH: usize = 4;
 
-/// Names of `tokenizer.ggml.pre` by which characters merge, as listed, and spaces are marked.
+/// Names of `tokenizer.ggml.pre` whose merges are listed and join characters, with marked spaces.
 const CHARS: [&str; 4] = ["gemma4", "granite-embed-multi-311m", "mmbert", "sarvam-moe"];
 
-/// What of the metadata is about the vocabulary.
+/// The metadata of the vocabulary.
 #[derive(Default)]
 struct Metadata<'a> {
     model: Option<&'a str>,
@@ -68,14 +68,14 @@ pub(super) fn chat(bytes: &[u8]) -> GgufChat {
     }
 }
 
-/// A string, and where it stands.
+/// A string and its offset.
 #[derive(Clone, Copy)]
 struct Text<'a> {
     bytes: &'a [u8],
     offset: usize,
 }
 
-/// Reads the metadata, with what stands beside the file.
+/// Reads the metadata and the files beside it.
 pub(super) fn load(bytes: &[u8], added: &Added, policy: &Policy<'_>) -> Result<Model> {
     let metadata = parse(bytes)?;
     let marks_spaces = metadata.pre.is_some_and(|pre| CHARS.contains(&pre));
@@ -101,7 +101,7 @@ fn load_chars(metadata: &Metadata<'_>, added: &Added, policy: &Policy<'_>) -> Re
         let problem = "normalization by a table is not implemented; expected none";
         return Err(Error::new("tokenizer.ggml.precompiled_charsmap", problem));
     }
-    // Merges are listed, or told by scores.
+    // Merges are listed, or derived from scores.
     let is_listed = metadata.model != Some("llama");
     if !is_listed && metadata.scores.len() != metadata.tokens.len() {
         return Err(unequal("tokenizer.ggml.scores", metadata.scores.len(), metadata));
@@ -155,7 +155,8 @@ fn load_bytes(metadata: &Metadata<'_>, added: &Added, policy: &Policy<'_>) -> Re
     for (id, (text, kind)) in (0..).zip(metadata.tokens.iter().zip(types(metadata)?)) {
         let token = text.utf8()?;
         let row = match kind {
-            // One that is not written as bytes are is no marker by its type, and no merge makes it.
+            // A token typed as text whose spelling is not in the alphabet of bytes is text, and no
+            // merge makes it.
             TokenType::Normal => match vocab_merges::row(token) {
                 row if row.kind == TokenType::Control => Row::new(token.as_bytes(), TokenType::Raw),
                 row => row,
@@ -163,7 +164,7 @@ fn load_bytes(metadata: &Metadata<'_>, added: &Added, policy: &Policy<'_>) -> Re
             kind => Row::new(token.as_bytes(), kind),
         };
         table.put(id, Row { offset: Some(text.offset), ..row })?;
-        // An added token may be spelled as the characters of bytes are; merges mean those.
+        // An added token may be spelled in the alphabet of bytes; merges mean the ordinary token.
         if kind == TokenType::Normal {
             ids.insert(token, id);
         }
@@ -266,7 +267,8 @@ fn parse(bytes: &[u8]) -> Result<Metadata<'_>> {
     Ok(metadata)
 }
 
-/// A place in the file. Nothing is allocated and no length is believed before the bytes are there.
+/// A position in the file. Lengths are checked against the remaining bytes before memory is
+/// allocated.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -334,7 +336,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes a value of no interest.
+    /// Skips a value.
     fn skip(&mut self, kind: u32, depth: usize) -> Result<()> {
         if let Some(size) = size_of(kind) {
             return self.take(size).map(|_| ());

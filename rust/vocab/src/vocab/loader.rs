@@ -76,8 +76,8 @@ impl VocabFiles {
         Self::matters(name) && !CONFIGS.contains(&name) && !has_extension(name, "gguf")
     }
 
-    /// The names of files that are to be read beside one that was given alone, if they are there: a
-    /// file of ranks or of merges is half a vocabulary, every other kind is whole.
+    /// The names of the files to read beside a single given file, if they exist: a file of ranks or
+    /// of merges is half a vocabulary, every other kind is whole.
     pub fn siblings(name: &str, bytes: &[u8]) -> &'static [&'static str] {
         const OF_RANKS: &[&str] = &CONFIGS;
         const OF_VOCAB: &[&str] = &["merges.txt", CONFIGS[0], CONFIGS[1], CONFIGS[2], CONFIGS[3]];

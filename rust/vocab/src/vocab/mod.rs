@@ -53,13 +53,13 @@ pub use text_token_report::TextToken;
 pub use tokens::TokenKind;
 use tokens::Tokens;
 
-/// As many working memories are kept as threads are likely to encode at once.
+/// Number of working memories kept: as many as threads are likely to encode at once.
 const MAX_SCRATCHES: usize = 64;
 
-/// So much text is encoded between two looks at whether to stop: it takes some hundredths of a second.
+/// Bytes of text encoded between two checks of the stop flag: some hundredths of a second.
 const STRETCH: usize = 1 << 20;
 
-/// The parts that decide what a vocabulary is; the rest of [`Inner`] is derived from them.
+/// The parts that define a vocabulary; the rest of [`Inner`] is derived from them.
 #[derive(Clone)]
 struct Parts {
     source: Source,
@@ -94,7 +94,7 @@ pub struct Vocab {
 
 struct Inner {
     parts: Parts,
-    /// The first spelling of each group of aliases, which is the one that is shown.
+    /// The first spelling of each group of aliases, which is the displayed one.
     shown: HashMap<TokenId, String>,
     finder: OnceLock<Option<ControlFinder>>,
     scratches: Box<[Mutex<Scratch>]>,
@@ -115,7 +115,7 @@ pub struct Spelled<'a> {
     pub end: usize,
     /// The spelling.
     pub spelling: &'a str,
-    /// The control id that the spelling is of.
+    /// The control id with this spelling.
     pub id: TokenId,
 }
 
@@ -127,11 +127,10 @@ impl Vocab {
     ///
     /// SentencePiece `.model` files (BPE with byte fallback), `tokenizer.json`, `tekken.json`, GGUF
     /// metadata, and files of ranks that are known by their content. Added tokens are control unless
-    /// they are listed as text. What needs more than one file, or a word from the caller, is for
-    /// [`Vocab::load_files`].
+    /// they are listed as text. [`Vocab::load_files`] takes several files and options.
     ///
-    /// # Errors
-    /// [`Error`] for a file that is cut, of another kind, or uses what is not implemented.
+    /// # Errors [`Error`] for a file that is truncated, of another kind, or uses a feature that is
+    /// not implemented.
     pub fn load(bytes: &[u8]) -> Result<Self> {
         Self::load_files(VocabFiles::one(bytes))
     }
@@ -182,35 +181,35 @@ impl Vocab {
         self.inner.parts.model.kind
     }
 
-    /// Whether decoding gives back every text, up to what [`Vocab::normalise`] changes; why not,
-    /// [`Vocab::report`] says. Where a space is put before the first text alone, unless it begins with one
-    /// ([`DummyPrefix::FirstRun`]), [`Vocab::encode`] gives the reference's ids, and a text that begins with a
-    /// space those of the text without it; the codec of the crate `chatcodec` writes the space.
+    /// Whether decoding gives back every text, apart from the changes of [`Vocab::normalise`];
+    /// [`Vocab::report`] says why not. With [`DummyPrefix::FirstRun`], a space is put before the first text
+    /// unless the text begins with one. There [`Vocab::encode`] gives the reference's ids: a text that begins
+    /// with a space has the ids of the text without it. The codec of the crate `chatcodec` writes the space.
     pub fn lossless(&self) -> bool {
         self.inner.parts.model.findings.losses.is_empty()
     }
 
-    /// Groups of spellings that a format made aliases of each other: with [`Vocab::source`] what is
-    /// needed to make this vocabulary again.
+    /// Groups of spellings that a format made aliases of each other. With [`Vocab::source`], they
+    /// define this vocabulary.
     #[doc(hidden)]
     pub fn aliases(&self) -> &[Vec<String>] {
         &self.inner.parts.aliases
     }
 
-    /// Control tokens that a format put after the last id: with [`Vocab::source`] and
-    /// [`Vocab::aliases`] what is needed to make this vocabulary again.
+    /// Control tokens that a format put after the last id. With [`Vocab::source`] and
+    /// [`Vocab::aliases`], they define this vocabulary.
     #[doc(hidden)]
     pub fn appended(&self) -> &[String] {
         &self.inner.parts.appended
     }
 
-    /// This vocabulary with what a format added to another.
+    /// This vocabulary with the additions that a format made to another one.
     #[doc(hidden)]
     pub fn restore(&self, appended: &[String], aliases: &[Vec<String>]) -> Result<Self> {
         self.with_appended(appended)?.with_aliases(aliases).map(|(vocab, _)| vocab)
     }
 
-    /// This vocabulary with control tokens after its last id, those left out that it has already.
+    /// This vocabulary with control tokens after its last id, except those that it has already.
     pub fn with_appended(&self, spellings: &[String]) -> Result<Self> {
         let inner = &*self.inner;
         let new: Vec<&String> = spellings
@@ -239,7 +238,7 @@ impl Vocab {
         }))
     }
 
-    /// A broken vocabulary: `id` is control, and the encoder, which does not know, still makes it of text.
+    /// A broken vocabulary, for tests: `id` is control, and the encoder still makes it of text.
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn with_leaking(&self, id: TokenId) -> Self {
@@ -269,7 +268,7 @@ impl Vocab {
     #[inline]
     pub fn first_control(&self, ids: &[TokenId]) -> Option<TokenId> {
         let tokens = &self.inner.parts.tokens;
-        // All are looked at, whatever is found: no branch has to be waited for.
+        // Checks all ids without a branch.
         let is_text = ids.iter().fold(true, |all, &id| all & tokens.is_text(id));
         if is_text { None } else { ids.iter().copied().find(|&id| self.is_control(id)) }
     }
@@ -280,7 +279,7 @@ impl Vocab {
         self.inner.parts.model.dummy_prefix
     }
 
-    /// Whether a text that no token stands before gets no space put before it, because it begins with one.
+    /// Whether the first text gets no space before it if it begins with one.
     #[inline]
     pub fn shares_first_space(&self, text: &str) -> bool {
         self.dummy_prefix() == DummyPrefix::FirstRun && text.starts_with([' ', SPACE_MARK])
@@ -294,15 +293,14 @@ impl Vocab {
     /// Text to ids, never control. Linear; the ids of the reference's plain `encode` for every text
     /// that spells no control token.
     ///
-    /// # Errors
-    /// [`Error`] for a character that a vocabulary which is not [lossless](Self::lossless) has
-    /// no token for.
+    /// # Errors [`Error`] for a character without a token, in a vocabulary that is not
+    /// [lossless](Self::lossless).
     pub fn try_encode(&self, text: &str) -> Result<Vec<TokenId>> {
         self.try_encode_on(1, text)
     }
 
-    /// [`Vocab::try_encode`] by so many threads, or fewer: a thread gets a quarter of a megabyte at least,
-    /// and text is parted where that changes no id. The ids are the same for any number of threads.
+    /// [`Vocab::try_encode`] with at most `threads` threads. A thread gets at least 256 KiB, and text is
+    /// split where that changes no id. The ids are the same for any number of threads.
     ///
     /// # Errors
     /// As there.
@@ -317,15 +315,14 @@ impl Vocab {
 
     /// Text to ids as [`Vocab::try_encode`], for vocabularies that are [lossless](Self::lossless).
     ///
-    /// # Panics
-    /// Where `try_encode` gives an error; a lossless vocabulary never does, but for a hostile pattern in its
-    /// file, of which a text takes more steps than of any real one.
+    /// # Panics If `try_encode` gives an error. A lossless vocabulary gives one only for a hostile pattern
+    /// in its file, when a text takes more steps than with any real pattern.
     #[allow(clippy::expect_used, reason = "says so")]
     pub fn encode(&self, text: &str) -> Vec<TokenId> {
         self.try_encode(text).expect("a vocabulary that is lossless encodes every text")
     }
 
-    /// Ids to the bytes they stand for, control tokens as their spelling.
+    /// Ids to bytes; control tokens become their spelling.
     ///
     /// # Errors
     /// [`Error`] for an id outside the vocabulary.
@@ -351,11 +348,12 @@ impl Vocab {
         self.token(id).map(|(_, bytes)| bytes).ok_or_else(|| self.unknown_id(id))
     }
 
-    /// Per group of spellings the ids that they name.
+    /// The ids that each group of spellings names.
     pub fn ids_of(&self, groups: &[Vec<String>]) -> Vec<Vec<TokenId>> {
         let tokens = &self.inner.parts.tokens;
         let known = |spelling: &String| self.inner.parts.control.contains_key(spelling);
-        // What is no control token yet may be an ordinary piece: one pass finds all of them.
+        // A spelling that is not a control token yet may be an ordinary piece; one pass finds all
+        // of them.
         let mut ordinary: HashMap<&[u8], Option<TokenId>> =
             groups.iter().flatten().filter(|s| !known(s)).map(|s| (s.as_bytes(), None)).collect();
         if !ordinary.is_empty() {
@@ -439,7 +437,7 @@ impl Vocab {
         Ok(base.with_groups(&inner.parts.aliases, &known))
     }
 
-    /// The text that is encoded for `text`: borrowed where normalisation changes nothing.
+    /// The normalised text; borrowed where normalisation changes nothing.
     #[inline]
     pub fn normalise<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.inner.parts.model.normalizer.apply(text)
@@ -452,7 +450,7 @@ impl Vocab {
         self.inner.parts.model.normalizer.is_of_whole_texts()
     }
 
-    /// What `text` reads as after a round trip: normalised, and the mark that stands for a space is one.
+    /// `text` after a round trip: normalised, with a space for each space mark.
     pub fn canonical_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.spaced(self.normalise(text))
     }
@@ -468,7 +466,7 @@ impl Vocab {
         self.inner.parts.model.space_mark
     }
 
-    /// What normalised text reads as after a round trip: the mark that stands for a space is one.
+    /// Normalised text after a round trip: with a space for each space mark.
     #[inline]
     pub fn spaced<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
         if self.inner.parts.model.space_mark && text.contains(SPACE_MARK) {
@@ -480,8 +478,8 @@ impl Vocab {
 
     /// Runs `work` with a working memory of this vocabulary that no other thread uses meanwhile.
     pub fn with_scratch<T>(&self, work: impl FnOnce(&mut Scratch) -> T) -> T {
-        // Nobody waits: a memory that another thread works with, or worked with when the process was
-        // forked, is passed over.
+        // Never blocks: skips a memory that another thread uses, or used when the process was
+        // forked.
         let Some(mut scratch) = self.inner.scratches.iter().find_map(try_lock) else {
             return work(&mut Scratch::default());
         };
@@ -492,7 +490,8 @@ impl Vocab {
         result
     }
 
-    /// Appends the ids of one run of text between two control tokens, encoded by at most so many threads.
+    /// Appends the ids of one run of text between two control tokens, encoded by at most `threads`
+    /// threads.
     pub fn encode_run(
         &self,
         threads: usize,
@@ -507,7 +506,7 @@ impl Vocab {
             && !rest.is_empty()
         {
             return std::thread::scope(|scope| {
-                // Where the system gives no more threads, this one does the work.
+                // If the system gives no more threads, this thread does the work.
                 let stop = Stop::current();
                 let spawn = |part| {
                     let stop = stop.clone();
@@ -531,14 +530,14 @@ impl Vocab {
         })
     }
 
-    /// The ids of a part of a text, which is not its first.
+    /// The ids of a part of a text that is not the first part.
     fn encode_part(&self, part: &str) -> Result<Vec<TokenId>> {
         let mut ids = with_room(part);
         self.with_scratch(|scratch| self.encode_stretches(part, false, scratch, &mut ids))?;
         Ok(ids)
     }
 
-    /// Appends the ids of a text; one that may be asked to stop looks for that now and then.
+    /// Appends the ids of a text; checks the stop flag now and then.
     fn encode_stretches(
         &self,
         text: &str,
@@ -559,26 +558,27 @@ impl Vocab {
         Ok(())
     }
 
-    /// What a control token does to the white space beside it in a template.
+    /// The effect of a control token on adjacent white space in a template.
     #[inline]
     pub fn strips(&self, id: TokenId) -> Strips {
         self.inner.parts.model.strips.get(&id).copied().unwrap_or_default()
     }
 
-    /// How many bytes of `text` a token covers that begins at byte `at`, which may be within a character.
+    /// Number of bytes of `text` covered by a token that begins at byte `at`, which may be within a
+    /// character.
     pub fn covered(&self, id: TokenId, text: &str, at: usize) -> usize {
         let left = text.len().saturating_sub(at);
         match (self.token(id), text.get(at..)) {
             (Some((TokenKind::Byte, _)), _) => left.min(1),
             (Some((TokenKind::Text, bytes)), Some(rest)) => self.covered_by(bytes, rest),
-            // Of byte-level tokens any number of bytes may stand within characters.
+            // Byte-level tokens may begin and end within characters.
             (Some((TokenKind::Text, bytes)), None) => left.min(bytes.len()),
             _ => 0,
         }
     }
 
-    /// How many bytes of `rest` a token covers that stands for `bytes`; where spaces have a mark as many
-    /// characters, because a space in a token may be its mark in the text.
+    /// Number of bytes of `rest` covered by a token with these `bytes`. Where spaces have a mark,
+    /// characters are counted, because a space of a token may be a mark in the text.
     pub fn covered_by(&self, bytes: &[u8], rest: &str) -> usize {
         if !self.inner.parts.model.space_mark {
             return rest.len().min(bytes.len());
@@ -587,7 +587,7 @@ impl Vocab {
         rest.char_indices().nth(chars).map_or(rest.len(), |(at, _)| at)
     }
 
-    /// What an id is, and its bytes: a control token's are its spelling.
+    /// The kind of an id, and its bytes; those of a control token are its spelling.
     #[inline]
     pub fn token(&self, id: TokenId) -> Option<(TokenKind, &[u8])> {
         match self.inner.parts.tokens.get(id)? {
@@ -599,7 +599,7 @@ impl Vocab {
         }
     }
 
-    /// The spelling that is shown for a control token.
+    /// The displayed spelling of a control token.
     #[inline]
     pub fn spelling(&self, id: TokenId) -> &str {
         if let Some(shown) = self.inner.shown.get(&id) {
@@ -609,7 +609,7 @@ impl Vocab {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// The error about an id outside the vocabulary.
+    /// The error for an id outside the vocabulary.
     pub fn unknown_id(&self, id: TokenId) -> Error {
         let size = self.size();
         Error::new("id", format!("{id} is outside the vocabulary of {size} ids"))
@@ -625,8 +625,8 @@ impl Vocab {
     /// Spellings of control tokens in `text`: leftmost-longest, not overlapping.
     pub fn find_control<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Spelled<'a>> + 'a {
         let finder = &self.inner.finder;
-        // Built before it is put in place: where two threads do it at once, nobody waits for the other,
-        // who may be gone in a process that was forked.
+        // Built before it is stored: two threads may both build it, and neither waits for the other,
+        // which may not exist in a forked process.
         let built = if finder.get().is_none() { Some(self.build_finder()) } else { None };
         let finder = finder.get_or_init(|| built.unwrap_or_default()).as_ref();
         finder.into_iter().flat_map(move |finder| {
@@ -647,8 +647,8 @@ impl Vocab {
         Some(ControlFinder { automaton, spellings })
     }
 
-    /// Every merge of the text encoder as the ids of left, right and product, `None` for characters
-    /// that are no token: what a check that control is out of reach looks at.
+    /// Every merge of the text encoder as the ids of left, right and product, `None` for a
+    /// character without a token. Checks use it to prove that control is out of reach.
     #[doc(hidden)]
     pub fn merge_ids(&self) -> impl Iterator<Item = [Option<TokenId>; 3]> + '_ {
         self.inner.parts.model.engine.merge_ids()
@@ -664,18 +664,19 @@ impl fmt::Debug for Vocab {
     }
 }
 
-/// No ids yet, with room for those of nearly any text: emoji have more than one for three bytes.
+/// An empty list with room for the ids of nearly any text: emoji have more than one id for three
+/// bytes.
 pub fn with_room(text: &str) -> Vec<TokenId> {
     Vec::with_capacity(text.len() / 5 * 2)
 }
 
-/// What a mutex holds, if no other thread has it.
+/// The content of a mutex, if no other thread holds it.
 fn try_lock<T: Default>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::WouldBlock) => None,
         Err(TryLockError::Poisoned(error)) => {
-            // Whoever had it has left it half done.
+            // The previous holder panicked and left it inconsistent.
             mutex.clear_poison();
             let mut guard = error.into_inner();
             *guard = T::default();
@@ -684,7 +685,7 @@ fn try_lock<T: Default>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Whether a token's bytes begin with the space that a dummy prefix would be.
+/// Whether a token's bytes begin with a space, as a dummy prefix would.
 pub fn begins_with_space(bytes: &[u8]) -> bool {
     bytes.first() == Some(&b' ')
 }

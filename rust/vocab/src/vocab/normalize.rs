@@ -1,10 +1,10 @@
-//! What is done to text before it is encoded.
+//! Normalisation of text before encoding.
 //!
-//! In: a text. Out: the same text, borrowed, where there is nothing to do, which one pass without
-//! tables finds out for nearly every text. Every normalisation is idempotent.
+//! In: a text. Out: the normalised text, borrowed if nothing changes. One pass without tables
+//! recognises nearly every text that does not change. Every normalisation is idempotent.
 //!
-//! The Unicode forms are those of the Hugging Face tokenizers, from the crate that they use, whose
-//! tables are of Unicode 9: of later characters they compose and reorder none, so neither do we.
+//! The Unicode forms are those of the Hugging Face tokenizers, from the crate that they use. Its
+//! tables are of Unicode 9: it composes and reorders no later character, and neither do we.
 
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ pub(crate) enum Normalizer {
     Nfkc,
     /// Compatibility decomposition.
     Nfkd,
-    /// Every character in lower case, by itself.
+    /// Every character in lower case, independently.
     Lowercase,
     /// No white space at the start, or at the end.
     Strip {
@@ -52,8 +52,8 @@ pub(crate) enum Normalizer {
 }
 
 impl Normalizer {
-    /// The normalisation that replaces a string, unless it is not certain that a second time would
-    /// change nothing: what is put in has a character, and shares none with what is looked for.
+    /// The normalisation that replaces a string; `None` unless it is certainly idempotent. It is if
+    /// the replacement is not empty and shares no character with the searched string.
     pub(crate) fn replace(pattern: &str, content: &str) -> Option<Self> {
         let is_final = !pattern.is_empty()
             && !content.is_empty()
@@ -78,7 +78,7 @@ impl Normalizer {
             Self::Nfd => Cow::Owned(text.nfd().map(|(c, _)| c).collect()),
             Self::Nfkc => Cow::Owned(text.nfkc().map(|(c, _)| c).collect()),
             Self::Nfkd => Cow::Owned(text.nfkd().map(|(c, _)| c).collect()),
-            // Not `str::to_lowercase`, which looks at what stands around a sigma.
+            // Not `str::to_lowercase`, whose result for a sigma depends on its context.
             Self::Lowercase if text.chars().all(|c| c.to_lowercase().eq([c])) => {
                 Cow::Borrowed(text)
             }
@@ -94,7 +94,7 @@ impl Normalizer {
         }
     }
 
-    /// What it does, in words.
+    /// Description, for people.
     pub(crate) fn describe(&self) -> String {
         let word = match self {
             Self::Identity => "nothing",
@@ -116,7 +116,8 @@ impl Normalizer {
 
     /// Whether a string is found in a text at the same places before normalisation and after it.
     pub(crate) fn leaves(&self, found: &str) -> bool {
-        // White space and most signs of ASCII compose with nothing, and nothing becomes one of them.
+        // White space and most ASCII signs compose with nothing, and no character becomes one of
+        // them.
         let is_alone = |c: char| {
             c.is_ascii_whitespace()
                 || c.is_ascii_punctuation() && !matches!(c, '<' | '=' | '>' | ';' | '`')
@@ -128,7 +129,7 @@ impl Normalizer {
         }
     }
 
-    /// Whether what it does to a text depends on where the text ends, or on the white space in all of it.
+    /// Whether its result depends on the ends of the text, or on white space anywhere in it.
     pub(super) fn is_of_whole_texts(&self) -> bool {
         matches!(self, Self::CollapseSpaces | Self::Strip { .. })
     }
@@ -139,15 +140,15 @@ impl Normalizer {
     }
 }
 
-/// Canonical composition. Nothing composes with a stable character from before it, so only what
-/// is not stable is normalised, each time with the character before it.
+/// Canonical composition. No character before a stable one composes with it. So only runs of
+/// unstable characters are normalised, each with the character before it.
 fn compose(text: &str) -> Cow<'_, str> {
-    // What begins characters from U+0300 on is greater than all other bytes.
+    // The first bytes of characters from U+0300 on are greater than all other bytes.
     if text.bytes().fold(0, u8::max) < 0xCC {
         return Cow::Borrowed(text);
     }
     let mut composed = String::new();
-    // How much of the text has been copied, and where the last stable character begins.
+    // Length of the copied part, and the beginning of the last stable character.
     let (mut done, mut stable) = (0, 0);
     while let Some((at, length)) = next_unstable(text, &mut stable) {
         let rest = &text[at + length..];
@@ -155,7 +156,7 @@ fn compose(text: &str) -> Cow<'_, str> {
         let end = at + length + after;
         let part = &text[stable..end];
         let made = || part.nfc().map(|(c, _)| c);
-        // What may compose with others mostly stands beside none that it composes with.
+        // A character that may compose with others mostly has no neighbour that it composes with.
         if is_nfc_quick(part.chars()) != IsNormalized::Yes && !part.chars().eq(made()) {
             composed.push_str(&text[done..stable]);
             composed.extend(made());
@@ -170,13 +171,13 @@ fn compose(text: &str) -> Cow<'_, str> {
     Cow::Owned(composed)
 }
 
-/// The first character from `stable` on that is not stable, as place and length; what stands before it,
-/// if anything does, is then at `stable`.
+/// The first unstable character from `stable` on, as place and length; `stable` becomes the place of
+/// the character before it, if there is one.
 fn next_unstable(text: &str, stable: &mut usize) -> Option<(usize, usize)> {
     let bytes = text.as_bytes();
     let mut at = *stable;
     loop {
-        // The last stable character that is known to begin here or later.
+        // The last known stable character, which begins here or later.
         let from = at;
         while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<32>())
             && chunk.is_ascii()
@@ -213,7 +214,7 @@ fn next_unstable(text: &str, stable: &mut usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Whether a character may compose with what stands before it, or change places with it.
+/// Whether a character may compose with the one before it, or change places with it.
 pub fn may_join(c: char) -> bool {
     !is_stable(c)
 }
@@ -224,8 +225,8 @@ fn is_stable(c: char) -> bool {
         || canonical_combining_class(c) == 0 && is_nfc_quick([c].into_iter()) == IsNormalized::Yes
 }
 
-/// A bit for each character below U+20000 that is common: a word for each sixty-four, which have all
-/// but their last byte in common.
+/// A bit for each common character below U+20000: a word for each sixty-four characters, which
+/// differ only in their last byte.
 static COMMON: [u64; 0x2_0000 / 64] = {
     let mut common = [0; 0x2_0000 / 64];
     let mut c = 0;
@@ -240,8 +241,8 @@ static COMMON: [u64; 0x2_0000 / 64] = {
     common
 };
 
-/// Characters of which this is known: whole scripts and blocks, without what composes, reorders or
-/// decomposes.
+/// Characters that are known to be stable: whole scripts and blocks, without characters that
+/// compose, reorder or decompose.
 const fn is_common(c: char) -> bool {
     c < '\u{300}'
         || matches!(
@@ -252,7 +253,7 @@ const fn is_common(c: char) -> bool {
                 | '\u{3030}'..='\u{3098}'
                 | '\u{ABEE}'..='\u{F8FF}'
                 | '\u{FE30}'..='\u{FFFF}'
-                // Marks, arrows, signs; emoji and what chooses their form.
+                // Marks, arrows, signs; emoji and their variation selectors.
                 | '\u{2002}'..='\u{20CF}'
                 | '\u{2100}'..='\u{2125}'
                 | '\u{212C}'..='\u{2328}'

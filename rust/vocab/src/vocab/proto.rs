@@ -1,6 +1,6 @@
 //! The protobuf wire format, as far as a vocabulary file needs it: fields of one message, in order.
 //!
-//! Nothing is allocated and no length is believed before the bytes are there.
+//! Lengths are checked against the remaining bytes before memory is allocated.
 
 use crate::error::{Error, Result};
 

@@ -1,8 +1,8 @@
 //! A file of ranks, as tiktoken has them: per line the bytes of a token in base 64, and its id.
 //!
-//! In: the file's bytes and what stands beside it. Out: a [`Model`]. Cost: linear in the file. The
-//! ranks are the order of merges too. They say neither how text is parted before merging nor what is
-//! special: the first is known for the files in `registry.toml`, by their content.
+//! In: the file's bytes and the files beside it. Out: a [`Model`]. Cost: linear in the file. The
+//! ranks are also the order of merges. The file does not say how text is split before merging, nor
+//! which tokens are special. `registry.toml` has the splitter of known files, by their content.
 
 use hashbrown::HashSet;
 
@@ -18,7 +18,7 @@ pub(super) fn is_ranks(bytes: &[u8]) -> bool {
     bytes.split(|&byte| byte == b'\n').next().is_some_and(|line| parse_line(line).is_some())
 }
 
-/// Reads a file of ranks, with what stands beside it.
+/// Reads a file of ranks and the files beside it.
 pub(super) fn load(bytes: &[u8], added: &Added, policy: &Policy<'_>) -> Result<Model> {
     let mut table = parse(bytes)?;
     let fingerprint = registry::fingerprint(&table.rows);
@@ -28,7 +28,8 @@ pub(super) fn load(bytes: &[u8], added: &Added, policy: &Policy<'_>) -> Result<M
             let normalizer = known.map(registry::Ranks::normalizer).unwrap_or_default();
             Some(Reading::of_pattern(pattern, added.pattern_from, normalizer)?)
         }
-        // Two models may share their ranks and split text in different ways: the class goes first.
+        // Two models may share their ranks and split text differently, so the tokenizer's class
+        // decides first.
         (None, known) => {
             match added.class.as_deref().map(registry::of_class).transpose()?.flatten() {
                 Some(reading) => Some(reading),
@@ -42,7 +43,7 @@ pub(super) fn load(bytes: &[u8], added: &Added, policy: &Policy<'_>) -> Result<M
         Error::new("pattern", problem)
     })?;
     reading.findings.fingerprint = Some(fingerprint);
-    // A file of ranks on its own may list special tokens as if they were ordinary.
+    // A single file of ranks may list special tokens as ordinary ones.
     for row in &mut table.rows {
         if known.is_some_and(|known| known.has_special(&row.text)) {
             row.kind = TokenType::Control;
@@ -60,12 +61,12 @@ pub(super) fn load(bytes: &[u8], added: &Added, policy: &Policy<'_>) -> Result<M
             reading.findings.known_by.push_str(&told);
         }
     }
-    // What tiktoken does: a pre-token that is a token is that token.
+    // As tiktoken: a pre-token that is a token is that token.
     byte_level::build("tiktoken", table, None, Reading { ignore_merges: true, ..reading }, policy)
 }
 
-/// Appends the special tokens of the model's code, and counts them. What the caller names has the caller's id
-/// and spelling.
+/// Appends the special tokens of the model's code; returns their number. Tokens that the caller names have
+/// the caller's id and spelling.
 fn append(table: &mut Table<'_>, known: &registry::Ranks) -> Result<usize> {
     let named = table.rows.iter().skip(known.count()).map(|row| row.text.to_vec());
     let named: HashSet<Vec<u8>> = named.collect();
@@ -94,7 +95,7 @@ fn parse(bytes: &[u8]) -> Result<Table<'static>> {
             component: "ranks",
             problem: "a line that is not base 64, a space and a rank".into(),
         })?;
-        // The last rank of Whisper's files is of no token.
+        // The last rank of Whisper's files is not a token.
         let kind = if token.is_empty() { TokenType::Unused } else { TokenType::Normal };
         let row = Row { offset: Some(offset), ..Row::new(token, kind) };
         if kind == TokenType::Normal {

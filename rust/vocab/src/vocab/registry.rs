@@ -1,4 +1,5 @@
-//! How text is parted and normalised before merging, where files do not say it: `registry.toml`.
+//! Splitters and normalisation of known vocabularies whose files do not state them:
+//! `registry.toml`.
 //!
 //! Files are known by their content, tokenizers by their class, GGUF files by `tokenizer.ggml.pre`.
 
@@ -14,7 +15,7 @@ use super::table::Row;
 use crate::error::{Error, Result};
 use crate::split::Splitter;
 
-/// What is done to text before its bytes are merged.
+/// The steps before the bytes of a text are merged.
 pub(super) struct Reading {
     pub(super) splitter: Splitter,
     pub(super) normalizer: Normalizer,
@@ -24,7 +25,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// As a regular expression parts text, which is known from somewhere.
+    /// The rules of a regular expression, with its source.
     pub(super) fn of_pattern(
         pattern: &str,
         known_by: impl Into<String>,
@@ -63,7 +64,8 @@ enum Normalisation {
 pub(super) struct Ranks {
     file: String,
     count: usize,
-    /// Without one the count alone tells the file, where no other is known to have as many.
+    /// Without a fingerprint, the count alone identifies the file, if no other known file has as
+    /// many tokens.
     #[serde(default)]
     fingerprint: Option<String>,
     split: String,
@@ -100,8 +102,8 @@ struct Gguf {
 }
 
 static KNOWN: LazyLock<File> = LazyLock::new(|| {
-    // The file is part of this crate and read by a test; were it broken, nothing would be known,
-    // and callers were told to give a pattern.
+    // The file is part of this crate and read by a test. With a broken file no vocabulary would be
+    // known, and callers would be asked for a pattern.
     toml::from_str(include_str!("registry.toml")).unwrap_or_default()
 });
 
@@ -126,7 +128,7 @@ impl Ranks {
         reading(&self.split, known_by, self.normalizer)
     }
 
-    /// How many ids the file has.
+    /// Number of ids in the file.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -139,19 +141,19 @@ impl Ranks {
         })
     }
 
-    /// Whether a token that stands among the ranks is special.
+    /// Whether a token among the ranks is special.
     pub(super) fn has_special(&self, token: &[u8]) -> bool {
         self.special.iter().any(|special| special.as_bytes() == token)
     }
 }
 
-/// The file of ranks that these are, if it is known.
+/// The known file with these ranks, if there is one.
 pub(super) fn of_ranks(count: usize, fingerprint: &str) -> Option<&'static Ranks> {
     let mut known = KNOWN.ranks.iter().filter(|known| known.count == count);
     known.find(|known| known.fingerprint.as_ref().is_none_or(|known| known == fingerprint))
 }
 
-/// How a tokenizer of a class reads text, `None` if the class is not known.
+/// The reading rules of a tokenizer class, `None` for an unknown class.
 pub(super) fn of_class(class: &str) -> Result<Option<Reading>> {
     let known = KNOWN.class.iter().find(|known| known.names.iter().any(|name| name == class));
     let read = |known: &Class| {
@@ -161,7 +163,7 @@ pub(super) fn of_class(class: &str) -> Result<Option<Reading>> {
     known.map(read).transpose()
 }
 
-/// How a GGUF file of this `tokenizer.ggml.pre` reads text, `None` if the name is not known.
+/// The reading rules of a `tokenizer.ggml.pre`, `None` for an unknown name.
 pub(super) fn of_gguf(name: &str) -> Option<Reading> {
     let splitter = Splitter::by_name(name)?;
     let known = KNOWN.gguf.iter().find(|known| known.names.iter().any(|known| known == name));
@@ -177,7 +179,7 @@ fn reading(split: &str, known_by: String, normalizer: Normalisation) -> Result<R
     Ok(Reading::new(splitter, known_by, normalizer.normalizer()))
 }
 
-/// The spellings that one with `{0..N}` in it stands for; any other stands for itself.
+/// The spellings of an entry: several for one with `{0..N}` in it, else the entry itself.
 fn numbered(spelling: &str) -> Vec<String> {
     let parts = spelling.split_once("{0..").and_then(|(before, rest)| {
         let (count, after) = rest.split_once('}')?;
@@ -191,8 +193,8 @@ fn numbered(spelling: &str) -> Vec<String> {
     }
 }
 
-/// 64 bits of the tokens in order, each with its length (FNV-1a): enough to tell files apart that
-/// are what they seem; one that is not gains a known pattern and nothing else.
+/// 64-bit hash (FNV-1a) of the tokens in order, each with its length. It tells honest files apart;
+/// a forged file gains a known pattern and nothing else.
 pub(super) fn fingerprint(rows: &[Row<'_>]) -> String {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
     let hash = rows.iter().fold(0xCBF2_9CE4_8422_2325, |hash, row| {

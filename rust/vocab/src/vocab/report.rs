@@ -38,7 +38,7 @@ pub struct VocabReport {
 const BY_CALLER: &str = "the caller says so";
 
 impl Vocab {
-    /// Why this vocabulary is read as it is: its engine, what is lost, what was found in its files.
+    /// Explains how this vocabulary is read: its engine, losses, and findings about its files.
     #[must_use]
     pub fn report(&self) -> VocabReport {
         let model = &self.inner.parts.model;

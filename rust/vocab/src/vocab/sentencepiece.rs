@@ -1,8 +1,8 @@
 //! A SentencePiece `.model` file (BPE) into text tables and control spellings.
 //!
 //! In: the file's bytes. Out: a [`Model`], in which the text encoder has never seen a control piece.
-//! Cost: linear in the file. Every rule here is one of sentencepiece 0.2.3's BPE encoder; what is
-//! not implemented is refused by name, never approximated.
+//! Cost: linear in the file. Every rule here is one of sentencepiece 0.2.3's BPE encoder. Features
+//! that are not implemented are refused by name, never approximated.
 
 use super::chars::{self, Spaces};
 use super::configs::Added;
@@ -32,7 +32,7 @@ pub(super) fn is_model(bytes: &[u8]) -> bool {
     bytes.first() == Some(&0x0A)
 }
 
-/// Reads a model, with what stands beside it.
+/// Reads a model and the files beside it.
 pub(super) fn load(bytes: &[u8], added: &Added, policy: &Policy<'_>) -> Result<Model> {
     let (rows, trainer, normalizer) = parse(bytes)?;
     refuse_unimplemented(&trainer, &normalizer)?;

@@ -1,7 +1,7 @@
-//! A `tokenizer.json` and what stands beside it.
+//! A `tokenizer.json` and the files beside it.
 //!
 //! In: the file's bytes and an [`Added`]. Out: a [`Model`]. The file is read once, and a second time
-//! only where an ordinary token of it turns out to be special.
+//! only if another file calls one of its ordinary tokens special.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::tokens::{TokenKind, Tokens};
 use super::{TokenId, tokenizer_json};
 use crate::error::{Error, Result};
 
-/// Reads a `tokenizer.json`, with what stands beside it.
+/// Reads a `tokenizer.json` and the files beside it.
 pub(super) fn load_tokenizer_json(
     bytes: &[u8],
     added: &Added,
@@ -31,7 +31,7 @@ pub(super) fn load_tokenizer_json(
     Ok(model)
 }
 
-/// The ordinary tokens that are special by what stands beside them.
+/// The ordinary tokens that the files beside it call special.
 fn special_among_text(
     tokens: &Tokens,
     added: &Added,

@@ -24,7 +24,8 @@ pub(super) const MAX_TOKEN_BYTES: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenType {
     Normal,
-    /// Text that no merge makes or uses: where tokens are bytes, one that is not written as bytes are.
+    /// Text that no merge makes or uses: in byte-level vocabularies, a token that is not spelled in
+    /// the alphabet of bytes.
     Raw,
     Unknown,
     Control,

@@ -1,8 +1,8 @@
 //! Mistral's `tekken.json`: ranks in JSON, with the pattern and the special tokens.
 //!
-//! In: the file's bytes and what stands beside it. Out: a [`Model`]. Cost: linear in the file. The
-//! special tokens come first, so that the id of rank 0 is their number; of the ranks only as many
-//! are used as the vocabulary has room for. As mistral-common 1.13 reads it.
+//! In: the file's bytes and the files beside it. Out: a [`Model`]. Cost: linear in the file. The
+//! special tokens come first, so the id of rank 0 is their number. Only as many ranks are used as
+//! the vocabulary has room for. Follows mistral-common 1.13.
 
 use std::borrow::Cow;
 
@@ -73,7 +73,7 @@ struct Special {
     token_str: String,
 }
 
-/// Reads a file, with what stands beside it.
+/// Reads a file and the files beside it.
 pub(super) fn load(bytes: &[u8], added: &Added, policy: &Policy<'_>) -> Result<Model> {
     let file: File<'_> = serde_json::from_slice(bytes)
         .map_err(|error| Error::new("tekken.json", error.to_string()))?;

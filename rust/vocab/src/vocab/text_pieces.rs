@@ -27,8 +27,8 @@ static LISTED: LazyLock<HashMap<String, Arc<str>>> = LazyLock::new(|| {
         let reason = Arc::<str>::from(reason);
         pieces.into_iter().map(move |piece| (piece, reason.clone()))
     };
-    // The file is part of this crate and read by a test; were it broken, every added piece would be
-    // control, which is safe.
+    // The file is part of this crate and read by a test. With a broken file, every added piece
+    // would be control, which is safe.
     toml::from_str::<File>(include_str!("text_pieces.toml"))
         .map(|file| file.text.into_iter().flat_map(with_reason).collect())
         .unwrap_or_default()
@@ -37,21 +37,21 @@ static LISTED: LazyLock<HashMap<String, Arc<str>>> = LazyLock::new(|| {
 /// Why runs are text.
 const RUN: &str = "white space or one sign repeated, which no file calls special";
 
-/// Whether a piece is text whatever a file says it is.
+/// Whether a piece is text, regardless of its type in the file.
 pub(super) fn is_listed(piece: &str) -> bool {
     LISTED.contains_key(piece)
 }
 
-/// Whether a piece is nothing but white space, or one sign repeated: no marker looks like that, and
-/// vocabularies have such pieces so that indentation and rules are short.
+/// Whether a piece is white space alone, or one sign repeated. No marker looks like this;
+/// vocabularies have these pieces to make indentation and rules short.
 pub(super) fn is_run(piece: &str) -> bool {
     let is_space = |c: char| c.is_whitespace() || c == SPACE_MARK;
     let Some(first) = piece.chars().next() else { return false };
     piece.chars().all(is_space) || is_sign(first) && piece.chars().all(|c| c == first)
 }
 
-/// Whether a character is a sign that can be seen. A letter or a digit, one of private use, or one that
-/// shows nothing is what a marker may well be.
+/// Whether a character is a visible sign. Letters, digits, private-use characters and invisible ones
+/// may be markers.
 fn is_sign(c: char) -> bool {
     !c.is_control()
         && !c.is_alphanumeric()

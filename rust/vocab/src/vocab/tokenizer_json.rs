@@ -2,12 +2,11 @@
 //!
 //! In: the file's bytes. Out: a [`Model`] whose text encoder has never seen a control token: every
 //! added token is control unless it is listed as text, and so is the unknown token. Cost: linear in
-//! the file. Every rule is one of the `tokenizers` library (0.23); post-processors, which add control
-//! tokens around a text, are for a format to write.
+//! the file. Every rule is one of the `tokenizers` library (0.23). Post-processors, which add control
+//! tokens around a text, are ignored: a format writes these tokens.
 //!
-//! Byte-level BPE and BPE with byte fallback are run by our own engines. What they do not run goes to
-//! the library itself where the crate is built with it, see [`foreign`]; otherwise it is refused by
-//! name.
+//! Our own engines run byte-level BPE and BPE with byte fallback. The library runs the other models,
+//! if the crate is built with it (see [`foreign`]); otherwise they are refused by name.
 
 #[cfg(feature = "foreign")]
 mod charsmap;
@@ -59,7 +58,7 @@ pub(super) fn load(bytes: &[u8], policy: &Policy<'_>) -> Result<Model> {
     model
 }
 
-/// The error of a file that neither our engines run nor the library.
+/// The error for a file that neither our engines nor the library can run.
 #[cfg(feature = "foreign")]
 fn of_both(ours: &Error, theirs: Error) -> Error {
     match theirs {
@@ -81,7 +80,7 @@ fn build(file: &File<'_>, table: &Table<'_>, pipeline: Pipeline) -> Result<Model
     }
 }
 
-/// Refuses what our engines do not do with added tokens that are text.
+/// Refuses features of added text tokens that our engines do not have.
 fn check_added(table: &Table<'_>, normalizer: &Normalizer, merging: &Merging) -> Result<()> {
     let refuse = |text: &str, what: &str| {
         Err(unsupported("added_tokens", format!("{what} for `{text}`, which is text,")))
@@ -98,7 +97,7 @@ fn check_added(table: &Table<'_>, normalizer: &Normalizer, merging: &Merging) ->
                 return refuse(text, name);
             }
         }
-        // Those that are not normalised are matched first, in text as it was.
+        // Tokens that are not normalised are matched first, in the original text.
         if *common.get_or_insert(token.normalized) != token.normalized {
             return refuse(text, "`normalized` of some added tokens and not of others");
         }
@@ -112,7 +111,8 @@ fn check_added(table: &Table<'_>, normalizer: &Normalizer, merging: &Merging) ->
     Ok(())
 }
 
-/// The name of a control token that no one added: what its bytes spell, for a model of bytes.
+/// The name of a control token that is not an added token: the spelling of its bytes, in a
+/// byte-level model.
 fn name_of(row: &Row<'_>, is_of_bytes: bool) -> String {
     let bytes = if is_of_bytes { alphabet::bytes_of(row.text) } else { None };
     let name = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
@@ -146,7 +146,8 @@ fn of_bytes(
                 tokens.push(&bytes, TokenKind::Text);
                 text.push(id);
             }
-            // Of a character that is no byte's: merges, which begin with bytes, never make it.
+            // A character outside the alphabet of bytes: merges, which begin with bytes, never make
+            // it.
             (Role::Text, None) => tokens.push(row.text.as_bytes(), TokenKind::Text),
             (Role::Added, bytes) => {
                 if bytes.as_ref().is_some_and(|bytes| bytes != row.text.as_bytes()) {
@@ -185,7 +186,7 @@ fn of_bytes(
     })
 }
 
-/// Every merge of a file's list as three ids, without those that make or use control.
+/// Every merge of a file's list as three ids, without merges that make or use control.
 fn each_merge(
     file: &File<'_>,
     table: &Table<'_>,
@@ -244,7 +245,7 @@ fn of_chars(
             },
         }
         let is_merged = matches!(tokens.get(id), Some((TokenKind::Text, _))) && row.in_model;
-        // Every space is marked, so a token with a bare one is never met.
+        // Every space is marked, so a token with a bare space never matches.
         if is_merged && !text.contains(' ') {
             piece_of[id as usize] = pieces.len() as u32;
             pieces.push(Piece { id, text, score: 0.0, kind: PieceKind::Normal });
@@ -303,8 +304,8 @@ fn of_chars(
     })
 }
 
-/// The reason why a model that puts a space before text loses one, if it does. Before the first text
-/// alone, it is for a codec to write the space.
+/// The reason why a model that puts a space before text loses one, if it does. If it puts the space
+/// before the first text alone, a codec writes the space.
 fn loss_of_spaces(spaces: Spaces) -> Vec<String> {
     let loss = "a text that begins with a space has the ids of the same text without it";
     let is_lost = spaces.shares_prefix && spaces.prefix == DummyPrefix::EveryRun;

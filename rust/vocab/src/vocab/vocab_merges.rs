@@ -1,7 +1,7 @@
 //! `vocab.json` and `merges.txt`: tokens in GPT-2's alphabet of bytes, and the pairs that merge.
 //!
-//! In: the bytes of both and what stands beside them. Out: a [`Model`]. Cost: linear in the files. How
-//! text is parted they do not say: that is known by `tokenizer_class`, or given.
+//! In: the bytes of both, and the files beside them. Out: a [`Model`]. Cost: linear in the files. The
+//! files do not say how text is split; `tokenizer_class` or the caller does.
 
 use hashbrown::HashMap;
 
@@ -13,7 +13,7 @@ use super::table::{Row, Table, TokenType};
 use super::{TokenId, alphabet, byte_level};
 use crate::error::{Error, Result};
 
-/// Reads both files, with what stands beside them.
+/// Reads both files and the files beside them.
 pub(super) fn load(
     vocab: &[u8],
     merges: &[u8],
@@ -40,7 +40,7 @@ pub(super) fn load(
     byte_level::build("vocab.json", table, Some(pairs), reading, policy)
 }
 
-/// A token in GPT-2's alphabet; what is not in it can be no text.
+/// A token in GPT-2's alphabet; other characters cannot be text.
 pub(super) fn row(token: &str) -> Row<'_> {
     match alphabet::bytes_of(token) {
         Some(bytes) => Row::new(bytes, TokenType::Normal),

@@ -1,13 +1,13 @@
-//! Whether the table of a `Precompiled` normalizer is one: `tokenizers` reads it without looking, and panics
-//! where it points outside of itself.
+//! Check of the table of a `Precompiled` normalizer: `tokenizers` reads it unchecked, and panics where it
+//! points outside of itself.
 //!
-//! In: the table in base 64. Out: an error that says what is wrong. The table is a length, as many bytes of a
-//! double array in units of four, then texts that end in NUL. Cost: a look at each node that a character
-//! can lead to, with each byte that may follow.
+//! In: the table in base 64. Out: an error that says what is wrong. The table consists of a length, that many
+//! bytes of a double array in units of four, and texts that end in NUL. Cost: a visit of each node that a
+//! character can lead to, for each byte that may follow.
 
 use crate::vocab::base64;
 
-/// Texts of more bytes are not looked up: graphemes shorter than six.
+/// Only shorter texts are looked up: graphemes of fewer than six bytes.
 const MAX_DEPTH: usize = 6;
 
 /// A unit of the double array.
@@ -36,7 +36,7 @@ impl Unit {
 pub(super) fn check(table: &str) -> Result<(), &'static str> {
     let bytes = base64::decode(table.as_bytes()).ok_or("is no base 64")?;
     let (length, rest) = bytes.split_first_chunk().ok_or("has no length")?;
-    // The library reads whole units, and takes what is left of the length for text.
+    // The library reads whole units, and takes the rest of the length as text.
     let length = u32::from_le_bytes(*length) as usize / 4 * 4;
     let (units, texts) = rest.split_at_checked(length).ok_or("is shorter than it says")?;
     let texts = std::str::from_utf8(texts).map_err(|_| "has texts that are no UTF-8")?;

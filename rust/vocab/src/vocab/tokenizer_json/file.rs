@@ -1,4 +1,5 @@
-//! What a `tokenizer.json` says, borrowed from its bytes: one pass, no copies but of what is escaped.
+//! The content of a `tokenizer.json`, borrowed from its bytes: one pass; only escaped strings are
+//! copied.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -57,7 +58,7 @@ pub(super) struct AddedToken<'a> {
     pub(super) special: bool,
 }
 
-/// The model of any type: what one type lacks is absent.
+/// The model, of any type; members that its type lacks are absent.
 #[derive(Deserialize)]
 pub(super) struct Model<'a> {
     #[serde(default, rename = "type", borrow)]
@@ -88,7 +89,7 @@ pub(super) struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// The type, which old files leave to be seen from what there is.
+    /// The type; in old files it follows from the members.
     pub(super) fn kind(&self) -> &str {
         match (&self.kind, &self.vocab) {
             (Some(kind), _) => kind,
@@ -128,7 +129,7 @@ fn offset(bytes: &[u8], line: usize, column: usize) -> usize {
 }
 
 /// Whether `bytes` are a JSON object with a `model` that is an object: no other file of a vocabulary
-/// has one. What comes after its start is not looked at.
+/// has one. Reads no further than its start.
 pub(super) fn is_tokenizer_json(bytes: &[u8]) -> bool {
     let mut found = false;
     // The search ends in the middle of the file, which the deserializer calls an error.
@@ -157,7 +158,7 @@ impl<'de> Visitor<'de> for Search<'_> {
     }
 }
 
-/// Notes whether a value is an object.
+/// Records whether a value is an object.
 struct IsObject<'f>(&'f mut bool);
 
 impl<'de> DeserializeSeed<'de> for IsObject<'_> {
@@ -228,8 +229,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for VocabTable<'a> {
     }
 }
 
-/// One merge: `"a b"`, or `["a", "b"]`, which can hold spaces. `None` for the line of a version that
-/// lists taken from a `merges.txt` begin with.
+/// One merge: `"a b"`, or `["a", "b"]`, which can contain spaces. `None` for the version line at the
+/// beginning of a list that was copied from a `merges.txt`.
 struct Merge<'a>(Option<(Text<'a>, Text<'a>)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Merge<'a> {

@@ -1,4 +1,4 @@
-//! What is told of a file that the `tokenizers` library runs.
+//! Findings about a file that the `tokenizers` library runs.
 //!
 //! In: a parsed file, and the error of our own engines. Out: [`Findings`]. Cost: linear in the file's components.
 
@@ -14,7 +14,7 @@ pub(super) fn reason(error: &Error) -> String {
     error.to_string().replacen("vocabulary ", "", 1)
 }
 
-/// What is told of a file that our engines refused.
+/// Findings about a file that our engines refused.
 pub(super) fn of(file: &File<'_>, ours: &Error) -> Findings {
     let normalizer = names(file.normalizer);
     let pre_tokenizer = names(file.pre_tokenizer);
@@ -37,7 +37,7 @@ pub(super) fn of(file: &File<'_>, ours: &Error) -> Findings {
     }
 }
 
-/// The types of a component and of those within it, `None` where there is none.
+/// The types of a component and of the components inside it, `None` without a component.
 fn names(raw: Option<&RawValue>) -> Option<String> {
     let value: Value = serde_json::from_str(raw?.get()).ok()?;
     let mut found = Vec::new();

@@ -1,15 +1,14 @@
-//! The `tokenizers` library as an engine, for what our own engines do not run: Unigram, `WordPiece`,
-//! `WordLevel`, and BPE with components that we lack.
+//! The `tokenizers` library as an engine, for models that our own engines do not run: Unigram,
+//! `WordPiece`, `WordLevel`, and BPE with components that we lack.
 //!
 //! In: a parsed file. Out: a [`Model`] that is not lossless: its components drop and change text.
-//! Control is out of reach as it is for our engines: the library's model is built of tokens of text
-//! alone, with ids of its own, and the table that leads back from them holds no other id. Its unknown
-//! token is the empty string, which no text spells; where the library answers with it, the text is
-//! refused.
+//! Control is out of reach as in our engines. The library's model is built from text tokens alone,
+//! with ids of its own, and the table from its ids to ours has no other id. Its unknown token is the
+//! empty string, which no text spells; a text whose result contains it is refused.
 //!
 //! The library panics on some broken files (normalization tables that point outside of themselves),
-//! when it is built or when it encodes. Every call is made behind `catch_unwind`, and a panic is an
-//! error: nothing here is changed by a call, so none is left half changed.
+//! when it is built or when it encodes. `catch_unwind` around every call turns a panic into an
+//! error. A call changes no state here, so none can be left inconsistent.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -36,32 +35,33 @@ use crate::vocab::{DummyPrefix, TokenId, alphabet};
 
 /// Longer tokens are refused: the library's tables are as deep as the longest.
 const MAX_TOKEN_BYTES: usize = 1024;
-/// Of longer words `WordPiece` makes the unknown token; its time grows with their square.
+/// `WordPiece` makes the unknown token of longer words; its time grows with the square of the
+/// length.
 const MAX_WORD_CHARS: usize = 1024;
-/// Longer components are refused: those of real files have some hundred kilobytes at most.
+/// Longer components are refused: components of real files have some hundred kilobytes at most.
 const MAX_COMPONENT_BYTES: usize = 4 << 20;
-/// How much of a text without a token is told.
+/// Maximum length of a text without a token in an error.
 const SHOWN_CHARS: usize = 24;
-/// How many times longer normalizers may make a text.
+/// Maximum factor by which normalizers may lengthen a text.
 const MAX_GROWTH: usize = 64;
 
-/// What the library calls a token that is none, and no text spells.
+/// The library's unknown token, which no text spells.
 const UNREACHABLE: &str = "";
 
-/// A model of the library, and what is done to text before it.
+/// A model of the library, with the steps before it.
 pub(crate) struct Foreign {
     model: ModelWrapper,
     added: AddedVocabulary,
     normalizers: Normalizers,
     pre_tokenizers: PreTokenizers,
-    /// The same for text that other tokens stand before, where that makes a difference.
+    /// The steps for a text after other tokens, if they differ.
     continued: Option<PreTokenizers>,
-    /// The library's ids are places in here.
+    /// Our ids, indexed by the library's.
     ids: Vec<Option<TokenId>>,
 }
 
 impl Foreign {
-    /// Appends the ids of `text`; with `is_first`, of text that no token stands before.
+    /// Appends the ids of `text`; `is_first` says that no token precedes it.
     ///
     /// # Errors
     /// [`Error`] that shows the text for which there is no token, and for a text that takes too many
@@ -80,7 +80,7 @@ impl Foreign {
         Ok(())
     }
 
-    /// What the library's own tokenizer does, with steps that are counted.
+    /// The steps of the library's own tokenizer, with a budget.
     fn run(&self, text: &str, is_first: bool, offsets: OffsetType) -> Result<Encoding> {
         let budget = Budget::of_text(text);
         let normalizing = Normalizing { steps: &self.normalizers, budget: &budget };
@@ -125,7 +125,7 @@ pub(super) fn guard<T>(
     }
 }
 
-/// Builds the library's tokenizer of what our engines do not run, and said so.
+/// Builds the library's tokenizer for a file that our engines refused.
 pub(super) fn load(file: &File<'_>, table: &Table<'_>, ours: &Error) -> Result<Model> {
     for row in &table.rows {
         if row.text.len() > MAX_TOKEN_BYTES {
@@ -169,7 +169,7 @@ pub(super) fn load(file: &File<'_>, table: &Table<'_>, ours: &Error) -> Result<M
     })
 }
 
-/// Refuses what the library would run at any cost.
+/// Refuses components without a bound on the library's work.
 fn check_components(file: &File<'_>) -> Result<()> {
     if let Some(raw) = file.pre_tokenizer {
         check_length("pre_tokenizer", raw.get())?;
@@ -197,7 +197,7 @@ fn check_components(file: &File<'_>) -> Result<()> {
     })
 }
 
-/// Calls `check` with a component and with those inside it.
+/// Calls `check` with a component and the components inside it.
 fn for_each_component(
     component: &Value,
     check: &mut impl FnMut(&Value) -> Result<()>,
@@ -215,7 +215,7 @@ fn check_length(component: &'static str, raw: &str) -> Result<()> {
     Ok(())
 }
 
-/// Makes of a pre-tokenizer that for text which other tokens stand before, and says whether it is another:
+/// Turns a pre-tokenizer into the one for a text after other tokens; returns whether they differ.
 /// Metaspace puts its prefix before the first text alone, and the library sees one text at a time.
 fn without_first(value: &mut Value) -> bool {
     let mut found = false;
@@ -230,12 +230,12 @@ fn without_first(value: &mut Value) -> bool {
     found
 }
 
-/// The library's model of a file's tokens of text, and our ids by the library's.
+/// The library's model of a file's text tokens, and our ids indexed by the library's.
 fn model(file: &File<'_>, table: &Table<'_>) -> Result<(ModelWrapper, Vec<Option<TokenId>>)> {
     let model = &file.model;
     let kind = model.kind();
     if let ("Unigram", VocabTable::Scores(scores)) = (kind, &model.vocab) {
-        // Places are ids here, and the lowest score counts: what is control keeps both.
+        // Positions are ids here, and the lowest score matters: control tokens keep both.
         let text = |id: usize, text: &str| {
             let text = if table.is_text(id as TokenId) { text } else { UNREACHABLE };
             text.to_owned()
@@ -379,25 +379,25 @@ fn add_tokens(
     Ok(vocabulary)
 }
 
-/// How tokens spell text, which a file says in its decoder.
+/// The rules by which tokens spell text: the file's decoder.
 struct Decoding {
     spelling: Spelling,
-    /// Whether the first space of a text is no part of it.
+    /// Whether the first space of a text is dropped.
     begins_with_space: bool,
     has_bytes: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Spelling {
-    /// As it is.
+    /// Unchanged.
     Plain,
     /// In GPT-2's alphabet of bytes.
     Alphabet,
     /// With a mark for the space.
     Marked,
-    /// Words, spaces between them; what goes on with a word begins with this.
+    /// Words with spaces between them; a token that continues a word begins with this prefix.
     Words { continued: Option<String> },
-    /// A word ends with this.
+    /// A token that ends a word has this suffix.
     Ended(String),
 }
 
@@ -417,7 +417,7 @@ impl Decoding {
         Ok(decoding)
     }
 
-    /// Takes up what a decoder, and those within it, say.
+    /// Applies a decoder, and the decoders inside it.
     fn apply(&mut self, decoder: &Value) {
         let text = |key: &str| decoder.get(key).and_then(Value::as_str);
         match text("type") {
@@ -468,7 +468,7 @@ impl Decoding {
         tokens
     }
 
-    /// The bytes that a token stands for.
+    /// The bytes of a token.
     fn bytes(&self, token: &str) -> Vec<u8> {
         let text = match &self.spelling {
             Spelling::Plain => token.to_owned(),

@@ -1,4 +1,4 @@
-//! Which of a file's components our own engines run, exactly; what they do not run is named.
+//! Decides which of a file's components our own engines run exactly; the others are named.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -11,27 +11,27 @@ use crate::split::{self, Splitter};
 use crate::vocab::DummyPrefix;
 use crate::vocab::normalize::Normalizer;
 
-/// What is done around a BPE model that we run.
+/// The steps around a BPE model that we run.
 pub(super) struct Pipeline {
     pub(super) normalizer: Normalizer,
     pub(super) merging: Merging,
 }
 
-/// What merges, and how text is prepared for it.
+/// The symbols that merge, and the preparation of text.
 pub(super) enum Merging {
     /// Bytes, written in GPT-2's alphabet, within the pieces that a splitter makes.
     Bytes(Splitter),
-    /// Characters, the space written as its mark; what is no token falls back to bytes.
+    /// Characters, with a mark for the space; a character without a token falls back to bytes.
     Chars(Spaces),
 }
 
-/// What is done about spaces before characters merge.
+/// The treatment of spaces before characters merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spaces {
     pub(super) prefix: DummyPrefix,
-    /// Text that begins with a space gets no other one before it.
+    /// Text that begins with a space gets no second one.
     pub(super) shares_prefix: bool,
-    /// Merges do not reach over the start of a word.
+    /// Merges do not cross the start of a word.
     pub(super) splits: bool,
     /// Whether spaces are marked before added tokens that are normalised are looked for.
     pub(super) marked_first: bool,
@@ -114,10 +114,10 @@ fn yes() -> bool {
     true
 }
 
-/// What GPT-2's pre-tokenizer splits by, which `ByteLevel` does by itself.
+/// The pattern of GPT-2's pre-tokenizer, which is part of `ByteLevel`.
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
-/// An error that names a component which is not run by our own engines.
+/// An error that names a component that our own engines do not run.
 pub(super) fn unsupported(component: &'static str, what: impl AsRef<str>) -> Error {
     Error::new(component, format!("{} is not implemented", what.as_ref()))
 }
@@ -213,7 +213,7 @@ fn decoder_names(raw: Option<&RawValue>) -> Result<Vec<String>> {
     Ok(specs.into_iter().map(|spec| spec.name).collect())
 }
 
-/// One step of splitting, of those that leave all of the text.
+/// A step of splitting that keeps all of the text.
 fn splitter(spec: &PreTokenizerSpec) -> Result<Splitter> {
     match spec {
         PreTokenizerSpec::Split { pattern, behavior, .. } if behavior == "Isolated" => {
@@ -222,7 +222,7 @@ fn splitter(spec: &PreTokenizerSpec) -> Result<Splitter> {
                 Pattern::String(text) => Splitter::from_pattern(&escape(text)),
             }
         }
-        // What no match covers is removed: nothing, where matches cover every text.
+        // Text outside matches is removed: none, if the matches cover every text.
         PreTokenizerSpec::Split { pattern: Pattern::Regex(pattern), behavior, invert: true }
             if behavior == "Removed" && split::covers_every_text(pattern) =>
         {
@@ -250,7 +250,7 @@ fn escape(text: &str) -> String {
     pattern
 }
 
-/// The one normalisation of a list: of several it is not certain that a second time changes nothing.
+/// The one normalisation of a list; several in a row may not be idempotent.
 fn only(specs: &[NormalizerSpec]) -> Result<Normalizer> {
     match specs {
         [] => Ok(Normalizer::Identity),
@@ -293,7 +293,7 @@ fn of_chars(normalizers: &[NormalizerSpec], pre: &[PreTokenizerSpec]) -> Result<
     };
     let before = match normalizers {
         [before @ .., last] if marks_spaces(last) => {
-            // What a normalizer has replaced everywhere parts nothing afterwards.
+            // A string that a normalizer has replaced everywhere splits nothing afterwards.
             let is_gone = |text: &str| {
                 normalizers.iter().any(|spec| {
                     matches!(spec, NormalizerSpec::Replace { pattern: Pattern::String(pattern), content }

@@ -1,8 +1,8 @@
 //! The normalizers and pre-tokenizers of a file that the `tokenizers` library runs, one after the other. Their
 //! patterns are matched by our own engine: the library does not count what a pattern costs.
 //!
-//! In: a component of a file. Out: its steps. Cost: linear in a text; a text that takes more steps of the
-//! patterns than of any real ones is an error ([`Budget`]).
+//! In: a component of a file. Out: its steps. Cost: linear in a text; a text that takes more steps than
+//! with any real pattern is an error ([`Budget`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,19 +20,20 @@ use crate::split::{self, Regex, Splitter, Work};
 /// Real files have a dozen at most, and each goes over the whole text.
 const MAX_STEPS: usize = 256;
 
-/// The steps of patterns that are left for a text. Threads share none, but the library asks for it.
+/// The remaining budget of steps for a text. No two threads share one; the library requires the
+/// lock.
 pub(super) struct Budget(AtomicU64);
 
 impl Budget {
     /// No steps were left.
     const SPENT: u64 = u64::MAX;
 
-    /// As much as a text may take.
+    /// The whole budget of a text.
     pub(super) fn of_text(text: &str) -> Self {
         Self(AtomicU64::new(Work::of_text(text).left()))
     }
 
-    /// Runs a pattern with what is left.
+    /// Runs a pattern with the remaining budget.
     fn spend(&self, run: impl FnOnce(&Work)) -> tokenizers::Result<()> {
         let left = self.0.load(Ordering::Relaxed);
         if left != Self::SPENT {
@@ -48,17 +49,16 @@ impl Budget {
         self.0.load(Ordering::Relaxed) == Self::SPENT
     }
 
-    /// # Errors
-    /// [`Error`] where a text took more steps than it may.
+    /// # Errors [`Error`] if a text exceeded its budget.
     pub(super) fn check(&self, component: &'static str, text: &str) -> Result<()> {
         if self.is_spent() { Err(split::too_many_steps(component, text)) } else { Ok(()) }
     }
 }
 
-/// What finds matches.
+/// The source of matches.
 enum Matcher {
     Regex(Regex),
-    /// Every piece is a match: where matches stand apart, so does what lies between them.
+    /// Every piece is a match, and so is the text between two matches.
     Pieces(Splitter),
 }
 
@@ -194,7 +194,7 @@ impl PreTokenizers {
     }
 }
 
-/// A component, or those within it, in turn.
+/// A component, or the components inside it, in order.
 fn flat<'a>(
     component: &'a Value,
     inside: &'static str,
@@ -221,7 +221,7 @@ fn kind_of(component: &Value) -> Option<&str> {
     component.get("type").and_then(Value::as_str)
 }
 
-/// The regular expression of a component that has one.
+/// The regular expression of a component, if it has one.
 fn pattern_of(component: &Value) -> Option<&str> {
     let has_one = kind_of(component).is_none_or(|kind| matches!(kind, "Replace" | "Split"));
     component.pointer("/pattern/Regex").and_then(Value::as_str).filter(|_| has_one)

@@ -10,10 +10,10 @@ use crate::vocab::model::{Policy, Strips};
 /// Higher ids are refused: one number in a file makes the tables that long.
 const MAX_IDS: usize = 2 << 20;
 
-/// What an id is.
+/// The kind of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// No token has it, or one that spells nothing.
+    /// Without a token, or with one that spells nothing.
     Absent,
     /// A token of the model.
     Text,
@@ -21,7 +21,7 @@ pub(super) enum Role {
     Added,
     /// An added token that is control.
     Control,
-    /// Another token that is control: the unknown token, and what a format withheld.
+    /// Another control token: the unknown token, and tokens that a format withheld.
     Withheld,
 }
 
@@ -30,11 +30,11 @@ pub(super) enum Role {
 pub(super) struct Row<'a> {
     pub(super) text: &'a str,
     pub(super) role: Role,
-    /// Whether the model has it: then its characters may be those of an alphabet.
+    /// Whether the model has the id: then its characters may be in an alphabet of bytes.
     pub(super) in_model: bool,
 }
 
-/// Every id of a file, and what the file says about added tokens.
+/// Every id of a file, and its added tokens.
 pub(super) struct Table<'a> {
     pub(super) rows: Vec<Row<'a>>,
     /// The tokens of the model.
@@ -142,7 +142,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The row of an id, which is made if need be.
+    /// The row of an id, created if it is missing.
     fn row(&mut self, id: u32, component: &'static str) -> Result<&mut Row<'a>> {
         let at = id as usize;
         if at >= MAX_IDS {
