@@ -29,6 +29,7 @@ NAVIGATION = [
     ("Safety", "safety.md"),
     ("Gateway", "gateway.md"),
     ("vLLM", "vllm.md"),
+    ("SGLang", "sglang.md"),
     ("Servers", "servers.md"),
     ("Constraints", "constrain.md"),
     ("Leniency", "leniency.md"),

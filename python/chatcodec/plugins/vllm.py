@@ -17,20 +17,18 @@ import functools
 import importlib
 import logging
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chatcodec._core import Codec, Format
 from chatcodec.adapters import openai_chat
 from chatcodec.errors import ChatCodecError, MessageError
+from chatcodec.plugins.reading import NAME, Reading, calls_of, codec_of, has_media, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["NAME", "codec_of", "register"]
+    from chatcodec import Codec
 
-NAME = "chatcodec"
-"""The name of the tokenizer mode and of the parsers."""
+__all__ = ["NAME", "codec_of", "register"]
 
 _LOG = logging.getLogger(__name__)
 _CLASSES = ("Renderer", "Parser", "StubToolParser", "StubReasoningParser")
@@ -79,16 +77,6 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
     return _classes()[name]
 
 
-@functools.lru_cache(maxsize=8)
-def codec_of(model: str, revision: str | None = None) -> Codec:
-    """Give the codec of a model, by its folder or the setting `CHATCODEC_FORMAT`."""
-    named = os.environ.get("CHATCODEC_FORMAT")
-    form: str | Format | None = named
-    if named is not None and Path(named).is_file():
-        form = Format.load(named)
-    return Codec.from_pretrained(model, format=form, revision=revision)
-
-
 def body_of(messages: Sequence[Any], params: Any) -> dict[str, Any]:  # noqa: ANN401
     """Make the body of a request of the messages and parameters of a renderer."""
     given = dict(params.chat_template_kwargs)
@@ -111,71 +99,24 @@ def body_of(messages: Sequence[Any], params: Any) -> dict[str, Any]:  # noqa: AN
     return body
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401
-    """Give a value of a request as JSON has it, without the keys that are null."""
-    if hasattr(value, "model_dump"):
-        value = value.model_dump(exclude_none=True)
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items() if item is not None}
-    if isinstance(value, (list, tuple)) or hasattr(value, "__next__"):
-        return [plain(item) for item in value]
-    return value
-
-
-def has_media(messages: Sequence[Any]) -> bool:
-    """Whether a message has a part that is no text."""
-    for message in messages:
-        content = message.get("content") if isinstance(message, dict) else None
-        for part in content if isinstance(content, list) else ():
-            kind = part.get("type") if isinstance(part, dict) else None
-            if kind not in {None, "text", "input_text", "output_text", "refusal", "thinking"}:
-                return True
-    return False
-
-
 def prompt_ids(codec: Codec, messages: Sequence[Any], params: Any) -> list[int]:  # noqa: ANN401
     """Encode a request's prompt. Raises `MessageError`."""
     request = openai_chat.read_request(body_of(messages, params), codec, constrained=True)
     return request.encode().ids.tolist()
 
 
-class Reading:
-    """One completion, from ids to what vLLM tells clients."""
-
-    def __init__(self, codec: Codec, prompt: Sequence[int] | None, request: Any) -> None:  # noqa: ANN401
-        """Begin after a prompt."""
-        tools = [plain(tool) for tool in getattr(request, "tools", None) or ()]
-        self._stream = codec.stream(None if prompt is None else list(prompt), tools=tools or None)
-        self._stop_ids = {*codec.stop_ids}
-        choice = plain(getattr(request, "tool_choice", None))
-        given: dict[str, Any] = {} if choice in {None, "auto"} or not tools else {
-            "tool_choice": choice
-        }  # fmt: skip
-        shows = getattr(request, "include_reasoning", True)
-        self._adapter = openai_chat.ChunkStream(
-            id="chatcmpl-" + os.urandom(8).hex(),
-            model=NAME,
-            reasoning_key="reasoning" if shows else None,
-            **given,
-        )
-        self._is_over = False
-
-    def push(self, ids: Sequence[int], *, is_last: bool) -> dict[str, Any]:
-        """Read ids; give the delta of a message: content, reasoning and calls."""
-        chunks = list(self._adapter.push(self._stream.push(list(ids))))
-        if is_last and not self._is_over:
-            self._is_over = True
-            chunks += self._adapter.push(self._stream.finish())
-            chunks += self._adapter.finish()
-        delta: dict[str, Any] = {"tool_calls": []}
-        for chunk in chunks:
-            for choice in chunk["choices"]:
-                for key, value in choice["delta"].items():
-                    if key == "tool_calls":
-                        delta["tool_calls"] += value
-                    elif key != "role" and value:
-                        delta[key] = delta.get(key, "") + value
-        return delta
+def reading(codec: Codec, prompt: Sequence[int] | None, request: Any) -> Reading:  # noqa: ANN401
+    """Begin to read a completion of a request."""
+    keeps_stop = getattr(request, "include_stop_str_in_output", False)
+    return Reading(
+        codec,
+        prompt,
+        tools=getattr(request, "tools", None),
+        tool_choice=getattr(request, "tool_choice", None),
+        parallel=getattr(request, "parallel_tool_calls", None) is not False,
+        reasoning="apart" if getattr(request, "include_reasoning", True) else "hidden",
+        stop=None if keeps_stop else getattr(request, "stop", None),
+    )
 
 
 @functools.cache
@@ -302,15 +243,9 @@ def _classes() -> dict[str, Any]:  # noqa: C901 (four classes)
             enable_auto_tools: bool = False,  # noqa: ARG002, FBT001, FBT002
             model_output_token_ids: Sequence[int] = (),
         ) -> Any:  # noqa: ANN401
-            reading = Reading(self.codec, self._prompt, request)
-            delta = reading.push(model_output_token_ids, is_last=True)
-            calls: dict[int, dict[str, Any]] = {}
-            for part in delta["tool_calls"]:
-                call = calls.setdefault(part["index"], {"id": None, "name": "", "arguments": ""})
-                call["id"] = part.get("id") or call["id"]
-                call["name"] += part["function"].get("name") or ""
-                call["arguments"] += part["function"].get("arguments") or ""
-            made = [protocol.FunctionCall(**calls[index]) for index in sorted(calls)]
+            whole = reading(self.codec, self._prompt, request)
+            delta = whole.push(model_output_token_ids, end="stop")
+            made = [protocol.FunctionCall(**call) for call in calls_of(delta)]
             return delta.get("reasoning"), delta.get("content"), made or None
 
         def parse_delta(
@@ -324,8 +259,8 @@ def _classes() -> dict[str, Any]:  # noqa: C901 (four classes)
         ) -> Any:  # noqa: ANN401
             if self._reading is None:
                 prompt = self._prompt if prompt_token_ids is None else prompt_token_ids
-                self._reading = Reading(self.codec, prompt, request)
-            delta = self._reading.push(delta_token_ids, is_last=finished)
+                self._reading = reading(self.codec, prompt, request)
+            delta = self._reading.push(delta_token_ids, end="stop" if finished else None)
             if not delta["tool_calls"] and len(delta) == 1:
                 return None
             delta["tool_calls"] = [
