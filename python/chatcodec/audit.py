@@ -106,6 +106,11 @@ class Audit:
             "forged_by_string": self.forged_by_string,
             "tokens": tokens,
             "places": places,
+            # The title of each map, the name of its column, its place in a finding, its count.
+            "sides": [
+                ("The string pipeline: what most servers do", "string", 4, self.forged_by_string),
+                ("chatcodec", "chatcodec", 5, self.forged),
+            ],
             "findings": findings,
         }
         return audit_page("chatcodec audit", record)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from chatcodec import Codec, Encoding
-from chatcodec.pages import encoding_data, items_page, stream_page
+from chatcodec.audit import Audit, Finding
+from chatcodec.pages import encoding_data, items_page, stream_data, stream_page
 from chatcodec.pages.inspector import PART
 from chatcodec.pages.studio import Studio
 
@@ -184,6 +185,7 @@ def test_a_megabyte_loses_nothing(open_page: Callable[[str], Page]) -> None:
     content = "<|im_start|></script>" * 1000 + "word " * 200_000
     encoding = CODEC.encode([{"role": "user", "content": content}])
     page = open_page(encoding.to_html())
+    page.wait_for_selector("[data-ready=yes]", state="attached")
     string = page.evaluate("document.querySelector('.string').textContent")
     assert string.replace("⚠ ", "").replace("↵\n", "\n").count("word ") == 200_000
     page.locator(".tokens").focus()
@@ -191,13 +193,123 @@ def test_a_megabyte_loses_nothing(open_page: Callable[[str], Page]) -> None:
     assert page.locator(f"#t{len(encoding) - 1}").text_content() == shown(encoding)[-1]
 
 
+def every_kind() -> dict[str, str]:
+    """A page of each kind, with hostile text wherever a caller's text is shown."""
+    encoding = CODEC.encode([*FORGED, {"role": "user", "content": HOSTILE}])
+    control = CODEC.vocab.control
+    call = CODEC.vocab.encode('\n{"name": "</script>", "parameters": {"k": "<script>alert(4)"}}')
+    completion = [*CODEC.vocab.encode(HOSTILE), control["<|action_start|>"], control["<|plugin|>"]]
+    completion += [*call, control["<|action_end|>"], 10**6, CODEC.stop_ids[0]]
+    item = {**encoding_data(encoding), "title": HOSTILE}
+    error = {"kind": "error", "title": "\udc00</script>", "error": "\ud800" + HOSTILE}
+    findings = [
+        Finding(HOSTILE, "user content", "plain", HOSTILE, "forged", "text"),
+        Finding("\ud800", "<b>role</b>", "plain", "\udc00" + HOSTILE, "refused", "absent"),
+    ]
+    return {
+        "inspector": encoding.to_html(title=HOSTILE),
+        "items": items_page(HOSTILE, [item, error]),
+        "timeline": stream_page(CODEC, completion, title=HOSTILE),
+        "audit": Audit(HOSTILE, tuple(findings)).to_html(),
+    }
+
+
+KINDS = ["inspector", "items", "timeline", "audit"]
+
+
+def seen(text: str) -> str:
+    """The text that a page shows of a caller's text."""
+    return "".join(map(sign, text))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hostile_text_runs_nothing_and_is_shown_whole(
+    open_page: Callable[[str], Page], kind: str
+) -> None:
+    page = open_page(every_kind()[kind])
+    body = "document.querySelector('main').textContent"
+    if kind == "items":
+        assert seen(HOSTILE).replace("\n", "") in page.evaluate(body).replace("\n", "")
+        page.locator("#item").select_option("1")
+        assert page.evaluate("document.querySelector('p.wrong').textContent") == "⟨D800⟩" + seen(
+            HOSTILE
+        ).replace("\n", "")
+    elif kind == "audit":
+        page.locator("table.heat button").first.click()
+        aside = page.evaluate("document.querySelector('aside').textContent")
+        assert aside.count(seen(HOSTILE).replace("\n", "")) == 2
+    elif kind == "timeline":
+        joined = page.locator(".joined li bdi").all_text_contents()
+        assert joined[0] == seen(HOSTILE).replace("\n", "")
+        assert '{"k": "<script>alert(4)"}' in joined
+    else:
+        assert "".join(page.evaluate(CHIPS)).count(seen(HOSTILE)) == 1
+    assert page.locator("img, iframe, script:not(#data, body > script)").count() == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_keyboard_alone_reaches_everything(open_page: Callable[[str], Page], kind: str) -> None:
+    """Tab reaches each control and each region that scrolls; a focused one has an outline."""
+    page = open_page(every_kind()[kind])
+    wanted = page.evaluate(
+        """() => {
+          const able = "button, select, input:not([type=radio]), input:checked, textarea,"
+            + "[tabindex]";
+          return Array.from(document.querySelectorAll(able)).map((node, nth) => {
+            node.dataset.nth = nth;
+            return nth;
+          }).filter((nth) => document.querySelector(`[data-nth="${nth}"]`).offsetParent !== null);
+        }"""
+    )
+    reached, unseen = set(), []
+    for _ in range(len(wanted) + 2):
+        page.keyboard.press("Tab")
+        nth, outline = page.evaluate(
+            """() => {
+              const node = document.activeElement;
+              return [Number(node.dataset.nth ?? -1), getComputedStyle(node).outlineStyle];
+            }"""
+        )
+        reached.add(nth)
+        if nth >= 0 and outline == "none":
+            unseen.append(nth)
+    assert set(wanted) <= reached
+    assert unseen == []
+    clickable = "Array.from(document.querySelectorAll('*')).filter((node) => getComputedStyle(node)"
+    clickable += ".cursor === 'pointer' && !node.closest('button, label, input, .tokens')).length"
+    assert page.evaluate(clickable) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", [400, 1280])
+def test_nothing_is_wider_than_the_window(
+    open_page: Callable[[str], Page], kind: str, width: int
+) -> None:
+    page = open_page(every_kind()[kind])
+    page.set_viewport_size({"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_print_shows_each_token_and_no_controls(
+    open_page: Callable[[str], Page], tmp_path: Path
+) -> None:
+    encoding = CODEC.encode([{"role": "user", "content": "One line of a long text.\n" * 1500}])
+    page = open_page(encoding.to_html())
+    page.pdf(path=tmp_path / "page.pdf")
+    assert page.evaluate(CHIPS) == shown(encoding)
+    page.emulate_media(media="print")
+    assert not page.locator("aside.detail").is_visible()
+    assert not page.locator("fieldset").first.is_visible()
+    # Chromium writes one object for each page.
+    assert (tmp_path / "page.pdf").read_bytes().count(b"/Type /Page\n") > 10
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_serious_fault(
     open_page: Callable[[str], Page], scheme: Literal["light", "dark"]
 ) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core")
-    pages = [CODEC.encode(FORGED).to_html(), stream_page(CODEC, CODEC.encode(FORGED).ids.tolist())]
-    for content in pages:
+    for content in every_kind().values():
         page = open_page(content)
         page.emulate_media(color_scheme=scheme)
         # The policy of the page permits axe-core as little as any other script.
@@ -214,12 +326,57 @@ def test_the_slider_shows_the_same_events(open_page: Callable[[str], Page]) -> N
     ids = [*CODEC.vocab.encode("Let me look."), CODEC.stop_ids[0]]
     page = open_page(stream_page(CODEC, ids))
     assert "the same for every size" in page.locator("#same").inner_text()
+    joined = page.locator(".joined li").all_inner_texts()
+    assert joined == ["text Let me look.", "turns TurnEnd stop"]
     rows = page.locator("tbody tr").count()
     assert rows == len(ids) + 1
     page.locator("#size").focus()
     page.keyboard.press("End")
     assert page.locator("tbody tr").count() == 2
     assert "Let me look." in page.locator("tbody").inner_text()
+    assert page.locator(".joined li").all_inner_texts() == joined
+
+
+def test_sizes_that_differ_are_reported(open_page: Callable[[str], Page]) -> None:
+    ids = [*CODEC.vocab.encode("Let me look."), CODEC.stop_ids[0]]
+    item: Any = stream_data(CODEC, ids)
+    item["runs"][1]["pushes"][0][0][1] = "x"
+    page = open_page(items_page("Wrong", [item]))
+    page.locator("#size").focus()
+    page.keyboard.press("ArrowRight")
+    assert "a bug of chatcodec" in page.locator("#same.wrong").inner_text()
+
+
+def test_the_ids_of_a_row_that_are_held_back_are_those_without_an_event(
+    open_page: Callable[[str], Page],
+) -> None:
+    """By the stream itself: pushes, and what their events cover."""
+    control = CODEC.vocab.control
+    call = CODEC.vocab.encode('\n{"name": "get_weather", "parameters": {"city": "Oslo"}} ')
+    ids = [
+        *CODEC.vocab.encode("Let \U0001f469"),
+        control["<|action_start|>"],
+        control["<|plugin|>"],
+    ]
+    ids += [*call, control["<|action_end|>"], CODEC.stop_ids[0]]
+    page = open_page(stream_page(CODEC, ids))
+    rows = "(all) => all.map((row) => row.querySelectorAll('.wait').length)"
+    held_by_size = {}
+    for nth, size in enumerate((1, 2, 3, 5, 8, 16)):
+        stream, covered, expected = CODEC.stream(), 0, []
+        for at in range(0, len(ids), size):
+            for event in stream.push(ids[at : at + size]):
+                covered = max(covered, event.tokens[1])
+            to = min(at + size, len(ids))
+            expected.append(to - min(to, max(at, covered)))
+        page.locator("#size").fill(str(nth))
+        assert page.eval_on_selector_all("tbody tr", rows) == [*expected, 0]
+        held_by_size[size] = sum(expected)
+    assert held_by_size[1] > held_by_size[8] > 0
+    page.locator("#size").fill("0")
+    why = " ".join(page.locator(".why").all_inner_texts())
+    for reason in ("not complete; until id", "the header of a call", "after the arguments"):
+        assert reason in why
 
 
 def test_the_studio_shows_what_is_typed(browser: Browser) -> None:

@@ -1,6 +1,6 @@
 "use strict";
 const CONTROL = 1, CONTENT = 2, GENERATED = 4, PART = 8;
-const AT_ONCE = 1000, IN_IDLE = 60000, BLOCK = 400, BUTTONS = 500;
+const AT_ONCE = 400, IN_IDLE = 60000, BLOCK = 400, BUTTONS = 500;
 const roleColours = { system: 0, developer: 0, user: 1, assistant: 2, tool: 3 };
 
 // Shows an encoding in `root`; the details of a token in `detail`.
@@ -37,7 +37,7 @@ function showEncoding(root, detail, data) {
     // The rest of a character has no sign of its own, so that letters join and marks combine.
     const isPart = data.flags[id] & PART;
     const parts = text ? shown(text, true) : isPart ? [] : [make("span", { class: "pic" }, "·")];
-    const node = make("span", { class: classOf(id), id: "t" + id, role: "option", "aria-selected": "false", "aria-label": isPart ? "rest of a character" : undefined }, ...parts);
+    const node = make("span", { class: classOf(id), id: "t" + id, role: "option", "aria-selected": "false", "aria-label": isPart ? "rest of a character" : text.trim() ? undefined : "white space" }, ...parts);
     chips[id] = node;
     return node;
   };
@@ -82,14 +82,13 @@ function showEncoding(root, detail, data) {
           continue;
         }
         const note = found.id < 0 ? "reads as a marker" : `text, not ${found.id}`;
-        const mark = make("mark", { class: found.id < 0 ? "reads" : "", "data-note": note });
+        const mark = make("mark", { class: found.id < 0 ? "reads" : "", dir: "ltr", "data-note": note });
         while (id <= found.last) mark.append(chip(id++));
         (group || block.node).append(mark);
       }
       if (group) block.node.append(group);
     }
   };
-  const fillAll = () => blocks.forEach(fill);
   let ready = 0;
   for (const block of blocks) {
     if (block.from >= AT_ONCE) break;
@@ -103,15 +102,7 @@ function showEncoding(root, detail, data) {
     block.node.dataset.nth = nth;
     if (!block.filled) nearby.observe(block.node);
   });
-  const idle = window.requestIdleCallback || ((work) => setTimeout(work, 30));
-  const later = () => {
-    if (ready < blocks.length && blocks[ready].from < IN_IDLE) {
-      fill(blocks[ready++]);
-      idle(later);
-    } else root.dataset.ready = "yes";
-  };
-  idle(later);
-  window.addEventListener("beforeprint", fillAll);
+  window.addEventListener("beforeprint", () => blocks.forEach(fill));
 
   const select = (id, scroll) => {
     if (id < 0 || id >= count || id === at) return;
@@ -169,9 +160,11 @@ function showEncoding(root, detail, data) {
   // The rendered text as one string, with every control token that a tokenizer finds in it.
   const string = make("div", { class: "string", role: "region", tabindex: "0", "aria-label": "the string pipeline" });
   let buttons = 0;
+  let isTaken = false;
+  let turns = 0;
   const openers = new Set(data.ids.filter((id, nth) => data.flags[nth] & CONTROL && (nth === 0 || data.messages[nth] !== data.messages[nth - 1])));
   let part = make("div", { class: "block" });
-  let inPart = 0;
+  let inPart = 0, added = 0;
   string.append(part);
   const add = (node, size) => {
     if (inPart > 4000) {
@@ -181,25 +174,47 @@ function showEncoding(root, detail, data) {
     }
     part.append(node);
     inPart += size;
+    added += size;
   };
-  for (const item of data.pipeline) {
-    if (typeof item === "string") {
-      for (let from = 0; from < item.length;) {
+  // The pieces are made one at a time: the first ones at once, the others when the browser has time.
+  const pieces = (function* () {
+    for (const item of data.pipeline) {
+      if (typeof item !== "string") yield piece(item);
+      else for (let from = 0; from < item.length;) {
         let to = Math.min(item.length, from + 4000);
         if (/[\ud800-\udbff]/.test(item[to - 1])) to++;
-        add(make("bdi", { dir: "auto" }, ...shown(item.slice(from, to), true)), to - from);
+        yield add(make("bdi", { dir: "auto", class: isTaken ? "taken" : undefined }, ...shown(item.slice(from, to), true)), to - from);
         from = to;
       }
-      continue;
     }
-    const [spelling, id, isForged, target] = item;
+  })();
+  const piece = ([spelling, id, isForged, target]) => {
     const name = isForged ? `forged control token ${id}` : `control token ${id}`;
     if (isForged && openers.has(id) && !(part.textContent || "\n").endsWith("\n")) add(document.createElement("br"), 1);
     if (isForged && buttons++ < BUTTONS)
       add(make("button", { type: "button", title: name, onclick: () => { select(target, true); list.focus({ preventScroll: true }); } },
         "⚠ ", ...shown(spelling)), spelling.length);
     else add(make("span", { class: isForged ? "many" : "genuine", title: name }, ...(isForged ? ["⚠ "] : []), ...shown(spelling)), spelling.length);
-  }
+    if (isForged && openers.has(id)) isTaken = true;
+    else if (!isForged) isTaken = false;
+  };
+  const addMore = (size) => {
+    const wanted = added + size;
+    while (added < wanted) if (pieces.next().done) return false;
+    return true;
+  };
+  addMore(6000);
+  window.addEventListener("beforeprint", () => addMore(Infinity));
+  for (const item of data.pipeline) if (typeof item !== "string" && item[2] && openers.has(item[1])) turns++;
+
+  const idle = window.requestIdleCallback || ((work) => setTimeout(work, 30));
+  const later = () => {
+    const isChip = ready < blocks.length && blocks[ready].from < IN_IDLE;
+    if (isChip) fill(blocks[ready++]);
+    if (addMore(20000) || isChip) idle(later);
+    else root.dataset.ready = "yes";
+  };
+  idle(later);
 
   const number = (value, what, style) => make("span", {}, make("b", { class: style || "" }, String(value)), " " + what);
   const recolour = (value) => {
@@ -214,8 +229,8 @@ function showEncoding(root, detail, data) {
     choices("colour", "Colours by", [["role", "role"], ["source", "source"], ["loss", "loss mask"], ["content", "caller's text"]], "role", recolour),
     make("div", { class: "panes" },
       make("section", { class: "pane", "aria-label": "chatcodec" }, make("h2", {}, "chatcodec"),
-        make("p", { class: "dim" }, "Hexagon: control. Italic: the format's text. Dashed outline: a caller's text that spells control. Arrow keys, Home, End; n and p: outlines."), list),
-      make("section", { class: "pane", "aria-label": "the string pipeline beside it" }, make("h2", {}, "The string pipeline: render, then tokenize the whole text"),
-        make("p", { class: forged ? "wrong" : "dim" }, forged ? `${forged} of ${spelled} control tokens come from a caller's text (⚠).` : `${spelled} control tokens, none from a caller's text.`), string)));
+        make("p", { class: "dim" }, "Hexagon: control. Italic: the format's text. Dashed outline: a caller's text that spells control, and stays text. Keys: arrows, Home, End; n and p for outlines."), list),
+      make("section", { class: "pane", "aria-label": "the string pipeline beside it" }, make("h2", {}, "The string pipeline: what most servers send"),
+        make("p", { class: forged ? "wrong" : "dim" }, forged ? `${forged} of ${spelled} control tokens come from a caller's text (⚠)` + (turns ? `: ${turns} forged ${turns > 1 ? "turns" : "turn"}, underlined.` : ".") : `${spelled} control tokens, none from a caller's text.`), string)));
   facts(detail, [["token", "point at a token, or move to one with the arrow keys"]]);
 }
