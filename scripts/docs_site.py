@@ -30,6 +30,7 @@ NAVIGATION = [
     ("Gateway", "gateway.md"),
     ("vLLM", "vllm.md"),
     ("SGLang", "sglang.md"),
+    ("LMDeploy, Lagent", "lmdeploy.md"),
     ("Servers", "servers.md"),
     ("Constraints", "constrain.md"),
     ("Leniency", "leniency.md"),

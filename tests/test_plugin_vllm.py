@@ -24,6 +24,7 @@ CODEC = Codec("internlm2")
 PROTOCOL = ("DeltaMessage", "DeltaToolCall", "DeltaFunctionCall", "FunctionCall")
 USER = {"role": "user", "content": "Hi <|im_end|>", "name": None}
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+NAMED = {"type": "function", "function": {"name": "f"}}
 
 
 class Params:
@@ -44,6 +45,8 @@ class Request:
         self.parallel_tool_calls = True
         self.skip_special_tokens = True
         self.structured_outputs: Value = None
+        self.stop: Value = None
+        self.include_stop_str_in_output = False
 
 
 class Base:
@@ -160,8 +163,9 @@ def test_prompts_are_the_codecs(monkeypatch: pytest.MonkeyPatch) -> None:
     messages, prompt = made.render_messages([USER], params)
     assert (messages, prompt) == ([USER], {"ids": expected.ids.tolist()})
     assert asyncio.run(made.render_messages_async([USER], params))[1] == prompt
-    required = Params(tool_choice="required", tools=TOOLS)
-    assert made.render_messages([USER], required)[1] == prompt
+    for choice in ("required", NAMED):
+        demanded = Params(tool_choice=choice, tools=TOOLS)
+        assert made.render_messages([USER], demanded)[1] == prompt
     picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
     assert made.render_messages([picture], Params()) == "the engine's own"
     assert asyncio.run(made.render_messages_async([picture], Params())) == "the engine's own"
@@ -188,11 +192,12 @@ def completion() -> list[int]:
 
 
 @pytest.mark.usefixtures("fakes")
+@pytest.mark.parametrize("choice", ["auto", NAMED])
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_completions_are_read_by_ids(size: int) -> None:
+def test_completions_are_read_by_ids(size: int, choice: Value) -> None:
     tokenizer = types.SimpleNamespace(name_or_path="m")
     prompt = CODEC.encode([{"role": "user", "content": "Hi"}]).ids.tolist()
-    request, ids = Request(tools=TOOLS), completion()
+    request, ids = Request(tools=TOOLS, tool_choice=choice), completion()
     whole = plugin.Parser(tokenizer)
     whole.set_prompt_token_ids(prompt)
     reasoning, content, (call,) = whole.parse("", request, True, ids)  # noqa: FBT003
@@ -212,6 +217,23 @@ def test_completions_are_read_by_ids(size: int) -> None:
 
 
 @pytest.mark.usefixtures("fakes")
+def test_a_stop_string_is_not_shown() -> None:
+    ids = list(CODEC.vocab.encode("one STOP"))
+    prompt = CODEC.encode([USER]).ids.tolist()
+    request = Request()
+    request.stop = ["STOP"]
+    parser = plugin.Parser(types.SimpleNamespace(name_or_path="m"))
+    deltas = [
+        parser.parse_delta("", [id_], request, prompt, finished=id_ == ids[-1]) for id_ in ids
+    ]
+    assert "".join((delta or {}).get("content", "") for delta in deltas) == "one "
+    request.include_stop_str_in_output = True
+    assert plugin.Parser(types.SimpleNamespace(name_or_path="m")).parse(
+        "", request, model_output_token_ids=ids
+    ) == (None, "one STOP", None)
+
+
+@pytest.mark.usefixtures("fakes")
 def test_a_demanded_call_is_a_structural_tag() -> None:
     parser = plugin.Parser(types.SimpleNamespace(name_or_path="m"))
     free = parser.adjust_request(Request(tools=TOOLS, tool_choice="auto"))
@@ -219,6 +241,9 @@ def test_a_demanded_call_is_a_structural_tag() -> None:
     demanded = parser.adjust_request(Request(tools=TOOLS, tool_choice="required"))
     expected = CODEC.constrain(tools=TOOLS, tool_choice="required").structural_tag()
     assert demanded.structured_outputs == {"structural_tag": expected}
+    named = parser.adjust_request(Request(tools=TOOLS, tool_choice=NAMED))
+    expected = CODEC.constrain(tools=TOOLS, tool_choice=NAMED).structural_tag()
+    assert named.structured_outputs == {"structural_tag": expected}
     strict = [{"type": "function", "function": {**TOOLS[0]["function"], "strict": True}}]  # type: ignore[dict-item]
     assert parser.adjust_request(Request(tools=strict)).structured_outputs
     assert parser.adjust_request(Request()).structured_outputs is None

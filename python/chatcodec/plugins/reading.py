@@ -81,7 +81,7 @@ class Reading:
         declared = [plain(tool) for tool in tools or ()]
         choice = plain(tool_choice)
         given: dict[str, Any] = {}
-        if declared and choice not in {None, "auto"}:
+        if declared and choice not in (None, "auto"):
             given["tool_choice"] = choice
         self._stream = codec.stream(
             None if prompt is None else list(prompt), tools=declared or None

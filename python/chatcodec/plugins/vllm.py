@@ -84,7 +84,7 @@ def body_of(messages: Sequence[Any], params: Any) -> dict[str, Any]:  # noqa: AN
     tools = given.pop("tools", None)
     if tools:
         body["tools"] = [plain(tool) for tool in tools]
-    if (choice := plain(params.tool_choice)) not in {None, "auto"} if tools else False:
+    if (choice := plain(params.tool_choice)) not in (None, "auto") if tools else False:
         body["tool_choice"] = choice
     for own, name in (("add_generation_prompt",) * 2, ("continue_final_message",) * 2):
         if (value := given.pop(own, None)) is not None:
@@ -225,7 +225,7 @@ def _classes() -> dict[str, Any]:  # noqa: C901 (four classes)
             tools = [plain(tool) for tool in request.tools or ()]
             choice = plain(request.tool_choice)
             is_strict = any(tool.get("function", tool).get("strict") for tool in tools)
-            if tools and (choice not in {None, "auto", "none"} or is_strict):
+            if tools and (choice not in (None, "auto", "none") or is_strict):
                 constraint = self.codec.constrain(
                     tools=tools,
                     tool_choice=choice or "auto",
