@@ -17,7 +17,7 @@ help:
 	@echo "make test-browser   tests of the pages in chromium, which it installs with apt-get"
 	@echo "make test-data   fetch real vocabularies for the tests into test-data, 250 MB"
 	@echo "make test-engine, test-vllm, test-xgrammar   with the real llama.cpp, vLLM, xgrammar, which they install"
-	@echo "make test-plugins   plug-ins in the Python of SGLang, LMDeploy and Lagent, without torch"
+	@echo "make test-plugins   plug-ins in the Python of SGLang, LMDeploy and trainers, without torch"
 	@echo "make test-clusters   mappers on local clusters of Ray, Spark and Dask; needs Java"
 	@echo "make test-spark  the recipe for Spark, by Spark itself; needs Java"
 	@echo "make lint     formatters, linters, type checkers, spelling, and whether the stubs are up to date"
@@ -142,10 +142,11 @@ test-vllm: build $(VENV)/ready
 	CHATCODEC_VLLM=target/vllm/bin/vllm $(BIN)/python -m pytest tests/test_vllm.py
 
 # Plug-ins in the engines' own Python, without torch: a gigabyte in target/plugins.
-PLUGIN_SOURCES := lagent==0.2.4 lmdeploy==0.18.0 sglang==0.5.23 xgrammar==0.2.8 mmengine-lite addict yapf
+PLUGIN_SOURCES := axolotl==0.19.0 lagent==0.2.4 lmdeploy==0.18.0 renderers==0.1.12 sglang==0.5.23 verl==0.9.1 \
+  xgrammar==0.2.8 addict mmengine-lite prime-pydantic-config yapf
 PLUGIN_NEEDS := aiohttp apache-tvm-ffi fastapi msgspec orjson partial-json-parser psutil pybase64 \
-  platformdirs rich shortuuid termcolor
-PLUGIN_TESTS := $(addprefix tests/test_,sglang.py lmdeploy.py lagent.py)
+  colorama platformdirs rich shortuuid termcolor tomli-w
+PLUGIN_TESTS := $(addprefix tests/test_,sglang.py lmdeploy.py lagent.py trainers.py)
 .PHONY: test-plugins
 test-plugins: build $(VENV)/ready
 	test -d target/plugins/sglang || { $(BIN)/pip install --quiet --target target/plugins $(PLUGIN_NEEDS) && \

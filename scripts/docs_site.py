@@ -35,6 +35,7 @@ NAVIGATION = [
     ("Constraints", "constrain.md"),
     ("Leniency", "leniency.md"),
     ("Training", "training.md"),
+    ("Trainers", "trainers.md"),
     ("Datasets", "data.md"),
     ("Clusters", "clusters.md"),
     ("Format files", "formats.md"),
