@@ -160,6 +160,13 @@ test-engine: build $(VENV)/ready
 	  llama-cpp-python==0.3.36 gguf==0.19.0
 	CHATCODEC_ENGINE=1 PYTHONPATH=target/engine $(BIN)/python -m pytest tests/test_engine.py
 
+# What other libraries let a caller forge, into docs/why.md; needs the test data.
+.PHONY: bench-forgeries
+bench-forgeries: build $(VENV)/ready
+	$(BIN)/pip install --quiet --no-deps --target target/forgeries --upgrade minijinja==3.1.0 \
+	  renderers==0.1.12 prime-pydantic-config==0.4.3
+	PYTHONPATH=target/forgeries $(BIN)/python -m benches.forgeries --write
+
 XGRAMMAR := xgrammar==0.2.8 apache-tvm-ffi pydantic pydantic_core annotated_types typing_extensions \
   typing_inspection
 # With the real xgrammar, whose wheel asks for torch; its bindings do without.

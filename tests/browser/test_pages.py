@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 from chatcodec import Codec, Encoding
 from chatcodec.audit import Audit, Finding
-from chatcodec.pages import encoding_data, items_page, stream_data, stream_page
+from chatcodec.pages import encoding_data, items_page, report_page, stream_data, stream_page
 from chatcodec.pages.inspector import PART
 from chatcodec.pages.studio import Studio
 
@@ -211,10 +211,19 @@ def every_kind() -> dict[str, str]:
         "items": items_page(HOSTILE, [item, error]),
         "timeline": stream_page(CODEC, completion, title=HOSTILE),
         "audit": Audit(HOSTILE, tuple(findings)).to_html(),
+        "report": report_page(REPORT, title=HOSTILE),
     }
 
 
-KINDS = ["inspector", "items", "timeline", "audit"]
+REPORT: dict[str, Any] = {
+    "rows": 5,
+    "ids": 130,
+    "rejected": 1,
+    "lengths": {"0": 1, "7": 1, "33": 2, "40": 1},
+    "roles": {"user": 5, "\ud800": 2, HOSTILE: 1},
+    "neutralized": [{"path": "messages[].content", "spelling": HOSTILE, "count": 3}],
+}
+KINDS = ["inspector", "items", "timeline", "audit", "report"]
 
 
 def seen(text: str) -> str:
@@ -238,6 +247,12 @@ def test_hostile_text_runs_nothing_and_is_shown_whole(
         page.locator("table.heat button").first.click()
         aside = page.evaluate("document.querySelector('aside').textContent")
         assert aside.count(seen(HOSTILE).replace("\n", "")) == 2
+    elif kind == "report":
+        text = page.evaluate(body)
+        assert text.count(seen(HOSTILE).replace("\n", "")) == 2
+        assert "⟨D800⟩" in text
+        counts = page.locator("section").first.locator(".amount").all_inner_texts()
+        assert [int(count) for count in counts if count != "0"] == [1, 1, 2, 1]
     elif kind == "timeline":
         joined = page.locator(".joined li bdi").all_text_contents()
         assert joined[0] == seen(HOSTILE).replace("\n", "")

@@ -318,6 +318,9 @@ def add_prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--restart", action="store_true", help="delete what an earlier run wrote to OUT, and begin"
     )
+    parser.add_argument(
+        "--html", action="store_true", help="write the report as a page, too: OUT/_report.html"
+    )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 

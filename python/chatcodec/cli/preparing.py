@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chatcodec.cli.loading import UsageError, load_model, load_options
 from chatcodec.cli.terminal import one_line
+from chatcodec.pages import report_page
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -26,6 +28,7 @@ def prepare(args: Namespace) -> bool:
     try:
         from chatcodec.prepare import Options  # noqa: PLC0415 (an extra)
         from chatcodec.prepare import prepare as run  # noqa: PLC0415
+        from chatcodec.prepare.store import PAGE  # noqa: PLC0415
     except ImportError as error:
         raise UsageError(f"prepare: {error}") from error
     codec = load_model(args)
@@ -52,6 +55,9 @@ def prepare(args: Namespace) -> bool:
     finally:
         if progress is not None:
             progress.close()
+    if args.html:
+        page = report_page(report.to_dict())
+        (Path(args.output) / PAGE).write_text(page, encoding="utf-8")
     sys.stdout.write(report.text())
     if report.rejected:
         sys.stderr.write(f"{args.output}/_rejects.jsonl: {report.rejected:,} rows were rejected\n")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["audit_page", "escaped_json", "frame", "items_page", "page"]
+__all__ = ["audit_page", "bars_page", "escaped_json", "frame", "items_page", "page"]
 
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
@@ -78,6 +78,17 @@ def items_page(title: str, items: Sequence[Mapping[str, object]]) -> str:
 def audit_page(title: str, data: Mapping[str, object]) -> str:
     """Make a page with the heat maps of an audit."""
     return page(title, data, ["common.js", "audit.js"])
+
+
+def bars_page(
+    title: str, facts: Sequence[tuple[str, int]], charts: Sequence[Mapping[str, object]]
+) -> str:
+    """Make a page of tables with bars.
+
+    A chart has `title`, `about`, the names of its `columns`, and `rows`: labels, a number, and a
+    text for the number if it is not the number itself. With `isRatio`, bars begin at 1.
+    """
+    return page(title, {"facts": facts, "charts": charts}, ["common.js", "bars.js"])
 
 
 def frame(content: str) -> str:

@@ -9,6 +9,7 @@ function startStudio(choices) {
   const shownEncoding = make("div", { id: "encoding" });
   const shownStream = make("div", { id: "stream" });
   const error = make("p", { class: "wrong", role: "alert" });
+  const busy = make("p", { class: "dim", role: "status" });
   const option = (value, text) => make("option", { value }, text);
   const vocabulary = make("select", { id: "vocabulary" }, ...choices.vocabularies.map((name, at) => option(String(at), name)));
   const format = make("select", { id: "format" }, option("", "the vocabulary's own"), ...choices.formats.map((name) => option(name, name)));
@@ -36,6 +37,7 @@ function startStudio(choices) {
   let asked = 0;
   const show = async () => {
     const mine = ++asked;
+    const slow = setTimeout(() => { busy.textContent = "Encoding; a large vocabulary takes some seconds the first time."; }, 400);
     try {
       const choice = { vocabulary: Number(vocabulary.value), format: format.value };
       const encoding = await ask("/encode", { ...choice, messages: json(messages, "messages"), tools: json(tools, "tools") });
@@ -47,6 +49,9 @@ function startStudio(choices) {
       else shownStream.replaceChildren();
     } catch (problem) {
       if (mine === asked) error.replaceChildren(...shown(problem.message));
+    } finally {
+      clearTimeout(slow);
+      if (mine === asked) busy.textContent = "";
     }
   };
   let waiting = 0;
@@ -58,7 +63,7 @@ function startStudio(choices) {
   const form = make("form", { onsubmit: (event) => { event.preventDefault(); show(); } },
     labelled(vocabulary, "Vocabulary"), labelled(format, "Format"), labelled(messages, "Messages (JSON)"),
     labelled(tools, "Tools (JSON)"), labelled(completion, "Completion of the scripted engine"),
-    make("p", {}, make("button", { class: "go" }, "Show")), error);
+    make("p", {}, make("button", { class: "go" }, "Show")), busy, error);
   form.addEventListener("input", soon);
   root.append(form, make("div", {}, shownEncoding, make("h2", {}, "Stream"), shownStream));
   document.getElementById("page").append(root);

@@ -165,12 +165,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _check_host(self) -> None:
         """Refuse other names of this machine, which a page of another site may make up."""
         hosts = self.server.hosts()
-        if self.headers.get("Host") not in hosts:
+        named = self.headers.get_all("Host") or []
+        if len(named) != 1 or named[0] not in hosts:
             raise RefusedError(
                 HTTPStatus.FORBIDDEN, f"unknown host, expected one of {sorted(hosts)}"
             )
-        origin = self.headers.get("Origin")
-        if origin is not None and origin not in {f"http://{host}" for host in hosts}:
+        origins = {f"http://{host}" for host in hosts}
+        if not origins.issuperset(self.headers.get_all("Origin") or []):
             raise RefusedError(HTTPStatus.FORBIDDEN, "request of another origin")
 
     def _check_path(self, *known: str) -> None:

@@ -32,6 +32,7 @@ __all__ = ["Part", "ShardKind", "Store"]
 ShardKind: TypeAlias = Literal["parquet", "arrow"]
 
 MANIFEST, REPORT, REJECTS = "_manifest.json", "_report.json", "_rejects.jsonl"
+PAGE = "_report.html"
 _WORK, _JOURNAL, _LOCK = ".prepare", "journal.jsonl", ".lock"
 
 
@@ -160,7 +161,7 @@ class Store:
     def clear(self) -> None:
         """Delete what a run wrote here: its parts, shards, report and manifest."""
         self.tidy()
-        names = [MANIFEST, REPORT, REJECTS]
+        names = [MANIFEST, REPORT, REJECTS, PAGE]
         for path in [*self.folder.glob("shard-*-of-*"), *(self.folder / name for name in names)]:
             path.unlink(missing_ok=True)
 

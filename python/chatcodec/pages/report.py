@@ -1,0 +1,73 @@
+"""The page of a report of `chatcodec prepare`: lengths, roles, control spelled in text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from chatcodec.pages.document import bars_page
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["report_page"]
+
+_FACTS = {
+    "rows": "conversations",
+    "ids": "ids",
+    "trained": "labels that are trained on",
+    "longest": "ids in the longest conversation",
+    "rejected": "rows rejected",
+    "shortened": "shortened",
+    "dropped": "left out",
+    "packed": "packed rows",
+}
+_ALWAYS = ("rows", "ids", "rejected")
+
+
+def report_page(report: Mapping[str, Any], title: str = "Prepared conversations") -> str:
+    """Make the page of a report: an object as in `_report.json`."""
+    facts = [
+        (name, report[key])
+        for key, name in _FACTS.items()
+        if report.get(key) or (key in _ALWAYS and key in report)
+    ]
+    roles = Counter(report["roles"]).most_common()
+    found = sorted(report["neutralized"], key=lambda item: -item["count"])
+    charts = [
+        {
+            "title": "Lengths",
+            "about": "Conversations by their number of ids.",
+            "columns": ["ids", "conversations", ""],
+            "rows": [([label], count) for label, count in _steps(report["lengths"])],
+        },
+        {
+            "title": "Messages",
+            "about": "Messages by their role.",
+            "columns": ["role", "messages", ""],
+            "rows": [([role or "(none)"], count) for role, count in roles],
+        },
+        {
+            "title": "Control spelled in text",
+            "about": "Texts of callers that spell a control token. All of them are ids of text.",
+            "columns": ["place", "spelling", "times", ""],
+            "rows": [([item["path"], item["spelling"]], item["count"]) for item in found],
+        },
+    ]
+    return bars_page(title, facts, charts)
+
+
+def _steps(lengths: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Give the counts of lengths in steps, four between two powers of 2."""
+    steps: Counter[int] = Counter()
+    for length, count in lengths.items():
+        shift = max(0, int(length).bit_length() - 3)
+        steps[int(length) >> shift << shift] += count
+    named = []
+    first = min(steps, default=0)
+    while steps and first <= max(steps):
+        following = first + (1 << max(0, first.bit_length() - 3))
+        last = following - 1
+        named.append((f"{first:,}" if first == last else f"{first:,} to {last:,}", steps[first]))
+        first = following
+    return named
