@@ -28,6 +28,20 @@ ASK: Any = [{"role": "user", "content": FORGED}]
 WEATHER: Any = [{"role": "user", "content": "Weather in Oslo?"}]
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOLS: Any = [{"type": "function", "function": {"name": "weather", "parameters": PARAMETERS}}]
+PATTERN: Any = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "strict": True,
+            "parameters": {
+                **PARAMETERS,
+                "properties": {"city": {"type": "string", "pattern": "^[A-Z]+$"}},
+                "additionalProperties": False,
+            },
+        },
+    }
+]
 ENGINES = ("vllm", "sglang", "lmdeploy", "llamacpp")
 
 
@@ -291,10 +305,17 @@ def test_a_demanded_call_is_a_grammar_for_the_engine(tmp_path: Path) -> None:
             tool_choice="required",
             prompt=CODEC.encode(WEATHER, tools=TOOLS, add_generation_prompt=True),
         )
-        assert constraint.lark() in body["structured_outputs"].values()
+        assert body["structured_outputs"] == {"structural_tag": constraint.structural_tag()}
         assert body["temperature"] == 0.5
         assert body["stop_token_ids"] == CODEC.stop_ids
         assert headers[b"traceparent"].decode() == trace
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.chat.completions.create(model=MODEL, messages=WEATHER, tools=PATTERN)
+        assert caught.value.param == "tools[0].function.parameters"
+    with serving(remember) as url, gateway(url, tmp_path, "--constrain", "lark") as of:
+        of.openai.chat.completions.create(model=MODEL, messages=WEATHER, tools=PATTERN)
+        (grammar,) = asked[-1][0]["structured_outputs"].values()
+        assert grammar.startswith("start: ")
     with serving(inner) as url, gateway(url, tmp_path, "--engine", "lmdeploy") as of:
         with pytest.raises(openai.BadRequestError) as caught:
             of.openai.chat.completions.create(
@@ -333,3 +354,7 @@ def test_many_processes(backend: str, tmp_path: Path) -> None:
         for _ in range(6):
             answer = of.openai.chat.completions.create(model=MODEL, messages=ASK)
             assert chat_seen(answer).text == f"You said: {FORGED}"
+        # Whichever process is asked, the counts are those of all.
+        for _ in range(6):
+            assert of.metric('chatcodec_requests_total{api="chat",status="200"}') == 6
+            assert of.metric("chatcodec_requests_running ") == 0

@@ -499,3 +499,18 @@ def test_no_body_raises_anything_but_a_message_error(
         module.read_request(body, codec, on_unsupported=drop).encode()
     except MessageError as error:
         assert error.path  # noqa: PT017
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_strict_is_kept_for_the_engine(strict: bool) -> None:  # noqa: FBT001
+    function = {"name": "f", "parameters": SCHEMA, "strict": strict}
+    asked = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
+    for tool in ({"type": "function", "function": function}, {"type": "function", **function}):
+        request = openai_chat.read_request({**asked, "tools": [tool]}, Codec("internlm2"))
+        assert request.strict is strict
+        assert "strict" not in request.tools[0]["function"]
+    tools = [{"type": "function", "function": function}]
+    none = openai_chat.read_request(
+        {**asked, "tools": tools, "tool_choice": "none"}, Codec("internlm2")
+    )
+    assert not none.strict

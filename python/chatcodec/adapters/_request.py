@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from chatcodec import Dropped
 from chatcodec.adapters._plain import body_of
-from chatcodec.adapters._tools import allowed_tools, read_choice, read_tools
+from chatcodec.adapters._tools import allowed_tools, is_strict, read_choice, read_tools
 from chatcodec.errors import MessageError
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Request:
     """What was left out of the body; of the messages, `Encoding.dropped` says it."""
     rest: dict[str, Any]
     """The other fields as they were sent: sampling and all that the engine is told."""
+    strict: bool = False
+    """Whether a tool asks that its arguments follow its schema, for an engine that can."""
     places: tuple[str, ...] = field(repr=False)
     """What the client calls each of the messages: `system`, `messages[0]`, `input[3]` …"""
 
@@ -128,6 +130,7 @@ class Body:
         self.options: EncodeOptions = {"on_unsupported": on_unsupported}
         self.adapter: dict[str, Any] = {"model": self.take("model", str) or ""}
         self.tools: list[dict[str, Any]] = []
+        self.strict = False
 
     def take(self, key: str, kind: type | tuple[type, ...]) -> Any:  # noqa: ANN401
         """Take a field, which is of a type; None where it is not given."""
@@ -165,6 +168,7 @@ class Body:
         chosen = read_choice(choice, choice_path, self.unsupported)
         parallel = self.take("parallel_tool_calls", bool)
         self.tools = allowed_tools(read, chosen, choice_path)
+        self.strict = bool(self.tools) and is_strict(tools)
         self.adapter["tool_choice"] = chosen.option
         self.adapter["parallel_tool_calls"] = chosen.parallel and parallel is not False
         if chosen.mode == "required" and not self.constrained:
@@ -299,5 +303,6 @@ class Body:
             limit=limit,
             dropped=tuple(self.dropped),
             rest=self.fields,
+            strict=self.strict,
             places=tuple(places),
         )

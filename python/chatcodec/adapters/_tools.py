@@ -66,6 +66,15 @@ def read_tools(tools: object, path: str, unsupported: Unsupported) -> list[Tool]
     return read
 
 
+def is_strict(tools: object) -> bool:
+    """Whether one of the tools asks that its arguments follow its schema: `strict`."""
+    for tool in tools if isinstance(tools, list) else ():
+        function = tool.get("function", tool) if isinstance(tool, dict) else None
+        if isinstance(function, dict) and function.get("strict") is True:
+            return True
+    return False
+
+
 def _function(tool: Tool) -> dict[str, Any] | None:
     """Give the function that a tool is, if it is one."""
     match tool:

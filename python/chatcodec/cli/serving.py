@@ -6,7 +6,7 @@ import importlib.util
 from typing import TYPE_CHECKING, get_args
 
 from chatcodec.cli.loading import UsageError, load_model
-from chatcodec.serve.settings import BACKEND_KEY, KEYS, Engine, Settings
+from chatcodec.serve.settings import BACKEND_KEY, KEYS, Constrain, Engine, Settings
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -48,9 +48,10 @@ def add_serve(parser: ArgumentParser) -> None:
     )
     add(
         "--constrain",
-        choices=("auto", "off"),
+        choices=get_args(Constrain),
         default="auto",
-        help="auto: calls and JSON that a request demands become a grammar (default: %(default)s)",
+        help="what enforces calls and JSON that a request demands: auto, the grammar of the "
+        "engine's default backend; lark, for vLLM or SGLang with llguidance (default: %(default)s)",
     )
     add(
         "--on-unsupported",

@@ -123,17 +123,13 @@ class Api:
             with_usage=bool(options.get("include_usage")),
             sampling=_sampling(rest),
             logprobs=top if request.adapter.get("logprobs") else None,
-            is_constrained=is_constrained or any(_is_strict(tool) for tool in request.tools),
+            is_constrained=is_constrained or request.strict,
         )
 
 
 def _demands_call(request: Request) -> bool:
     choice = request.adapter.get("tool_choice", "auto")
     return choice not in ("auto", "none") and bool(request.tools)
-
-
-def _is_strict(tool: dict[str, Any]) -> bool:
-    return (tool.get("function") or tool).get("strict") is True
 
 
 def _sampling(rest: dict[str, Any]) -> dict[str, Any]:

@@ -128,12 +128,12 @@ class Gateway:
                 body,
                 self.codec,
                 on_unsupported=settings.on_unsupported,
-                constrained=settings.constrain == "auto",
+                constrained=settings.constrain != "off",
             )
             asked = api.asked(request, settings.max_choices)
             prompt = request.encode()
             constraint = None
-            if asked.is_constrained and settings.constrain == "auto":
+            if asked.is_constrained and settings.constrain != "off":
                 constraint = request.constrain(prompt)
         except MessageError as error:
             raise ApiError(400, str(error), error.path) from error
@@ -147,6 +147,7 @@ class Gateway:
             limit=request.limit,
             sampling=asked.sampling,
             constraint=constraint,
+            lark=settings.constrain == "lark",
             logprobs=asked.logprobs,
             headers={key: http.headers[key] for key in PASSED_ON if key in http.headers},
         )

@@ -1,16 +1,21 @@
-"""Counts of one process, for Prometheus."""
+"""Counts for Prometheus, of one process or of all that share a folder."""
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 if TYPE_CHECKING:
     from chatcodec import Encoding
 
-__all__ = ["Metrics"]
+__all__ = ["SHARED", "Metrics"]
+
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+"""Environment variable with the folder by which the processes of `--workers` share their counts."""
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _NUMBER = re.compile(r"\[\d+\]")
@@ -27,7 +32,10 @@ class Metrics:
             "chatcodec_requests", "Answered requests", ("api", "status"), registry=registry
         )
         self.running = Gauge(
-            "chatcodec_requests_running", "Requests that are being answered", registry=registry
+            "chatcodec_requests_running",
+            "Requests that are being answered",
+            registry=registry,
+            multiprocess_mode="livesum",
         )
         self.prompt_ids = Counter("chatcodec_prompt_ids", "Ids of prompts", registry=registry)
         self.completion_ids = Counter(
@@ -60,7 +68,11 @@ class Metrics:
 
     def text(self) -> bytes:
         """Write the metrics in the format of Prometheus."""
-        return generate_latest(self.registry)
+        if SHARED not in os.environ:
+            return generate_latest(self.registry)
+        summed = CollectorRegistry()
+        MultiProcessCollector(summed)  # type: ignore[no-untyped-call]
+        return generate_latest(summed)
 
 
 def general(path: str) -> str:

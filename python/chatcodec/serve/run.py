@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import Any
 
 import uvicorn
 
 from chatcodec.serve.app import app
 from chatcodec.serve.log import LOG, set_up
+from chatcodec.serve.metrics import SHARED
 from chatcodec.serve.settings import KEYS, Settings, keys_from
 
 __all__ = ["run"]
@@ -41,4 +44,6 @@ def run(settings: Settings, host: str, port: int, workers: int, grace: int) -> N
         settings.codec()  # which fails here, and not in every process
         settings.store()
         LOG.info("start", extra={"fields": {**about, "workers": workers}})
-        uvicorn.run("chatcodec.serve.app:stored_app", factory=True, workers=workers, **options)
+        with tempfile.TemporaryDirectory(prefix="chatcodec-") as folder:
+            os.environ[SHARED] = folder
+            uvicorn.run("chatcodec.serve.app:stored_app", factory=True, workers=workers, **options)

@@ -10,10 +10,13 @@ from typing import Literal, TypeAlias
 
 from chatcodec import Codec, Format, formats
 
-__all__ = ["BACKEND_KEY", "KEYS", "Engine", "Settings", "keys_from"]
+__all__ = ["BACKEND_KEY", "KEYS", "Constrain", "Engine", "Settings", "keys_from"]
 
 Engine: TypeAlias = Literal["vllm", "sglang", "lmdeploy", "llamacpp"]
 """Protocol of the backend."""
+
+Constrain: TypeAlias = Literal["auto", "lark", "off"]
+"""Grammar for what a request demands: the one of the engine's default backend, Lark, or none."""
 
 KEYS = "CHATCODEC_API_KEYS"
 """Environment variable with the keys that clients may use, separated by white space or commas."""
@@ -43,8 +46,8 @@ class Settings:
     """Names by which clients may ask for the model. By default `model`, or the format's name."""
     backend_model: str | None = None
     """Name of the model in requests to the backend; by default the first of the names."""
-    constrain: Literal["auto", "off"] = "auto"
-    """Whether calls and JSON that a request demands become a grammar for the engine."""
+    constrain: Constrain = "auto"
+    """Grammar by which the engine enforces calls and JSON that a request demands."""
     on_unsupported: Literal["error", "drop"] = "error"
     """Policy for parts of a request that the format cannot write."""
     max_requests: int = 1024

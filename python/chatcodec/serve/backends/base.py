@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import httpx
 
+from chatcodec.errors import MessageError
 from chatcodec.serve.errors import ApiError, BackendError
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Job:
     sampling: Mapping[str, Any]
     """Temperature and the like, by OpenAI's names and vLLM's."""
     constraint: Constraint | None = None
+    lark: bool = False
+    """Whether the engine's grammars are Lark; otherwise those of its default backend."""
     logprobs: int | None = None
     """How many of the likeliest ids to tell at each place; None for no log probabilities."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -94,7 +97,8 @@ class Backend(ABC):
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the path and the body of the request.
 
-        Raises `ApiError` for what the engine cannot do, with the client's field.
+        Raises `ApiError` for what the engine cannot do, with the client's field, and
+        `MessageError` for what its grammars cannot express.
         """
 
     @abstractmethod
@@ -105,10 +109,14 @@ class Backend(ABC):
     async def generate(self, job: Job) -> AsyncIterator[AsyncIterator[Step]]:
         """Begin a generation, and give its steps as they come; leaving it cancels the rest.
 
-        Raises `BackendError` where the server cannot be reached, refuses, or breaks its protocol.
+        Raises `ApiError` for what the engine cannot do, and `BackendError` where the server cannot
+        be reached, refuses, or breaks its protocol.
         Events that came together are one step. The last step has a reason.
         """
-        path, body = self.request(job)
+        try:
+            path, body = self.request(job)
+        except MessageError as error:
+            raise ApiError(400, str(error), error.path) from error
         with told_errors():
             async with self.client.stream("POST", path, json=body, headers=job.headers) as answer:
                 if answer.status_code != httpx.codes.OK:

@@ -42,7 +42,7 @@ class Sglang(Backend):
     engine: ClassVar[str] = "sglang"
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
-        """Make the request. A grammar needs the server's llguidance backend."""
+        """Make the request."""
         sampling: dict[str, Any] = {
             "skip_special_tokens": False,
             "no_stop_trim": True,
@@ -52,7 +52,10 @@ class Sglang(Backend):
             **renamed(job.sampling, SAMPLING),
         }
         if job.constraint is not None:
-            sampling["ebnf"] = job.constraint.lark()
+            if job.lark:
+                sampling["ebnf"] = job.constraint.lark()
+            else:
+                sampling["structural_tag"] = job.constraint.structural_tag()
         body: dict[str, Any] = {
             "input_ids": list(job.prompt),
             "sampling_params": sampling,

@@ -44,7 +44,7 @@ class Vllm(Backend):
     engine: ClassVar[str] = "vllm"
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
-        """Make the request. A grammar needs the server's guidance backend."""
+        """Make the request."""
         body: dict[str, Any] = {
             "model": job.model,
             "prompt": list(job.prompt),
@@ -59,7 +59,12 @@ class Vllm(Backend):
         if job.logprobs is not None:
             body |= {"logprobs": job.logprobs, "return_tokens_as_token_ids": True}
         if job.constraint is not None:
-            body["structured_outputs"] = {"grammar": job.constraint.lark()}
+            grammar = (
+                {"grammar": job.constraint.lark()}
+                if job.lark
+                else {"structural_tag": job.constraint.structural_tag()}
+            )
+            body["structured_outputs"] = grammar
         return "/v1/completions", body
 
     def reader(self, job: Job) -> Reader:
