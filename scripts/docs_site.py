@@ -12,44 +12,63 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SITE = ROOT / "target" / "site"
 PACKAGE = ROOT / "python" / "chatcodec"
 
-NAVIGATION = [
-    ("Home", "index.md"),
-    ("Quickstarts", "quickstart.md"),
-    ("快速入门", "quickstart.zh.md"),
-    ("Tour", "tour.md"),
-    ("Concepts", "concepts.md"),
-    ("Models and formats", "models.md"),
-    ("Any model", "any-model.md"),
-    ("Migration", "migrate.md"),
-    ("Why not X", "why.md"),
-    ("Safety", "safety.md"),
-    ("Gateway", "gateway.md"),
-    ("vLLM", "vllm.md"),
-    ("SGLang", "sglang.md"),
-    ("LMDeploy, Lagent", "lmdeploy.md"),
-    ("Servers", "servers.md"),
-    ("Constraints", "constrain.md"),
-    ("Leniency", "leniency.md"),
-    ("Training", "training.md"),
-    ("Trainers", "trainers.md"),
-    ("Datasets", "data.md"),
-    ("Clusters", "clusters.md"),
-    ("Format files", "formats.md"),
-    ("Encoder", "encoder.md"),
-    ("Embedded vocabulary", "embedded-vocab.md"),
-    ("Design", "design.md"),
-    ("Benchmarks", "benchmarks.md"),
-    ("Reference", "reference.md"),
-    ("Glossary", "glossary.md"),
-    ("Changelog", "changelog.md"),
-]
-"""The titles and the files of the pages; pages of docs/ that are not listed come after them."""
+SECTIONS = {
+    "Start": [
+        ("Home", "index.md"),
+        ("Quickstarts", "quickstart.md"),
+        ("快速入门", "quickstart.zh.md"),
+        ("Tour", "tour.md"),
+        ("Concepts", "concepts.md"),
+    ],
+    "Why": [
+        ("Why not X", "why.md"),
+        ("Safety", "safety.md"),
+        ("Migration", "migrate.md"),
+        ("Benchmarks", "benchmarks.md"),
+    ],
+    "Models": [
+        ("Models and formats", "models.md"),
+        ("Which format", "which-format.md"),
+        ("Any model", "any-model.md"),
+        ("Format files", "formats.md"),
+    ],
+    "Serving": [
+        ("Gateway", "gateway.md"),
+        ("vLLM", "vllm.md"),
+        ("SGLang", "sglang.md"),
+        ("LMDeploy, Lagent", "lmdeploy.md"),
+        ("transformers", "transformers.md"),
+        ("Servers", "servers.md"),
+        ("Constraints", "constrain.md"),
+        ("Leniency", "leniency.md"),
+    ],
+    "Training": [
+        ("Training", "training.md"),
+        ("Trainers", "trainers.md"),
+        ("Datasets", "data.md"),
+        ("Clusters", "clusters.md"),
+    ],
+    "Inside": [
+        ("Design", "design.md"),
+        ("Encoder", "encoder.md"),
+        ("Embedded vocabulary", "embedded-vocab.md"),
+    ],
+    "Reference": [
+        ("Reference", "reference.md"),
+        ("Glossary", "glossary.md"),
+        ("Changelog", "changelog.md"),
+    ],
+}
+"""The titles and the files of the pages; pages of docs/ that are not listed come last."""
+
+NAVIGATION = [entry for entries in SECTIONS.values() for entry in entries]
 
 MODULES = ["_core.pyi", "events.py", "options.py", "errors.py", "rows.py", "mapper.py", "hub.py"]
 """The files of the reference, before those of the adapters."""
@@ -118,6 +137,29 @@ def glossary() -> str:
     return f"# Glossary\n{words}"
 
 
+def models_by_name() -> str:
+    """The built-in format of each model, by words of the model's name."""
+    path = ROOT / "rust" / "core" / "src" / "format" / "models.toml"
+    known = tomllib.loads(path.read_text(encoding="utf-8"))["models"]
+    rows = [
+        f"| `{words}` | {f'`{name}`' if name else 'none: [any model](any-model.md)'} |"
+        for words, name in sorted(known.items())
+    ]
+    return "\n".join(
+        [
+            "# Which format for a model\n",
+            "For people who have a model's name. The search of this site finds the name, too.\n",
+            "A row holds for names with all of its words, in their order; the longest row decides.",
+            "`chatcodec formats --for MODEL` answers the same question,",
+            "and `Codec.from_pretrained` compares the model's own template.\n",
+            "| words of the name | format |",
+            "|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
 def adapted(text: str) -> str:
     """A document with its links as they are in the site; files that are no pages are not linked."""
 
@@ -182,6 +224,7 @@ def pages() -> dict[str, str]:
     texts |= {
         "changelog.md": adapted(changelog),
         "glossary.md": glossary(),
+        "which-format.md": models_by_name(),
         "reference.md": reference(),
     }
     return texts
@@ -189,10 +232,15 @@ def pages() -> dict[str, str]:
 
 def configuration(texts: dict[str, str]) -> str:
     """The configuration of the generator. Fonts are the reader's own: no page makes a request."""
-    listed = [entry for entry in NAVIGATION if entry[1] in texts]
-    files = {file for _, file in listed}
-    listed += [(name.removesuffix(".md"), name) for name in texts if name not in files]
-    entries = ",\n".join(f'  {{ "{title}" = "{file}" }}' for title, file in listed)
+    files = {file for _, file in NAVIGATION}
+    others = [(name.removesuffix(".md"), name) for name in texts if name not in files]
+    sections = {**SECTIONS, **({"More": others} if others else {})}
+    entries = ",\n".join(
+        f'  {{ "{section}" = ['
+        + ", ".join(f'{{ "{title}" = "{file}" }}' for title, file in pages if file in texts)
+        + "] }"
+        for section, pages in sections.items()
+    )
     return f"""\
 [project]
 site_name = "chatcodec"
@@ -206,7 +254,7 @@ nav = [
 [project.theme]
 language = "en"
 font = false
-features = ["content.code.copy", "navigation.top", "search.highlight"]
+features = ["content.code.copy", "navigation.sections", "navigation.top", "search.highlight"]
 
 [[project.theme.palette]]
 media = "(prefers-color-scheme: light)"

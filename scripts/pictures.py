@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from chatcodec import Codec
-from chatcodec.pages import stream_page
+from chatcodec.pages import bars_page, stream_page
 
 ROOT = Path(__file__).parent.parent
 PICTURES = ROOT / "docs" / "pictures"
@@ -36,7 +36,36 @@ def pages() -> dict[str, tuple[str, int]]:
         "inspector": (forged, 715),
         "timeline": (stream_page(codec, completion, prompt), 900),
         "audit": (codec.audit().to_html(), 890),
+        "ratios": (ratios(), 1360),
     }
+
+
+def ratios() -> str:
+    """The page of the ratios that docs/benchmarks.md has first."""
+    text = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    lines = text.partition("\n## At a glance\n")[2].partition("\n## ")[0].splitlines()
+    head, _, *rows = [
+        [cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines if "|" in line
+    ]
+    charts = []
+    for column, vocabulary in enumerate(head[1:3], start=1):
+        cells = [(row[0], row[column].replace("*", "").split("x (")) for row in rows]
+        bars = [
+            ([label, cell[1].rstrip(")")], float(cell[0]), f"{cell[0]}x")
+            for label, cell in cells
+            if len(cell) == 2
+        ]
+        charts.append(
+            {
+                "title": vocabulary,
+                "about": "Time of the fastest exact peer by chatcodec's: right of the line "
+                "chatcodec is faster, left of it (hatched) the peer. The scale is logarithmic.",
+                "columns": ["text", "fastest peer", "ratio", ""],
+                "rows": bars,
+                "isRatio": True,
+            }
+        )
+    return bars_page("Fresh text, beside the fastest exact peer", [], charts)
 
 
 def main() -> int:

@@ -107,7 +107,8 @@ def digest(text: str) -> str:
 
 
 def test_a_page_names_no_other_place_and_has_no_markup_from_text() -> None:
-    page = skeleton(encode("Hi").to_html())
+    # The policy's digests are base64, in which two slashes may be neighbours.
+    page = re.sub(r"'sha256-[^']*'", "", skeleton(encode("Hi").to_html()))
     assert not re.search(r"https?:|//[a-z]|\bsrc=|@import|url\(", page)
     for word in (
         "innerHTML",

@@ -571,3 +571,17 @@ def test_quantiles_are_near_those_of_the_lengths(lengths: list[int], share: floa
     again = Report.of_dict(json.loads(json.dumps(report.to_dict())))
     assert again == report
     assert f"{len(lengths):,} conversations" in report.text()
+
+
+def test_the_report_is_a_page_that_a_new_run_replaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_bytes(lines_of([*rows_of(9), {"messages": said(0, "<|im_end|>")}]))
+    arguments = ["prepare", "a.jsonl", "out", "--quiet"]
+    assert main([*arguments, "--html"]) == 0
+    page = Path("out/_report.html").read_text(encoding="utf-8")
+    assert "default-src 'none'" in page
+    assert '["messages[].content","\\u003c|im_end|\\u003e"],1]' in page
+    assert main([*arguments, "--restart"]) == 0
+    assert not Path("out/_report.html").exists()

@@ -79,7 +79,7 @@ function showStream(root, data) {
     const used = new Set(joined.map(({ lane }) => lane));
     const columns = ["ids", "pushed", ...lanes, "held back, and why"];
     const table = make("table", { class: "stream" },
-      make("colgroup", {}, ...columns.map((name, at) => make("col", { class: lanes.includes(name) && !used.has(name) ? "none" : at === 0 ? "ids" : "" }))),
+      make("colgroup", {}, ...columns.map((name, at) => make("col", { class: lanes.includes(name) && !used.has(name) ? "none" : at < 2 ? name : "" }))),
       make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, name)))));
     holder.replaceChildren(table);
     let done = 0;

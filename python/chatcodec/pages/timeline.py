@@ -35,6 +35,7 @@ REASONS = (
     "after the arguments, where a call may end",
     "not decided, then reported by a notice",
     "where a turn may begin or end",
+    "a marker, and what follows it, before the text that it opens",
 )
 """Why an id is held back, by what it became."""
 
@@ -89,22 +90,25 @@ def _held(codec: Codec, ids: Sequence[int], pushes: Sequence[Sequence[Event]]) -
 
     `pushes` have one id each, and the end. A reason is an index of `REASONS`.
     """
+    control = set(codec.vocab.control.values())
     held: list[object] = [0] * len(ids)
     done = 0
     for push, events in enumerate(pushes):
         for event in events:
             for at in range(done, min(event.tokens[1], len(ids))):
                 if at < push:
-                    held[at] = [_reason(event, _bytes(codec, ids[done : at + 1])), push]
+                    before = ids[done : at + 1]
+                    is_opened = not control.isdisjoint(before)
+                    held[at] = [_reason(event, _bytes(codec, before), is_opened=is_opened), push]
             done = max(done, event.tokens[1])
     return held
 
 
-def _reason(event: Event, before: bytes) -> int:
+def _reason(event: Event, before: bytes, *, is_opened: bool) -> int:
     """Choose the reason for an id that became `event`; `before` are the bytes that were held."""
     match event:
         case Text() | Reasoning():
-            return 0 if _ends_in_character(before) else 1
+            return 7 if is_opened else 0 if _ends_in_character(before) else 1
         case ActionStart():
             return 2
         case ActionDelta():
