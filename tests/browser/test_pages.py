@@ -443,3 +443,26 @@ def test_the_heat_maps_are_the_audit(open_page: Callable[[str], Page]) -> None:
     page.focus("table.heat button")
     page.keyboard.press("Enter")
     assert report.findings[0].token in page.inner_text("aside.detail")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_studio_has_no_serious_fault_and_fits_the_window(
+    browser: Browser, scheme: Literal["light", "dark"]
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core")
+    with Studio() as studio:
+        thread = threading.Thread(target=studio.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        page = browser.new_page(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+        try:
+            page.goto(studio.url)
+            page.wait_for_selector(".joined li")
+            found = axe.Axe().run(page).response["violations"]
+            assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == []
+            for width in (1280, 400):
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+        finally:
+            page.close()
+            studio.shutdown()
+            thread.join()

@@ -41,6 +41,15 @@ function shown(text, breaks) {
   return parts;
 }
 
+// Works when the browser has time, and first after the first paint; a page that is hidden paints nothing.
+const idle = window.requestIdleCallback || ((work) => setTimeout(work, 30));
+function afterPaint(work) {
+  let isBegun = false;
+  const begin = () => { if (!isBegun) { isBegun = true; idle(work); } };
+  requestAnimationFrame(() => setTimeout(begin));
+  setTimeout(begin, 1000);
+}
+
 function choices(name, title, options, chosen, change) {
   const labels = options.map(([value, text]) =>
     make("label", {}, make("input", {

@@ -207,14 +207,13 @@ function showEncoding(root, detail, data) {
   window.addEventListener("beforeprint", () => addMore(Infinity));
   for (const item of data.pipeline) if (typeof item !== "string" && item[2] && openers.has(item[1])) turns++;
 
-  const idle = window.requestIdleCallback || ((work) => setTimeout(work, 30));
   const later = () => {
     const isChip = ready < blocks.length && blocks[ready].from < IN_IDLE;
     if (isChip) fill(blocks[ready++]);
     if (addMore(20000) || isChip) idle(later);
     else root.dataset.ready = "yes";
   };
-  idle(later);
+  afterPaint(later);
 
   const number = (value, what, style) => make("span", {}, make("b", { class: style || "" }, String(value)), " " + what);
   const recolour = (value) => {

@@ -92,9 +92,8 @@ function showStream(root, data) {
       return true;
     };
     more();
-    const idle = window.requestIdleCallback || ((work) => setTimeout(work, 30));
     const later = () => (more() ? idle(later) : (root.dataset.ready = "yes"));
-    idle(later);
+    afterPaint(later);
   };
   window.addEventListener("beforeprint", () => { while (more()); });
   const slider = make("input", { type: "range", min: "0", max: String(data.runs.length - 1), value: "0", id: "size", "aria-label": "ids a push", oninput: () => draw(Number(slider.value)) });
