@@ -37,7 +37,8 @@ HIDDEN = {"Cc", "Cf", "Zl", "Zp", "Co", "Cn", "Cs"}
 CHIPS = "Array.from(document.querySelectorAll('.t'), (node) => node.textContent)"
 
 
-@pytest.fixture(scope="session")
+# Playwright's loop runs in this thread until it is closed: tests of other modules run their own.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     sync_api = pytest.importorskip(
         "playwright.sync_api", reason="no playwright: `make test-browser` installs it"
