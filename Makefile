@@ -211,6 +211,11 @@ bench: build $(VENV)/ready
 bench-quick: build $(VENV)/ready
 	$(BIN)/python -m benches --quick
 
+# Parquet to Parquet, beside transformers in `datasets.map`; needs ../shared.
+.PHONY: bench-tables
+bench-tables: build $(VENV)/ready
+	$(BIN)/python -m benches.tables
+
 # Constraints beside xgrammar's own grammars, which `make test-xgrammar` installs.
 .PHONY: bench-constraints
 bench-constraints: build $(VENV)/ready

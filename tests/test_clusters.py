@@ -91,24 +91,25 @@ class Killer:
 
     def __init__(self, marks: Path, victim: Callable[[int], int] = lambda pid: pid) -> None:
         self.marks, self.victim, self.killed = marks, victim, 0
+        self.done = threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True)
 
     def _watch(self) -> None:
-        for _ in range(3000):
+        while not self.done.wait(0.02):
             pids = [int(path.name) for path in self.marks.iterdir()]
             if pids:
                 time.sleep(0.3)
                 os.kill(self.victim(pids[0]), signal.SIGKILL)
                 self.killed = pids[0]
                 return
-            time.sleep(0.02)
 
     def __enter__(self) -> Self:
         self.thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.thread.join(1)
+        self.done.set()
+        self.thread.join()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tokenizers
 from chatcodec import Codec, DataError, Template
 from chatcodec.cli import main
 from chatcodec.prepare import Options, Report, prepare
@@ -25,8 +27,15 @@ from chatcodec.prepare.sources import LINE, Limits, find_sources
 from hypothesis import given
 from hypothesis import strategies as st
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import datasets
+    import transformers
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from chatcodec.prepare.store import ShardKind
 
 CODEC = Codec("internlm2")
 OTHER = Codec(
@@ -238,6 +247,32 @@ def test_kept_columns_have_one_type(folder: Path) -> None:
         {"id": 2, "tag": "7", "meta": "[1]", "yes": None, "late": "4"},
         {"id": 5, "tag": "y", "meta": None, "yes": None, "late": None},
     ]
+
+
+@pytest.mark.parametrize(("kind", "shards"), [("parquet", 1), ("arrow", 1), ("parquet", 3)])
+def test_datasets_and_collators_read_the_folder(
+    folder: Path, kind: ShardKind, shards: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", folder / "cache")
+    datasets.disable_progress_bars()
+    Path("a.jsonl").write_bytes(lines_of(rows_of(9)) + b"7\n")
+    prepare(["a.jsonl"], "out", CODEC, Options(labels=True, kind=kind, shards=shards))
+    data = datasets.load_dataset(str(folder / "out"), split="train")
+    assert data["input_ids"][:] == ids_of(rows_of(9))
+    tokens = {str(at): at for at in range(10)}
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizers.Tokenizer(tokenizers.models.WordLevel(tokens)),
+        pad_token="0",  # noqa: S106 (no password)
+    )
+    collate = transformers.DataCollatorForSeq2Seq(tokenizer, return_tensors="np")
+    batch = collate([data[at] for at in (1, 8)])
+    lengths = [len(ids) for ids in data["input_ids"][:] if len(ids)]
+    assert batch["input_ids"].shape == batch["labels"].shape == (2, max(lengths[1], lengths[8]))
+    for row, at in enumerate((1, 8)):
+        labels = CODEC.encode(said(at)).labels().tolist()
+        assert batch["labels"][row].tolist()[: len(labels)] == labels
+        assert set(batch["labels"][row][len(labels) :]) <= {-100}
+        assert batch["attention_mask"][row].sum() == len(labels)
 
 
 def test_the_column_of_messages_can_be_named(folder: Path) -> None:

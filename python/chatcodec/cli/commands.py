@@ -321,7 +321,7 @@ COMMANDS = (
         "prepare",
         "files of conversations to shards of ids and labels, for training",
         "Rows are messages, ShareGPT, Alpaca, or prompt and completion. OUT gets shards, rejected\n"
-        "rows with their reasons (_rejects.jsonl), counts (_report.json) and hashes\n"
+        "rows with their reasons (_rejects.jsonl), the report (_report.txt) and hashes\n"
         "(_manifest.json). The same command goes on with a run that was stopped. The exit\n"
         "status is 1 where rows were rejected; everything else is written.",
         (

@@ -26,7 +26,7 @@ _ALWAYS = ("rows", "ids", "rejected")
 
 
 def report_page(report: Mapping[str, Any], title: str = "Prepared conversations") -> str:
-    """Make the page of a report: an object as in `_report.json`."""
+    """Make the page of a report: the object `report` of `_manifest.json`."""
     facts = [
         (name, report[key])
         for key, name in _FACTS.items()

@@ -26,6 +26,7 @@ _STEPS = 16
 _SPELLINGS = 1000
 """How many different spellings are counted."""
 
+_ROLES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
 _SHOWN = 10
 _BAR = 40
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -152,16 +153,23 @@ class Report:
             yield from self._histogram()
         if self.roles:
             yield ""
-            roles = (f"{role or '(none)'} {count:,}" for role, count in self.roles.most_common())
+            roles = (f"{role or '(none)'} {count:,}" for role, count in self._ordered_roles())
             yield f"messages: {', '.join(roles)}"
         yield ""
-        found = self.neutralized.most_common(_SHOWN)
+        found = sorted(self.neutralized.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN]
         total = sum(self.neutralized.values())
         yield f"control spelled in text, and written as text: {total:,}"
         for (path, spelling), count in found:
             yield f"  {count:>8,}  {path}  {spelling.encode('unicode_escape').decode()}"
         if len(self.neutralized) > len(found):
-            yield f"  and {len(self.neutralized) - len(found):,} more in _report.json"
+            yield f"  and {len(self.neutralized) - len(found):,} more in _manifest.json"
+
+    def _ordered_roles(self) -> list[tuple[str, int]]:
+        """Give the most frequent roles first; equally frequent ones as conversations have them."""
+        return sorted(
+            self.roles.items(),
+            key=lambda item: (-item[1], _ROLES.get(item[0], len(_ROLES)), item[0]),
+        )
 
     def _histogram(self) -> Iterator[str]:
         powers: Counter[int] = Counter()

@@ -188,14 +188,14 @@ def _finished(
     header = json.loads(json.dumps(header))
     known = [{"file": item["file"], "bytes": item["bytes"]} for item in done.get("inputs", [])]
     same = all(done.get(name) == header[name] for name in ("chatcodec", "codec", "options"))
+    same = same and "report" in done
     if same and known == header["inputs"]:
         for source, item in zip(sources, done["inputs"], strict=True):
             same = same and sha256(source.path) == item["sha256"]
         if same:
             # A process may have died after it wrote the manifest.
             store.tidy()
-            report = json.loads((store.folder / "_report.json").read_text("utf-8"))
-            return Report.of_dict(report)
+            return Report.of_dict(done["report"])
     raise DataError(
         f"{store.folder}: holds the shards of another run; expected a new or an empty folder, "
         "or use --restart",

@@ -31,7 +31,9 @@ __all__ = ["Part", "ShardKind", "Store"]
 
 ShardKind: TypeAlias = Literal["parquet", "arrow"]
 
-MANIFEST, REPORT, REJECTS = "_manifest.json", "_report.json", "_rejects.jsonl"
+# `datasets.load_dataset` reads the kind of file that a folder has most of, and Parquet or Arrow if
+# kinds are equally many: so there is one file of JSON.
+MANIFEST, REPORT, REJECTS = "_manifest.json", "_report.txt", "_rejects.jsonl"
 PAGE = "_report.html"
 _WORK, _JOURNAL, _LOCK = ".prepare", "journal.jsonl", ".lock"
 
@@ -222,10 +224,15 @@ class Store:
             for at in range(len(self.parts)):
                 with (self.work / f"part-{at:06}.jsonl").open("rb") as part:
                     shutil.copyfileobj(part, file)
-        report = self.report().to_dict()
-        for name, value in ((REPORT, report), (MANIFEST, {**manifest, "shards": written})):
+        report = self.report()
+        whole = {**manifest, "report": report.to_dict(), "shards": written}
+        texts = {
+            REPORT: report.text(),
+            MANIFEST: json.dumps(whole, indent=1, ensure_ascii=False) + "\n",
+        }
+        for name, text in texts.items():
             with self._written(self.folder / name) as file:
-                file.write(json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n")
+                file.write(text.encode())
         self.tidy()
 
     def report(self) -> Report:

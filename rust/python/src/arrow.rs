@@ -12,9 +12,8 @@ use std::any::Any;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
-use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray};
-use arrow_data::ffi::FFI_ArrowArray;
+use arrow_array::RecordBatchReader;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_schema::Schema;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use pyo3::exceptions::PyTypeError;
@@ -199,52 +198,6 @@ impl Drop for ArrowArray {
 unsafe impl Send for ArrowSchema {}
 // SAFETY: as above; the owner is `Send`.
 unsafe impl Send for ArrowArray {}
-
-/// The record batches of an object with `__arrow_c_stream__`, or `__arrow_c_array__`.
-pub(crate) fn reader_of(table: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
-    let wrong = |problem: &dyn std::fmt::Display| {
-        PyTypeError::new_err(format!("`table` is no table of Arrow's: {problem}"))
-    };
-    if table.hasattr("__arrow_c_stream__")? {
-        let capsule = table.call_method0("__arrow_c_stream__")?.cast_into::<PyCapsule>()?;
-        let stream = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
-        // SAFETY: the name of the capsule says what it points to; the stream is moved out of it, and what is
-        // left is marked as released.
-        let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr().cast()) };
-        let reader = RecordBatchStreamReader::try_new(stream).map_err(|error| wrong(&error))?;
-        return Ok(Box::new(reader));
-    }
-    if table.hasattr("__arrow_c_array__")? {
-        let capsules = table.call_method0("__arrow_c_array__")?.cast_into::<PyTuple>()?;
-        let capsule =
-            |at: usize| capsules.get_item(at)?.cast_into::<PyCapsule>().map_err(PyErr::from);
-        let (schema, array) = (capsule(0)?, capsule(1)?);
-        let schema = schema.pointer_checked(Some(c"arrow_schema"))?;
-        let array = array.pointer_checked(Some(c"arrow_array"))?;
-        // SAFETY: as above.
-        let schema = unsafe { FFI_ArrowSchema::from_raw(schema.as_ptr().cast()) };
-        // SAFETY: as above.
-        let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr().cast()) };
-        // SAFETY: the producer gives an array together with its schema.
-        let data = unsafe { arrow_array::ffi::from_ffi(array, &schema) };
-        let data = data.map_err(|error| wrong(&error))?;
-        if !matches!(data.data_type(), arrow_schema::DataType::Struct(_)) {
-            return Err(wrong(&format!(
-                "an array of `{}`, expected record batches",
-                data.data_type()
-            )));
-        }
-        let batch = RecordBatch::from(StructArray::from(data));
-        let schema = batch.schema();
-        return Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)));
-    }
-    let kind = table.get_type();
-    Err(PyTypeError::new_err(format!(
-        "`table` is `{}`, expected an object with `__arrow_c_stream__` or `__arrow_c_array__`, such as a table \
-         of pyarrow or a frame of polars",
-        kind.name()?
-    )))
-}
 
 /// The capsule that `__arrow_c_stream__` returns.
 pub(crate) fn stream_capsule(

@@ -5,12 +5,13 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
+    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, RunEndIndexType, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, GenericListArray, GenericListViewArray, OffsetSizeTrait,
+    RunArray,
 };
 use arrow_schema::{DataType, FieldRef};
 use chatcodec::{Node, View};
@@ -104,19 +105,19 @@ fn view_json(value: &Value) -> View<'_, Cell<'_>> {
     }
 }
 
-/// Whether a row of an array is null, of itself or as an entry of a dictionary.
+/// Whether a row of an array is null, of itself or as an entry of a dictionary or of a run.
 fn is_null_at(array: &dyn Array, row: usize) -> bool {
     array.is_null(row)
         || match array.data_type() {
             DataType::Null => true,
-            DataType::Dictionary(..) => {
+            DataType::Dictionary(..) | DataType::RunEndEncoded(..) => {
                 entry(array, row).is_none_or(|(values, at)| is_null_at(values, at))
             }
             _ => false,
         }
 }
 
-/// The text in a row of an array of strings, or of a dictionary of them.
+/// The text in a row of an array of strings, or of a dictionary or runs of them.
 fn text_at(array: &dyn Array, row: usize) -> Option<&str> {
     if array.is_null(row) {
         return None;
@@ -125,7 +126,9 @@ fn text_at(array: &dyn Array, row: usize) -> Option<&str> {
         DataType::Utf8 => Some(array.as_string::<i32>().value(row)),
         DataType::LargeUtf8 => Some(array.as_string::<i64>().value(row)),
         DataType::Utf8View => Some(array.as_string_view().value(row)),
-        DataType::Dictionary(..) => entry(array, row).and_then(|(values, at)| text_at(values, at)),
+        DataType::Dictionary(..) | DataType::RunEndEncoded(..) => {
+            entry(array, row).and_then(|(values, at)| text_at(values, at))
+        }
         _ => None,
     }
 }
@@ -165,7 +168,7 @@ fn view_at<'a>(array: &'a dyn Array, row: usize) -> View<'a, Cell<'a>> {
             let member = |at| (Cell::Arrow(keys, at), Cell::Arrow(values, at));
             View::Map((start..end).map(member).collect())
         }
-        DataType::Dictionary(..) => {
+        DataType::Dictionary(..) | DataType::RunEndEncoded(..) => {
             entry(array, row).map_or(View::Null, |(values, at)| view_at(values, at))
         }
         _ => number(array, row).map_or_else(|| other(array), View::Number),
@@ -176,7 +179,7 @@ fn other<'a>(array: &dyn Array) -> View<'a, Cell<'a>> {
     View::Other(array.data_type().to_string())
 }
 
-/// The values of a dictionary array, and the place of a row's value among them.
+/// The values of an array that is encoded as a dictionary or as runs, and the place of a row's value among them.
 fn entry(array: &dyn Array, row: usize) -> Option<(&dyn Array, usize)> {
     fn of<K: ArrowDictionaryKeyType>(
         array: &DictionaryArray<K>,
@@ -185,7 +188,22 @@ fn entry(array: &dyn Array, row: usize) -> Option<(&dyn Array, usize)> {
         let at = array.key(row)?;
         (at < array.values().len()).then(|| (array.values().as_ref(), at))
     }
-    let DataType::Dictionary(key, _) = array.data_type() else { return None };
+    fn of_runs<R: RunEndIndexType>(array: &dyn Array, row: usize) -> Option<(&dyn Array, usize)> {
+        let runs = array.as_any().downcast_ref::<RunArray<R>>()?;
+        let at = runs.get_physical_index(row);
+        (at < runs.values().len()).then(|| (runs.values().as_ref(), at))
+    }
+    let key = match array.data_type() {
+        DataType::RunEndEncoded(ends, _) => {
+            return match ends.data_type() {
+                DataType::Int16 => of_runs::<Int16Type>(array, row),
+                DataType::Int32 => of_runs::<Int32Type>(array, row),
+                _ => of_runs::<Int64Type>(array, row),
+            };
+        }
+        DataType::Dictionary(key, _) => key,
+        _ => return None,
+    };
     match **key {
         DataType::Int8 => of(array.as_dictionary::<Int8Type>(), row),
         DataType::Int16 => of(array.as_dictionary::<Int16Type>(), row),

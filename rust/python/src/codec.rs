@@ -13,7 +13,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyString, PyTuple};
 
-use crate::arrow::reader_of;
+use crate::arrow_read::reader_of;
 use crate::away::{LONG_IDS, away};
 use crate::batch::{encode_all, in_conversation, is_long, text_bytes, threads_for};
 use crate::constraint::Constraint;

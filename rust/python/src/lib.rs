@@ -5,6 +5,7 @@
 
 mod array;
 mod arrow;
+mod arrow_read;
 mod away;
 mod batch;
 mod cell;

@@ -13,7 +13,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
 
-use crate::arrow::reader_of;
+use crate::arrow_read::reader_of;
 use crate::away::away;
 use crate::table::EncodedTable;
 

@@ -150,14 +150,7 @@ impl From<Failure> for PyErr {
 }
 
 fn arrow_failure(error: &ArrowError) -> Failure {
-    let error = error.to_string();
-    // Polars gives columns of its type for nulls buffers that Arrow's do not have.
-    let hint = if error.contains("The datatype \"Null\" doesn't expect buffer") {
-        "; cast columns of type null to another type"
-    } else {
-        ""
-    };
-    Failure::Table(format!("`table` cannot be read: {error}{hint}"))
+    Failure::Table(format!("`table` cannot be read: {error}"))
 }
 
 /// What is kept of an encoded row.
