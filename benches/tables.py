@@ -108,7 +108,7 @@ def ours(path: Path, threads: int) -> dict[str, Any]:
     pa.set_cpu_count(threads)
     before = _peak()
     out = path.with_name("ours.parquet")
-    writer = None
+    writer: Any = None
     file = pq.ParquetFile(path)
     batches = file.iter_batches(BATCH, use_threads=False)
     ids = 0
