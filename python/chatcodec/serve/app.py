@@ -27,6 +27,7 @@ from chatcodec.serve.backends.base import Job
 from chatcodec.serve.errors import ApiError, BackendError, chat_body
 from chatcodec.serve.log import LOG, set_up
 from chatcodec.serve.metrics import Metrics
+from chatcodec.serve.pools import Pools
 from chatcodec.serve.settings import BACKEND_KEY, Settings, keys_from
 
 if TYPE_CHECKING:
@@ -61,8 +62,7 @@ class Gateway:
             base_url=settings.backend,
             headers={"authorization": f"Bearer {key}"} if key else {},
             timeout=timeout,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=256),
-            # Proxies of the environment are for the world outside, the engine is next door.
+            transport=Pools(),
             trust_env=False,
         )
         self.backend = BACKENDS[settings.engine](self.client)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import tempfile
 from typing import Any
@@ -18,9 +19,29 @@ __all__ = ["run"]
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
+_FILES_OF_REQUEST = 2
+"""A connection of the client, one to the backend."""
+
+
+def allow_files(count: int) -> None:
+    """Raise the limit of open files of this process, as far as it may."""
+    try:
+        resource = importlib.import_module("resource")
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= count:
+        return
+    allowed = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < count:
+        LOG.warning("files", extra={"fields": {"allowed": allowed, "needed": count}})
+
+
 def run(settings: Settings, host: str, port: int, workers: int, grace: int) -> None:
     """Serve on a host and a port; at an end, wait `grace` seconds for answers that are open."""
     set_up()
+    allow_files(_FILES_OF_REQUEST * settings.max_requests + 100)
     options: dict[str, Any] = {
         "host": host,
         "port": port,
