@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import random
 import tomllib
 from typing import TYPE_CHECKING, Any
 
@@ -446,6 +447,81 @@ def test_allowed_tools() -> None:
             ids = written(codec, {"content": "", "tool_calls": [call_of(codec, *call)]})
             assert ids is not None
             assert (walker.refused_at(grammar, ids) == len(ids)) == is_allowed
+
+
+TOOL_CHOICES: dict[str, Any] = {
+    "auto": "auto",
+    "required": "required",
+    "none": "none",
+    "any of Anthropic's": {"type": "any"},
+    "OpenAI's name": NAMED,
+    "Responses' name": {"type": "function", "name": "search"},
+    "Anthropic's name": {"type": "tool", "name": "search"},
+    "allowed tools": {
+        "type": "allowed_tools",
+        "allowed_tools": {"mode": "required", "tools": [NAMED]},
+    },
+    "Responses' allowed tools": {
+        "type": "allowed_tools",
+        "mode": "auto",
+        "tools": [{"type": "function", "name": "search"}],
+    },
+}
+CODE: list[dict[str, Any]] = [{"type": "code_interpreter"}]
+MAY_CALL_NONE = {"auto", "none", "Responses' allowed tools"}
+MAY_CALL_WEATHER = {"auto", "required", "any of Anthropic's"}
+ANY_OBJECT = {"type": "json_object"}
+REFUSALS = ("`reasoning` is ", "`response_format` ", "`tools` have code")
+"""How errors begin that name what a format has not."""
+TOGETHER = 200 if data.LONG else 24
+"""Requests for each format."""
+
+
+@pytest.mark.parametrize("format_", CONSTRAINED)
+def test_all_options_together(format_: str) -> None:
+    """Each walk is of another request."""
+    walker = walker_of(format_)
+    codec = walker.codec
+    ended = 0
+    for seed in range(TOGETHER):
+        chooser = random.Random(f"{format_} {seed}")
+        choice = chooser.choice(list(TOOL_CHOICES))
+        answer = chooser.choice([None, None, ANY_OBJECT, JSON_SCHEMA])
+        reasoning = chooser.choice([None, True, False])
+        parallel = chooser.random() < 0.5
+        tools = [*TOOLS, *CODE * (chooser.random() < 0.3)]
+        try:
+            lark = codec.constrain(
+                tools=tools,
+                tool_choice=TOOL_CHOICES[choice],
+                parallel=parallel,
+                reasoning=reasoning,
+                response_format=answer,
+            ).lark()
+        except MessageError as error:
+            assert str(error).startswith(REFUSALS), error  # noqa: PT017
+            continue
+        ids = walker.walk(walker.matcher(lark), seed, walker.tags(lark))
+        if ids is None:
+            continue
+        ended += 1
+        calls = read(codec, ids, tools)
+        message = codec.parse(ids, tools=tools).message
+        assert len(calls) <= (0 if choice == "none" else 99 if parallel else 1)
+        assert calls or choice in MAY_CALL_NONE
+        for call in calls:
+            if call["type"] == "function":
+                name = call["function"]["name"]
+                assert name == "search" or choice in MAY_CALL_WEATHER
+                jsonschema.validate(json.loads(call["function"]["arguments"]), SCHEMAS[name])
+            else:
+                assert len(tools) > len(TOOLS)
+                assert choice in MAY_CALL_WEATHER
+        assert reasoning is not False or not message.get("reasoning")
+        if answer is not None and not calls and format_ not in {"chatglm3", "glm4"}:
+            content = json.loads(message["content"])
+            jsonschema.validate(content, ANSWER if answer is JSON_SCHEMA else {"type": "object"})
+    assert ended
 
 
 def test_strict() -> None:
