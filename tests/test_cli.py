@@ -308,6 +308,8 @@ def test_formats() -> None:
         ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "qwen3-coder"),
         ("Qwen/Qwen2-VL-7B-Instruct", "qwen2:instruct"),
         ("microsoft/Phi-4-mini-instruct", "phi4-mini"),
+        ("Qwen3-4B-Instruct-2507-Q4_K_M.gguf", "qwen3:instruct"),
+        ("NousResearch/Hermes-3-Llama-3.1-8B", "hermes"),
     ],
 )
 def test_the_format_of_a_model(model: str, name: str) -> None:
@@ -325,6 +327,10 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
         *("Qwen/Qwen3-Embedding-0.6B", "Qwen3-Reranker-4B", "zai-org/GLM-4.5V", "GLM-4.6"),
         # Two keys of equal length, of two formats.
         "microsoft/Phi-4-mini-reasoning",
+        # Of a family whose other models have a format.
+        *("google/gemma-4-31B-it", "deepseek-ai/DeepSeek-V3.2", "THUDM/GLM-4-9B-0414"),
+        *("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen3Guard-Gen-8B"),
+        "nvidia/Llama-3_3-Nemotron-Super-49B-v1_5",
     ],
 )
 def test_a_model_without_a_format(model: str) -> None:
