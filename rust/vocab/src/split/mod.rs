@@ -52,7 +52,8 @@ impl Splitter {
     /// The splitter for a regular expression. Its matches are pieces, and so is the text between two
     /// matches. Known patterns have hand-written scanners; others run on a bounded engine.
     ///
-    /// # Errors [`Error`] for an invalid regular expression, or one that is larger than any real
+    /// # Errors
+    /// [`Error`] for an invalid regular expression, or one that is larger than any real
     /// one.
     pub(crate) fn from_pattern(pattern: &str) -> Result<Self> {
         Self::in_dialect(pattern, Dialect::Rust)
@@ -60,7 +61,8 @@ impl Splitter {
 
     /// [`from_pattern`](Self::from_pattern) for Hugging Face's files, whose patterns are Oniguruma's.
     ///
-    /// # Errors As there, and for an expression with another meaning in Oniguruma.
+    /// # Errors
+    /// As there, and for an expression with another meaning in Oniguruma.
     pub(crate) fn from_oniguruma(pattern: &str) -> Result<Self> {
         if pattern == CL100K {
             return Ok(Self::Known(CL100K_ONIGURUMA));

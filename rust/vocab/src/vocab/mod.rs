@@ -129,7 +129,8 @@ impl Vocab {
     /// metadata, and files of ranks that are known by their content. Added tokens are control unless
     /// they are listed as text. [`Vocab::load_files`] takes several files and options.
     ///
-    /// # Errors [`Error`] for a file that is truncated, of another kind, or uses a feature that is
+    /// # Errors
+    /// [`Error`] for a file that is truncated, of another kind, or uses a feature that is
     /// not implemented.
     pub fn load(bytes: &[u8]) -> Result<Self> {
         Self::load_files(VocabFiles::one(bytes))
@@ -293,7 +294,8 @@ impl Vocab {
     /// Text to ids, never control. Linear; the ids of the reference's plain `encode` for every text
     /// that spells no control token.
     ///
-    /// # Errors [`Error`] for a character without a token, in a vocabulary that is not
+    /// # Errors
+    /// [`Error`] for a character without a token, in a vocabulary that is not
     /// [lossless](Self::lossless).
     pub fn try_encode(&self, text: &str) -> Result<Vec<TokenId>> {
         self.try_encode_on(1, text)
@@ -315,7 +317,8 @@ impl Vocab {
 
     /// Text to ids as [`Vocab::try_encode`], for vocabularies that are [lossless](Self::lossless).
     ///
-    /// # Panics If `try_encode` gives an error. A lossless vocabulary gives one only for a hostile pattern
+    /// # Panics
+    /// If `try_encode` gives an error. A lossless vocabulary gives one only for a hostile pattern
     /// in its file, when a text takes more steps than with any real pattern.
     #[allow(clippy::expect_used, reason = "says so")]
     pub fn encode(&self, text: &str) -> Vec<TokenId> {

@@ -49,7 +49,8 @@ impl Budget {
         self.0.load(Ordering::Relaxed) == Self::SPENT
     }
 
-    /// # Errors [`Error`] if a text exceeded its budget.
+    /// # Errors
+    /// [`Error`] if a text exceeded its budget.
     pub(super) fn check(&self, component: &'static str, text: &str) -> Result<()> {
         if self.is_spent() { Err(split::too_many_steps(component, text)) } else { Ok(()) }
     }
