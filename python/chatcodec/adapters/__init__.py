@@ -1,4 +1,4 @@
-"""Events of a stream in the shapes that the clients of servers read.
+"""Events of a stream in the response formats of server APIs.
 
 A shape is a module: `openai_chat` (chat completion chunks), `openai_responses`, `anthropic`
 (messages) and `plain` (small dicts of our own). Each has an adapter, which takes the events of a

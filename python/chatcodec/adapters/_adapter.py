@@ -1,4 +1,4 @@
-"""What all shapes share: one assistant's message, read from events, one thing open at a time.
+"""The shared part of all adapters: reads one assistant's message from events, one item at a time.
 
 A shape says what to write when the message opens, for text, for reasoning, for a call and its
 arguments, and at the end. Any sequence of events is fine: what begins closes what is open, and what
@@ -30,29 +30,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 Chunk: TypeAlias = dict[str, Any]
-"""A piece of a response, of values that JSON has."""
+"""A piece of a response, ready for JSON."""
 
 ENDED = frozenset({"stop", "action", "implicit"})
-"""The reasons of turns that a model ended; with any other, and without one, the turn was cut."""
+"""The reasons of turns that a model ended; any other turn was cut short."""
 
 KIND = re.compile(r"^[a-z]+[-_]")
-"""What the id of a response says of its kind: `chatcmpl-`, `resp_`, `msg_`."""
+"""The prefixes of response ids: `chatcmpl-`, `resp_`, `msg_`."""
 
 quote = JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """What a response took, in ids. Each shape has its own words for it."""
+    """The usage of a response, in ids. Each API has its own names for it."""
 
     prompt_tokens: int
-    """Ids of the prompt, those that were cached included."""
+    """Number of ids of the prompt, cached ones included."""
     completion_tokens: int
-    """Ids that were generated, reasoning included."""
+    """Number of generated ids, reasoning included."""
     reasoning_tokens: int = 0
-    """Those of them that were reasoning."""
+    """Number of generated ids of reasoning."""
     cached_tokens: int = 0
-    """Ids of the prompt that a cache had."""
+    """Number of cached ids of the prompt."""
 
 
 class Call:
@@ -61,7 +61,7 @@ class Call:
     __slots__ = ("code", "held", "id", "index", "language", "name", "number", "written_id", "wrote")
 
     def __init__(self, event: ActionStart, code_name: str, code_language: str | None) -> None:
-        """Take what the event says of it.
+        """Read the event that starts the call.
 
         Code is a call of `code_name`, or of its own language where that is another.
         """
@@ -73,11 +73,11 @@ class Call:
         self.written_id = event.id
         """The id that the model wrote."""
         self.id = ""
-        """The id that clients are told."""
+        """The id that clients see."""
         self.number = 0
-        """Its place among the calls that were shown."""
+        """Its index among the shown calls."""
         self.wrote = False
-        """Whether any of its arguments were shown."""
+        """Whether a part of its arguments was shown."""
         self.held: list[str] | None = []
         """Its arguments so far, until it is shown."""
 
@@ -91,9 +91,9 @@ class Adapter(ABC):
     """
 
     id: str
-    """The id of the response. Ids of calls and items are made of what follows its `chatcmpl-`."""
+    """The id of the response. Ids of calls and items are made from its part after `chatcmpl-`."""
     code_name: str = "code_interpreter"
-    """The name of the function that code is a call of, with arguments `{"code": …}`."""
+    """The function's name for a call of code, with arguments `{"code": …}`."""
     code_language: str | None = "python"
     """The language of such code, and of code without one. Code in another, or for another tool
     (`browser.search`), is a call of a function of that name, with such arguments."""
@@ -116,7 +116,7 @@ class Adapter(ABC):
     a place for them: chat completions and Responses."""
 
     reason: str | None = field(default=None, init=False)
-    """Why the turn ended, as its `TurnEnd` says; None before. No later event is shown."""
+    """The reason of the `TurnEnd`; None before it. No later event is shown."""
     stop_string: str | None = field(default=None, init=False)
     """The stop string that ended the turn, for APIs that tell it: `StopStrings.matched`, to be set
     before `finish`; `chatcodec.adapters.run` does."""
@@ -142,7 +142,7 @@ class Adapter(ABC):
     _waiting_from: int = field(default=0, init=False, repr=False)
 
     def push(self, events: Iterable[Event], logprobs: Iterable[Chunk] = ()) -> list[Chunk]:
-        """Give what events add to the response. The first push, even of no events, opens it.
+        """Return the pieces that events add. The first push, even of no events, opens the response.
 
         `logprobs` are the entries of the ids that were pushed to the stream since the last call,
         one for each id in order, in the shape of the API; `openai_chat.logprob` makes them. A delta
@@ -170,7 +170,7 @@ class Adapter(ABC):
         return chunks
 
     def finish(self, usage: Usage | None = None) -> list[Chunk]:
-        """End the response. After that, nothing is to be said.
+        """End the response. Push nothing after it.
 
         Push what `Stream.finish` gave before: a turn without an end counts as cut short.
         """
@@ -184,18 +184,18 @@ class Adapter(ABC):
 
     @property
     def repeats(self) -> bool:
-        """Whether deltas of one kind are alike but for their text."""
+        """Whether deltas of one kind differ only in their text."""
         return not self.logprobs
 
     def repeat(self, text: str) -> int:  # noqa: ARG002
-        """Take a delta that is like the last but for its text; give its number, if they have one.
+        """Record a delta that differs from the last only in its text; return its number, if any.
 
         For `sse.Lines`, which has written it.
         """
         return 0
 
     def _shape(self, event: Event) -> None:
-        """Take an event that changes what is open."""
+        """Handle an event that opens or closes an item."""
         match event:
             case Text(text="") | Reasoning(text="") | TurnStart(role="assistant"):
                 pass
@@ -226,7 +226,7 @@ class Adapter(ABC):
                 self._tell_hidden(event)
 
     def _hide(self, event: Event) -> None:
-        """Take an event after the turn, or of another's."""
+        """Handle an event after the turn, or of another turn."""
         over = self._finished or self.reason is not None
         if isinstance(event, TurnStart) and event.role == "assistant" and not over:
             self._hidden = False
@@ -238,7 +238,7 @@ class Adapter(ABC):
             self.on_hidden(event)
 
     def _logprobs_of(self, event: Text) -> list[Chunk]:
-        """Take the entries of an event's ids; an id of two events goes with the first."""
+        """Take the entries of an event's ids; an id of two events belongs to the first."""
         start, end = event.tokens
         taken = []
         while self._waiting and self._waiting_from < end:
@@ -262,7 +262,7 @@ class Adapter(ABC):
             self._show_call(call)
 
     def _name_call(self, call: Call, event: ActionEnd) -> None:
-        """Take the name and the id that came after the arguments."""
+        """Record a name and an id that follow the arguments."""
         if call.held is not None:
             call.name = call.name if call.name is not None else event.name
             call.written_id = call.written_id or event.id
@@ -282,7 +282,7 @@ class Adapter(ABC):
             self._write(call, text)
 
     def _unused_id(self, call: Call) -> str:
-        """Make an id that no call of the response has: clients tell calls by it."""
+        """Make an id that is unique among the calls of the response."""
         made = call.written_id
         if not made or made in self._call_ids:
             made = self.call_id(call.number) if self.call_id else self._made_id(call.number)
@@ -296,7 +296,7 @@ class Adapter(ABC):
 
     @property
     def _branch(self) -> str:
-        """What tells the ids of one choice of a response from those of another."""
+        """The part of an id that distinguishes the choices of a response."""
         return ""
 
     def _write(self, call: Call, text: str) -> None:
@@ -313,7 +313,7 @@ class Adapter(ABC):
         if call.held is not None:
             self._show_call(call)
         if not call.code:
-            # A whole call that has no arguments has none to give: an empty object.
+            # A complete call without arguments has an empty object.
             if complete and not call.wrote:
                 self._call_delta(call, "{}")
         elif self._code_is_json:
@@ -325,10 +325,10 @@ class Adapter(ABC):
         """Whether the turn was cut short."""
         return self.reason not in ENDED
 
-    # What a shape says.
+    # The methods of an API's adapter.
 
     def _open(self) -> None:  # noqa: B027
-        """Say what comes before anything is generated."""
+        """Return the pieces at the beginning of the response."""
 
     @abstractmethod
     def _text(self, event: Text) -> None: ...
@@ -343,7 +343,7 @@ class Adapter(ABC):
     def _call_delta(self, call: Call, text: str) -> None: ...
 
     def _call_end(self, call: Call, *, complete: bool) -> None:  # noqa: B027
-        """Say that a call is over."""
+        """Return the pieces at the end of a call."""
 
     @abstractmethod
     def _close(self, usage: Usage | None) -> None: ...

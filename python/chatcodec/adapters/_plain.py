@@ -1,4 +1,4 @@
-"""A client's values as dicts and lists: what objects hold, without what was not given."""
+"""A client's values as dicts and lists, without the values that were not given."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from chatcodec.errors import MessageError
 
 ABSENT = {"NotGiven", "Omit"}
-"""The classes of what the clients' libraries write where an argument was not given."""
+"""The classes of the clients' libraries for an argument that was not given."""
 
 
 def body_of(body: object) -> dict[str, Any]:
-    """Give the fields of a request's body, those that are None left out."""
+    """Return the fields of a request's body, without those that are None."""
     try:
         fields = plain(body)
     except RecursionError:
@@ -20,14 +20,14 @@ def body_of(body: object) -> dict[str, Any]:
     if not isinstance(fields, dict):
         kind = type(body).__name__
         raise MessageError(f"`body` is `{kind}`, expected the request's body as a dict", "body")
-    # What a client's library adds to the body it sends.
+    # Fields that a client's library adds to the body.
     extra = fields.pop("extra_body", None)
     fields |= extra if isinstance(extra, dict) else {}
     return {key: value for key, value in fields.items() if value is not None}
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401
-    """Give a value with dicts for mappings and pydantic's objects, lists for what is iterable."""
+    """Return a value with dicts for mappings and pydantic's objects, and lists for iterables."""
     if value is None or isinstance(value, (str, int, float, bytes)):
         return value
     if hasattr(value, "model_dump") and not isinstance(value, type):

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from chatcodec.options import EncodeOptions, FormatOptions, OnUnsupported, StreamOptions
 
 ASKED: list[dict[str, Any]] = [{"role": "user", "content": "?"}]
-"""The least that a generation prompt follows."""
+"""The shortest conversation before a generation prompt."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request's body, read for a codec; `read_request` of each adapter's module makes it.
+    """A request's body, read for a codec; returned by `read_request` of each adapter's module.
 
     Other values of the same options may be given to `encode` and `stream`.
     """
@@ -39,21 +39,21 @@ class Request:
     tools: list[dict[str, Any]]
     """The tools that the prompt declares: those that `tool_choice` allows."""
     options: EncodeOptions
-    """What `encode` takes beside messages and tools: `thinking`, `effort`, `continue_final` …"""
+    """Arguments of `encode` beside messages and tools: `thinking`, `effort`, `continue_final` …"""
     adapter: dict[str, Any]
-    """What the adapter takes: `model`, `tool_choice`, `parallel_tool_calls` …"""
+    """Arguments of the adapter: `model`, `tool_choice`, `parallel_tool_calls` …"""
     stop: list[str]
     """The stop strings."""
     limit: int | None
-    """The greatest number of ids to generate."""
+    """Maximum number of ids to generate."""
     dropped: tuple[Dropped, ...]
-    """What was left out of the body; of the messages, `Encoding.dropped` says it."""
+    """The parts of the body that were left out; `Encoding.dropped` lists those of the messages."""
     rest: dict[str, Any]
-    """The other fields as they were sent: sampling and all that the engine is told."""
+    """The other fields, unchanged: sampling and further options for the engine."""
     strict: bool = False
     """Whether a tool asks that its arguments follow its schema, for an engine that can."""
     places: tuple[str, ...] = field(repr=False)
-    """What the client calls each of the messages: `system`, `messages[0]`, `input[3]` …"""
+    """The client's path of each message: `system`, `messages[0]`, `input[3]` …"""
 
     def encode(self, **options: Unpack[EncodeOptions]) -> Encoding:
         """Encode the prompt: `codec.encode` of the messages, tools and options.
@@ -72,7 +72,7 @@ class Request:
         return self.codec.stream(prompt, **given)
 
     def constrain(self, prompt: Encoding, **options: Any) -> Constraint:  # noqa: ANN401
-        """Give what may be generated after the prompt: `codec.constrain` of what was asked for.
+        """Return the constraint on the completion: `codec.constrain` with the request's options.
 
         Its tools, `tool_choice`, `parallel_tool_calls` and `response_format` are taken from the
         request. Read a request that asks for a call with `constrained=True`.
@@ -89,7 +89,7 @@ class Request:
         return self.codec.constrain(**{**given, **options})
 
     def _told(self, error: MessageError) -> MessageError:
-        """Give an error with the client's names."""
+        """Return an error with the client's names."""
         path = error.path
         if path == "add_generation_prompt":
             return MessageError(
@@ -101,19 +101,19 @@ class Request:
         if found is None or int(found[1]) >= len(self.places):
             return error
         own = self.places[int(found[1])]
-        # What a field of one text is called has no `content` of its own.
+        # The name of a field for a single text has no `content` after it.
         rest = path[found.end() :] if "[" in own else path[found.end() :].removeprefix(".content")
         told = own + rest
         return MessageError(str(error).replace(path, told, 1), told)
 
 
 def readable(text: str) -> str:
-    """Give a text in which lone surrogates, which no UTF-8 has, are written as escapes."""
+    """Return a text with escapes for lone surrogates, which UTF-8 cannot encode."""
     return text.encode(errors="backslashreplace").decode()
 
 
 class Body:
-    """The fields of a body, each taken once, and what was made of them."""
+    """The fields of a body, each read once, and the results."""
 
     def __init__(
         self, body: object, codec: Codec, on_unsupported: OnUnsupported, *, constrained: bool
@@ -133,12 +133,12 @@ class Body:
         self.strict = False
 
     def take(self, key: str, kind: type | tuple[type, ...]) -> Any:  # noqa: ANN401
-        """Take a field, which is of a type; None where it is not given."""
+        """Take a field of a given type; None if it is absent."""
         value = self.fields.pop(key, None)
         return self.check(value, key, kind)
 
     def check(self, value: Any, path: str, kind: type | tuple[type, ...]) -> Any:  # noqa: ANN401
-        """Give a value that is of a type, or None."""
+        """Return a value of a given type, or None."""
         kinds = kind if isinstance(kind, tuple) else (kind,)
         is_flag = isinstance(value, bool) and bool not in kinds
         if value is not None and (is_flag or not isinstance(value, kinds)):
@@ -148,7 +148,7 @@ class Body:
         return value
 
     def unsupported(self, path: str, what: str, problem: str) -> None:
-        """Refuse a part that cannot be written, or leave it out where the caller asks for it."""
+        """Refuse a part that cannot be written, or leave it out if the caller allows it."""
         if not self.drops:
             advice = '`on_unsupported="drop"` leaves it out'
             raise MessageError(f"`{path}` {problem}; {advice}", path)
@@ -160,7 +160,7 @@ class Body:
             if self.fields.pop(key) not in ({}, [], ""):
                 self.unsupported(key, key, f"is not read here, {fields[key]}")
 
-    # What is read.
+    # The fields.
 
     def read_tools(self, tools: object, tools_path: str, choice: object, choice_path: str) -> None:
         """Read the tools, and which of them may, or must, be called."""
@@ -180,7 +180,7 @@ class Body:
             self.adapter["tool_choice"] = "auto"
 
     def read_template_arguments(self) -> None:
-        """Read `chat_template_kwargs`: what the format's options are called by its template."""
+        """Read `chat_template_kwargs`: the format's options by the names of its template."""
         given = self.take("chat_template_kwargs", dict) or {}
         for key, value in given.items():
             path = readable(f"chat_template_kwargs.{key}")
@@ -202,7 +202,7 @@ class Body:
                     self.unsupported(path, "option", problem)
 
     def think(self, value: bool | None, path: str) -> None:  # noqa: FBT001
-        """Take whether the model is to reason; what was said first counts."""
+        """Record whether the model shall reason; the first setting counts."""
         if value is None or "thinking" in self.options:
             return
         if "thinking" in self.codec.format.options:
@@ -212,7 +212,7 @@ class Body:
             self.unsupported(path, "thinking", f"asks for reasoning, which `{name}` has none of")
 
     def exert(self, value: str | None, path: str) -> None:
-        """Take how much the model is to reason.
+        """Record the reasoning effort.
 
         Where the format says only whether, any effort but `"none"` is a yes.
         """
@@ -272,14 +272,14 @@ class Body:
         return strings
 
     def read_limit(self, *keys: str) -> int | None:
-        """Read the limit, the first of its names that is given."""
+        """Read the limit: the first of its names that is present."""
         given = [self.take(key, int) for key in keys]
         return next((limit for limit in given if limit is not None), None)
 
     def system_first(
         self, key: str, messages: list[Any], places: Collection[str]
     ) -> tuple[list[Any], tuple[str, ...]]:
-        """Put a system text of its own field before the messages."""
+        """Put the text of a system field before the messages."""
         system = self.take(key, (str, list))
         if not system:
             return messages, tuple(places)
@@ -292,7 +292,7 @@ class Body:
         stop: list[str],
         limit: int | None,
     ) -> Request:
-        """Give what was read; what nobody took is for the engine."""
+        """Return the result; fields that were not read are for the engine."""
         return Request(
             codec=self.codec,
             messages=list(messages),

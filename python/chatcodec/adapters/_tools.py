@@ -1,4 +1,4 @@
-"""The tools of a request and what it says of their use, as every API writes them."""
+"""The tools of a request and the rules for their use, for every API."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ if TYPE_CHECKING:
 
 Tool: TypeAlias = dict[str, Any]
 Unsupported: TypeAlias = Callable[[str, str, str], None]
-"""Raises, or takes note of what is left out: its path, what it is in a word, the problem."""
+"""Raises, or records a part that is left out: its path, its kind, and the problem."""
 
 NOT_FOR_MODELS = {"strict", "cache_control", "defer_loading", "eager_input_streaming"}
-"""Keys of a function that are about the API, and not written into a prompt."""
+"""Keys of a function that concern the API, and are not written into a prompt."""
 
 WORDS = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a request says about calls."""
+    """The rules of a request for calls."""
 
     mode: Literal["auto", "none", "required"] = "auto"
     only: tuple[str, ...] | None = None
     """The names of the functions that may be called; None for all."""
     named: bool = False
-    """Whether the function that must be called was named by itself."""
+    """Whether the request names a single function that must be called."""
     parallel: bool = True
 
     @property
     def option(self) -> str | dict[str, Any]:
-        """What an adapter takes."""
+        """The arguments of an adapter."""
         if self.named and self.only:
             return {"type": "function", "function": {"name": self.only[0]}}
         return self.mode
 
 
 def read_tools(tools: object, path: str, unsupported: Unsupported) -> list[Tool]:
-    """Give tools as chat completions write them: `{"type": "function", "function": …}`.
+    """Return tools in the form of chat completions: `{"type": "function", "function": …}`.
 
     Takes Anthropic's `input_schema` and Responses' flat functions, too. What a server runs itself
     is unsupported.
@@ -76,7 +76,7 @@ def is_strict(tools: object) -> bool:
 
 
 def _function(tool: Tool) -> dict[str, Any] | None:
-    """Give the function that a tool is, if it is one."""
+    """Return the function of a tool, if the tool is a function."""
     match tool:
         case {"function": dict(function)}:
             pass
@@ -94,7 +94,7 @@ def _function(tool: Tool) -> dict[str, Any] | None:
 
 
 def read_choice(choice: object, path: str, unsupported: Unsupported) -> Choice:
-    """Read `tool_choice` of any API, and what OpenAI called `function_call` before."""
+    """Read `tool_choice` of any API, and OpenAI's former `function_call`."""
     match choice:
         case None:
             return Choice()
@@ -141,7 +141,7 @@ def _allowed(rest: Mapping[Any, Any], path: str) -> Choice:
 
 
 def allowed_tools(tools: list[Tool], choice: Choice, path: str) -> list[Tool]:
-    """Give the tools that the model may call: those that the prompt declares.
+    """Return the tools that the model may call, which the prompt declares.
 
     Raises `MessageError` where calls are asked for that no tool is there for.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["EventStream", "collect", "read_request"]
 
 DEPTH = 128
-"""How deep an input may be nested; Anthropic's client reads 200."""
+"""Maximum nesting of an input; Anthropic's client reads 200 levels."""
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -41,11 +41,11 @@ class EventStream(Adapter):
     model: str
     """The name of the model."""
     prompt_tokens: int = 0
-    """How many ids the prompt has, for `message_start`."""
+    """Number of ids of the prompt, for `message_start`."""
     thinking: bool = True
-    """Whether reasoning is told, as thinking with an empty signature."""
+    """Whether reasoning is shown, as thinking with an empty signature."""
     eager_input: bool = False
-    """Whether arguments are told as they come, though the client raises if they are no JSON."""
+    """Whether arguments are streamed, although the client raises if they are not JSON."""
 
     _block: str | None = field(default=None, init=False, repr=False)
     _blocks: int = field(default=0, init=False, repr=False)
@@ -139,12 +139,12 @@ def _usage(usage: Usage) -> dict[str, int]:
 
 
 def _invalid(text: str) -> str:
-    """Arguments that are no object, in one: as Anthropic's documents tell how to send them back."""
+    """Arguments that are not an object, inside one, as Anthropic documents for results."""
     return f'{{"INVALID_JSON": {quote(text)}}}'
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """Read arguments that are an object and no trouble for a client; None for others."""
+    """Return arguments that are an object and safe for a client; None for others."""
     try:
         value = json.loads(text)
         if "\\u" in text:
@@ -180,7 +180,7 @@ UNREAD = {
     "container": "give the model a function that runs code",
     "context_management": "send the messages that the model is to see",
 }
-"""Fields that a server would change the prompt by, and what to do instead."""
+"""Fields by which a server would change the prompt, with the alternative."""
 
 
 def read_request(
@@ -268,7 +268,7 @@ def collect(events: Iterable[Chunk]) -> dict[str, Any]:
 
 
 KEYS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
-"""Where each delta has its text."""
+"""The key of each delta's text."""
 
 
 def _fill(block: Chunk, whole: str) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Choices", "ChunkStream", "collect", "logprob", "read_request", "with_code"]
 
 LEAST = -9999.0
-"""What the API gives for a probability of nothing, whose logarithm JSON cannot say."""
+"""The API's value for a probability of zero, whose logarithm JSON cannot express."""
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -40,7 +40,7 @@ class ChunkStream(Adapter):
     model: str
     """The name of the model."""
     created: int = 0
-    """When the response was begun, in seconds since 1970."""
+    """Time of the beginning of the response, in seconds since 1970."""
     choice: int = 0
     """The index of the choice, where a response has several: one adapter each, of the same id.
     `Choices` holds them together."""
@@ -141,7 +141,7 @@ class Choices:
     def push(
         self, choice: int, events: Iterable[Event], logprobs: Iterable[Chunk] = ()
     ) -> list[Chunk]:
-        """Give what events of one choice add to the response."""
+        """Return the chunks that events of one choice add to the response."""
         return self.adapters[choice].push(events, logprobs)
 
     def finish(self, usage: Usage | None = None) -> list[Chunk]:
@@ -211,7 +211,7 @@ UNREAD = {
     "web_search_options": "give the model a function that searches",
     "audio": "answers are text",
 }
-"""Fields that would change the prompt or the answer, and what to do instead."""
+"""Fields that would change the prompt or the answer, with the alternative."""
 
 
 def read_request(
@@ -261,7 +261,7 @@ def read_request(
 
 
 def _read_reasoning(read: Body) -> None:
-    """Read the fields by which servers are told to reason, the plainest first."""
+    """Read the fields that ask for reasoning, the most explicit first."""
     read.think(read.take("enable_thinking", bool), "enable_thinking")
     thinking = read.take("thinking", (dict, bool))
     if isinstance(thinking, dict):
@@ -282,7 +282,7 @@ def with_code(
     language: str | None = "python",
     others: Collection[str] = (),
 ) -> list[dict[str, Any]]:
-    """Give a client's messages with calls of `code_name` as the code they were told for.
+    """Return a client's messages with calls of `code_name` turned back into code.
 
     They are code again for `Codec.encode`, in `language`; calls of `others` are code in the
     language, or for the tool, of that name. A call whose arguments are anything but

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["EventStream", "collect", "read_request"]
 
 PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
-"""What ids of items begin with."""
+"""The prefixes of ids of items."""
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -37,11 +37,11 @@ class EventStream(Adapter):
     model: str
     """The name of the model."""
     created_at: int = 0
-    """When the response was begun, in seconds since 1970."""
+    """Time of the beginning of the response, in seconds since 1970."""
     reasoning: Literal["text", "summary"] | None = "text"
-    """Whether reasoning is told as its text or as a summary; None to leave it out."""
+    """Whether reasoning is shown as its text or as a summary; None to leave it out."""
     request: Mapping[str, Any] = field(default_factory=dict)
-    """What the response repeats of the request: `instructions`, `tools`, `temperature` …"""
+    """The fields of the request that the response repeats: `instructions`, `tools` …"""
 
     numbered: ClassVar[bool] = True
 
@@ -100,7 +100,7 @@ class EventStream(Adapter):
         self._say("response.output_item.added", {"output_index": place, "item": self._item})
 
     def _place(self) -> Chunk:
-        """Give the place of the open item, as the fields of an event."""
+        """Return the place of the open item, as fields of an event."""
         item_id = self._item["id"] if self._item else ""
         return {"item_id": item_id, "output_index": len(self._output)}
 
@@ -140,7 +140,7 @@ class EventStream(Adapter):
         self._say(type_, {**place, "text": whole, **more})
         self._say("response.content_part.done", {**place, "part": part})
 
-    # What is in them.
+    # The contents of items.
 
     def _text(self, event: Text) -> None:
         if self._item is None or self._item["type"] != "message":
@@ -209,7 +209,7 @@ UNREAD = {
     "conversation": "send its items in `input`",
     "prompt": "send its text in `instructions` and `input`",
 }
-"""Fields that name what a server keeps, and what to do instead."""
+"""Fields that refer to a server's state, with the alternative."""
 
 REPEATED = (
     "instructions",
@@ -221,7 +221,7 @@ REPEATED = (
     "tools",
     "top_p",
 )
-"""What a response repeats of its request."""
+"""The fields of the request that a response repeats."""
 
 
 def read_request(
@@ -263,7 +263,7 @@ def read_request(
 
 
 def collect(events: Iterable[Chunk]) -> dict[str, Any]:
-    """Give the response that events make: the last one has it.
+    """Return the response of events: the last event has it.
 
     Raises `ValueError` where it is not among them.
     """

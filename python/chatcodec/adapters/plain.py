@@ -1,4 +1,4 @@
-"""Small dicts for a protocol of one's own, and the message that they make.
+"""Small dicts for a protocol of your own, and the message that they make.
 
 | `type` | keys |
 |---|---|

@@ -25,13 +25,13 @@ __all__ = ["Generated", "achunks", "alines", "chunks"]
 
 
 class Generated(NamedTuple):
-    """What an engine generated in a step, with more than its ids: an item of its iterator."""
+    """The output of an engine's step, ids and more: an item of the engine's iterator."""
 
     ids: int | Sequence[int]
     logprobs: Sequence[Chunk] = ()
     """One entry for each id, as `openai_chat.logprob` makes them."""
     reason: Literal["stop", "length"] | None = None
-    """Reason for which the engine ends here, in its last item: counts for a turn still open."""
+    """The engine's reason to end, in its last item; used for a turn that is still open."""
 
 
 Ids: TypeAlias = int | Sequence[int] | Generated
@@ -57,7 +57,7 @@ class _Run:
         self.prompt_tokens = prompt_tokens
         self.generated = 0
         self.reasoned = 0
-        # Where the last reasoning ended: an id may be of two events.
+        # The end of the last reasoning: an id may belong to two events.
         self.reasoned_to = 0
         self.reason: Literal["stop", "length"] = "stop"
 
@@ -106,7 +106,7 @@ def chunks(  # noqa: PLR0913
     limit: int | None = None,
     prompt_tokens: int | None = None,
 ) -> Iterator[Chunk]:
-    """Give the chunks of a response as its ids come: an id, or several, an item.
+    """Yield the chunks of a response; each item of `ids` is an id or several.
 
     An item may also be `Generated`, with log probabilities for an adapter with `logprobs=True`.
     `stop` are strings that end the text; `limit` is the greatest number of ids, of which a turn
@@ -133,7 +133,7 @@ async def achunks(  # noqa: PLR0913
     limit: int | None = None,
     prompt_tokens: int | None = None,
 ) -> AsyncIterator[Chunk]:
-    """Give the chunks of a response as its ids come, as `chunks` does, without blocking.
+    """Yield the chunks of a response as `chunks` does, without blocking.
 
     A consumer that closes or cancels the iteration closes `ids` too.
     """
@@ -160,7 +160,7 @@ async def alines(  # noqa: PLR0913
     limit: int | None = None,
     prompt_tokens: int | None = None,
 ) -> AsyncIterator[bytes]:
-    """Give the server-sent events of a response as its ids come: what `achunks` gives, as bytes.
+    """Yield the server-sent events of a response: the chunks of `achunks` as bytes.
 
     The bytes of an item are one piece; an item that says nothing gives none.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["DONE", "Lines", "data", "event"]
 
 DONE = b"data: [DONE]\n\n"
-"""What ends a stream of chat completion chunks."""
+"""The end of a stream of chat completion chunks."""
 
 _encode = JSONEncoder(separators=(",", ":")).encode
 
@@ -36,7 +36,7 @@ def event(chunk: Chunk) -> bytes:
 
 
 class Lines:
-    """An adapter's response as bytes: of each push, what `data` or `event` makes of its chunks.
+    """An adapter's response as bytes: the chunks of each push, written by `data` or `event`.
 
     It takes the adapter over: what is pushed here is not to be pushed there.
     """
@@ -56,7 +56,7 @@ class Lines:
         self._tail = b""
 
     def push(self, events: Iterable[Event], logprobs: Iterable[Chunk] = ()) -> bytes:
-        """Write what events add to the response; often nothing: `b""`."""
+        """Return the bytes that events add to the response; often none: `b""`."""
         lines: list[bytes] = []
         if not self._begun:
             self._begun = True

@@ -1,4 +1,4 @@
-"""Stop strings: where a response ends because of what it says.
+"""Stop strings, which end a response when its text contains one.
 
 Engines that stop at a string do so between ids; the text of the last id may go past it.
 `StopStrings` takes events and gives those that come before the string, cut at its first character.
@@ -38,7 +38,7 @@ class StopStrings:
         """The stop string that was found; then the response is over."""
 
     def push(self, events: Iterable[Event]) -> list[Event]:
-        """Give the events that come before a stop string; after it, nothing.
+        """Return the events before a stop string; after it, none.
 
         Where the string begins, the turn ends: with a `TurnEnd` of the reason `stop`.
         """
@@ -56,7 +56,7 @@ class StopStrings:
         return out
 
     def finish(self) -> list[Event]:
-        """Give the text that is held back. Push what `Stream.finish` gave before."""
+        """Return the held text. Push the events of `Stream.finish` first."""
         out: list[Event] = []
         self._release(out, len(self._text()))
         return out
@@ -78,7 +78,7 @@ class StopStrings:
             self._release(out, len(text) - self._overlap(text))
 
     def _overlap(self, text: str) -> int:
-        """How much of the end of the text begins a stop string."""
+        """Return the length of the text's end that begins a stop string."""
         most = min(len(text), max(map(len, self._strings), default=1) - 1)
         ends = (text[-length:] for length in range(most, 0, -1))
         begins = (len(end) for end in ends if any(s.startswith(end) for s in self._strings))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 FINE, LINES_FAILED, USAGE = 0, 1, 2
-# As a shell says it of a program that a signal ended: SIGINT, SIGPIPE.
+# Exit statuses of a program that a signal ended, as in shells: SIGINT, SIGPIPE.
 INTERRUPTED, NOT_READ = 130, 141
 
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> bool:
-    """Do what the arguments say; say whether no line failed."""
+    """Run the command; return whether no line failed."""
     try:
         args = build_parser(COMMANDS).parse_args(argv)
     except SystemExit:
@@ -62,7 +62,7 @@ def _run(argv: Sequence[str] | None) -> bool:
 
 
 def _forget_output() -> None:
-    """Let the interpreter not fail once more, on its way out, to write what is left."""
+    """Prevent a second failure when the interpreter flushes its output at exit."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""The arguments: what the commands share, and the parser made of the table of commands."""
+"""The arguments shared by commands, and the parser built from the table of commands."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 
 
 def add_codec(parser: argparse.ArgumentParser) -> None:
-    """Add what names a codec."""
+    """Add the arguments that name a codec."""
     parser.add_argument(
         "--format",
         default="internlm2",
@@ -99,7 +99,7 @@ def add_codec(parser: argparse.ArgumentParser) -> None:
 
 
 def add_encode(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `Codec.encode`. A line's own win over them."""
+    """Add the options of `Codec.encode`. Options of a line take precedence."""
     parser.add_argument(
         "--tools", metavar="FILE", help="JSON: the tools of every line that has none of its own"
     )
@@ -113,7 +113,7 @@ def add_encode(parser: argparse.ArgumentParser) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add how `Codec.encode` writes conversations."""
+    """Add the options for writing conversations."""
     parser.add_argument(
         "--generation-prompt",
         dest="add_generation_prompt",
@@ -161,7 +161,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:
-    """Add what `encode` writes beside the ids."""
+    """Add the options for further output of `encode`."""
     parser.add_argument("--text", action="store_true", help='add "text", as a template writes it')
     parser.add_argument(
         "--labels", action="store_true", help='add "labels": what to train on, -100 elsewhere'
@@ -184,7 +184,7 @@ def add_results(parser: argparse.ArgumentParser) -> None:
 
 
 def add_completion(parser: argparse.ArgumentParser) -> None:
-    """Add how `stream` reads a completion."""
+    """Add the options for reading a completion."""
     parser.add_argument(
         "--push",
         type=_positive,
@@ -222,7 +222,7 @@ def add_studio(parser: argparse.ArgumentParser) -> None:
 
 
 def add_inspect(parser: argparse.ArgumentParser) -> None:
-    """Add how `inspect` shows tokens."""
+    """Add the options for showing tokens."""
     _add_html(parser)
     parser.add_argument("--ids", action="store_true", help="show the ids under their text")
     parser.add_argument(
@@ -240,7 +240,7 @@ def add_inspect(parser: argparse.ArgumentParser) -> None:
 
 
 def add_audit(parser: argparse.ArgumentParser) -> None:
-    """Add the model that `audit` tries, and how the result is shown."""
+    """Add the model of `audit`, and the form of the result."""
     parser.add_argument(
         "model",
         nargs="?",
@@ -253,7 +253,7 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
 
 
 def add_prepare(parser: argparse.ArgumentParser) -> None:
-    """Add what `prepare` reads and writes."""
+    """Add the input, output and options of `prepare`."""
     parser.add_argument(
         "inputs",
         nargs="+",
@@ -346,7 +346,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 
 
 def add_vocab(parser: argparse.ArgumentParser) -> None:
-    """Add which vocabulary `vocab` shows, what its files do not say, and how it is shown."""
+    """Add the vocabulary of `vocab`, facts that its files lack, and the form of the result."""
     parser.add_argument(
         "vocab",
         nargs="?",

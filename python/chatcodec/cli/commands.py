@@ -1,4 +1,4 @@
-"""The commands: what each reads from a line, and what it writes for it."""
+"""The commands: the input and output of each, line by line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ __all__ = ["COMMANDS", "Command"]
 
 @dataclass(frozen=True)
 class Command:
-    """A row of the table: what a command is called, what it takes, and what it does."""
+    """A row of the table: the name of a command, its arguments, and its function."""
 
     name: str
     summary: str
@@ -55,7 +55,7 @@ class Command:
     examples: Sequence[str]
     arguments: Sequence[Callable[[ArgumentParser], None]]
     run: Callable[[Namespace], bool]
-    """Does it; says whether no line failed."""
+    """Runs the command; returns whether no line failed."""
 
 
 def _encode(args: Namespace) -> bool:
@@ -66,7 +66,7 @@ def _encode(args: Namespace) -> bool:
     write = partial(_record, args)
 
     def worker(lines: Sequence[Line]) -> Iterator[Reply]:
-        """Encode what has no options of its own in one batch, on all cores."""
+        """Encode lines without options of their own in one batch, on all cores."""
         given = [
             attempt(lambda line: read_conversation(line.value(), codec, args.schema), line)
             for line in lines
@@ -94,7 +94,7 @@ def _encode(args: Namespace) -> bool:
 
 
 def _record(args: Namespace, encoding: Encoding) -> str:
-    """Write what `encode` gives of a conversation."""
+    """Write the output of `encode` for a conversation."""
     if args.count:
         return dumps({"count": len(encoding.ids)})
     record: dict[str, object] = {"ids": encoding.ids.tolist()}
@@ -285,7 +285,7 @@ def _json_lines(args: Namespace, worker: Worker) -> bool:
 
 
 def _place(line: Line, args: Namespace) -> dict[str, object]:
-    """Where a line stands; which file only needs saying where there are several."""
+    """Return the place of a line; the file is named if there are several."""
     place: dict[str, object] = {"file": line.file} if len(args.files) > 1 else {}
     return place | {"line": line.number}
 

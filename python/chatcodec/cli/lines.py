@@ -1,4 +1,4 @@
-"""JSON, a value a line: in and out, with the place of every line that fails.
+"""JSON lines, in and out, with the place of every line that fails.
 
 Files are read in blocks, so that memory is bounded by the longest line, and what a pipe has so far
 is answered before more is waited for. Every line in has its place in what goes out: one that fails
@@ -24,20 +24,20 @@ __all__ = ["Line", "Reply", "Worker", "attempt", "dumps", "each", "kind", "proce
 
 BLOCK_BYTES = 1 << 20
 
-# What a line can be wrong by: a value that is refused (chatcodec's errors, text that is no JSON or
-# no UTF-8), one of another type, and one nested deeper than the JSON reader goes.
+# The errors of a line: a value that is refused (chatcodec's errors, text that is not JSON or
+# not UTF-8), a value of another type, and one nested deeper than the JSON reader allows.
 LINE_ERRORS = (ValueError, TypeError, RecursionError)
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
 
 Reply: TypeAlias = str | Exception
-"""What is written for a line, or why there is nothing to write."""
+"""The reply to a line, or the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a file, as it stands there."""
+    """A line of a file, as bytes."""
 
     file: str
     number: int
@@ -45,11 +45,11 @@ class Line:
 
     @property
     def place(self) -> str:
-        """Where it stands: `file:line`."""
+        """The place of the line: `file:line`."""
         return f"{self.file}:{self.number}"
 
     def text(self) -> str:
-        """Decode it; `ValueError` if it is no UTF-8."""
+        """Decode the line; `ValueError` if it is not UTF-8."""
         try:
             text = self.data.decode()
         except UnicodeDecodeError as error:
@@ -58,7 +58,7 @@ class Line:
         return text.removeprefix("\ufeff") if self.number == 1 else text
 
     def value(self) -> object:
-        """Read it as JSON; `ValueError` if it is none."""
+        """Read the line as JSON; `ValueError` if it is not JSON."""
         text = self.text()
         try:
             value: object = json.loads(text)
@@ -78,7 +78,7 @@ Worker: TypeAlias = Callable[[Sequence[Line]], Iterator[Reply]]
 
 
 def read(paths: Sequence[str], *, document: bool) -> Iterator[list[Line]]:
-    """Give the lines of files, in groups as they arrive; with `document`, a file is one line."""
+    """Yield the lines of files, in groups as they arrive; with `document`, a file is one line."""
     for path in paths or ["-"]:
         name = "<stdin>" if path == "-" else path
         number = 1
@@ -95,7 +95,7 @@ def _open(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
 
 
 def _groups(file: BinaryIO) -> Iterator[list[bytes]]:
-    """Give the whole lines of what a file has ready, again and again."""
+    """Yield the complete lines that a file has ready, repeatedly."""
     begun: list[bytes] = []
     # `read1` returns what is there: a pipe that writes a line and waits for its answer gets one.
     while block := file.read1(BLOCK_BYTES):  # type: ignore[attr-defined]
@@ -111,7 +111,7 @@ def _groups(file: BinaryIO) -> Iterator[list[bytes]]:
 
 
 def attempt(answer: Callable[[Given], Result], given: Given) -> Result | Exception:
-    """Answer what a line gives, or return the error that it is wrong by."""
+    """Return the reply to a line, or its error."""
     try:
         return answer(given)
     except LINE_ERRORS as error:
@@ -130,7 +130,7 @@ def process(
     refuse: Callable[[Line, str], str],
     skip_empty: bool = True,
 ) -> bool:
-    """Write the replies to all lines; say whether none failed.
+    """Write the replies to all lines; return whether none failed.
 
     `refuse` gives what stands for a line that failed; why it did also goes to standard error.
     """
@@ -155,7 +155,7 @@ def dumps(value: object) -> str:
 
 
 def kind(value: object) -> str:
-    """Name what a JSON value is."""
+    """Return the name of a JSON value's type."""
     names: dict[type, str] = {
         type(None): "null",
         bool: "a boolean",

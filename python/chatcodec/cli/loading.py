@@ -1,4 +1,4 @@
-"""What the arguments name, loaded and checked before the first line is read."""
+"""Loading of the files and models named by the arguments, before the first line is read."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ __all__ = [
 
 
 class UsageError(Exception):
-    """Arguments that nothing can be done with; the message says why."""
+    """Invalid arguments; the message has the reason."""
 
 
 def check_files(paths: Sequence[str]) -> None:
-    """Refuse to begin where a file is missing: not after half of the work."""
+    """Refuse to begin if a file is missing."""
     for path in paths or ["-"]:
         if path == "-":
             if sys.stdin is None:
@@ -91,7 +91,7 @@ def load_model_format(name: str) -> Format:
 
 
 def load_vocab(args: Namespace) -> Vocab:
-    """Load the vocabulary of a file or folder, with what the arguments say of it."""
+    """Load the vocabulary of a file or folder, with the options of the arguments."""
     options = {
         "text_tokens": args.text_tokens,
         "special_tokens": dict(args.special_tokens),
@@ -107,11 +107,11 @@ def load_vocab(args: Namespace) -> Vocab:
 
 @contextlib.contextmanager
 def _usage_errors() -> Iterator[None]:
-    """Say of arguments that name what cannot be loaded why not."""
+    """Turn an error of loading into an error of the arguments."""
     try:
         yield
     except ChatCodecError as error:
-        # The Python argument's name is what the message would send the reader to.
+        # The message would refer to the Python argument's name.
         raise UsageError(str(error).replace("`vocab=`", "`--vocab`")) from error
     except OSError as error:
         raise UsageError(f"{error.filename}: {(error.strerror or str(error)).lower()}") from error

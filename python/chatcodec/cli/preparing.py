@@ -24,7 +24,7 @@ _LINE_SECONDS, _BAR_SECONDS = 10.0, 0.2
 
 
 def prepare(args: Namespace) -> bool:
-    """Prepare files of conversations; say whether no row was rejected."""
+    """Prepare files of conversations; return whether no row was rejected."""
     try:
         from chatcodec.prepare import Options  # noqa: PLC0415 (an extra)
         from chatcodec.prepare import prepare as run  # noqa: PLC0415
@@ -65,7 +65,7 @@ def prepare(args: Namespace) -> bool:
 
 
 class Bar:
-    """A line that is drawn again and again on a terminal; elsewhere a line every ten seconds."""
+    """A line that is redrawn on a terminal; elsewhere a new line every ten seconds."""
 
     def __init__(self, stream: TextIO) -> None:
         """Begin to count the time."""
@@ -76,9 +76,9 @@ class Bar:
         self._is_drawn = False
 
     def read(self, done: int, total: int, report: Report) -> None:
-        """Show how much of the input was encoded."""
+        """Show the encoded part of the input."""
         if self._first is None:
-            # What an earlier run did is not counted in the rate.
+            # The rate does not count the work of an earlier run.
             self._first = (done, report.rows, report.ids)
         if not self._is_due():
             return
@@ -93,7 +93,7 @@ class Bar:
         )
 
     def write(self, done: int, total: int) -> None:
-        """Show how much of the output was written."""
+        """Show the written part of the output."""
         if self._is_due():
             self._show(done / total if total else 1.0, f"{done:,} rows written to shards")
 

@@ -1,4 +1,4 @@
-"""What a line holds: a conversation with its options, or ids. Messages are left to the codec."""
+"""The content of a line: a conversation with options, or ids. The codec reads the messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Conversation", "read_completion", "read_conversation", "read_ids"]
 
-# Options of `Codec.encode` that are no strings, and what JSON has for them.
+# Options of `Codec.encode` that are not strings, with their values in JSON.
 _SWITCHES = {
     "add_generation_prompt": (True, False, None),
     "continue_final": (True, False),
@@ -30,7 +30,7 @@ OPTIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Messages, with the tools and the options that a line gives for itself."""
+    """Messages, with the tools and the options of a line."""
 
     messages: Any
     row: Mapping[str, Any]
@@ -38,7 +38,7 @@ class Conversation:
     options: dict[str, Any] = field(default_factory=dict)
 
     def encode(self, codec: Codec, tools: Any, options: dict[str, Any]) -> Encoding:  # noqa: ANN401 (JSON)
-        """Encode it; its own tools and options win over those of the command."""
+        """Encode the line; its own tools and options take precedence over those of the command."""
         batch = codec.encode_batch(
             [self.row], tools=tools, errors="return", **options | self.options
         )
@@ -72,10 +72,10 @@ def read_conversation(value: object, codec: Codec, schema: str = "messages") -> 
 
 
 def read_ids(value: object) -> list[int]:
-    """Read a list of ids, or an object with `ids`; whatever else it has is left alone."""
+    """Read a list of ids, or an object with `ids`; other keys are ignored."""
     if isinstance(value, dict):
         if "error" in value and "ids" not in value:
-            # A line that failed further up: its reason is the one to pass on.
+            # A line that an earlier command of the pipe refused: its reason is passed on.
             raise ValueError(str(value["error"]))
         if "ids" not in value:
             raise ValueError("has no `ids`; expected a list of ids, or an object with them")
@@ -93,7 +93,7 @@ def _int_list(value: object, path: str) -> list[int]:
     if not isinstance(value, list):
         raise ValueError(f"`{path}` is {kind(value)}, expected a list of ids")  # noqa: TRY004
     for at, item in enumerate(value):
-        # `True` is an int to Python, and no id.
+        # `True` is an int in Python, and not an id.
         if type(item) is not int:
             raise ValueError(f"`{path}[{at}]` is {kind(item)}, expected an id")
     return value

@@ -1,4 +1,4 @@
-"""`chatcodec serve`: its arguments, and the settings that they make."""
+"""`chatcodec serve`: its arguments and settings."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def add_serve(parser: ArgumentParser) -> None:
 
 
 def serve(args: Namespace) -> bool:
-    """Serve until the process is told to end."""
+    """Serve until the process gets a signal to end."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         needs = ", ".join(missing)

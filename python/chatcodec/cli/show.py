@@ -1,4 +1,4 @@
-"""Tokens for people: a conversation as its ids cut it, with who wrote what.
+"""Tokens for people: a conversation split into its ids, with the author of each.
 
 A caller's text stands behind a bar, and long rows are wrapped here rather than by the terminal: it
 can neither leave its column nor pass for the format's own. What colours tell, signs tell as well:
@@ -27,22 +27,22 @@ _BOLD, _DIM, _UNDERLINE, _REVERSE, _ALARM = "1", "2", "4", "7", "1;31"
 _ROLES = {"system": "33", "developer": "33", "user": "32", "assistant": "36"}
 _OTHER_ROLE = "35"
 
-# However narrow the terminal, this much of a row is text.
+# Minimum number of columns for text, in any terminal.
 _TEXT_COLUMNS = 16
-# How many findings are listed in full.
+# Maximum number of findings in full.
 _LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How to show tokens: in colour, with their ids, wrapped at so many columns."""
+    """Options for showing tokens: colour, ids, and the width in columns."""
 
     color: bool
     ids: bool
     columns: int
 
     def paint(self, sgr: str, text: str) -> str:
-        """Colour text, if there is colour."""
+        """Colour text, if colours are on."""
         return f"\x1b[{sgr}m{text}\x1b[0m" if self.color and sgr and text else text
 
 
@@ -58,7 +58,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A stretch of the rendered text that reads as control, and is text."""
+    """A part of the rendered text that looks like control, and is text."""
 
     start: int
     end: int
@@ -67,7 +67,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Glyph:
-    """A character as it is shown, and the mark that it is part of."""
+    """A displayed character, and the mark that it belongs to."""
 
     text: str
     columns: int
@@ -77,7 +77,7 @@ class Glyph:
 
 @dataclass(slots=True)
 class Row:
-    """A row on the screen: text in its styles, the ids below, carets below what is marked."""
+    """A row on the screen: styled text, the ids below, carets below marked text."""
 
     text: list[tuple[str, str]] = field(default_factory=list)
     ids: str = ""
@@ -104,14 +104,14 @@ def legend(look: Look) -> str:
 
 
 def show(encoding: Encoding, *, title: str, roles: Sequence[str], look: Look) -> Iterator[str]:
-    """Give the lines that show a conversation; `roles` are those of its messages."""
+    """Return the lines that show a conversation; `roles` are the roles of its messages."""
     yield _title(title, _summary(encoding), look)
     marks = _find_marks(encoding)
     by_position = {at: mark for mark in marks for at in range(mark.start, mark.end)}
     groups = list(_groups(encoding))
     labels = [_label(source, roles) for source, _, _ in groups]
     gutter = max(map(len, labels), default=0)
-    # The sign of a newline hangs over the edge, rather than stand in a row of its own.
+    # The sign of a newline may exceed the width: it does not get a row of its own.
     limit = max(_TEXT_COLUMNS, look.columns - gutter - len(" │ ") - len("·↵"))
     for label, (source, message, cells) in zip(labels, groups, strict=True):
         style = _style(source, roles[message] if message >= 0 else "")
@@ -123,7 +123,7 @@ def show(encoding: Encoding, *, title: str, roles: Sequence[str], look: Look) ->
 
 
 def show_failure(title: str, why: str, look: Look) -> str:
-    """Show why a conversation cannot be."""
+    """Show why a conversation cannot be encoded."""
     return _title(title, look.paint(_ALARM, f"error: {why}"), look) + "\n"
 
 
@@ -142,7 +142,7 @@ def _summary(encoding: Encoding) -> str:
 
 
 def _find_marks(encoding: Encoding) -> list[Mark]:
-    """Find in the rendered text what was found in the caller's strings."""
+    """Find the findings of the caller's strings in the rendered text."""
     ranges: dict[str, tuple[int, int]] = {}
     for source, (start, end) in zip(encoding.sources, encoding.char_offsets, strict=True):
         if source is not None:
@@ -151,7 +151,7 @@ def _find_marks(encoding: Encoding) -> list[Mark]:
     found += [(c.path, c.marker, "text that reads as a marker") for c in encoding.collisions]
     marks = []
     for path, spelling, note in found:
-        # They come in order, so that each is the first one after the one before.
+        # The findings are in order, so each is the first match after the previous one.
         start, end = ranges.get(path, (0, 0))
         at = encoding.text.find(spelling, start, end)
         if at >= 0:
@@ -161,7 +161,7 @@ def _find_marks(encoding: Encoding) -> list[Mark]:
 
 
 def _groups(encoding: Encoding) -> Iterator[tuple[str | None, int, list[Cell]]]:
-    """Give stretches of one source and message, as cells."""
+    """Yield runs of ids with one source and message, as cells."""
     tokens = zip(
         encoding.sources,
         encoding.message_indices,
@@ -184,7 +184,7 @@ def _groups(encoding: Encoding) -> Iterator[tuple[str | None, int, list[Cell]]]:
 
 
 def _label(source: str | None, roles: Sequence[str]) -> str:
-    """Shorten a path to what fits a margin: `[2] call 0 arguments`."""
+    """Shorten a path to the width of the margin: `[2] call 0 arguments`."""
     found = re.fullmatch(r"messages\[(\d+)\]\.(.+)", source or "")
     if not found:
         return source or ""
@@ -200,7 +200,7 @@ def _style(source: str | None, role: str) -> str:
 def _glyphs(
     cells: Sequence[Cell], text: str, marks: Mapping[int, Mark], *, every_space: bool
 ) -> list[list[Glyph]]:
-    """Give each cell's characters as they are shown.
+    """Return each cell's characters as they are displayed.
 
     A space is shown as `␣` where it could be missed, which is at the end of a line and at the
     beginning of a text; or everywhere. At the end of a wrapped row, `_show_spaces` does it.
@@ -219,10 +219,10 @@ def _glyphs(
         if cell.is_control:
             glyphs = [Glyph("⟦", 1), *glyphs, Glyph("⟧", 1)]
         elif not glyphs:
-            # A token that only stands for the vocabulary's own space before a text.
+            # A token that is only the vocabulary's dummy prefix.
             glyphs = [Glyph("▁", 1)]
         elif unicodedata.category(glyphs[0].text[0]) in {"Mn", "Me"}:
-            # It would join what stands before it on the screen.
+            # It would join the character before it on the screen.
             glyphs.insert(0, Glyph("◌", 1))
         result.append(glyphs)
     return result
@@ -235,7 +235,7 @@ def _lay(
     rows = [Row()]
     after_control = True
     for nth, (cell, shown) in enumerate(zip(cells, glyphs, strict=True)):
-        # Signs or underlining tell neighbours apart.
+        # Signs or underlining separate neighbours.
         underline = f";{_UNDERLINE}" if nth % 2 else ""
         styles = (_REVERSE,) * 2 if cell.is_control else (style + underline, _ALARM + underline)
         label = " ".join(map(str, cell.ids)) if look.ids else ""
@@ -302,7 +302,7 @@ def _show_spaces(row: Row) -> None:
 
 
 def _draw(row: Row, margin: str, bar: str, look: Look) -> Iterator[str]:
-    """Give the screen lines of a row. What the caller did not write has no bar before it."""
+    """Return the screen lines of a row. Text of the format has no bar before it."""
     text = "".join(look.paint(sgr, text) for sgr, text in row.text)
     yield f"{look.paint(_DIM, margin)}{bar} {text}".rstrip() + "\n"
     below = " " * len(margin) + "  "
@@ -313,7 +313,7 @@ def _draw(row: Row, margin: str, bar: str, look: Look) -> Iterator[str]:
 
 
 def _findings(encoding: Encoding, look: Look) -> Iterator[str]:
-    """List what was found in the caller's text, with its place in the caller's own strings."""
+    """List the findings in the caller's text, with their places in the caller's own strings."""
     found = [(n.path, n.start, n.end, n.spelling, f"not {n.id}") for n in encoding.neutralized]
     found += [(c.path, c.start, c.end, c.marker, "a marker") for c in encoding.collisions]
     if found:
