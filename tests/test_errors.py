@@ -20,7 +20,17 @@ import data
 import models
 import numpy as np
 import pytest
-from chatcodec import ChatCodecError, Codec, Format, FormatError, MessageError, Vocab, VocabError
+import test_constrain as constrained
+from chatcodec import (
+    ChatCodecError,
+    Codec,
+    Format,
+    FormatError,
+    MessageError,
+    StreamPool,
+    Vocab,
+    VocabError,
+)
 from clock import within
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,6 +103,9 @@ def function(name: Value = "f", arguments: Value = "{}", **keys: Value) -> Messa
 
 def code(**keys: Value) -> Message:
     return calls({"type": "code", "code": keys})
+
+
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -416,7 +429,37 @@ def test_a_format_file_that_is_no_text(tmp_path: Path) -> None:
         Format.load(path)
 
 
+@pytest.mark.parametrize("case", cases("arguments"), ids=str)
+def test_a_wrong_argument_is_named(embedded: Codec, case: Case) -> None:
+    names = {**globals(), "codec": embedded, "qwen3": constrained.codec_of("qwen3")}
+    with pytest.raises((ValueError, TypeError, LookupError, OSError, RuntimeError)) as caught:
+        eval(case.given[0], names)  # noqa: S307
+    case.check(f"{type(caught.value).__name__}: {caught.value}")
+
+
 # Vocabularies.
+
+
+def json_vocabulary(**keys: Value) -> bytes:
+    """A `tokenizer.json` of three tokens, with other keys."""
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}
+    return json.dumps({"version": "1.0", "model": model, **keys}).encode()
+
+
+def bpe(**keys: Value) -> bytes:
+    """A `tokenizer.json` whose model has other keys."""
+    vocab: Value = {"a": 0, "b": 1, "ab": 2}
+    return json_vocabulary(model={"type": "BPE", "vocab": vocab, "merges": ["a b"], **keys})
+
+
+@pytest.mark.parametrize("case", cases("vocabularies"), ids=str)
+def test_what_is_wrong_with_a_vocabulary(tmp_path: Path, case: Case) -> None:
+    name, expression = case.given[0].split(": ", 1)
+    path = tmp_path / name
+    path.write_bytes(eval(expression, globals()))  # noqa: S307
+    with pytest.raises(VocabError) as caught:
+        Vocab.load(path)
+    case.check(str(caught.value).replace(str(path), name).replace(str(tmp_path), "."))
 
 
 def refused(tmp_path: Path, content: bytes) -> VocabError:
