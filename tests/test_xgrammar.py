@@ -67,7 +67,7 @@ def tokenizer_of(format_: str) -> Any:  # noqa: ANN401
         codec.constrain().xgrammar_tokens(),
         vocab_type=xg.VocabType.RAW,
         vocab_size=codec.vocab.size,
-        stop_token_ids=[*codec.stop_ids],
+        stop_token_ids=[codec.stop_ids[0]],
     )
 
 
@@ -135,7 +135,7 @@ def walk(matcher: Matcher, format_: str, seed: str) -> list[int] | None:
     return None
 
 
-@pytest.mark.parametrize("format_", [f for f in CONSTRAINED if not f.startswith("harmony")])
+@pytest.mark.parametrize("format_", CONSTRAINED)
 def test_xgrammar_admits_what_is_read(format_: str) -> None:
     codec = codec_of(format_)
     ended = 0
@@ -196,7 +196,7 @@ def peer_of(format_: str) -> Matcher:
         [codec.vocab.token_bytes(id_) for id_ in range(codec.vocab.size)],
         vocab_type=xg.VocabType.RAW,
         vocab_size=codec.vocab.size,
-        stop_token_ids=[*codec.stop_ids],
+        stop_token_ids=[codec.stop_ids[0]],
     )
     own = importlib.import_module("xgrammar.builtin_structural_tag")
     tag = own.get_model_structural_tag(PEERS[format_], tools=TOOLS, reasoning="disabled")

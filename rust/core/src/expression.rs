@@ -38,14 +38,14 @@ pub(crate) enum Part {
     Literal(String),
     /// Any text that is not in one of these languages, which are regular expressions.
     Any { except: Vec<String> },
-    /// Text that matches a regular expression, and none of these.
-    Regex { regex: String, except: Vec<String> },
+    /// Text that matches a regular expression, and all of others, and none of these.
+    Regex { regex: String, also: Vec<String>, except: Vec<String> },
 }
 
 impl Part {
     /// Text that matches a regular expression.
     pub(crate) fn regex(regex: impl Into<String>) -> Self {
-        Self::Regex { regex: regex.into(), except: Vec::new() }
+        Self::Regex { regex: regex.into(), also: Vec::new(), except: Vec::new() }
     }
 }
 

@@ -2,11 +2,13 @@
 
 pub(crate) mod json_arguments;
 pub(crate) mod json_object;
+mod numbers;
 pub(crate) mod prefix;
 pub(crate) mod python;
 mod quoted;
 mod schema;
 pub(crate) mod shape;
+mod strings;
 pub(crate) mod tagged;
 mod unquoted;
 pub(crate) mod values;

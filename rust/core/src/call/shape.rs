@@ -13,8 +13,9 @@ use serde_json::Value;
 
 use super::schema::Parameters;
 use super::{CallTags, Ended, Mended, Prefix, json_arguments, python, quoted, tagged};
-use crate::error::{Checked, wrong};
+use crate::error::{self, Checked, Error, wrong};
 use crate::expression::{Expression, Rules};
+use crate::path::Path;
 use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
@@ -149,13 +150,18 @@ pub(crate) trait BoundShape: Debug + Send + Sync {
     /// The JSON that arguments read back as.
     fn canonical(&self, arguments: &str, vocab: &Vocab) -> String;
 
-    /// The language of arguments that follow a schema, which is one of objects.
+    /// The language of arguments that follow a schema, which is one of objects; `path` is its place.
     ///
     /// # Errors
     /// What this shape cannot say of the schema.
-    fn expression(&self, schema: &Arc<Value>, rules: &mut Rules) -> Result<Expression, String> {
+    fn expression(
+        &self,
+        schema: &Arc<Value>,
+        rules: &mut Rules,
+        path: Path<'_>,
+    ) -> error::Result<Expression> {
         let _ = (schema, rules);
-        Err("is for arguments in a shape that no constraint describes".into())
+        Err(Error::message(path, "is for arguments in a shape that no constraint describes"))
     }
 
     /// A reader of arguments; `parameters` are those of the tool that is called.

@@ -1,45 +1,84 @@
-//! The language of values by their schemas, for arguments that are not one JSON object: values in Python's
-//! words, and values between tags, whose strings must not hold what closes them.
+//! The language of values by their schemas, for arguments that are not one JSON object, and for backends without
+//! schemas: JSON, values in Python's words, and values between tags, whose strings must not hold what closes them.
 //!
-//! A subset of JSON Schema is followed: types, `enum`, `const`, `anyOf`, local references, `items`,
-//! `properties`, and bounds of numbers. Other keywords that restrict a value are errors.
+//! A subset of JSON Schema is followed: types, `enum`, `const`, `anyOf`, `oneOf` of different types, `allOf`,
+//! local references, `items`, `prefixItems`, `properties`, `required`, bounds of numbers, of strings and of
+//! lists, `pattern` and `format`. Other keywords that restrict a value are errors with their place.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 
-use hashbrown::HashMap;
-use serde_json::{Map, Value, json};
+use hashbrown::{HashMap, HashSet};
+use serde_json::{Map, Value};
 
+use super::numbers::{NUMBER, numbers};
 use super::schema::kinds_of;
+use super::strings::{self, Style};
+use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules};
+use crate::path::Path;
 
-/// A string of JSON. Half of a surrogate pair is no text.
-const STRING: &str = r#""([^"\\\x00-\x1f\x7f]|\\(["/\\bfnrt]|u([0-9a-cefA-CEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})))*""#;
-const INTEGER: &str = "-?(0|[1-9][0-9]{0,17})";
-const NUMBER: &str = r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?";
 /// A key of keyword arguments.
 const NAME: &str = "[A-Za-z_][A-Za-z0-9_]{0,63}";
 
-/// Keywords that restrict strings.
-const OF_STRINGS: [&str; 4] = ["minLength", "maxLength", "pattern", "format"];
-/// Keywords that restrict values and are not followed.
-const UNKNOWN: [&str; 16] = [
-    "not",
-    "if",
+/// Keywords that restrict values and are followed.
+const FOLLOWED: [&str; 22] = [
+    "$ref",
+    "additionalProperties",
     "allOf",
-    "uniqueItems",
-    "contains",
+    "anyOf",
+    "const",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "items",
+    "maxItems",
+    "maxLength",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minimum",
+    "oneOf",
+    "pattern",
     "prefixItems",
-    "propertyNames",
-    "patternProperties",
-    "minProperties",
-    "maxProperties",
+    "properties",
+    "required",
+    "type",
+];
+/// Keywords that restrict values and are not followed.
+const UNKNOWN: [&str; 17] = [
+    "$dynamicRef",
+    "$recursiveRef",
+    "additionalItems",
+    "contains",
+    "dependencies",
     "dependentRequired",
     "dependentSchemas",
-    "dependencies",
-    "unevaluatedProperties",
+    "if",
+    "maxProperties",
+    "minProperties",
+    "multipleOf",
+    "not",
+    "patternProperties",
+    "propertyNames",
     "unevaluatedItems",
-    "$dynamicRef",
+    "unevaluatedProperties",
+    "uniqueItems",
 ];
+/// Keywords that restrict values of one type.
+const OF_TYPES: [(&str, &[&str]); 4] = [
+    ("string", &strings::KEYWORDS),
+    ("number", &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]),
+    ("array", &["items", "prefixItems", "minItems", "maxItems"]),
+    ("object", &["properties", "required", "additionalProperties"]),
+];
+
+/// Parts of a schema that are followed, each as often as something refers to it.
+const MAX_STEPS: usize = 10_000;
+/// Schemas within schemas.
+const MAX_DEPTH: usize = 100;
+/// Greatest count of a list's items.
+const MAX_ITEMS: u64 = 100_000;
 
 /// The words for `true`, `false` and `null`.
 pub(crate) type Words = [&'static str; 3];
@@ -58,6 +97,19 @@ pub(crate) struct Values<'a> {
     references: HashMap<String, usize>,
     /// The rule of any value.
     any: Option<usize>,
+    steps: usize,
+    depth: usize,
+}
+
+/// A member of an object: name, schema, and whether it is required.
+type Named<'k> = (&'k str, &'k Value, bool);
+
+/// The members of an object.
+pub(crate) enum Members<'k> {
+    /// These, in this order.
+    Named(Vec<Named<'k>>),
+    /// Any, by this schema.
+    Any(&'k Value),
 }
 
 impl<'a> Values<'a> {
@@ -67,205 +119,315 @@ impl<'a> Values<'a> {
         words: Words,
         except: Vec<String>,
     ) -> Self {
-        Self { root, rules, words, except, references: HashMap::new(), any: None }
+        let references = HashMap::new();
+        Self { root, rules, words, except, references, any: None, steps: 0, depth: 0 }
     }
 
-    /// The members of the arguments, in the order of the schema: name, schema, and whether it is required. `None`
-    /// where any name may be one; then with the schema of all.
+    /// The keywords of the arguments themselves, which are an object.
     ///
     /// # Errors
     /// A keyword that cannot be followed.
-    #[expect(clippy::type_complexity, reason = "a list of triples, or one schema")]
-    pub(crate) fn members(&self) -> Result<Result<Vec<(&'a str, &'a Value, bool)>, Value>, String> {
-        let mut schema = self.root;
-        for _ in 0..16 {
-            let Some(pointer) = schema.get("$ref") else { break };
-            schema = self.resolve(pointer)?;
+    pub(crate) fn arguments(&mut self, path: Path<'_>) -> Result<Cow<'a, Map<String, Value>>> {
+        let keys = match self.root {
+            Value::Object(keys) => self.flat(keys, path)?,
+            _ => Cow::Owned(Map::new()),
+        };
+        check(&keys, path)?;
+        match ["anyOf", "oneOf", "enum", "const"].into_iter().find(|key| keys.contains_key(*key)) {
+            Some(keyword) => Err(unknown(keyword, path)),
+            None => Ok(keys),
         }
-        let Some(keys) = schema.as_object() else { return Ok(Err(json!({}))) };
-        check(keys, "")?;
-        for keyword in ["anyOf", "oneOf", "enum", "const", "$ref"] {
-            if keys.contains_key(keyword) {
-                return Err(unknown(keyword, ""));
-            }
-        }
-        let empty = Map::new();
-        let properties = keys.get("properties").and_then(Value::as_object).unwrap_or(&empty);
-        if properties.is_empty() {
-            let others = keys.get("additionalProperties");
-            return match (others, keys.get("properties")) {
-                (Some(Value::Bool(false)), _) => Ok(Ok(Vec::new())),
-                (Some(schema), _) => Ok(Err(schema.clone())),
-                (None, _) => Ok(Err(json!({}))),
-            };
-        }
-        let properties = schema["properties"].as_object().into_iter().flatten();
-        let all = properties.map(|(name, part)| (&**name, part, is_required(keys, name)));
-        Ok(Ok(all.collect()))
     }
 
-    /// The language of a value by its schema. `place` says where the schema is, for errors.
+    /// The language of a value by its schema, which is at `path`.
     ///
     /// # Errors
-    /// A keyword that cannot be followed, with its place.
-    pub(crate) fn value(&mut self, schema: &Value, place: &str) -> Result<Expression, String> {
-        let keys = match schema {
-            Value::Bool(true) => return Ok(self.any()),
-            Value::Object(keys) if keys.is_empty() => return Ok(self.any()),
-            Value::Object(keys) => keys,
-            _ => return Err(format!("has at `{place}` a schema that allows nothing")),
+    /// A keyword that cannot be followed.
+    pub(crate) fn value(&mut self, schema: &Value, path: Path<'_>) -> Result<Expression> {
+        self.steps += 1;
+        self.depth += 1;
+        if self.steps > MAX_STEPS || self.depth > MAX_DEPTH {
+            let problem = format!(
+                "is a part of a schema that is too large, expected at most {MAX_STEPS} parts, {MAX_DEPTH} deep"
+            );
+            return Err(Error::message(path, problem));
+        }
+        let made = match schema {
+            Value::Object(keys) if !keys.is_empty() => self.of_keys(keys, path),
+            Value::Object(_) | Value::Bool(true) => Ok(self.any()),
+            _ => Err(Error::message(path, "allows no value, expected a schema of some")),
         };
-        check(keys, place)?;
-        if let Some(pointer) = keys.get("$ref") {
-            return self.reference(pointer, place);
+        self.depth -= 1;
+        made
+    }
+
+    fn of_keys(&mut self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Expression> {
+        if let Some(pointer) = keys.get("$ref")
+            && restricting(keys).count() == 1
+        {
+            return self.reference(pointer, path);
         }
-        if let Some(value) = keys.get("const") {
-            return Ok(Expression::literal(self.literal(value)));
-        }
-        if let Some(values) = keys.get("enum").and_then(Value::as_array) {
-            if values.is_empty() {
-                return Err(format!("has at `{place}` an `enum` without values"));
-            }
-            return Ok(Expression::choice(
-                values.iter().map(|value| Expression::literal(self.literal(value))),
-            ));
+        let keys = &*self.flat(keys, path)?;
+        check(keys, path)?;
+        if let Some(values) = self.listed(keys, path)? {
+            let mut all: Vec<Expression> = values.into_iter().map(Expression::literal).collect();
+            return Ok(if all.len() == 1 { all.remove(0) } else { Expression::Choice(all) });
         }
         for keyword in ["anyOf", "oneOf"] {
             if let Some(parts) = keys.get(keyword).and_then(Value::as_array) {
-                return self.alternatives(parts, keyword, place);
+                return self.alternatives(keys, parts, keyword, path);
             }
         }
         match keys.get("type") {
             Some(Value::Array(kinds)) => {
-                let all = kinds.iter().map(|kind| self.of_type(kind, keys, place));
-                Ok(Expression::choice(all.collect::<Result<Vec<_>, _>>()?))
+                let all = kinds.iter().map(|kind| self.of_type(kind, keys, path));
+                Ok(Expression::choice(all.collect::<Result<Vec<_>>>()?))
             }
-            Some(kind) => self.of_type(kind, keys, place),
-            None if keys.contains_key("properties") => self.object(keys, place),
-            None if keys.contains_key("items") => self.array(keys, place),
+            Some(kind) => self.of_type(kind, keys, path),
             None => {
-                let mut others = OF_STRINGS.iter().chain(&["minimum", "maximum", "multipleOf"]);
-                match others.find(|keyword| keys.contains_key(**keyword)) {
-                    Some(keyword) => Err(unknown(keyword, place)),
+                let is_of = |(_, keywords): &&(&str, &[&str])| {
+                    keywords.iter().any(|keyword| keys.contains_key(*keyword))
+                };
+                match OF_TYPES.iter().find(is_of) {
+                    Some((kind, _)) => self.of_type(&Value::from(*kind), keys, path),
                     None => Ok(self.any()),
                 }
             }
         }
     }
 
+    /// The values that `const` and `enum` list, as they are written, each once; those of the type that is asked for.
+    fn listed(&self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Option<Vec<String>>> {
+        let listed = match (keys.get("const"), keys.get("enum").and_then(Value::as_array)) {
+            (None, None) => return Ok(None),
+            (Some(value), None) => vec![value],
+            (None, Some(values)) => values.iter().collect(),
+            (Some(value), Some(values)) => values.iter().filter(|other| *other == value).collect(),
+        };
+        let others = restricting(keys).find(|key| !matches!(*key, "const" | "enum" | "type"));
+        if let Some(keyword) = others {
+            let problem = "cannot be followed beside listed values, expected a schema without it; \
+                           `strict=False` takes any arguments";
+            return Err(Error::message(path.key(keyword), problem));
+        }
+        let listed = listed
+            .into_iter()
+            .filter(|value| keys.get("type").is_none_or(|kind| is_of(value, kind)));
+        let mut known = HashSet::new();
+        let listed = listed.map(|value| self.literal(value));
+        let listed: Vec<String> = listed.filter(|text| known.insert(text.clone())).collect();
+        if listed.is_empty() {
+            return Err(Error::message(path, "lists no value of its type, expected one"));
+        }
+        Ok(Some(listed))
+    }
+
+    /// The keywords of a schema together with those of what it refers to, and of all in `allOf`.
+    ///
+    /// # Errors
+    /// A keyword that several of them have, with values that are not one.
+    pub(super) fn flat<'k>(
+        &mut self,
+        keys: &'k Map<String, Value>,
+        path: Path<'_>,
+    ) -> Result<Cow<'k, Map<String, Value>>>
+    where
+        'a: 'k,
+    {
+        if !keys.contains_key("$ref") && !keys.contains_key("allOf") {
+            return Ok(Cow::Borrowed(keys));
+        }
+        self.steps += 1;
+        self.depth += 1;
+        if self.steps > MAX_STEPS || self.depth > MAX_DEPTH {
+            let problem = "refers to itself without an end, expected a schema of finite values";
+            return Err(Error::message(path, problem));
+        }
+        let mut all = restrictions(keys);
+        let parts = match all.shift_remove("allOf") {
+            Some(Value::Array(parts)) => parts,
+            _ => Vec::new(),
+        };
+        if let Some(pointer) = all.shift_remove("$ref") {
+            if let Value::Object(part) = self.resolve(&pointer, path)? {
+                let part = self.flat(part, path)?;
+                merge(&mut all, &part, path)?;
+            }
+        }
+        for part in &parts {
+            match part {
+                Value::Object(part) => {
+                    let part = self.flat(part, path)?.into_owned();
+                    merge(&mut all, &part, path)?;
+                }
+                Value::Bool(true) => {}
+                _ => {
+                    return Err(Error::message(path, "allows no value, expected a schema of some"));
+                }
+            }
+        }
+        self.depth -= 1;
+        Ok(Cow::Owned(all))
+    }
+
+    /// One of several schemas, each together with what is beside them.
     fn alternatives(
         &mut self,
+        keys: &Map<String, Value>,
         parts: &[Value],
         keyword: &str,
-        place: &str,
-    ) -> Result<Expression, String> {
-        let kinds: Vec<_> = parts.iter().map(|part| kinds_of(part, self.root)).collect();
-        let meets = |at: usize| kinds[..at].iter().any(|other| other.meets(kinds[at]));
-        if keyword == "oneOf" && (0..kinds.len()).any(meets) {
-            return Err(unknown(keyword, place));
+        path: Path<'_>,
+    ) -> Result<Expression> {
+        // Where no value follows two of them, `oneOf` has become `anyOf`.
+        if keyword == "oneOf" && parts.len() > 1 {
+            let problem = "has schemas that one value may follow, which cannot be told apart, expected `anyOf`; \
+                           `strict=False` takes any arguments";
+            return Err(Error::message(path.key(keyword), problem));
         }
-        let all = parts
-            .iter()
-            .enumerate()
-            .map(|(at, part)| self.value(part, &format!("{place}.{keyword}[{at}]")));
-        Ok(Expression::choice(all.collect::<Result<Vec<_>, _>>()?))
+        let is_alone = restricting(keys).count() == 1;
+        let list = path.key(keyword);
+        let mut all = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
+            let place = list.item(at);
+            if is_alone {
+                all.push(self.value(part, place)?);
+                continue;
+            }
+            let mut merged = restrictions(keys);
+            merged.shift_remove(keyword);
+            if let Value::Object(part) = part {
+                let part = self.flat(part, place)?.into_owned();
+                merge(&mut merged, &part, place)?;
+            }
+            match part {
+                Value::Bool(false) => {}
+                _ => all.push(self.value(&Value::Object(merged), place)?),
+            }
+        }
+        Ok(Expression::choice(all))
     }
 
     fn of_type(
         &mut self,
         kind: &Value,
         keys: &Map<String, Value>,
-        place: &str,
-    ) -> Result<Expression, String> {
+        path: Path<'_>,
+    ) -> Result<Expression> {
         let kind = kind.as_str().unwrap_or_default();
         match kind {
-            "string" => self.string(keys, place),
-            "integer" | "number" => {
-                let bounds =
-                    ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
-                let bounded = bounds.iter().filter(|bound| keys.contains_key(**bound));
-                let mut schema: Map<String, Value> =
-                    bounded.map(|bound| ((*bound).to_owned(), keys[*bound].clone())).collect();
-                if schema.is_empty() {
-                    let regex = if kind == "integer" { INTEGER } else { NUMBER };
-                    return Ok(Expression::part(Part::regex(regex)));
-                }
-                schema.insert("type".to_owned(), kind.into());
-                Ok(Expression::Json(Arc::new(Value::Object(schema))))
-            }
+            "string" => self.string(keys, path),
+            "integer" | "number" => numbers(kind == "integer", keys).map_err(|keyword| {
+                Error::message(path.key(keyword), "has too many digits, expected at most 40")
+            }),
             "boolean" => {
                 let [yes, no, _] = self.words;
                 Ok(Expression::choice([yes, no].map(Expression::literal)))
             }
             "null" => Ok(Expression::literal(self.words[2])),
-            "array" => self.array(keys, place),
-            "object" => self.object(keys, place),
-            kind => Err(format!("has at `{place}` the type {kind:?}, expected one of JSON Schema")),
+            "array" => self.array(keys, path),
+            "object" => self.object(keys, path),
+            kind => {
+                let problem = format!("is {kind:?}, expected a type of JSON Schema");
+                Err(Error::message(path.key("type"), problem))
+            }
         }
     }
 
     /// A string in quotes.
-    fn string(&self, keys: &Map<String, Value>, place: &str) -> Result<Expression, String> {
-        if let Some(keyword) = OF_STRINGS.iter().find(|keyword| keys.contains_key(**keyword)) {
-            if !self.except.is_empty() {
-                return Err(unknown(keyword, place));
-            }
-            let mut keys = keys.clone();
-            keys.insert("type".to_owned(), "string".into());
-            return Ok(Expression::Json(Arc::new(Value::Object(keys))));
+    fn string(&self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Expression> {
+        if !strings::KEYWORDS.iter().any(|keyword| keys.contains_key(*keyword)) {
+            return Ok(self.any_string());
         }
-        Ok(self.any_string())
+        let (regex, also) = restricted(Style::Json, keys, path)?;
+        Ok(Expression::part(Part::Regex { regex, also, except: self.except.clone() }))
     }
 
     fn any_string(&self) -> Expression {
-        Expression::part(Part::Regex { regex: STRING.to_owned(), except: self.except.clone() })
+        let regex = strings::any(Style::Json);
+        Expression::part(Part::Regex { regex, also: Vec::new(), except: self.except.clone() })
     }
 
-    fn array(&mut self, keys: &Map<String, Value>, place: &str) -> Result<Expression, String> {
-        let item = match keys.get("items") {
-            None => self.any(),
-            Some(items) => self.value(items, &format!("{place}.items"))?,
+    fn array(&mut self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Expression> {
+        let count = |key: &'static str| match keys.get(key).map(Value::as_u64) {
+            None => Ok(None),
+            Some(Some(count)) if count <= MAX_ITEMS => Ok(Some(count as u32)),
+            Some(_) => {
+                let problem = format!("is greater than {MAX_ITEMS}, expected less");
+                Err(Error::message(path.key(key), problem))
+            }
         };
-        let count =
-            |key: &str| keys.get(key).and_then(Value::as_u64).map(|n| n.min(100_000) as u32);
-        let (least, most) = (count("minItems").unwrap_or(0), count("maxItems"));
-        let item = self.rules.share(item);
-        let next = Expression::sequence([Expression::literal(", "), item.clone()]);
-        let rest = Expression::Repeat(
-            Box::new(next),
-            least.saturating_sub(1),
-            most.map(|most| most.saturating_sub(1)),
-        );
-        let mut inner = Expression::sequence([item, rest]);
-        if most == Some(0) {
-            inner = Expression::EMPTY;
-        } else if least == 0 {
-            inner = inner.optional();
+        let least = count("minItems")?.unwrap_or(0);
+        let mut most = count("maxItems")?;
+        let first = keys.get("prefixItems").and_then(Value::as_array);
+        let first = first.map_or(&[][..], Vec::as_slice);
+        let count = first.len() as u32;
+        let others = match keys.get("items") {
+            Some(Value::Bool(false)) => {
+                most = Some(most.unwrap_or(count).min(count));
+                None
+            }
+            _ if most.is_some_and(|most| most <= count) => None,
+            None => Some(self.any()),
+            Some(items) => Some(self.value(items, path.key("items"))?),
+        };
+        if most.is_some_and(|most| most < least) {
+            let problem = "is less than the items that `minItems` asks for, expected more";
+            return Err(Error::message(path.key("maxItems"), problem));
+        }
+        let mut items = Vec::new();
+        let list = path.key("prefixItems");
+        for (at, item) in first.iter().enumerate().take(most.unwrap_or(count) as usize) {
+            items.push(self.value(item, list.item(at))?);
+        }
+        let comma = || Expression::literal(", ");
+        let mut inner = Expression::EMPTY;
+        if let Some(others) = others {
+            let others = self.rules.share(others);
+            let repeated = |written: u32| {
+                let next = Expression::sequence([comma(), others.clone()]);
+                let most = most.map(|most| most.saturating_sub(written));
+                if most == Some(0) {
+                    return Expression::EMPTY;
+                }
+                Expression::Repeat(Box::new(next), least.saturating_sub(written), most)
+            };
+            inner = if items.is_empty() {
+                Expression::sequence([others.clone(), repeated(1)])
+            } else {
+                repeated(count)
+            };
+            if items.is_empty() && least == 0 {
+                inner = inner.optional();
+            }
+        }
+        for (at, item) in items.into_iter().enumerate().rev() {
+            let item = if at == 0 { item } else { Expression::sequence([comma(), item]) };
+            inner = Expression::sequence([item, self.rules.share(inner)]);
+            if least as usize <= at {
+                inner = inner.optional();
+            }
         }
         Ok(Expression::sequence([Expression::literal("["), inner, Expression::literal("]")]))
     }
 
-    fn object(&mut self, keys: &Map<String, Value>, place: &str) -> Result<Expression, String> {
-        let empty = Map::new();
-        let properties = keys.get("properties").and_then(Value::as_object).unwrap_or(&empty);
-        let inner = if properties.is_empty() {
-            let others = keys.get("additionalProperties").unwrap_or(&Value::Bool(true));
-            if *others == Value::Bool(false) {
-                Expression::EMPTY
-            } else {
-                let value = self.value(others, &format!("{place}.additionalProperties"))?;
+    fn object(&mut self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Expression> {
+        let inner = match members(keys, path)? {
+            Members::Any(others) => {
+                let value = self.value(others, path.key("additionalProperties"))?;
                 let key = self.any_string();
                 let member = Expression::sequence([key, Expression::literal(": "), value]);
                 self.any_list(member)
             }
-        } else {
-            let mut members = Vec::new();
-            for (name, part) in properties {
-                let value = self.value(part, &format!("{place}.properties.{name}"))?;
-                let key = Expression::literal(format!("{}: ", Value::from(&**name)));
-                members.push((Expression::sequence([key, value]), is_required(keys, name)));
+            Members::Named(named) => {
+                let mut members = Vec::new();
+                let properties = path.key("properties");
+                for (name, part, is_required) in named {
+                    let value = self.value(part, properties.key(name))?;
+                    let key = Expression::literal(format!("{}: ", Value::from(name)));
+                    members.push((Expression::sequence([key, value]), is_required));
+                }
+                self.list(members)
             }
-            self.list(members)
         };
         Ok(Expression::sequence([Expression::literal("{"), inner, Expression::literal("}")]))
     }
@@ -277,23 +439,25 @@ impl<'a> Values<'a> {
     pub(crate) fn keyword_arguments(
         &mut self,
         is_name: &dyn Fn(&str) -> bool,
-    ) -> Result<Expression, String> {
-        match self.members()? {
-            Err(schema) => {
-                let value = self.value(&schema, "additionalProperties")?;
+        path: Path<'_>,
+    ) -> Result<Expression> {
+        let keys = self.arguments(path)?;
+        match members(&keys, path)? {
+            Members::Any(schema) => {
+                let value = self.value(schema, path.key("additionalProperties"))?;
                 let name = Expression::part(Part::regex(NAME));
                 let member = Expression::sequence([name, Expression::literal("="), value]);
                 Ok(self.any_list(member))
             }
-            Ok(all) => {
+            Members::Named(named) => {
                 let mut members = Vec::new();
-                for (name, part, is_required) in all {
+                let properties = path.key("properties");
+                for (name, part, is_required) in named {
                     if !is_name(name) {
-                        return Err(format!(
-                            "has the property `{name}`, expected a name of Python's"
-                        ));
+                        let problem = "is no name of Python's, which calls have here, expected one";
+                        return Err(Error::message(properties.key(name), problem));
                     }
-                    let value = self.value(part, &format!("properties.{name}"))?;
+                    let value = self.value(part, properties.key(name))?;
                     let key = Expression::literal(format!("{name}="));
                     members.push((Expression::sequence([key, value]), is_required));
                 }
@@ -371,29 +535,34 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn reference(&mut self, pointer: &Value, place: &str) -> Result<Expression, String> {
+    fn reference(&mut self, pointer: &Value, path: Path<'_>) -> Result<Expression> {
         let key = pointer.as_str().unwrap_or_default().to_owned();
         if let Some(&number) = self.references.get(&key) {
             return Ok(Expression::Rule(number));
         }
-        let schema = self.resolve(pointer)?;
+        let schema = self.resolve(pointer, path)?;
         let number = self.rules.reserve();
         self.references.insert(key, number);
-        let value = self.value(schema, place)?;
-        if value == Expression::Rule(number) {
-            return Err(format!("has at `{place}` a reference to itself, expected a schema"));
+        let value = self.value(schema, path)?;
+        if begins_with(&value, number, self.rules, &mut HashSet::new()) {
+            let problem = "refers to itself without an end, expected a schema of finite values";
+            return Err(Error::message(path.key("$ref"), problem));
         }
         self.rules.set(number, value);
         Ok(Expression::Rule(number))
     }
 
-    fn resolve(&self, pointer: &Value) -> Result<&'a Value, String> {
+    fn resolve(&self, pointer: &Value, path: Path<'_>) -> Result<&'a Value> {
         let found = pointer
             .as_str()
             .and_then(|pointer| pointer.strip_prefix('#'))
             .and_then(|pointer| self.root.pointer(pointer));
         found.ok_or_else(|| {
-            format!("has the reference {pointer}, expected one into the schema itself")
+            let problem = format!(
+                "is {pointer}, expected the place of a schema in this one, as `#/$defs/a`; \
+                 `strict=False` takes any arguments"
+            );
+            Error::message(path.key("$ref"), problem)
         })
     }
 
@@ -420,23 +589,239 @@ impl<'a> Values<'a> {
     }
 }
 
-fn is_required(keys: &Map<String, Value>, name: &str) -> bool {
-    let required = keys.get("required").and_then(Value::as_array);
-    required.is_some_and(|names| names.iter().any(|known| known == name))
+/// The members of an object: those that the schema names, and those that it requires.
+///
+/// # Errors
+/// A member that is required and not allowed.
+pub(crate) fn members<'k>(keys: &'k Map<String, Value>, path: Path<'_>) -> Result<Members<'k>> {
+    let properties = keys.get("properties").and_then(Value::as_object);
+    let others = keys.get("additionalProperties").unwrap_or(&Value::Bool(true));
+    let required = keys.get("required").and_then(Value::as_array).into_iter().flatten();
+    let required: Vec<&str> = required.filter_map(Value::as_str).collect();
+    let is_required: HashSet<&str> = required.iter().copied().collect();
+    let named = properties.into_iter().flatten();
+    let mut all: Vec<Named<'k>> =
+        named.map(|(name, part)| (&**name, part, is_required.contains(&**name))).collect();
+    let mut known: HashSet<&str> = all.iter().map(|(name, ..)| *name).collect();
+    for name in required {
+        if !known.insert(name) {
+            continue;
+        }
+        if *others == Value::Bool(false) {
+            let problem = format!(
+                "asks for `{name}`, which the schema does not allow, expected a property of it"
+            );
+            return Err(Error::message(path.key("required"), problem));
+        }
+        all.push((name, others, true));
+    }
+    let is_any = all.is_empty() && *others != Value::Bool(false);
+    Ok(if is_any { Members::Any(others) } else { Members::Named(all) })
 }
 
-/// Checks that a schema has no keyword that cannot be followed.
-fn check(keys: &Map<String, Value>, place: &str) -> Result<(), String> {
-    match UNKNOWN.iter().find(|keyword| keys.contains_key(**keyword)) {
-        Some(keyword) => Err(unknown(keyword, place)),
-        None => Ok(()),
+/// What the keywords of a schema leave of the strings.
+pub(super) fn restricted(
+    style: Style,
+    keys: &Map<String, Value>,
+    path: Path<'_>,
+) -> Result<(String, Vec<String>)> {
+    strings::restricted(style, keys).map_err(|(keyword, problem)| {
+        let problem = format!("{problem}; `strict=False` takes any arguments");
+        Error::message(path.key(keyword), problem)
+    })
+}
+
+/// Whether no value follows both of two schemas: by their types, or by a property that both require.
+pub(crate) fn are_apart(one: &Value, other: &Value, root: &Value) -> bool {
+    if !kinds_of(one, root).meets(kinds_of(other, root)) {
+        return true;
+    }
+    let (one, other) = (resolved(one, root), resolved(other, root));
+    let listed = |schema: &Value, name: &str| -> Option<Vec<Value>> {
+        let required = schema.get("required")?.as_array()?;
+        let property = resolved(schema.get("properties")?.get(name)?, root);
+        let values = match property.get("const") {
+            Some(value) => vec![value.clone()],
+            None => property.get("enum")?.as_array()?.clone(),
+        };
+        required.iter().any(|known| known == name).then_some(values)
+    };
+    let are_objects =
+        [one, other].iter().all(|schema| schema.get("type").is_some_and(|kind| kind == "object"));
+    let names = one.get("properties").and_then(Value::as_object).into_iter().flatten();
+    are_objects
+        && names.into_iter().any(|(name, _)| match (listed(one, name), listed(other, name)) {
+            (Some(own), Some(others)) => !own.iter().any(|value| others.contains(value)),
+            _ => false,
+        })
+}
+
+/// A schema, or the one that it refers to.
+fn resolved<'v>(mut schema: &'v Value, root: &'v Value) -> &'v Value {
+    for _ in 0..16 {
+        let pointer = schema.get("$ref").and_then(Value::as_str);
+        let pointer = pointer.and_then(|pointer| pointer.strip_prefix('#'));
+        match pointer.and_then(|pointer| root.pointer(pointer)) {
+            Some(found) => schema = found,
+            None => break,
+        }
+    }
+    schema
+}
+
+/// Why a pattern of strings cannot be followed, if it cannot.
+pub(crate) fn wrong_pattern(pattern: &str) -> Option<String> {
+    strings::check_pattern(pattern).err()
+}
+
+/// The keywords of a schema that restrict a value.
+pub(super) fn restricting(keys: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    let known = |key: &&str| FOLLOWED.contains(key) || UNKNOWN.contains(key);
+    keys.keys().map(String::as_str).filter(known)
+}
+
+/// The keywords of a schema that restrict a value, with what they say.
+fn restrictions(keys: &Map<String, Value>) -> Map<String, Value> {
+    restricting(keys).map(|key| (key.to_owned(), keys[key].clone())).collect()
+}
+
+/// Whether a value is of a type, or of one in a list.
+fn is_of(value: &Value, kind: &Value) -> bool {
+    match (kind, value) {
+        (Value::Array(kinds), _) => kinds.iter().any(|kind| is_of(value, kind)),
+        (Value::String(kind), Value::Number(number)) => match &**kind {
+            "integer" => number.as_f64().is_some_and(|number| number.fract() == 0.0),
+            kind => kind == "number",
+        },
+        (Value::String(kind), Value::Null) => kind == "null",
+        (Value::String(kind), Value::Bool(_)) => kind == "boolean",
+        (Value::String(kind), Value::String(_)) => kind == "string",
+        (Value::String(kind), Value::Array(_)) => kind == "array",
+        (Value::String(kind), Value::Object(_)) => kind == "object",
+        _ => false,
     }
 }
 
-fn unknown(keyword: &str, place: &str) -> String {
-    let place = if place.is_empty() { String::new() } else { format!(" at `{place}`") };
-    format!(
-        "has the keyword `{keyword}`{place}, which arguments of this format cannot follow, expected a schema \
-         without it; `strict=False` takes any arguments"
-    )
+/// Adds the keywords of a schema to those of another, so that both are followed.
+///
+/// # Errors
+/// A keyword that both have, with values that are not one.
+fn merge(all: &mut Map<String, Value>, part: &Map<String, Value>, path: Path<'_>) -> Result<()> {
+    for (one, other) in [(&*all, part), (part, &*all)] {
+        let names =
+            |keys: &Map<String, Value>| keys.get("properties").and_then(Value::as_object).cloned();
+        let is_open =
+            one.get("additionalProperties").is_none_or(|others| *others == Value::Bool(true));
+        let own = names(one).unwrap_or_default();
+        let is_new = names(other).unwrap_or_default().keys().any(|name| !own.contains_key(name));
+        if is_new && !is_open {
+            let problem = "restricts the properties of a schema beside it, which cannot be followed, expected one \
+                           schema of all; `strict=False` takes any arguments";
+            return Err(Error::message(path.key("additionalProperties"), problem));
+        }
+    }
+    for (key, value) in part {
+        if !FOLLOWED.contains(&&**key) && !UNKNOWN.contains(&&**key) {
+            continue;
+        }
+        let Some(known) = all.get_mut(key) else {
+            all.insert(key.clone(), value.clone());
+            continue;
+        };
+        if known == value {
+            continue;
+        }
+        match (&**key, known, value) {
+            ("required", Value::Array(known), Value::Array(names)) => {
+                for name in names {
+                    if !known.contains(name) {
+                        known.push(name.clone());
+                    }
+                }
+            }
+            ("properties", Value::Object(known), Value::Object(named)) => {
+                for (name, part) in named {
+                    match known.get_mut(name) {
+                        None => {
+                            known.insert(name.clone(), part.clone());
+                        }
+                        Some(known) if known == part => {}
+                        Some(known) => {
+                            *known = serde_json::json!({"allOf": [known.clone(), part]});
+                        }
+                    }
+                }
+            }
+            ("minimum" | "exclusiveMinimum" | "minLength" | "minItems", known, value) => {
+                if value.as_f64() > known.as_f64() {
+                    *known = value.clone();
+                }
+            }
+            ("maximum" | "exclusiveMaximum" | "maxLength" | "maxItems", known, value) => {
+                if value.as_f64() < known.as_f64() {
+                    *known = value.clone();
+                }
+            }
+            ("type", known, value) => {
+                let kinds = |value: &Value| match value {
+                    Value::Array(kinds) => kinds.clone(),
+                    kind => vec![kind.clone()],
+                };
+                let (own, others) = (kinds(known), kinds(value));
+                let has = |kinds: &[Value], kind: &Value| {
+                    kinds.contains(kind)
+                        || *kind == "integer" && kinds.iter().any(|kind| *kind == "number")
+                };
+                let both = own.iter().filter(|kind| has(&others, kind));
+                let both =
+                    both.chain(others.iter().filter(|kind| has(&own, kind) && !own.contains(kind)));
+                let both: Vec<Value> = both.cloned().collect();
+                if both.is_empty() {
+                    return Err(Error::message(path, "allows no value, expected a schema of some"));
+                }
+                *known = if both.len() == 1 { both[0].clone() } else { Value::Array(both) };
+            }
+            _ => {
+                let problem = "is in two schemas that a value has to follow, which cannot be told together, \
+                               expected one of them; `strict=False` takes any arguments";
+                return Err(Error::message(path.key(key), problem));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a language begins with a rule that is not yet defined. `seen` are the rules that were looked at.
+fn begins_with(
+    language: &Expression,
+    rule: usize,
+    rules: &Rules,
+    seen: &mut HashSet<usize>,
+) -> bool {
+    let mut begins = |inner: &Expression| begins_with(inner, rule, rules, seen);
+    match language {
+        Expression::Rule(number) if *number == rule => true,
+        Expression::Rule(number) => {
+            seen.insert(*number) && begins_with(&rules.get(*number), rule, rules, seen)
+        }
+        Expression::Choice(all) => all.iter().any(begins),
+        Expression::Sequence(parts) => parts.first().is_some_and(begins),
+        Expression::Repeat(inner, ..) => begins(inner),
+        _ => false,
+    }
+}
+
+/// Checks that a schema has no keyword that cannot be followed.
+pub(super) fn check(keys: &Map<String, Value>, path: Path<'_>) -> Result<()> {
+    let restricts = |value: &Value| *value != Value::Bool(false);
+    let found = UNKNOWN.iter().find(|keyword| {
+        keys.get(**keyword).is_some_and(|value| **keyword != "uniqueItems" || restricts(value))
+    });
+    found.map_or(Ok(()), |keyword| Err(unknown(keyword, path)))
+}
+
+fn unknown(keyword: &str, path: Path<'_>) -> Error {
+    let problem = "is a keyword that arguments of this format, or of this backend, cannot follow, expected a schema \
+                   without it; `strict=False` takes any arguments";
+    Error::message(path.key(keyword), problem)
 }

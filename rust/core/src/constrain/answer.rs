@@ -4,38 +4,43 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::tools::is_same;
+use super::schema;
 use crate::error::{Error, Result};
-use crate::json::{self as text, Layout};
+use crate::json::{self as json_text, Layout};
 use crate::message::Node;
 use crate::path::Path;
 
 const PATH: Path<'_> = Path::Argument("response_format");
 
 /// JSON that an answer is, with the place of its schema.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Answer {
     pub(super) schema: Arc<Value>,
     pub(super) path: String,
     /// Whether the caller gave the schema.
     pub(super) has_schema: bool,
-    /// The size of the caller's value as JSON, in bytes.
-    pub(super) bytes: usize,
 }
 
-impl PartialEq for Answer {
-    fn eq(&self, other: &Self) -> bool {
-        self.path == other.path
-            && self.has_schema == other.has_schema
-            && is_same(&self.schema, &other.schema)
-    }
-}
-
-/// Reads `response_format` as OpenAI's clients write it; `None` for text.
-pub(super) fn read<N: Node>(given: &N) -> Result<Option<Answer>> {
+/// The text of a caller's `response_format`, as JSON.
+///
+/// # Errors
+/// What JSON cannot write.
+pub(super) fn text<N: Node>(given: &N) -> Result<String> {
     let mut written = String::new();
-    text::write(given, Layout::Line, PATH, &mut written)?;
-    let value: Value = serde_json::from_str(&written)
+    json_text::write(given, Layout::Line, PATH, &mut written)?;
+    Ok(written)
+}
+
+/// Reads `response_format` as OpenAI's clients write it; `None` for text. Where the answer follows its schema, the
+/// schema is checked.
+///
+/// # Errors
+/// What is no response format, and what is no schema, with its place.
+pub(super) fn read(text: &str, is_strict: bool) -> Result<Option<Answer>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let value: Value = serde_json::from_str(text)
         .map_err(|error| Error::message(PATH, format!("cannot be read: {error}")))?;
     let kind = match &value {
         Value::Null => return Ok(None),
@@ -55,7 +60,6 @@ pub(super) fn read<N: Node>(given: &N) -> Result<Option<Answer>> {
             schema: Arc::new(json!({"type": "object"})),
             path: PATH.to_string(),
             has_schema: false,
-            bytes: written.len(),
         })),
         "json_schema" => {
             let inner = PATH.key("json_schema");
@@ -65,12 +69,16 @@ pub(super) fn read<N: Node>(given: &N) -> Result<Option<Answer>> {
             };
             let place = place.key("schema");
             match members.get("schema") {
-                Some(schema @ (Value::Object(_) | Value::Bool(true))) => Ok(Some(Answer {
-                    schema: Arc::new(schema.clone()),
-                    path: place.to_string(),
-                    has_schema: true,
-                    bytes: written.len(),
-                })),
+                Some(schema @ (Value::Object(_) | Value::Bool(true))) => {
+                    let mut schema = schema.clone();
+                    if is_strict {
+                        schema::prepare(place, &mut schema)?;
+                    } else {
+                        schema = json!({});
+                    }
+                    let (schema, path) = (Arc::new(schema), place.to_string());
+                    Ok(Some(Answer { schema, path, has_schema: true }))
+                }
                 Some(other) => Err(Error::message(place, other.view().expected("a JSON schema"))),
                 None => Err(Error::message(place, "is missing, expected a JSON schema")),
             }

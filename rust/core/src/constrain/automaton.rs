@@ -11,6 +11,9 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 /// Most states of an automaton.
 const MAX_STATES: usize = 4096;
 
+/// Most derivatives, and most parts of them, on the way to an automaton.
+const MAX_WORK: usize = 2_000_000;
+
 const LAST: u32 = char::MAX as u32;
 
 /// First and last character.
@@ -48,17 +51,21 @@ pub(super) struct State {
 }
 
 impl Automaton {
-    /// The texts that match `regex`, match none of `except`, and hold none of `spellings`.
+    /// The texts that match `regex` and all of `also`, match none of `except`, and hold none of `spellings`.
     ///
     /// # Errors
     /// What is wrong: an expression that cannot be read, or too many states.
     pub(super) fn new(
         regex: &str,
+        also: &[String],
         except: &[String],
         spellings: &[String],
     ) -> Result<Self, String> {
         let mut made = Maker::default();
         let mut all = vec![made.read(regex)?];
+        for regex in also {
+            all.push(made.read(regex)?);
+        }
         for regex in except {
             let excepted = made.read(regex)?;
             all.push(made.not(excepted));
@@ -114,12 +121,17 @@ struct Maker {
     known: HashMap<Node, Lang>,
     is_nullable: HashMap<Lang, bool>,
     derived: HashMap<(Lang, u32), Lang>,
+    /// How many languages are parts of others.
+    parts: usize,
 }
 
 impl Maker {
     fn node(&mut self, node: Node) -> Lang {
         if let Some(&known) = self.known.get(&node) {
             return known;
+        }
+        if let Node::Either(parts) | Node::Both(parts) = &node {
+            self.parts += parts.len();
         }
         self.nodes.push(node.clone());
         self.known.insert(node, self.nodes.len() - 1);
@@ -413,11 +425,14 @@ impl Maker {
             }
             let is_end = self.is_nullable(lang);
             states.push(State { edges, is_end });
-            if langs.len() > MAX_STATES {
-                return Err(format!("its text has more than {MAX_STATES} states"));
+            if langs.len() > MAX_STATES || self.derived.len() + self.parts > MAX_WORK {
+                return Err(format!("has a text of more than {MAX_STATES} states"));
             }
         }
-        Ok(Automaton { states }.without_dead_ends())
+        let automaton = Automaton { states }.without_dead_ends();
+        let is_empty =
+            automaton.states.first().is_none_or(|first| !first.is_end && first.edges.is_empty());
+        if is_empty { Err("has no text that is allowed".to_owned()) } else { Ok(automaton) }
     }
 }
 
@@ -492,6 +507,7 @@ mod tests {
         #[test]
         fn texts_are_those_of_the_expressions(
             regex in 0..REGEXES.len(),
+            also in 0..REGEXES.len(),
             except in proptest::collection::vec(0..REGEXES.len(), 0..3),
             spellings in proptest::collection::vec("[ab<|>é]{1,4}", 0..4),
             text in "[ab<|>/{=é\"\\\\\n 0-2]{0,12}",
@@ -501,17 +517,26 @@ mod tests {
                 fancy_regex::Regex::new(&whole).unwrap().is_match(&text).unwrap()
             };
             let excepted: Vec<String> = except.iter().map(|&at| REGEXES[at].to_owned()).collect();
-            let made = Automaton::new(REGEXES[regex], &excepted, &spellings).unwrap();
+            let also = [REGEXES[also].to_owned()];
+            let made = Automaton::new(REGEXES[regex], &also, &excepted, &spellings);
+            let accepts = match made {
+                Ok(made) => made.accepts(&text),
+                Err(problem) => {
+                    prop_assert_eq!(problem, "has no text that is allowed");
+                    false
+                }
+            };
             let expected = matches(regex)
+                && matches(also)
                 && !except.iter().any(|&at| matches(at))
                 && !spellings.iter().any(|spelling| text.contains(spelling.as_str()));
-            prop_assert_eq!(made.accepts(&text), expected);
+            prop_assert_eq!(accepts, expected);
         }
     }
 
     #[test]
     fn too_many_states_are_an_error() {
-        assert!(Automaton::new("(a|b)*a(a|b){13}", &[], &[]).is_err());
-        assert!(Automaton::new("(", &[], &[]).is_err());
+        assert!(Automaton::new("(a|b)*a(a|b){13}", &[], &[], &[]).is_err());
+        assert!(Automaton::new("(", &[], &[], &[]).is_err());
     }
 }

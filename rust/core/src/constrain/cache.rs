@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Constraint, Request};
+use super::ebnf::Texts;
+use super::{Asked, Constraint};
 use crate::error::Result;
 
 /// Most constraints that are kept.
@@ -14,48 +15,49 @@ const MAX_BYTES: usize = 256 << 10;
 /// The constraints that were asked for last, the newest at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    entries: Mutex<Vec<(Request, Arc<Constraint>)>>,
+    entries: Mutex<Vec<(Asked, Arc<Constraint>)>>,
+    /// The texts that spell no control token, for GBNF.
+    pub(super) texts: Arc<Texts>,
 }
 
 impl Cache {
     /// The constraint of a request: a kept one, or one that `make` makes.
     pub(super) fn get_or_make(
         &self,
-        request: Request,
-        make: impl FnOnce(&Request) -> Result<Constraint>,
+        asked: Asked,
+        make: impl FnOnce(&Asked) -> Result<Constraint>,
     ) -> Result<Arc<Constraint>> {
-        if let Some(known) = self.get(&request) {
+        if let Some(known) = self.get(&asked) {
             return Ok(known);
         }
-        let new = Arc::new(make(&request)?);
-        if request.bytes() <= MAX_BYTES {
-            self.add(request, new.clone());
+        let new = Arc::new(make(&asked)?);
+        if asked.bytes() <= MAX_BYTES {
+            self.add(asked, new.clone());
         }
         Ok(new)
     }
 
-    fn get(&self, request: &Request) -> Option<Arc<Constraint>> {
+    fn get(&self, asked: &Asked) -> Option<Arc<Constraint>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = entries.iter().rposition(|(known, _)| known == request)?;
+        let at = entries.iter().rposition(|(known, _)| known == asked)?;
         let entry = entries.remove(at);
         let known = entry.1.clone();
         entries.push(entry);
         Some(known)
     }
 
-    fn add(&self, request: Request, new: Arc<Constraint>) {
+    fn add(&self, asked: Asked, new: Arc<Constraint>) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.len() == MAX_ENTRIES {
             entries.remove(0);
         }
-        entries.push((request, new));
+        entries.push((asked, new));
     }
 }
 
-impl Request {
+impl Asked {
     /// The size of what it holds, in bytes.
     fn bytes(&self) -> usize {
-        let answer = self.answer.as_ref().map_or(0, |answer| answer.bytes);
-        self.tools.bytes + answer + self.opened.bytes()
+        self.tools.len() + self.answer.len() + self.opened.bytes()
     }
 }

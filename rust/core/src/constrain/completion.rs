@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::ConstrainOptions;
 use super::answer::Answer;
@@ -17,6 +17,7 @@ use crate::expression::{Expression, Part, Rules, escape_regex, shortest};
 use crate::format::{BareCalls, CallBodySpec, CallSpec, IdForm, ListForm, RowUse};
 use crate::grammar::{BoundPiece, FixedText, Grammar, Item, Row};
 use crate::message::Role;
+use crate::path::Path;
 use crate::pattern::{Field, Piece, walk};
 use chatcodec_vocab::{DummyPrefix, TokenId};
 
@@ -462,27 +463,20 @@ impl Builder<'_> {
                 "has a name that calls cannot have here, expected one such as `f`".into(),
             ));
         }
-        let schema = if self.options.strict {
-            tool.schema.clone()
-        } else {
-            Arc::new(json!({"type": "object"}))
-        };
+        let schema = &tool.schema;
+        let path = Path::Argument(&tool.path);
         let mut fields = |field: Field, _: bool| {
             Ok(match field {
                 Field::Name => Hole::Filled(Expression::literal(name.clone())),
                 Field::Id => Hole::Filled(id(&spec.id, name)),
                 Field::Call => match &spec.body {
                     CallBodySpec::Object(object) => {
-                        Hole::Filled(object_of(object, spec, name, &schema))
+                        Hole::Filled(object_of(object, spec, name, schema))
                     }
                     _ => Hole::Absent,
                 },
                 Field::Arguments => match &item.shape {
-                    Some(shape) => Hole::Filled(
-                        shape
-                            .expression(&schema, rules)
-                            .map_err(|problem| Error::message(tool.path.clone(), problem))?,
-                    ),
+                    Some(shape) => Hole::Filled(shape.expression(schema, rules, path)?),
                     None => Hole::Absent,
                 },
                 _ => Hole::Absent,

@@ -4,35 +4,78 @@
 //! printed as rules: these grammars have neither.
 
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hashbrown::HashMap;
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Class, Hir, HirKind};
 use serde_json::Value;
 
+use super::Constraint;
 use super::automaton::{Automaton, State};
-use super::{Constraint, repeated};
 use crate::call::values::{JSON, Values};
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules};
+use crate::path::Path;
 use chatcodec_vocab::TokenId;
 
 /// How a backend writes what EBNF lacks.
-pub(super) struct Dialect {
+pub(super) struct Dialect<'a> {
     /// The backend, for errors.
     pub(super) name: &'static str,
     /// Writes one of some control tokens.
     pub(super) token: fn(&[TokenId]) -> String,
+    /// The only stop id that may follow where the grammar is complete; without, each may.
+    pub(super) stop: Option<TokenId>,
     /// Greatest bound of a repetition.
     pub(super) most: u32,
     /// Spellings that text must not hold, because the backend takes text that spells a control token for it.
-    pub(super) spellings: Vec<String>,
+    pub(super) spellings: &'a [String],
+    /// Automata without these spellings that were made before.
+    pub(super) known: Option<&'a Texts>,
+}
+
+/// A text: a regular expression, others that it matches too, and those that it must not match.
+type Text = (String, Vec<String>, Vec<String>);
+
+/// Automata of texts, which take longer to make than to print.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    known: Mutex<HashMap<Text, Arc<Automaton>>>,
+}
+
+/// Most automata that are kept.
+const MAX_TEXTS: usize = 64;
+/// Most states of one that is kept.
+const MAX_KEPT: usize = 2048;
+
+impl Texts {
+    fn get_or_make(
+        &self,
+        text: &Text,
+        make: impl FnOnce() -> std::result::Result<Automaton, String>,
+    ) -> std::result::Result<Arc<Automaton>, String> {
+        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(text) {
+            return Ok(known.clone());
+        }
+        let made = Arc::new(make()?);
+        let mut known = lock();
+        if made.states.len() <= MAX_KEPT {
+            if known.len() >= MAX_TEXTS {
+                known.clear();
+            }
+            known.insert(text.clone(), made.clone());
+        }
+        Ok(made)
+    }
 }
 
 /// A constraint as rules, `root` first. An end is where the grammar is complete: backends accept a stop id there.
 ///
 /// # Errors
 /// [`Error::Message`] for what the backend cannot express.
-pub(super) fn print(constraint: &Constraint, dialect: &Dialect) -> Result<String> {
+pub(super) fn print(constraint: &Constraint, dialect: &Dialect<'_>) -> Result<String> {
     let mut printer = Printer {
         constraint,
         dialect,
@@ -40,12 +83,15 @@ pub(super) fn print(constraint: &Constraint, dialect: &Dialect) -> Result<String
         texts: HashMap::new(),
         schemas: HashMap::new(),
         count: 0,
+        place: Path::Argument("tools"),
     };
-    let start = printer.expression(&constraint.start, "r")?;
-    let mut all = format!("root ::= {start}\n");
+    let mut all = String::from("root ::= ");
+    printer.expression(&constraint.start, "r", &mut all)?;
+    all.push('\n');
     for (number, rule) in constraint.rules.iter().enumerate() {
-        let rule = printer.expression(rule, "r")?;
-        let _ = writeln!(all, "r{number} ::= {rule}");
+        let _ = write!(all, "r{number} ::= ");
+        printer.expression(rule, "r", &mut all)?;
+        all.push('\n');
     }
     all.push_str(&printer.rules);
     Ok(all)
@@ -53,170 +99,270 @@ pub(super) fn print(constraint: &Constraint, dialect: &Dialect) -> Result<String
 
 struct Printer<'a> {
     constraint: &'a Constraint,
-    dialect: &'a Dialect,
+    dialect: &'a Dialect<'a>,
     /// Rules of texts and schemas.
     rules: String,
     /// The rule of each text.
-    texts: HashMap<(String, Vec<String>), String>,
-    /// The rule of each schema.
-    schemas: HashMap<String, String>,
+    texts: HashMap<Text, String>,
+    /// The rule of each schema, by its address.
+    schemas: HashMap<*const Value, String>,
     /// Texts and schemas up to here.
     count: usize,
+    /// The place of what is printed, for errors.
+    place: Path<'a>,
 }
 
-impl Printer<'_> {
-    /// An expression; `rules` is the beginning of the names of the rules that it refers to.
-    fn expression(&mut self, expression: &Expression, rules: &str) -> Result<String> {
-        Ok(match expression {
-            Expression::Sequence(parts) if parts.is_empty() => "\"\"".to_owned(),
+impl<'a> Printer<'a> {
+    /// Writes an expression; `rules` is the beginning of the names of the rules that it refers to.
+    fn expression(&mut self, expression: &Expression, rules: &str, out: &mut String) -> Result<()> {
+        match expression {
+            Expression::Sequence(parts) if parts.is_empty() => out.push_str("\"\""),
             Expression::Sequence(parts) => {
-                let parts = parts.iter().map(|part| self.expression(part, rules));
-                parts.collect::<Result<Vec<_>>>()?.join(" ")
+                for (at, part) in parts.iter().enumerate() {
+                    if at > 0 {
+                        out.push(' ');
+                    }
+                    self.expression(part, rules, out)?;
+                }
             }
             Expression::Choice(all) => {
-                let all = all.iter().map(|part| self.expression(part, rules));
-                format!("({})", all.collect::<Result<Vec<_>>>()?.join(" | "))
+                for (at, part) in all.iter().enumerate() {
+                    out.push_str(if at == 0 { "(" } else { " | " });
+                    self.expression(part, rules, out)?;
+                }
+                out.push(')');
             }
             Expression::Repeat(inner, least, most) => {
-                let inner = self.expression(inner, rules)?;
-                if (*least).max(most.unwrap_or(0)) > self.dialect.most {
-                    let count = (*least).max(most.unwrap_or(0));
-                    return Err(self.cannot(&format!("has a list of {count} items")));
-                }
-                repeated(&inner, *least, *most)
+                self.check_count((*least).max(most.unwrap_or(0)))?;
+                out.push('(');
+                self.expression(inner, rules, out)?;
+                out.push(')');
+                count(*least, *most, out);
             }
-            Expression::Rule(number) => format!("{rules}{number}"),
-            Expression::Ids(ids) => (self.dialect.token)(ids),
-            Expression::End(_) => "\"\"".to_owned(),
-            Expression::Literal(text) => string(text),
+            Expression::Rule(number) => {
+                let _ = write!(out, "{rules}{number}");
+            }
+            Expression::Ids(ids) => out.push_str(&(self.dialect.token)(ids)),
+            Expression::End(ids) => self.end(ids, out),
+            Expression::Literal(text) => string(text, out),
             Expression::Text(parts) => {
-                let parts = parts.iter().map(|part| self.part(part));
-                parts.collect::<Result<Vec<_>>>()?.join(" ")
+                for (at, part) in parts.iter().enumerate() {
+                    if at > 0 {
+                        out.push(' ');
+                    }
+                    match part {
+                        Part::Literal(text) => string(text, out),
+                        Part::Regex { regex, also, except } => {
+                            self.text(regex, also, except, out)?
+                        }
+                        Part::Any { except } => self.text(".*", &[], except, out)?,
+                    }
+                }
             }
-            Expression::Json(schema) => self.schema(schema)?,
-        })
+            Expression::Json(schema) => self.schema(schema, out)?,
+        }
+        Ok(())
     }
 
-    fn part(&mut self, part: &Part) -> Result<String> {
-        match part {
-            Part::Literal(text) => Ok(string(text)),
-            Part::Regex { regex, except } => self.text(regex, except),
-            Part::Any { except } => self.text(".*", except),
+    /// Writes the end: the stop ids that the backend does not accept by itself where the grammar is complete.
+    fn end(&self, ids: &[TokenId], out: &mut String) {
+        let stop = self.dialect.stop.filter(|stop| ids.contains(stop));
+        let others: Vec<TokenId> = ids
+            .iter()
+            .copied()
+            .filter(|id| self.dialect.stop.is_some() && Some(*id) != stop)
+            .collect();
+        match (&others[..], stop) {
+            ([], _) => out.push_str("\"\""),
+            (others, None) => out.push_str(&(self.dialect.token)(others)),
+            (others, Some(_)) => {
+                let _ = write!(out, "({} | \"\")", (self.dialect.token)(others));
+            }
         }
     }
 
-    /// The rule of a text.
-    fn text(&mut self, regex: &str, except: &[String]) -> Result<String> {
-        let key = (regex.to_owned(), except.to_vec());
+    fn check_count(&self, count: u32) -> Result<()> {
+        if count > self.dialect.most {
+            let most = self.dialect.most;
+            return Err(
+                self.cannot(&format!("has a repetition of {count}, expected at most {most}"))
+            );
+        }
+        Ok(())
+    }
+
+    /// Writes the name of the rule of a text.
+    fn text(
+        &mut self,
+        regex: &str,
+        also: &[String],
+        except: &[String],
+        out: &mut String,
+    ) -> Result<()> {
+        let key = (regex.to_owned(), also.to_vec(), except.to_vec());
         if let Some(name) = self.texts.get(&key) {
-            return Ok(name.clone());
+            out.push_str(name);
+            return Ok(());
         }
-        let made = Automaton::new(regex, except, &self.dialect.spellings);
-        let made = made.map_err(|problem| self.cannot(&problem))?;
         let name = format!("t{}", self.count);
         self.count += 1;
-        for (at, state) in made.states.iter().enumerate() {
-            let _ =
-                writeln!(self.rules, "{} ::= {}", state_name(&name, at), rule(&name, at, state));
+        if also.is_empty() && except.is_empty() && self.dialect.spellings.is_empty() {
+            let parser = ParserBuilder::new().dot_matches_new_line(true).nest_limit(100).build();
+            let hir = { parser }.parse(regex).map_err(|error| self.cannot(&error.to_string()))?;
+            let mut rule = String::new();
+            self.regex(&hir, &mut rule)?;
+            let _ = writeln!(self.rules, "{name} ::= {rule}");
+        } else {
+            let spellings = self.dialect.spellings;
+            let make = || Automaton::new(regex, also, except, spellings);
+            let made = match self.dialect.known {
+                Some(known) => known.get_or_make(&key, make),
+                None => make().map(Arc::new),
+            };
+            let made = made.map_err(|problem| self.cannot(&problem))?;
+            for (at, state) in made.states.iter().enumerate() {
+                state_name(&name, at, &mut self.rules);
+                self.rules.push_str(" ::= ");
+                rule(&name, at, state, &mut self.rules);
+                self.rules.push('\n');
+            }
         }
-        self.texts.insert(key, name.clone());
-        Ok(name)
+        out.push_str(&name);
+        self.texts.insert(key, name);
+        Ok(())
     }
 
-    /// The rule of a value by its schema.
-    fn schema(&mut self, schema: &Arc<Value>) -> Result<String> {
-        let key = schema.to_string();
-        if let Some(name) = self.schemas.get(&key) {
-            return Ok(name.clone());
+    /// Writes a regular expression, where text may spell anything.
+    fn regex(&self, hir: &Hir, out: &mut String) -> Result<()> {
+        match hir.kind() {
+            HirKind::Empty => out.push_str("\"\""),
+            HirKind::Literal(literal) => string(&String::from_utf8_lossy(&literal.0), out),
+            HirKind::Class(Class::Unicode(all)) => {
+                let ranges = all.iter().map(|range| (range.start() as u32, range.end() as u32));
+                class(ranges, out);
+            }
+            HirKind::Class(Class::Bytes(_)) | HirKind::Look(_) => {
+                return Err(self.cannot("has bytes or places"));
+            }
+            HirKind::Repetition(repeat) => {
+                self.check_count(repeat.min.max(repeat.max.unwrap_or(0)))?;
+                out.push('(');
+                self.regex(&repeat.sub, out)?;
+                out.push(')');
+                count(repeat.min, repeat.max, out);
+            }
+            HirKind::Capture(capture) => self.regex(&capture.sub, out)?,
+            HirKind::Concat(parts) => {
+                for (at, part) in parts.iter().enumerate() {
+                    if at > 0 {
+                        out.push(' ');
+                    }
+                    self.regex(part, out)?;
+                }
+            }
+            HirKind::Alternation(parts) => {
+                for (at, part) in parts.iter().enumerate() {
+                    out.push_str(if at == 0 { "(" } else { " | " });
+                    self.regex(part, out)?;
+                }
+                out.push(')');
+            }
         }
-        let given = self.constraint.schemas.iter().find(|(_, known)| Arc::ptr_eq(known, schema));
-        let path = given.map_or("tools", |(path, _)| path.as_str()).to_owned();
+        Ok(())
+    }
+
+    /// Writes the name of the rule of a value by its schema.
+    fn schema(&mut self, schema: &Arc<Value>, out: &mut String) -> Result<()> {
+        if let Some(name) = self.schemas.get(&Arc::as_ptr(schema)) {
+            out.push_str(name);
+            return Ok(());
+        }
+        let constraint = self.constraint;
+        let given = constraint.schemas.iter().find(|(_, known)| Arc::ptr_eq(known, schema));
+        let outer = self.place;
+        self.place = given.map_or(outer, |(path, _)| Path::Argument(path));
         let mut rules = Rules::default();
-        let value = Values::new(schema, &mut rules, JSON, Vec::new()).value(schema, "");
-        let value = value.map_err(|problem| Error::message(&*path, problem))?;
-        let rules = rules.into_vec();
-        if let Some(keyword) = std::iter::once(&value).chain(&rules).find_map(restriction) {
-            let problem = format!(
-                "has the keyword `{keyword}`, which {} cannot express here, expected a schema without it; \
-                 `strict=False` takes any arguments",
-                self.dialect.name
-            );
-            return Err(Error::message(path, problem));
-        }
+        let value = Values::new(schema, &mut rules, JSON, Vec::new()).value(schema, self.place)?;
         let name = format!("v{}", self.count);
         self.count += 1;
         let inner = format!("{name}r");
-        let value = self.expression(&value, &inner)?;
-        let _ = writeln!(self.rules, "{name} ::= {value}");
-        for (number, rule) in rules.iter().enumerate() {
-            let rule = self.expression(rule, &inner)?;
-            let _ = writeln!(self.rules, "{inner}{number} ::= {rule}");
+        let mut written = format!("{name} ::= ");
+        self.expression(&value, &inner, &mut written)?;
+        written.push('\n');
+        for (number, rule) in rules.into_vec().iter().enumerate() {
+            let _ = write!(written, "{inner}{number} ::= ");
+            self.expression(rule, &inner, &mut written)?;
+            written.push('\n');
         }
-        self.schemas.insert(key, name.clone());
-        Ok(name)
+        self.place = outer;
+        self.rules.push_str(&written);
+        out.push_str(&name);
+        self.schemas.insert(Arc::as_ptr(schema), name);
+        Ok(())
     }
 
     fn cannot(&self, problem: &str) -> Error {
         let name = self.dialect.name;
-        Error::message("tools", format!("cannot be expressed in a grammar of {name}: {problem}"))
+        let problem = format!("cannot be expressed in a grammar of {name}: {problem}");
+        Error::message(self.place, problem)
     }
 }
 
-/// A keyword that only a backend with schemas of its own follows.
-fn restriction(expression: &Expression) -> Option<String> {
-    match expression {
-        Expression::Json(schema) => {
-            let keys = schema.as_object()?.keys();
-            keys.filter(|key| *key != "type").map(String::clone).next()
-        }
-        Expression::Sequence(all) | Expression::Choice(all) => all.iter().find_map(restriction),
-        Expression::Repeat(inner, ..) => restriction(inner),
-        _ => None,
+/// Writes how often something is repeated: at least, and at most.
+fn count(least: u32, most: Option<u32>, out: &mut String) {
+    let _ = match (least, most) {
+        (0, Some(1)) => write!(out, "?"),
+        (0, None) => write!(out, "*"),
+        (1, None) => write!(out, "+"),
+        (least, None) => write!(out, "{{{least},}}"),
+        (least, Some(most)) => write!(out, "{{{least},{most}}}"),
+    };
+}
+
+fn state_name(text: &str, at: usize, out: &mut String) {
+    out.push_str(text);
+    if at > 0 {
+        let _ = write!(out, "s{at}");
     }
 }
 
-fn state_name(text: &str, at: usize) -> String {
-    if at == 0 { text.to_owned() } else { format!("{text}s{at}") }
-}
-
-/// What may follow a state. An edge to itself is a repetition.
-fn rule(text: &str, at: usize, state: &State) -> String {
-    let own: Vec<(u32, u32)> = state
-        .edges
-        .iter()
-        .filter(|(_, to)| *to == at)
-        .flat_map(|(ranges, _)| ranges.clone())
-        .collect();
-    let mut alternatives = Vec::new();
-    for (ranges, to) in state.edges.iter().filter(|(_, to)| *to != at) {
-        alternatives.push(format!("{} {}", class(ranges), state_name(text, *to)));
+/// Writes what may follow a state. An edge to itself is a repetition.
+fn rule(text: &str, at: usize, state: &State, out: &mut String) {
+    let (own, others): (Vec<_>, Vec<_>) = state.edges.iter().partition(|(_, to)| *to == at);
+    if !own.is_empty() {
+        class(own.iter().flat_map(|(ranges, _)| ranges.iter().copied()), out);
+        out.push_str("* ");
+    }
+    let is_grouped = others.len() + usize::from(state.is_end) != 1;
+    for (nth, (ranges, to)) in others.iter().enumerate() {
+        out.push_str(match (is_grouped, nth) {
+            (false, _) => "",
+            (true, 0) => "(",
+            (true, _) => " | ",
+        });
+        class(ranges.iter().copied(), out);
+        out.push(' ');
+        state_name(text, *to, out);
     }
     if state.is_end {
-        alternatives.push("\"\"".to_owned());
+        out.push_str(if others.is_empty() { "\"\"" } else { " | \"\"" });
     }
-    let rest = match &alternatives[..] {
-        [one] => one.clone(),
-        all => format!("({})", all.join(" | ")),
-    };
-    match own.is_empty() {
-        true => rest,
-        false if rest == "\"\"" => format!("{}*", class(&own)),
-        false => format!("{}* {rest}", class(&own)),
+    if is_grouped {
+        out.push(')');
     }
 }
 
-/// A class of characters.
-fn class(ranges: &[(u32, u32)]) -> String {
-    let mut written = "[".to_owned();
-    for &(first, last) in ranges {
-        escape(first, &mut written);
+/// Writes a class of characters.
+fn class(ranges: impl Iterator<Item = (u32, u32)>, out: &mut String) {
+    out.push('[');
+    for (first, last) in ranges {
+        escape(first, out);
         if last > first {
-            written.push('-');
-            escape(last, &mut written);
+            out.push('-');
+            escape(last, out);
         }
     }
-    written.push(']');
-    written
+    out.push(']');
 }
 
 /// Writes a character as an escape. A letter after an escape could be a digit of it, so that all are escapes.
@@ -230,23 +376,23 @@ fn escape(c: u32, written: &mut String) {
     }
 }
 
-/// A literal. A control character is a class of one character.
-fn string(text: &str) -> String {
-    let mut written = "\"".to_owned();
+/// Writes a literal. A control character is a class of one character.
+fn string(text: &str, out: &mut String) {
+    out.push('"');
     for c in text.chars() {
         match c {
-            '"' => written.push_str("\\\""),
-            '\\' => written.push_str("\\\\"),
-            '\n' => written.push_str("\\n"),
-            '\r' => written.push_str("\\r"),
-            '\t' => written.push_str("\\t"),
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
             c if c.is_control() => {
-                let c = c as u32;
-                let _ = write!(written, "\" {} \"", class(&[(c, c)]));
+                out.push_str("\" ");
+                class(std::iter::once((c as u32, c as u32)), out);
+                out.push_str(" \"");
             }
-            c => written.push(c),
+            c => out.push(c),
         }
     }
-    written.push('"');
-    written
+    out.push('"');
 }

@@ -8,17 +8,15 @@ use chatcodec_vocab::TokenId;
 
 /// A constraint in GBNF.
 pub(super) fn print(constraint: &Constraint) -> Result<String> {
+    let keys = constraint.vocab.control().keys();
+    let spellings: Vec<String> = keys.filter(|key| !key.is_empty()).cloned().collect();
     let dialect = ebnf::Dialect {
         name: "llama.cpp",
         token,
+        stop: None,
         most: 2000,
-        spellings: constraint
-            .vocab
-            .control()
-            .keys()
-            .filter(|key| !key.is_empty())
-            .cloned()
-            .collect(),
+        spellings: &spellings,
+        known: Some(&*constraint.texts),
     };
     ebnf::print(constraint, &dialect)
 }

@@ -3,11 +3,13 @@
 use std::fmt::Write;
 
 use hashbrown::HashMap;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Constraint, repeated, schema};
+use crate::call::values::wrong_pattern;
 use crate::error::Result;
 use crate::expression::{Expression, Part};
+use crate::path::Path;
 use chatcodec_vocab::TokenId;
 
 /// White space between the tokens of JSON: none or one space.
@@ -33,10 +35,65 @@ const UNKNOWN: [&str; 16] = [
     "dependencies",
 ];
 
+/// Formats of strings that llguidance 1.9 knows.
+const FORMATS: [&str; 11] = [
+    "date",
+    "date-time",
+    "duration",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "time",
+    "unknown",
+    "uri",
+    "uuid",
+];
+
+/// Why llguidance cannot express a keyword, if it cannot. `root` is the whole schema.
+fn problem(root: &Value, keys: &Map<String, Value>, key: &str, value: &Value) -> Option<String> {
+    let is_string = match keys.get("type") {
+        None => true,
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "string"),
+        Some(kind) => kind == "string",
+    };
+    let text = value.as_str().unwrap_or_default();
+    match key {
+        "$ref" => {
+            let mut at = value;
+            for _ in 0..16 {
+                let pointer = at.as_str().and_then(|pointer| pointer.strip_prefix('#'));
+                let Some(found) = pointer.and_then(|pointer| root.pointer(pointer)) else {
+                    return Some(format!(
+                        "is {at}, expected the place of a schema in this one, as `#/$defs/a`"
+                    ));
+                };
+                match found.get("$ref") {
+                    None => return None,
+                    Some(next) => at = next,
+                }
+            }
+            Some("refers to itself without an end, expected a schema of finite values".to_owned())
+        }
+        "pattern" if is_string => wrong_pattern(text),
+        "format" if is_string && !FORMATS.contains(&text) => {
+            let known = FORMATS.join("`, `");
+            Some(format!("is {text:?}, which llguidance cannot express, expected one of `{known}`"))
+        }
+        "oneOf" => Some("has schemas that one value may follow, expected `anyOf`".to_owned()),
+        key if UNKNOWN.contains(&key) => Some(
+            "is a keyword that llguidance cannot express, expected a schema without it".to_owned(),
+        ),
+        _ => None,
+    }
+}
+
 /// A constraint in llguidance's Lark, which names control tokens by their ids.
 pub(super) fn print(constraint: &Constraint) -> Result<String> {
     for (path, schema) in &constraint.schemas {
-        schema::check(path, schema, "llguidance", &UNKNOWN)?;
+        let judge =
+            |keys: &Map<String, Value>, key: &str, value: &Value| problem(schema, keys, key, value);
+        schema::check(Path::Argument(path), schema, &judge)?;
     }
     let mut printer = Printer::default();
     let mut rules = String::new();
@@ -93,14 +150,20 @@ impl Printer {
     fn part(&mut self, part: &Part) -> String {
         match part {
             Part::Literal(text) => string(text),
-            Part::Regex { regex, except } => self.matching(regex, except),
-            Part::Any { except } => self.matching(".*", except),
+            Part::Regex { regex, also, except } => self.matching(regex, also, except),
+            Part::Any { except } => self.matching(".*", &[], except),
         }
     }
 
-    /// Text that matches a regular expression, and none of the others.
-    fn matching(&mut self, regex: &str, except: &[String]) -> String {
+    /// Text that matches a regular expression, and others, and none of those that are left out.
+    ///
+    /// llguidance does not see where a complement leaves nothing that may follow, so that a text which has to end
+    /// is described by what it is.
+    fn matching(&mut self, regex: &str, also: &[String], except: &[String]) -> String {
         let mut text = slashed(regex);
+        for regex in also {
+            let _ = write!(text, " & {}", slashed(regex));
+        }
         for regex in except {
             let _ = write!(text, " & ~{}", slashed(regex));
         }

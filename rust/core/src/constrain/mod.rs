@@ -25,12 +25,11 @@ use crate::bound::Bound;
 use crate::error::{Error, Result};
 use crate::expression::Expression;
 use crate::message::Node;
-use answer::Answer;
 pub(crate) use cache::Cache;
 use chatcodec_vocab::{TokenId, Vocab};
 use choice::ToolChoice;
+use ebnf::Texts;
 use prompt::Opened;
-use tools::Tools;
 
 /// What a caller asks of a completion, beside the tools and the choice among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,32 +61,26 @@ pub struct ConstrainRequest<'a, N> {
     pub prompt: Option<&'a [TokenId]>,
 }
 
-/// What a constraint is made from: the caller's values, read.
+/// What a caller asks for, which a constraint is known by. Tools and schemas are JSON text: equal texts are cheaper to
+/// find than to read.
 #[derive(Debug, PartialEq)]
-struct Request {
-    tools: Tools,
+struct Asked {
+    tools: String,
     choice: ToolChoice,
-    answer: Option<Answer>,
+    answer: String,
     options: ConstrainOptions,
     opened: Opened,
 }
 
-impl Request {
+impl Asked {
     fn new<N: Node>(
         bound: &Bound,
         given: &ConstrainRequest<'_, N>,
         options: ConstrainOptions,
     ) -> Result<Self> {
-        let tools = given.tools.map(tools::read).transpose()?.unwrap_or_default();
+        let tools = given.tools.map(tools::text).transpose()?.unwrap_or_default();
         let choice = given.tool_choice.map(choice::read).transpose()?.unwrap_or_default();
-        let has_calls = !bound.format().calls().is_empty();
-        if !has_calls && (!tools.functions.is_empty() || choice.is_required()) {
-            let problem = format!("has no calls in {}", bound.format().described());
-            let path = if choice.is_required() { "tool_choice" } else { "tools" };
-            return Err(Error::message(path, problem));
-        }
-        let tools = choice.allowed(tools)?;
-        let answer = given.response_format.map(answer::read).transpose()?.flatten();
+        let answer = given.response_format.map(answer::text).transpose()?.unwrap_or_default();
         let prompt = given.prompt.unwrap_or_else(|| bound.prompt());
         let opened = Opened::new(bound, prompt)?;
         Ok(Self { tools, choice, answer, options, opened })
@@ -104,8 +97,12 @@ pub struct Constraint {
     schemas: Vec<(String, Arc<Value>)>,
     /// The places of the schemas that arguments do not follow.
     weakened: Vec<String>,
+    /// The id that ends an answer.
+    stop: Option<TokenId>,
     /// The vocabulary whose ids the expressions name.
     vocab: Vocab,
+    /// The texts of GBNF that constraints of one codec share.
+    texts: Arc<Texts>,
     /// The constraint in the syntax of each backend that has been asked for.
     printed: Printed,
 }
@@ -125,33 +122,38 @@ impl Constraint {
         given: &ConstrainRequest<'_, N>,
         options: ConstrainOptions,
     ) -> Result<Arc<Self>> {
-        let request = Request::new(bound, given, options)?;
-        cache.get_or_make(request, |request| Self::of(bound, request))
+        let asked = Asked::new(bound, given, options)?;
+        cache.get_or_make(asked, |asked| Self::of(bound, cache, asked))
     }
 
-    fn of(bound: &Bound, request: &Request) -> Result<Self> {
-        let Request { tools, choice, answer, options, opened } = request;
-        let (mut weakened, mut schemas) = (Vec::new(), Vec::new());
-        for tool in tools.functions.iter().filter(|tool| tool.has_schema) {
-            if options.strict {
-                schemas.push((tool.path.clone(), tool.schema.clone()));
-            } else {
-                weakened.push(tool.path.clone());
-            }
+    fn of(bound: &Bound, cache: &Cache, asked: &Asked) -> Result<Self> {
+        let Asked { choice, options, opened, .. } = asked;
+        let tools = tools::read(&asked.tools, options.strict)?;
+        let has_calls = !bound.format().calls().is_empty();
+        if !has_calls && (!tools.functions.is_empty() || choice.is_required()) {
+            let problem = format!("has no calls in {}", bound.format().described());
+            let path = if choice.is_required() { "tool_choice" } else { "tools" };
+            return Err(Error::message(path, problem));
         }
-        let answer = answer.clone().map(|mut answer| {
-            if options.strict {
-                schemas.push((answer.path.clone(), answer.schema.clone()));
-            } else if answer.has_schema {
-                weakened.push(answer.path.clone());
-                answer.schema = Arc::new(Value::Object(serde_json::Map::new()));
-            }
-            answer
-        });
+        let tools = choice.allowed(tools)?;
+        let answer = answer::read(&asked.answer, options.strict)?;
+        let given = tools.functions.iter().filter(|tool| tool.has_schema);
+        let given = given.map(|tool| (tool.path.clone(), tool.schema.clone()));
+        let own = answer.iter().filter(|answer| answer.has_schema || options.strict);
+        let own = own.map(|answer| (answer.path.clone(), answer.schema.clone()));
+        let given = given.chain(own);
+        let (mut weakened, mut schemas) = (Vec::new(), Vec::new());
+        if options.strict {
+            schemas.extend(given);
+        } else {
+            weakened.extend(given.map(|(path, _)| path));
+        }
         let (start, rules) =
-            completion::build(bound, tools, choice, answer.as_ref(), *options, opened)?;
+            completion::build(bound, &tools, choice, answer.as_ref(), *options, opened)?;
         let vocab = bound.vocab().clone();
-        Ok(Self { start, rules, schemas, weakened, vocab, printed: Printed::default() })
+        let (stop, texts) = (bound.grammar().stop_ids().first().copied(), cache.texts.clone());
+        let printed = Printed::default();
+        Ok(Self { start, rules, schemas, weakened, stop, vocab, texts, printed })
     }
 
     /// The constraint in llguidance's Lark.

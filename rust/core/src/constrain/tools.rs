@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use hashbrown::HashSet;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::schema;
 use crate::error::{Error, Result};
 use crate::json::{self, Layout};
 use crate::message::{Node, View};
@@ -18,7 +19,7 @@ const MAX_TOOLS: usize = 1024;
 const MAX_BYTES: usize = 16 << 20;
 
 /// A function that a model may call.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Tool {
     pub(crate) name: String,
     /// The schema of its arguments.
@@ -29,38 +30,10 @@ pub(crate) struct Tool {
     pub(crate) path: String,
 }
 
-impl PartialEq for Tool {
-    /// Schemas with their members in the same order: arguments follow it.
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-            && self.has_schema == other.has_schema
-            && self.path == other.path
-            && is_same(&self.schema, &other.schema)
-    }
-}
-
-/// Whether two schemas are the same, with their members in the same order.
-pub(super) fn is_same(first: &Value, second: &Value) -> bool {
-    match (first, second) {
-        (Value::Object(first), Value::Object(second)) => {
-            let mut pairs = first.iter().zip(second);
-            first.len() == second.len()
-                && pairs.all(|((key, value), (other, its))| key == other && is_same(value, its))
-        }
-        (Value::Array(first), Value::Array(second)) => {
-            let mut pairs = first.iter().zip(second);
-            first.len() == second.len() && pairs.all(|(value, its)| is_same(value, its))
-        }
-        (first, second) => first == second,
-    }
-}
-
 /// What a model may call.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub(crate) struct Tools {
     pub(crate) functions: Vec<Tool>,
-    /// The size of the caller's value as JSON, in bytes.
-    pub(super) bytes: usize,
     /// Whether it may write code to run.
     pub(crate) has_code: bool,
 }
@@ -75,36 +48,52 @@ impl Tools {
     }
 }
 
-/// The tools of a caller's value: a list of functions, or JSON text of one.
-pub(crate) fn read<N: Node>(tools: &N) -> Result<Tools> {
-    let path = Path::Argument("tools");
+const PATH: Path<'_> = Path::Argument("tools");
+
+/// The text of a caller's tools, as JSON; empty without tools.
+///
+/// # Errors
+/// What is no list of tools, and no JSON text.
+pub(super) fn text<N: Node>(tools: &N) -> Result<String> {
     let mut text = String::new();
     match tools.view() {
-        View::Null => return Ok(Tools::default()),
+        View::Null => {}
         View::Text(given) => given.clone_into(&mut text),
-        View::List(items) => json::write_list(&items, Layout::Line, path, &mut text)?,
-        view => return Err(Error::message(path, view.expected("a list of dicts, or JSON text"))),
+        View::List(items) => json::write_list(&items, Layout::Line, PATH, &mut text)?,
+        view => return Err(Error::message(PATH, view.expected("a list of dicts, or JSON text"))),
     }
     if text.len() > MAX_BYTES {
         let problem = format!("are {} bytes long, expected at most {MAX_BYTES}", text.len());
-        return Err(Error::message(path, problem));
+        return Err(Error::message(PATH, problem));
     }
-    let all: Vec<Value> = serde_json::from_str(&text).map_err(|error| {
-        Error::message(path, format!("cannot be read as a list of functions: {error}"))
+    Ok(text)
+}
+
+/// Reads tools from JSON text. Where arguments follow schemas, these are checked.
+///
+/// # Errors
+/// What is no list of functions, and what is no schema, with its place.
+pub(super) fn read(text: &str, is_strict: bool) -> Result<Tools> {
+    if text.is_empty() {
+        return Ok(Tools::default());
+    }
+    let all: Vec<Value> = serde_json::from_str(text).map_err(|error| {
+        Error::message(PATH, format!("cannot be read as a list of functions: {error}"))
     })?;
     if all.len() > MAX_TOOLS {
         let problem = format!("are {}, expected at most {MAX_TOOLS}", all.len());
-        return Err(Error::message(path, problem));
+        return Err(Error::message(PATH, problem));
     }
     let mut names = HashSet::new();
-    let mut read = Tools { bytes: text.len(), ..Tools::default() };
-    for (at, tool) in all.iter().enumerate() {
-        let place = path.item(at);
+    let mut read = Tools::default();
+    let object = Arc::new(json!({"type": "object"}));
+    for (at, tool) in all.into_iter().enumerate() {
+        let place = PATH.item(at);
         if tool.get("type").is_some_and(|kind| kind == "code_interpreter") {
             read.has_code = true;
             continue;
         }
-        let Some(function) = function(tool, place)? else { continue };
+        let Some(function) = function(tool, place, &object, is_strict)? else { continue };
         if !names.insert(function.name.clone()) {
             let problem = format!("is `{}`, which another tool is called", function.name);
             return Err(Error::message(place.key("name"), problem));
@@ -114,9 +103,14 @@ pub(crate) fn read<N: Node>(tools: &N) -> Result<Tools> {
     Ok(read)
 }
 
-/// One function; none for a tool of another type, which no format writes.
-fn function(tool: &Value, place: Path<'_>) -> Result<Option<Tool>> {
-    let Some(members) = tool.as_object() else {
+/// One function; none for a tool of another type, which no format writes. `object` is the schema of any arguments.
+fn function(
+    mut tool: Value,
+    place: Path<'_>,
+    object: &Arc<Value>,
+    is_strict: bool,
+) -> Result<Option<Tool>> {
+    let Some(members) = tool.as_object_mut() else {
         return Err(Error::message(place, tool.view().expected("a dict")));
     };
     let kind = members.get("type").and_then(Value::as_str);
@@ -125,60 +119,69 @@ fn function(tool: &Value, place: Path<'_>) -> Result<Option<Tool>> {
     {
         return Ok(None);
     }
-    let is_wrapped = members.get("function").is_some_and(Value::is_object);
     let inner = place.key("function");
-    let (place, function) = if is_wrapped { (inner, &members["function"]) } else { (place, tool) };
+    let is_wrapped = members.get("function").is_some_and(Value::is_object);
+    let (place, function) = match members.get_mut("function") {
+        Some(Value::Object(function)) if is_wrapped => (inner, function),
+        _ => (place, members),
+    };
     let Some(name) = function.get("name").and_then(Value::as_str) else {
         return Err(Error::message(place.key("name"), "is missing, expected a string"));
     };
     if let Some(problem) = wrong_word(name) {
         return Err(Error::message(place.key("name"), problem));
     }
+    let name = name.to_owned();
     let keys = ["parameters", "input_schema"];
-    let key = keys.into_iter().find(|key| function.get(key).is_some_and(|value| !value.is_null()));
+    let key = keys.into_iter().find(|key| function.get(*key).is_some_and(|value| !value.is_null()));
     let path = place.key(key.unwrap_or("parameters"));
-    let schema = match key {
-        None => json!({"type": "object"}),
-        Some(key) => object_schema(&function[key], path)?,
+    let schema = match key.and_then(|key| function.get_mut(key)) {
+        Some(schema) if is_strict => Arc::new(object_schema(schema.take(), path)?),
+        Some(schema) => {
+            object_schema_type(schema, path)?;
+            object.clone()
+        }
+        None => object.clone(),
     };
-    let (name, path) = (name.to_owned(), path.to_string());
-    Ok(Some(Tool { name, schema: Arc::new(schema), has_schema: key.is_some(), path }))
+    Ok(Some(Tool { name, schema, has_schema: key.is_some(), path: path.to_string() }))
 }
 
 /// The schema of arguments, which are an object.
-fn object_schema(schema: &Value, path: Path<'_>) -> Result<Value> {
-    let Some(members) = schema.as_object() else {
-        return match schema {
-            Value::Bool(true) => Ok(json!({"type": "object"})),
-            _ => Err(Error::message(path, schema.view().expected("a JSON schema of an object"))),
-        };
+fn object_schema(mut schema: Value, path: Path<'_>) -> Result<Value> {
+    object_schema_type(&mut schema, path)?;
+    schema::prepare(path, &mut schema)?;
+    Ok(schema)
+}
+
+/// Checks that a schema is one of objects, and makes it say so.
+fn object_schema_type(schema: &mut Value, path: Path<'_>) -> Result<()> {
+    if *schema == Value::Bool(true) {
+        *schema = json!({"type": "object"});
+    }
+    let Some(members) = schema.as_object_mut() else {
+        return Err(Error::message(path, schema.view().expected("a JSON schema of an object")));
     };
-    let is_open = |members: &Map<String, Value>| {
-        let others = ["$ref", "anyOf", "oneOf", "allOf", "enum", "const"];
-        !others.iter().any(|key| members.contains_key(*key))
-    };
+    let others = ["$ref", "anyOf", "oneOf", "allOf", "enum", "const"];
+    let is_open = !others.iter().any(|key| members.contains_key(*key));
     let is_object = match members.get("type") {
-        None if is_open(members) => {
-            let mut members = members.clone();
-            members.insert("type".to_owned(), "object".into());
-            return Ok(Value::Object(members));
-        }
-        None => true,
-        Some(Value::String(kind)) => kind == "object",
+        None => !is_open,
+        Some(Value::String(kind)) if kind == "object" => return Ok(()),
+        Some(Value::String(_)) => false,
         Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
         Some(kind) => {
             let problem = kind.view().expected("a string or a list of strings");
             return Err(Error::message(path.key("type"), problem));
         }
     };
-    if !is_object {
-        let problem =
-            format!("is {}, expected \"object\": arguments are an object", members["type"]);
-        return Err(Error::message(path.key("type"), problem));
+    match members.get("type") {
+        Some(kind) if !is_object => {
+            let problem = format!("is {kind}, expected \"object\": arguments are an object");
+            return Err(Error::message(path.key("type"), problem));
+        }
+        None if is_object => {}
+        _ => {
+            members.insert("type".to_owned(), "object".into());
+        }
     }
-    let mut members = members.clone();
-    if members.get("type").is_some_and(Value::is_array) {
-        members.insert("type".to_owned(), "object".into());
-    }
-    Ok(Value::Object(members))
+    Ok(())
 }

@@ -11,9 +11,11 @@ pub(super) fn print(constraint: &Constraint) -> Result<String> {
     let dialect = ebnf::Dialect {
         name: "xgrammar",
         token,
+        stop: constraint.stop,
         most: 100_000,
         // `xgrammar_tokens` are such that no text spells a control token.
-        spellings: Vec::new(),
+        spellings: &[],
+        known: None,
     };
     let grammar = ebnf::print(constraint, &dialect)?;
     let format = json!({"type": "grammar", "grammar": grammar});

@@ -10,8 +10,10 @@ use serde_json::Value;
 use super::schema::Parameters;
 use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use super::{CallTags, Ended};
+use crate::error;
 use crate::expression::{Expression, Rules};
 use crate::json;
+use crate::path::Path;
 use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, Vocab};
 use scanner::RawScanner;
@@ -65,7 +67,12 @@ impl BoundShape for Json {
         canonical(arguments, vocab)
     }
 
-    fn expression(&self, schema: &Arc<Value>, _: &mut Rules) -> Result<Expression, String> {
+    fn expression(
+        &self,
+        schema: &Arc<Value>,
+        _: &mut Rules,
+        _: Path<'_>,
+    ) -> error::Result<Expression> {
         Ok(Expression::Json(schema.clone()))
     }
 

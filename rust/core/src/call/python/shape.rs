@@ -10,9 +10,10 @@ use crate::call::schema::Parameters;
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use crate::call::values::{PYTHON, Values};
 use crate::call::{CallTags, Ended, Prefix};
-use crate::error::{Checked, wrong};
+use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
 use crate::json;
+use crate::path::Path;
 use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, Vocab};
 
@@ -69,8 +70,13 @@ impl BoundShape for Python {
         respace_only(&respace(json::trim(arguments), &|text| vocab.normalise(text)))
     }
 
-    fn expression(&self, schema: &Arc<Value>, rules: &mut Rules) -> Result<Expression, String> {
-        Values::new(schema, rules, PYTHON, Vec::new()).keyword_arguments(&is_identifier)
+    fn expression(
+        &self,
+        schema: &Arc<Value>,
+        rules: &mut Rules,
+        path: Path<'_>,
+    ) -> error::Result<Expression> {
+        Values::new(schema, rules, PYTHON, Vec::new()).keyword_arguments(&is_identifier, path)
     }
 
     fn reader(&self, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {

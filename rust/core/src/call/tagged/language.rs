@@ -1,17 +1,22 @@
 //! The language of tagged pairs: keys of a schema with their values, strings bare and the rest as JSON.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::{Stretch, Tag, TaggedStyle};
 use crate::call::schema::{Kinds, kinds_of};
-use crate::call::values::{JSON, Values};
+use crate::call::strings::{self, Style};
+use crate::call::values::{self, JSON, Members, Values, members, restricted, restricting};
+use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules, escape_regex, shortest};
+use crate::path::Path;
 
 /// Texts that a reader takes for a value that is no string, where a value may be one or the other.
 const LIKE_JSON: [&str; 2] =
     [r#"\s*[\[{"'0-9+.-].*"#, r"\s*(?i:true|false|null|none|nil|nan|infinity|inf)\s*"];
 
-/// The language of the arguments that follow a schema.
+/// The language of the arguments that follow a schema, which is at `path`.
 ///
 /// # Errors
 /// A keyword of the schema that cannot be followed.
@@ -19,7 +24,8 @@ pub(super) fn arguments(
     style: &TaggedStyle,
     schema: &Value,
     rules: &mut Rules,
-) -> Result<Expression, String> {
+    path: Path<'_>,
+) -> Result<Expression> {
     let close = style.close.core();
     let within = |tag: &str| format!(".*{}.*", escape_regex(tag));
     let in_json: Vec<String> = (!close.is_empty()).then(|| within(close)).into_iter().collect();
@@ -31,20 +37,24 @@ pub(super) fn arguments(
     }
     let values = Values::new(schema, rules, JSON, in_json);
     let mut language = Language { style, schema, values, in_text };
-    match language.values.members()? {
-        Err(schema) => {
+    let keys = language.values.arguments(path)?;
+    match members(&keys, path)? {
+        Members::Any(schema) => {
             let key = Expression::part(Part::regex("[A-Za-z_][A-Za-z0-9_]{0,63}"));
-            let value = language.value(&schema, "additionalProperties")?;
+            let value = language.value(schema, path.key("additionalProperties"))?;
             Ok(Expression::Repeat(Box::new(language.pair(key, value)), 0, None))
         }
-        Ok(all) => {
+        Members::Named(named) => {
             let mut pairs = Vec::new();
-            for (name, part, is_required) in all {
+            let properties = path.key("properties");
+            for (name, part, is_required) in named {
                 let is_key = name.trim() == name && style.between.check_before(name).is_ok();
                 if !is_key || name.contains(['"', '\'', '<', '>', '\n']) || name.is_empty() {
-                    return Err(format!("has the property {name:?}, which no tag can hold"));
+                    let problem =
+                        "is the name of a property that no tag can hold, expected another";
+                    return Err(Error::message(properties.key(name), problem));
                 }
-                let value = language.value(part, &format!("properties.{name}"))?;
+                let value = language.value(part, properties.key(name))?;
                 let pair = language.pair(Expression::literal(name), value);
                 pairs.push(if is_required { pair } else { pair.optional() });
             }
@@ -76,73 +86,88 @@ impl Language<'_> {
     }
 
     /// A value by its schema.
-    fn value(&mut self, part: &Value, place: &str) -> Result<Expression, String> {
+    fn value(&mut self, part: &Value, path: Path<'_>) -> Result<Expression> {
         let kinds = kinds_of(part, self.schema);
         if !kinds.meets(Kinds::STRING) {
-            return self.values.value(part, place);
+            return self.values.value(part, path);
         }
+        let flat = match part {
+            Value::Object(keys) => self.values.flat(keys, path)?,
+            _ => Cow::Owned(Map::new()),
+        };
+        let keys = &*flat;
+        values::check(keys, path)?;
         if kinds == Kinds::STRING {
-            return self.text(part, place);
+            return self.text(keys, path);
         }
         // Other text than JSON is a string.
         let mut except = self.in_text.clone();
         except.extend(LIKE_JSON.map(str::to_owned));
         let text = Expression::part(Part::Any { except });
-        let keys = part.as_object().filter(|keys| !keys.is_empty());
-        let Some(keys) = keys else {
+        if restricting(keys).next().is_none() {
             return Ok(Expression::choice([text, self.values.any_but_string()]));
-        };
+        }
         if let Some(Value::Array(types)) = keys.get("type") {
             let mut all = Vec::new();
             for kind in types {
                 if kind == "string" {
-                    check(keys, place)?;
+                    check(keys, path)?;
                     all.push(text.clone());
                 } else {
                     let mut keys = keys.clone();
                     keys.insert("type".to_owned(), kind.clone());
-                    all.push(self.values.value(&Value::Object(keys), place)?);
+                    all.push(self.values.value(&Value::Object(keys), path)?);
                 }
             }
             return Ok(Expression::choice(all));
         }
-        if let Some(Value::Array(parts)) = keys.get("anyOf").or_else(|| keys.get("oneOf")) {
+        let several = ["anyOf", "oneOf"].into_iter().find(|keyword| keys.contains_key(*keyword));
+        if let Some(keyword) = several
+            && let Some(Value::Array(parts)) = keys.get(keyword)
+            && restricting(keys).count() == 1
+        {
+            let list = path.key(keyword);
             let mut all = Vec::new();
             for (at, part) in parts.iter().enumerate() {
-                let place = format!("{place}.anyOf[{at}]");
+                let place = list.item(at);
                 if kinds_of(part, self.schema) == Kinds::STRING {
-                    check(part.as_object().unwrap_or(&Map::new()), &place)?;
+                    check(part.as_object().unwrap_or(&Map::new()), place)?;
                     all.push(text.clone());
                 } else {
-                    all.push(self.value(part, &place)?);
+                    all.push(self.value(part, place)?);
                 }
             }
             return Ok(Expression::choice(all));
         }
-        if keys.keys().all(|key| matches!(&**key, "title" | "description" | "default" | "examples"))
-        {
-            return Ok(Expression::choice([text, self.values.any_but_string()]));
-        }
-        Err(format!(
-            "has at `{place}` a schema of strings and other values, which tags cannot tell apart, expected one \
-             type; `strict=False` takes any arguments"
-        ))
+        let problem = "is a schema of strings and other values, which tags cannot tell apart, expected one type; \
+                       `strict=False` takes any arguments";
+        Err(Error::message(path, problem))
     }
 
     /// A string without quotes.
-    fn text(&self, part: &Value, place: &str) -> Result<Expression, String> {
-        let keys = part.as_object().cloned().unwrap_or_default();
+    fn text(&self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Expression> {
         let listed = keys.get("enum").and_then(Value::as_array).cloned();
         let constant = keys.get("const").map(|value| vec![value.clone()]);
-        if let Some(values) = listed.or(constant) {
+        if let Some(values) = constant.or(listed) {
+            let others = restricting(keys).find(|key| !matches!(*key, "const" | "enum" | "type"));
+            if let Some(keyword) = others {
+                return Err(unfollowed(keyword, path));
+            }
             let texts = values.iter().filter_map(Value::as_str);
             let texts: Vec<Expression> = texts.map(Expression::literal).collect();
             if !texts.is_empty() {
                 return Ok(Expression::choice(texts));
             }
         }
-        check(&keys, place)?;
-        Ok(Expression::part(Part::Any { except: self.in_text.clone() }))
+        let is_own = |key: &&str| *key == "type" || strings::KEYWORDS.contains(key);
+        if let Some(keyword) = restricting(keys).find(|key| !is_own(key)) {
+            return Err(unfollowed(keyword, path));
+        }
+        if keys.keys().all(|key| !strings::KEYWORDS.contains(&&**key)) {
+            return Ok(Expression::part(Part::Any { except: self.in_text.clone() }));
+        }
+        let (regex, also) = restricted(Style::Bare, keys, path)?;
+        Ok(Expression::part(Part::Regex { regex, also, except: self.in_text.clone() }))
     }
 }
 
@@ -157,14 +182,16 @@ fn closed(value: Expression, close: &Expression) -> Expression {
 }
 
 /// Checks that nothing restricts a string that is written bare.
-fn check(keys: &Map<String, Value>, place: &str) -> Result<(), String> {
-    let restricting =
-        ["enum", "const", "pattern", "format", "minLength", "maxLength", "allOf", "not"];
-    match restricting.iter().find(|keyword| keys.contains_key(**keyword)) {
-        None => Ok(()),
-        Some(keyword) => Err(format!(
-            "has at `{place}` the keyword `{keyword}`, which strings without quotes cannot follow, expected a \
-             schema without it; `strict=False` takes any arguments"
-        )),
-    }
+fn check(keys: &Map<String, Value>, path: Path<'_>) -> Result<()> {
+    let is_own = |key: &&str| {
+        ["enum", "const", "allOf", "not"].contains(key) || strings::KEYWORDS.contains(key)
+    };
+    let found = restricting(keys).find(is_own);
+    found.map_or(Ok(()), |keyword| Err(unfollowed(keyword, path)))
+}
+
+fn unfollowed(keyword: &str, path: Path<'_>) -> Error {
+    let problem = "is a keyword that strings without quotes cannot follow here, expected a schema without it; \
+                   `strict=False` takes any arguments";
+    Error::message(path.key(keyword), problem)
 }

@@ -9,9 +9,10 @@ use super::{Tag, TaggedScanner, TaggedStyle, canonical, language, read_as, write
 use crate::call::schema::{Kinds, Parameters};
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use crate::call::{CallTags, Ended, Mended};
-use crate::error::{Checked, wrong};
+use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
 use crate::limits::MAX_SUFFIX_BYTES;
+use crate::path::Path;
 use crate::pattern::{Piece, is_white};
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
@@ -148,8 +149,13 @@ impl BoundShape for Bound {
         canonical(&read_as(arguments, vocab))
     }
 
-    fn expression(&self, schema: &Arc<Value>, rules: &mut Rules) -> Result<Expression, String> {
-        language::arguments(&self.style, schema, rules)
+    fn expression(
+        &self,
+        schema: &Arc<Value>,
+        rules: &mut Rules,
+        path: Path<'_>,
+    ) -> error::Result<Expression> {
+        language::arguments(&self.style, schema, rules, path)
     }
 
     fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
