@@ -74,12 +74,12 @@ FAMILIES = [
     Family(
         "xlam",
         "templates/examples_tool_chat_template_xlam_qwen.jinja",
-        "callstr developer no_tools parts",
+        "callstr developer no_tools oddsystem parts",
     ),
     Family(
         "xlam:llama",
         "templates/examples_tool_chat_template_xlam_llama.jinja",
-        "callstr developer no_tools parts",
+        "callstr developer no_tools oddsystem parts",
         own=(("bos_token", "<|begin_of_text|>"),),
     ),
 ]
