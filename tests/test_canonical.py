@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import tomllib
 from typing import Any
 
 import chatcodec
@@ -24,6 +25,17 @@ DEFAULT_SYSTEM = {
     "kimi-k2:thinking": "You are Kimi, an AI assistant created by Moonshot AI.",
     "llama3.1": "",
     "llama3.2": "",
+    "granite4": (
+        "You are a helpful assistant. Please ensure responses are professional, accurate, and safe."
+    ),
+    "jamba": "",
+    "ling": "detailed thinking on",
+    "qwen2.5:mimo": "You are MiMo, an AI assistant developed by Xiaomi.",
+    "xlam": "You are a helpful assistant. You are developed by Salesforce xLAM team.",
+    "xlam:llama": "You are a helpful assistant. You are developed by Salesforce xLAM team.",
+    "mistral:devstral": tomllib.loads(Format.built_in("mistral:devstral").text)["variant"][
+        "devstral"
+    ]["default_system"],
     "minimax-m2": ("You are a helpful assistant. Your name is MiniMax-M2 and is built by MiniMax."),
     "phi4:reasoning": Format.built_in("phi4:reasoning")
     .text.partition('default_system = "')[2]
@@ -45,14 +57,17 @@ REASONING = {
     "deepseek:r1": "last",
     "deepseek:v3.1": "last",
     "glm4.5": "since",
+    "glm4.7": "since",
     "harmony": "until",
     "harmony:full": "all",
     "kimi-k2:thinking": "since",
+    "ling": "all",
     "minimax-m2": "since",
     "mistral:v13": "all",
     "qwen3": "since",
     "qwen3.5": "since",
     "qwen3:thinking": "since",
+    "step3.5": "since",
     "seed-oss": "all",
 }
 """Whose reasoning is written: the last message's, that since the last user's message, after the

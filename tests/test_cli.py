@@ -309,6 +309,16 @@ def test_formats() -> None:
         ("Qwen/Qwen2-VL-7B-Instruct", "qwen2:instruct"),
         ("microsoft/Phi-4-mini-instruct", "phi4-mini"),
         ("Qwen3-4B-Instruct-2507-Q4_K_M.gguf", "qwen3:instruct"),
+        ("zai-org/GLM-4.7", "glm4.7"),
+        ("mistralai/Devstral-Small-2507", "mistral:devstral"),
+        ("ibm-granite/granite-4.0-h-small", "granite4"),
+        ("granite-3.0-8b-instruct.Q8_0.gguf", "granite3"),
+        ("Salesforce/xLAM-2-3b-fc-r", "xlam"),
+        ("Salesforce/Llama-xLAM-2-8b-fc-r", "xlam:llama"),
+        ("CohereForAI/aya-expanse-8b", "command-r"),
+        ("CohereForAI/c4ai-command-r-plus", "command-r"),
+        ("LiquidAI/LFM2.5-1.2B-Instruct", "lfm2:2.5"),
+        ("stepfun-ai/Step-3.5-Flash", "step3.5"),
         ("NousResearch/Hermes-3-Llama-3.1-8B", "hermes"),
     ],
 )
@@ -328,9 +338,10 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
         # Two keys of equal length, of two formats.
         "microsoft/Phi-4-mini-reasoning",
         # Of a family whose other models have a format.
-        *("google/gemma-4-31B-it", "deepseek-ai/DeepSeek-V3.2", "THUDM/GLM-4-9B-0414"),
-        *("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen3Guard-Gen-8B"),
-        "nvidia/Llama-3_3-Nemotron-Super-49B-v1_5",
+        *("c4ai-command-r7b-12-2024", "google/gemma-4-31B-it", "deepseek-ai/DeepSeek-V3.2"),
+        *("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen3Guard-Gen-8B", "granite-3.3-8b-instruct"),
+        *("zai-org/GLM-5", "THUDM/GLM-4-9B-0414", "Qwen/QwQ-32B"),
+        *("nvidia/Llama-3_3-Nemotron-Super-49B-v1_5", "LiquidAI/LFM2.5-1.2B-Thinking"),
     ],
 )
 def test_a_model_without_a_format(model: str) -> None:

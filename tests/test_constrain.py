@@ -80,7 +80,9 @@ CHOICES: dict[str, dict[str, Any]] = {
     "named": {"tool_choice": NAMED},
 }
 
-BARE_STRINGS = {"glm4.5", "minimax-m2", "qwen3-coder", "qwen3.5", "seed-oss"}
+BARE_STRINGS = {
+    *("glm4.5", "glm4.7", "ling", "minimax-m2", "qwen3-coder", "qwen3.5", "seed-oss", "step3.5"),
+}
 """The formats that write strings without quotes: `5` is one there."""
 
 
@@ -167,6 +169,9 @@ def written(codec: Codec, message: dict[str, Any]) -> list[int] | None:
     except MessageError:
         return None
     ids = whole.ids.tolist()
+    if ids[: len(prompt)] != prompt.ids.tolist() and "reasoning" not in message:
+        # The prompt opens reasoning, and a message without any is spelled otherwise.
+        return written(codec, message | {"reasoning": "Hm."})
     assert ids[: len(prompt)] == prompt.ids.tolist()
     ids = ids[len(prompt) :]
     stop = next((at for at, id_ in enumerate(ids) if id_ in codec.stop_ids), len(ids))

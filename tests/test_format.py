@@ -10,7 +10,7 @@ import chatcodec
 import data
 import pytest
 from chatcodec import Codec, Format, FormatError, MessageError, Vocab
-from chatcodec.events import TurnEnd
+from chatcodec.events import Notice, TurnEnd
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import WORDS, hostile_texts
@@ -139,6 +139,46 @@ def test_a_cut_parts_a_run(tmp_path: Path) -> None:
     vocab = cut.vocab
     assert parted.ids == [1, 92543, *vocab.encode("rules:"), *vocab.encode(" x "), 92542]
     assert joined.ids == [1, 92543, *vocab.encode("rules: x "), 92542]
+
+
+@pytest.mark.parametrize("content", ["\n", "\n\n", "\nHi", " \n", "\n<tool_response>\n", ""])
+def test_white_space_before_a_control_token_is_text_of_another_row(content: str) -> None:
+    """Granite 4's results stand in the user's turn, after a newline and an id."""
+    tokens = ("</tool_call>", "</tool_response>", "</tools>", "<tool_call>", "<tool_response>")
+    turns = ("<tools>", "<|end_of_role|>", "<|end_of_text|>", "<|start_of_role|>")
+    codec = data.load_appended("granite4", (*tokens, *turns))
+    system = {"role": "system", "content": "Be brief."}
+    call = {"id": "call_0", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [
+        system,
+        user(content),
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": content, "tool_call_id": "call_0"},
+        user(content),
+    ]
+    ids = codec.encode(messages).ids
+    assert codec.decode(ids) == messages
+    stream = codec.stream([])
+    events = [event for id_ in ids for event in stream.push([id_])]
+    assert not [event for event in events if isinstance(event, Notice)]
+
+
+def test_the_default_system_message_has_no_text_after_it() -> None:
+    tokens = ("</arg_key>", "</arg_value>", "</role>", "</think>", "</tool_call>")
+    others = ("</tool_response>", "<arg_key>", "<arg_value>", "<role>", "<think>", "<tool_call>")
+    codec = data.load_appended("ling", (*tokens, *others, "<tool_response>", "<|role_end|>"))
+    default = "detailed thinking on"
+    for text, written in [
+        (default, default),
+        ("Be brief.", f"Be brief.\n{default}"),
+        (f"x\n{default}", f"x\n{default}\n{default}"),
+        ("", f"\n{default}"),
+    ]:
+        messages = [{"role": "system", "content": text}, user("Hi")]
+        encoding = codec.encode(messages)
+        assert encoding.text.startswith(f"<role>SYSTEM</role>{written}<|role_end|>")
+        assert codec.decode(encoding) == messages
+    assert codec.encode([user("Hi")]).ids == codec.encode(codec.canonical([user("Hi")])).ids
 
 
 def test_two_files_of_one_name_are_two_formats(tmp_path: Path) -> None:

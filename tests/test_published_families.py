@@ -38,22 +38,50 @@ class Family:
 
 FAMILIES = [
     Family("alpaca", "templates/alpaca.jinja", "developer train", same=13),
+    Family("command-r", "templates/aya.jinja", own=(("bos_token", "<BOS_TOKEN>"),)),
     Family("gemma2", "templates/gemma.jinja", same=12, own=(("bos_token", "<bos>"),)),
+    Family("granite3", "templates/granite-3.0-instruct.jinja", "callans callstr developer nothing"),
+    Family(
+        "jamba",
+        "templates/jamba.jinja",
+        "call callans callnt callstr developer documents nothing par parts",
+        own=(("bos_token", "<|startoftext|>"),),
+    ),
     Family(
         "lfm2",
         "templates/trl_lfm2.jinja",
         "callans callstr developer parts",
         own=(("bos_token", "<|startoftext|>"),),
     ),
+    Family(
+        "lfm2:2.5",
+        "templates/LFM2.5-Instruct.jinja",
+        "callans callstr developer parts",
+        own=(("bos_token", "<|startoftext|>"),),
+    ),
+    Family("ling", "templates/inclusionai-ling-3.0-flash.jinja", "developer nothink reasontext"),
+    Family("mistral:devstral", "templates/unsloth-mistral-Devstral-Small-2507.jinja"),
     Family("phi4:reasoning", "templates/phi_4.jinja", "developer nothing twosys"),
     Family(
         "qwen3.5",
         "vocab/qwen3.5/tokenizer_config.json",
         "call callans callnt par reasoncall reasontext",
     ),
+    Family("qwen2.5:mimo", "templates/MiMo-VL.jinja", "callstr developer"),
     Family("qwen3:instruct", "templates/trl_qwen3_instruct_2507.jinja", "developer parts"),
     Family("seed-oss", "templates/ByteDance-Seed-OSS.jinja", "callnt developer emptyans"),
     Family("vicuna:lines", "templates/vicuna.jinja", "parts", same=12, typeset=True),
+    Family(
+        "xlam",
+        "templates/examples_tool_chat_template_xlam_qwen.jinja",
+        "callstr developer no_tools oddsystem parts",
+    ),
+    Family(
+        "xlam:llama",
+        "templates/examples_tool_chat_template_xlam_llama.jinja",
+        "callstr developer no_tools oddsystem parts",
+        own=(("bos_token", "<|begin_of_text|>"),),
+    ),
 ]
 
 
@@ -97,6 +125,6 @@ def test_a_format_writes_what_its_template_writes(
     family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = list(texts(family, monkeypatch))
-    differs = {name for name, theirs, ours in compared if theirs != ours}
+    differs = {name.replace(" ", "_") for name, theirs, ours in compared if theirs != ours}
     assert differs == set(family.differs.split())
     assert len(compared) - len(differs) >= family.same

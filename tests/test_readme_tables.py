@@ -94,7 +94,7 @@ NO_CHAT = {
     *("starcoder", "starcoder-gguf", "telechat", "phi3/phi-3-small"),
     "chatglm3/vocab_only_tokenizer.json",
 }
-"""Vocabularies whose models no built-in format is for."""
+"""Vocabularies whose models no built-in format is for, or none with golden ids of them."""
 
 
 def golden(name: str) -> dict[str, Any]:

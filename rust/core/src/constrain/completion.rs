@@ -148,7 +148,7 @@ impl Builder<'_> {
                         answers.extend(self.row(row, calls, true)?);
                     }
                 }
-                RowUse::Read | RowUse::Last => {}
+                RowUse::Read | RowUse::Last | RowUse::WrittenDefault => {}
             }
         }
         if let Some(calls) = calls

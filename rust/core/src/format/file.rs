@@ -207,6 +207,7 @@ pub(super) struct ToolsFile {
     pub(super) shape: Option<ToolsShape>,
     pub(super) style: Option<ToolsStyle>,
     pub(super) between: Option<String>,
+    pub(super) indent: Option<u8>,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
@@ -329,6 +330,7 @@ pub(super) struct TurnFile {
     pub(super) tool: Option<OneOrMany>,
     pub(super) tools: Option<OneOrMany>,
     pub(super) begin: Option<String>,
+    pub(super) default_system: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -29,6 +29,9 @@ pub(super) const MAX_ITEMS: usize = 16;
 const MAX_APPENDED: usize = 1024;
 const MAX_MARKERS: usize = 256;
 const MAX_NAMES: usize = 64;
+/// Spaces a level of the tools' JSON: without `tools.indent`, and at most.
+const INDENT: u8 = 4;
+const MAX_INDENT: u8 = 8;
 pub(super) const MAX_SPELLING_BYTES: usize = 1024;
 
 impl Spec {
@@ -205,6 +208,41 @@ fn check_system(file: &File, rows: &[RowSpec]) -> Checked<()> {
     Ok(())
 }
 
+/// The row of the default system message is that of others without the literal after the text, in which the default
+/// does not end: another row would read less than that.
+fn check_default(
+    key: &str,
+    pieces: &[Piece],
+    default: Option<&str>,
+    rows: &[RowSpec],
+) -> Checked<()> {
+    let Some(default) = default else {
+        return wrong(key, "is given without `default_system`, expected both or none");
+    };
+    let after = |row: &RowSpec| {
+        let at = row.pieces.iter().position(|piece| rules::is_field(piece, Field::Content))?;
+        let (Some(Piece::Literal(after)), Some(rest)) =
+            (row.pieces.get(at + 1), row.pieces.get(at + 2..))
+        else {
+            return None;
+        };
+        let is_same = [&row.pieces[..=at], rest].concat() == pieces;
+        is_same.then(|| after.clone())
+    };
+    let others = rows.iter().filter(|row| row.role == Role::System && row.name.is_none());
+    let Some(after) = others.filter(|row| row.place == RowUse::Both).find_map(after) else {
+        let problem =
+            "is no row of `turn.system` without the text after `{content}`, expected that";
+        return wrong(key, problem);
+    };
+    if default.to_lowercase().ends_with(&after.to_lowercase()) {
+        let problem =
+            format!("ends in {after:?}, which `turn.system` writes, expected another text");
+        return wrong("default_system", problem);
+    }
+    Ok(())
+}
+
 /// A default system message without what its row leaves out.
 fn as_written(text: &str, rows: &[RowSpec]) -> String {
     let rows = rows.iter().filter(|row| row.role == Role::System && row.name.is_none());
@@ -236,6 +274,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
         let place = match (key, role) {
             ("last.assistant", _) => RowUse::WrittenLast,
             ("after_tool.assistant", _) => RowUse::AfterTool,
+            ("turn.default_system", _) => RowUse::WrittenDefault,
             (_, Role::Tool) if wraps_results => RowUse::Written,
             _ => RowUse::Both,
         };
@@ -269,6 +308,9 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                 }
             }
             rules::check_pieces(&key, &pieces)?;
+            if place == RowUse::WrittenDefault {
+                check_default(&key, &pieces, file.default_system.as_deref(), &rows)?;
+            }
             if place == RowUse::Written
                 && let Some(rest) = rules::after_last(&pieces, rules::is_calls)
             {
@@ -305,6 +347,8 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
         Ok(())
     };
     row("turn.system", Role::System, None, file.turn.system.as_ref())?;
+    let default = file.turn.default_system.clone().map(OneOrMany::One);
+    row("turn.default_system", Role::System, None, default.as_ref())?;
     row("turn.user", Role::User, None, Some(&file.turn.user))?;
     row("turn.assistant", Role::Assistant, None, Some(&file.turn.assistant))?;
     row("turn.tool", Role::Tool, None, file.turn.tool.as_ref())?;
@@ -422,14 +466,20 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         let problem = "does not fit `place.tools`: in a system's turn stands `{system}`, in a user's `{content}`";
         return wrong("turn.tools", problem);
     }
+    if file.tools.indent.is_some() && file.tools.style != Some(ToolsStyle::Indent) {
+        let problem = "is given beside another `style`, expected `style = \"indent\"`";
+        return wrong("tools.indent", problem);
+    }
     let layout = match (file.tools.style, &file.tools.between) {
         (Some(ToolsStyle::List | ToolsStyle::Typescript), Some(_)) => {
             let problem =
                 "is given beside a `style` that writes a list, expected `line` or `indent`";
             return wrong("tools.between", problem);
         }
-        (Some(ToolsStyle::Indent), Some(between)) => ToolsLayout::Indented(between.clone()),
-        (Some(ToolsStyle::Indent), None) => ToolsLayout::Indent,
+        (Some(ToolsStyle::Indent), Some(between)) => {
+            ToolsLayout::Indented(indent(file)?, between.clone())
+        }
+        (Some(ToolsStyle::Indent), None) => ToolsLayout::Indent(indent(file)?),
         (Some(ToolsStyle::List), None) => ToolsLayout::List,
         (Some(ToolsStyle::Typescript), None) => ToolsLayout::Typescript,
         (None | Some(ToolsStyle::Line), between) => {
@@ -448,6 +498,14 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     let turn = tools_turn(pieces, role, rows)?;
     let alone = alone.map(|pieces| tools_turn(pieces, role, rows)).transpose()?;
     Ok(Some(ToolsSpec { turn, alone, unwrap, layout, holds, place }))
+}
+
+/// How many spaces a level of the tools' JSON is indented by.
+fn indent(file: &File) -> Checked<u8> {
+    match file.tools.indent.unwrap_or(INDENT) {
+        spaces @ 1..=MAX_INDENT => Ok(spaces),
+        spaces => wrong("tools.indent", format!("is {spaces}, expected 1 to {MAX_INDENT}")),
+    }
 }
 
 /// A turn that declares tools, and the row that reads it back.

@@ -62,16 +62,22 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("alpaca", include_str!("../../formats/alpaca.toml")),
     ("chatglm3", include_str!("../../formats/chatglm3.toml")),
     ("chatml", include_str!("../../formats/chatml.toml")),
+    ("command-r", include_str!("../../formats/command-r.toml")),
     ("deepseek", include_str!("../../formats/deepseek.toml")),
     ("gemma2", include_str!("../../formats/gemma2.toml")),
     ("gemma3", include_str!("../../formats/gemma3.toml")),
     ("glm4", include_str!("../../formats/glm4.toml")),
     ("glm4.5", include_str!("../../formats/glm4.5.toml")),
+    ("glm4.7", include_str!("../../formats/glm4.7.toml")),
+    ("granite3", include_str!("../../formats/granite3.toml")),
+    ("granite4", include_str!("../../formats/granite4.toml")),
     ("harmony", include_str!("../../formats/harmony.toml")),
     ("hermes", include_str!("../../formats/hermes.toml")),
     ("internlm2", include_str!("../../formats/internlm2.toml")),
+    ("jamba", include_str!("../../formats/jamba.toml")),
     ("kimi-k2", include_str!("../../formats/kimi-k2.toml")),
     ("lfm2", include_str!("../../formats/lfm2.toml")),
+    ("ling", include_str!("../../formats/ling.toml")),
     ("llama2", include_str!("../../formats/llama2.toml")),
     ("llama3", include_str!("../../formats/llama3.toml")),
     ("llama3.1", include_str!("../../formats/llama3.1.toml")),
@@ -90,7 +96,9 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("qwen3-coder", include_str!("../../formats/qwen3-coder.toml")),
     ("qwen3.5", include_str!("../../formats/qwen3.5.toml")),
     ("seed-oss", include_str!("../../formats/seed-oss.toml")),
+    ("step3.5", include_str!("../../formats/step3.5.toml")),
     ("vicuna", include_str!("../../formats/vicuna.toml")),
+    ("xlam", include_str!("../../formats/xlam.toml")),
     ("yi", include_str!("../../formats/yi.toml")),
 ];
 
@@ -207,6 +215,8 @@ pub(crate) enum RowUse {
     Written,
     /// It is written for the message that a conversation ends with; read by another row.
     WrittenLast,
+    /// It is written for the system message that is the default one; read by another row.
+    WrittenDefault,
     /// It is written, and read, of the message that follows a result.
     AfterTool,
     /// It is written in pieces.
@@ -270,14 +280,14 @@ pub(crate) struct ToolsTurn {
 
 #[derive(Debug, Clone)]
 enum ToolsLayout {
-    /// The list as `json.dumps(tools, indent=4)`.
-    Indent,
+    /// The list as `json.dumps(tools, indent=n)`.
+    Indent(u8),
     /// The list as `json.dumps(tools)`.
     List,
     /// One line per tool, and what stands between two.
     Line(String),
-    /// Each tool as `json.dumps(tool, indent=4)`, and what stands between two.
-    Indented(String),
+    /// Each tool as `json.dumps(tool, indent=n)`, and what stands between two.
+    Indented(u8, String),
     /// A namespace of functions as types of TypeScript.
     Typescript,
 }
@@ -719,8 +729,8 @@ impl Format {
         let layout = self.spec.tools.as_ref().map(|tools| tools.layout.clone());
         let mut out = String::new();
         let path = Path::Argument("tools");
-        match layout.unwrap_or(ToolsLayout::Indent) {
-            ToolsLayout::Indent => json::write_list(tools, Layout::Indent, path, &mut out)?,
+        match layout.unwrap_or(ToolsLayout::List) {
+            ToolsLayout::Indent(n) => json::write_list(tools, Layout::Indent(n), path, &mut out)?,
             ToolsLayout::List => json::write_list(tools, Layout::Line, path, &mut out)?,
             ToolsLayout::Typescript => {
                 typescript::write(tools, "functions", path, &mut out)?;
@@ -729,8 +739,8 @@ impl Format {
             ToolsLayout::Line(between) => {
                 return write_each(tools, Layout::Line, &between, path, vocab);
             }
-            ToolsLayout::Indented(between) => {
-                return write_each(tools, Layout::Indent, &between, path, vocab);
+            ToolsLayout::Indented(n, between) => {
+                return write_each(tools, Layout::Indent(n), &between, path, vocab);
             }
         }
         Ok(normalised(out, vocab))

@@ -161,7 +161,9 @@ fn check_decidable(table: &Table<'_>, reads: &Reads) -> Checked<()> {
             }
             let is_apart =
                 last::is_apart(pieces, &other.pieces) || last::is_apart(&other.pieces, pieces);
-            let goes_on = is_text_format && extends(&other.pieces, pieces);
+            let goes_on = is_text_format && extends(&other.pieces, pieces)
+                || goes_on_to_control(pieces, &other.pieces)
+                || goes_on_to_control(&other.pieces, pieces);
             if !goes_on && !is_apart && row_heads[at].meets(&row_heads[nth], key, work)? {
                 return same_as(key, &other.key);
             }
@@ -218,6 +220,22 @@ fn extends(longer: &[Piece], shorter: &[Piece]) -> bool {
     };
     before == same
         && matches!((last, other), (Piece::Literal(a), Piece::Literal(b)) if b.starts_with(&**a) && b.len() > a.len())
+}
+
+/// Whether the head of `longer` is that of `shorter`, then white space, then a control token, which the text of `shorter`
+/// cannot hold. The row with more control tokens is tried first.
+fn goes_on_to_control(longer: &[Piece], shorter: &[Piece]) -> bool {
+    let (whole, same) = (head(longer), head(shorter));
+    let holds_text = matches!(
+        shorter.get(same.len()),
+        Some(Piece::Field(Field::Content, filter)) if *filter != Filter::Value
+    );
+    let rest = whole.strip_prefix(&same[..]).unwrap_or_default();
+    let has_calls = || has_field(shorter, Field::Calls) || has_field(shorter, Field::Reasoning);
+    holds_text
+        && !has_calls()
+        && matches!(same.last(), Some(Piece::Control(_)))
+        && matches!(rest, [Piece::Literal(text), Piece::Control(_), ..] if is_white(text))
 }
 
 /// Control tokens that open a turn or a call close none of another kind.

@@ -61,8 +61,9 @@ impl Orders {
         });
         let is_written = |row: &usize| !matches!(rows[*row].place, RowUse::Read | RowUse::Last);
         let mut write_order: Vec<usize> = (0..rows.len()).filter(is_written).collect();
-        // Rows for the last message come before those for any.
-        write_order.sort_by_key(|&row| rows[row].place != RowUse::WrittenLast);
+        // Rows for the last message, or for the default one, come before those for any.
+        let is_special = |place| matches!(place, RowUse::WrittenLast | RowUse::WrittenDefault);
+        write_order.sort_by_key(|&row| !is_special(rows[row].place));
         Self { write_order, read_order, read_last }
     }
 }

@@ -13,8 +13,8 @@ pub(crate) const MAX_WRITE_DEPTH: usize = 256;
 pub(crate) enum Layout {
     /// `{"a": 1, "b": [2]}`
     Line,
-    /// The spacing of `indent=4`.
-    Indent,
+    /// The spacing of `indent=n`.
+    Indent(u8),
     /// `{"a":1,"b":[2]}`, and numbers as they come out of 64 bits.
     Compact,
 }
@@ -116,15 +116,15 @@ impl Writer<'_> {
                 (0, Layout::Line | Layout::Compact) => {}
                 (_, Layout::Compact) => self.out.push(','),
                 (_, Layout::Line) => self.out.push_str(", "),
-                (0, Layout::Indent) => self.new_line(depth + 1),
-                (_, Layout::Indent) => {
+                (0, Layout::Indent(_)) => self.new_line(depth + 1),
+                (_, Layout::Indent(_)) => {
                     self.out.push(',');
                     self.new_line(depth + 1);
                 }
             }
             each(self, item)?;
         }
-        if !items.is_empty() && self.layout == Layout::Indent {
+        if !items.is_empty() && matches!(self.layout, Layout::Indent(_)) {
             self.new_line(depth);
         }
         self.out.push(brackets[1]);
@@ -132,8 +132,9 @@ impl Writer<'_> {
     }
 
     fn new_line(&mut self, depth: usize) {
+        let Layout::Indent(spaces) = self.layout else { return };
         self.out.push('\n');
-        self.out.extend(std::iter::repeat_n("    ", depth));
+        self.out.extend(std::iter::repeat_n(' ', depth * usize::from(spaces)));
     }
 }
 

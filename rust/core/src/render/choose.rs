@@ -19,6 +19,13 @@ impl<'a> Renderer<'a> {
         }
     }
 
+    /// Whether a message is the default system message.
+    fn is_default(&self, turn: &Turn<'_>) -> bool {
+        self.format.default_system().is_some_and(|default| {
+            self.vocab.normalise(&turn.message.content) == self.vocab.normalise(default)
+        })
+    }
+
     /// The row that fits and the fields that the message has for it, or what has no place.
     pub(super) fn row(&self, turn: &Turn<'_>) -> Result<(&'a Row, u32)> {
         let message = turn.message;
@@ -30,6 +37,7 @@ impl<'a> Renderer<'a> {
                     && row.name.as_ref() == named
                     && (row.place == RowUse::AfterTool) == turn.after_result
                     && (row.place != RowUse::WrittenLast || self.is_of_last_rows(turn))
+                    && (row.place != RowUse::WrittenDefault || self.is_default(turn))
             };
             let order = self.grammar.write_order.iter();
             order.map(|&row| &self.grammar.rows[row]).filter(is_own)
