@@ -1,5 +1,8 @@
 """A model's folder and nothing else: what is said of it is true, and what is wrong with it is said."""
 
+# Templates are long lines.
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import json
@@ -172,7 +175,11 @@ assert seconds < 1, seconds
 """
 
 BOMBS = {
-    "a syntax error": ("\n{% for m in messages %}", "TemplateError", "`chat_template.jinja`: template, line 2"),
+    "a syntax error": (
+        "\n{% for m in messages %}",
+        "TemplateError",
+        "`chat_template.jinja`: template, line 2",
+    ),
     "an infinite loop": (
         "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
         "TemplateError",
@@ -183,7 +190,11 @@ BOMBS = {
         "TemplateError",
         "more steps",
     ),
-    "a text of 10^9 characters": ("{{ 'x' * 10 ** 9 }}", "TemplateError", "bytes, expected at most"),
+    "a text of 10^9 characters": (
+        "{{ 'x' * 10 ** 9 }}",
+        "TemplateError",
+        "bytes, expected at most",
+    ),
     "a text that doubles": (
         "{% set n = namespace(s='xxxx') %}{% for i in range(40) %}{% set n.s = n.s ~ n.s %}{% endfor %}{{ n.s }}",
         "TemplateError",
@@ -210,15 +221,27 @@ BOMBS = {
         "TemplateError",
         "",
     ),
-    "an unknown filter": ("{{ messages|nonsense }}", "TemplateError", "filter `nonsense` is not known"),
-    "an unknown test": ("{{ messages is nonsense }}", "TemplateError", "test `nonsense` is not known"),
+    "an unknown filter": (
+        "{{ messages|nonsense }}",
+        "TemplateError",
+        "filter `nonsense` is not known",
+    ),
+    "an unknown test": (
+        "{{ messages is nonsense }}",
+        "TemplateError",
+        "test `nonsense` is not known",
+    ),
     "a refusal": (
         "{{ raise_exception('roles must alternate') }}",
         "FormatError",
         "roles must alternate",
     ),
     "nothing": ("", "FormatError", "writes nothing"),
-    "deep nesting": ("{{ " + "(" * 99999 + "1" + ")" * 99999 + " }}", "TemplateError", "nests deeper"),
+    "deep nesting": (
+        "{{ " + "(" * 99999 + "1" + ")" * 99999 + " }}",
+        "TemplateError",
+        "nests deeper",
+    ),
     "many blocks": ("{% if 1 %}" * 99999, "TemplateError", "nests deeper"),
 }
 
@@ -258,9 +281,15 @@ def test_a_bad_template_is_an_error_in_a_second_and_little_memory(
         ),
         ({"chat_template.json": "no"}, r"`chat_template\.json`: is broken: "),
         ({"chat_template.jinja": b"\xff{{ 1 }}"}, r"`chat_template\.jinja`: is broken: .*UTF-8"),
-        ({"chat_template.jinja": TURNS, "tokenizer_config.json": "{"}, r"`tokenizer_config\.json`: EOF"),
+        (
+            {"chat_template.jinja": TURNS, "tokenizer_config.json": "{"},
+            r"`tokenizer_config\.json`: EOF",
+        ),
         ({"chat_template.jinja": TURNS, "special_tokens_map.json": "x"}, r"special_tokens_map"),
-        ({"chat_template.jinja": " " * (5 << 20)}, r"chat_template\.jinja.*more than 4194304 bytes"),
+        (
+            {"chat_template.jinja": " " * (5 << 20)},
+            r"chat_template\.jinja.*more than 4194304 bytes",
+        ),
         (
             {"additional_chat_templates/a.jinja": "1", "additional_chat_templates/b.jinja": "2"},
             r"`a`, `b`, and none of the name `default`; expected `template=`",
@@ -290,7 +319,10 @@ def test_a_folder_that_says_too_little_or_nonsense(
             {"tokenizer_config.json": json.dumps({"chat_template": "\n {{ a b }}"})},
             "tokenizer_config.json",
         ),
-        ({"chat_template.json": json.dumps({"chat_template": "\n {{ a b }}"})}, "chat_template.json"),
+        (
+            {"chat_template.json": json.dumps({"chat_template": "\n {{ a b }}"})},
+            "chat_template.json",
+        ),
         (
             {"additional_chat_templates/default.jinja": "\n {{ a b }}"},
             "additional_chat_templates/default.jinja",

@@ -229,8 +229,14 @@ impl Turn {
         let generated = rendered.generated.iter().rfind(|turn| turn.start >= first.text.start);
         let asked = prompt.asks().unwrap_or_default();
         let is_resumed = prompt.trail().end == End::Open;
-        let is_asked_so = is_resumed || rendered.text[first.text.start..].starts_with(asked);
-        let from = first.text.start + asked.len();
+        // What asked for the answer may begin before the answer's own text: with the end of the turn before.
+        let from = if rendered.text.starts_with(prompt.text()) {
+            Some(prompt.text().len())
+        } else {
+            let begins = rendered.text[first.text.start..].starts_with(asked);
+            begins.then(|| first.text.start + asked.len())
+        };
+        let is_asked_so = is_resumed || from.is_some();
         let generated = rendered
             .generated
             .iter()
@@ -238,7 +244,7 @@ impl Turn {
             .or(generated)
             .map(|turn| turn.start);
         let slot = rendered.spans.iter().filter(is_own).rfind(is_slot);
-        let begins = if is_asked_so && !is_resumed { Some(from) } else { generated };
+        let begins = if is_resumed { generated } else { from.or(generated) };
         let said = slot.map_or_else(|| begins.or(generated), |slot| Some(slot.text.end))?;
         let start = begins.unwrap_or(first.text.start).min(said);
         let prompt_at = rendered.prompt_at.unwrap_or(rendered.text.len()).max(said);
@@ -252,6 +258,13 @@ impl Turn {
         let next = others.next().map_or(rendered.text.len(), |span| span.text.start);
         Some(Self { start, said, next: next.min(prompt_at), is_asked_so })
     }
+}
+
+/// The control tokens with which messages begin.
+fn openers(rendered: &Rendered) -> impl Iterator<Item = &Span> {
+    let groups = rendered.spans.chunk_by(|a, b| a.source.message == b.source.message);
+    let firsts = groups.filter_map(|group| group.first());
+    firsts.filter(|span| span.source.message >= 0 && is_control(span))
 }
 
 /// An extension in progress.
@@ -336,7 +349,7 @@ impl Next<'_> {
         if let Some(opener) = after.filter(|span| is_id(span, stop)) {
             return self.after_rest(rendered, opener.text.end);
         }
-        if self.openers(rendered).any(|span| is_id(span, stop)) {
+        if openers(rendered).any(|span| is_id(span, stop)) {
             let at = answer.ids.saturating_sub(1);
             let id = shown(self.codec, stop);
             let problem = format!(
@@ -370,7 +383,7 @@ impl Next<'_> {
     fn open_seam(&self, rendered: &Rendered) -> usize {
         let Turn { said, next, .. } = self.turn;
         let within = |span: &&Span| (said..next).contains(&span.text.start) && is_control(span);
-        let closer = rendered.spans.iter().filter(within).next_back();
+        let closer = rendered.spans.iter().rfind(within);
         let end = closer.map_or(next, |closer| closer.text.start);
         let ends = &rendered.text[said..end];
         let text = self.codec.vocab().decode(self.completion, Spelling::Spell).unwrap_or_default();
@@ -383,18 +396,11 @@ impl Next<'_> {
         }
     }
 
-    /// The control tokens with which messages begin.
-    fn openers<'a>(&self, rendered: &'a Rendered) -> impl Iterator<Item = &'a Span> {
-        let groups = rendered.spans.chunk_by(|a, b| a.source.message == b.source.message);
-        let firsts = groups.filter_map(|group| group.first());
-        firsts.filter(|span| span.source.message >= 0 && is_control(span))
-    }
-
     /// Refuses an id within the completion that opens a turn.
     fn check_openers(&self, rendered: &Rendered) -> Result<()> {
         let Some(last) = self.answer.ids.checked_sub(1) else { return Ok(()) };
         let is_opener = |id: TokenId| {
-            self.openers(rendered)
+            openers(rendered)
                 .any(|span| matches!(span.kind, SpanKind::Control(of) if of.get() == id))
         };
         let control = |id: &TokenId| self.codec.vocab().is_control(*id);
@@ -485,6 +491,11 @@ impl Next<'_> {
         );
         if let Ok(fresh) = fresh {
             notes.extend(self.difference(joined, &fresh));
+            if notes.is_empty() && fresh.ids() != joined.ids() {
+                let text = "`encode` gives the text around the prompt's end other ids".to_owned();
+                let tokens = base.saturating_sub(1)..base;
+                notes.push(Note { kind: NoteKind::Ids, text, tokens, message: self.index });
+            }
         }
         if written.is_dependent {
             let text = "control tokens of the template depend on the caller's text".to_owned();

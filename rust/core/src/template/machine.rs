@@ -648,8 +648,12 @@ impl<'a> Machine<'a> {
         match self.operands(expr, frame)? {
             Some(value) => Ok(value),
             None => {
+                let at = match &expr.kind {
+                    ExprKind::Arithmetic(left, ..) => left.at,
+                    _ => expr.at,
+                };
                 let joined = self.joined(before);
-                joined.map(Value::Str).map_err(|problem| Fault::new(expr.at as usize, problem))
+                joined.map(Value::Str).map_err(|problem| Fault::new(at as usize, problem))
             }
         }
     }
