@@ -224,7 +224,7 @@ bench-constraints: build $(VENV)/ready
 
 # Coverage-guided on the stable compiler; needs a C++ compiler, as rust/fuzz/README.md says.
 TIME ?= 60
-FUZZ_TARGETS := vocab_load format_parse encode_vs_naive ranks_vs_naive stream_splits json_value
+FUZZ_TARGETS := vocab_load format_parse encode_vs_naive ranks_vs_naive stream_splits json_value template_parse template_paths
 FUZZ_FLAGS := --cfg fuzzing -Cdebug-assertions -Coverflow-checks -Cpasses=sancov-module \
   -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
   -Cllvm-args=-sanitizer-coverage-pc-table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import template_oracle as oracle
@@ -14,6 +14,8 @@ from test_template_codec import CHATML, vocab_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from chatcodec.audit import Audit
 
 
 def test_the_audit_of_the_embedded_vocabulary() -> None:
@@ -53,6 +55,39 @@ def test_the_string_pipeline_is_that_of_tokenizers(tmp_path: Path) -> None:
     for finding in report.findings:
         if finding.place == "user content" and finding.spelling != "in parts":
             assert (finding.string == "forged") == (count(finding.text) != count("x"))
+
+
+def test_the_librarys_own_sanitizing_is_beside_it(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    reference, vocab = vocab_of(CHATML, tmp_path)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=reference, chat_template=CHATML, **oracle.OWN
+    )
+    codec = Codec(Template(CHATML, **oracle.OWN), vocab)
+    report = codec.audit(tokenizer)
+    assert report.forged == 0
+    assert codec.audit().forged_if_sanitized is None
+    assert report.forged_if_sanitized is not None
+    assert report.forged_if_sanitized < report.forged_by_string
+    assert "sanitized" in str(report)
+    assert "sanitized" not in str(codec.audit())
+    read = json.loads(report.to_json())
+    assert read["forged_if_sanitized"] == report.forged_if_sanitized
+    # The tokenizer as it is by default forges, as the string pipeline does.
+    plain = audit_of_plain(tokenizer, codec)
+    assert plain.forged_if_sanitized == report.forged_by_string
+
+
+def audit_of_plain(tokenizer: Any, codec: Codec) -> Audit:  # noqa: ANN401
+    class Plain:
+        """The tokenizer without its sanitizing."""
+
+        @staticmethod
+        def apply_chat_template(*args: Any, **options: Any) -> Any:  # noqa: ANN401
+            options.pop("sanitize_control_tokens")
+            return tokenizer.apply_chat_template(*args, **options)
+
+    return codec.audit(Plain())
 
 
 def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """A codec of a template: ids of the rendered text, in which a caller's text is never control."""
 
 # Templates are long lines, and take any value.
-# ruff: noqa: ANN401
+# ruff: noqa: ANN401, E501
 from __future__ import annotations
 
 import functools
@@ -328,14 +328,18 @@ def test_text_is_composed_as_one(texts: list[str]) -> None:
     assert bounds[-1] == len(encoding.text.encode())
 
 
-def test_what_needs_a_format_is_refused(tmp_path: Path) -> None:
-    _, codec = made(CHATML, tmp_path)
-    messages = [{"role": "user", "content": "q"}]
-    answer = [*codec.vocab.encode("a"), *codec.stop_ids]
-    with pytest.raises(MessageError, match="`prompt` cannot be extended"):
-        codec.extend(codec.encode(messages), answer, [{"role": "user", "content": "more"}])
+def test_the_canonical_form_is_what_is_read_back(tmp_path: Path) -> None:
+    _, codec = made(CHATML.replace("m.content", "m.content | trim"), tmp_path)
+    messages = [{"role": "user", "content": " q "}, {"role": "assistant", "content": "a"}]
+    canonical = codec.canonical(messages)
+    assert canonical == [{"role": "user", "content": "q"}, messages[1]]
+    assert canonical == codec.decode(codec.encode(messages).ids)
+    assert codec.extend(codec.encode(messages[:1]).ids, [], messages[:1]).text.count(" q ") == 0
+    _, codec = made(OTHER.replace("[U]", "{{ loop.index }}[U]"), tmp_path)
     with pytest.raises(MessageError, match="no canonical form"):
         codec.canonical(messages)
+    with pytest.raises(MessageError, match="`prompt` is ids"):
+        codec.extend(codec.encode(messages[:1]).ids, [], messages[:1])
 
 
 @pytest.mark.parametrize("reader", [None, "chatml"])
@@ -395,3 +399,190 @@ def test_control_is_a_function_of_the_shape(turns: list[tuple[str, str]]) -> Non
 def of_chatml() -> Codec:
     with tempfile.TemporaryDirectory() as folder:
         return made(CHATML, Path(folder))[1]
+
+
+NEXT = [{"role": "user", "content": "And <|im_end|> then?"}]
+
+
+def seen_first(codec: Codec, prompt: Any, completion: list[int], new: Any, **more: Any) -> Any:
+    extended = codec.extend(prompt, completion, new, **more)
+    seen = [*prompt.ids, *completion]
+    assert extended.ids.tolist()[: len(seen)] == seen
+    return extended
+
+
+@pytest.mark.parametrize("stop", [True, False])
+@pytest.mark.parametrize("new", [NEXT, [], [*NEXT, {"role": "assistant", "content": "z"}]])
+def test_an_extension_is_the_whole_conversation(tmp_path: Path, new: Any, stop: bool) -> None:  # noqa: FBT001
+    _, codec = made(CHATML, tmp_path)
+    messages = [{"role": "user", "content": "q"}]
+    prompt = codec.encode(messages, boundary="isolated")
+    completion = [*codec.vocab.encode("Sure <|im_end|>."), *(codec.stop_ids[:1] if stop else [])]
+    extended = seen_first(codec, prompt, completion, new)
+    answer = {"role": "assistant", "content": "Sure <|im_end|>."}
+    expected = codec.encode([*messages, answer, *new], boundary="isolated")
+    assert extended.ids == expected.ids
+    assert extended.text == expected.text
+    assert extended.sources == expected.sources
+    assert extended.message_indices == expected.message_indices
+    assert extended.assistant_mask == expected.assistant_mask
+    assert extended.neutralized[0].path == expected.neutralized[0].path
+    assert extended.notes == ()
+
+
+@given(texts=st.lists(st.text("<|im_end|>abc é\n ", max_size=9), min_size=1, max_size=4))
+def test_turn_after_turn(texts: list[str]) -> None:
+    codec = of_chatml()
+    messages = [{"role": "user", "content": "q"}]
+    prompt = codec.encode(messages, boundary="isolated")
+    for text in texts:
+        completion = [*codec.vocab.encode(text), *codec.stop_ids[:1]]
+        prompt = seen_first(codec, prompt, completion, NEXT, boundary="isolated")
+        messages += [{"role": "assistant", "content": text}, *NEXT]
+    expected = codec.encode(messages, boundary="isolated")
+    assert prompt.ids == expected.ids
+    assert prompt.sources == expected.sources
+    assert prompt.notes == ()
+
+
+def test_what_a_template_rewrites_is_a_note(tmp_path: Path) -> None:
+    source = (
+        "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}"
+        "{% if m.reasoning_content and loop.last %}{{ '<think>' + m.reasoning_content + '</think>' }}{% endif %}"
+        "{{ m.content + '<|im_end|>\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}"
+        "{% if enable_thinking is false %}{{ '<think></think>' }}{% endif %}{% endif %}"
+    )
+    _, codec = made(source, tmp_path, reader="qwen3")
+    prompt = codec.encode([{"role": "user", "content": "q"}])
+    control = codec.vocab.control
+    completion = [
+        control["<think>"],
+        *codec.vocab.encode("Hm."),
+        control["</think>"],
+        *codec.vocab.encode("Yes."),
+        control["<|im_end|>"],
+    ]
+    done = seen_first(codec, prompt, completion, [])
+    assert done.notes == ()
+    assert done.text.endswith("<think>Hm.</think>Yes.<|im_end|>\n")
+    extended = seen_first(codec, prompt, completion, NEXT)
+    assert [(note.kind, note.message) for note in extended.notes] == [("reasoning", 1)]
+    with pytest.raises(MessageError, match="new_messages"):
+        codec.extend(prompt, completion, NEXT, reasoning="template")
+    # Variables of the prompt stay; the prompt that asked so is what the template does not write later.
+    unthinking = codec.encode([{"role": "user", "content": "q"}], enable_thinking=False)
+    answer = [*codec.vocab.encode("No."), control["<|im_end|>"]]
+    extended = seen_first(codec, unthinking, answer, NEXT)
+    assert extended.text.endswith("<think></think>")
+    assert [note.kind for note in extended.notes] == ["prompt"]
+    asked = seen_first(codec, unthinking, answer, NEXT, enable_thinking=True)
+    assert asked.text.endswith("assistant\n")
+
+
+def test_what_an_extension_refuses(tmp_path: Path) -> None:
+    _, codec = made(CHATML, tmp_path)
+    prompt = codec.encode([{"role": "user", "content": "q"}])
+    control, text = codec.vocab.control, codec.vocab.encode("a")
+    closed = codec.encode([{"role": "user", "content": "q"}], add_generation_prompt=False)
+    stop = codec.stop_ids[0]
+    for completion, part in [
+        ([*text, control["<|im_start|>"], *text, stop], r"opens another turn: id 1"),
+        ([*text, stop, control["<|im_start|>"]], r"goes on after its turn has ended: id 2"),
+        ([*text, stop, *text], r"goes on after its turn has ended"),
+        ([10**6], r"none of the vocabulary"),
+    ]:
+        with pytest.raises(MessageError, match=part) as raised:
+            codec.extend(prompt, completion, NEXT)
+        assert raised.value.path == "completion"
+    with pytest.raises(MessageError, match="does not end where a model answers"):
+        codec.extend(closed, text, NEXT)
+    with pytest.raises(MessageError, match=r"new_messages\[1\]"):
+        codec.extend(prompt, text, [*NEXT, "text"])
+    strict = CHATML.replace(
+        "{% for m in messages %}",
+        "{% for m in messages %}{% if m.role == 'critic' %}{{ raise_exception('no critics') }}{% endif %}",
+    )
+    _, codec = made(strict, tmp_path)
+    prompt = codec.encode([{"role": "user", "content": "q"}])
+    with pytest.raises(MessageError, match="no critics") as raised:
+        codec.extend(prompt, text, [{"role": "critic", "content": "x"}])
+    assert raised.value.path == "new_messages"
+
+
+def test_an_open_message_is_extended(tmp_path: Path) -> None:
+    _, codec = made(CHATML, tmp_path)
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "The ans"}]
+    prompt = codec.encode(messages, continue_final=True)
+    extended = seen_first(codec, prompt, [*codec.vocab.encode("wer."), codec.stop_ids[0]], NEXT)
+    whole = [messages[0], {"role": "assistant", "content": "The answer."}, *NEXT]
+    assert extended.text == codec.encode(whole).text
+
+
+@pytest.mark.skipif(not PUBLISHED, reason=f"no templates in {FOLDER}")
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_an_extension_by_each_template(name: str, tmp_path: Path) -> None:
+    _, codec = made(text_of(name), tmp_path)
+    messages = [{"role": "user", "content": "Qwzk"}]
+    answers = [
+        {"role": "assistant", "content": "Awzk"},
+        {"role": "assistant", "content": "Bwzk"},
+    ]
+    new = [{"role": "user", "content": "Lwzk"}]
+    try:
+        whole = codec.encode([*messages, answers[0], *new, answers[1], *new], boundary="isolated")
+        prompt = codec.encode(messages, boundary="isolated")
+    except (TemplateError, MessageError) as error:
+        pytest.skip(f"the template refuses: {error}")
+    for answer in answers:
+        completion = [*codec.vocab.encode(answer["content"]), *codec.stop_ids[:1]]
+        try:
+            prompt = seen_first(codec, prompt, completion, new, boundary="isolated")
+        except MessageError as error:
+            if "Awzk" in whole.text:
+                raise
+            pytest.skip(f"the template leaves the answer out: {error}")
+    if prompt.notes == ():
+        assert prompt.text == whole.text
+        assert prompt.ids == whole.ids
+        assert prompt.sources == whole.sources
+    else:
+        assert prompt.ids != whole.ids
+
+
+TAGGED = [name for name in PUBLISHED if re.search(r"{%-?\s*generation\s*-?%}", text_of(name))]
+
+
+def without_tags(source: str) -> str:
+    """The template as it was before it was made for training: the tags write nothing."""
+    opened = re.sub(r"{%(-?)\s*generation\s*(-?)%}", r"{%\1 if true \2%}", source)
+    return re.sub(r"{%(-?)\s*endgeneration\s*(-?)%}", r"{%\1 endif \2%}", opened)
+
+
+@pytest.mark.skipif(not PUBLISHED, reason=f"no templates in {FOLDER}")
+@pytest.mark.parametrize("name", TAGGED)
+@pytest.mark.parametrize("title", ["train", "multi", "callans", "reasonhist", "sysmulti"])
+def test_masks_without_tags_are_those_of_the_tags(name: str, title: str, tmp_path: Path) -> None:
+    source = text_of(name)
+    _, tagged = made(source, tmp_path)
+    _, plain = made(without_tags(source), tmp_path)
+    if title not in SCENARIOS:
+        pytest.skip("no such conversation")
+    messages, tools, _ = SCENARIOS[title]
+    try:
+        expected = tagged.encode(messages, tools=tools, add_generation_prompt=False)
+    except (TemplateError, MessageError) as error:
+        pytest.skip(f"the template refuses: {error}")
+    found = plain.encode(messages, tools=tools, add_generation_prompt=False)
+    assert found.ids == expected.ids
+    # The tags of some enclose the header or the white space around an answer too: the answer's own text is the same.
+    said = [
+        [
+            id_
+            for id_, on, is_said in zip(one.ids, mask, one.is_content, strict=True)
+            if on and is_said
+        ]
+        for one, mask in ((found, found.assistant_mask), (expected, expected.assistant_mask))
+    ]
+    assert said[0] == said[1]
+    assert said[0]

@@ -218,17 +218,27 @@ class Codec:
         """
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
-    def audit(self, /) -> "Audit":
+    @staticmethod
+    def _restore(writer: Any, vocab: Any, format: Format, told: tuple[str, Sequence[str], Sequence[str], Sequence[str]]) -> Codec:
+        """
+        Makes a pickled codec again: nothing is recognised or derived once more.
+        """
+    def audit(self, /, tokenizer: "Any" = None) -> "Audit":
         """
         Tries to forge control tokens: every control token in every place of a conversation that a
         caller's text reaches, in several spellings, with this codec and as servers do that tokenize
         the rendered text whole. The command `chatcodec audit` prints it.
+
+        `tokenizer` is one of transformers, 5.20 or newer: what its `apply_chat_template` with
+        `sanitize_control_tokens=True` makes of the same texts is `Finding.sanitized`.
         """
     def canonical(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", **options: "Any") -> list[dict[str, Any]]:
         """
         The canonical form of a conversation: `decode(encode(messages).ids)`, computed without
         encoding. With `tools`, the message that declares them is part of it. The options and errors
-        are those of `encode`; parts that `unknown` or `on_unsupported` leaves out are absent.
+        are those of `encode`; parts that `unknown` or `on_unsupported` leaves out are absent. In a codec of a
+        template it is what the reading format gives for the ids; one that reads text alone raises
+        `MessageError`.
         """
     def constrain(self, /, *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, tool_choice: "str | Mapping[str, Any] | None" = None, parallel: "bool" = True, strict: "bool" = True, response_format: "str | Mapping[str, Any] | None" = None, reasoning: "bool | None" = None, prompt: "Sequence[int] | Buffer | None" = None) -> Constraint:
         """

@@ -50,6 +50,8 @@ class Finding:
     """What becomes of it where the rendered text is tokenized whole."""
     codec: Outcome
     """What becomes of it in the codec."""
+    sanitized: Outcome | None = None
+    """What becomes of it in a tokenizer that sanitizes, if one was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +72,20 @@ class Audit:
         """Number of findings that are control where the rendered text is tokenized whole."""
         return sum(finding.string == "forged" for finding in self.findings)
 
+    @property
+    def forged_if_sanitized(self) -> int | None:
+        """Number of findings that are control in the tokenizer; None where none was given."""
+        if not any(finding.sanitized for finding in self.findings):
+            return None
+        return sum(finding.sanitized == "forged" for finding in self.findings)
+
     def to_json(self) -> str:
         """All of it as a JSON object."""
         record = {
             "model": self.model,
             "forged": self.forged,
             "forged_by_string": self.forged_by_string,
+            "forged_if_sanitized": self.forged_if_sanitized,
             "findings": [asdict(finding) for finding in self.findings],
         }
         return json.dumps(record, ensure_ascii=False)
@@ -117,12 +127,15 @@ class Audit:
 
     def table(self) -> str:
         """A table for a terminal: places, and how many spellings forge a token there."""
-        rows = [("place", "spelling", "tried", "string pipeline", "codec")]
+        sides: tuple[_Side, ...] = ("string", "codec")
+        if self.forged_if_sanitized is not None:
+            sides = ("string", "sanitized", "codec")
+        rows = [("place", "spelling", "tried", *(_HEADS[side] for side in sides))]
         groups: dict[tuple[str, str], list[Finding]] = {}
         for finding in self.findings:
             groups.setdefault((finding.place, finding.spelling), []).append(finding)
         for (place, spelling), group in groups.items():
-            cells = (_summary(group, "string"), _summary(group, "codec"))
+            cells = tuple(_summary(group, side) for side in sides)
             rows.append((place, spelling, str(len(group)), *cells))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
@@ -130,6 +143,11 @@ class Audit:
             for row in rows
         ]
         total = len(self.findings)
+        if self.forged_if_sanitized is not None:
+            lines.append(
+                f"{self.model}: {self.forged_if_sanitized} forge a control token in the tokenizer "
+                "with `sanitize_control_tokens`"
+            )
         lines.append(
             f"{self.model}: of {total} texts, {self.forged_by_string} forge a control token where "
             f"the rendered text is tokenized whole, {self.forged} in the codec"
@@ -139,7 +157,16 @@ class Audit:
     __str__ = table
 
 
-def _summary(group: Sequence[Finding], side: Literal["string", "codec"]) -> str:
+_Side: TypeAlias = Literal["string", "sanitized", "codec"]
+
+_HEADS: dict[_Side, str] = {
+    "string": "string pipeline",
+    "sanitized": "sanitized",
+    "codec": "codec",
+}
+
+
+def _summary(group: Sequence[Finding], side: _Side) -> str:
     counts = Counter(getattr(finding, side) for finding in group)
     return ", ".join(f"{counts[word]} {word}" for word in _OUTCOMES if counts[word])
 
@@ -224,9 +251,11 @@ def _spellings(token: str) -> Iterator[tuple[str, str, Any]]:
 class Pipelines:
     """The codec, and the string pipeline: the rendered text, with control by its spelling."""
 
-    def __init__(self, codec: Codec) -> None:
-        """Prepare both pipelines of a codec."""
+    def __init__(self, codec: Codec, tokenizer: Any = None) -> None:  # noqa: ANN401
+        """Prepare both pipelines of a codec, and a tokenizer of transformers beside them."""
         self.codec = codec
+        self.tokenizer = tokenizer
+        self._control = set(codec.vocab.control.values())
 
     def encode(self, made: _Made) -> Encoding | None:
         """Encode a conversation; None where it is refused."""
@@ -250,19 +279,35 @@ class Pipelines:
         _, _, spelled = encoding._page_parts()  # noqa: SLF001
         return [id_ for _, _, id_ in spelled]
 
+    def sanitized(self, made: _Made) -> list[int] | None:
+        """Return the control ids of the tokenizer, which sanitizes; None where it refuses."""
+        messages, tools = made
+        try:
+            ids = self.tokenizer.apply_chat_template(
+                messages, tools=tools, sanitize_control_tokens=True, return_dict=False
+            )
+        except Exception:  # noqa: BLE001 - templates and tokenizers raise what they like
+            return None
+        return [int(id_) for id_ in ids if int(id_) in self._control]
 
-def audit(codec: Codec) -> Audit:
+
+def audit(codec: Codec, tokenizer: Any = None) -> Audit:  # noqa: ANN401
     """Audit a codec: every control token in every place of a caller's text, in several spellings.
+
+    With `tokenizer`, one of transformers 5.20 or newer, its `apply_chat_template` with
+    `sanitize_control_tokens=True` is tried on the same conversations: `Finding.sanitized`.
 
     The string pipeline's text is the codec's own, with the spellings of control tokens: the text
     that a chat template writes. A conversation that the codec refuses has no such text, so both are
     `refused`.
     """
-    pipelines = Pipelines(codec)
+    pipelines = Pipelines(codec, tokenizer)
     findings = []
     for place, make in _PLACES.items():
         harmless = pipelines.encode(make(_HARMLESS if place != "role" else "user"))
         expected = pipelines.by_codec(harmless), pipelines.by_string(harmless)
+        plain = make(_HARMLESS if place != "role" else "user")
+        by_library = None if tokenizer is None else pipelines.sanitized(plain)
         if harmless is None and place != "role":
             continue
         for token in codec.vocab.control:
@@ -286,6 +331,14 @@ def audit(codec: Codec) -> Audit:
                     else "text"
                     for have, want in zip(found, expected, strict=True)
                 ]
-                findings.append(Finding(token, place, kind, text, outcomes[1], outcomes[0]))
+                sanitized: Outcome | None = None
+                if tokenizer is not None:
+                    have = pipelines.sanitized(make(value))
+                    sanitized = (
+                        "refused" if have is None else "forged" if have != by_library else "text"
+                    )
+                findings.append(
+                    Finding(token, place, kind, text, outcomes[1], outcomes[0], sanitized)
+                )
     name = "template" if codec.template is not None else codec.format.name
     return Audit(name, tuple(findings))

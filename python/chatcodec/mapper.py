@@ -195,22 +195,22 @@ def _listed(column: pa.ChunkedArray) -> list[Any]:
 def _recipe(codec: Codec) -> dict[str, Any]:
     """Describe how a process makes the codec again."""
     pickled: Any = codec.__reduce__()
-    make, (writer, vocab) = pickled
-    form = make.keywords.get("reader") if codec.template is not None else writer
-    name, text, variant = form.__reduce__()[1] if form is not None else (None, None, None)
-    template = None
+    _, (writer, vocab, *read) = pickled
+    form, template = writer, None
     if codec.template is not None:
+        form, told = read
         of_source, (source,) = writer.__reduce__()
-        template = (source, of_source.keywords)
+        template = (source, of_source.keywords, told)
+    name, text, variant = form.__reduce__()[1]
     _, vocab_hash, options, appended, aliases = vocab.__reduce__()[1]
     known = [name, text, variant, vocab_hash, options, appended, aliases]
     described = json.dumps(known if template is None else [*known, template])
-    is_built_in = form is not None and _is_built_in(form)
+    is_built_in = _is_built_in(form)
     origin = vocab._origin  # noqa: SLF001 - the recipe is a pickle
     return {
         "digest": hashlib.sha256(described.encode()).hexdigest(),
         "format": (name, None if is_built_in else text, None if is_built_in else variant),
-        # Source and special tokens of a template. The format then only reads; it may be absent.
+        # Source and special tokens of a template, and how the format reads what it writes.
         "template": template,
         "vocab_hash": vocab_hash,
         "origin": origin,
@@ -231,9 +231,7 @@ def _load(recipe: Mapping[str, Any]) -> Codec:
     """Make the codec of a recipe."""
     name, text, variant = recipe["format"]
     restored = (name, text, variant)
-    reader = None
-    if name is not None:
-        reader = Format.built_in(name) if text is None else Format._restore(*restored)  # noqa: SLF001
+    form = Format.built_in(name) if text is None else Format._restore(*restored)  # noqa: SLF001
     vocab = recipe["vocab"]
     if vocab is None:
         path, model, revision = recipe["origin"]
@@ -256,6 +254,7 @@ def _load(recipe: Mapping[str, Any]) -> Codec:
                 path,
             )
     if recipe["template"] is not None:
-        source, special_tokens = recipe["template"]
-        return Codec(Template(source, **special_tokens), vocab, reader=reader)
-    return Codec(reader or name, vocab, check_template=False)
+        source, special_tokens, told = recipe["template"]
+        template = Template(source, **special_tokens)
+        return Codec._restore(template, vocab, form, told)  # noqa: SLF001
+    return Codec(form, vocab, check_template=False)

@@ -7,7 +7,7 @@ use crate::canonical;
 use crate::collect::Collector;
 use crate::constrain::{self, ConstrainOptions, ConstrainRequest, Constraint};
 use crate::conversation::{self, Conversation, OnUnsupported, ReadOptions, Shape, Values};
-use crate::encode::{self, EncodeOptions, Encoding, End, Note, NoteKind, Trail};
+use crate::encode::{self, EncodeOptions, Encoding, End, Note, NoteKind, Told, Trail};
 use crate::error::{Droppable, Error, Result};
 use crate::event::{Event, EventKind, TurnReason};
 use crate::format::Format;
@@ -123,6 +123,16 @@ impl Codec {
         self.inner.bound.vocab()
     }
 
+    /// The template as the writing side.
+    pub(crate) fn writer(&self) -> Option<&TemplateWriter> {
+        self.inner.writer.as_ref()
+    }
+
+    /// Whether the format reads prompts.
+    pub(crate) fn reads_prompts(&self) -> bool {
+        self.inner.reads_prompts
+    }
+
     pub(crate) fn grammar(&self) -> &Arc<Grammar> {
         self.inner.bound.grammar()
     }
@@ -197,11 +207,11 @@ impl Codec {
     /// [`Error::Message`] for a part that the format cannot write.
     pub fn encode_conversation(
         &self,
-        conversation: Conversation,
+        mut conversation: Conversation,
         options: &EncodeOptions,
     ) -> Result<Encoding> {
-        if let Some(values) = &conversation.values {
-            return self.encode_values(values, options);
+        if let Some(values) = conversation.values.take() {
+            return self.encode_values(*values, options);
         }
         let mut conversation = self.fitted(conversation, options)?;
         let messages = std::mem::take(&mut conversation.messages);
@@ -215,13 +225,16 @@ impl Codec {
     }
 
     /// Encodes a caller's values by the template.
-    fn encode_values(&self, values: &Values, options: &EncodeOptions) -> Result<Encoding> {
+    fn encode_values(&self, values: Values, options: &EncodeOptions) -> Result<Encoding> {
         let (_, vocab, grammar) = self.parts();
         let Some(writer) = &self.inner.writer else {
             let problem = "were read by a codec of a template, expected those of this codec";
             return Err(Error::message("messages", problem));
         };
-        let Templated { rendered, trail, is_dependent } = writer.write(values, vocab, options)?;
+        let Templated { rendered, mut trail, is_dependent } =
+            writer.write(&values, vocab, options)?;
+        let (told, date) = (options.template.clone(), options.date.clone());
+        trail.told = Some(Arc::new(Told { values, options: told, date }));
         let EncodeOptions { on_marker, threads, .. } = *options;
         let mut encoding = encode::encode(rendered, grammar, vocab, on_marker, threads)?;
         encoding.set_trail(trail);
@@ -244,8 +257,7 @@ impl Codec {
         options: &EncodeOptions,
     ) -> Result<Conversation> {
         if conversation.values.is_some() {
-            let problem =
-                "have no canonical form in a codec of a template, which writes them itself";
+            let problem = "are written by a template, which leaves out what it does not write";
             return Err(Error::message("messages", problem));
         }
         if options.on_unsupported == OnUnsupported::Error {
@@ -282,7 +294,7 @@ impl Codec {
         if self.inner.writer.is_some() {
             let messages = Owned::List(messages.iter().map(Owned::of_message).collect());
             let tools = tools.map(Owned::of_json);
-            return self.encode_values(&Values { messages, tools }, options);
+            return self.encode_values(Values { messages, tools }, options);
         }
         let (format, vocab, grammar) = self.parts();
         let linker = conversation::link(&mut messages, format);
@@ -430,6 +442,30 @@ impl Codec {
     /// The canonical form of a conversation: the messages that [`Codec::decode`] gives for its ids.
     pub fn canonical(&self, messages: Vec<Message>, tools: Option<String>) -> Vec<Message> {
         self.canonical_with(messages, tools, &EncodeOptions::default())
+    }
+
+    /// The canonical form of a conversation under these options. Of what a template writes, it is what the format
+    /// that reads gives for the ids.
+    ///
+    /// # Errors
+    /// [`Error::Message`] for a part that cannot be written, and for a codec of a template whose format reads text
+    /// alone.
+    pub fn canonical_conversation(
+        &self,
+        conversation: Conversation,
+        options: &EncodeOptions,
+    ) -> Result<Vec<Message>> {
+        if conversation.values.is_none() {
+            let read = self.fitted(conversation, options)?;
+            return Ok(self.canonical_with(read.messages, read.tools, options));
+        }
+        if !self.inner.reads_prompts {
+            let problem = "have no canonical form here: no format of this codec reads what the template writes; \
+                           expected `reader=`, a format";
+            return Err(Error::message("messages", problem));
+        }
+        let closed = EncodeOptions { add_generation_prompt: Some(false), ..options.clone() };
+        Ok(self.decode(self.encode_conversation(conversation, &closed)?.ids()))
     }
 
     /// The canonical form under these options, some of which the format's own turn writes.

@@ -8,6 +8,7 @@ mod join;
 mod labels;
 mod note;
 mod options;
+mod slots;
 mod trail;
 mod unmarked_calls;
 
@@ -31,7 +32,8 @@ pub(crate) use join::Given;
 pub use labels::LabelOptions;
 pub use note::{Note, NoteKind};
 pub use options::{EncodeOptions, OnDependent, TemplateOptions};
-pub(crate) use trail::{End, Trail, answered, has_reasoning, moves, reasons};
+pub(crate) use slots::slots_of;
+pub(crate) use trail::{End, Told, Trail, answered, has_reasoning, moves, reasons};
 
 /// The ids of a conversation.
 #[derive(Debug, Clone)]

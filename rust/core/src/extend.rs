@@ -16,6 +16,7 @@
 
 mod answer;
 mod notes;
+mod template;
 
 use crate::codec::{Codec, collect};
 use crate::conversation::{Conversation, Linker, OnUnsupported};
@@ -25,7 +26,7 @@ use crate::encode::{
 use crate::error::{Droppable, Error, MessagePart, Result};
 use crate::event::TurnReason;
 use crate::format::{Format, ReasoningWhen};
-use crate::message::{CallBody, Message, Role};
+use crate::message::{CallBody, Message, Owned, Role};
 use crate::render::{Kept, Rendered};
 use crate::span::{Span, SpanKind};
 use answer::{Answer, Seam, is_end};
@@ -73,16 +74,16 @@ impl Codec {
 
     /// Whether the options allow the extension of a prompt.
     fn check_prompt(&self, prompt: &Encoding, options: &EncodeOptions) -> Result<()> {
-        if self.template().is_some() {
-            let problem = "cannot be extended in a codec of a template, which writes whole \
-                           conversations; expected `encode` of all messages";
-            return Err(Error::message("prompt", problem));
-        }
         if !prompt.is_of(self.grammar()) {
             return Err(Error::message(
                 "prompt",
                 "is of another codec, expected one of this one's",
             ));
+        }
+        let is_ids = prompt.trail().told.is_none();
+        if self.writer().is_some() && is_ids && !self.reads_prompts() {
+            let problem = "is ids, which no format of this codec reads; expected an `Encoding`";
+            return Err(Error::message("prompt", problem));
         }
         if prompt.trail().end == End::Closed {
             let problem = "does not end where a model answers, \
@@ -113,6 +114,12 @@ impl Codec {
         options: &EncodeOptions,
         on_reasoning: OnReasoning,
     ) -> Result<Encoding> {
+        if let Some(writer) = self.writer() {
+            self.check_prompt(prompt, options)?;
+            let none = Owned::List(Vec::new());
+            let new = new.values.as_ref().map_or(&none, |values| &values.messages);
+            return self.extend_values(writer, prompt, completion, new, options, on_reasoning);
+        }
         let first = prompt.trail().answer_index() + 1;
         let drops = options.on_unsupported == OnUnsupported::Drop;
         loop {
@@ -191,6 +198,10 @@ impl Codec {
         on_reasoning: OnReasoning,
     ) -> Result<Encoding> {
         self.check_prompt(prompt, options)?;
+        if let Some(writer) = self.writer() {
+            let new = Owned::List(messages.iter().map(Owned::of_message).collect());
+            return self.extend_values(writer, prompt, completion, &new, options, on_reasoning);
+        }
         let trail = prompt.trail();
         let (mut turns, answer) = self.turns(prompt, completion, messages)?;
         let mut linker = trail.linker.clone();
@@ -457,6 +468,7 @@ impl Next<'_> {
             answered: answered(&self.turns[1..]),
             has_answer: trail.has_answer || self.turns[1..].iter().any(Message::is_answer),
             reasoned: trail.reasoned || has_reasoning(&self.turns[1..]),
+            told: None,
         }
     }
 }

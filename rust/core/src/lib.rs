@@ -87,7 +87,7 @@ pub use error::{Droppable, Error, MessagePart, Result};
 pub use event::{ActionKind, Event, EventKind, NoticeKind, Part, TurnReason};
 pub use extend::OnReasoning;
 pub use fit::Fitted;
-pub use format::{BareCalls, FolderHints, Format, Guarantee, InReasoning};
+pub use format::{BareCalls, FolderHints, Format, Guarantee, InReasoning, TemplateSource};
 pub use limits::HOLD_LIMIT;
 pub use message::{Call, CallBody, Message, Node, OnArguments, Owned, Role, View};
 pub use pack::pack;

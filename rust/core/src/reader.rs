@@ -34,6 +34,21 @@ pub enum Reader {
 }
 
 impl Codec {
+    /// Binds a template, and a format that is known to read its completions so.
+    ///
+    /// # Errors
+    /// [`Error::Vocab`] if the vocabulary lacks control tokens of the format.
+    pub fn with_reader(
+        template: &Template,
+        own: &[(String, String)],
+        format: &Format,
+        vocab: &Vocab,
+        reader: &Reader,
+    ) -> Result<Self> {
+        let codec = Self::with_template(template, own, format, vocab)?;
+        Ok(if *reader == Reader::Text { codec.without_prompts() } else { codec })
+    }
+
     /// Binds a template to a vocabulary; completions are read by the format that fits it.
     ///
     /// # Errors
@@ -281,17 +296,25 @@ impl Rows<'_> {
 
 /// The format that reads text up to the control token that ends an answer.
 fn text_format(writer: &TemplateWriter, vocab: &Vocab) -> Result<Format> {
-    let history = [message(Role::User, QUESTION), message(Role::Assistant, ANSWER)];
+    let history = [
+        message(Role::User, QUESTION),
+        message(Role::Assistant, ANSWER),
+        message(Role::User, LATER),
+    ];
     let options = EncodeOptions { add_generation_prompt: Some(false), ..EncodeOptions::default() };
-    let written = writer.write(&values(&history), vocab, &options);
-    let spans = written.map(|written| written.rendered.spans).unwrap_or_default();
-    let mut control = spans.iter().filter_map(|span| match span.kind {
-        SpanKind::Control(id) => Some(id.get()),
-        _ => None,
-    });
+    // What follows the answer in a conversation, or else at its end.
+    let after = |history: &[Message]| {
+        let rendered = writer.write(&values(history), vocab, &options).ok()?.rendered;
+        let said = rendered.text.find(ANSWER)?;
+        rendered.spans.iter().find_map(|span| match span.kind {
+            SpanKind::Control(id) if span.text.start > said => Some(id.get()),
+            _ => None,
+        })
+    };
+    let control = after(&history).or_else(|| after(&history[..2]));
     let own = writer.own().iter().find(|(name, _)| name == "eos_token");
     let own = own.and_then(|(_, text)| vocab.control().get(text).copied());
-    let stop = control.next_back().or(own);
+    let stop = control.or(own);
     // The format has to have heads of turns, which are never read.
     let heads = |stop: TokenId| -> Option<(TokenId, TokenId)> {
         let mut others = vocab.control().values().copied().filter(move |id| *id != stop);

@@ -78,8 +78,18 @@ pub(crate) fn recognise_template(
 ) -> Result<Recognised> {
     let refused =
         |problem: String| Error::Format { file: "model".into(), key: String::new(), problem };
-    let rendered: Vec<Option<RenderedTemplate>> =
-        PROBES.iter().map(|probe| rendered(template, probe, own).ok()).collect();
+    let mut written: Vec<Option<RenderedTemplate>> = Vec::with_capacity(PROBES.len());
+    for probe in PROBES.iter() {
+        match rendered(template, probe, own) {
+            Ok(rendered) => written.push(Some(rendered)),
+            // A template that fails from the beginning would take all its steps each time.
+            Err(Error::Template { .. }) if written.iter().flatten().next().is_none() => {
+                return Err(refused("has a chat template that fails".into()));
+            }
+            Err(_) => written.push(None),
+        }
+    }
+    let rendered = written;
     let mut all: Vec<Recognised> = Vec::new();
     for name in Format::names() {
         let Ok(format) = Format::built_in(name) else { continue };

@@ -444,6 +444,16 @@ impl<'a> Layout<'a> {
         }
     }
 
+    /// Where the template's text after the last message begins.
+    fn prompt_start(&self) -> Option<usize> {
+        let is_of_none = |segment: &Segment| {
+            segment.within < 0 && !matches!(segment.kind, SegmentKind::Data(..))
+        };
+        let last = self.segments.iter().rposition(|segment| !is_of_none(segment))?;
+        let first = self.segments.get(last + 1)?;
+        Some(first.text.start)
+    }
+
     /// The spans. `header` is the text of a generation prompt, `prompt` the one that is written.
     fn write(
         &self,
@@ -458,7 +468,7 @@ impl<'a> Layout<'a> {
         };
         let prompt_at = prompt.and_then(|prompt| {
             let ends = !prompt.is_empty() && self.text.ends_with(prompt);
-            ends.then(|| self.text.len() - prompt.len())
+            if ends { Some(self.text.len() - prompt.len()) } else { self.prompt_start() }
         });
         let mut out = Rendered::default();
         // Positions in the rendered text, and where they are in the text that is encoded.

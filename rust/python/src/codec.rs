@@ -7,7 +7,8 @@ use chatcodec::{
     BareCalls, Boundary, Clock, Codec as CoreCodec, ConstrainOptions, ConstrainRequest,
     Conversation, Dropped, EncodeOptions, Format as CoreFormat, InReasoning, MarkerPolicy,
     OnArguments, OnDependent, OnMarker, OnReasoning, OnUnknown, OnUnsupported, Owned, ReadOptions,
-    Reader, Role, Stream as CoreStream, TemplateOptions, Vocab as CoreVocab, VocabOptions,
+    Reader, Recognised, Role, Stream as CoreStream, TemplateOptions, Vocab as CoreVocab,
+    VocabOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -1019,9 +1020,15 @@ impl Codec {
     /// Tries to forge control tokens: every control token in every place of a conversation that a
     /// caller's text reaches, in several spellings, with this codec and as servers do that tokenize
     /// the rendered text whole. The command `chatcodec audit` prints it.
-    #[pyo3(signature = () -> "Audit")]
-    fn audit<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("chatcodec.audit")?.call_method1("audit", (slf,))
+    ///
+    /// `tokenizer` is one of transformers, 5.20 or newer: what its `apply_chat_template` with
+    /// `sanitize_control_tokens=True` makes of the same texts is `Finding.sanitized`.
+    #[pyo3(signature = (tokenizer: "Any" = None) -> "Audit")]
+    fn audit<'py>(
+        slf: &Bound<'py, Self>,
+        tokenizer: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("chatcodec.audit")?.call_method1("audit", (slf, tokenizer))
     }
 
     /// The messages that have at most `tokens` ids with `tools` and options of `encode`: the oldest turns are left
@@ -1133,7 +1140,9 @@ impl Codec {
 
     /// The canonical form of a conversation: `decode(encode(messages).ids)`, computed without
     /// encoding. With `tools`, the message that declares them is part of it. The options and errors
-    /// are those of `encode`; parts that `unknown` or `on_unsupported` leaves out are absent.
+    /// are those of `encode`; parts that `unknown` or `on_unsupported` leaves out are absent. In a codec of a
+    /// template it is what the reading format gives for the ids; one that reads text alone raises
+    /// `MessageError`.
     #[pyo3(signature = (
         messages: "Sequence[Mapping[str, Any]]",
         *,
@@ -1156,10 +1165,7 @@ impl Codec {
         let Options { encode, read } = Options::new(self, None, (false, false), words, options)?;
         let read = self.read(messages, tools, read)?.map_err(raise)?;
         let (py, bytes, codec) = (messages.py(), text_bytes(&read), self.inner.clone());
-        let canonical = move || {
-            let read = codec.fitted(read, &encode)?;
-            Ok::<_, chatcodec::Error>(codec.canonical_with(read.messages, read.tools, &encode))
-        };
+        let canonical = move || codec.canonical_conversation(read, &encode);
         let messages = self.work(py, bytes, canonical)?.map_err(raise)?;
         message_list(py, &messages).map(MessageList)
     }
@@ -1289,6 +1295,29 @@ impl Codec {
         format!("Codec({name:?}, size={})", self.inner.vocab().size())
     }
 
+    /// Makes a pickled codec again: nothing is recognised or derived once more.
+    #[staticmethod]
+    fn _restore(
+        writer: &Bound<'_, PyAny>,
+        vocab: &Bound<'_, PyAny>,
+        format: &Bound<'_, Format>,
+        told: ToldReader,
+    ) -> PyResult<Self> {
+        let py = writer.py();
+        let reader = known_reader(told, format.get().inner().name())?;
+        let Ok(template) = writer.cast::<Template>() else {
+            let codec = Self::new(writer, Some(vocab), None, false)?;
+            return Ok(Self { reader, ..codec });
+        };
+        let (vocab, _) = vocab_of(py, vocab)?;
+        let (given, origin) = (vocab.get().inner().clone(), vocab.get().origin());
+        let (parsed, own) = (template.get().inner(), template.get().own());
+        let format = format.get().inner();
+        let inner = CoreCodec::with_reader(parsed, own, format, &given, &reader).map_err(raise)?;
+        let codec = Self::of_core(py, inner, reader, given, origin)?;
+        Ok(Self { template: Some(template.clone().unbind()), ..codec })
+    }
+
     #[pyo3(signature = () -> "tuple[object, ...]")]
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
         let (py, this) = (slf.py(), slf.get());
@@ -1297,16 +1326,50 @@ impl Codec {
         let writer =
             this.template.as_ref().map_or(this.format.as_any(), |template| template.as_any());
         let arguments = PyTuple::new(py, [writer, vocab.as_any()])?;
+        if this.template.is_some() || this.reader != Reader::Named {
+            let restore = slf.get_type().getattr("_restore")?;
+            let told = told_reader(&this.reader);
+            let arguments = (writer, vocab, &this.format, told).into_pyobject(py)?;
+            return PyTuple::new(py, [restore, arguments.into_any()]);
+        }
         // Tools that were read once are not checked again.
         let unchecked = PyDict::new(py);
         unchecked.set_item("check_template", false)?;
-        if this.template.is_some() && this.reader == Reader::Named {
-            unchecked.set_item("reader", &this.format)?;
-        }
         let partial = py.import("functools")?.getattr("partial")?;
         let new = partial.call((slf.get_type(),), Some(&unchecked))?;
         PyTuple::new(py, [new, arguments.into_any()])
     }
+}
+
+/// How completions are read, as pickles have it: a word, and what was compared.
+type ToldReader = (String, Vec<String>, Vec<String>, Vec<String>);
+
+fn told_reader(reader: &Reader) -> ToldReader {
+    let told = |word: &str| (word.to_owned(), Vec::new(), Vec::new(), Vec::new());
+    match reader {
+        Reader::Recognised(found) => {
+            let Recognised { same, differs, refused, .. } = found.clone();
+            ("recognised".into(), same, differs, refused)
+        }
+        Reader::Derived => told("derived"),
+        Reader::Text => told("text"),
+        Reader::Named => told("named"),
+    }
+}
+
+fn known_reader((word, same, differs, refused): ToldReader, format: &str) -> PyResult<Reader> {
+    Ok(match word.as_str() {
+        "recognised" => {
+            Reader::Recognised(Recognised { format: format.into(), same, differs, refused })
+        }
+        "derived" => Reader::Derived,
+        "text" => Reader::Text,
+        "named" => Reader::Named,
+        other => {
+            let message = format!("reader {} of a pickle of another version", quoted(other));
+            return Err(PyValueError::new_err(message));
+        }
+    })
 }
 
 impl Codec {

@@ -23,6 +23,15 @@ pub(crate) fn raise(error: impl Into<Error>) -> PyErr {
     raise_in(error, None)
 }
 
+/// The same, for a template of a file.
+pub(crate) fn raise_of(error: Error, file: &str) -> PyErr {
+    let message = format!("`{}`: {error}", place(file));
+    match error {
+        Error::Template { line, column, .. } => TemplateError::new_err((message, line, column)),
+        error => raise(error),
+    }
+}
+
 /// The same, for a vocabulary read from `file`.
 pub(crate) fn raise_in(error: impl Into<Error>, file: Option<&str>) -> PyErr {
     let error = error.into();

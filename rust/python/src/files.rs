@@ -24,6 +24,15 @@ impl From<io::Error> for Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::System(error) => write!(f, "{error}"),
+            Self::Kind(kind) => write!(f, "it is {kind}, expected a file"),
+        }
+    }
+}
+
 impl Failure {
     /// The exception for a vocabulary's file.
     pub(crate) fn of_vocab(self, path: &Path) -> PyErr {

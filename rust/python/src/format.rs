@@ -22,6 +22,10 @@ impl Format {
     }
 
     /// Converts the argument of `Codec`: the name of a built-in format, or a `Format`.
+    pub(crate) fn inner(&self) -> &CoreFormat {
+        &self.inner
+    }
+
     pub(crate) fn from_argument(format: &Bound<'_, PyAny>) -> PyResult<CoreFormat> {
         if let Ok(format) = format.cast::<Self>() {
             return Ok(format.get().inner.clone());

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use chatcodec::{RenderOptions, RenderedTemplate, Template as CoreTemplate, place};
+use chatcodec::{RenderOptions, RenderedTemplate, Template as CoreTemplate, TemplateSource, place};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyString, PyTuple};
 
-use crate::errors::{TemplateError, raise};
+use crate::errors::{TemplateError, raise, raise_of};
 use crate::files;
 use crate::node::{Raised, Value};
 
@@ -27,9 +27,10 @@ pub(crate) struct Template {
 
 impl Template {
     /// A template of a model's folder, with its special tokens.
-    pub(crate) fn of_folder(source: &str, own: &[(String, String)]) -> PyResult<Self> {
-        let inner = CoreTemplate::parse(source).map_err(raise)?;
-        Ok(Self { inner, source: source.to_owned(), own: own.to_vec() })
+    pub(crate) fn of_folder(source: &TemplateSource, own: &[(String, String)]) -> PyResult<Self> {
+        let TemplateSource { file, text, .. } = source;
+        let inner = CoreTemplate::parse(text).map_err(|error| raise_of(error, file))?;
+        Ok(Self { inner, source: text.to_owned(), own: own.to_vec() })
     }
 
     pub(crate) fn inner(&self) -> &CoreTemplate {

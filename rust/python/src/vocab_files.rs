@@ -73,25 +73,35 @@ const MAX_TEMPLATES: usize = 64;
 
 /// What a folder, or a GGUF file, says about the format of its model.
 pub(crate) fn read_hints(folder: &Path, vocabulary: &Contents) -> FolderHints {
-    let read = |name: &&str| {
-        let path = folder.join(name);
-        let bytes = path.is_file().then(|| read_some(&path, HINT_BYTES).ok()).flatten()?;
-        Some(((*name).to_owned(), bytes.into()))
+    let mut broken: Option<(String, String)> = None;
+    let mut read = |name: String, path: &Path| {
+        let problem = match read_some(path, HINT_BYTES + 1) {
+            Ok(bytes) if bytes.len() <= HINT_BYTES => return Some((name, bytes.into())),
+            Ok(_) => format!("it has more than {HINT_BYTES} bytes"),
+            Err(failure) => failure.to_string(),
+        };
+        broken.get_or_insert((name, problem));
+        None
     };
-    let mut files: Contents = FolderHints::FILES.iter().filter_map(read).collect();
+    let named = FolderHints::FILES.iter().map(|name| (*name, folder.join(name)));
+    let named = named.filter(|(_, path)| path.is_file());
+    let mut files: Contents =
+        named.filter_map(|(name, path)| read(name.to_owned(), &path)).collect();
     let further = std::fs::read_dir(folder.join(FolderHints::FURTHER)).into_iter().flatten();
     let mut further: Vec<PathBuf> = further.flatten().map(|entry| entry.path()).collect();
     further.retain(|path| path.is_file());
     further.sort();
     for path in further.iter().take(MAX_TEMPLATES) {
-        if let Ok(bytes) = read_some(path, HINT_BYTES) {
-            files.push((format!("{}{}", FolderHints::FURTHER, file_name(path)), bytes.into()));
-        }
+        files.extend(read(format!("{}{}", FolderHints::FURTHER, file_name(path)), path));
     }
     // Of a vocabulary that is a GGUF file, the metadata that was read.
     let gguf = vocabulary.iter().filter(|(_, bytes)| VocabFiles::is_gguf(bytes));
     files.extend(gguf.map(|(name, bytes)| (name.clone(), bytes.clone())));
-    FolderHints::of_files(&files)
+    let hints = FolderHints::of_files(&files);
+    match broken {
+        Some((file, problem)) => hints.with_broken(&file, &problem),
+        None => hints,
+    }
 }
 
 /// A file's name without its folder. What is no UTF-8 gets a name that no file of interest has.

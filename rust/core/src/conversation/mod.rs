@@ -105,7 +105,7 @@ pub struct Conversation {
 }
 
 /// A caller's values, copied for a template.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Values {
     pub(crate) messages: Owned,
     pub(crate) tools: Option<Owned>,

@@ -68,6 +68,11 @@ impl Encoding {
         self.pieces.get(before).map_or(self.ids.len(), |piece| piece.ids.start)
     }
 
+    /// Byte of the text at which the generation prompt begins; its end if there is none.
+    pub(crate) fn asked_at(&self) -> usize {
+        self.prompt_at.unwrap_or(self.text.len())
+    }
+
     /// Whether a codec's grammar wrote it.
     pub(crate) fn is_of(&self, grammar: &Arc<Grammar>) -> bool {
         Arc::ptr_eq(&self.grammar, grammar)

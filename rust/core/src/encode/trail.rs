@@ -1,6 +1,9 @@
 //! The part of earlier turns that the next turn depends on.
 
-use crate::conversation::Linker;
+use std::sync::Arc;
+
+use super::TemplateOptions;
+use crate::conversation::{Linker, Values};
 use crate::format::{Format, SystemPlace, ToolsPlace};
 use crate::grammar::Grammar;
 use crate::message::{Message, Role};
@@ -23,6 +26,16 @@ pub(crate) struct Trail {
     pub(crate) has_answer: bool,
     /// Whether a message was given with reasoning.
     pub(crate) reasoned: bool,
+    /// What a template wrote.
+    pub(crate) told: Option<Arc<Told>>,
+}
+
+/// What a template was given.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Told {
+    pub(crate) values: Values,
+    pub(crate) options: TemplateOptions,
+    pub(crate) date: Option<String>,
 }
 
 /// End of a conversation.
@@ -62,7 +75,18 @@ impl Trail {
         let has_answer = messages.iter().any(Message::is_answer);
         let moves = moves(format, system, tools);
         let more = 0;
-        Self { roles, more, end, linker, moves, reasons, answered, has_answer, reasoned }
+        Self {
+            roles,
+            more,
+            end,
+            linker,
+            moves,
+            reasons,
+            answered,
+            has_answer,
+            reasoned,
+            told: None,
+        }
     }
 
     /// The caller has so many messages more than there are.

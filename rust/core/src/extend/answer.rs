@@ -21,7 +21,7 @@ fn is_notice(event: &Event) -> bool {
 }
 
 /// An id that errors show: with its spelling, if it is control.
-fn shown(codec: &Codec, id: TokenId) -> String {
+pub(super) fn shown(codec: &Codec, id: TokenId) -> String {
     match codec.vocab().token(id) {
         Some((TokenKind::Control, _)) => format!(" ({id}, `{}`)", codec.vocab().spelling(id)),
         _ => format!(" ({id})"),
@@ -230,27 +230,7 @@ impl Answer {
 
     /// What each of its first ids is of, as message `index`.
     pub(super) fn sources(&self, ids: usize, index: i32) -> Vec<Source> {
-        let source = |field| Source { message: index, field };
-        let mut sources = vec![source(SourceField::Scaffold); ids];
-        let mut kind = ActionKind::Function;
-        for event in &self.events {
-            let field = match &event.kind {
-                EventKind::ActionStart { kind: of, .. } => {
-                    kind = *of;
-                    continue;
-                }
-                EventKind::Text(_) => SourceField::Content,
-                EventKind::Reasoning(_) => SourceField::Reasoning,
-                EventKind::ActionDelta { index, .. } if kind == ActionKind::Code => {
-                    SourceField::Code(*index)
-                }
-                EventKind::ActionDelta { index, .. } => SourceField::Arguments(*index),
-                _ => continue,
-            };
-            let place = |at: u32| (at.saturating_sub(self.base) as usize).min(ids);
-            sources[place(event.tokens.start)..place(event.tokens.end)].fill(source(field));
-        }
-        sources
+        sources_of(&self.events, self.base, ids, index)
     }
 
     /// The places in what was rendered from which on it may follow an answer that said `said` from `start` on.
@@ -415,6 +395,31 @@ fn rest_of(codec: &Codec, completion: &[TokenId], ids: usize, ended: Ended) -> R
     text.filter(|_| ended == Ended::ByControl).ok_or_else(|| goes_on(codec, ids, first))
 }
 
+/// What each of the first ids from `base` on is of, as message `index`.
+pub(super) fn sources_of(events: &[Event], base: u32, ids: usize, index: i32) -> Vec<Source> {
+    let source = |field| Source { message: index, field };
+    let mut sources = vec![source(SourceField::Scaffold); ids];
+    let mut kind = ActionKind::Function;
+    for event in events {
+        let field = match &event.kind {
+            EventKind::ActionStart { kind: of, .. } => {
+                kind = *of;
+                continue;
+            }
+            EventKind::Text(_) => SourceField::Content,
+            EventKind::Reasoning(_) => SourceField::Reasoning,
+            EventKind::ActionDelta { index, .. } if kind == ActionKind::Code => {
+                SourceField::Code(*index)
+            }
+            EventKind::ActionDelta { index, .. } => SourceField::Arguments(*index),
+            _ => continue,
+        };
+        let place = |at: u32| (at.saturating_sub(base) as usize).min(ids);
+        sources[place(event.tokens.start)..place(event.tokens.end)].fill(source(field));
+    }
+    sources
+}
+
 fn goes_on(codec: &Codec, ids: usize, first: TokenId) -> Error {
     let id = shown(codec, first);
     let problem =
@@ -424,7 +429,7 @@ fn goes_on(codec: &Codec, ids: usize, first: TokenId) -> Error {
 
 /// Whether the rendered text continues with `text` at `start`, in whole literals of the format. A literal that
 /// spells a control token is not that token.
-fn is_literal(rendered: &Rendered, start: usize, text: &str) -> bool {
+pub(super) fn is_literal(rendered: &Rendered, start: usize, text: &str) -> bool {
     let end = start + text.len();
     let is_within = |span: &&Span| start < span.text.end && span.text.start < end;
     let mut spans = rendered.spans.iter().filter(is_within);

@@ -17,7 +17,7 @@ use chatcodec_vocab::TokenId;
 use chatcodec_vocab::excerpt;
 
 /// Maximum length of a quoted text, in bytes.
-const SHOWN: usize = 120;
+pub(super) const SHOWN: usize = 120;
 
 impl Next<'_> {
     /// The differences between this conversation and a new encoding of it.
@@ -172,7 +172,7 @@ impl Next<'_> {
 }
 
 /// The parts of two lists without their common beginning and their common end.
-fn apart(one: &[TokenId], other: &[TokenId]) -> (Range<usize>, Range<usize>) {
+pub(super) fn apart(one: &[TokenId], other: &[TokenId]) -> (Range<usize>, Range<usize>) {
     let same = one.iter().zip(other).take_while(|(a, b)| a == b).count();
     let ends = one[same..].iter().rev().zip(other[same..].iter().rev());
     let tail = ends.take_while(|(a, b)| a == b).count();

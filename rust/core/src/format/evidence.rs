@@ -26,8 +26,8 @@ const SHORTEST: usize = 4;
 /// What the files of a model's folder say about its chat format.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FolderHints {
-    /// Templates as they run, by name; the only one of a model is `default`.
-    sources: Vec<(String, String)>,
+    /// Templates as they run; the only one of a model has the name `default`.
+    sources: Vec<TemplateSource>,
     /// A file that cannot be read, and why.
     broken: Option<(String, String)>,
     /// Special tokens by the names that templates have for them.
@@ -36,6 +36,16 @@ pub struct FolderHints {
     /// Spellings that the template names by variables, such as `bos_token`.
     variables: Vec<String>,
     tokenizer_class: Option<String>,
+}
+
+/// A chat template of a model's folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TemplateSource {
+    name: String,
+    /// The file that has it.
+    pub file: String,
+    /// The template.
+    pub text: String,
 }
 
 /// The keys of `tokenizer_config.json` and `chat_template.json` that matter here.
@@ -78,12 +88,15 @@ enum Token {
 
 impl Templates {
     /// Templates by name.
-    fn sources(&self) -> Vec<(String, String)> {
+    fn sources(&self, file: &str) -> Vec<TemplateSource> {
+        let source = |name: &str, text: &str| TemplateSource {
+            name: name.to_owned(),
+            file: file.to_owned(),
+            text: text.to_owned(),
+        };
         match self {
-            Self::One(text) => vec![(DEFAULT.into(), text.clone())],
-            Self::Named(named) => {
-                named.iter().map(|of| (of.name.clone(), of.template.clone())).collect()
-            }
+            Self::One(text) => vec![source(DEFAULT, text)],
+            Self::Named(named) => named.iter().map(|of| source(&of.name, &of.template)).collect(),
             Self::Other(_) => Vec::new(),
         }
     }
@@ -150,29 +163,44 @@ impl FolderHints {
             let (_, bytes) = files.iter().find(|(known, _)| known == name)?;
             str::from_utf8(bytes).ok()
         };
-        let mut broken = None;
+        let is_text = |(name, bytes): &&(String, Arc<[u8]>)| {
+            Self::is_hint(name) && str::from_utf8(bytes).is_err()
+        };
+        let unread = files.iter().find(is_text);
+        let mut broken = unread.map(|(name, _)| (name.clone(), "it is not UTF-8".to_owned()));
         let mut config = |name: &str| -> Config {
             let Some(text) = content(name) else { return Config::default() };
-            serde_json::from_str(text).unwrap_or_else(|error| {
+            let read: Config = serde_json::from_str(text).unwrap_or_else(|error| {
                 broken.get_or_insert((name.to_owned(), error.to_string()));
                 Config::default()
-            })
+            });
+            if let Some(Templates::Other(_)) = &read.chat_template {
+                let problem = "`chat_template` is neither text nor a list of named templates";
+                broken.get_or_insert((name.to_owned(), problem.to_owned()));
+            }
+            read
         };
-        let [jinja, json, main, map] = Self::FILES;
-        let (main, json, map) = (config(main), config(json), config(map));
+        let [jinja, json_file, main_file, map] = Self::FILES;
+        let (main, map) = (config(main_file), config(map));
+        // It says nothing beside the template itself.
+        let is_beside = content(jinja).is_some();
+        let json = if is_beside { Config::default() } else { config(json_file) };
         let gguf = files.iter().find(|(_, bytes)| VocabFiles::is_gguf(bytes));
         let gguf = gguf.map(|(_, bytes)| VocabFiles::gguf_chat(bytes)).unwrap_or_default();
-        let named = |text: &str| vec![(DEFAULT.to_owned(), text.to_owned())];
+        let one = |file: &str, text: &str| Templates::One(text.to_owned()).sources(file);
+        let gguf_file = files.iter().find(|(_, bytes)| VocabFiles::is_gguf(bytes));
+        let gguf_file = gguf_file.map_or("", |(name, _)| name.as_str());
         let mut sources = content(jinja)
-            .map(named)
-            .or_else(|| Some(json.chat_template.as_ref()?.sources()))
-            .or_else(|| Some(main.chat_template.as_ref()?.sources()))
-            .or_else(|| gguf.template.as_deref().map(named))
+            .map(|text| one(jinja, text))
+            .or_else(|| Some(json.chat_template.as_ref()?.sources(json_file)))
+            .or_else(|| Some(main.chat_template.as_ref()?.sources(main_file)))
+            .or_else(|| gguf.template.as_deref().map(|text| one(gguf_file, text)))
             .unwrap_or_default();
         for (file, bytes) in files {
             let name = file.strip_prefix(FURTHER).and_then(|name| name.strip_suffix(".jinja"));
             if let (Some(name), Ok(text)) = (name, str::from_utf8(bytes)) {
-                sources.push((name.to_owned(), text.to_owned()));
+                let (name, text) = (name.to_owned(), text.to_owned());
+                sources.push(TemplateSource { name, file: file.clone(), text });
             }
         }
         let own = main.named_tokens().chain(map.named_tokens()).chain(gguf.tokens).collect();
@@ -193,27 +221,40 @@ impl FolderHints {
         }
     }
 
+    /// Whether a file of a folder is read for hints.
+    fn is_hint(name: &str) -> bool {
+        Self::FILES.contains(&name) || name.starts_with(FURTHER)
+    }
+
+    /// The same with a file that cannot be read.
+    #[must_use]
+    pub fn with_broken(mut self, file: &str, problem: &str) -> Self {
+        self.broken.get_or_insert((file.to_owned(), problem.to_owned()));
+        self
+    }
+
     /// The source of a chat template, by name or the model's default.
     ///
     /// # Errors
-    /// [`Error::Format`] if there is no template, none of this name, or several and none is the default; or if the
-    /// file that could hold it is broken.
-    pub fn source(&self, name: Option<&str>) -> Result<&str> {
+    /// [`Error::Format`] if there is no template, none of this name, or several and none is the default; or if a
+    /// file that says something about it is broken.
+    pub fn source(&self, name: Option<&str>) -> Result<&TemplateSource> {
         let refused = |file: &str, problem: String| Error::Format {
             file: file.into(),
             key: String::new(),
             problem,
         };
-        let names: Vec<String> = self.sources.iter().map(|(name, _)| format!("`{name}`")).collect();
+        if let Some((file, problem)) = &self.broken {
+            return Err(refused(file, format!("is broken: {problem}")));
+        }
+        let names: Vec<String> =
+            self.sources.iter().map(|source| format!("`{}`", source.name)).collect();
         let names = names.join(", ");
         let wanted = name.unwrap_or(DEFAULT);
-        let found = self.sources.iter().find(|(known, _)| known == wanted);
+        let found = self.sources.iter().find(|source| source.name == wanted);
         match (found, &self.sources[..], name) {
-            (Some((_, source)), ..) | (None, [(_, source)], None) => Ok(source),
+            (Some(source), ..) | (None, [source], None) => Ok(source),
             (None, [], None) => {
-                if let Some((file, problem)) = &self.broken {
-                    return Err(refused(file, format!("is broken: {problem}")));
-                }
                 let problem = "has no chat template, expected one in `chat_template.jinja` or `tokenizer_config.json`; \
                                or `format=`, a built-in format's name or a `Format`";
                 Err(refused("model", problem.into()))

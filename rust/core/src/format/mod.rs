@@ -48,7 +48,7 @@ use crate::pattern::{Field, Piece};
 pub(crate) use also::AlsoSpec;
 pub(crate) use calls::{CallBodySpec, CallSpec, ListForm, ListSpec};
 use chatcodec_vocab::{TokenId, Vocab};
-pub use evidence::FolderHints;
+pub use evidence::{FolderHints, TemplateSource};
 use file::File;
 pub use file::{BareCalls, InReasoning};
 pub(crate) use file::{LastWhen, Order, ReasoningWhen, SystemPlace, ToolsPlace};

@@ -8,9 +8,10 @@ use crate::error::{Error, Result};
 pub(crate) const MAX_DEPTH: usize = 200;
 
 /// A copy of a caller's value. A reference to it is a [`Node`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Owned {
     /// `None`, `null`
+    #[default]
     Null,
     /// A boolean.
     Bool(bool),

@@ -229,7 +229,7 @@ pub(super) fn apply(
                         attribute_name.as_str()
                     ))
                 }
-                _ => attribute(&input, attribute_name.as_str())?,
+                _ => attribute(&input, &attribute_name.as_str().into())?,
             }
         }
         "int" => whole(&input, &mut given)?,

@@ -266,7 +266,7 @@ fn follow(mut value: Value, mut path: &str) -> Outcome<Value> {
     while !path.is_empty() {
         if let Some(rest) = path.strip_prefix('.') {
             let end = rest.find(['.', '[']).unwrap_or(rest.len());
-            value = attribute(&value, &rest[..end])?;
+            value = attribute(&value, &rest[..end].into())?;
             path = &rest[end..];
         } else {
             let rest = path.strip_prefix('[').unwrap_or(path);

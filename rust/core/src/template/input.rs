@@ -34,13 +34,16 @@ impl Reader {
         for (at, item) in items.iter().enumerate() {
             let path = self.paths.item(list, at, true);
             let message = self.value(item, path, 1)?;
-            let Value::Dict(dict) = &message else {
+            let Value::Dict(dict) = message else {
                 messages.push(message);
                 continue;
             };
-            let members =
-                dict.members.iter().filter(|(_, value)| !matches!(value, Value::None)).cloned();
-            let mut dict = Dict::new(members, dict.origin);
+            let mut dict = Rc::unwrap_or_clone(dict);
+            if dict.members.iter().any(|(_, value)| matches!(value, Value::None)) {
+                let members = dict.members.into_iter();
+                let members = members.filter(|(_, value)| !matches!(value, Value::None));
+                dict = Dict::new(members, dict.origin);
+            }
             dict.message = Some(at as u32);
             messages.push(Value::Dict(Rc::new(dict)));
         }
@@ -80,17 +83,19 @@ impl Reader {
                 let mut dict = Dict::new([], origin);
                 for (key, value) in &members {
                     // A key is a part of its dict.
-                    let name = key.as_text().map(str::to_owned);
-                    let key = match key.as_text() {
+                    let (name, key) = match key.as_text() {
                         Some(text) => {
                             self.bytes += text.len();
-                            Value::Str(Text::data(text.into(), path))
+                            let name: Arc<str> = text.into();
+                            (name.clone(), Value::Str(Text::data(name, path)))
                         }
-                        None => self.value(key, path, depth + 1)?,
+                        None => {
+                            let key = self.value(key, path, depth + 1)?;
+                            let name = key.text().ok().map(|text| text.as_str().into());
+                            (name.unwrap_or_default(), key)
+                        }
                     };
-                    let name =
-                        name.or_else(|| key.text().ok().map(|text| text.as_str().to_owned()));
-                    let path = self.paths.key(path, &name.unwrap_or_default());
+                    let path = self.paths.key(path, name);
                     let value = self.value(value, path, depth + 1)?;
                     if key.check_hashable().is_err() {
                         let problem =

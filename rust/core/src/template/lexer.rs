@@ -69,8 +69,10 @@ impl<'a> Lexer<'a> {
     fn run(&mut self) -> Result<(), Fault> {
         loop {
             let rest = self.rest();
-            let places = ["{%", "{{", "{#"].map(|begin| rest.find(begin));
-            let Some(found) = places.iter().flatten().min().copied() else {
+            let is_begin =
+                |at: &usize| matches!(rest.as_bytes().get(at + 1), Some(b'%' | b'{' | b'#'));
+            let mut braces = rest.match_indices('{').map(|(at, _)| at);
+            let Some(found) = braces.find(is_begin) else {
                 if !rest.is_empty() {
                     self.push(Token::Text(rest.to_owned()), self.at);
                 }

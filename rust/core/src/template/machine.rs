@@ -12,7 +12,7 @@ use super::ast::{
 use super::error::{Fault, Problem};
 use super::functions::Function;
 use super::text::{Builder, Text};
-use super::value::{Dict, List, ListKind, Number, Outcome, Value};
+use super::value::{Dict, Items, List, ListKind, Missing, Number, Outcome, Value};
 use super::{arithmetic, filters, functions, methods, tests};
 
 /// Deepest nesting of statements, expressions and macros that run.
@@ -122,6 +122,10 @@ pub(super) struct Machine<'a> {
     max_text: usize,
     depth: usize,
     loops: usize,
+    /// The variable `loop`, if the template has it.
+    loop_symbol: Option<Symbol>,
+    /// Operands of sums at hand, the inner ones last.
+    operands: Vec<Value>,
 }
 
 pub(super) type Run<T> = Result<T, Fault>;
@@ -146,6 +150,8 @@ impl<'a> Machine<'a> {
             max_text: MAX_TEXT + MAX_GROWTH * bytes.min(usize::MAX >> 8),
             depth: 0,
             loops: 0,
+            loop_symbol: names.iter().position(|name| &**name == "loop").map(|at| at as Symbol),
+            operands: Vec::new(),
         }
     }
 
@@ -221,6 +227,9 @@ impl<'a> Machine<'a> {
         match &statement.kind {
             StatementKind::Text(text) => self.write(text, at)?,
             StatementKind::Print(expr) => {
+                if let ExprKind::Arithmetic(_, Operator::Add, _) = &expr.kind {
+                    return self.print_sum(expr, at, frame);
+                }
                 let value = self.eval(expr, frame)?;
                 let text = value.text().map_err(|problem| Fault::new(at, problem))?;
                 self.write(&text, at)?;
@@ -383,30 +392,35 @@ impl<'a> Machine<'a> {
         frame: &Rc<Frame>,
         depth: usize,
     ) -> Run<()> {
-        let mut items = list.iterate().map_err(|problem| Fault::new(at, problem))?;
+        let mut items = list.items().map_err(|problem| Fault::new(at, problem))?;
         if let Some(condition) = &of.condition {
             let mut kept = Vec::with_capacity(items.len());
-            for item in items {
+            for item in items.iter() {
                 self.take(1).map_err(|problem| Fault::new(at, problem))?;
                 let inner = Frame::new(Some(frame.clone()));
                 self.assign(&of.target, item.clone(), &inner, at)?;
                 if self.eval(condition, &inner)?.is_true() {
-                    kept.push(item);
+                    kept.push(item.clone());
                 }
             }
-            items = kept;
+            items = Items::Own(kept);
         }
         if items.is_empty() {
             return self.body(&of.otherwise, &Frame::new(Some(frame.clone()))).map(|_| ());
         }
-        let symbol = self.names.iter().position(|name| &**name == "loop");
         let last = Rc::new(RefCell::new(None));
         let message = self.message;
         self.loops += 1;
+        let mut inner = Frame::new(Some(frame.clone()));
         for (index, item) in items.iter().enumerate() {
             self.take(2).map_err(|problem| Fault::new(at, problem))?;
-            let inner = Frame::new(Some(frame.clone()));
-            if let Some(symbol) = symbol {
+            // A macro may have kept the frame of an item.
+            if Rc::strong_count(&inner) == 1 {
+                inner.values.borrow_mut().clear();
+            } else {
+                inner = Frame::new(Some(frame.clone()));
+            }
+            if let Some(symbol) = self.loop_symbol {
                 let this = Loop {
                     index,
                     length: items.len(),
@@ -416,7 +430,7 @@ impl<'a> Machine<'a> {
                     last: last.clone(),
                     recursive: of.is_recursive.then(|| (of.clone(), frame.clone())),
                 };
-                inner.set(symbol as Symbol, Value::Loop(Rc::new(this)));
+                inner.set(symbol, Value::Loop(Rc::new(this)));
             }
             self.assign(&of.target, item.clone(), &inner, at)?;
             let flow = self.body(&of.body, &inner);
@@ -448,9 +462,10 @@ impl<'a> Machine<'a> {
 
     fn variable(&self, symbol: Symbol, frame: &Rc<Frame>) -> Value {
         frame.get(symbol).unwrap_or_else(|| {
-            let name = self.name(symbol);
-            functions::global(name)
-                .unwrap_or_else(|| Value::undefined(format!("`{name}` is undefined")))
+            functions::global(self.name(symbol)).unwrap_or_else(|| {
+                let name = self.names.get(symbol as usize).cloned();
+                Value::Undefined(Missing::Variable(name.unwrap_or_default()))
+            })
         })
     }
 
@@ -493,6 +508,9 @@ impl<'a> Machine<'a> {
                 slice(&object, &parts).map_err(fault)
             }
             ExprKind::Call(called, arguments) => {
+                if let ExprKind::Attribute(object, name) = &called.kind {
+                    return self.call_attribute(called.at, object, name, arguments, at, frame);
+                }
                 let called_value = self.eval(called, frame)?;
                 let (positional, named) = self.arguments(arguments, frame)?;
                 self.call(&called_value, positional, named, at)
@@ -547,6 +565,7 @@ impl<'a> Machine<'a> {
             ExprKind::Positive(inner) => {
                 arithmetic::positive(&self.eval(inner, frame)?).map_err(fault)
             }
+            ExprKind::Arithmetic(_, Operator::Add, _) => self.sum(expr, frame),
             ExprKind::Arithmetic(left, operator, right) => {
                 self.arithmetic(left, *operator, right, frame)
             }
@@ -554,6 +573,106 @@ impl<'a> Machine<'a> {
             // The rest are values by themselves.
             _ => Ok(Value::None),
         }
+    }
+
+    /// `object.name(…)`: a method of strings, dicts and lists is called without a value of its own.
+    fn call_attribute(
+        &mut self,
+        object_at: Position,
+        object: &Expr,
+        name: &Arc<str>,
+        arguments: &Arguments,
+        at: Position,
+        frame: &Rc<Frame>,
+    ) -> Run<Value> {
+        self.take(1).map_err(|problem| Fault::new(object_at as usize, problem))?;
+        let object = self.eval(object, frame)?;
+        let fault = |problem: Problem| Fault::new(at as usize, problem);
+        if matches!(object, Value::Str(_) | Value::Dict(_) | Value::List(_))
+            && methods::has(&object, name)
+        {
+            let (positional, named) = self.arguments(arguments, frame)?;
+            return methods::call(self, &object, name, positional, named).map_err(fault);
+        }
+        let called =
+            attribute(&object, name).map_err(|problem| Fault::new(object_at as usize, problem))?;
+        let (positional, named) = self.arguments(arguments, frame)?;
+        self.call(&called, positional, named, at)
+    }
+
+    /// The operands of a chain of `+`, as long as they are plain strings, on top of the stack; and the value of the
+    /// chain where one is something else.
+    fn operands(&mut self, expr: &Expr, frame: &Rc<Frame>) -> Run<Option<Value>> {
+        let ExprKind::Arithmetic(left, Operator::Add, right) = &expr.kind else {
+            let value = self.eval(expr, frame)?;
+            if matches!(&value, Value::Str(text) if !text.is_markup) {
+                self.operands.push(value);
+                return Ok(None);
+            }
+            return Ok(Some(value));
+        };
+        let fault = |problem: Problem| Fault::new(left.at as usize, problem);
+        self.take(1).map_err(fault)?;
+        let before = self.operands.len();
+        let sum = self.deeper(expr.at, |machine| machine.operands(left, frame))?;
+        let other = self.eval(right, frame)?;
+        let sum = match sum {
+            None if matches!(&other, Value::Str(text) if !text.is_markup) => {
+                self.operands.push(other);
+                return Ok(None);
+            }
+            None => Value::Str(self.joined(before).map_err(fault)?),
+            Some(sum) => sum,
+        };
+        let sum = arithmetic::apply(self, &sum, Operator::Add, &other);
+        let sum = sum.map_err(|problem| Fault::new(left.at as usize, problem))?;
+        Ok(Some(sum))
+    }
+
+    /// The operands from a place of the stack on, as one text.
+    fn joined(&mut self, from: usize) -> Outcome<Text> {
+        let texts = |value: &Value| if let Value::Str(text) = value { text.len() } else { 0 };
+        let length = self.operands[from..].iter().map(texts).sum();
+        self.charge(length)?;
+        let mut joined = Builder::with_capacity(length);
+        for value in self.operands.drain(from..) {
+            if let Value::Str(text) = value {
+                joined.push_text(&text);
+            }
+        }
+        Ok(joined.finish())
+    }
+
+    fn sum(&mut self, expr: &Expr, frame: &Rc<Frame>) -> Run<Value> {
+        let before = self.operands.len();
+        match self.operands(expr, frame)? {
+            Some(value) => Ok(value),
+            None => {
+                let at = match &expr.kind {
+                    ExprKind::Arithmetic(left, ..) => left.at,
+                    _ => expr.at,
+                };
+                let joined = self.joined(before);
+                joined.map(Value::Str).map_err(|problem| Fault::new(at as usize, problem))
+            }
+        }
+    }
+
+    /// Writes a sum: one of strings without joining them.
+    fn print_sum(&mut self, expr: &Expr, at: usize, frame: &Rc<Frame>) -> Run<Flow> {
+        let before = self.operands.len();
+        if let Some(value) = self.operands(expr, frame)? {
+            let text = value.text().map_err(|problem| Fault::new(at, problem))?;
+            self.write(&text, at)?;
+            return Ok(Flow::Next);
+        }
+        for nth in before..self.operands.len() {
+            if let Value::Str(text) = std::mem::replace(&mut self.operands[nth], Value::None) {
+                self.write(&text, at)?;
+            }
+        }
+        self.operands.truncate(before);
+        Ok(Flow::Next)
     }
 
     /// `a ~ b`: the texts of values, one after another.
@@ -658,7 +777,7 @@ impl<'a> Machine<'a> {
                 self.deeper(at, |machine| machine.recurse(&of, &list, at, &frame, depth))
                     .map(Value::Str)
             }
-            Value::Undefined(problem) => Err(fault(Problem::value(&**problem))),
+            Value::Undefined(missing) => Err(fault(Problem::value(missing.problem()))),
             other => Err(fault(Problem::value(format!("`{}` cannot be called", other.kind())))),
         }
     }
@@ -766,7 +885,7 @@ fn compare(left: &Value, comparison: Comparison, right: &Value) -> Outcome<bool>
 }
 
 /// `object.name`: an attribute of the object, else a member.
-pub(super) fn attribute(object: &Value, name: &str) -> Outcome<Value> {
+pub(super) fn attribute(object: &Value, name: &Arc<str>) -> Outcome<Value> {
     if name.len() > 4 && name.starts_with("__") && name.ends_with("__") {
         // Python's own attributes are out of reach, and an undefined value says so in silence.
         return Ok(missing(object, name));
@@ -815,13 +934,13 @@ pub(super) fn item(object: &Value, index: &Value) -> Outcome<Value> {
         if let Some(found) = own_attribute(object, name.as_str()) {
             return Ok(found);
         }
-        return Ok(missing(object, name.as_str()));
+        return Ok(missing(object, &name.as_str().into()));
     }
     let index = match index.text() {
         Ok(text) => text.as_str().to_owned(),
         Err(_) => index.kind().to_owned(),
     };
-    Ok(missing(object, &index))
+    Ok(missing(object, &index.into()))
 }
 
 fn is_indexed(list: &List) -> bool {
@@ -834,12 +953,8 @@ fn place(at: i64, length: usize) -> Option<usize> {
     usize::try_from(at).ok().filter(|at| *at < length)
 }
 
-fn missing(object: &Value, name: &str) -> Value {
-    Value::undefined(format!(
-        "`{}` has no attribute or member `{}`",
-        object.kind(),
-        chatcodec_vocab::excerpt(name, 80)
-    ))
+fn missing(object: &Value, name: &Arc<str>) -> Value {
+    Value::Undefined(Missing::Member(object.kind(), name.clone()))
 }
 
 /// An attribute that the object has by its type: a method, or a field of `loop` and of namespaces.

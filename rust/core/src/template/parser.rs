@@ -34,16 +34,23 @@ pub(super) fn parse(source: &str) -> Result<Parsed, Fault> {
         conditions: 0,
         uses: Vec::new(),
         literals: Vec::new(),
+        words: Vec::new(),
+        has_own_words: false,
     };
     let body = parser.body(&[])?;
-    Ok(Parsed { body, names: parser.names, literals: parser.literals })
+    let mut literals = parser.literals;
+    if parser.has_own_words {
+        literals.append(&mut parser.words);
+    }
+    Ok(Parsed { body, names: parser.names, literals })
 }
 
 /// A parsed template.
 pub(super) struct Parsed {
     pub(super) body: Body,
     pub(super) names: Vec<Arc<str>>,
-    /// Strings of its expressions.
+    /// Strings of its expressions that it may look for in a text: all but keys, and what roles and types are
+    /// compared with.
     pub(super) literals: Vec<String>,
 }
 
@@ -59,6 +66,30 @@ struct Parser {
     /// Per macro around the expression whether it uses `varargs`, `kwargs`, `caller`.
     uses: Vec<[bool; 3]>,
     literals: Vec<String>,
+    /// Strings that roles and types are compared with.
+    words: Vec<String>,
+    /// Whether the template may give a role or type of its own another value than a literal's.
+    has_own_words: bool,
+}
+
+/// Whether a name is of what a caller chooses from a closed set.
+fn is_word(name: &str) -> bool {
+    matches!(name, "role" | "type")
+}
+
+/// Whether an expression is a value of the caller's under such a name.
+fn is_word_of(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Attribute(_, name) => is_word(name),
+        ExprKind::Item(_, index) => {
+            matches!(&index.kind, ExprKind::Str(text) if is_word(text.as_str()))
+        }
+        _ => false,
+    }
+}
+
+fn is_fixed(expr: &Expr) -> bool {
+    matches!(expr.kind, ExprKind::Str(_)) || is_word_of(expr)
 }
 
 type Outcome<T> = Result<T, Fault>;
@@ -388,6 +419,7 @@ impl Parser {
                 let symbol = self.symbol(&name);
                 if self.skip(".") {
                     let attribute = self.any_name()?;
+                    self.has_own_words |= is_word(&attribute);
                     targets.push(Target::Attribute(symbol, attribute.into()));
                 } else {
                     targets.push(Target::Name(symbol));
@@ -593,7 +625,40 @@ impl Parser {
         if others.is_empty() {
             return Ok(first);
         }
+        if let [(comparison, other)] = &others[..] {
+            self.compare_words(*comparison, &first, other);
+        }
         Ok(Expr { at, kind: ExprKind::Compare(Box::new(first), others) })
+    }
+
+    /// Strings that a role is compared with are not looked for in texts.
+    fn compare_words(&mut self, comparison: Comparison, left: &Expr, right: &Expr) {
+        let (of, with) = if is_word_of(left) { (left, right) } else { (right, left) };
+        match (comparison, &with.kind) {
+            _ if !is_word_of(of) => {}
+            (Comparison::Equal | Comparison::NotEqual, ExprKind::Str(text)) => {
+                let text = self.forget(text.as_str());
+                self.words.extend(text);
+            }
+            (
+                Comparison::In | Comparison::NotIn,
+                ExprKind::List(items) | ExprKind::Tuple(items),
+            ) if is_word_of(left) => {
+                for item in items {
+                    if let ExprKind::Str(text) = &item.kind {
+                        let text = self.forget(text.as_str());
+                        self.words.extend(text);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a string that was read last back from those that may be looked for.
+    fn forget(&mut self, text: &str) -> Option<String> {
+        let at = self.literals.iter().rposition(|known| known == text)?;
+        Some(self.literals.remove(at))
     }
 
     fn operator(&self, known: &[Operator]) -> Option<Operator> {
@@ -724,7 +789,13 @@ impl Parser {
                     }
                     let key = self.expression()?;
                     self.expect(":")?;
-                    members.push((key, self.expression()?));
+                    let value = self.expression()?;
+                    let is_other = |text: &Text| is_word(text.as_str()) && !is_fixed(&value);
+                    self.has_own_words |= match &key.kind {
+                        ExprKind::Str(text) => is_other(text),
+                        _ => true,
+                    };
+                    members.push((key, value));
                 }
                 self.expect("}")?;
                 ExprKind::Dict(members)
@@ -771,7 +842,15 @@ impl Parser {
             } else if self.skip("[") {
                 self.subscript(expr, at)?
             } else if self.is("(") {
-                ExprKind::Call(Box::new(expr), self.arguments()?)
+                let arguments = self.arguments()?;
+                if let ExprKind::Attribute(_, name) = &expr.kind
+                    && &**name == "get"
+                    && let Some(Expr { kind: ExprKind::Str(key), .. }) =
+                        arguments.positional.first()
+                {
+                    self.forget(key.as_str());
+                }
+                ExprKind::Call(Box::new(expr), arguments)
             } else {
                 return Ok(expr);
             };
@@ -823,6 +902,9 @@ impl Parser {
             }
             None => return self.fault("subscript is empty, expected an expression"),
         };
+        if let ExprKind::Str(key) = &index.kind {
+            self.forget(key.as_str());
+        }
         Ok(ExprKind::Item(Box::new(expr), Box::new(index)))
     }
 
@@ -847,7 +929,9 @@ impl Parser {
             {
                 self.advance();
                 self.advance();
-                arguments.named.push((name.into(), self.expression()?));
+                let value = self.expression()?;
+                self.has_own_words |= is_word(&name) && !is_fixed(&value);
+                arguments.named.push((name.into(), value));
             } else {
                 if !arguments.named.is_empty() || arguments.dict.is_some() {
                     return self.fault("found a value after named ones, expected `name=`");

@@ -43,8 +43,8 @@ impl Paths {
         self.add(list, Step::Item(at), message)
     }
 
-    pub(super) fn key(&mut self, dict: u32, key: &str) -> u32 {
-        self.add(dict, Step::Key(key.into()), self.message(dict))
+    pub(super) fn key(&mut self, dict: u32, key: Arc<str>) -> u32 {
+        self.add(dict, Step::Key(key), self.message(dict))
     }
 
     /// Keeps the string that a path leads to; a key's is not kept, because it has its dict's path.
@@ -77,7 +77,7 @@ impl Paths {
         (matches!(message.step, Step::Item(_)) && list.parent == u32::MAX).then_some(key)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.paths.len()
     }
 

@@ -20,8 +20,8 @@ pub(super) type Attributes = Vec<(Arc<str>, Value)>;
 
 #[derive(Clone)]
 pub(super) enum Value {
-    /// With the text of the error that its use is.
-    Undefined(Arc<str>),
+    /// With what is missing, which its use is an error about.
+    Undefined(Missing),
     None,
     Bool(bool),
     Int(i64, Origin),
@@ -35,6 +35,45 @@ pub(super) enum Value {
     Generator(Rc<RefCell<VecDeque<Value>>>),
     Loop(Rc<Loop>),
     Callable(Rc<Callable>),
+}
+
+/// Why a value is undefined; most are never asked.
+#[derive(Debug, Clone)]
+pub(super) enum Missing {
+    Variable(Arc<str>),
+    /// The kind of the object, and the name.
+    Member(&'static str, Arc<str>),
+    Other(Arc<str>),
+}
+
+impl Missing {
+    pub(super) fn problem(&self) -> String {
+        match self {
+            Self::Variable(name) => format!("`{name}` is undefined"),
+            Self::Member(kind, name) => {
+                let name = chatcodec_vocab::excerpt(name, 80);
+                format!("`{kind}` has no attribute or member `{name}`")
+            }
+            Self::Other(problem) => (**problem).to_owned(),
+        }
+    }
+}
+
+/// The items of what can be iterated over: those of a list are shared.
+pub(super) enum Items {
+    Shared(Rc<List>),
+    Own(Vec<Value>),
+}
+
+impl std::ops::Deref for Items {
+    type Target = [Value];
+
+    fn deref(&self) -> &[Value] {
+        match self {
+            Self::Shared(list) => &list.items,
+            Self::Own(items) => items,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +94,7 @@ pub(super) struct List {
 }
 
 /// Members in order; of two with one key the later value stays.
+#[derive(Clone)]
 pub(super) struct Dict {
     pub(super) members: Vec<(Value, Value)>,
     /// Places of the members whose keys are strings, in a dict of many.
@@ -145,13 +185,13 @@ impl Value {
     }
 
     pub(super) fn undefined(problem: impl Into<Arc<str>>) -> Self {
-        Self::Undefined(problem.into())
+        Self::Undefined(Missing::Other(problem.into()))
     }
 
     /// The problem of using an undefined value.
     pub(super) fn check(&self) -> Outcome<()> {
         match self {
-            Self::Undefined(problem) => Err(Problem::value(&**problem)),
+            Self::Undefined(missing) => Err(Problem::value(missing.problem())),
             _ => Ok(()),
         }
     }
@@ -205,12 +245,14 @@ impl Value {
     }
 
     pub(super) fn equals(&self, other: &Self) -> bool {
+        if let (Self::Str(one), Self::Str(other)) = (self, other) {
+            return one.as_str() == other.as_str();
+        }
         if let (Some(one), Some(other)) = (self.number(), other.number()) {
             return one.compare(other) == Some(Ordering::Equal);
         }
         match (self, other) {
             (Self::Undefined(_), Self::Undefined(_)) | (Self::None, Self::None) => true,
-            (Self::Str(one), Self::Str(other)) => one.as_str() == other.as_str(),
             (Self::List(one), Self::List(other)) => {
                 let is_list =
                     |kind| matches!(kind, ListKind::List | ListKind::Tuple | ListKind::Range);
@@ -278,7 +320,7 @@ impl Value {
                 self.check_hashable()?;
                 Ok(dict.get(self).is_some())
             }
-            _ => Ok(container.iterate()?.iter().any(|item| item.equals(self))),
+            _ => Ok(container.items()?.iter().any(|item| item.equals(self))),
         }
     }
 
@@ -303,6 +345,14 @@ impl Value {
             Self::Generator(items) => Ok(items.borrow_mut().drain(..).collect()),
             _ => Err(Problem::value(format!("`{}` cannot be iterated over", self.kind()))),
         }
+    }
+
+    /// The items of what can be iterated over, to be looked at.
+    pub(super) fn items(&self) -> Outcome<Items> {
+        Ok(match self {
+            Self::List(list) => Items::Shared(list.clone()),
+            other => Items::Own(other.iterate()?),
+        })
     }
 
     pub(super) fn is_iterable(&self) -> bool {
