@@ -63,6 +63,7 @@ mod stream;
 
 mod codec;
 
+mod derive;
 mod extend;
 mod fit;
 mod pool;
@@ -79,6 +80,7 @@ pub use codec::{Codec, Parsed, collect};
 pub use collect::Collector;
 pub use constrain::{ConstrainOptions, ConstrainRequest, Constraint};
 pub use conversation::{Conversation, Dropped, OnUnknown, OnUnsupported, ReadOptions, Shape};
+pub use derive::DerivedParts;
 pub use encode::{
     Collision, EncodeOptions, Encoding, LabelOptions, Neutralized, Note, NoteKind, OnDependent,
     OnMarker, TemplateOptions,

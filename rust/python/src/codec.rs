@@ -512,11 +512,24 @@ impl Codec {
                 lines.push(format!("completions are read by format `{name}`, which the caller named"));
             }
             Reader::Named => lines.push("the format was named by the caller".into()),
-            Reader::Derived => lines.push(
-                "completions are read by a format that was derived from the template: the texts of messages; calls and \
-                 reasoning are text"
-                    .into(),
-            ),
+            Reader::Derived(parts) => {
+                let all = [(parts.calls, "calls"), (parts.results, "results of calls"), (parts.reasoning, "reasoning")];
+                let named = |is_read: bool| {
+                    let named = all.iter().filter(|(part, _)| *part == is_read).map(|(_, name)| *name);
+                    named.collect::<Vec<_>>().join(", ")
+                };
+                let mut line =
+                    "completions are read by a format that was derived from the template: the texts of messages".to_owned();
+                if named(true).is_empty() {
+                    line += "; calls and reasoning are text";
+                } else {
+                    line = format!("{line}, {}", named(true));
+                    if !parts.is_all {
+                        line = format!("{line}; of what the template writes, some is text: {}", named(false));
+                    }
+                }
+                lines.push(line);
+            }
             Reader::Text => lines.push(
                 "completions are read as text up to the id that stops the model; calls and reasoning are text".into(),
             ),

@@ -1,0 +1,244 @@
+//! A format file that is being made: its parts, and its text.
+
+use std::fmt::Write;
+
+use super::probe::{Probes, is_mark};
+use crate::codec::Codec;
+use crate::format::Format;
+
+/// The text before and after a field.
+pub(super) type Row = (String, String);
+
+/// Reasoning in the assistant's rows.
+#[derive(Debug, Clone)]
+pub(super) struct Reasoning {
+    pub(super) head: String,
+    /// Between reasoning and content.
+    pub(super) middle: String,
+    /// The messages in which reasoning is written, as the key `reasoning` says it.
+    pub(super) written: &'static str,
+}
+
+/// How calls are written.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Calls {
+    pub(super) open: String,
+    pub(super) between: String,
+    pub(super) close: String,
+    pub(super) after_content: String,
+    pub(super) item: String,
+    /// Members of `{call}` and their keys, in order.
+    pub(super) object: Vec<(&'static str, String)>,
+    pub(super) pair: Option<String>,
+    pub(super) quote: Option<char>,
+    pub(super) id: Option<&'static str>,
+    /// The end of a message with calls.
+    pub(super) end: String,
+    /// Whether calls have a row of their own.
+    pub(super) is_own_row: bool,
+}
+
+/// How results are written.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Results {
+    pub(super) open: String,
+    pub(super) between: String,
+    pub(super) close: String,
+    pub(super) row: String,
+    /// Whether the answer after a result has no header.
+    pub(super) is_answered_bare: bool,
+}
+
+/// The parts of a format file. Texts have marks for control tokens.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Draft {
+    pub(super) is_ids: bool,
+    pub(super) is_alternate: bool,
+    pub(super) is_always_prompted: bool,
+    pub(super) begin: String,
+    pub(super) prompt: String,
+    /// The prompt as the template writes it.
+    pub(super) whole_prompt: String,
+    pub(super) stop: Vec<char>,
+    pub(super) system: Option<Row>,
+    pub(super) user: Row,
+    /// What the template writes after a user's text, before an answer.
+    pub(super) user_end: String,
+    pub(super) head: String,
+    pub(super) end: String,
+    pub(super) last_head: Option<String>,
+    pub(super) reasoning: Option<Reasoning>,
+    pub(super) calls: Option<Calls>,
+    pub(super) results: Option<Results>,
+}
+
+fn string(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+impl Draft {
+    /// The rows of the assistant's messages, for the header of those without reasoning.
+    fn rows(&self, head: &str) -> Vec<String> {
+        let mut heads = Vec::new();
+        if let Some(reasoning) = &self.reasoning {
+            heads.push(format!("{}{{reasoning}}{}", reasoning.head, reasoning.middle));
+        }
+        if !heads.iter().any(|known| known == head) {
+            heads.push(head.to_owned());
+        }
+        let mut rows = Vec::new();
+        for head in heads {
+            match &self.calls {
+                Some(calls) if calls.is_own_row => {
+                    rows.push(format!("{head}{{content}}{}", self.end));
+                    rows.push(format!("{head}{{calls}}{}", calls.end));
+                }
+                Some(calls) if calls.end != self.end => {
+                    rows.push(format!("{head}{{content}}{}", self.end));
+                    rows.push(format!("{head}{{content}}{{?calls:{{calls}}?}}{}", calls.end));
+                }
+                Some(_) => rows.push(format!("{head}{{content}}{{?calls:{{calls}}?}}{}", self.end)),
+                None => rows.push(format!("{head}{{content}}{}", self.end)),
+            }
+        }
+        rows
+    }
+
+    /// The format file.
+    pub(super) fn file(&self, probes: &Probes) -> String {
+        let written = |text: &str| string(&probes.pattern(text));
+        let list = |rows: &[String]| match rows {
+            [row] => written(row),
+            rows => {
+                format!("[{}]", rows.iter().map(|row| written(row)).collect::<Vec<_>>().join(", "))
+            }
+        };
+        let mut file = String::from("name = \"template\"\n");
+        let _ = writeln!(file, "guarantee = \"{}\"", if self.is_ids { "ids" } else { "text" });
+        file += "source = \"a chat template\"\nvocabulary = \"the model's\"\n";
+        if !self.begin.is_empty() {
+            let _ = writeln!(file, "begin = {}", written(&self.begin));
+        }
+        if self.is_alternate {
+            file += "order = \"alternate\"\n";
+        }
+        if self.system.as_ref().is_some_and(|(head, _)| !head.starts_with(is_mark)) {
+            file += "place = { system = \"first\" }\n";
+        }
+        if let Some(reasoning) = &self.reasoning {
+            let _ = writeln!(file, "reasoning = \"{}\"", reasoning.written);
+        }
+        if let Some(calls) = &self.calls {
+            let keys = [
+                ("open", &calls.open),
+                ("between", &calls.between),
+                ("close", &calls.close),
+                ("after_content", &calls.after_content),
+            ];
+            let keys: Vec<String> = keys
+                .iter()
+                .filter(|(_, text)| !text.is_empty())
+                .map(|(key, text)| format!("{key} = {}", written(text)))
+                .collect();
+            if !keys.is_empty() {
+                let _ = writeln!(file, "calls = {{ {} }}", keys.join(", "));
+            }
+        }
+        if let Some(results) = &self.results {
+            let keys =
+                [("open", &results.open), ("between", &results.between), ("close", &results.close)];
+            let keys: Vec<String> = keys
+                .iter()
+                .filter(|(_, text)| !text.is_empty())
+                .map(|(key, text)| format!("{key} = {}", written(text)))
+                .collect();
+            if !keys.is_empty() {
+                let _ = writeln!(file, "results = {{ {} }}", keys.join(", "));
+            }
+        }
+        let _ = writeln!(file, "\n[generation]\nprompt = {}", written(&self.prompt));
+        if self.is_always_prompted {
+            file += "when = \"always\"\n";
+        }
+        if !self.stop.is_empty() {
+            let names = self.stop.iter().map(|mark| probes.pattern(&mark.to_string()));
+            let names =
+                names.map(|name| name.trim_matches(['{', '}']).to_owned()).collect::<Vec<_>>();
+            let _ = writeln!(file, "stop = \"{{{}}}\"", names.join("|"));
+        }
+        let mut rows = String::from("\n[turn]\n");
+        if let Some((head, end)) = &self.system {
+            let _ = writeln!(rows, "system = {}", written(&format!("{head}{{content}}{end}")));
+        }
+        let _ = writeln!(
+            rows,
+            "user = {}",
+            written(&format!("{}{{content}}{}", self.user.0, self.user.1))
+        );
+        let _ = writeln!(rows, "assistant = {}", list(&self.rows(&self.head)));
+        if let Some(results) = &self.results {
+            let _ = writeln!(rows, "tool = {}", written(&results.row));
+            if results.is_answered_bare {
+                let calls = self.calls.as_ref().map_or("", |_| "{?calls:{calls}?}");
+                let row = format!("{{content}}{calls}{}", self.end);
+                let _ = writeln!(rows, "\n[after_tool]\nassistant = {}", written(&row));
+            }
+        }
+        if let Some(head) = &self.last_head {
+            let _ = writeln!(rows, "\n[last]\nassistant = {}", list(&self.rows(head)));
+        }
+        if let Some(calls) = &self.calls {
+            let _ = writeln!(rows, "\n[call.function]\nitem = {}", written(&calls.item));
+            if !calls.object.is_empty() {
+                let members: Vec<String> = calls
+                    .object
+                    .iter()
+                    .map(|(member, key)| format!("{member} = {}", string(key)))
+                    .collect();
+                let order: Vec<String> =
+                    calls.object.iter().map(|(member, _)| string(member)).collect();
+                let mut object = members.join(", ");
+                let usual: Vec<&str> = ["name", "arguments", "id"]
+                    .into_iter()
+                    .filter(|name| calls.object.iter().any(|(member, _)| member == name))
+                    .collect();
+                if !calls.object.iter().map(|(member, _)| *member).eq(usual) {
+                    let _ = write!(object, ", order = [{}]", order.join(", "));
+                }
+                let _ = writeln!(rows, "object = {{ {object} }}");
+            }
+            if let Some(pair) = &calls.pair {
+                let _ = writeln!(rows, "pair = {}", written(pair));
+            }
+            if let Some(quote) = calls.quote {
+                let _ = writeln!(rows, "quote = {}", written(&quote.to_string()));
+            }
+            if let Some(id) = calls.id {
+                let _ = writeln!(rows, "id = {}", string(id));
+            }
+        }
+        // Control tokens that a pattern names.
+        let mut control = String::from("\n[control]\n");
+        for at in 0_u32.. {
+            let Some(id) = char::from_u32(0xF_0000 + at).and_then(|mark| probes.id(mark)) else {
+                break;
+            };
+            let is_used = [
+                format!("{{C{at}}}"),
+                format!("{{C{at}|"),
+                format!("|C{at}|"),
+                format!("|C{at}}}"),
+            ];
+            if is_used.iter().any(|name| file.contains(name) || rows.contains(name)) {
+                let _ = writeln!(control, "C{at} = {}", string(probes.codec.vocab().spelling(id)));
+            }
+        }
+        file + &control + &rows
+    }
+
+    /// The codec of the file; none if it breaks a rule of format files.
+    pub(super) fn load(&self, probes: &Probes) -> Option<Codec> {
+        let format = Format::parse("template", &self.file(probes)).ok()?;
+        Codec::new(&format, probes.codec.vocab()).ok()
+    }
+}
