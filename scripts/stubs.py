@@ -180,6 +180,7 @@ MATCH_ARGS = {
     "Neutralized": ["path", "start", "end", "spelling", "id"],
     "Note": ["kind", "text", "tokens", "message"],
     "Collision": ["path", "start", "end", "marker"],
+    "Placeholder": ["path", "kind", "start", "end", "around"],
     "Parsed": ["message", "finish", "rest"],
 }
 

@@ -11,6 +11,7 @@ from chatcodec._core import (
     ActionDelta,
     ActionEnd,
     ActionStart,
+    Media,
     Notice,
     Reasoning,
     Text,
@@ -24,6 +25,8 @@ __all__ = [
     "ActionStart",
     "CallKind",
     "Event",
+    "Media",
+    "MediaKind",
     "NoteKind",
     "Notice",
     "NoticeKind",
@@ -40,6 +43,9 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 CallKind: TypeAlias = Literal["function", "code"]
 """Kind of a call: a function with a name, or code for an interpreter."""
+
+MediaKind: TypeAlias = Literal["image", "video", "audio"]
+"""Kind of a part that is no text."""
 
 TurnReason: TypeAlias = Literal["stop", "action", "length", "implicit", "cancelled"]
 """Reason for the end of a turn: the model stopped (`stop`), or stopped in a turn with a call
@@ -86,5 +92,5 @@ of a template depend on the caller's text (`dependent`); or the stream
 reports an irregularity, with a name of `NoticeKind`."""
 
 Event: TypeAlias = (
-    TurnStart | Text | Reasoning | ActionStart | ActionDelta | ActionEnd | TurnEnd | Notice
+    TurnStart | Text | Media | Reasoning | ActionStart | ActionDelta | ActionEnd | TurnEnd | Notice
 )

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from chatcodec import ToolTypes
 
@@ -125,6 +125,7 @@ class EncodeOptions(FormatOptions, total=False):
     unknown: OnUnknown
     on_unsupported: OnUnsupported
     threads: int | None
+    media_tokens: Callable[[Mapping[str, Any], str], int | Sequence[int] | None] | None
 
 
 class StreamOptions(TypedDict, total=False):

@@ -606,6 +606,7 @@ impl Account<'_> {
                     (gap.is_boundary, gap.is_call) = (true, true);
                     gap.names.extend(name.iter().chain(id).cloned());
                 }
+                EventKind::Media { .. } => gap.is_boundary = true,
                 EventKind::Text(text) => {
                     let is_value = self.scaffold.has_values && role == Some(Role::Tool);
                     push(&mut steps, &mut gap, Told::Text, role, open, text, is_value);

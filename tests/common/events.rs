@@ -218,6 +218,9 @@ pub fn check_turns(events: &[&EventKind]) -> Result<(), TestCaseError> {
                 prop_assert_eq!(action, None, "text in an action: {:?}", events);
                 prop_assert!(!text.is_empty(), "{:?}", events);
             }
+            EventKind::Media { .. } => {
+                prop_assert_eq!(action, None, "a part in an action: {:?}", events);
+            }
             EventKind::Notice { .. } => {}
         }
     }

@@ -351,6 +351,10 @@ fn json(event: &Event) -> Value {
         }
         EventKind::Text(text) => serde_json::json!({ "event": "Text", "text": text }),
         EventKind::Reasoning(text) => serde_json::json!({ "event": "Reasoning", "text": text }),
+        EventKind::Media { kind, count, rows } => {
+            let kind = kind.name();
+            serde_json::json!({ "event": "Media", "kind": kind, "count": count, "rows": rows })
+        }
         EventKind::ActionStart { index, kind, name, id } => serde_json::json!({
             "event": "ActionStart", "index": index, "kind": kind.name(), "name": name, "id": id
         }),

@@ -15,6 +15,7 @@ mod golden;
 mod json_texts;
 mod leniency;
 mod marks;
+mod media;
 mod p1_control;
 mod p2_files;
 mod p2_formats;

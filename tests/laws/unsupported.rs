@@ -35,7 +35,7 @@ fn message() -> impl Strategy<Value = Message> {
     (role, weighted(0.2, name), content, weighted(0.3, text()), calls, id).prop_map(
         |(role, name, content, reasoning, calls, call_id)| {
             let reasoning = reasoning.filter(|text| !text.is_empty());
-            Message { role, name, content, reasoning, calls, call_id }
+            Message { role, name, content, media: Vec::new(), reasoning, calls, call_id }
         },
     )
 }

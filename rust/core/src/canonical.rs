@@ -7,7 +7,7 @@ use crate::conversation;
 use crate::encode::EncodeOptions;
 use crate::format::{Format, SystemPlace, ToolsPlace};
 use crate::grammar::{FixedText, Grammar};
-use crate::message::{CallBody, Message, Role, leading_systems};
+use crate::message::{CallBody, Media, Message, Role, leading_systems};
 use crate::pattern::{self, Field, Filter, Piece};
 use crate::render;
 use chatcodec_vocab::Vocab;
@@ -27,7 +27,7 @@ pub(crate) fn canonical(
     let filters = write_only(&mut messages, answered, format, grammar, vocab);
     // Texts come back normalised each by itself, before they become parts of others.
     for (message, filter) in messages.iter_mut().zip(filters) {
-        change(&mut message.content, |text| {
+        message.change_texts(|text| {
             let bare = (filter == Filter::Value).then(|| render::bare_value(text, vocab));
             bare.flatten().unwrap_or_else(|| vocab.normalise(text))
         });
@@ -75,12 +75,13 @@ pub(crate) fn canonical(
     }
     fold_results(&mut messages, format);
     for message in &mut messages {
-        let texts = [Some(&mut message.content), message.reasoning.as_mut()];
+        message.change_texts(|text| vocab.spaced(Cow::Borrowed(text)));
+        let texts = message.reasoning.as_mut();
         let of_calls = message.calls.iter_mut().flat_map(|call| match &mut call.body {
             CallBody::Function { name, arguments } => [Some(name), Some(arguments)],
             CallBody::Code { source, .. } => [Some(source), None],
         });
-        for text in texts.into_iter().chain(of_calls).flatten() {
+        for text in texts.into_iter().chain(of_calls.flatten()) {
             change(text, |text| vocab.spaced(Cow::Borrowed(text)));
         }
     }
@@ -105,22 +106,25 @@ pub(crate) fn write_only(
     let written = render::written(messages, answered, format, grammar, vocab);
     for (message, written) in messages.iter_mut().zip(&written) {
         match written.content {
-            Some(filter) => trim(&mut message.content, filter),
-            None => message.content.clear(),
+            Some(filter) => message.change_texts(|text| trimmed(text, filter)),
+            None => {
+                message.content.clear();
+                message.media.clear();
+            }
         }
         message.reasoning = message.reasoning.take().and_then(|mut reasoning| {
-            trim(&mut reasoning, written.reasoning?);
+            let filter = written.reasoning?;
+            change(&mut reasoning, |text| trimmed(text, filter));
             Some(reasoning).filter(|reasoning| !reasoning.is_empty())
         });
     }
     written.into_iter().map(|written| written.content.unwrap_or_default()).collect()
 }
 
-fn trim(text: &mut String, filter: Filter) {
+/// A text as a filter writes it: owned where that is less.
+fn trimmed(text: &str, filter: Filter) -> Cow<'_, str> {
     let trimmed = filter.trim(text);
-    if trimmed.len() < text.len() {
-        *text = trimmed.to_owned();
-    }
+    if trimmed.len() < text.len() { Cow::Owned(trimmed.to_owned()) } else { Cow::Borrowed(text) }
 }
 
 /// Arguments as they are read back.
@@ -149,10 +153,10 @@ fn fold_system(messages: &mut Vec<Message>, format: &Format, grammar: &Grammar) 
             _ => Some(String::new()),
         }
     });
-    let system = messages[0].content.clone();
-    let content = &mut messages[user].content;
-    *content = format!("{system}{}{content}", between.unwrap_or_default());
-    messages.remove(0);
+    let (own, mut folded) = (messages[user].clone(), messages.remove(0));
+    folded.content.push_str(&between.unwrap_or_default());
+    folded.push_content(&own.content, &own.media);
+    messages[user - 1] = Message { content: folded.content, media: folded.media, ..own };
 }
 
 /// The turn that declares tools, as the system message that it is read as.
@@ -164,14 +168,21 @@ fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
         (Some(_), _) => messages.iter().position(is_user),
         (None, _) => None,
     };
-    let held = holder.map(|at| messages[at].content.clone()).unwrap_or_default();
+    let mut held = holder.map(|at| messages[at].clone()).unwrap_or_default();
     let (turn, alone) = format.tools_turns();
     let Some(written) = alone.filter(|_| holder.is_none()).or(turn) else { return };
-    let content = spelled(&written.inside, format, |field| match field {
+    if !held.media.is_empty()
+        && let Some(filter) = filter_of(&written.inside)
+    {
+        held.change_texts(|text| trimmed(text, filter));
+    }
+    let (content, start) = spelled_around(&written.inside, format, &held, |field| match field {
         Field::Tools => tools.to_owned(),
-        _ => held.clone(),
+        _ => held.content.clone(),
     });
     if let Some(at) = holder {
+        let place = |part: &Media| Media { at: part.at + start, ..*part };
+        messages[at].media = held.media.iter().map(place).collect();
         messages[at].content = content;
         return;
     }
@@ -188,8 +199,26 @@ fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
     messages.insert(at, turn);
 }
 
+/// The filter of a content in a pattern.
+fn filter_of(pieces: &[Piece]) -> Option<Filter> {
+    pattern::walk(pieces).find_map(|piece| match piece {
+        Piece::Field(Field::Content | Field::System, filter) => Some(*filter),
+        _ => None,
+    })
+}
+
 /// The text of a pattern, with its control tokens spelled out. A field is present if what is written of its value is not empty.
 fn spelled(pieces: &[Piece], format: &Format, value: impl Fn(Field) -> String) -> String {
+    spelled_around(pieces, format, &Message::default(), value).0
+}
+
+/// The same of a pattern that holds the content of a message, and the byte at which the content begins.
+fn spelled_around(
+    pieces: &[Piece],
+    format: &Format,
+    held: &Message,
+    value: impl Fn(Field) -> String,
+) -> (String, usize) {
     let filters: Vec<(Field, Filter)> = pattern::walk(pieces)
         .filter_map(|piece| match piece {
             Piece::Field(field, filter) => Some((*field, *filter)),
@@ -197,10 +226,13 @@ fn spelled(pieces: &[Piece], format: &Format, value: impl Fn(Field) -> String) -
         })
         .collect();
     let is_present = |field: Field| {
+        if !held.media.is_empty() && matches!(field, Field::Content | Field::System) {
+            return true;
+        }
         let filter = filters.iter().find(|(known, _)| *known == field);
         !filter.map_or(Filter::None, |(_, filter)| *filter).trim(&value(field)).is_empty()
     };
-    let mut text = String::new();
+    let (mut text, mut start) = (String::new(), 0);
     for piece in pattern::written(pieces, is_present) {
         match piece {
             Piece::Literal(literal) => text.push_str(literal),
@@ -209,11 +241,17 @@ fn spelled(pieces: &[Piece], format: &Format, value: impl Fn(Field) -> String) -
                 let spellings = known.find(|(name, _)| names.first() == Some(name));
                 text.extend(spellings.and_then(|(_, spellings)| spellings.first()).cloned());
             }
-            &Piece::Field(field, filter) => text.push_str(filter.trim(&value(field))),
+            &Piece::Field(field, filter) => {
+                if matches!(field, Field::Content | Field::System) {
+                    start = text.len();
+                }
+                let value = value(field);
+                text.push_str(if held.media.is_empty() { filter.trim(&value) } else { &value });
+            }
             Piece::Optional { .. } | Piece::Space | Piece::Cut | Piece::Rest => {}
         }
     }
-    text
+    (text, start)
 }
 
 /// Results that are read as the text of a turn.
@@ -238,13 +276,17 @@ fn fold_results(messages: &mut Vec<Message>, format: &Format) {
             continue;
         }
         // Loading has checked that it holds nothing else.
-        let text = spelled(item, format, |_| message.content.clone());
+        let (text, start) = spelled_around(item, format, &message, |_| message.content.clone());
+        let media: Vec<Media> =
+            message.media.iter().map(|part| Media { at: part.at + start, ..*part }).collect();
         if let Some(last) = kept.last_mut().filter(|_| goes_on) {
             last.content.push_str(&spelled(&results.between, format, no_field));
-            last.content.push_str(&text);
+            last.push_content(&text, &media);
         } else {
             let before = spelled(&folded.before, format, no_field);
-            kept.push(Message::new(folded.role, format!("{before}{text}")));
+            let mut turn = Message::new(folded.role, before);
+            turn.push_content(&text, &media);
+            kept.push(turn);
         }
         goes_on = true;
     }

@@ -1,7 +1,7 @@
 //! Events to messages.
 
 use crate::event::{ActionKind, EventKind, Part};
-use crate::message::{Call, CallBody, Message, Role};
+use crate::message::{Call, CallBody, Media, MediaPlace, Message, Role};
 
 /// Builds messages from events, in order.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +30,12 @@ impl Collector {
             }
             EventKind::Text(text) => self.push_text(Part::Text, text),
             EventKind::Reasoning(text) => self.push_text(Part::Reasoning, text),
+            EventKind::Media { kind, count, rows } => {
+                let message = self.message();
+                let place = MediaPlace::Content(message.pieces().count() as u32);
+                let at = message.content.len();
+                message.media.push(Media { kind: *kind, at, count: *count, rows: *rows, place });
+            }
             EventKind::ActionStart { kind, name, id, .. } => {
                 let body = match kind {
                     ActionKind::Function => CallBody::Function {

@@ -8,6 +8,7 @@ mod join;
 mod labels;
 mod note;
 mod options;
+mod placeholder;
 mod slots;
 mod trail;
 mod unmarked_calls;
@@ -32,6 +33,7 @@ pub(crate) use join::Given;
 pub use labels::LabelOptions;
 pub use note::{Note, NoteKind};
 pub use options::{EncodeOptions, OnDependent, TemplateOptions};
+pub use placeholder::Placeholder;
 pub(crate) use slots::slots_of;
 pub(crate) use trail::{End, Told, Trail, answered, has_reasoning, moves, reasons};
 
@@ -57,7 +59,7 @@ pub struct Encoding {
     dropped: Vec<Dropped>,
 }
 
-/// Consecutive ids: one control token, or one run of text.
+/// Consecutive ids: one control token, once or several times, or one run of text.
 #[derive(Debug, Clone)]
 struct IdPiece {
     ids: Range<usize>,
@@ -191,6 +193,15 @@ pub(crate) fn encode(
                     pieces.push(IdPiece { ids, text, kind: PieceKind::Control });
                     first = true;
                 }
+                SpanKind::Repeated(id, count) => {
+                    pieces.extend(flush(&mut run, first, &mut ids)?);
+                    let at = ids.len();
+                    ids.extend(std::iter::repeat_n(id.get(), count as usize));
+                    let text = span.text.clone();
+                    let ids = at..ids.len();
+                    pieces.push(IdPiece { ids, text, kind: PieceKind::Control });
+                    first = true;
+                }
                 SpanKind::Taken | SpanKind::Given => {}
                 SpanKind::Cut => {
                     if let Some(piece) = flush(&mut run, first, &mut ids)? {
@@ -288,7 +299,9 @@ fn collisions<'a>(
 
 /// The parts of the text between control tokens.
 fn runs(spans: &[Span]) -> impl Iterator<Item = Range<usize>> + '_ {
-    let is_control = |span: &Span| matches!(span.kind, SpanKind::Control(_) | SpanKind::Given);
+    let is_control = |span: &Span| {
+        matches!(span.kind, SpanKind::Control(_) | SpanKind::Repeated(..) | SpanKind::Given)
+    };
     spans.split(is_control).filter_map(|spans| {
         let (first, last) = (spans.first()?, spans.last()?);
         Some(first.text.start..last.text.end)
@@ -399,7 +412,9 @@ impl Encoding {
             let begin = piece.text.start;
             let prefixed = match &piece.kind {
                 PieceKind::Control => {
-                    offsets.push((begin, piece.text.end));
+                    let each = piece.text.len() / piece.ids.len().max(1);
+                    let nth = |nth: usize| (begin + nth * each, begin + (nth + 1) * each);
+                    offsets.extend((0..piece.ids.len()).map(nth));
                     continue;
                 }
                 PieceKind::Given(covered) => {
@@ -467,7 +482,7 @@ impl Encoding {
             let span = slot.or_else(|| within.clone().find(|span| !span.text.is_empty()));
             sources.push(match span {
                 Some(span) if slot.is_some() => span.source,
-                Some(span) => span.source.scaffold(),
+                Some(span) => span.source.of_own(),
                 None => Source::NONE,
             });
         }
@@ -479,7 +494,7 @@ impl Encoding {
         let mut mask = vec![0; self.ids.len()];
         for piece in &self.pieces {
             if matches!(piece.kind, PieceKind::Control) {
-                mask[piece.ids.start] = 1;
+                mask[piece.ids.clone()].fill(1);
             }
         }
         mask

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::message::Role;
+use crate::message::{MediaKind, Role};
 
 /// Kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +122,15 @@ pub enum EventKind {
     Text(String),
     /// Reasoning of the turn.
     Reasoning(String),
+    /// A part of the turn that is no text: its placeholder ids. Turns of the assistant have none.
+    Media {
+        /// The kind of the part.
+        kind: MediaKind,
+        /// Number of placeholder ids in a row.
+        count: u32,
+        /// Number of rows.
+        rows: u32,
+    },
     /// Begin of a call.
     ActionStart {
         /// The number of the call in the turn, from 0.

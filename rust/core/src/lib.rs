@@ -83,15 +83,18 @@ pub use conversation::{Conversation, Dropped, OnUnknown, OnUnsupported, ReadOpti
 pub use derive::DerivedParts;
 pub use encode::{
     Collision, EncodeOptions, Encoding, LabelOptions, Neutralized, Note, NoteKind, OnDependent,
-    OnMarker, TemplateOptions,
+    OnMarker, Placeholder, TemplateOptions,
 };
 pub use error::{Droppable, Error, MessagePart, Result};
 pub use event::{ActionKind, Event, EventKind, NoticeKind, Part, TurnReason};
 pub use extend::OnReasoning;
 pub use fit::Fitted;
 pub use format::{BareCalls, FolderHints, Format, Guarantee, InReasoning, TemplateSource};
-pub use limits::HOLD_LIMIT;
-pub use message::{Call, CallBody, Message, Node, OnArguments, Owned, Role, View};
+pub use limits::{HOLD_LIMIT, MEDIA_LIMIT};
+pub use message::{
+    Call, CallBody, Media, MediaKind, MediaPlace, Message, Node, OnArguments, Owned, Piece, Role,
+    View,
+};
 pub use pack::pack;
 pub use pool::{NoStream, PoolEvent, StreamPool};
 pub use reader::Reader;

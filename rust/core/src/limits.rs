@@ -4,6 +4,9 @@
 /// call, white space, or the beginning of an unmarked call.
 pub const HOLD_LIMIT: usize = 4096;
 
+/// Maximum number of placeholder ids of one conversation, for all its images, videos and audio together.
+pub const MEDIA_LIMIT: u64 = 1 << 20;
+
 /// Maximum length, in bytes, of the literal between a field and the text that closes it.
 pub(crate) const MAX_SUFFIX_BYTES: usize = 1024;
 

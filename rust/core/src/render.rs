@@ -7,6 +7,7 @@
 mod calls;
 mod choose;
 mod fit;
+mod media;
 mod plan;
 
 use std::borrow::Cow;
@@ -19,7 +20,7 @@ use crate::error::{Error, MessagePart, Result};
 use crate::format::{Format, ReasoningWhen};
 use crate::grammar::{BoundPiece, FixedText, Grammar, Row, Rule};
 use crate::json;
-use crate::message::{Message, Role};
+use crate::message::{Message, Piece as Part, Role};
 use crate::pattern::{self, Field, Filter, Piece};
 use crate::span::{Source, SourceField, Span, SpanKind};
 use crate::template::Paths;
@@ -27,6 +28,7 @@ use crate::word::wrong_word;
 use chatcodec_vocab::{ControlId, DummyPrefix, Vocab};
 use choose::begins_with_calls;
 pub(crate) use fit::find_unplaced;
+use media::check_media;
 use plan::{Plan, Step, check_answers};
 
 /// What a message mostly takes beside its content.
@@ -110,6 +112,7 @@ pub(crate) fn render(
     vocab: &Vocab,
     options: &RenderOptions<'_>,
 ) -> Result<Rendered> {
+    check_media(messages, format)?;
     let plan = Plan::new(messages, format, options.tools.is_some())?;
     check_answers(messages, options.generation_prompt, grammar)?;
     let mut renderer = Renderer::new(format, grammar, vocab, options);
@@ -545,19 +548,20 @@ impl<'a> Renderer<'a> {
             self.row(turn)?;
         }
         let content = turn.map_or("", |turn| &turn.message.content);
+        let has_media = turn.is_some_and(|turn| !turn.message.media.is_empty());
         let mut fields = pattern::walk(&rule.pieces);
         let filter = fields.find_map(|piece| match piece {
             Piece::Field(Field::System | Field::Content, filter) => Some(*filter),
             _ => None,
         });
-        let has_content = !filter.unwrap_or_default().trim(content).is_empty();
+        let has_content = has_media || !filter.unwrap_or_default().trim(content).is_empty();
         for piece in pattern::written(&rule.pieces, |field| field == Field::Tools || has_content) {
             match (piece, turn) {
                 (Piece::Field(Field::Tools, _), _) => {
                     self.slot(text, Source { message: -1, field: SourceField::Tools });
                 }
                 (&Piece::Field(_, filter), Some(turn)) => {
-                    self.text(&turn.message.content, filter, turn.source(SourceField::Content));
+                    self.content(turn.message, filter, turn.source(SourceField::Content))?;
                 }
                 (piece, _) => self.fixed(piece, scaffold),
             }
@@ -676,7 +680,7 @@ impl<'a> Renderer<'a> {
         let message = turn.message;
         match piece {
             &Piece::Field(Field::Content, filter) => {
-                self.text(&message.content, filter, turn.source(SourceField::Content));
+                self.content(message, filter, turn.source(SourceField::Content))?;
             }
             &Piece::Field(Field::Reasoning, filter) => {
                 let reasoning = turn.reasoning().unwrap_or_default();
@@ -685,7 +689,7 @@ impl<'a> Renderer<'a> {
             &Piece::Field(Field::System, filter) => {
                 if let Some((system, index)) = turn.system {
                     let source = Source { message: index, field: SourceField::Content };
-                    self.text(&system.content, filter, source);
+                    self.content(system, filter, source)?;
                 }
             }
             Piece::Field(Field::Name, _) => {
@@ -711,6 +715,23 @@ impl<'a> Renderer<'a> {
                 self.calls(&message.calls, turn)?;
             }
             piece => self.fixed(piece, turn.source(SourceField::Scaffold)),
+        }
+        Ok(())
+    }
+
+    /// A content: each of its texts through the filter, and between them its other parts.
+    fn content(&mut self, message: &Message, filter: Filter, source: Source) -> Result<()> {
+        if message.media.is_empty() {
+            self.text(&message.content, filter, source);
+            return Ok(());
+        }
+        for piece in message.pieces() {
+            match piece {
+                Part::Text(text) => {
+                    self.part_slot(&message.content, filter.trim(text), source);
+                }
+                Part::Media(media) => self.media(media, filter, source)?,
+            }
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::message::{MediaKind, MediaPlace};
 use chatcodec_vocab::ControlId;
 
 /// Source of an id.
@@ -40,6 +41,8 @@ pub enum SourceField {
     Language(u32),
     /// `tool_calls[i].code.source`
     Code(u32),
+    /// `content[i]`: a part that is no text.
+    Media(MediaKind, MediaPlace),
     /// `tools`
     Tools,
     /// Another value of a caller whose messages a template wrote; [`crate::Encoding::path`] gives
@@ -55,9 +58,19 @@ impl Source {
         Self { field: SourceField::Scaffold, ..self }
     }
 
+    /// The source of an id of the format's own: beside the caller's text, or of a part that is no text.
+    pub(crate) fn of_own(self) -> Self {
+        if self.is_media() { self } else { self.scaffold() }
+    }
+
+    /// Whether this is a part that is no text.
+    pub fn is_media(self) -> bool {
+        matches!(self.field, SourceField::Media(..))
+    }
+
     /// Whether the caller supplied the text.
     pub fn is_content(self) -> bool {
-        self.field != SourceField::Scaffold
+        self.field != SourceField::Scaffold && !self.is_media()
     }
 }
 
@@ -80,6 +93,15 @@ impl fmt::Display for Source {
             SourceField::Arguments(i) => call(f, i, "function.arguments"),
             SourceField::Language(i) => call(f, i, "code.language"),
             SourceField::Code(i) => call(f, i, "code.source"),
+            SourceField::Media(_, MediaPlace::Content(i)) => {
+                write!(f, "messages[{message}].content[{i}]")
+            }
+            SourceField::Media(_, MediaPlace::Result(i, j)) => {
+                write!(f, "messages[{message}].content[{i}].content[{j}]")
+            }
+            SourceField::Media(_, MediaPlace::Output(i)) => {
+                write!(f, "messages[{message}].output[{i}]")
+            }
             SourceField::Tools => f.write_str("tools"),
             SourceField::Path(_) if message < 0 => f.write_str("variables"),
             SourceField::Path(_) => write!(f, "messages[{message}]"),
@@ -92,6 +114,8 @@ impl fmt::Display for Source {
 pub(crate) enum SpanKind {
     /// One control token; the span's text is its spelling, for people to read.
     Control(ControlId),
+    /// A control token several times; the span's text is its spelling as often.
+    Repeated(ControlId, u32),
     /// Text of the format.
     Literal,
     /// Text of the caller; `escaped` as the inside of a JSON string.

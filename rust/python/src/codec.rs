@@ -22,6 +22,7 @@ use crate::encoding::{Batch, Encoding, label_options};
 use crate::errors::{FormatError, quoted, raise, raise_in};
 use crate::format::Format;
 use crate::ids::{Ids, ListOf, Threads, text};
+use crate::media::{MEDIA_TOKENS, counted, counter};
 use crate::node::{Raised, Value, is_mapping, members, message_list};
 use crate::stream::{Parsed, Stream, check_given, marker_policy};
 use crate::table::{EncodedTable, OnLong, Output, TableOptions};
@@ -51,19 +52,22 @@ pub(crate) struct Codec {
 }
 
 /// The options of `encode`, read and checked.
-struct Options {
+struct Options<'py> {
     encode: EncodeOptions,
     read: ReadOptions,
+    /// The caller's function that counts the ids of images and other parts.
+    counter: Option<Bound<'py, PyAny>>,
 }
 
-impl Options {
+impl<'py> Options<'py> {
     fn new(
         codec: &Codec,
         add_generation_prompt: Option<bool>,
         (continue_final, stop_final): (bool, bool),
         words: [(&str, &str); 5],
-        options: Option<&Bound<'_, PyDict>>,
+        options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Self> {
+        let counter = counter(options)?;
         let format = codec.inner.format();
         let (mut thinking, mut date, mut effort) = (None, None, None);
         let template = codec.template_options(options)?;
@@ -78,6 +82,7 @@ impl Options {
             let text = || value.extract::<Option<String>>().map_err(|_| wrong("a string"));
             let option = option.to_string();
             match option.as_str() {
+                MEDIA_TOKENS => {}
                 name if !known.contains(&name) => {
                     let (name, known) = (format.name(), known.join("`, `"));
                     let known =
@@ -125,6 +130,7 @@ impl Options {
                 on_unknown: unknowns[choose(unknown, &["error", "ignore"])?],
                 on_unsupported,
             },
+            counter,
         })
     }
 }
@@ -138,6 +144,7 @@ impl Codec {
         for (option, value) in options.into_iter().flatten() {
             let option = option.to_string();
             match option.as_str() {
+                MEDIA_TOKENS => {}
                 "trust" => read.trust = trusted_roles(&value)?,
                 "on_dependent" => {
                     read.on_dependent = match value.extract::<String>().as_deref() {
@@ -233,12 +240,14 @@ impl Codec {
         &self,
         messages: &Bound<'_, PyAny>,
         tools: Option<&Bound<'_, PyAny>>,
-        options: ReadOptions,
+        options: &Options<'_>,
     ) -> PyResult<chatcodec::Result<Conversation>> {
+        let counted = options.counter.as_ref().map(|counter| counted(messages, counter));
+        let counted = counted.transpose()?;
         let raised = Raised::default();
         let tools = tools.map(|tools| Value::new(tools, &raised));
-        let messages = Value::new(messages, &raised);
-        let read = self.inner.read_conversation(&messages, tools.as_ref(), options);
+        let messages = Value::new(counted.as_ref().unwrap_or(messages), &raised);
+        let read = self.inner.read_conversation(&messages, tools.as_ref(), options.read);
         raised.check()?;
         Ok(read)
     }
@@ -248,7 +257,7 @@ impl Codec {
         &self,
         item: &Bound<'_, PyAny>,
         tools: Option<&Bound<'_, PyAny>>,
-        options: ReadOptions,
+        options: &Options<'_>,
     ) -> PyResult<chatcodec::Result<Conversation>> {
         if !is_mapping(item)? {
             return self.read(item, tools, options);
@@ -275,7 +284,7 @@ impl Codec {
                            `chatcodec.rows.from_sharegpt` reads them";
             return Ok(Err(unread("conversations", problem)));
         }
-        if let Some(key) = others.first().filter(|_| options.on_unknown == OnUnknown::Error) {
+        if let Some(key) = others.first().filter(|_| options.read.on_unknown == OnUnknown::Error) {
             let problem = "is not a key of a conversation, expected `messages` or `tools`; \
                            `unknown=\"ignore\"` leaves it out";
             return Ok(Err(unread(key, problem)));
@@ -602,6 +611,12 @@ impl Codec {
     /// `"error"` refuses them. `"ignore"` and `"drop"` leave them out: `dropped` lists them, and
     /// the ids are those of the messages without them.
     ///
+    /// An image, a video or audio is written as placeholder ids, in formats that have some for it
+    /// (`Format.media`): `tokens` of the part is their number, `{"type": "image", "tokens": 256}`,
+    /// or `[rows, columns]` in formats that separate rows. `media_tokens` is a function that counts
+    /// the parts without `tokens`: it takes a part and its path, and returns what `tokens` would
+    /// be. What it raises is raised.
+    ///
     /// The other options are declared by the format (`Format.options`): `thinking=False` prompts
     /// for an answer without reasoning; `date` (a day, `2026-01-31`) and `effort` are written at
     /// the beginning of the prompt.
@@ -648,7 +663,7 @@ impl Codec {
             words,
             options,
         )?;
-        let read = self.read(messages, tools, options.read)?.map_err(raise)?;
+        let read = self.read(messages, tools, &options)?.map_err(raise)?;
         let bytes = text_bytes(&read);
         options.encode.threads = threads_for(bytes, threads);
         let (codec, options) = (self.inner.clone(), options.encode);
@@ -726,7 +741,7 @@ impl Codec {
             words,
             options,
         )?;
-        let read = self.read(new_messages, None, options.read)?;
+        let read = self.read(new_messages, None, &options)?;
         let read = read.map_err(|error| raise(of_new_messages(error)))?;
         let prompt = if let Ok(encoding) = prompt.cast::<Encoding>() {
             Prompt::Encoding(encoding.clone().unbind())
@@ -863,7 +878,7 @@ impl Codec {
         let mut read = Vec::new();
         for (index, item) in conversations.try_iter()?.enumerate() {
             py.check_signals()?;
-            let conversation = self.read_item(&item?, tools, options.read)?;
+            let conversation = self.read_item(&item?, tools, &options)?;
             match conversation {
                 Err(error) if raises => return Err(raise(in_conversation(index, error))),
                 conversation => read.push(conversation),
@@ -972,13 +987,20 @@ impl Codec {
     ) -> PyResult<EncodedTable> {
         let py = table.py();
         let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported);
-        let Options { encode, read } = Options::new(
+        let Options { encode, read, counter } = Options::new(
             self,
             add_generation_prompt,
             (continue_final, stop_final),
             words,
             options,
         )?;
+        if counter.is_some() {
+            let message = format!(
+                "{MEDIA_TOKENS}: has no place beside a table, whose rows are no objects of Python; \
+                 expected `tokens` in each part"
+            );
+            return Err(PyTypeError::new_err(message));
+        }
         let raises = raises(errors)?;
         let mut outputs = match &columns {
             None => vec![Output::InputIds],
@@ -1090,7 +1112,7 @@ impl Codec {
             words,
             options,
         )?;
-        let read = self.read(messages, tools, options.read)?.map_err(raise)?;
+        let read = self.read(messages, tools, &options)?.map_err(raise)?;
         let bytes = text_bytes(&read);
         let (codec, options) = (self.inner.clone(), options.encode);
         let fit = move || codec.fit(&read, tokens, &options);
@@ -1175,8 +1197,9 @@ impl Codec {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<MessageList<'py>> {
         let words = words("report", "reference", on_arguments, unknown, on_unsupported);
-        let Options { encode, read } = Options::new(self, None, (false, false), words, options)?;
-        let read = self.read(messages, tools, read)?.map_err(raise)?;
+        let options = Options::new(self, None, (false, false), words, options)?;
+        let read = self.read(messages, tools, &options)?.map_err(raise)?;
+        let encode = options.encode;
         let (py, bytes, codec) = (messages.py(), text_bytes(&read), self.inner.clone());
         let canonical = move || codec.canonical_conversation(read, &encode);
         let messages = self.work(py, bytes, canonical)?.map_err(raise)?;

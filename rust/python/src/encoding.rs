@@ -13,9 +13,11 @@ use crate::errors::quoted;
 use crate::ids::ListOf;
 use crate::note::note_tuple;
 use crate::typed::{
-    Capsules, DroppedTuple, EncodingIter, ErrorDict, IntIter, IntList, NoteTuple, Paths, Ranges,
+    Capsules, DroppedTuple, EncodingIter, ErrorDict, IntIter, IntList, NoteTuple, Paths,
+    PlaceholderTuple, Ranges,
 };
 use crate::vocab::Vocab;
+use crate::words::MediaKindWord;
 
 /// The ids of a conversation, as a sequence, with the properties of each id. `ids` and `text` are
 /// computed at once, all other attributes on first access.
@@ -116,8 +118,8 @@ impl Encoding {
         self.inner.text()
     }
 
-    /// Path of the caller's text that each id holds, such as `messages[0].content`; `None` for ids
-    /// of the format's own text. A tuple with one entry for each id.
+    /// Path of the caller's text that each id holds, such as `messages[0].content`, or of the image
+    /// that it stands for; `None` for ids of the format's own text. A tuple with one entry for each id.
     #[getter]
     fn sources<'py>(&self, py: Python<'py>) -> PyResult<Paths<'py>> {
         let tuple = self.sources.get_or_try_init(py, || {
@@ -126,7 +128,8 @@ impl Encoding {
             let mut paths = Vec::new();
             for source in self.inner.sources() {
                 if known.as_ref().is_none_or(|(last, _)| *last != source) {
-                    let path = source.is_content().then(|| self.inner.path(source));
+                    let is_callers = source.is_content() || source.is_media();
+                    let path = is_callers.then(|| self.inner.path(source));
                     known = Some((source, path.into_pyobject(py)?));
                 }
                 paths.extend(known.as_ref().map(|(_, path)| path.clone()));
@@ -214,6 +217,24 @@ impl Encoding {
                 id: n.id,
             })
             .collect()
+    }
+
+    /// The ids of images and other parts that are no text, in order: where an engine puts
+    /// embeddings. Ids that were given as ids, to `Codec.extend`, have none.
+    #[getter]
+    fn placeholders<'py>(&self, py: Python<'py>) -> PyResult<PlaceholderTuple<'py>> {
+        let found = self.inner.placeholders().into_iter().map(|found| {
+            let placeholder = Placeholder {
+                path: self.inner.path(found.source),
+                kind: found.kind.name().into(),
+                start: found.ids.start,
+                end: found.ids.end,
+                around: (found.around.start, found.around.end),
+            };
+            Bound::new(py, placeholder)
+        });
+        let found: Vec<_> = found.collect::<PyResult<_>>()?;
+        PyTuple::new(py, found).map(PlaceholderTuple)
     }
 
     /// Markers of the format in the caller's text. Empty for formats whose turns are delimited by
@@ -417,6 +438,40 @@ impl Collision {
     fn __repr__(&self) -> String {
         let Self { path, start, end, marker } = self;
         format!("Collision(path={path:?}, start={start}, end={end}, marker={marker:?})")
+    }
+}
+
+/// The ids of an image, a video or audio.
+#[pyclass(module = "chatcodec._core", frozen, eq, hash, get_all)]
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Placeholder {
+    /// Path of the part: `messages[0].content[1]`.
+    path: String,
+    /// `"image"`, `"video"` or `"audio"`.
+    kind: MediaKindWord,
+    /// Position of the first placeholder id.
+    start: usize,
+    /// One past the last placeholder id. Between them are only ids that separate the rows of an
+    /// image. Equal to `start` for a part without placeholder ids.
+    end: usize,
+    /// Positions with the control tokens that open and close the part: first, and one past the
+    /// last.
+    around: (usize, usize),
+}
+
+#[pymethods]
+impl Placeholder {
+    #[classattr]
+    fn __match_args__() -> (&'static str, &'static str, &'static str, &'static str, &'static str) {
+        ("path", "kind", "start", "end", "around")
+    }
+
+    fn __repr__(&self) -> String {
+        let Self { path, kind, start, end, around: (first, last) } = self;
+        let kind = &**kind;
+        format!(
+            "Placeholder(path={path:?}, kind={kind:?}, start={start}, end={end}, around=({first}, {last}))"
+        )
     }
 }
 

@@ -1,7 +1,8 @@
 //! Events as frozen Python classes, made for `match`.
 
 use chatcodec::{
-    ActionKind, Event, EventKind, Message, NoticeKind, Part, Plain, Role, TurnReason, Vocab,
+    ActionKind, Event, EventKind, MediaKind, Message, NoticeKind, Part, Plain, Role, TurnReason,
+    Vocab,
 };
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -13,7 +14,7 @@ use crate::errors::quoted;
 use crate::node::message_dict;
 use crate::texts::{Str, Texts};
 use crate::typed::MessageDict;
-use crate::words::{CallKindWord, NoticeKindWord, RoleWord, TurnReasonWord};
+use crate::words::{CallKindWord, MediaKindWord, NoticeKindWord, RoleWord, TurnReasonWord};
 
 /// Declares an event class: its fields, `tokens`, equality, hash, `repr`, `match` and pickling. The signature is
 /// written out: the macros of the binding show no tuple as a default.
@@ -93,6 +94,17 @@ event_class! {
     }
 }
 event_class! {
+    /// An image, a video or audio of the turn: its placeholder ids. An assistant's turn has none.
+    Media "(kind, count, rows, tokens=(0, 0))" {
+        /// `"image"`, `"video"` or `"audio"`.
+        kind: MediaKindWord = "MediaKind",
+        /// Number of placeholder ids in a row.
+        count: u32 = "int",
+        /// Number of rows; 1 in formats that do not separate rows.
+        rows: u32 = "int",
+    }
+}
+event_class! {
     /// Begin of a call, emitted as soon as the name is known.
     ActionStart "(index, kind, name=None, id=None, tokens=(0, 0))" {
         /// The number of the call in the turn, from 0.
@@ -165,6 +177,10 @@ pub(crate) fn event_object(py: Python<'_>, event: Event) -> PyResult<Bound<'_, P
             let text = Str::new(py, &text);
             Bound::new(py, Reasoning { text, tokens })?.into_any()
         }
+        EventKind::Media { kind, count, rows } => {
+            let kind = kind.name().into();
+            Bound::new(py, Media { kind, count, rows, tokens })?.into_any()
+        }
         EventKind::ActionStart { index, kind, name, id } => {
             let kind = kind.name().into();
             Bound::new(py, ActionStart { index, kind, name, id, tokens })?.into_any()
@@ -235,6 +251,11 @@ fn event_kind(event: &Bound<'_, PyAny>) -> PyResult<EventKind> {
         let TurnStart { role, name, .. } = event.get();
         let role = Role::parse(role).ok_or_else(|| unknown("role", role))?;
         return Ok(EventKind::TurnStart { role, name: name.clone() });
+    }
+    if let Ok(event) = event.cast::<Media>() {
+        let Media { kind, count, rows, .. } = event.get();
+        let kind = MediaKind::parse(kind).ok_or_else(|| unknown("kind of part", kind))?;
+        return Ok(EventKind::Media { kind, count: *count, rows: *rows });
     }
     if let Ok(event) = event.cast::<ActionStart>() {
         let ActionStart { index, kind, name, id, .. } = event.get();

@@ -96,6 +96,13 @@ impl Format {
         self.inner.vocabulary()
     }
 
+    /// Kinds of parts that are no text for which the format has placeholders: of `image`, `video`
+    /// and `audio`. Of a codec's format, those for which the vocabulary has the tokens.
+    #[getter]
+    fn media(&self) -> Words {
+        self.inner.media()
+    }
+
     /// What `encode` takes for this format beside its own options: of `thinking`, `date` and `effort`.
     #[getter]
     fn options(&self) -> Words {

@@ -20,6 +20,7 @@ mod guard;
 mod heap;
 mod ids;
 mod ints;
+mod media;
 mod node;
 mod note;
 mod pack;
@@ -48,10 +49,11 @@ mod _core {
     #[pymodule_export]
     use super::constraint::Constraint;
     #[pymodule_export]
-    use super::encoding::{Batch, Collision, Dropped, Encoding, Neutralized};
+    use super::encoding::{Batch, Collision, Dropped, Encoding, Neutralized, Placeholder};
     #[pymodule_export]
     use super::events::{
-        ActionDelta, ActionEnd, ActionStart, Notice, Reasoning, Text, TurnEnd, TurnStart, collect,
+        ActionDelta, ActionEnd, ActionStart, Media, Notice, Reasoning, Text, TurnEnd, TurnStart,
+        collect,
     };
     #[pymodule_export]
     use super::format::{Format, formats};

@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 
-use chatcodec::{CallBody, Message, Node, View};
+use chatcodec::{CallBody, Media, Message, Node, Piece, View};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
@@ -231,7 +231,15 @@ pub(crate) fn message_dict<'py>(
     if let Some(reasoning) = &message.reasoning {
         dict.set_item("reasoning", reasoning)?;
     }
-    dict.set_item("content", &message.content)?;
+    if message.media.is_empty() {
+        dict.set_item("content", &message.content)?;
+    } else {
+        let parts = PyList::empty(py);
+        for piece in message.pieces() {
+            parts.append(part_dict(py, piece)?)?;
+        }
+        dict.set_item("content", parts)?;
+    }
     if !message.calls.is_empty() {
         let calls = PyList::empty(py);
         for call in &message.calls {
@@ -262,6 +270,25 @@ pub(crate) fn message_dict<'py>(
     }
     if let Some(id) = &message.call_id {
         dict.set_item("tool_call_id", id)?;
+    }
+    Ok(dict)
+}
+
+/// A part of a content as the dict that `encode` takes.
+fn part_dict<'py>(py: Python<'py>, piece: Piece<'_>) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    match piece {
+        Piece::Text(text) => {
+            dict.set_item("type", "text")?;
+            dict.set_item("text", text)?;
+        }
+        Piece::Media(&Media { kind, count, rows, .. }) => {
+            dict.set_item("type", kind.name())?;
+            match rows {
+                1 => dict.set_item("tokens", count)?,
+                _ => dict.set_item("tokens", [rows, count])?,
+            }
+        }
     }
     Ok(dict)
 }

@@ -84,6 +84,16 @@ typed_return!(
 );
 
 typed_return!(
+    /// `tuple[Placeholder, ...]`
+    PlaceholderTuple, PyTuple,
+    type_hint_subscript!(
+        type_hint_identifier!("builtins", "tuple"),
+        <crate::encoding::Placeholder as pyo3::PyTypeInfo>::TYPE_HINT,
+        ELLIPSIS
+    )
+);
+
+typed_return!(
     /// `tuple[tuple[int, int], ...]`
     Ranges, PyTuple,
     type_hint_subscript!(

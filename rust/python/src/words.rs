@@ -72,6 +72,10 @@ macro_rules! word {
 }
 
 word! {
+    /// Kind of a part that is no text.
+    MediaKindWord, "MediaKind"
+}
+word! {
     /// The role of a turn.
     RoleWord, "Role"
 }

@@ -3,6 +3,7 @@
 //! A response has several items: reasoning, a message, calls. Together they are one message of the
 //! assistant's, with the index of the first item.
 
+use super::media::Within;
 use super::read::{Reader, for_each, non_empty};
 use crate::error::{Error, Result};
 use crate::message::Node;
@@ -78,7 +79,7 @@ impl Reader<'_> {
             match key {
                 "type" | "id" | "status" => {}
                 "call_id" => result.call_id = non_empty(value.text(path)?),
-                "output" => result.content = self.texts(value, path)?,
+                "output" => self.result_content(value, path, Within::Output, &mut result)?,
                 _ => return self.unknown(path, "a result", "`type`, `call_id`, `output`"),
             }
             Ok(())
@@ -109,7 +110,7 @@ impl Reader<'_> {
                 _ => self.unknown(path, "reasoning", "`type`, `summary`, `content`"),
             }
         })?;
-        if !message.content.is_empty() || !message.calls.is_empty() {
+        if message.has_content() || !message.calls.is_empty() {
             return Err(Error::message(path.key("content"), "holds more than reasoning"));
         }
         let reasoning = message.reasoning.or(summary).filter(|text| !text.is_empty());

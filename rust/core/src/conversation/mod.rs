@@ -7,6 +7,7 @@
 
 mod items;
 mod link;
+mod media;
 mod parts;
 mod read;
 mod shape;
@@ -316,7 +317,12 @@ fn part_of(path: &str) -> Option<u32> {
 pub(crate) fn leave_out(message: &mut Message, part: MessagePart) -> bool {
     match part {
         MessagePart::Whole => true,
-        MessagePart::Content => !std::mem::take(&mut message.content).is_empty(),
+        MessagePart::Content => {
+            let has_content = message.has_content();
+            message.content.clear();
+            message.media.clear();
+            has_content
+        }
         MessagePart::Reasoning => message.reasoning.take().is_some(),
         MessagePart::Name => message.name.take().is_some(),
         MessagePart::CallId => message.call_id.take().is_some(),

@@ -3,9 +3,10 @@
 //! Texts are joined first, so that no spelling can hide between two of them. Anthropic's blocks
 //! become the fields that OpenAI's messages have: `thinking`, `tool_use`, `tool_result`.
 
+use super::media::Within;
 use super::read::{Draft, Reader, for_each, members_of, non_empty};
 use crate::error::{Error, MessagePart, Result};
-use crate::message::{Call, CallBody, Message, Role};
+use crate::message::{Call, CallBody, MediaKind, Message, Role};
 use crate::message::{Node, View};
 use crate::path::Path;
 
@@ -24,12 +25,18 @@ impl Reader<'_> {
             return Ok(());
         };
         for (i, part) in parts.iter().enumerate() {
-            self.part(part, path.item(i), draft)?;
+            self.part(part, path.item(i), i, draft)?;
         }
         Ok(())
     }
 
-    fn part<N: Node>(&mut self, part: &N, path: Path<'_>, draft: &mut Draft) -> Result<()> {
+    fn part<N: Node>(
+        &mut self,
+        part: &N,
+        path: Path<'_>,
+        nth: usize,
+        draft: &mut Draft,
+    ) -> Result<()> {
         let members = members_of(part, path)?;
         let kind = kind_of(&members, path)?;
         match kind.as_deref().unwrap_or("text") {
@@ -60,14 +67,25 @@ impl Reader<'_> {
                 draft.message.calls.push(self.tool_use(&members, path)?);
             }
             "tool_result" if self.has_results() => {
-                draft.more().results.push(self.tool_result(&members, path)?);
+                draft.more().results.push(self.tool_result(&members, path, nth)?);
             }
             "tool_result" => {
                 let problem = "is a result, which the format has no place for";
                 self.unsupported(path, "tool_result", problem)?;
             }
             kind => {
-                let problem = format!("is {kind:?}, expected \"text\"");
+                let media = MediaKind::of_part(kind);
+                if let Some(media) = media
+                    && self.format.media_spec(media).is_some()
+                {
+                    let media =
+                        self.media(media, &members, path, nth, draft.message.content.len())?;
+                    draft.message.media.push(media);
+                    return Ok(());
+                }
+                let lacking = media.map(|media| self.format.lacking_media(media));
+                let lacking = lacking.unwrap_or_default();
+                let problem = format!("is {kind:?}, expected \"text\"{lacking}");
                 if self.drops() {
                     self.note(path, kind);
                 } else {
@@ -102,14 +120,38 @@ impl Reader<'_> {
     }
 
     /// Reads text, or a list of text parts.
-    pub(super) fn texts<N: Node>(&mut self, value: View<'_, N>, path: Path<'_>) -> Result<String> {
-        let mut draft = Draft::default();
-        self.content(value, path, &mut draft)?;
-        let is_text = Message::new(Role::User, draft.message.content.as_str()) == draft.message;
-        if !is_text || draft.has_results() {
+    fn texts<N: Node>(&mut self, value: View<'_, N>, path: Path<'_>) -> Result<String> {
+        let message = self.text_and_media(value, path)?;
+        if !message.media.is_empty() {
             return Err(Error::message(path, "holds more than text, expected text parts"));
         }
-        Ok(draft.message.content)
+        Ok(message.content)
+    }
+
+    /// Reads the content of a result: text, or a list of text and other parts.
+    pub(super) fn result_content<N: Node>(
+        &mut self,
+        value: View<'_, N>,
+        path: Path<'_>,
+        within: Within,
+        result: &mut Message,
+    ) -> Result<()> {
+        let read = self.text_and_media(value, path)?;
+        (result.content, result.media) = (read.content, read.media);
+        result.media.iter_mut().for_each(|media| within.place(media));
+        Ok(())
+    }
+
+    /// Reads text, or a list of text and of parts that have placeholders.
+    fn text_and_media<N: Node>(&mut self, value: View<'_, N>, path: Path<'_>) -> Result<Message> {
+        let mut draft = Draft::default();
+        self.content(value, path, &mut draft)?;
+        let mut plain = Message::new(Role::User, draft.message.content.as_str());
+        plain.media.clone_from(&draft.message.media);
+        if plain != draft.message || draft.has_results() {
+            return Err(Error::message(path, "holds more than text, expected text parts"));
+        }
+        Ok(draft.message)
     }
 
     /// Reads reasoning: text, or a list of parts.
@@ -141,14 +183,22 @@ impl Reader<'_> {
         Ok(Call { id, body: CallBody::Function { name, arguments } })
     }
 
-    fn tool_result<N: Node>(&mut self, members: &[(N, N)], path: Path<'_>) -> Result<Message> {
+    fn tool_result<N: Node>(
+        &mut self,
+        members: &[(N, N)],
+        path: Path<'_>,
+        nth: usize,
+    ) -> Result<Message> {
         let mut result = Message::new(Role::Tool, "");
         for_each(members, path, |key, _, value| {
             let path = path.key(key);
             match key {
                 "type" | "cache_control" => {}
                 "tool_use_id" => result.call_id = non_empty(value.text(path)?),
-                "content" => result.content = self.texts(value, path)?,
+                "content" => {
+                    let within = Within::Part(nth as u32);
+                    self.result_content(value, path, within, &mut result)?;
+                }
                 "is_error" if matches!(value, View::Bool(false)) => {}
                 "is_error" => self.note(path, key),
                 _ => {

@@ -70,7 +70,7 @@ const SHAREGPT: &str = "; `chatcodec.rows.from_sharegpt` reads rows of ShareGPT"
 
 /// Reads messages, one after another.
 pub(super) struct Reader<'a> {
-    format: &'a Format,
+    pub(super) format: &'a Format,
     options: ReadOptions,
     pub(super) read: Conversation,
     /// Whether the last message is of items that go on with one message of the assistant's.
@@ -131,6 +131,9 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let Draft { role, mut message, more, .. } = draft;
+        if role == Some(Role::Assistant) && !message.media.is_empty() {
+            self.media_of_assistant(&mut message, at)?;
+        }
         let missing = || Error::message(path.key("role"), "is missing");
         let Some(more) = more else {
             message.role = role.ok_or_else(missing)?;
@@ -249,7 +252,7 @@ impl<'a> Reader<'a> {
     fn whole(&mut self, mut message: Message, more: More, path: Path<'_>, at: usize) -> Result<()> {
         let More { results, refusal, function_call, kind, places, .. } = more;
         match refusal {
-            Some(refusal) if message.content.is_empty() => message.content = refusal,
+            Some(refusal) if !message.has_content() => message.content = refusal,
             Some(refusal) if refusal != message.content => {
                 let problem = "is given together with `content`, expected only one of them";
                 return Err(Error::message(path.key("refusal"), problem));
@@ -290,7 +293,7 @@ impl<'a> Reader<'a> {
             && joins(last, &message)
         {
             last.reasoning = last.reasoning.take().or(message.reasoning);
-            last.content.push_str(&message.content);
+            last.push_content(&message.content, &message.media);
             last.calls.extend(message.calls);
             return;
         }
@@ -467,7 +470,7 @@ impl More {
     /// Whether nothing has been said, in a message or here.
     fn is_empty(&self, message: &Message) -> bool {
         let Self { results, refusal, function_call, .. } = self;
-        message.content.is_empty()
+        !message.has_content()
             && message.reasoning.is_none()
             && message.calls.is_empty()
             && results.is_empty()
@@ -478,8 +481,8 @@ impl More {
 
 /// Whether an item goes on with a message: reasoning first, then text, then calls.
 fn joins(last: &Message, next: &Message) -> bool {
-    let is_content = !next.content.is_empty() || next.reasoning.is_some();
-    let has_said = !last.content.is_empty() || !last.calls.is_empty();
+    let is_content = next.has_content() || next.reasoning.is_some();
+    let has_said = last.has_content() || !last.calls.is_empty();
     last.role == next.role
         && last.name == next.name
         && !(is_content && has_said)

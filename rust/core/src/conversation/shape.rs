@@ -1,7 +1,7 @@
 //! The part of a conversation that may decide its control ids.
 
 use crate::format::Format;
-use crate::message::{CallBody, Message, Role};
+use crate::message::{CallBody, MediaKind, Message, Role};
 
 /// The part of a conversation that may decide its control ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,8 @@ struct MessageShape {
     named: Option<String>,
     has_name: bool,
     has_content: bool,
+    /// The kind of each part that is no text, its number of rows, and of ids in a row.
+    media: Vec<(MediaKind, u32, u32)>,
     has_reasoning: bool,
     /// For each call, whether it is code, and whether it has a language.
     calls: Vec<(bool, bool)>,
@@ -28,7 +30,8 @@ pub(crate) fn shape(messages: &[Message], tools: bool, format: &Format) -> Shape
         role: message.role,
         named: message.name.clone().filter(|name| format.is_named(name, message.role)),
         has_name: message.name.is_some(),
-        has_content: !message.content.is_empty(),
+        has_content: message.has_content(),
+        media: message.media.iter().map(|part| (part.kind, part.rows, part.count)).collect(),
         has_reasoning: message.reasoning.is_some(),
         calls: message
             .calls

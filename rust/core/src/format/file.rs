@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::Guarantee;
+use super::media::MediaFile;
 use crate::message::Role;
 use chatcodec_vocab::TokenId;
 
@@ -65,6 +66,8 @@ pub(super) struct File {
     pub(super) call: BTreeMap<String, CallFile>,
     #[serde(default)]
     pub(super) also: BTreeMap<String, AlsoFile>,
+    #[serde(default)]
+    pub(super) media: BTreeMap<String, MediaFile>,
     /// See [`super::variant`], which reads them.
     #[serde(default, rename = "variant")]
     pub(super) _variant: IgnoredAny,

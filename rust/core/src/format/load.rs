@@ -15,8 +15,8 @@ use super::table::{self, Reads, Table};
 use super::work::Work;
 use super::{
     CallBodySpec, CallSpec, Guarantee, IdForm, ListForm, ListSpec, RowSpec, RowUse, Spec,
-    ToolsLayout, ToolsSpec, ToolsTurn, after_tool, also, between, calls, last, preamble, prompt,
-    reasoning, results, rules, split_turns, text_rows, unmarked_calls,
+    ToolsLayout, ToolsSpec, ToolsTurn, after_tool, also, between, calls, last, media, preamble,
+    prompt, reasoning, results, rules, split_turns, text_rows, unmarked_calls,
 };
 use crate::call::{ShapeKeys, json_object, shape};
 use crate::error::{Checked, wrong};
@@ -59,6 +59,7 @@ impl Spec {
         let end = patterns.pieces("end", &file.end, &[])?;
         let needed = patterns.used();
         let also = also::also(&file, &patterns, list.as_ref())?;
+        let media = media::media(&file.media, &patterns, &patterns.used())?;
         patterns.refuse_unused()?;
         check_system(&file, &rows)?;
         let table = Table {
@@ -132,6 +133,7 @@ impl Spec {
             calls,
             list,
             also,
+            media,
             space_mark: patterns.space_mark.take(),
             control: of_use(true),
             optional: of_use(false),

@@ -73,6 +73,9 @@ impl Format {
         if self.has_role(Role::Tool) && spec.calls.is_empty() {
             losses.push("the call that a result answers: its `tool_call_id`");
         }
+        if !self.media().is_empty() {
+            losses.push("images and other parts: their kind and number of ids come back, no data");
+        }
         if spec.tools.is_some() {
             losses.push("`tools`: come back as the system message that declares them");
         }

@@ -15,6 +15,7 @@ mod id_form;
 pub(crate) mod last;
 mod load;
 mod losses;
+pub(crate) mod media;
 mod models;
 mod patterns;
 mod preamble;
@@ -42,7 +43,7 @@ use crate::call::{Member, ObjectSpec};
 use crate::error::KeyProblem;
 use crate::error::{Error, Result};
 use crate::json::{self, Layout};
-use crate::message::{CallBody, Message, Node, Role};
+use crate::message::{CallBody, MediaKind, Message, Node, Role};
 use crate::path::Path;
 use crate::pattern::{Field, Piece};
 pub(crate) use also::AlsoSpec;
@@ -53,6 +54,7 @@ use file::File;
 pub use file::{BareCalls, InReasoning};
 pub(crate) use file::{LastWhen, Order, ReasoningWhen, SystemPlace, ToolsPlace};
 pub(crate) use id_form::IdForm;
+pub(crate) use media::MediaSpec;
 pub(crate) use preamble::BeginSpec;
 use variant::Document;
 use work::Work;
@@ -137,6 +139,8 @@ impl Guarantee {
 #[derive(Clone)]
 pub struct Format {
     spec: Arc<Spec>,
+    /// Kinds of parts whose tokens a vocabulary lacks.
+    without: Vec<MediaKind>,
 }
 
 struct Spec {
@@ -189,6 +193,8 @@ struct Spec {
     calls: Vec<CallSpec>,
     list: Option<ListSpec>,
     also: AlsoSpec,
+    /// The parts that are no text.
+    media: Vec<MediaSpec>,
     /// What stands between content and the calls after it.
     after_content: String,
     in_reasoning: InReasoning,
@@ -372,7 +378,7 @@ impl Format {
             variants.map_err(wrong)?;
             own
         };
-        Ok(Self { spec: Arc::new(spec) })
+        Ok(Self { spec: Arc::new(spec), without: Vec::new() })
     }
 
     /// The names of the variants that a format file offers.
@@ -395,7 +401,7 @@ impl Format {
         spec.variant.clone_from(&self.spec.variant);
         let spellings = self.spec.control.iter().filter(|(name, _)| missing.contains(name));
         spec.lacking = spellings.filter_map(|(_, group)| group.first().cloned()).collect();
-        Some(Self { spec: Arc::new(spec) })
+        Some(Self { spec: Arc::new(spec), without: Vec::new() })
     }
 
     /// The format as errors name it when it has no place for something: with the tokens that the
@@ -410,6 +416,42 @@ impl Format {
             [] => String::new(),
             lacking => format!(" on a vocabulary without `{}`", lacking.join("`, `")),
         }
+    }
+
+    /// The format on a vocabulary without the tokens of these kinds of parts.
+    pub(crate) fn without_media(&self, kinds: Vec<MediaKind>) -> Self {
+        Self { without: kinds, ..self.clone() }
+    }
+
+    /// The parts that are no text.
+    pub(crate) fn media_specs(&self) -> &[MediaSpec] {
+        &self.spec.media
+    }
+
+    /// How a part that is no text is written; none where the format has no place for it, or the vocabulary no tokens.
+    pub(crate) fn media_spec(&self, kind: MediaKind) -> Option<&MediaSpec> {
+        let mut specs = self.spec.media.iter().filter(|spec| !self.without.contains(&spec.kind));
+        specs.find(|spec| spec.kind == kind)
+    }
+
+    /// The kinds of parts that are no text and have placeholders: `image`, `video`, `audio`.
+    pub fn media(&self) -> Vec<&'static str> {
+        let kinds = MediaKind::ALL.into_iter();
+        kinds.filter(|kind| self.media_spec(*kind).is_some()).map(MediaKind::name).collect()
+    }
+
+    /// The control tokens of a kind of part that the vocabulary lacks, as the end of an error; empty where the format
+    /// has none for it.
+    pub(crate) fn lacking_media(&self, kind: MediaKind) -> String {
+        let spec = self.spec.media.iter().find(|spec| spec.kind == kind);
+        let Some(spec) = spec else { return String::new() };
+        let known = &self.spec.optional;
+        let spelled = spec.names().filter_map(|name| {
+            let (_, group) = known.iter().find(|(known, _)| known == name)?;
+            group.first().cloned()
+        });
+        let spelled: Vec<String> = spelled.collect();
+        format!(": the vocabulary lacks `{}`", spelled.join("` or `"))
     }
 
     /// Which variant of its file it is.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use toml::{Table, Value};
 
 /// The keys that hold patterns, themselves or in tables.
-const WITH_PATTERNS: [&str; 12] = [
+const WITH_PATTERNS: [&str; 13] = [
     "begin",
     "end",
     "generation",
@@ -22,6 +22,7 @@ const WITH_PATTERNS: [&str; 12] = [
     "results",
     "call",
     "also",
+    "media",
 ];
 
 /// What patterns can no longer hold.

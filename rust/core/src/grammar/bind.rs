@@ -6,14 +6,15 @@ use std::sync::Arc;
 use super::places::Places;
 use super::starts::Starts;
 use super::{
-    AfterCalls, BareOpening, BoundPiece, Closer, FixedText, Grammar, Item, List, Literal, Op,
-    Reasoning, Results, Row, Rule, Stop, Suffix, Text, control_ids, openers, token_ids,
+    AfterCalls, BareOpening, BoundPiece, Closer, FixedText, Grammar, Item, List, Literal,
+    MediaRule, Op, Reasoning, Results, Row, Rule, Stop, Suffix, Text, control_ids, openers,
+    token_ids,
 };
 use crate::call::{BoundShape, ObjectSpec, Prefix};
 use crate::error::{Error, Result};
 use crate::format::{
-    CallBodySpec, Format, Guarantee, ListForm, ListSpec, RowSpec, RowUse, SystemPlace, also, calls,
-    last, reasoning, rules, unmarked_calls,
+    CallBodySpec, Format, Guarantee, ListForm, ListSpec, MediaSpec, RowSpec, RowUse, SystemPlace,
+    also, calls, last, reasoning, rules, unmarked_calls,
 };
 use crate::marker::{self, Markers};
 use crate::message::Role;
@@ -164,6 +165,7 @@ impl Binder<'_> {
             generation_prompt: self.pieces(format.generation_prompt()),
             markers: None,
             silent: format.silent().to_vec(),
+            media: format.media_specs().iter().filter_map(|spec| self.media(spec)).collect(),
             order: format.order(),
             stop,
         };
@@ -383,6 +385,32 @@ impl Binder<'_> {
             Error::vocab("control", format!("leaves a pair of `call` that {problem}"))
         })?;
         Ok(Some(shape))
+    }
+
+    /// How a part that is no text is written; none where the vocabulary lacks one of its tokens.
+    fn media(&self, spec: &MediaSpec) -> Option<MediaRule> {
+        if spec.names().any(|name| self.control_id(name).is_none()) {
+            return None;
+        }
+        let token = |name: &Option<String>| self.control_id(name.as_deref()?);
+        let (open, close) = (self.pieces(&spec.open), self.pieces(&spec.close));
+        let ids = |pieces: &[BoundPiece]| pieces.iter().flat_map(control_ids).collect();
+        let text = |piece: Option<&BoundPiece>| match piece {
+            Some(Piece::Literal(FixedText::Encoded(literal))) => literal.text.clone(),
+            _ => String::new(),
+        };
+        let (each, between) = (token(&spec.each), token(&spec.between));
+        let ends = if each.is_some() { &close } else { &open };
+        let (before, after) = (text(open.first()), text(ends.last()));
+        let (opens, closes) = (ids(&open), ids(&close));
+        let kind = spec.kind;
+        Some(MediaRule { kind, open, each, between, close, opens, closes, before, after })
+    }
+
+    /// White space before a part that is no text, in the turns that may have one.
+    fn before_media(&self) -> String {
+        let mut rules = self.format.media_specs().iter().filter_map(|spec| self.media(spec));
+        rules.next().map(|rule| rule.before).unwrap_or_default()
     }
 
     fn control_id(&self, name: &str) -> Option<ControlId> {
@@ -632,6 +660,8 @@ impl Binder<'_> {
         let mut closer = Closer { suffix, ..Closer::default() };
         if role == Some(Role::Assistant) && field == Field::Content {
             closer.before_call.literal.push_str(self.format.after_content());
+        } else if role.is_some_and(|role| role != Role::Assistant) && is_text(&read[at]) {
+            closer.before_call.literal.push_str(&self.before_media());
         }
         match read.get(next) {
             Some(Op::Control(ids)) => closer.ids = token_ids(ids),

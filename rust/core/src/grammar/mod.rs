@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::format::calls::Reserved;
 use crate::format::{Format, ListForm, Order, RowUse};
 use crate::marker::{Literal, Markers};
-use crate::message::Role;
+use crate::message::{MediaKind, Role};
 use crate::pattern::{Field, Filter, Piece, walk};
 use bind::Binder;
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
@@ -60,7 +60,7 @@ pub(crate) enum Op {
 pub(crate) struct Closer {
     /// Ordinary text between the field and what ends it.
     pub(crate) suffix: Suffix,
-    /// Ordinary text between the field and a call.
+    /// Ordinary text between the field and a call, or another part of the content.
     pub(crate) before_call: Suffix,
     /// Control tokens that end it.
     pub(crate) ids: Vec<TokenId>,
@@ -355,10 +355,37 @@ pub(crate) struct Grammar {
     /// Control tokens that stand in the text that declares tools.
     pub(super) spelled_ids: Vec<TokenId>,
     pub(crate) after_calls: AfterCalls,
+    /// Parts that are no text.
+    pub(crate) media: Vec<MediaRule>,
     /// Control tokens that stand within headers of the assistant's, and do nothing else.
     pub(super) header_ids: Vec<TokenId>,
     /// Steps at which patterns begin, for each place of a stream.
     pub(crate) starts: Starts,
+}
+
+/// How a part that is no text is written and read.
+#[derive(Debug)]
+pub(crate) struct MediaRule {
+    pub(crate) kind: MediaKind,
+    pub(crate) open: Vec<BoundPiece>,
+    /// The token that is written for each embedding.
+    pub(crate) each: Option<ControlId>,
+    /// The token between two rows.
+    pub(crate) between: Option<ControlId>,
+    pub(crate) close: Vec<BoundPiece>,
+    /// The control tokens of `open` and `close`.
+    pub(crate) opens: Vec<TokenId>,
+    pub(crate) closes: Vec<TokenId>,
+    /// Text before it and after it.
+    pub(crate) before: String,
+    pub(crate) after: String,
+}
+
+impl MediaRule {
+    /// Its first control token.
+    fn opener(&self) -> Option<TokenId> {
+        self.opens.first().copied().or(self.each.map(ControlId::get))
+    }
 }
 
 impl Grammar {
@@ -408,7 +435,10 @@ impl Grammar {
         let groups: Vec<Vec<String>> = control.iter().map(|(_, group)| group.clone()).collect();
         let (vocab, ids) = vocab.with_aliases(&groups)?;
         let binder = Binder { format, control: &control, ids: &ids, vocab: &vocab };
-        Ok((binder.grammar()?, format.clone(), vocab))
+        let grammar = binder.grammar()?;
+        let lacks = |kind: &MediaKind| grammar.media_of(*kind).is_none();
+        let lacking = format.media_specs().iter().map(|spec| spec.kind).filter(lacks).collect();
+        Ok((grammar, format.without_media(lacking), vocab))
     }
 
     /// Leaves of the control tokens within headers those that do nothing else.
@@ -547,6 +577,16 @@ impl Grammar {
         ids.sort_unstable();
         ids.dedup();
         ids
+    }
+
+    /// How a part that is no text is written.
+    pub(crate) fn media_of(&self, kind: MediaKind) -> Option<&MediaRule> {
+        self.media.iter().find(|rule| rule.kind == kind)
+    }
+
+    /// Whether an id opens a part that is no text.
+    pub(crate) fn opens_media(&self, id: TokenId) -> bool {
+        self.media.iter().any(|rule| rule.opener() == Some(id))
     }
 
     /// Whether an id stands for its spelling in the text that declares tools.

@@ -1,12 +1,17 @@
 //! Messages, and access to a caller's value.
 
+mod media;
 mod node;
 mod owned;
 
+pub(crate) use media::pieces;
+pub use media::{Media, MediaKind, MediaPlace, Piece};
 pub(crate) use node::SURROGATE;
 pub use node::{Node, View};
 pub(crate) use owned::MAX_DEPTH;
 pub use owned::Owned;
+
+use std::borrow::Cow;
 
 /// Role of a message's author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,6 +58,8 @@ pub struct Message {
     pub name: Option<String>,
     /// The text.
     pub content: String,
+    /// The parts of the content that are no text, in order: images.
+    pub media: Vec<Media>,
     /// The reasoning of the model before its text.
     pub reasoning: Option<String>,
     /// The calls of the model, in order.
@@ -68,6 +75,41 @@ impl Default for Message {
 }
 
 impl Message {
+    /// The texts and the other parts of the content, in order.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+        pieces(&self.content, &self.media)
+    }
+
+    /// Whether there is text or another part.
+    pub(crate) fn has_content(&self) -> bool {
+        !self.content.is_empty() || !self.media.is_empty()
+    }
+
+    /// Changes each text of the content; the other parts stay between them.
+    pub(crate) fn change_texts(&mut self, change: impl Fn(&str) -> Cow<'_, str>) {
+        if self.media.is_empty() {
+            if let Cow::Owned(changed) = change(&self.content) {
+                self.content = changed;
+            }
+            return;
+        }
+        let mut changed = Self::new(self.role, "");
+        for piece in self.pieces() {
+            match piece {
+                Piece::Text(text) => changed.content.push_str(&change(text)),
+                Piece::Media(part) => changed.push_content("", &[Media { at: 0, ..*part }]),
+            }
+        }
+        (self.content, self.media) = (changed.content, changed.media);
+    }
+
+    /// Appends text and other parts to the content.
+    pub(crate) fn push_content(&mut self, text: &str, media: &[Media]) {
+        let before = self.content.len();
+        self.content.push_str(text);
+        self.media.extend(media.iter().map(|part| Media { at: part.at + before, ..*part }));
+    }
+
     /// Whether this is a message of the assistant without calls.
     pub(crate) fn is_answer(&self) -> bool {
         self.role == Role::Assistant && self.calls.is_empty()
@@ -86,6 +128,7 @@ impl Message {
             role,
             name: None,
             content: content.into(),
+            media: Vec::new(),
             reasoning: None,
             calls: Vec::new(),
             call_id: None,

@@ -1,7 +1,7 @@
 //! A caller's value, copied: it can be read later, and by another thread.
 
 use super::node::{Node, View};
-use super::{Call, CallBody, Message};
+use super::{Call, CallBody, Media, Message, Piece};
 use crate::error::{Error, Result};
 
 /// Deepest nesting of a caller's value.
@@ -66,8 +66,24 @@ impl Owned {
         let map = |members: Vec<(&str, Self)>| {
             Self::Map(members.into_iter().map(|(key, value)| (text(key), value)).collect())
         };
-        let mut members =
-            vec![("role", text(message.role.name())), ("content", text(&message.content))];
+        let size = |media: &Media| {
+            let number = |number: u32| Self::Number(number.to_string());
+            match media.rows {
+                1 => number(media.count),
+                rows => Self::List(vec![number(rows), number(media.count)]),
+            }
+        };
+        let part = |piece: Piece<'_>| match piece {
+            Piece::Text(said) => map(vec![("type", text("text")), ("text", text(said))]),
+            Piece::Media(media) => {
+                map(vec![("type", text(media.kind.name())), ("tokens", size(media))])
+            }
+        };
+        let content = match &message.media[..] {
+            [] => text(&message.content),
+            _ => Self::List(message.pieces().map(part).collect()),
+        };
+        let mut members = vec![("role", text(message.role.name())), ("content", content)];
         members.extend(message.name.as_deref().map(|name| ("name", text(name))));
         members.extend(message.reasoning.as_deref().map(|it| ("reasoning_content", text(it))));
         members.extend(message.call_id.as_deref().map(|id| ("tool_call_id", text(id))));

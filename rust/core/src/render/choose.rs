@@ -142,7 +142,7 @@ fn present(turn: &Turn<'_>, row: &Row, blank: Blank) -> u32 {
         None => blank == Blank::IsText || !is_blank(text),
     };
     let mut present = 0;
-    if has(&message.content, row.places.content) {
+    if !message.media.is_empty() || has(&message.content, row.places.content) {
         present |= Field::Content.bit();
     }
     if has(turn.reasoning().unwrap_or_default(), row.places.reasoning) {

@@ -16,6 +16,7 @@
 mod calls;
 mod control;
 mod fast_path;
+mod media;
 mod mended_headers;
 mod split_turns;
 mod text;
@@ -41,6 +42,7 @@ use calls::Call;
 use chatcodec_vocab::TokenId;
 use control::Control;
 pub(super) use fast_path::Run;
+use media::MediaState;
 use text::{Lead, Line, TextState};
 use uncertain::{Uncertain, UncertainHeader};
 
@@ -93,6 +95,8 @@ enum Within {
     Text(TextState),
     /// In a text of the turn that is written as JSON.
     Value(Box<ValueReader>),
+    /// In a part that is no text.
+    Media(Box<MediaState>),
     /// In a call.
     Call(Call),
     /// Between two calls of a list, after a call of this item.
@@ -409,6 +413,7 @@ impl<'a> Reader<'a> {
                 self.control(place, Control::new(id, at, spelled))
             }
             HeldItem::Unknown { text, at } => {
+                let place = self.settle_media(place);
                 let mut place = self.flush_after_call(place);
                 self.flush_text(&mut place);
                 self.out.notice(NoticeKind::UnknownId, text, None, at);
@@ -447,6 +452,10 @@ impl<'a> Reader<'a> {
         match within {
             Within::Text(text) => self.text_of_turn(turn, text, piece),
             Within::Value(reader) => self.text_of_value(turn, reader, piece),
+            Within::Media(media) => {
+                let text = self.refuse_media(*media);
+                self.text_of_turn(turn, text, piece)
+            }
             Within::Call(call) => self.text_of_call(turn, call, piece),
             Within::BetweenCalls { item } => self.text_between(turn, item, piece),
             Within::AfterCall => self.text_after_call(turn, piece),
@@ -462,6 +471,7 @@ impl<'a> Reader<'a> {
             self.drain();
         }
         let place = std::mem::take(&mut self.machine.place);
+        let place = self.settle_media(place);
         let Place::In(turn, within) = self.flush_after_call(place) else {
             if self.out.output.covered() < index {
                 let (text, ..) = self.machine.held.take_all();

@@ -91,6 +91,10 @@ impl Reader<'_> {
             return self.draft(place, token.id, token.piece(&spelling));
         }
         self.out.output.in_run = false;
+        let (place, token) = match self.control_of_media(place, token) {
+            Ok(place) => return place,
+            Err(other) => other,
+        };
         let place = self.flush_after_call(place);
         self.meaning(place, token).unwrap_or_else(|(place, token)| self.unexpected(place, &token))
     }

@@ -64,6 +64,8 @@ pub(super) enum Lead {
     Again,
     /// A call.
     Call,
+    /// The pattern's text after a part that is no text.
+    Media,
 }
 
 /// Place in a line of text, as far as it decides whether an unmarked call may begin there.
@@ -125,12 +127,14 @@ impl Reader<'_> {
         lead: Lead,
         piece: Piece<'_>,
     ) -> Place {
+        let grammar = self.bound.grammar();
         let reasoning = turn.row(self.bound).rule.reasoning.as_ref();
-        let literal = reasoning.map_or("", |reasoning| match lead {
+        let literal = match lead {
             Lead::Begin | Lead::Call | Lead::Again => "",
-            Lead::Open => &reasoning.before,
-            Lead::Close => &reasoning.after,
-        });
+            Lead::Open => reasoning.map_or("", |reasoning| &reasoning.before),
+            Lead::Close => reasoning.map_or("", |reasoning| &reasoning.after),
+            Lead::Media => grammar.media.first().map_or("", |rule| &rule.after),
+        };
         let held = &mut self.machine.held;
         held.push(piece);
         let is_white = held.text().trim_ascii().is_empty();
@@ -344,7 +348,7 @@ impl Reader<'_> {
     }
 
     /// Ends a text. Held text is the pattern's if it is all of `suffix`, and otherwise text.
-    fn end_text(&mut self, turn: &Turn, within: Within, suffix: &Suffix) {
+    pub(super) fn end_text(&mut self, turn: &Turn, within: Within, suffix: &Suffix) {
         match within {
             Within::Text(text) => {
                 if text.lead == Some(Lead::Again) {
