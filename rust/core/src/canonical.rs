@@ -105,12 +105,11 @@ pub(crate) fn write_only(
 ) -> Vec<Filter> {
     let written = render::written(messages, answered, format, grammar, vocab);
     for (message, written) in messages.iter_mut().zip(&written) {
-        match written.content {
-            Some(filter) => message.change_texts(|text| trimmed(text, filter)),
-            None => {
-                message.content.clear();
-                message.media.clear();
-            }
+        if let Some(filter) = written.content {
+            message.change_texts(|text| trimmed(text, filter));
+        } else {
+            message.content.clear();
+            message.media.clear();
         }
         message.reasoning = message.reasoning.take().and_then(|mut reasoning| {
             let filter = written.reasoning?;

@@ -184,16 +184,9 @@ pub(crate) fn encode(
                     Some(run) => run.end = span.text.end,
                     None => run = Some(span.text.clone()),
                 },
-                SpanKind::Control(id) => {
-                    pieces.extend(flush(&mut run, first, &mut ids)?);
-                    let at = ids.len();
-                    ids.push(id.get());
-                    let text = span.text.clone();
-                    let ids = at..at + 1;
-                    pieces.push(IdPiece { ids, text, kind: PieceKind::Control });
-                    first = true;
-                }
-                SpanKind::Repeated(id, count) => {
+                SpanKind::Control(id) | SpanKind::Repeated(id, _) => {
+                    let count =
+                        if let SpanKind::Repeated(_, count) = span.kind { count } else { 1 };
                     pieces.extend(flush(&mut run, first, &mut ids)?);
                     let at = ids.len();
                     ids.extend(std::iter::repeat_n(id.get(), count as usize));

@@ -96,6 +96,7 @@ fn check_writes(writer: &TemplateWriter, vocab: &Vocab) -> Result<()> {
 const SYSTEM: &str = "Sqwz";
 const QUESTION: &str = "Qwzk";
 const ANSWER: &str = "Awzk";
+const LATER: &str = "Lwzk";
 
 fn message(role: Role, text: &str) -> Message {
     Message::new(role, text)

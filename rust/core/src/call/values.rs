@@ -248,11 +248,11 @@ impl<'a> Values<'a> {
             Some(Value::Array(parts)) => parts,
             _ => Vec::new(),
         };
-        if let Some(pointer) = all.shift_remove("$ref") {
-            if let Value::Object(part) = self.resolve(&pointer, path)? {
-                let part = self.flat(part, path)?;
-                merge(&mut all, &part, path)?;
-            }
+        if let Some(pointer) = all.shift_remove("$ref")
+            && let Value::Object(part) = self.resolve(&pointer, path)?
+        {
+            let part = self.flat(part, path)?;
+            merge(&mut all, &part, path)?;
         }
         for part in &parts {
             match part {

@@ -517,8 +517,8 @@ mod tests {
                 fancy_regex::Regex::new(&whole).unwrap().is_match(&text).unwrap()
             };
             let excepted: Vec<String> = except.iter().map(|&at| REGEXES[at].to_owned()).collect();
-            let also = [REGEXES[also].to_owned()];
-            let made = Automaton::new(REGEXES[regex], &also, &excepted, &spellings);
+            let others = [REGEXES[also].to_owned()];
+            let made = Automaton::new(REGEXES[regex], &others, &excepted, &spellings);
             let accepts = match made {
                 Ok(made) => made.accepts(&text),
                 Err(problem) => {

@@ -53,13 +53,13 @@ impl Texts {
     fn get_or_make(
         &self,
         text: &Text,
-        make: impl FnOnce() -> std::result::Result<Automaton, String>,
+        build: impl FnOnce() -> std::result::Result<Automaton, String>,
     ) -> std::result::Result<Arc<Automaton>, String> {
         let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(text) {
             return Ok(known.clone());
         }
-        let made = Arc::new(make()?);
+        let made = Arc::new(build()?);
         let mut known = lock();
         if made.states.len() <= MAX_KEPT {
             if known.len() >= MAX_TEXTS {
@@ -112,7 +112,7 @@ struct Printer<'a> {
     place: Path<'a>,
 }
 
-impl<'a> Printer<'a> {
+impl Printer<'_> {
     /// Writes an expression; `rules` is the beginning of the names of the rules that it refers to.
     fn expression(&mut self, expression: &Expression, rules: &str, out: &mut String) -> Result<()> {
         match expression {
@@ -153,7 +153,7 @@ impl<'a> Printer<'a> {
                     match part {
                         Part::Literal(text) => string(text, out),
                         Part::Regex { regex, also, except } => {
-                            self.text(regex, also, except, out)?
+                            self.text(regex, also, except, out)?;
                         }
                         Part::Any { except } => self.text(".*", &[], except, out)?,
                     }
@@ -214,10 +214,10 @@ impl<'a> Printer<'a> {
             let _ = writeln!(self.rules, "{name} ::= {rule}");
         } else {
             let spellings = self.dialect.spellings;
-            let make = || Automaton::new(regex, also, except, spellings);
+            let build = || Automaton::new(regex, also, except, spellings);
             let made = match self.dialect.known {
-                Some(known) => known.get_or_make(&key, make),
-                None => make().map(Arc::new),
+                Some(known) => known.get_or_make(&key, build),
+                None => build().map(Arc::new),
             };
             let made = made.map_err(|problem| self.cannot(&problem))?;
             for (at, state) in made.states.iter().enumerate() {

@@ -213,7 +213,9 @@ pub(super) fn check(path: Path<'_>, schema: &Value, judge: Judge<'_>) -> Result<
 fn tell_apart(schema: &mut Value, root: &Value) {
     let Value::Object(keys) = schema else {
         if let Value::Array(all) = schema {
-            all.iter_mut().for_each(|schema| tell_apart(schema, root));
+            for schema in all {
+                tell_apart(schema, root);
+            }
         }
         return;
     };

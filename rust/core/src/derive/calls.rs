@@ -434,6 +434,7 @@ pub(super) fn reads(codec: &Codec, probes: &Probes, given: Given) -> bool {
 }
 
 /// Drafts with results; none if the template does not write them.
+#[allow(clippy::too_many_lines, reason = "a list of candidates")]
 pub(super) fn results(probes: &Probes, base: &Draft, given: Given) -> Option<Vec<Draft>> {
     let called = [user(QUESTION), calling("", 1, given), result(0, given)];
     let one = answer(probes, &called, given).filter(|text| text.contains(RESULTS[0]))?;

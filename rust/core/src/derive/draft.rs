@@ -105,8 +105,9 @@ impl Draft {
     }
 
     /// The format file.
+    #[allow(clippy::too_many_lines, reason = "the keys of a file, in order")]
     pub(super) fn file(&self, probes: &Probes) -> String {
-        let written = |text: &str| string(&probes.pattern(text));
+        let written = |text: &str| string(&Probes::pattern(text));
         let list = |rows: &[String]| match rows {
             [row] => written(row),
             rows => {
@@ -161,7 +162,7 @@ impl Draft {
             file += "when = \"always\"\n";
         }
         if !self.stop.is_empty() {
-            let names = self.stop.iter().map(|mark| probes.pattern(&mark.to_string()));
+            let names = self.stop.iter().map(|mark| Probes::pattern(&mark.to_string()));
             let names =
                 names.map(|name| name.trim_matches(['{', '}']).to_owned()).collect::<Vec<_>>();
             let _ = writeln!(file, "stop = \"{{{}}}\"", names.join("|"));

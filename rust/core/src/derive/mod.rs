@@ -25,6 +25,7 @@ const BASES: usize = 2;
 
 /// The parts of a conversation that a derived format reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each part is there or not")]
 pub struct DerivedParts {
     /// Calls of the assistant's messages.
     pub calls: bool,

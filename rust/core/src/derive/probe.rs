@@ -137,7 +137,6 @@ impl<'a> Probes<'a> {
             encoding.ids().iter().zip(offsets.iter()).zip(is_control.iter())
         {
             if *is_control == 1 {
-                let (start, end) = (start as usize, end as usize);
                 marked.push_str(text.get(at..start)?);
                 marked.push(self.mark(*id));
                 at = end;
@@ -176,7 +175,7 @@ impl<'a> Probes<'a> {
     }
 
     /// A text with marks as a pattern of a format file.
-    pub(super) fn pattern(&self, marked: &str) -> String {
+    pub(super) fn pattern(marked: &str) -> String {
         let mut pattern = String::new();
         for character in marked.chars() {
             if is_mark(character) {

@@ -60,7 +60,7 @@ pub(super) fn find(probes: &Probes, base: &Draft) -> Option<Thought> {
     ];
     prompts.dedup();
     // The answer without reasoning as it is written; without its empty block; not at all.
-    let bare = match head.find(is_mark) {
+    let plain_head = match head.find(is_mark) {
         _ if base.head.starts_with(head.trim_end()) => {
             let block = head.trim_end().char_indices().next_back().map_or(0, |(at, _)| at);
             head[..block].to_owned()
@@ -71,8 +71,8 @@ pub(super) fn find(probes: &Probes, base: &Draft) -> Option<Thought> {
         for (plain, last_head) in [
             (base.head.clone(), base.last_head.clone()),
             (base.head.clone(), None),
-            (bare.clone(), Some(base.head.clone())),
-            (bare.clone(), None),
+            (plain_head.clone(), Some(base.head.clone())),
+            (plain_head.clone(), None),
             (format!("{head}{{reasoning}}{middle}"), None),
         ] {
             let draft = Draft {

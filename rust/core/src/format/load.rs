@@ -37,14 +37,7 @@ pub(super) const MAX_SPELLING_BYTES: usize = 1024;
 impl Spec {
     pub(super) fn new(text: &Arc<str>, file: File, work: &Work) -> Checked<Self> {
         let patterns = Patterns::new(&file.control, work)?;
-        check_words("append", &file.append, MAX_APPENDED)?;
-        if file.append_at.is_some() && file.append.is_empty() {
-            return wrong("append_at", "found without `append`; expected both or none");
-        }
-        check_words("silent", &file.silent, MAX_APPENDED)?;
-        check_words("models", &file.models, MAX_NAMES)?;
-        check_words("tokenizer_classes", &file.tokenizer_classes, MAX_NAMES)?;
-        check_words("markers", &file.markers, MAX_MARKERS)?;
+        check_lists(&file)?;
         let folds_system = file.losses.contains(&Loss::System);
         let mut rows = rows(&file, &patterns)?;
         let results = results::results(&file, &patterns, &mut rows)?;
@@ -139,6 +132,18 @@ impl Spec {
             optional: of_use(false),
         })
     }
+}
+
+/// Checks the lists of words at the top of a file.
+fn check_lists(file: &File) -> Checked<()> {
+    check_words("append", &file.append, MAX_APPENDED)?;
+    if file.append_at.is_some() && file.append.is_empty() {
+        return wrong("append_at", "found without `append`; expected both or none");
+    }
+    check_words("silent", &file.silent, MAX_APPENDED)?;
+    check_words("models", &file.models, MAX_NAMES)?;
+    check_words("tokenizer_classes", &file.tokenizer_classes, MAX_NAMES)?;
+    check_words("markers", &file.markers, MAX_MARKERS)
 }
 
 /// What is written beside the rows.

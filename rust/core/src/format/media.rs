@@ -63,7 +63,7 @@ impl MediaSpec {
 
     /// Names of its control tokens.
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
-        let around = self.open.iter().chain(&self.close).flat_map(|piece| names(piece));
+        let around = self.open.iter().chain(&self.close).flat_map(names);
         around.chain(&self.each).chain(&self.between)
     }
 
@@ -178,8 +178,8 @@ fn one(kind: MediaKind, key: &str, file: &MediaFile, patterns: &Patterns) -> Che
         .chain(close.iter().map(is_control))
         .collect();
     let first = all.iter().position(|is| *is).unwrap_or_default();
-    let last = all.iter().rposition(|is| *is).unwrap_or_default();
-    if !all[first..last].iter().all(|is| *is) {
+    let end = all.iter().rposition(|is| *is).unwrap_or_default();
+    if !all[first..end].iter().all(|is| *is) {
         return wrong(key, "has white space between its tokens, expected it around them only");
     }
     let least = u32::from(controls(&open) == 0 && each.is_some());

@@ -453,7 +453,7 @@ impl<'a> Reader<'a> {
             Within::Text(text) => self.text_of_turn(turn, text, piece),
             Within::Value(reader) => self.text_of_value(turn, reader, piece),
             Within::Media(media) => {
-                let text = self.refuse_media(*media);
+                let text = self.refuse_media(&media);
                 self.text_of_turn(turn, text, piece)
             }
             Within::Call(call) => self.text_of_call(turn, call, piece),

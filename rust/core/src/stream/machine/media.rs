@@ -123,7 +123,7 @@ impl Reader<'_> {
             return Ok(Place::In(turn, TextState { lead, ..TextState::new() }.into()));
         }
         if media.ways.is_empty() {
-            let text = self.refuse_media(*media);
+            let text = self.refuse_media(&media);
             let place = Place::In(turn, text.into());
             // The token may open another part.
             let is_other = matches!(&place, Place::In(turn, _) if begins(turn));
@@ -141,7 +141,7 @@ impl Reader<'_> {
     pub(super) fn settle_media(&mut self, place: Place) -> Place {
         match place {
             Place::In(turn, Within::Media(media)) => {
-                let text = self.refuse_media(*media);
+                let text = self.refuse_media(&media);
                 Place::In(turn, text.into())
             }
             place => place,
@@ -149,7 +149,7 @@ impl Reader<'_> {
     }
 
     /// Reports the tokens of what is no part; returns the text that goes on.
-    pub(super) fn refuse_media(&mut self, media: MediaState) -> TextState {
+    pub(super) fn refuse_media(&mut self, media: &MediaState) -> TextState {
         let spelling = self.spelling(media.opener);
         self.out.notice(NoticeKind::Malformed, spelling, Some(media.first), media.last);
         TextState { lead: None, ..media.text }
