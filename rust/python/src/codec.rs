@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use chatcodec::{
     BareCalls, Boundary, Clock, Codec as CoreCodec, ConstrainOptions, ConstrainRequest,
-    Conversation, Dropped, EncodeOptions, Format as CoreFormat, InReasoning, MarkerPolicy,
-    OnArguments, OnDependent, OnMarker, OnReasoning, OnUnknown, OnUnsupported, Owned, ReadOptions,
-    Reader, Recognised, Role, Stream as CoreStream, TemplateOptions, Vocab as CoreVocab,
-    VocabOptions,
+    Conversation, DerivedParts, Dropped, EncodeOptions, Format as CoreFormat, InReasoning,
+    MarkerPolicy, OnArguments, OnDependent, OnMarker, OnReasoning, OnUnknown, OnUnsupported, Owned,
+    ReadOptions, Reader, Recognised, Role, Stream as CoreStream, TemplateOptions,
+    Vocab as CoreVocab, VocabOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -1377,8 +1377,12 @@ impl Codec {
     }
 }
 
-/// How completions are read, as pickles have it: a word, and what was compared.
+/// The reader of completions in pickles: a word, then the compared conversations, or the parts that a derived
+/// format reads.
 type ToldReader = (String, Vec<String>, Vec<String>, Vec<String>);
+
+/// The names of the parts in pickles.
+const DERIVED_PARTS: [&str; 4] = ["calls", "results", "reasoning", "all"];
 
 fn told_reader(reader: &Reader) -> ToldReader {
     let told = |word: &str| (word.to_owned(), Vec::new(), Vec::new(), Vec::new());
@@ -1387,7 +1391,12 @@ fn told_reader(reader: &Reader) -> ToldReader {
             let Recognised { same, differs, refused, .. } = found.clone();
             ("recognised".into(), same, differs, refused)
         }
-        Reader::Derived => told("derived"),
+        Reader::Derived(parts) => {
+            let DerivedParts { calls, results, reasoning, is_all } = *parts;
+            let read = [calls, results, reasoning, is_all];
+            let names = DERIVED_PARTS.iter().zip(read).filter(|(_, is_read)| *is_read);
+            ("derived".into(), names.map(|(name, _)| (*name).to_owned()).collect(), vec![], vec![])
+        }
         Reader::Text => told("text"),
         Reader::Named => told("named"),
     }
@@ -1398,7 +1407,11 @@ fn known_reader((word, same, differs, refused): ToldReader, format: &str) -> PyR
         "recognised" => {
             Reader::Recognised(Recognised { format: format.into(), same, differs, refused })
         }
-        "derived" => Reader::Derived,
+        "derived" => {
+            let [calls, results, reasoning, is_all] =
+                DERIVED_PARTS.map(|name| same.iter().any(|same| same == name));
+            Reader::Derived(DerivedParts { calls, results, reasoning, is_all })
+        }
         "text" => Reader::Text,
         "named" => Reader::Named,
         other => {

@@ -72,7 +72,7 @@ fn with_parts<'py>(
     counter: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let Some(list) = value(mapping, key)? else { return Ok(mapping.clone()) };
-    let counted = each(&list, &format!("{path}.{key}"), &mut |part, path| {
+    let parts = each(&list, &format!("{path}.{key}"), &mut |part, path| {
         let kind = value(part, "type")?;
         let kind = kind.as_ref().and_then(|kind| kind.cast::<PyString>().ok());
         match kind.map(|kind| kind.to_string_lossy()).as_deref() {
@@ -86,10 +86,10 @@ fn with_parts<'py>(
             _ => Ok(part.clone()),
         }
     })?;
-    if counted.is(&list) {
+    if parts.is(&list) {
         return Ok(mapping.clone());
     }
-    with(mapping, key, &counted)
+    with(mapping, key, &parts)
 }
 
 /// The value of a key that is not none.
