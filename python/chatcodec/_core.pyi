@@ -31,7 +31,7 @@ from chatcodec.options import (
     VocabKind,
 )
 
-__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "EncodedTable", "Encoding", "Format", "IntArray", "Neutralized", "Note", "Notice", "Parsed", "Reasoning", "Rendered", "Stream", "StreamPool", "Template", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats", "pack", "pack_table"]
+__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "EncodedTable", "Encoding", "Format", "IntArray", "Media", "Neutralized", "Note", "Notice", "Parsed", "Placeholder", "Reasoning", "Rendered", "Stream", "StreamPool", "Template", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats", "pack", "pack_table"]
 
 __version__: Final[str]
 """
@@ -219,7 +219,7 @@ class Codec:
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
     @staticmethod
-    def _restore(writer: Any, vocab: Any, format: Format, told: tuple[str, Sequence[str], Sequence[str], Sequence[str]]) -> Codec:
+    def _restore(writer: Any, vocab: Any, format: Format, told: tuple[str, SupportsGetItem[int, str], SupportsGetItem[int, str], SupportsGetItem[int, str]]) -> Codec:
         """
         Makes a pickled codec again: nothing is recognised or derived once more.
         """
@@ -296,6 +296,12 @@ class Codec:
         the format cannot write: reasoning, a name, calls, tools, a late system message, an image.
         `"error"` refuses them. `"ignore"` and `"drop"` leave them out: `dropped` lists them, and
         the ids are those of the messages without them.
+
+        An image, a video or audio is written as placeholder ids, in formats that have some for it
+        (`Format.media`): `tokens` of the part is their number, `{"type": "image", "tokens": 256}`,
+        or `[rows, columns]` in formats that separate rows. `media_tokens` is a function that counts
+        the parts without `tokens`: it takes a part and its path, and returns what `tokens` would
+        be. What it raises is raised.
 
         The other options are declared by the format (`Format.options`): `thinking=False` prompts
         for an answer without reasoning; `date` (a day, `2026-01-31`) and `effort` are written at
@@ -723,10 +729,16 @@ class Encoding(Sequence[int]):
         `(start, end)` of each id in `text`, as bytes of its UTF-8.
         """
     @property
+    def placeholders(self, /) -> tuple[Placeholder, ...]:
+        """
+        The ids of images and other parts that are no text, in order: where an engine puts
+        embeddings. Ids that were given as ids, to `Codec.extend`, have none.
+        """
+    @property
     def sources(self, /) -> tuple[str | None, ...]:
         """
-        Path of the caller's text that each id holds, such as `messages[0].content`; `None` for ids
-        of the format's own text. A tuple with one entry for each id.
+        Path of the caller's text that each id holds, such as `messages[0].content`, or of the image
+        that it stands for; `None` for ids of the format's own text. A tuple with one entry for each id.
         """
     @property
     def text(self, /) -> str:
@@ -786,6 +798,12 @@ class Format:
     def losses(self, /) -> list[str]:
         """
         What a conversation loses on a round trip, worked out from the file.
+        """
+    @property
+    def media(self, /) -> list[str]:
+        """
+        Kinds of parts that are no text for which the format has placeholders: of `image`, `video`
+        and `audio`. Of a codec's format, those for which the vocabulary has the tokens.
         """
     @property
     def name(self, /) -> str:
@@ -859,6 +877,39 @@ class IntArray(Sequence[int]):
     def tolist(self, /) -> list[int]:
         """
         The items as a list of Python ints.
+        """
+
+@final
+class Media:
+    """
+    An image, a video or audio of the turn: its placeholder ids. An assistant's turn has none.
+    """
+    __match_args__: Final[tuple[Literal["kind"], Literal["count"], Literal["rows"]]]
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __new__(cls, /, kind: "MediaKind", count: "int", rows: "int", tokens: "tuple[int, int]" = (0, 0)) -> Media: ...
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def count(self, /) -> int:
+        """
+        Number of placeholder ids in a row.
+        """
+    @property
+    def kind(self, /) -> MediaKind:
+        """
+        `"image"`, `"video"` or `"audio"`.
+        """
+    @property
+    def rows(self, /) -> int:
+        """
+        Number of rows; 1 in formats that do not separate rows.
+        """
+    @property
+    def tokens(self, /) -> tuple[int, int]:
+        """
+        Positions of the ids of the event: first, and one past the last.
         """
 
 @final
@@ -984,6 +1035,44 @@ class Parsed:
     def rest_text(self, /) -> str:
         """
         The text after the turn, for a completion given as text.
+        """
+
+@final
+class Placeholder:
+    """
+    The ids of an image, a video or audio.
+    """
+    __match_args__: Final[tuple[Literal["path"], Literal["kind"], Literal["start"], Literal["end"], Literal["around"]]]
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def around(self, /) -> tuple[int, int]:
+        """
+        Positions with the control tokens that open and close the part: first, and one past the
+        last.
+        """
+    @property
+    def end(self, /) -> int:
+        """
+        One past the last placeholder id. Between them are only ids that separate the rows of an
+        image. Equal to `start` for a part without placeholder ids.
+        """
+    @property
+    def kind(self, /) -> MediaKind:
+        """
+        `"image"`, `"video"` or `"audio"`.
+        """
+    @property
+    def path(self, /) -> str:
+        """
+        Path of the part: `messages[0].content[1]`.
+        """
+    @property
+    def start(self, /) -> int:
+        """
+        Position of the first placeholder id.
         """
 
 @final
