@@ -105,7 +105,7 @@ from typing import Any, Final, Literal, SupportsIndex, Unpack, final, overload
 from typing_extensions import Buffer
 
 from chatcodec.audit import Audit
-from chatcodec.events import CallKind, Event, NoteKind, NoticeKind, Role, TurnReason
+from chatcodec.events import CallKind, Event, MediaKind, NoteKind, NoticeKind, Role, TurnReason
 from chatcodec.mapper import Mapper
 from chatcodec.options import (
     BareCalls,

@@ -9,11 +9,10 @@ import functools
 import itertools
 import json
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
-from chatcodec import Codec
 from ebnf import Grammar
 from test_constrain import (
     BARE_STRINGS,
@@ -31,6 +30,9 @@ from test_constrain import (
     written,
     written_answers,
 )
+
+if TYPE_CHECKING:
+    from chatcodec import Codec
 
 WALKS = 12
 MAX_ITEMS = 400

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import random
 from typing import Any
 
+import data
 import jsonschema
 import pytest
 import test_constrain as constrained
-import test_constrain_ebnf as plain
+from ebnf import Grammar
 
-MUTATIONS = 60
+MUTATIONS = 60 if data.LONG else 20
 PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -123,7 +125,7 @@ def mutated(format_: str, chooser: random.Random, begin: int) -> list[int]:
 def cases(format_: str) -> list[tuple[list[int], list[tuple[int, int]], int]]:
     """Mutated completions, their symbols, and how many of these are right."""
     chooser, begin = random.Random(format_), shared(format_)
-    found = []
+    found: list[tuple[list[int], list[tuple[int, int]], int]] = []
     while len(found) < MUTATIONS:
         ids = mutated(format_, chooser, begin)
         symbols = symbols_of(format_, ids)
@@ -177,7 +179,7 @@ def goes_on(format_: str, symbols: list[tuple[int, int]], symbol: int) -> bool:
 @pytest.mark.parametrize("format_", constrained.CONSTRAINED)
 def test_rules_refuse_the_symbol_that_is_wrong(format_: str, backend: str) -> None:
     codec = constrained.codec_of(format_)
-    grammar = plain.Grammar(
+    grammar = Grammar(
         constrained_text(codec.constrain(tools=TOOLS, **CHOICE), backend),
     )
     tried = 0
@@ -197,7 +199,7 @@ def test_rules_refuse_the_symbol_that_is_wrong(format_: str, backend: str) -> No
 def constrained_text(constraint: Any, backend: str) -> str:  # noqa: ANN401
     text: str = getattr(constraint, backend)()
     if backend == "structural_tag":
-        grammar: str = plain.json.loads(text)["format"]["grammar"]
+        grammar: str = json.loads(text)["format"]["grammar"]
         return grammar
     return text
 

@@ -27,7 +27,6 @@ from chatcodec import (
     Format,
     FormatError,
     MessageError,
-    StreamPool,
     Vocab,
     VocabError,
 )

@@ -498,7 +498,7 @@ def test_what_an_extension_refuses(tmp_path: Path) -> None:
     with pytest.raises(MessageError, match="does not end where a model answers"):
         codec.extend(closed, text, NEXT)
     with pytest.raises(MessageError, match=r"new_messages\[1\]"):
-        codec.extend(prompt, text, [*NEXT, "text"])
+        codec.extend(prompt, text, [*NEXT, "text"])  # type: ignore[list-item]
     strict = CHATML.replace(
         "{% for m in messages %}",
         "{% for m in messages %}{% if m.role == 'critic' %}{{ raise_exception('no critics') }}{% endif %}",

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, SupportsIndex, Unpack, final, overload
 from typing_extensions import Buffer
 
 from chatcodec.audit import Audit
-from chatcodec.events import CallKind, Event, NoteKind, NoticeKind, Role, TurnReason
+from chatcodec.events import CallKind, Event, MediaKind, NoteKind, NoticeKind, Role, TurnReason
 from chatcodec.mapper import Mapper
 from chatcodec.options import (
     BareCalls,
@@ -219,7 +219,7 @@ class Codec:
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
     @staticmethod
-    def _restore(writer: Any, vocab: Any, format: Format, told: tuple[str, SupportsGetItem[int, str], SupportsGetItem[int, str], SupportsGetItem[int, str]]) -> Codec:
+    def _restore(writer: Any, vocab: Any, format: Format, told: "tuple[str, list[str], list[str], list[str]]") -> Codec:
         """
         Makes a pickled codec again: nothing is recognised or derived once more.
         """

@@ -322,6 +322,8 @@ fn words() -> Vec<String> {
                 word.truncate(at + spelling.len() - 1);
             }
         }
+        // No vocabulary has longer pieces.
+        *word = word.chars().take(200).collect();
     }
     words.sort();
     words.dedup();

@@ -1333,6 +1333,7 @@ impl Codec {
 
     /// Makes a pickled codec again: nothing is recognised or derived once more.
     #[staticmethod]
+    #[pyo3(signature = (writer, vocab, format, told: "tuple[str, list[str], list[str], list[str]]"))]
     fn _restore(
         writer: &Bound<'_, PyAny>,
         vocab: &Bound<'_, PyAny>,
