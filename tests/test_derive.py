@@ -43,7 +43,7 @@ def test_what_is_left_out_is_said() -> None:
     source = source.replace("{{ m.tool_calls | tojson }}", "{{ m.tool_calls or '' }}")
     text = derive(Codec(Template(source), Vocab.embedded()), "a/Model")
     assert "# Derived from the chat template of a/Model by" in text
-    assert "not by this file: tools, calls, results.\n" in text
+    assert "differently by this file: tools, calls, results.\n" in text
 
 
 @pytest.mark.parametrize(

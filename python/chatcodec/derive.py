@@ -65,7 +65,8 @@ def derive(codec: Codec, model: str) -> str:
     head = [
         f"Derived from the chat template of {model} by `chatcodec formats derive`.",
         f"Compared with the template on {same} conversations of texts: the same ids.",
-        f"Written by the template, and not by this file: {', '.join(left_out) or 'nothing found'}.",
+        "Refused or written differently by this file: "
+        f"{', '.join(left_out) or 'nothing found'}.",
     ]
     return "".join(f"# {' '.join(line.split())}\n" for line in head) + "\n" + text
 
@@ -173,7 +174,7 @@ def _ids(codec: Codec, messages: Any, **options: Any) -> list[int] | None:  # no
 
 
 def _left_out(codec: Codec, written: Codec) -> list[str]:
-    """Name the parts of a conversation that the template writes, and the file does not."""
+    """Name the parts that the template writes, and the file refuses or writes differently."""
     user = {"role": "user", "content": "Hi"}
     answer = {"role": "assistant", "content": "A."}
     function: dict[str, Any] = {"name": "look", "parameters": {"type": "object", "properties": {}}}
@@ -184,7 +185,9 @@ def _left_out(codec: Codec, written: Codec) -> list[str]:
 
     def differs(changed: Any, plain: Any, **options: Any) -> bool:  # noqa: ANN401
         found = _ids(codec, changed, **options)
-        return found is not None and found != _ids(codec, plain)
+        if found is None or found == _ids(codec, plain):
+            return False
+        return found != _ids(written, changed, **options)
 
     empty = {"role": "assistant", "content": ""}
     thinking = {**answer, "reasoning_content": "Hm."}
