@@ -57,7 +57,6 @@ REASONING = {
     "deepseek:r1": "last",
     "deepseek:v3.1": "last",
     "glm4.5": "since",
-    "glm4.7": "since",
     "harmony": "until",
     "harmony:full": "all",
     "kimi-k2:thinking": "since",

@@ -309,7 +309,6 @@ def test_formats() -> None:
         ("Qwen/Qwen2-VL-7B-Instruct", "qwen2:instruct"),
         ("microsoft/Phi-4-mini-instruct", "phi4-mini"),
         ("Qwen3-4B-Instruct-2507-Q4_K_M.gguf", "qwen3:instruct"),
-        ("zai-org/GLM-4.7", "glm4.7"),
         ("mistralai/Devstral-Small-2507", "mistral:devstral"),
         ("ibm-granite/granite-4.0-h-small", "granite4"),
         ("granite-3.0-8b-instruct.Q8_0.gguf", "granite3"),

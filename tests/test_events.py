@@ -14,6 +14,7 @@ from chatcodec.events import (
     ActionEnd,
     ActionStart,
     Event,
+    Media,
     Notice,
     Reasoning,
     Text,
@@ -59,6 +60,11 @@ EXAMPLES: list[tuple[Event, dict[str, Any], str]] = [
         "TurnEnd(reason='stop', id=None, tokens=(11, 12))",
     ),
     (
+        Media("image", 4, 1, (12, 16)),
+        {"kind": "image", "count": 4, "rows": 1},
+        "Media(kind='image', count=4, rows=1, tokens=(12, 16))",
+    ),
+    (
         Notice("unknown_id", "-1", (12, 13)),
         {"kind": "unknown_id", "text": "-1"},
         "Notice(kind='unknown_id', text='-1', tokens=(12, 13))",
@@ -72,7 +78,7 @@ each_example = pytest.mark.parametrize(
 
 def test_every_event_has_an_example() -> None:
     assert {type(event) for event, _, _ in EXAMPLES} == set(get_args(Event))
-    words = {"CallKind", "Event", "NoteKind", "NoticeKind", "Role", "TurnReason"}
+    words = {"CallKind", "Event", "MediaKind", "NoteKind", "NoticeKind", "Role", "TurnReason"}
     assert {*events.__all__} == words | {type(event).__name__ for event, _, _ in EXAMPLES}
 
 

@@ -38,7 +38,6 @@ const ABSENT: &[&str] = &[
     "alpaca",
     "command-r",
     "gemma2",
-    "glm4.7",
     "granite3",
     "granite4",
     "jamba",

@@ -70,7 +70,6 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("gemma3", include_str!("../../formats/gemma3.toml")),
     ("glm4", include_str!("../../formats/glm4.toml")),
     ("glm4.5", include_str!("../../formats/glm4.5.toml")),
-    ("glm4.7", include_str!("../../formats/glm4.7.toml")),
     ("granite3", include_str!("../../formats/granite3.toml")),
     ("granite4", include_str!("../../formats/granite4.toml")),
     ("harmony", include_str!("../../formats/harmony.toml")),
