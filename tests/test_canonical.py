@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import json
-import tomllib
 from typing import Any
 
 import chatcodec
@@ -31,11 +30,6 @@ DEFAULT_SYSTEM = {
     "jamba": "",
     "ling": "detailed thinking on",
     "qwen2.5:mimo": "You are MiMo, an AI assistant developed by Xiaomi.",
-    "xlam": "You are a helpful assistant. You are developed by Salesforce xLAM team.",
-    "xlam:llama": "You are a helpful assistant. You are developed by Salesforce xLAM team.",
-    "mistral:devstral": tomllib.loads(Format.built_in("mistral:devstral").text)["variant"][
-        "devstral"
-    ]["default_system"],
     "minimax-m2": ("You are a helpful assistant. Your name is MiniMax-M2 and is built by MiniMax."),
     "phi4:reasoning": Format.built_in("phi4:reasoning")
     .text.partition('default_system = "')[2]

@@ -60,7 +60,6 @@ FAMILIES = [
         own=(("bos_token", "<|startoftext|>"),),
     ),
     Family("ling", "templates/inclusionai-ling-3.0-flash.jinja", "developer nothink reasontext"),
-    Family("mistral:devstral", "templates/unsloth-mistral-Devstral-Small-2507.jinja"),
     Family("phi4:reasoning", "templates/phi_4.jinja", "developer nothing twosys"),
     Family(
         "qwen3.5",
@@ -71,17 +70,6 @@ FAMILIES = [
     Family("qwen3:instruct", "templates/trl_qwen3_instruct_2507.jinja", "developer parts"),
     Family("seed-oss", "templates/ByteDance-Seed-OSS.jinja", "callnt developer emptyans"),
     Family("vicuna:lines", "templates/vicuna.jinja", "parts", same=12, typeset=True),
-    Family(
-        "xlam",
-        "templates/examples_tool_chat_template_xlam_qwen.jinja",
-        "callstr developer no_tools oddsystem parts",
-    ),
-    Family(
-        "xlam:llama",
-        "templates/examples_tool_chat_template_xlam_llama.jinja",
-        "callstr developer no_tools oddsystem parts",
-        own=(("bos_token", "<|begin_of_text|>"),),
-    ),
 ]
 
 

@@ -97,9 +97,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("qwen3-coder", include_str!("../../formats/qwen3-coder.toml")),
     ("qwen3.5", include_str!("../../formats/qwen3.5.toml")),
     ("seed-oss", include_str!("../../formats/seed-oss.toml")),
-    ("step3.5", include_str!("../../formats/step3.5.toml")),
     ("vicuna", include_str!("../../formats/vicuna.toml")),
-    ("xlam", include_str!("../../formats/xlam.toml")),
     ("yi", include_str!("../../formats/yi.toml")),
 ];
 
