@@ -65,8 +65,7 @@ def derive(codec: Codec, model: str) -> str:
     head = [
         f"Derived from the chat template of {model} by `chatcodec formats derive`.",
         f"Compared with the template on {same} conversations of texts: the same ids.",
-        "Refused or written differently by this file: "
-        f"{', '.join(left_out) or 'nothing found'}.",
+        (f"Refused or written differently by this file: {', '.join(left_out) or 'nothing found'}."),
     ]
     return "".join(f"# {' '.join(line.split())}\n" for line in head) + "\n" + text
 
