@@ -20,11 +20,14 @@ from ebnf import Grammar
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+if not data.LONG:
+    pytest.skip("`make test-long` runs these: minutes of a processor", allow_module_level=True)
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WALKS = 20 if data.LONG else 2
-EXAMPLES = 300 if data.LONG else 12
+WALKS = 20
+EXAMPLES = 300
 FORMATS = jsonschema.FormatChecker()
 
 
