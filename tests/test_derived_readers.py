@@ -161,7 +161,9 @@ def test_any_ids_in_any_chunks_give_the_same_events(name: str) -> None:
         pytest.skip("the template or its vocabulary is refused")
     seed = random.Random(name)
     control = sorted(codec.vocab.control.values())
-    prompt = codec.encode([{"role": "user", "content": "q"}]).ids if published.text_of(name) else []
+    prompt: Any = []
+    with contextlib.suppress(ChatCodecError):  # One wants more than a question.
+        prompt = codec.encode([{"role": "user", "content": "q"}]).ids
     for _ in range(12):
         pieces = ['{"name": "f"', "text", "\n", "<tool_call>", "[f(a=", "</", ": ", "}}"]
         ids: list[int] = []
