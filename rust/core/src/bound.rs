@@ -97,7 +97,7 @@ impl Bound {
         self.spellings.get_or_init(|| Spellings::new(&self.format, &self.vocab))
     }
 
-    /// How a call is written that an item of the grammar reads.
+    /// The form of the calls that an item of the grammar reads.
     pub(crate) fn body_of(&self, item: usize) -> Option<&CallBodySpec> {
         let call = self.grammar.items.get(item)?.call;
         self.format.call_as_read(call).map(|call| &call.body)

@@ -1,4 +1,5 @@
-//! What a conversation reads as after a round trip: the losses of a format and a vocabulary, as a function.
+//! The form of a conversation after a round trip: the losses of a format and a vocabulary, as a
+//! function.
 
 use std::borrow::Cow;
 
@@ -12,8 +13,8 @@ use crate::pattern::{self, Field, Filter, Piece};
 use crate::render;
 use chatcodec_vocab::Vocab;
 
-/// The canonical form of messages and tools that are encoded with some options; whether an answer
-/// stands before the messages.
+/// The canonical form of messages and tools under encoding options. `answered`: an answer precedes
+/// the messages.
 pub(crate) fn canonical(
     mut messages: Vec<Message>,
     answered: bool,
@@ -25,7 +26,7 @@ pub(crate) fn canonical(
 ) -> Vec<Message> {
     conversation::link(&mut messages, format);
     let filters = write_only(&mut messages, answered, format, grammar, vocab);
-    // Texts come back normalised each by itself, before they become parts of others.
+    // Each text is normalised separately, before it becomes part of another text.
     for (message, filter) in messages.iter_mut().zip(filters) {
         message.change_texts(|text| {
             let bare = (filter == Filter::Value).then(|| render::bare_value(text, vocab));
@@ -65,7 +66,7 @@ pub(crate) fn canonical(
         messages.insert(0, Message { name, ..Message::new(Role::System, text) });
         begun = 1;
     }
-    // Where the turn that declares tools has a pattern without a system message, that is the one it has.
+    // If the turn that declares tools has a pattern without a system message, that pattern is used.
     let is_in_place = tools.is_some() && format.tools_turns().1.is_some();
     if let Some(text) = format.default_system().filter(|_| !has_system && !is_in_place) {
         messages.insert(begun, Message::new(Role::System, vocab.normalise(text)));
@@ -88,14 +89,14 @@ pub(crate) fn canonical(
     messages
 }
 
-/// Puts what a text has become in its place.
+/// Replaces a text by its new form.
 fn change(text: &mut String, change: impl Fn(&str) -> Cow<'_, str>) {
     if let Cow::Owned(changed) = change(text) {
         *text = changed;
     }
 }
 
-/// Leaves of messages that have been linked what is written of their texts; by which filter each content is.
+/// Reduces the texts of linked messages to the written part; returns the filter of each content.
 pub(crate) fn write_only(
     messages: &mut [Message],
     answered: bool,
@@ -126,7 +127,7 @@ fn trimmed(text: &str, filter: Filter) -> Cow<'_, str> {
     if trimmed.len() < text.len() { Cow::Owned(trimmed.to_owned()) } else { Cow::Borrowed(text) }
 }
 
-/// Arguments as they are read back.
+/// Arguments after a round trip.
 fn arguments_read(arguments: &str, grammar: &Grammar, vocab: &Vocab) -> String {
     match grammar.written_shape() {
         Some(shape) => shape.canonical(arguments, vocab),
@@ -134,7 +135,7 @@ fn arguments_read(arguments: &str, grammar: &Grammar, vocab: &Vocab) -> String {
     }
 }
 
-/// A system text that stands in a user's turn and is read as the user's.
+/// A system text in a user's turn, which is read as the user's text.
 fn fold_system(messages: &mut Vec<Message>, format: &Format, grammar: &Grammar) {
     let is_user = |message: &Message| message.role == Role::User;
     let user = match format.system_place() {
@@ -158,7 +159,7 @@ fn fold_system(messages: &mut Vec<Message>, format: &Format, grammar: &Grammar) 
     messages[user - 1] = Message { content: folded.content, media: folded.media, ..own };
 }
 
-/// The turn that declares tools, as the system message that it is read as.
+/// The system message as which the turn that declares tools is read.
 fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
     let is_user = |message: &Message| message.role == Role::User;
     let holder = match (format.tools_in(), format.tools_place()) {
@@ -206,7 +207,8 @@ fn filter_of(pieces: &[Piece]) -> Option<Filter> {
     })
 }
 
-/// The text of a pattern, with its control tokens spelled out. A field is present if what is written of its value is not empty.
+/// The text of a pattern, with its control tokens spelled out. A field is present if the written
+/// part of its value is not empty.
 fn spelled(pieces: &[Piece], format: &Format, value: impl Fn(Field) -> String) -> String {
     spelled_around(pieces, format, &Message::default(), value).0
 }
@@ -274,7 +276,7 @@ fn fold_results(messages: &mut Vec<Message>, format: &Format) {
             kept.push(message);
             continue;
         }
-        // Loading has checked that it holds nothing else.
+        // Loading has checked that it contains nothing else.
         let (text, start) = spelled_around(item, format, &message, |_| message.content.clone());
         let media: Vec<Media> =
             message.media.iter().map(|part| Media { at: part.at + start, ..*part }).collect();

@@ -46,11 +46,11 @@ struct Inner {
     bound: Arc<Bound>,
     /// The template that writes, if the format only reads.
     writer: Option<TemplateWriter>,
-    /// Whether the format reads prompts; one that reads text alone does not know them.
+    /// Whether the format reads prompts; a format for plain text does not know them.
     reads_prompts: bool,
     /// The state of a stream without a prompt.
     prompted: OnceLock<State>,
-    /// The constraints that were asked for last.
+    /// The most recent constraints.
     constraints: constrain::Cache,
 }
 
@@ -402,7 +402,7 @@ impl Codec {
         render::render(messages, format, grammar, vocab, &options)
     }
 
-    /// What of linked messages after others has no place, of which they are left without.
+    /// Removes the parts without a place from linked messages after others, and returns them.
     pub(crate) fn find_unplaced(
         &self,
         answered: bool,
@@ -416,8 +416,8 @@ impl Codec {
         render::find_unplaced(messages, format, grammar, vocab, &options)
     }
 
-    /// The constraint on a completion of a prompt, for engines that restrict sampling. The last few are kept, for
-    /// requests with the same tools.
+    /// The constraint on a completion of a prompt, for engines that restrict sampling. The most recent
+    /// constraints are cached, for requests with the same tools.
     ///
     /// # Errors
     /// [`Error::Message`] with the argument that is invalid: the format has no completion for it,

@@ -13,25 +13,25 @@ use chatcodec_vocab::{place, problem_excerpt};
 /// "critic", expected …` display as one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// A conversation that a format cannot write, or that is not a conversation.
+    /// A conversation that a format cannot write, or a value that is not a conversation.
     Message {
         /// Where: `messages[2].name`, `tools`, `options.date`.
         path: String,
         /// What is wrong with it, and what was expected.
         problem: String,
-        /// What [`crate::OnUnsupported::Drop`] leaves out, if it can be left out.
+        /// The part that [`crate::OnUnsupported::Drop`] leaves out, if it can be left out.
         droppable: Option<Droppable>,
     },
     /// A format file that breaks a rule of the format spec, or does not fit a vocabulary.
     Format {
         /// The file's name as the caller gave it, or the name of a built-in format.
         file: String,
-        /// The key, dotted: `turn.user`; empty when the whole file is meant.
+        /// The key, dotted: `turn.user`; empty for the whole file.
         key: String,
         /// What is wrong with it, and what was expected.
         problem: String,
     },
-    /// A vocabulary file that cannot be read, or holds something that is not implemented.
+    /// A vocabulary file that cannot be read, or that uses a feature that is not implemented.
     Vocab {
         /// The byte offset in the file, where one is known.
         offset: Option<usize>,
@@ -42,7 +42,7 @@ pub enum Error {
     },
     /// A chat template that cannot be parsed or rendered.
     Template {
-        /// The line, from 1; 0 when the whole template is meant.
+        /// The line, from 1; 0 for the whole template.
         line: usize,
         /// The column, in characters from 1.
         column: usize,
@@ -53,12 +53,12 @@ pub enum Error {
     },
 }
 
-/// What an error is about that can be left out.
+/// A part of a conversation that can be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Droppable {
-    /// What is left out where it is read.
+    /// A part that the reader leaves out.
     Read,
-    /// A part of the message of an index.
+    /// A part of the message with this index.
     Part(usize, MessagePart),
     /// The tools.
     Tools,
@@ -86,7 +86,7 @@ pub enum MessagePart {
 }
 
 impl MessagePart {
-    /// Its key in a message, and what it is in a word.
+    /// Its key in a message, and its name in a word.
     pub(crate) fn key(self) -> (String, &'static str) {
         let (key, what) = match self {
             Self::Whole => ("role", "message"),
@@ -135,7 +135,7 @@ impl Error {
         Self::Message { path, problem, droppable }
     }
 
-    /// What can be left out of the conversation, so that it can be written.
+    /// The part that can be left out so that the conversation can be written.
     pub(crate) fn droppable(&self) -> Option<Droppable> {
         match self {
             Self::Message { droppable, .. } => *droppable,
@@ -143,7 +143,7 @@ impl Error {
         }
     }
 
-    /// The same error of a conversation, at another path.
+    /// The same error at another path.
     #[must_use]
     pub fn with_path(self, change: impl FnOnce(String) -> String) -> Self {
         match self {
@@ -154,7 +154,7 @@ impl Error {
         }
     }
 
-    /// The same error of a key, with what takes the conversation all the same.
+    /// The same error, with a hint how the conversation is accepted.
     pub(super) fn or_ignore(mut self) -> Self {
         if let Self::Message { problem, .. } = &mut self {
             problem.push_str("; `unknown=\"ignore\"` leaves it out");

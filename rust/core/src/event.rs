@@ -31,7 +31,7 @@ pub enum Part {
     Text,
     /// The turn's reasoning.
     Reasoning,
-    /// The action of this number.
+    /// The call with this number.
     Action(u32),
 }
 

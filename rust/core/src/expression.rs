@@ -1,7 +1,7 @@
-//! Expressions: languages of control tokens and text, as a value that no backend's syntax is part of.
+//! Expressions: languages of control tokens and text, independent of a backend's syntax.
 //!
-//! In: what a format writes. Out: what `constrain` prints. Text that no control token interrupts is one
-//! terminal, because the lexers of backends are greedy: a free text that a second terminal follows never ends.
+//! Formats build them, `constrain` prints them. Text that no control token interrupts is one terminal, because
+//! the lexers of backends are greedy: free text before a second terminal would never end.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use serde_json::Value;
 /// A language of control tokens and text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expression {
-    /// One after another.
+    /// A sequence.
     Sequence(Vec<Expression>),
-    /// One of these.
+    /// Alternatives.
     Choice(Vec<Expression>),
-    /// So many times: at least, and at most.
+    /// A repetition: minimum and maximum count.
     Repeat(Box<Expression>, u32, Option<u32>),
     /// A shared rule, by its number.
     Rule(usize),
     /// One of these control tokens.
     Ids(Vec<TokenId>),
-    /// One of these control tokens, and then no more.
+    /// One of these control tokens at the end of the completion.
     End(Vec<TokenId>),
-    /// Text as it is.
+    /// Literal text.
     Literal(String),
-    /// Text that one terminal describes.
+    /// Text described by one terminal.
     Text(Vec<Part>),
     /// A JSON value by a schema.
     Json(Arc<Value>),
@@ -34,9 +34,9 @@ pub(crate) enum Expression {
 /// A part of a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Text as it is.
+    /// Literal text.
     Literal(String),
-    /// Any text that is not in one of these languages, which are regular expressions.
+    /// Any text that matches none of these regular expressions.
     Any { except: Vec<String> },
     /// Text that matches a regular expression, and all of others, and none of these.
     Regex { regex: String, also: Vec<String>, except: Vec<String> },
@@ -58,7 +58,7 @@ impl Rules {
         self.0.get(number).cloned().unwrap_or(Expression::EMPTY)
     }
 
-    /// Adds a rule, and refers to it. What is short is no rule.
+    /// Adds a rule and returns a reference to it. A short expression is returned itself.
     pub(crate) fn share(&mut self, expression: Expression) -> Expression {
         if matches!(expression, Expression::Rule(_) | Expression::Ids(_))
             || expression == Expression::EMPTY
@@ -104,12 +104,12 @@ impl Expression {
         Self::Text(vec![part])
     }
 
-    /// None or one.
+    /// An optional expression.
     pub(crate) fn optional(self) -> Self {
         Self::Repeat(Box::new(self), 0, Some(1))
     }
 
-    /// One after another, with neighbouring texts as one terminal.
+    /// A sequence in which neighbouring texts are one terminal.
     pub(crate) fn sequence(parts: impl IntoIterator<Item = Self>) -> Self {
         let mut all: Vec<Self> = Vec::new();
         for part in parts {
@@ -124,7 +124,7 @@ impl Expression {
         }
     }
 
-    /// One of these, each once.
+    /// Alternatives without duplicates.
     pub(crate) fn choice(alternatives: impl IntoIterator<Item = Self>) -> Self {
         let mut all: Vec<Self> = Vec::new();
         for alternative in alternatives {
@@ -147,7 +147,7 @@ impl Expression {
     }
 }
 
-/// Appends an expression, as a part of the last one where both are text.
+/// Appends an expression; text joins text before it.
 fn push(all: &mut Vec<Expression>, part: Expression) {
     match (all.last_mut(), part) {
         (_, Expression::Literal(text)) if text.is_empty() => {}
@@ -166,7 +166,7 @@ fn push(all: &mut Vec<Expression>, part: Expression) {
     }
 }
 
-/// Text as a regular expression that matches it alone.
+/// A regular expression that matches this text alone.
 pub(crate) fn escape_regex(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -178,7 +178,7 @@ pub(crate) fn escape_regex(text: &str) -> String {
     escaped
 }
 
-/// Those beginnings of texts that no other of them is the beginning of, each once.
+/// The texts without those that have another one as their prefix, and without duplicates.
 pub(crate) fn shortest(mut all: Vec<String>) -> Vec<String> {
     all.sort_by_key(String::len);
     let mut kept: Vec<String> = Vec::new();

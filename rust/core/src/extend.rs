@@ -289,7 +289,8 @@ impl Next<'_> {
         if leaves_out {
             return Some(Rewritten::Earlier);
         }
-        // A format may write a turn otherwise once others follow: without its reasoning, or the frame around none.
+        // A format may write a turn differently once others follow: without its reasoning, or
+        // without an empty frame.
         let alone = self.render(&self.turns[..2], End::Closed, None);
         let (Ok(alone), Ok(rendered)) = (alone, self.render(&self.turns, self.end, None)) else {
             return None;
@@ -339,7 +340,7 @@ impl Next<'_> {
                 }
             }
         }
-        // As something else than the format writes.
+        // The ids are not the format's own spelling.
         for turns in self.stand_ins() {
             for kept in ways {
                 let rendered = match self.render(&turns, self.end, kept) {
@@ -357,8 +358,8 @@ impl Next<'_> {
         Err(refused.unwrap_or_else(|| self.answer.refused(self.codec, self.completion)))
     }
 
-    /// What the turn's end and the new messages may be rendered after: the answer, its calls with arguments
-    /// that any format writes, or a text.
+    /// Stand-ins for the answer, after which the end of the turn and the new messages are rendered: the
+    /// answer, its calls with arguments that every format writes, or a text.
     fn stand_ins(&self) -> Vec<Vec<Message>> {
         let with = |answer: Message| {
             let mut turns = self.turns.clone();
@@ -382,8 +383,8 @@ impl Next<'_> {
         vec![self.turns.clone(), with(plain), with(text)]
     }
 
-    /// The answer's ids and what follows it in what was rendered, if it is then read as it is to be: as
-    /// `canonical`, or else as it was read alone.
+    /// The ids of the answer and the encoding after it, if together they read as expected: as
+    /// `canonical`, or else as the answer alone.
     fn attempt(
         &self,
         rendered: &Rendered,
@@ -442,7 +443,7 @@ impl Next<'_> {
         Ok(None)
     }
 
-    /// Where in what was rendered stands what comes after the prompt.
+    /// The place in the rendered text after the prompt.
     fn start_in(&self, rendered: &Rendered) -> usize {
         let start = rendered.generated.first().map_or(0, |turn| turn.start);
         let is_answer = |span: &&Span| span.source.message == ANSWER;
@@ -473,8 +474,8 @@ impl Next<'_> {
     }
 }
 
-/// What a model generates of the answer, without the token that stops it: a format may have one for the last
-/// message and another for all others.
+/// The generated part of the answer without its stop token: a format may have different stop tokens for the
+/// last message and for others.
 fn written(rendered: &Rendered) -> &str {
     let start = rendered.generated.first().map_or(0, |turn| turn.start);
     let end = turn_end(rendered, start).max(start);
@@ -486,7 +487,7 @@ fn written(rendered: &Rendered) -> &str {
     &rendered.text[start..closer.map_or(end, |closer| closer.text.start)]
 }
 
-/// Where the answer's turn ends, of which a part begins at `start`.
+/// The end of the answer's turn, which contains `start`.
 fn turn_end(rendered: &Rendered, start: usize) -> usize {
     let is_next = |span: &&Span| span.text.start >= start && span.source.message != ANSWER;
     rendered.spans.iter().find(is_next).map_or(rendered.text.len(), |span| span.text.start)

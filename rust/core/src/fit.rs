@@ -1,8 +1,8 @@
 //! A conversation shortened to a number of ids: the oldest turns are left out.
 //!
-//! In: a conversation and a number of ids. Out: its encoding, and which messages are left. System messages at the
-//! beginning stay. A turn is a user's message and all messages up to the next one, so that a call keeps its
-//! results.
+//! In: a conversation and a number of ids. Out: its encoding, and the indices of the kept messages. System
+//! messages at the beginning stay. A turn is a user's message and all messages up to the next one, so that a call
+//! keeps its results.
 
 use crate::codec::Codec;
 use crate::conversation::Conversation;
@@ -24,7 +24,8 @@ impl Codec {
     /// Encodes as many of the newest turns as have at most `tokens` ids.
     ///
     /// # Errors
-    /// [`Error::Message`] where the last turn alone has more ids, and what [`Codec::encode_conversation`] gives.
+    /// [`Error::Message`] if the last turn alone has more ids, and the errors of
+    /// [`Codec::encode_conversation`].
     pub fn fit(
         &self,
         conversation: &Conversation,

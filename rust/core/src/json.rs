@@ -124,7 +124,7 @@ impl Number {
 pub(crate) struct Stretch {
     /// Number of bytes read, without the last bracket and bytes that are not JSON.
     pub(crate) read: usize,
-    /// How many of them [`Lexer::mend`] leaves as they are; none, if it goes on with what came before.
+    /// How many of them [`Lexer::mend`] leaves unchanged; 0 if it continues earlier text.
     pub(crate) mendable: Option<usize>,
     /// Whether the next byte is the last bracket.
     pub(crate) is_whole: bool,
@@ -201,8 +201,8 @@ impl Lexer {
         is_within && self.push(bytes).is_none()
     }
 
-    /// Reads on, if all of the bytes are JSON within an array or object, and the last of them is certain: no comma,
-    /// which may be one too many, and no backslash.
+    /// Reads the bytes if all of them are JSON inside an array or object, and the last one is certain: not a comma,
+    /// which may be one too many, and not a backslash.
     fn push_strictly(&mut self, bytes: &[u8]) -> bool {
         if self.state == State::Text && plain(bytes) == bytes.len() {
             return true;
@@ -210,7 +210,7 @@ impl Lexer {
         if self.depth == 0 {
             return false;
         }
-        // Few bytes change the kinds of few levels.
+        // A few bytes change the kinds of a few levels.
         let lowest = self.depth.saturating_sub(bytes.len()) / 64;
         if (self.depth + bytes.len()) / 64 > lowest + 1 {
             return false;
@@ -240,7 +240,7 @@ impl Lexer {
         false
     }
 
-    /// Reads on in an array or object, up to its last bracket or what does not go on with it.
+    /// Continues an array or object, up to its last bracket or a byte that does not continue it.
     pub(crate) fn push_valid(&mut self, bytes: &[u8]) -> Stretch {
         let mut stretch = Stretch { read: 0, mendable: None, is_whole: false };
         while stretch.read < bytes.len() {
@@ -267,7 +267,7 @@ impl Lexer {
         stretch
     }
 
-    /// Whether a string goes on here, or may begin, after a sign at most.
+    /// Whether a string continues here, or may begin, after one sign at most.
     fn is_mendable(&self) -> bool {
         match self.state {
             State::Number(number) => number.is_whole(),
@@ -276,8 +276,8 @@ impl Lexer {
         }
     }
 
-    /// Begins a string at the last place that was mendable, whose inside are `held`, which has been read
-    /// since, and whatever comes. What stands before it.
+    /// Begins a string at the last mendable place. Its content is `held`, which was read since, and the
+    /// following text. Returns the JSON before it.
     pub(crate) fn mend(&mut self, held: &str) -> &'static str {
         self.state = match self.state {
             State::Escape | State::Hex(_) => State::Text,
@@ -546,7 +546,7 @@ mod tests {
         assert!(!lexer.is_valid());
     }
 
-    /// What a value is made of, and what is almost that.
+    /// The parts of values, and near misses.
     const PARTS: &[&str] = &[
         "{",
         "}",
@@ -593,7 +593,7 @@ mod tests {
         "n",
     ];
 
-    /// One value, as `serde_json` writes it or spaced anew.
+    /// One value, as `serde_json` writes it or with other spaces.
     fn value() -> impl Strategy<Value = String> {
         let text = prop::collection::vec(prop::sample::select(PARTS), 0..4)
             .prop_map(|parts| parts.concat());
@@ -617,7 +617,7 @@ mod tests {
         })
     }
 
-    /// A value with some of its characters taken out, and others put in.
+    /// A value with some characters removed and others inserted.
     fn mutant() -> impl Strategy<Value = String> {
         let index = any::<prop::sample::Index>;
         let mutation = (index(), 0usize..3, prop::option::of(prop::sample::select(PARTS)));

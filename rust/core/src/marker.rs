@@ -1,8 +1,9 @@
-//! Markers that are plain text: found in a caller's text, and kept from being the genuine ones.
+//! Textual markers: found in a caller's text, and encoded differently from the genuine ones on
+//! request.
 //!
-//! Where a format tells turns apart by text, nothing keeps a caller from writing the same text. What can be
-//! done is to find it, and, if asked, to write it with other ids than the genuine marker has: a marker has
-//! places in it where none of its own ids ends (`breaks`), and text that is cut at one of them reads as text.
+//! Where text separates turns, a caller can write the same text. It can be found, and on request encoded to
+//! other ids than the genuine marker has: a marker has places where none of its own ids ends (`breaks`), and
+//! text that is split at one of them is read as text.
 
 use std::ops::Deref;
 
@@ -11,8 +12,8 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use crate::error::{Error, Result};
 use chatcodec_vocab::{TokenId, Vocab};
 
-/// Text of a format. Where it is a marker, `breaks` are places in it where no id of the genuine marker
-/// ends: an id that ends there is of a text that was kept from being one.
+/// Text of a format. In a marker, `breaks` are places where no id of the genuine marker ends: an id
+/// that ends there belongs to a caller's text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Literal {
     pub(crate) text: String,
@@ -32,11 +33,12 @@ impl Deref for Literal {
 pub(crate) struct Markers {
     texts: Vec<Literal>,
     finder: AhoCorasick,
-    /// What makes a row where a text begins a stretch: a system text that begins with `User: `.
+    /// Markers that begin a row only at the beginning of text: a system text that begins with
+    /// `User: `.
     heads: Vec<Literal>,
 }
 
-/// A marker in a stretch of text: bytes of the stretch, and which it is.
+/// A marker in a text: its bytes in the text, and its index.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found<'a> {
     pub(crate) start: usize,
@@ -52,7 +54,7 @@ impl Found<'_> {
 impl Markers {
     pub(crate) fn new(texts: &[String], heads: &[String], vocab: &Vocab) -> Result<Self> {
         let literal = |text: &String| Literal { text: text.clone(), breaks: breaks(text, vocab) };
-        // No text is a marker that is not there, and it would be found within characters.
+        // The empty text is not a marker: it would be found everywhere.
         let mut texts: Vec<Literal> =
             texts.iter().filter(|text| !text.is_empty()).map(literal).collect();
         texts.sort_by(|a, b| a.text.cmp(&b.text));
@@ -64,7 +66,7 @@ impl Markers {
         Ok(Self { texts, finder, heads: heads.iter().map(literal).collect() })
     }
 
-    /// Every marker in a stretch of text between two control tokens, those within others included.
+    /// Every marker in a text between two control tokens, also those inside others.
     pub(crate) fn find<'a>(&'a self, stretch: &'a str) -> impl Iterator<Item = Found<'a>> + 'a {
         let heads = self.heads.iter().filter(|head| stretch.starts_with(&***head));
         let heads = heads.map(|marker| Found { start: 0, marker });
@@ -76,12 +78,12 @@ impl Markers {
     }
 }
 
-/// What may stand beside a marker: a letter or sign of each kind that merges with its neighbours.
+/// Possible neighbours of a marker: a letter or sign of each kind that merges with its neighbours.
 const BEFORE: [&str; 10] = ["", "a", "A", "1", ".", " ", "\n", "世", "]", "é"];
 const AFTER: [&str; 9] = ["", "a", "A", "1", ".", " ", "\n", "世", "["];
 
-/// Places in a marker where none of its own ids ends, whatever stands beside it: one for each word of it
-/// that has such a place, in the middle of the longest stretch of them.
+/// Places in a marker where none of its own ids ends, with any neighbours: one for each word that has
+/// such a place, in the middle of the longest run of them.
 pub(crate) fn breaks(text: &str, vocab: &Vocab) -> Vec<usize> {
     if text.trim().is_empty() {
         return Vec::new();
@@ -113,7 +115,7 @@ pub(crate) fn breaks(text: &str, vocab: &Vocab) -> Vec<usize> {
     breaks
 }
 
-/// Where the ids of a text end.
+/// The ends of the ids of a text.
 fn ends(text: &str, vocab: &Vocab) -> Vec<usize> {
     let ids = vocab.try_encode(text).unwrap_or_default();
     let bytes = |&id: &TokenId| vocab.token_bytes(id).map_or(0, <[u8]>::len);
@@ -122,7 +124,7 @@ fn ends(text: &str, vocab: &Vocab) -> Vec<usize> {
     let mut ends = Vec::with_capacity(ids.len());
     for (nth, &id) in ids.iter().enumerate() {
         at += match vocab.token_bytes(id) {
-            // The dummy prefix covers no text.
+            // The dummy prefix covers no bytes of the text.
             Ok([b' ', rest @ ..]) if nth == 0 && is_prefixed => vocab.covered_by(rest, text),
             _ => vocab.covered(id, text, at),
         };

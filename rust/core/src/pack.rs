@@ -1,4 +1,4 @@
-//! Packing: items of given lengths into bins of one size, few bins.
+//! Packing: items of given lengths into few bins of one size.
 //!
 //! In: lengths. Out: the items of each bin. Best fit decreasing: items from the longest to the shortest, each into
 //! the fullest bin that has room. It takes O(n log n) time.
@@ -52,7 +52,7 @@ mod tests {
 
     use super::pack;
 
-    /// Best fit decreasing by looking at every bin.
+    /// Best fit decreasing that looks at every bin.
     fn naive(lengths: &[usize], size: usize) -> Vec<usize> {
         let mut sorted = lengths.to_vec();
         sorted.sort_unstable_by(|a, b| b.cmp(a));

@@ -1,7 +1,7 @@
-//! Where a value stands in a caller's arguments: `messages[1].tool_calls[0].function.name`.
+//! The place of a value in a caller's arguments: `messages[1].tool_calls[0].function.name`.
 //!
-//! In: the steps of a reader on its way down. Out: text, where something is wrong. A step costs
-//! nothing: it is a link to the one before it.
+//! In: the steps of a reader on its way down. Out: the path as text, for errors. A step is a link
+//! to the previous step, so it costs nothing.
 
 use std::fmt;
 

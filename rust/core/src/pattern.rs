@@ -1,8 +1,8 @@
 //! Patterns: text with named holes, `"{START}{role}\n{content}{STOP}\n"`, into pieces.
 //!
 //! Upper case names a control token of the file, lower case a field. Nothing needs escaping: a brace
-//! that begins none of the forms is an ordinary character, but a word in braces that is no field is
-//! an error, so that a typing error in a hole cannot silently become text.
+//! that begins no known form is an ordinary character. An unknown word in braces is an error, so
+//! that a typing error cannot become text.
 
 /// A hole for a part of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,28 +21,28 @@ pub(crate) enum Field {
     Language,
     /// The source of a code call.
     Source,
-    /// A system message that stands in a user's turn.
+    /// A system message inside a user's turn.
     System,
     /// The arguments of one call as pairs of key and value.
     Arguments,
     /// The id of the call that a result answers, or of a call, a header word.
     Id,
-    /// What the model thought before it spoke.
+    /// The reasoning of the model before its answer.
     Reasoning,
-    /// A header word that is read and says nothing: where the model speaks.
+    /// The channel of a turn, a header word that is read and ignored.
     Channel,
-    /// A header word that is read and says nothing: what kind of text it is.
+    /// The type of the text, a header word that is read and ignored.
     Type,
     /// The day of the conversation, a header word.
     Date,
-    /// How much the model is to think: one of the file's words.
+    /// The reasoning effort: one of the file's words.
     Effort,
 }
 
-/// What is done to a field's text before it is written.
+/// Change of a field's text before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) enum Filter {
-    /// It is written as it is.
+    /// No change.
     #[default]
     None,
     /// Without white space at both ends.
@@ -55,7 +55,8 @@ pub(crate) enum Filter {
     TrimLines,
     /// Without newlines at its beginning.
     TrimLinesStart,
-    /// As JSON: objects, lists, numbers and words of JSON as they are, other text as a JSON string.
+    /// As JSON: objects, lists, numbers and words of JSON are unchanged, other text becomes a JSON
+    /// string.
     Value,
 }
 
@@ -90,15 +91,15 @@ impl Filter {
     }
 }
 
-/// White space as templates strip it: Unicode's, and the four separators that Python counts to it.
+/// White space that templates strip: Unicode's, and the four separators that Python includes.
 fn is_template_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
-/// What a field may hold, and so how its end is found.
+/// The grammar of a field's text, which decides how a reader finds its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grammar {
-    /// Any text: ends where what follows it ends the stretch.
+    /// Any text, up to the next piece of the pattern.
     Text,
     /// One or more of `[A-Za-z0-9_.:-]`.
     Word,
@@ -141,7 +142,7 @@ impl Field {
         Self::ALL[self as usize].2
     }
 
-    /// Whether it is read and says nothing.
+    /// Whether the field is read and ignored.
     pub(crate) fn is_silent(self) -> bool {
         matches!(self, Self::Channel | Self::Type)
     }
@@ -156,11 +157,11 @@ pub(crate) fn is_white(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_whitespace())
 }
 
-/// A node of a pattern: the patterns of a file name control tokens (`C`) and hold text (`L`), those of a
-/// bound format hold ids and text with its breaks.
+/// A node of a pattern. In a format file, control tokens (`C`) are names and literals (`L`) are text; in
+/// a bound format, they are ids, and text with its breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece<C = Vec<String>, L = String> {
-    /// `{A|B}`: the first is written, any of them read.
+    /// `{A|B}`: the first is written, all are read.
     Control(C),
     /// Ordinary text.
     Literal(L),
@@ -175,14 +176,14 @@ pub(crate) enum Piece<C = Vec<String>, L = String> {
     },
     /// `{~}`: nothing is written, white space is read.
     Space,
-    /// `{/}`: text before and after is encoded apart.
+    /// `{/}`: the texts before and after are encoded separately.
     Cut,
     /// `{*}`: any other content of a header is read. Rows with it are only read.
     Rest,
 }
 
 impl Piece {
-    /// The bytes of a text, or the number of names.
+    /// Number of bytes of a text, or number of names.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Control(names) => names.len(),
@@ -214,7 +215,8 @@ pub(crate) fn written<C, L, F: Fn(Field) -> bool>(
 /// An iterator over a tree, depth first.
 pub(crate) struct Walk<'p, C, L, F> {
     rest: std::slice::Iter<'p, Piece<C, L>>,
-    /// The rest of the part around the present one. Apart from the others, as most patterns nest once: no allocation.
+    /// The rest of the part around the current one. A field of its own, since most patterns nest
+    /// once: no allocation.
     outer: Option<std::slice::Iter<'p, Piece<C, L>>>,
     /// The rests of the parts around that one.
     others: Vec<std::slice::Iter<'p, Piece<C, L>>>,
@@ -244,10 +246,10 @@ impl<'p, C, L, F: Fn(Field) -> bool> Iterator for Walk<'p, C, L, F> {
     }
 }
 
-/// How much of a pattern an error shows, in characters.
+/// Maximum length of a pattern in an error, in characters.
 const SHOWN: usize = 60;
 
-/// A pattern for an error, as it is written in a file. An optional part is shown by its field.
+/// A pattern for an error, as spelled in a file. An optional part is shown by its field.
 pub(crate) fn shown(pieces: &[Piece]) -> String {
     let one = |piece: &Piece| match piece {
         Piece::Control(names) => format!("{{{}}}", names.join("|")),
@@ -268,7 +270,7 @@ pub(crate) fn shown(pieces: &[Piece]) -> String {
     }
 }
 
-/// Reads a pattern. The error reads on from the key that holds it.
+/// Reads a pattern. The error text continues after the pattern's key.
 pub(crate) fn parse(pattern: &str) -> Result<Vec<Piece>, String> {
     let (pieces, rest) = parse_part(pattern, false)?;
     if rest.is_empty() {
@@ -318,16 +320,16 @@ fn parse_part(mut rest: &str, in_optional: bool) -> Result<(Vec<Piece>, &str), S
     }
 }
 
-/// The most control tokens of which one may be read at a place.
+/// Maximum number of alternative control tokens at a place.
 const MAX_CHOICES: usize = 16;
 
-/// The longest name, or names, in braces.
+/// Maximum length of the content of braces.
 const MAX_HOLE_BYTES: usize = 256;
 
-/// The hole that `rest` begins with, if it begins with one, and what follows it.
+/// The field or token in braces at the beginning of `rest`, if there is one, and the text after it.
 fn hole(rest: &str) -> Result<Option<(Piece, &str)>, String> {
     let Some(rest) = rest.strip_prefix('{') else { return Ok(None) };
-    // Names are short: a brace far away closes something else.
+    // Names are short: a distant brace closes something else.
     let Some(end) = rest.bytes().take(MAX_HOLE_BYTES).position(|byte| byte == b'}') else {
         return Ok(None);
     };

@@ -31,42 +31,42 @@ pub(crate) use fit::find_unplaced;
 use media::check_media;
 use plan::{Plan, Step, check_answers};
 
-/// What a message mostly takes beside its content.
+/// Estimated number of bytes of a message beside its content.
 const HEADER_BYTES: usize = 48;
 const HEADER_SPANS: usize = 6;
 
 /// How runs of text are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Boundary {
-    /// As the reference does: all text between two control tokens is one run.
+    /// As the reference: all text between two control tokens is one run.
     #[default]
     Reference,
-    /// What the model generates is a run of its own, as it is when it generates.
+    /// The generated text is a run of its own, as during generation.
     Isolated,
 }
 
-/// What is rendered beside the messages, and how.
+/// Options and arguments of rendering beside the messages.
 #[derive(Debug, Clone, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct RenderOptions<'a> {
     pub(crate) tools: Option<&'a str>,
     pub(crate) generation_prompt: bool,
-    /// Whether the generation prompt asks for reasoning, or for none.
+    /// Whether the generation prompt asks for reasoning.
     pub(crate) thinking: Option<bool>,
-    /// The day, and how much the model is to think, where the format says so.
+    /// The date and the reasoning effort, in formats that write them.
     pub(crate) date: Option<&'a str>,
     pub(crate) effort: Option<&'a str>,
     pub(crate) continue_final: bool,
     pub(crate) stop_final: bool,
     pub(crate) boundary: Boundary,
-    /// Whether an answer of the assistant's stands before the messages.
+    /// Whether an assistant's answer precedes the messages.
     pub(crate) answered: bool,
-    /// A message that is written as before others followed it.
+    /// A message that is written as if it were the last.
     pub(crate) kept: Option<Kept>,
 }
 
 impl<'a> RenderOptions<'a> {
-    /// The word for a field of the first turn: the caller's, or else the format's. Tools have an empty word there, as
+    /// The word for a field of the first turn: the caller's, or else the format's. Tools have an empty word, because
     /// they are written elsewhere.
     fn word(&self, field: Field, format: &'a Format) -> Option<&'a str> {
         match field {
@@ -78,11 +78,11 @@ impl<'a> RenderOptions<'a> {
     }
 }
 
-/// An assistant's message that is written with its reasoning, whatever follows it.
+/// An assistant's message that is written with its reasoning, regardless of later messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept {
     pub(crate) index: i32,
-    /// Whether it is written as the last message.
+    /// Whether the message is written as the last one.
     pub(crate) is_last: bool,
 }
 
@@ -91,14 +91,14 @@ pub(crate) struct Kept {
 pub(crate) struct Rendered {
     pub(crate) text: String,
     pub(crate) spans: Vec<Span>,
-    /// The stretches of `text` that a model generates: an assistant's turn after its generation
-    /// prompt, up to and including the token that stops it.
+    /// The parts of `text` that a model generates: an assistant's turn after its generation prompt,
+    /// up to and including the stop token.
     pub(crate) generated: Vec<Range<usize>>,
-    /// What the caller gave for spans whose text was normalised.
+    /// The caller's text of spans that normalisation changed.
     pub(crate) originals: HashMap<usize, String>,
-    /// Whether text of the conversation stands before it.
+    /// Whether text of the conversation precedes it.
     pub(crate) goes_on: bool,
-    /// Where in `text` the generation prompt begins, if there is one.
+    /// The beginning of the generation prompt in `text`, if there is one.
     pub(crate) prompt_at: Option<usize>,
     /// Paths of the values of a template.
     pub(crate) paths: Option<Arc<Paths>>,
@@ -144,14 +144,13 @@ pub(crate) fn render(
     Ok(renderer.out)
 }
 
-/// The generation prompt that asks for reasoning, or for none, where the format has one that does.
+/// The generation prompt with or without reasoning, if the format has it.
 pub(crate) fn prompt_of(grammar: &Grammar, thinking: Option<bool>) -> &[BoundPiece] {
     let asked = thinking.and_then(|thinking| grammar.thinking[usize::from(!thinking)].as_ref());
     asked.unwrap_or(&grammar.generation_prompt)
 }
 
-/// The message from which on the reasoning of the assistant's is written; whether one before them is an
-/// answer.
+/// The first message whose reasoning is written. `answered`: an answer precedes the messages.
 fn reasoning_from(messages: &[Message], answered: bool, format: &Format) -> usize {
     let is_own = |message: &Message| message.role == Role::Assistant;
     let after = |at: Option<usize>| at.map_or(0, |at| at + 1);
@@ -171,7 +170,8 @@ fn reasoning_from(messages: &[Message], answered: bool, format: &Format) -> usiz
     }
 }
 
-/// Whether the message at `index` is one of the assistant's without a header, as it follows a result.
+/// Whether the message at `index` is an assistant's message without a header, because it follows a
+/// result.
 fn follows_result(messages: &[Message], index: usize, grammar: &Grammar) -> bool {
     let before = index.checked_sub(1).and_then(|before| messages.get(before));
     grammar.after_tool.is_some()
@@ -179,14 +179,14 @@ fn follows_result(messages: &[Message], index: usize, grammar: &Grammar) -> bool
         && messages.get(index).is_none_or(|message| message.role == Role::Assistant)
 }
 
-/// How the texts of a message are written; `None` where one is not.
+/// The filters of a message's texts; `None` for a text that is not written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Written {
     pub(crate) content: Option<Filter>,
     pub(crate) reasoning: Option<Filter>,
 }
 
-/// How each message's texts are written, after an answer or as the first; as they are for messages
+/// The filters of each message's texts, after an answer or at the beginning; no filter for messages
 /// without a place.
 pub(crate) fn written(
     messages: &[Message],
@@ -233,13 +233,13 @@ struct Renderer<'a> {
     vocab: &'a Vocab,
     options: &'a RenderOptions<'a>,
     out: Rendered,
-    /// Whether text has come since the last control token.
+    /// Whether text follows the last control token.
     in_run: bool,
-    /// Whether the next text is encoded apart.
+    /// Whether the next text is encoded separately.
     cut: bool,
-    /// Where what a model generates begins, if it is to be a run of its own.
+    /// The beginning of the generated text, if it is a run of its own.
     isolate_at: Option<usize>,
-    /// Whether the turn that was written ends at the token that comes next, if that stops a model.
+    /// Whether the written turn ends at the next token, if that token stops a model.
     ends_at_next: bool,
 }
 
@@ -249,15 +249,15 @@ struct Renderer<'a> {
 struct Turn<'a> {
     message: &'a Message,
     index: i32,
-    /// A system message that stands in a user's turn.
+    /// A system message inside a user's turn.
     system: Option<(&'a Message, i32)>,
-    /// The message before it.
+    /// The previous message.
     previous: Option<&'a Message>,
-    /// Whether it has no header, as it follows a result.
+    /// Whether it has no header, because it follows a result.
     after_result: bool,
     /// Whether its reasoning is written.
     reasons: bool,
-    /// Whether the conversation ends with it.
+    /// Whether it is the last message.
     is_last: bool,
 }
 
@@ -274,9 +274,9 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Whether its calls, with nothing before them, would be read as those of the message before it.
+    /// Whether its calls, without text before them, would be read as calls of the previous message.
     fn joins(&self, row: &Row) -> bool {
-        // Where a message stands in frames, an answer has ended it.
+        // In formats with frames, an answer ends a message.
         self.previous.is_some_and(|before| {
             before.role == Role::Assistant && (row.calls_only || !before.calls.is_empty())
         })
@@ -286,7 +286,7 @@ impl<'a> Turn<'a> {
         self.message.reasoning.as_deref().filter(|_| self.reasons)
     }
 
-    /// An error about a part that has no place; what is not the caller's cannot be left out.
+    /// An error for a part without a place; only a caller's part can be left out.
     fn unplaced(&self, path: String, problem: String, part: MessagePart) -> Error {
         match usize::try_from(self.index) {
             Ok(index) => Error::unplaced(path, problem, index, part),
@@ -322,7 +322,7 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// One thing of the plan, after the message `previous`.
+    /// Renders a step of the plan, after the message `previous`.
     fn step(
         &mut self,
         step: &Step<'_>,
@@ -354,7 +354,7 @@ impl<'a> Renderer<'a> {
             system: system.map(|at| (&messages[at], at as i32)),
             previous: previous.and_then(|at| messages.get(at)),
             after_result: follows_result(messages, index, grammar),
-            // What is none of the assistant's has no place, and is refused.
+            // A message of another role has no place here, and is refused.
             reasons: messages[index].role != Role::Assistant
                 || index >= reasoning_from
                 || kept.is_some(),
@@ -382,7 +382,7 @@ impl<'a> Renderer<'a> {
         self.out.spans.push(Span { kind, text, source, skipped: 0 });
     }
 
-    /// Text of the format or of the caller, after the cut that stands before it.
+    /// Text of the format or of the caller, after a pending cut.
     fn push_text(&mut self, kind: SpanKind, text: &str, source: Source) {
         if text.is_empty() {
             return;
@@ -407,7 +407,7 @@ impl<'a> Renderer<'a> {
         self.push(kind, text, source);
     }
 
-    /// The caller's text, normalised as the vocabulary does.
+    /// The caller's text, normalised by the vocabulary.
     fn slot(&mut self, text: &str, source: Source) {
         self.slot_as(text, source, false);
     }
@@ -427,20 +427,20 @@ impl<'a> Renderer<'a> {
         self.keep_original(text, normalised);
     }
 
-    /// Keeps what the caller gave for the last slot, if it was normalised.
+    /// Keeps the caller's text of the last slot, if normalisation changed it.
     fn keep_original(&mut self, given: &str, normalised: Cow<'_, str>) {
         if matches!(normalised, Cow::Owned(changed) if changed != given) {
             self.out.originals.insert(self.out.spans.len() - 1, given.to_owned());
         }
     }
 
-    /// A slot of what is left of `whole` when white space around it is not written.
+    /// A slot for `whole` without the white space that is not written.
     fn part_slot(&mut self, whole: &str, part: &str, source: Source) {
         self.slot(part, source);
         self.skip_before(whole, part);
     }
 
-    /// The same of one JSON value: the texts in it are normalised.
+    /// The same for a JSON value, whose texts are normalised.
     fn json_slot(&mut self, whole: &str, source: Source) {
         let part = json::trim(whole);
         let normalised = json::normalise_value(part, self.vocab);
@@ -449,7 +449,7 @@ impl<'a> Renderer<'a> {
         self.skip_before(whole, part);
     }
 
-    /// The last slot is `part`, and does not write what stands before that in `whole`.
+    /// Records that the last slot is `part`, without the text before it in `whole`.
     fn skip_before(&mut self, whole: &str, part: &str) {
         if !part.is_empty()
             && let Some(span) = self.out.spans.last_mut()
@@ -459,7 +459,7 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// A slot of what has been made of a caller's texts, each of them normalised.
+    /// A slot for text made of a caller's texts, which are normalised.
     fn made_slot(&mut self, text: &str, source: Source) {
         self.push_text(SpanKind::Slot { escaped: false }, text, source);
     }
@@ -476,21 +476,21 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// Writes pieces that hold no field.
+    /// Writes pieces without a field.
     fn scaffold(&mut self, pieces: &[BoundPiece]) {
         for piece in pieces {
             self.fixed(piece, Source::NONE);
         }
     }
 
-    /// Writes pieces that hold no field beside a message.
+    /// Writes pieces without a field beside a message.
     fn frame(&mut self, pieces: &[BoundPiece], turn: &Turn<'_>) {
         for piece in pieces {
             self.fixed(piece, turn.source(SourceField::Scaffold));
         }
     }
 
-    /// Ends the last of so many messages with what stops a model, where nothing of the format's does.
+    /// Ends the last message with a stop token, in formats without one at the end of a turn.
     fn stop(&mut self, messages: usize) {
         let begins_end = self.grammar.end.first();
         let is_ended = matches!(begins_end, Some(Piece::Control(ids))
@@ -502,7 +502,7 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// Writes a piece that holds no field.
+    /// Writes a piece without a field.
     fn fixed(&mut self, piece: &BoundPiece, source: Source) {
         match piece {
             Piece::Control(ids) => {
@@ -519,7 +519,7 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// The turn that stands first.
+    /// The first turn.
     fn begin_turn(&mut self) {
         let grammar = self.grammar;
         let (options, format) = (self.options, self.format);
@@ -536,7 +536,7 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// The turn that declares tools: by itself, or with the message whose turn it is.
+    /// The turn that declares tools: its own turn, or a message's.
     fn tools(&mut self, turn: Option<&Turn<'_>>) -> Result<()> {
         let grammar = self.grammar;
         let alone = grammar.tools_alone.as_ref().filter(|_| turn.is_none());
@@ -544,7 +544,7 @@ impl<'a> Renderer<'a> {
         let (Some(text), Some(rule)) = (self.options.tools, rule) else { return Ok(()) };
         let scaffold = turn.map_or(Source::NONE, |turn| turn.source(SourceField::Scaffold));
         if let Some(turn) = turn {
-            // Its row says what has a place.
+            // Its row decides which parts have a place.
             self.row(turn)?;
         }
         let content = turn.map_or("", |turn| &turn.message.content);
@@ -615,7 +615,7 @@ impl<'a> Renderer<'a> {
                                or `add_generation_prompt`";
                 return Err(Error::message(format!("messages[{}].content", turn.index), problem));
             }
-            // A row that no token closes is closed by the next one.
+            // The next row closes a row without a closing token.
             self.ends_at_next = !open && end.is_none();
             let end = end.unwrap_or(self.out.text.len());
             self.out.generated.push(generated_from.min(end)..end);
@@ -623,7 +623,7 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    /// Whether what has been written is what a generation prompt writes.
+    /// Whether the written text equals a generation prompt.
     fn is_prompt(&self, spans: &[Span]) -> bool {
         if spans.iter().any(|span| matches!(span.kind, SpanKind::Slot { .. })) {
             return false;
@@ -639,7 +639,7 @@ impl<'a> Renderer<'a> {
         })
     }
 
-    /// How many bytes of a row the generation prompt writes: what both begin with.
+    /// Number of bytes of a row that the generation prompt writes: their common beginning.
     fn prompt_bytes(&self, pieces: &[BoundPiece], present: u32) -> usize {
         use FixedText::Encoded;
         let mut bytes = 0;
@@ -751,7 +751,7 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// A content that is JSON other than a string once it has been read back, as it is written.
+/// Content that reads back as JSON other than a string, as it is written.
 pub(crate) fn bare_value<'a>(text: &'a str, vocab: &Vocab) -> Option<Cow<'a, str>> {
     if json::is_bare_value(text) {
         return Some(json::normalise_value(text, vocab));
@@ -760,7 +760,7 @@ pub(crate) fn bare_value<'a>(text: &'a str, vocab: &Vocab) -> Option<Cow<'a, str
     json::is_bare_value(&vocab.spaced(Cow::Borrowed(&text))).then_some(text)
 }
 
-/// Checks a word of a header; where it comes from is where an error is.
+/// Checks a word of a header; an error has the path of the word's source.
 fn check_word(word: &str, source: Source) -> Result<()> {
     wrong_word(word).map_or(Ok(()), |problem| Err(Error::message(source.to_string(), problem)))
 }
@@ -770,7 +770,7 @@ pub(crate) fn check_word_at(word: &str, argument: &'static str) -> Result<()> {
     wrong_word(word).map_or(Ok(()), |problem| Err(Error::message(argument, problem)))
 }
 
-/// Checks that the name that a row begins with is not how others begin.
+/// Checks that the name at the beginning of a row does not begin another row.
 fn check_reserved(turn: &Turn<'_>, row: &Row) -> Result<()> {
     let name = turn.message.name.as_deref().unwrap_or_default();
     if row.reserved.iter().any(|reserved| reserved.has(name)) {
@@ -780,7 +780,7 @@ fn check_reserved(turn: &Turn<'_>, row: &Row) -> Result<()> {
     Ok(())
 }
 
-/// Renders pieces that hold no field, by themselves.
+/// Renders pieces without a field.
 pub(crate) fn render_scaffold(
     pieces: &[BoundPiece],
     format: &Format,

@@ -135,7 +135,7 @@ pub(crate) struct Span {
     /// Bytes of the rendered text.
     pub(crate) text: Range<usize>,
     pub(crate) source: Source,
-    /// Code points of the caller's string before the slot: white space that the format does not
-    /// write.
+    /// Number of code points of the caller's string before the slot: white space that the format
+    /// does not write.
     pub(crate) skipped: u32,
 }

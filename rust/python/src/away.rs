@@ -1,7 +1,6 @@
-//! Long work, away from the interpreter: on a thread of its own, while the caller's waits and looks for signals.
+//! Long work on a thread of its own, while the caller's thread waits and checks for signals.
 //!
-//! An interrupt ends the wait at once. The work is asked to stop, and what it makes is dropped: it holds nothing
-//! that others see.
+//! An interrupt ends the wait at once. The work is asked to stop, and its result is dropped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,21 +12,22 @@ use pyo3::prelude::*;
 
 use crate::guard::{Place, probe};
 
-/// How long a signal may wait.
+/// Maximum delay of a signal.
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// Text of so many bytes is worth a thread; of vocabularies that another library runs less is.
+/// Number of bytes of text that are worth a thread; less for vocabularies that another library
+/// runs.
 pub(crate) const LONG_TEXT: usize = 1 << 18;
 pub(crate) const LONG_FOREIGN_TEXT: usize = 1 << 14;
 
-/// So many ids are worth a thread.
+/// Number of ids that are worth a thread.
 pub(crate) const LONG_IDS: usize = 1 << 16;
 
-/// Where work is done in place: so many items between two looks for signals. An item takes a few microseconds
-/// where it makes an object of Python's.
+/// Number of items between two checks for signals, for work in place. An item takes a few microseconds if it
+/// makes a Python object.
 pub(crate) const STRIDE: usize = 1 << 12;
 
-/// Tells a thread that waits that the work has ended, in whatever way.
+/// Notifies the waiting thread that the work has ended, also after a panic.
 struct Ended(Arc<AtomicBool>, Thread);
 
 impl Drop for Ended {
@@ -37,7 +37,7 @@ impl Drop for Ended {
     }
 }
 
-/// Does long work. Raises what a signal's handler raises.
+/// Does long work. Raises the exception of a signal's handler.
 pub(crate) fn away<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -59,7 +59,7 @@ pub(crate) fn away<T: Send + 'static>(
         })
     };
     let Ok(thread) = thread else {
-        // The system gives no more threads: the work is done here, and signals wait.
+        // If the system gives no more threads, the work is done here, and signals wait.
         let work = take(&work).ok_or_else(|| lost("before it began"))?;
         return Ok(py.detach(work));
     };
@@ -80,7 +80,7 @@ fn lost(when: &str) -> PyErr {
     pyo3::exceptions::PyRuntimeError::new_err(format!("work was lost {when}"))
 }
 
-/// Looks for signals at every [`STRIDE`]th item.
+/// Checks for signals at every [`STRIDE`]th item.
 #[inline]
 pub(crate) fn look(py: Python<'_>, nth: usize) -> PyResult<()> {
     if nth.is_multiple_of(STRIDE) && nth > 0 { py.check_signals() } else { Ok(()) }

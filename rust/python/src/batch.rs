@@ -9,18 +9,18 @@ use crate::away::{LONG_FOREIGN_TEXT, LONG_TEXT};
 use crate::guard::{Place, probe};
 use crate::ids::Threads;
 
-/// Whether encoding so much text takes so long that signals may not wait for it.
+/// Whether encoding this much text takes too long for signals to wait.
 pub(crate) fn is_long(bytes: usize, vocab: &Vocab) -> bool {
     bytes >= if vocab.lossless() { LONG_TEXT } else { LONG_FOREIGN_TEXT }
 }
 
-/// No batch is worth more threads than this.
+/// Maximum number of threads of a batch.
 const MAX_THREADS: usize = 256;
 
-/// Beginning a thread takes about as long as encoding this much text.
+/// Amount of text whose encoding takes as long as starting a thread.
 const THREAD_BYTES: usize = 16 << 10;
 
-/// No shorter text is shared by threads.
+/// Minimum length of a text that threads share.
 const SHARED_BYTES: usize = 1 << 19;
 
 /// Encodes conversations on several threads, in order.
@@ -33,7 +33,7 @@ pub(crate) fn encode_all(
     let asked = threads.map(|Threads(threads)| threads);
     let threads = asked.unwrap_or_else(|| worthwhile_threads(&conversations));
     let threads = threads.clamp(1, MAX_THREADS);
-    // Cores that no conversation is for share the long texts of the others.
+    // Cores without a conversation share the long texts of the others.
     let mut options = options.clone();
     options.threads = threads / conversations.len().clamp(1, threads);
     let threads = threads.min(conversations.len().max(1));
@@ -49,7 +49,8 @@ pub(crate) fn encode_all(
     share(jobs.len(), threads, |at| take(at).map(&encode)).into_iter().flatten().collect()
 }
 
-/// Does `count` jobs on several threads; the results are in order. Fewer of them where the work is asked to stop.
+/// Does `count` jobs on several threads; returns the results in order, fewer if the work is asked
+/// to stop.
 pub(crate) fn share<T: Send>(
     count: usize,
     threads: usize,
@@ -62,7 +63,7 @@ pub(crate) fn share<T: Send>(
         let goes_on = |at: usize| (!is_stopped()).then_some(at);
         return (0..count).map_while(goes_on).map(work).collect();
     }
-    // Threads take the next job that nobody has: long ones do not hold up the rest.
+    // Each thread takes the next free job, so long jobs do not delay the others.
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
@@ -75,7 +76,7 @@ pub(crate) fn share<T: Send>(
         }
     };
     let mut done = std::thread::scope(|scope| {
-        // Where the system gives no more threads, fewer do the work.
+        // If the system gives no more threads, fewer threads do the work.
         let spawn = |_| {
             let work = || stop.as_ref().map_or_else(work, |stop| stop.during(work));
             std::thread::Builder::new().spawn_scoped(scope, work).ok()
@@ -94,7 +95,7 @@ pub(crate) fn share<T: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// How much text a conversation has, names left out.
+/// Number of bytes of text of a conversation, without names.
 pub(crate) fn text_bytes(conversation: &Conversation) -> usize {
     let Conversation { messages, tools, .. } = conversation;
     let call = |call: &Call| match &call.body {

@@ -10,7 +10,7 @@ pyo3::import_exception!(chatcodec.errors, MessageError);
 pyo3::import_exception!(chatcodec.errors, TemplateError);
 pyo3::import_exception!(chatcodec.errors, VocabError);
 
-/// How much of a word is shown where another was expected.
+/// Maximum length of an unexpected word in an error.
 const SHOWN_WORD: usize = 80;
 
 /// A caller's word in quotes: its ends, if it is long.

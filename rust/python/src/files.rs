@@ -1,6 +1,6 @@
-//! Files that a caller names: regular ones alone, and no more of them than is wanted.
+//! Reading of files that a caller names: regular files only, up to a limit.
 //!
-//! A pipe, a device or a socket is refused before it is read: reading one may wait for ever.
+//! A pipe, a device or a socket is refused before it is read: reading it may block forever.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use crate::errors::{FormatError, TemplateError, VocabError};
 pub(crate) enum Failure {
     /// The system's reason.
     System(io::Error),
-    /// What it is instead of a file.
+    /// The kind of the path, if it is not a regular file.
     Kind(&'static str),
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn open(path: &Path) -> Result<File, Failure> {
     check(&std::fs::metadata(path)?)?;
     let mut options = OpenOptions::new();
     options.read(true);
-    // What has become a pipe since does not make us wait.
+    // A path that has become a pipe since does not block.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
     let file = options.open(path)?;
@@ -103,12 +103,12 @@ pub(crate) fn os_error(error: io::Error, path: &Path) -> PyErr {
     let reason = error.to_string();
     let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();
     let name = path.as_os_str();
-    // Names that are longer are no names, which is what the error says.
+    // Longer names are invalid; the error says so.
     let name = if name.len() > LONGEST { shown(path).into() } else { name.to_owned() };
     pyo3::exceptions::PyOSError::new_err((error.raw_os_error(), reason, name))
 }
 
-/// The longest path that is shown in full.
+/// Maximum length of a path that is shown in full.
 const LONGEST: usize = 1024;
 
 fn shown(path: &Path) -> String {

@@ -1,4 +1,4 @@
-//! Panics: each leaves as `chatcodec.errors.InternalError`, and none prints.
+//! Panics: each becomes a `chatcodec.errors.InternalError`, and none prints.
 //!
 //! `PyO3` catches what panics in any function, method, conversion or slot of this module, and raises its
 //! `PanicException`, which is no `Exception`. That type is this library's own, and here it makes an
@@ -21,10 +21,10 @@ use crate::errors::InternalError;
 /// Where the last panic was.
 static PLACE: Mutex<Option<String>> = Mutex::new(None);
 
-/// How much of a panic's message is shown.
+/// Maximum length of a panic's message in the error.
 const SHOWN: usize = 512;
 
-/// Makes panics what this module says; the package calls it before anything else. Calling it again changes nothing.
+/// Installs the handling of panics; the package calls it first. Idempotent.
 #[pyfunction]
 pub(crate) fn _install(py: Python<'_>) -> PyResult<()> {
     std::panic::set_hook(Box::new(note));

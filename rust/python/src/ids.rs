@@ -41,12 +41,12 @@ impl<'py, T: for<'a> FromPyObject<'a, 'py>> FromPyObject<'_, 'py> for ListOf<T> 
     }
 }
 
-/// Ids as a caller gave them. Ints that no id can be are kept apart, by position.
+/// Ids as the caller gave them. Ints outside of int32 are kept separately, by position.
 pub(crate) enum Ids {
     One(TokenId),
     Many(Vec<TokenId>),
     Shared(Arc<Vec<TokenId>>),
-    /// With the position and the value of every int that is no int32.
+    /// Ids, with the position and value of every int outside of int32.
     Odd(Vec<TokenId>, Vec<(usize, String)>),
 }
 
@@ -132,7 +132,7 @@ fn from_buffer(obj: &Bound<'_, PyAny>) -> Option<PyResult<Ids>> {
     }
     let buffer = match PyUntypedBuffer::get(obj) {
         Ok(buffer) => buffer,
-        // So the binding says that there are no dimensions: a NumPy scalar is an int, too.
+        // The binding reports zero dimensions for a NumPy scalar, which is also an int.
         Err(error)
             if error.is_instance_of::<PyBufferError>(obj.py())
                 && error.value(obj.py()).to_string() == "shape is null" =>
@@ -223,7 +223,8 @@ impl<'py> FromPyObject<'_, 'py> for Ids {
         }
         let items = match obj.try_iter() {
             Ok(items) => items,
-            // NumPy's scalars and arrays without dimensions are ints that only look like sequences.
+            // NumPy's scalars and arrays without dimensions are ints, although they look like
+            // sequences.
             Err(error) if error.is_instance_of::<PyTypeError>(obj.py()) && has("__index__")? => {
                 builder.push(&obj)?;
                 return Ok(builder.build());
@@ -237,7 +238,7 @@ impl<'py> FromPyObject<'_, 'py> for Ids {
     }
 }
 
-/// The int that a value is, if it is one of 64 bits; what its `__index__` raises is raised.
+/// A value as an int of 64 bits, if it is one; raises the exception of its `__index__`.
 pub(crate) fn int_of(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     let py = value.py();
     match value.extract() {

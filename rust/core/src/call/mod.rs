@@ -19,56 +19,56 @@ pub use schema::ToolTypes;
 pub(crate) use shape::{ArgumentsReader, BoundShape, Shape, ShapeKeys, Written};
 pub(crate) use tagged::CallTags;
 
-/// How an action ended.
+/// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// At what closes it.
+    /// At its closing token or text.
     Closed,
-    /// The model stopped, or went on with something else.
+    /// The model stopped, or continued with something else.
     Stopped,
     /// It was cut off.
     Cut,
 }
 
-/// What of a call was mended as it was read.
+/// What the reader mended in a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mended {
-    /// A tag within a pair.
+    /// A tag inside a pair.
     Tag,
     /// The tag that closes a value.
     ValueEnd,
-    /// What closes a call.
+    /// The end of a call.
     CallEnd,
-    /// A value that was not written as the schema of its tool says.
+    /// A value whose spelling differs from the schema of its tool.
     Value,
-    /// A call in JSON that was not written as JSON.
+    /// A call with a spelling that is not JSON, in a format with calls in JSON.
     Python,
     /// A call within reasoning.
     Draft,
-    /// A call that was written in a way that is only read.
+    /// A call in a form that the format reads and never writes.
     Call,
-    /// What stands after a call and means nothing.
+    /// Meaningless text after a call.
     After,
-    /// What closes a list of calls.
+    /// The end of a list of calls.
     ListEnd,
-    /// The id of a call that has another form than the format's.
+    /// A call id in another form than the format's.
     Id,
     /// A part of a header.
     Header,
-    /// The token that opens reasoning, after another.
+    /// A second token that opens reasoning.
     Opener,
     /// The token that opens reasoning.
     Unopened,
-    /// One call in what opens and closes a call.
+    /// A single call between the tokens of a list.
     Several,
-    /// A call that stands in no list.
+    /// A call outside a list.
     List,
-    /// What opens a call.
+    /// The beginning of a call.
     CallOpener,
 }
 
 impl Mended {
-    /// What was mended, in words.
+    /// The description of the mended part.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Tag => "a tag of an argument is missing",

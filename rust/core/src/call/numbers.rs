@@ -1,4 +1,4 @@
-//! Bounds of numbers as regular expressions of what is written.
+//! Regular expressions for the spellings of numbers within bounds.
 //!
 //! In: `minimum`, `maximum` and the exclusive two. Out: regular expressions that a number matches.
 //! Numbers with bounds are written without an exponent.

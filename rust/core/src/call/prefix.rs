@@ -16,36 +16,37 @@ use crate::limits::HOLD_LIMIT;
 use crate::limits::MAX_WORD_BYTES;
 use crate::word::is_word_byte;
 
-/// A part of what a call begins with.
+/// A part of the beginning of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
     /// White space, or none.
     Space,
-    /// Text as it is.
+    /// Literal text.
     Text(String),
-    /// One of these, and the quote after it.
+    /// One of these keys, and the quote after it.
     Key(Vec<String>),
-    /// The same, which goes on after so many further parts; or `type` and its quote, whose member they are.
+    /// The same, which skips this number of parts; or `type` and its quote, whose member these
+    /// parts are.
     KeyAfterType(Vec<String>, usize),
     /// A header word, and the quote after it.
     Word,
     /// A header word, and this byte after it.
     Until(u8),
-    /// A name that Python allows, or that has hyphens, and the bracket after it.
+    /// A Python name, which may also contain hyphens, and the bracket after it.
     Name,
-    /// A closing bracket; or a keyword, and `=` that no other follows.
+    /// A closing bracket; or a keyword and a single `=`.
     Pairs,
 }
 
-/// What the body of a call begins with.
+/// The beginning of a call's body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prefix {
     parts: Arc<[Part]>,
 }
 
 impl Prefix {
-    /// Of a JSON object: its name, then its arguments, which are an object. Models also write the type that
-    /// tools have before that.
+    /// The beginning of a JSON object: its name, then its arguments, which are an object. Models may write
+    /// the tool's type before the name.
     pub(crate) fn object(object: &ObjectSpec) -> Self {
         let text = |text: &str| Part::Text(text.to_owned());
         let colon = || [Part::Space, text(":"), Part::Space];
@@ -71,13 +72,14 @@ impl Prefix {
         Self { parts: parts.into() }
     }
 
-    /// Of a call that begins with a tag, and its name, which stands in quotes if the tag ends with one.
+    /// The beginning of a call with a tag and its name. The name is in quotes if the tag ends with
+    /// one.
     pub(crate) fn tag(open: &str) -> Self {
         let end = open.bytes().last().filter(|byte| matches!(byte, b'"' | b'\''));
         Self { parts: [Part::Text(open.to_owned()), Part::Until(end.unwrap_or(b'>'))].into() }
     }
 
-    /// A regular expression of what it matches up to the verdict.
+    /// A regular expression for the text up to the verdict.
     pub(crate) fn regex(&self) -> String {
         let keys = |keys: &[String]| {
             let keys: Vec<String> = keys.iter().map(|key| escape_regex(key)).collect();
@@ -90,12 +92,12 @@ impl Prefix {
                 Part::Text(text) => regex.push_str(&escape_regex(text)),
                 Part::Key(all) => regex.extend([&*keys(all), "\""]),
                 Part::KeyAfterType(all, _) => {
-                    // The member of the type may be missing, and so is no part of what is matched.
+                    // The member with the type is optional, so the expression leaves it out.
                     regex.extend(["(", &keys(all), "|type)\""]);
                     return regex;
                 }
                 Part::Word => regex.push_str("[A-Za-z0-9_.:-]+\""),
-                // What a tag begins with decides: fewer states than with its name.
+                // The beginning of a tag decides: fewer states than with its name.
                 Part::Until(_) => return regex,
                 Part::Name => regex.push_str("[A-Za-z_][A-Za-z0-9_.-]*\\("),
                 Part::Pairs => {}
@@ -104,7 +106,7 @@ impl Prefix {
         regex
     }
 
-    /// The byte that it begins with, if it is always the same.
+    /// The first byte, if it is always the same.
     pub(crate) fn first(&self) -> Option<u8> {
         match self.parts.first()? {
             Part::Text(text) => text.bytes().next(),
@@ -112,18 +114,18 @@ impl Prefix {
         }
     }
 
-    /// Of a call in Python.
+    /// The beginning of a call in Python.
     pub(crate) fn python() -> Self {
         Self { parts: [Part::Name, Part::Pairs].into() }
     }
 }
 
-/// What text turned out to be.
+/// The verdict on a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// More must come.
+    /// Undecided: more text is needed.
     Open,
-    /// No call.
+    /// Not a call.
     No,
     /// A call.
     Call,
@@ -132,16 +134,16 @@ pub(crate) enum Verdict {
 /// Reads up to the verdict.
 #[derive(Debug, Clone)]
 pub(crate) struct Opener {
-    /// What stands before the body: white space, text, white space.
+    /// The parts before the body: white space, text, white space.
     before: Arc<str>,
     body: Prefix,
-    /// The part that is read: the first three are what stands before the body.
+    /// The index of the current part; the first three are the parts before the body.
     part: usize,
-    /// What has come of it, where that matters: a key, a word, a name or a keyword.
+    /// The text of the current part, where it matters: a key, a word, a name or a keyword.
     word: String,
-    /// How many bytes of a text have come.
+    /// Number of bytes read of a literal.
     byte: usize,
-    /// How many bytes have come in all, and before the body.
+    /// Number of bytes read in all, and before the body.
     read: usize,
     begins: usize,
     name: String,
@@ -151,7 +153,7 @@ pub(crate) struct Opener {
     is_marked: bool,
 }
 
-/// How much of a first pair has come.
+/// How much of a first pair was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pairs {
     Open,
@@ -162,13 +164,13 @@ enum Pairs {
     Equals,
 }
 
-/// What a part does with a byte.
+/// The result of one byte for the current part.
 enum Taken {
     /// It does not fit.
     No,
-    /// It is none of the part's, which ends before it.
+    /// The part ends before the byte.
     Before,
-    /// It fits, and the part goes on.
+    /// It fits, and the part continues.
     Within,
     /// It fits and ends the part.
     Ended,
@@ -179,11 +181,11 @@ enum Taken {
 /// The key of the type of a tool.
 const TYPE: &str = "type";
 
-/// White space, text and white space that stand before a body.
+/// White space, text and white space before a body.
 const BEFORE: usize = 3;
 
 impl Opener {
-    /// Of a body with `before` before it.
+    /// A reader for a body with `before` before it.
     pub(crate) fn new(before: &Arc<str>, body: &Prefix) -> Self {
         Self {
             before: before.clone(),
@@ -199,18 +201,19 @@ impl Opener {
         }
     }
 
-    /// After a control token, where a name alone says that it is a call.
+    /// A reader for text after a control token, where a name alone makes it a call.
     pub(crate) fn after_token(mut self) -> Self {
         self.is_marked = true;
         self
     }
 
-    /// Where the body begins: an object at its brace, arguments in Python after their bracket.
+    /// The beginning of the body: the brace of an object, or the text after the bracket of Python
+    /// arguments.
     pub(crate) fn begins(&self) -> usize {
         self.begins
     }
 
-    /// Whether what stands before the body begins so.
+    /// Whether the text before the body begins with this text.
     pub(crate) fn is_after(&self, text: &str) -> bool {
         self.before.starts_with(text)
     }
@@ -225,7 +228,7 @@ impl Opener {
         self.name
     }
 
-    /// Reads text. What is decided stays: whoever asks stops asking.
+    /// Reads text. A verdict is final; the caller reads no more text after it.
     pub(crate) fn push(&mut self, text: &str) -> Verdict {
         for byte in text.bytes() {
             match self.byte(byte) {
@@ -335,7 +338,7 @@ impl Opener {
         matches!(self.body.parts.first(), Some(Part::Name))
     }
 
-    /// Whether the name has come, and nothing after it.
+    /// Whether the name was read, and nothing after it.
     fn is_named(&self) -> bool {
         let before = self.part.checked_sub(BEFORE + 2).and_then(|part| self.body.parts.get(part));
         matches!(before, Some(Part::Word)) && self.byte == 0
@@ -365,7 +368,7 @@ impl Opener {
     }
 }
 
-/// The next byte of a text, of which `at` have come.
+/// The next byte of a literal, of which `at` bytes were read.
 fn expect(text: &str, at: &mut usize, byte: u8) -> Taken {
     match text.as_bytes().get(*at) {
         None => Taken::Before,
@@ -394,7 +397,7 @@ mod tests {
         Prefix::object(&ObjectSpec { members, several: false })
     }
 
-    /// What a text is, the bytes that it took to know, where the body begins, and the name.
+    /// The verdict on a text, the number of bytes read, the beginning of the body, and the name.
     fn read(before: &str, body: &Prefix, text: &str) -> (Verdict, usize, usize, String) {
         let mut opener = Opener::new(&before.into(), body);
         for (at, c) in text.char_indices() {

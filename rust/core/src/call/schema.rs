@@ -1,8 +1,9 @@
-//! What the schemas of tools say that values are: compiled once, shared by all streams that read calls of them.
+//! The kinds of values in the schemas of tools: compiled once, shared by all streams that read
+//! calls of these tools.
 //!
-//! In: tools as they are given to a model. Out: for each parameter of each function, which kinds of JSON its
-//! value may be. A schema is followed through references and alternatives, so many steps for a parameter at
-//! most; what it does not say, any kind may be.
+//! In: tools as they are given to a model. Out: the kinds of JSON that the value of each parameter may have.
+//! Schemas are followed through references and alternatives, with a limited number of steps for each
+//! parameter. Where a schema says nothing, every kind is allowed.
 
 use std::ops::{BitAnd, BitOr};
 use std::sync::Arc;
@@ -15,13 +16,13 @@ use crate::json::{self, Layout};
 use crate::message::{Node, View};
 use crate::path::Path;
 
-/// Parts of a schema that are looked at for one parameter.
+/// Maximum number of parts of a schema that are visited for one parameter.
 const MAX_STEPS: usize = 256;
 
-/// So much of a reference is another step.
+/// Number of bytes of a reference that count as one step.
 const POINTER_BYTES: usize = 64;
 
-/// Longer names of types say nothing.
+/// Maximum length of a type's name; longer names are ignored.
 const MAX_TYPE_BYTES: usize = 256;
 
 /// Kinds of JSON values.
@@ -31,25 +32,25 @@ pub(crate) struct Kinds(u8);
 impl Kinds {
     pub(crate) const STRING: Self = Self(1);
     const INTEGER: Self = Self(1 << 1);
-    /// Numbers that are no integers.
+    /// Numbers that are not integers.
     const FRACTION: Self = Self(1 << 2);
     const BOOLEAN: Self = Self(1 << 3);
     const NULL: Self = Self(1 << 4);
     const OBJECT: Self = Self(1 << 5);
     const ARRAY: Self = Self(1 << 6);
     const NONE: Self = Self(0);
-    /// All of them: nothing is known.
+    /// All kinds: nothing is known.
     pub(crate) const ANY: Self = Self((1 << 7) - 1);
-    /// All but strings.
+    /// All kinds except strings.
     #[cfg(test)]
     pub(crate) const OTHER: Self = Self(Self::ANY.0 & !Self::STRING.0);
 
-    /// Whether there is one that is of both.
+    /// Whether both have a kind in common.
     pub(crate) fn meets(self, other: Self) -> bool {
         self & other != Self::NONE
     }
 
-    /// What JSON may be that begins with a character.
+    /// The kinds of JSON that may begin with a character.
     fn of_first(first: char) -> Self {
         match first {
             '{' => Self::OBJECT,
@@ -61,12 +62,12 @@ impl Kinds {
         }
     }
 
-    /// Whether JSON of one of these kinds, but for strings, may begin with a character.
+    /// Whether JSON of one of these kinds, except strings, may begin with a character.
     pub(crate) fn may_begin(self, first: char) -> bool {
         self.meets(Self::of_first(first))
     }
 
-    /// Whether JSON, which is no string, is of one of these kinds.
+    /// Whether JSON other than a string has one of these kinds.
     pub(crate) fn have(self, value: &str) -> bool {
         let kinds = value.chars().next().map_or(Self::NONE, Self::of_first);
         if kinds.meets(Self::INTEGER) {
@@ -76,7 +77,7 @@ impl Kinds {
         self.meets(kinds)
     }
 
-    /// The word of Python or SQL that models write where one of these kinds is meant, in JSON.
+    /// The JSON for a word of Python or SQL that models write for one of these kinds.
     pub(crate) fn word(self, word: &str) -> Option<&'static str> {
         self.words().find(|(other, _)| *other == word).map(|(_, json)| json)
     }
@@ -86,7 +87,7 @@ impl Kinds {
         self.words().any(|(other, _)| other.starts_with(begin))
     }
 
-    /// Where a string may be meant, they are one.
+    /// Where a string is allowed, the word is a string.
     fn words(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         const WORDS: [(&str, &str, Kinds); 8] = [
             ("True", "true", Kinds::BOOLEAN),
@@ -161,7 +162,7 @@ impl BitAnd for Kinds {
     }
 }
 
-/// Whether a JSON number is one without a fraction, as schemas count `2.0`.
+/// Whether a JSON number has no fraction; in schemas `2.0` is an integer.
 fn is_integer(number: &str) -> bool {
     let is_digits = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     is_digits || number.parse::<f64>().is_ok_and(|number| number.fract() == 0.0)
@@ -171,20 +172,21 @@ fn is_integer(number: &str) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Parameters {
     kinds: HashMap<String, Kinds>,
-    /// Of those that are not named.
+    /// The kinds of parameters that are not named.
     others: Kinds,
 }
 
 impl Parameters {
-    /// The kinds of one.
+    /// The kinds of one parameter.
     pub(crate) fn kinds(&self, name: &str) -> Kinds {
         self.kinds.get(name).copied().unwrap_or(self.others)
     }
 }
 
-/// What the schemas of tools say about the arguments of calls. Cheap to clone; streams share it.
+/// The types of the arguments of calls, from the schemas of tools. Cheap to clone; streams share
+/// it.
 ///
-/// It matters where arguments are written without quotes, so that `5` may be a number or a text.
+/// Formats that write arguments without quotes need it: `5` may be a number or a text.
 #[derive(Debug, Clone, Default)]
 pub struct ToolTypes {
     functions: Arc<HashMap<String, Arc<Parameters>>>,
@@ -196,12 +198,12 @@ impl ToolTypes {
         self.functions.keys().map(String::as_str)
     }
 
-    /// Reads tools from a caller's value: a list of functions, each by itself or as
-    /// `{"type": "function", "function": …}`, with `parameters` or `input_schema`; or JSON text of one. Of
-    /// other text, and of what is none of these, nothing is known.
+    /// Reads tools from a caller's value: a list of functions, bare or as `{"type": "function",
+    /// "function": …}`, with `parameters` or `input_schema`; or the JSON text of such a list. Other texts
+    /// and other items give no types.
     ///
     /// # Errors
-    /// [`Error::Message`] for what is no list of dicts, or cannot be JSON.
+    /// [`Error::Message`] for a value that is not a list of dicts, or cannot be JSON.
     pub fn read<N: Node>(tools: &N) -> Result<Self> {
         let path = Path::Argument("tools");
         let read = |text: &str| serde_json::from_str(text).unwrap_or_default();
@@ -214,7 +216,7 @@ impl ToolTypes {
                 if let Some(at) = odd {
                     return Err(Error::message(path.item(at), "is no dict"));
                 }
-                // Each by itself: of one that is nested too deep to be read, nothing is known.
+                // Each tool separately: a tool that is nested too deep gives no types.
                 let mut all = Vec::with_capacity(tools.len());
                 for tool in &tools {
                     let mut text = String::new();
@@ -234,17 +236,17 @@ impl ToolTypes {
         Ok(Self { functions: Arc::new(functions.collect()) })
     }
 
-    /// Whether there are none.
+    /// Whether there are no tools.
     pub(crate) fn is_empty(&self) -> bool {
         self.functions.is_empty()
     }
 
-    /// Whether a function is one of them.
+    /// Whether a function is one of the tools.
     pub(crate) fn has(&self, function: &str) -> bool {
         self.functions.contains_key(function)
     }
 
-    /// What is known of a function's.
+    /// The types of a function's arguments.
     pub(crate) fn of(&self, function: &str) -> Option<Arc<Parameters>> {
         self.functions.get(function).cloned()
     }
@@ -267,7 +269,7 @@ pub(super) fn kinds_of(part: &Value, schema: &Value) -> Kinds {
     kinds(part, schema, &mut { MAX_STEPS })
 }
 
-/// The same, in so many steps at most.
+/// The same, with a budget of steps.
 fn kinds(part: &Value, schema: &Value, steps: &mut usize) -> Kinds {
     let Some(keys) = part.as_object() else { return Kinds::ANY };
     if spend(steps, 1).is_none() {
@@ -300,7 +302,7 @@ fn kinds(part: &Value, schema: &Value, steps: &mut usize) -> Kinds {
     if keys.get("nullable") == Some(&Value::Bool(true)) {
         found = found | Kinds::NULL;
     }
-    // What allows nothing says nothing.
+    // A schema that allows no kind is ignored.
     if found == Kinds::NONE { Kinds::ANY } else { found }
 }
 
@@ -332,7 +334,7 @@ fn valued(keys: &Map<String, Value>) -> Kinds {
     constant & listed
 }
 
-/// What a part refers to, in the end; itself, if to nothing.
+/// The target of a part's references; the part itself without a reference.
 fn resolved<'s>(mut part: &'s Value, schema: &'s Value, steps: &mut usize) -> Option<&'s Value> {
     while let Some(reference) = part.get("$ref") {
         let pointer = reference.as_str()?.strip_prefix('#')?;
@@ -342,7 +344,7 @@ fn resolved<'s>(mut part: &'s Value, schema: &'s Value, steps: &mut usize) -> Op
     Some(part)
 }
 
-/// Takes steps; where there are not so many none is left.
+/// Takes steps from the budget; with too few left, the budget becomes zero.
 fn spend(steps: &mut usize, count: usize) -> Option<()> {
     let left = steps.checked_sub(count);
     *steps = left.unwrap_or(0);

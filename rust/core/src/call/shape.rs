@@ -117,12 +117,12 @@ pub(crate) trait Shape: Debug + Send + Sync {
         false
     }
 
-    /// What an unmarked call of this shape begins with, where that decides that it is a call.
+    /// The beginning of an unmarked call of this shape, if it decides that the text is a call.
     fn prefix(&self) -> Option<Prefix> {
         None
     }
 
-    /// What of arguments a round trip does not keep.
+    /// The parts of arguments that a round trip does not keep.
     fn loss(&self) -> &'static str;
 
     /// Puts the ids of a vocabulary in. `around` is the text around the calls; `tokens` gives the ids of a piece
@@ -153,7 +153,7 @@ pub(crate) trait BoundShape: Debug + Send + Sync {
     /// The language of arguments that follow a schema, which is one of objects; `path` is its place.
     ///
     /// # Errors
-    /// What this shape cannot say of the schema.
+    /// The part of the schema that this shape cannot express.
     fn expression(
         &self,
         schema: &Arc<Value>,
@@ -172,7 +172,8 @@ pub(crate) trait BoundShape: Debug + Send + Sync {
         false
     }
 
-    /// Where the next call begins in text after arguments, and whether what closes a call is before it.
+    /// The beginning of the next call in text after arguments, and whether the end of a call
+    /// precedes it.
     fn next_call(&self, text: &str) -> Option<(usize, bool)> {
         let _ = text;
         None
@@ -210,10 +211,11 @@ pub(crate) trait ArgumentsReader: Debug + Send + Sync {
         false
     }
 
-    /// Takes text that belongs to the arguments and that JSON spells in the same way; `false` takes nothing.
+    /// Reads text of the arguments whose JSON spelling is the same; returns `false` and reads
+    /// nothing otherwise.
     fn take_same(&mut self, text: &str) -> bool;
 
-    /// From here on, values are read by these parameters.
+    /// Sets the parameters that decide the types of the following values.
     fn read_by(&mut self, parameters: Option<Arc<Parameters>>) {
         let _ = parameters;
     }

@@ -1,4 +1,4 @@
-//! Restrictions of strings as regular expressions of what is written, in quotes of JSON or bare.
+//! Regular expressions for restricted strings, in JSON quotes or bare.
 //!
 //! In: `minLength`, `maxLength`, `pattern` and `format` of a schema. Out: a regular expression, and others
 //! that they match too. Patterns are those of ECMA-262 that are regular: no looking around, no references back.

@@ -13,13 +13,13 @@ use crate::limits::HOLD_LIMIT;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// A string, told as it comes.
+    /// A string, emitted as it comes.
     Text,
-    /// An array or object, told as it comes but for its last bracket.
+    /// An array or object, emitted as it comes except for its last bracket.
     Raw,
-    /// A string at the end of what was no array or object, told as it comes.
+    /// A string at the end of text that was not an array or object, emitted as it comes.
     Mended,
-    /// Held until it is decided.
+    /// Undecided: held back.
     Held { kinds: Kinds },
 }
 
@@ -28,12 +28,12 @@ enum Mode {
 pub(crate) struct Whole {
     /// Whether it was understood.
     pub(crate) is_understood: bool,
-    /// Whether it was no JSON as it is, and meant some of a kind that is allowed.
+    /// Whether the text was not JSON, and was read as JSON of an allowed kind.
     pub(crate) is_mended: bool,
 }
 
-/// The JSON that text means where it is none of the kinds that are allowed, and no string is: JSON in quotes, or
-/// escaped as in quotes; or what Python writes.
+/// The JSON meant by a text that has none of the allowed kinds, where no string is allowed: JSON in quotes, JSON
+/// escaped as in quotes, or Python.
 fn meant(value: &str, kinds: Kinds) -> Option<String> {
     if kinds.meets(Kinds::STRING) {
         return None;
@@ -52,7 +52,8 @@ fn meant(value: &str, kinds: Kinds) -> Option<String> {
     literal.or_else(|| number(trimmed).filter(|number| is_meant(number)))
 }
 
-/// The JSON number that digits mean: with a plus sign or zeros before them, or nothing beside the point.
+/// The JSON number meant by digits with a plus sign, leading zeros, or no digit on one side of the
+/// point.
 pub(super) fn number(text: &str) -> Option<String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let sign = if text.starts_with('-') { "-" } else { "" };
@@ -74,19 +75,19 @@ pub(super) fn number(text: &str) -> Option<String> {
 pub(crate) struct BareValue {
     mode: Mode,
     lexer: Lexer,
-    /// Whether the JSON in it has ended: only white space may follow.
+    /// Whether the JSON has ended: only white space may follow.
     ended: bool,
-    /// Whether what has come may be JSON.
+    /// Whether the text so far may be JSON.
     is_valid: bool,
-    /// What is not decided yet: all of a value; of an array or object that is told, what a string could not
-    /// go on with, or its last bracket.
+    /// Undecided text: a whole value; in an emitted array or object, the text that could not continue a
+    /// string, or the last bracket.
     held: String,
-    /// Where in that the value begins, after white space.
+    /// The beginning of the value in that text, after white space.
     start: Option<usize>,
 }
 
 impl BareValue {
-    /// Begins a value; a string's quote is told at once.
+    /// Begins a value; the quote of a string is emitted at once.
     pub(crate) fn new(kinds: Kinds, out: &mut String) -> Self {
         let mode = if kinds == Kinds::STRING { Mode::Text } else { Mode::Held { kinds } };
         if mode == Mode::Text {
@@ -96,12 +97,12 @@ impl BareValue {
         Self { mode, lexer, ended: false, is_valid: true, held: String::new(), start: None }
     }
 
-    /// Whether what comes is told as the inside of a JSON string.
+    /// Whether the next text is emitted as the inside of a JSON string.
     pub(crate) fn is_text(&self) -> bool {
         matches!(self.mode, Mode::Text | Mode::Mended)
     }
 
-    /// Reads some of the value.
+    /// Reads a part of the value.
     pub(crate) fn push(&mut self, text: &str, out: &mut String) {
         let mut chars = text.chars();
         while let Mode::Held { kinds } = self.mode {
@@ -115,7 +116,7 @@ impl BareValue {
         }
     }
 
-    /// The value is whole.
+    /// Ends a whole value.
     pub(crate) fn end(mut self, out: &mut String) -> Whole {
         let mut is_mended = false;
         match self.mode {
@@ -145,7 +146,7 @@ impl BareValue {
         Whole { is_understood: true, is_mended }
     }
 
-    /// The value was cut off: tells what is held of it.
+    /// Ends a truncated value: emits the held part.
     pub(crate) fn cut(mut self, out: &mut String) {
         match self.mode {
             Mode::Held { .. } if self.start.is_none() => {}
@@ -175,7 +176,7 @@ impl BareValue {
                 if kinds.meets(Kinds::STRING) {
                     return self.text(out);
                 }
-                // It may be JSON once it is whole, in quotes or as Python writes it.
+                // It may still become JSON, in quotes or in Python.
                 self.is_valid = false;
             }
         }
@@ -191,14 +192,14 @@ impl BareValue {
         }
     }
 
-    /// It is a string.
+    /// Decides that the value is a string.
     fn text(&mut self, out: &mut String) {
         out.push('"');
         json::escape_into(&std::mem::take(&mut self.held), out);
         self.mode = Mode::Text;
     }
 
-    /// Reads some of an array or object.
+    /// Reads a part of an array or object.
     fn raw(&mut self, text: &str, out: &mut String) {
         let mut rest = text;
         if !self.ended {
@@ -226,7 +227,7 @@ impl BareValue {
         }
     }
 
-    /// What is held and comes from here on is a string.
+    /// Treats the held text and the following text as a string.
     fn mend(&mut self, text: &str, out: &mut String) {
         if self.mode == Mode::Raw {
             let held = std::mem::take(&mut self.held);
@@ -237,7 +238,7 @@ impl BareValue {
         json::escape_into(text, out);
     }
 
-    /// Reads on in the value; where it ended.
+    /// Continues the value; returns its end.
     fn lex(&mut self, bytes: &[u8]) -> usize {
         let end = self.lexer.push(bytes);
         self.ended |= end.is_some();

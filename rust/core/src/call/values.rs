@@ -86,12 +86,12 @@ pub(crate) type Words = [&'static str; 3];
 pub(crate) const JSON: Words = ["true", "false", "null"];
 pub(crate) const PYTHON: Words = ["True", "False", "None"];
 
-/// Makes the languages of values.
+/// Builds the languages of values.
 pub(crate) struct Values<'a> {
     root: &'a Value,
     rules: &'a mut Rules,
     words: Words,
-    /// What no string may match, as regular expressions.
+    /// Regular expressions that no string may match.
     except: Vec<String>,
     /// The rules of references.
     references: HashMap<String, usize>,
@@ -270,7 +270,7 @@ impl<'a> Values<'a> {
         Ok(Cow::Owned(all))
     }
 
-    /// One of several schemas, each together with what is beside them.
+    /// One of several schemas, each combined with the keywords beside them.
     fn alternatives(
         &mut self,
         keys: &Map<String, Value>,
@@ -432,10 +432,10 @@ impl<'a> Values<'a> {
         Ok(Expression::sequence([Expression::literal("{"), inner, Expression::literal("}")]))
     }
 
-    /// Keyword arguments.
+    /// The language of keyword arguments.
     ///
     /// # Errors
-    /// A keyword of the schema that cannot be followed, or a name that is none of Python's.
+    /// A keyword of the schema that cannot be followed, or a name that Python does not allow.
     pub(crate) fn keyword_arguments(
         &mut self,
         is_name: &dyn Fn(&str) -> bool,
@@ -466,9 +466,9 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Members with commas between, in this order, those that are not required or not.
+    /// Members with commas between them, in this order; optional members may be missing.
     ///
-    /// Its size is linear: what may follow a member is a shared rule.
+    /// Its size is linear: the continuation after each member is a shared rule.
     fn list(&mut self, members: Vec<(Expression, bool)>) -> Expression {
         let comma = || Expression::literal(", ");
         let (mut first, mut next) = (Expression::EMPTY, Expression::EMPTY);
@@ -523,7 +523,7 @@ impl<'a> Values<'a> {
         value()
     }
 
-    /// Any value that is no string.
+    /// Any value except a string.
     pub(crate) fn any_but_string(&mut self) -> Expression {
         let Expression::Rule(number) = self.any() else { return Expression::EMPTY };
         match self.rules.get(number) {
@@ -566,7 +566,7 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// A value as it is written.
+    /// A written value.
     pub(crate) fn literal(&self, value: &Value) -> String {
         let [yes, no, none] = self.words;
         match value {

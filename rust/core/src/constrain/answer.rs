@@ -35,7 +35,7 @@ pub(super) fn text<N: Node>(given: &N) -> Result<String> {
 /// schema is checked.
 ///
 /// # Errors
-/// What is no response format, and what is no schema, with its place.
+/// An invalid response format or an invalid schema, with its place.
 pub(super) fn read(text: &str, is_strict: bool) -> Result<Option<Answer>> {
     if text.is_empty() {
         return Ok(None);

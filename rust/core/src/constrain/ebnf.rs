@@ -108,7 +108,7 @@ struct Printer<'a> {
     schemas: HashMap<*const Value, String>,
     /// Texts and schemas up to here.
     count: usize,
-    /// The place of what is printed, for errors.
+    /// The place of the printed part, for errors.
     place: Path<'a>,
 }
 

@@ -1,5 +1,5 @@
-//! Schemas, before a backend compiles them: what is no schema is named with its place, and so are the keywords
-//! that the backend does not know. What says nothing about a value is left out.
+//! Checks of schemas before a backend compiles them. An error names the place of an invalid schema, or of a keyword
+//! that the backend does not know. Keywords that do not restrict a value are left out.
 
 use serde_json::{Map, Value};
 
@@ -84,10 +84,10 @@ fn kind_of(keyword: &str) -> Option<Kind> {
     Some(KEYWORDS[at].1)
 }
 
-/// Checks that a value is a schema, and leaves out what says nothing about values.
+/// Checks that a value is a schema, and removes keywords that do not restrict values.
 ///
 /// # Errors
-/// The first part that is none, with its place.
+/// The first invalid part, with its place.
 pub(super) fn prepare(path: Path<'_>, schema: &mut Value) -> Result<()> {
     let mut has_one_of = false;
     prepare_part(path, schema, &mut has_one_of)?;

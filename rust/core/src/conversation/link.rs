@@ -169,9 +169,9 @@ impl Open {
     }
 }
 
-/// Gives a result the name that answers its call: the one its id refers to, or else the first of its name, or
-/// of the function that it names, or of any, without a result. Only the name is written, so that is what tells
-/// its call.
+/// Gives a result the name that answers its call: the call of its id, or else the first call without a result,
+/// preferably of its name or of the function that it names. Only the name is written, so the name identifies
+/// the call.
 fn answer_by_name(
     message: &mut Message,
     made: &mut [Made],

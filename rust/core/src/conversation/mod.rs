@@ -154,8 +154,8 @@ impl Conversation {
         (0..count).map(|at| self.origin(at)).collect()
     }
 
-    /// The first message that is no system message, and where turns begin: there, and at each
-    /// user's message after it.
+    /// The first message that is not a system message, and the beginnings of turns: that message,
+    /// and each user's message after it.
     pub(crate) fn turns(&self) -> (usize, Vec<usize>) {
         let roles = self.roles();
         let is_system = |role: &&String| matches!(role.as_str(), "system" | "developer");

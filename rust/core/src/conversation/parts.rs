@@ -212,7 +212,7 @@ impl Reader<'_> {
     }
 }
 
-/// What `type` says of a part.
+/// The `type` of a part.
 fn kind_of<N: Node>(members: &[(N, N)], path: Path<'_>) -> Result<Option<String>> {
     for (key, value) in members {
         if matches!(key.view(), View::Text("type")) && !value.view().is_absent() {

@@ -1,8 +1,8 @@
-//! A caller's value, read as messages.
+//! Reader of a caller's value as messages.
 //!
-//! In: any value. Out: messages, or an error with the path of what is wrong. A message is what OpenAI's and
-//! Anthropic's clients send, as dicts; what such a dict has for its server alone (`cache_control`) is passed
-//! over, and what a template has no words for (`annotations`) is listed.
+//! In: any value. Out: messages, or an error with the path of the invalid part. Messages are dicts as
+//! OpenAI's and Anthropic's clients send them. Keys for the server alone (`cache_control`) are ignored; keys
+//! that no format can write (`annotations`) are listed as dropped.
 
 use super::{Conversation, Dropped, OnUnknown, OnUnsupported, ReadOptions};
 use crate::error::{Error, MessagePart, Result};
@@ -16,7 +16,8 @@ use crate::path::Path;
 const KEYS: &str = "`role`, `content`, `name`, `tool_calls`, `tool_call_id`, `reasoning`, \
                     `reasoning_content`";
 
-/// Keys of a response that is put back whole: they say nothing to a model. They count where `type` is there.
+/// Keys of a response that is sent back as a message; a model does not see them. They are accepted
+/// together with `type`.
 const OF_RESPONSES: &[&str] = &[
     "id",
     "status",
@@ -50,7 +51,7 @@ pub(crate) fn read<N: Node>(
     Ok(reader.read)
 }
 
-/// What is wrong with a dict that is given for messages.
+/// The error text for a dict in place of messages.
 fn no_list<N: Node>(members: &[(N, N)], path: Path<'_>) -> Error {
     let has = |wanted: &str| {
         members.iter().any(|(key, _)| matches!(key.view(), View::Text(key) if key == wanted))
@@ -65,7 +66,7 @@ fn no_list<N: Node>(members: &[(N, N)], path: Path<'_>) -> Error {
     Error::message(path, format!("is a dict, expected a list{instead}"))
 }
 
-/// What takes rows that are no messages.
+/// The functions that take rows of other schemas.
 const SHAREGPT: &str = "; `chatcodec.rows.from_sharegpt` reads rows of ShareGPT";
 
 /// Reads messages, one after another.
@@ -73,33 +74,33 @@ pub(super) struct Reader<'a> {
     pub(super) format: &'a Format,
     options: ReadOptions,
     pub(super) read: Conversation,
-    /// Whether the last message is of items that go on with one message of the assistant's.
+    /// Whether the last message consists of items that continue one message of the assistant.
     pub(super) goes_on: bool,
 }
 
-/// A message while its keys are read.
+/// A message whose keys are being read.
 #[derive(Default)]
 pub(super) struct Draft {
     role: Option<Role>,
-    /// Whether the format has no such role, and the message is left out.
+    /// Whether the message is left out because the format lacks its role.
     is_dropped: bool,
     pub(super) message: Message,
-    /// What few messages have: most are moved without room for it.
+    /// The rare parts of a message; boxed, because most messages have none.
     more: Option<Box<More>>,
 }
 
-/// What few messages have.
+/// The rare parts of a message.
 #[derive(Default)]
 pub(super) struct More {
-    /// Results that stand in a user's message.
+    /// Results inside a user's message.
     pub(super) results: Vec<Message>,
     refusal: Option<String>,
     function_call: Option<Call>,
-    /// Where parts stand that are not under their own keys.
+    /// Paths of parts that are not under their own keys.
     pub(super) places: Vec<(MessagePart, String)>,
-    /// What `type` says.
+    /// The value of `type`.
     kind: Option<String>,
-    /// Keys that are not known of a message.
+    /// The unknown keys of a message.
     odd: Vec<String>,
 }
 
@@ -113,7 +114,7 @@ impl<'a> Reader<'a> {
         Self { format, options, read, goes_on: false }
     }
 
-    /// Reads a message, or what stands for one.
+    /// Reads a message, or an item in place of one.
     fn message<N: Node>(&mut self, node: &N, path: Path<'_>, at: usize) -> Result<()> {
         let dropped = self.read.dropped.len();
         let members = members_of(node, path)?;
@@ -199,7 +200,7 @@ impl<'a> Reader<'a> {
             }
             "annotations" => self.note(path, key),
             "type" => draft.more().kind = Some(value.text(path)?.to_owned()),
-            // For the server, and what a client has made of the text.
+            // Keys for the server, and keys that a client derived from the text.
             "cache_control" | "parsed" => {}
             _ => draft.more().odd.push(key.to_owned()),
         }
@@ -233,7 +234,7 @@ impl<'a> Reader<'a> {
             self.unknown(path, "a message", KEYS)?;
             unknown.get_or_insert(key);
         }
-        // Where nothing is said, what was passed over may have been the text.
+        // In an empty message, an ignored key may have been the text.
         let is_key = |key: &N| match key.view() {
             View::Text(key) => {
                 matches!(key, "content" | "tool_calls" | "refusal" | "function_call")
@@ -248,7 +249,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Adds a message whose keys have all been read, with what few messages have.
+    /// Adds a message after all its keys, with its rare parts.
     fn whole(&mut self, mut message: Message, more: More, path: Path<'_>, at: usize) -> Result<()> {
         let More { results, refusal, function_call, kind, places, .. } = more;
         match refusal {
@@ -286,7 +287,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Adds a message; items of one message of the assistant's are joined.
+    /// Adds a message; joins the items of one message of the assistant.
     pub(super) fn add(&mut self, message: Message, at: usize, is_item: bool) {
         let last = self.read.messages.last_mut().filter(|_| self.goes_on && is_item);
         if let Some(last) = last
@@ -337,7 +338,7 @@ impl<'a> Reader<'a> {
                 }
                 "function" => body = Some(("function", self.function(node, path)?)),
                 "code" => body = Some(("code", self.code(node, path)?)),
-                // The place of a call among those that a stream sends.
+                // The index of a call in a stream's deltas.
                 "index" | "cache_control" => {}
                 _ => return self.unknown(path, "a call", "`id`, `type`, `function`, `code`"),
             }
@@ -412,7 +413,7 @@ impl<'a> Reader<'a> {
         Ok(CallBody::Code { language, source })
     }
 
-    /// Takes a key that is not known.
+    /// Handles an unknown key.
     pub(super) fn unknown(&mut self, path: Path<'_>, of: &str, known: &str) -> Result<()> {
         match self.options.on_unknown {
             OnUnknown::Error => Err(unknown_key(path, of, known).or_ignore()),
@@ -423,7 +424,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether what no format writes is left out.
+    /// Whether parts that no format writes are left out.
     pub(super) fn drops(&self) -> bool {
         self.options.on_unsupported == OnUnsupported::Drop
     }
@@ -433,7 +434,7 @@ impl<'a> Reader<'a> {
         self.format.role("tool").is_some()
     }
 
-    /// Takes what no format writes.
+    /// Handles a part that no format writes.
     pub(super) fn unsupported(&mut self, path: Path<'_>, what: &str, problem: &str) -> Result<()> {
         match self.options.on_unsupported {
             OnUnsupported::Error => Err(Error::unsupported(path, problem)),
@@ -444,14 +445,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Lists what is left out whatever the caller asks for: it is about a text, and no template has words for it.
+    /// Lists a part that is always left out: it describes a text, and no template writes it.
     pub(super) fn note(&mut self, path: Path<'_>, what: &str) {
         self.read.dropped.push(Dropped::new(path, what));
     }
 }
 
 impl Draft {
-    /// What few messages have.
+    /// The rare parts of a message.
     pub(super) fn more(&mut self) -> &mut More {
         self.more.get_or_insert_default()
     }
@@ -460,14 +461,14 @@ impl Draft {
         self.more.as_mut()?.kind.take()
     }
 
-    /// Whether results stand in it.
+    /// Whether the message contains results.
     pub(super) fn has_results(&self) -> bool {
         self.more.as_ref().is_some_and(|more| !more.results.is_empty())
     }
 }
 
 impl More {
-    /// Whether nothing has been said, in a message or here.
+    /// Whether the message has no text, here or in its other parts.
     fn is_empty(&self, message: &Message) -> bool {
         let Self { results, refusal, function_call, .. } = self;
         !message.has_content()
@@ -479,7 +480,7 @@ impl More {
     }
 }
 
-/// Whether an item goes on with a message: reasoning first, then text, then calls.
+/// Whether an item continues a message: reasoning first, then text, then calls.
 fn joins(last: &Message, next: &Message) -> bool {
     let is_content = next.has_content() || next.reasoning.is_some();
     let has_said = last.has_content() || !last.calls.is_empty();
@@ -489,7 +490,7 @@ fn joins(last: &Message, next: &Message) -> bool {
         && !(next.reasoning.is_some() && last.reasoning.is_some())
 }
 
-/// A value and what it is called by.
+/// A value and its key.
 type Members<N> = Vec<(N, N)>;
 
 /// The members of a dict.

@@ -1,6 +1,7 @@
-//! Encodings put together: a prompt, the ids that a model gave it, and what was encoded to follow.
+//! Joined encodings: a prompt, the ids of a model's completion, and the encoding of the text after
+//! it.
 //!
-//! Cost: what is there is copied, only the given ids are looked at.
+//! Cost: the prompt is copied; only the given ids are read.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::render::Rendered;
 use crate::span::{Source, Span, SpanKind};
 use chatcodec_vocab::{DummyPrefix, TokenId, TokenKind, Vocab};
 
-/// Ids as they came, with what each is of.
+/// Given ids with their sources.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Given<'a> {
     pub(crate) ids: &'a [TokenId],
@@ -20,7 +21,7 @@ pub(crate) struct Given<'a> {
 }
 
 impl Encoding {
-    /// Of ids as they came, which are of no message.
+    /// An encoding of given ids without a message.
     pub(crate) fn of_ids(ids: &[TokenId], grammar: &Arc<Grammar>, vocab: &Vocab) -> Self {
         let mut encoding = Self {
             ids: Arc::new(ids.to_vec()),
@@ -41,7 +42,7 @@ impl Encoding {
         encoding
     }
 
-    /// What the next turn depends on.
+    /// The part of earlier turns that the next turn depends on.
     pub(crate) fn trail(&self) -> &Trail {
         &self.trail
     }
@@ -50,7 +51,7 @@ impl Encoding {
         self.trail = trail;
     }
 
-    /// With these notes after those that it has.
+    /// The encoding with further notes.
     pub(crate) fn with_notes(mut self, notes: Vec<Note>) -> Self {
         self.notes.extend(notes);
         self
@@ -61,7 +62,7 @@ impl Encoding {
         self.text.get(self.prompt_at?..)
     }
 
-    /// The position of the id that the generation prompt begins with, or that holds its beginning.
+    /// The position of the id that contains the beginning of the generation prompt.
     pub(crate) fn asks_from(&self) -> usize {
         let at = self.prompt_at.unwrap_or(self.text.len());
         let before = self.pieces.partition_point(|piece| piece.text.end <= at);
@@ -88,12 +89,12 @@ impl Encoding {
         self.pieces.last().is_some_and(|piece| !matches!(piece.kind, PieceKind::Control))
     }
 
-    /// This and ids as they were given, which a model generates as message `index`: they go on with the last turn
-    /// that it generates here if `resumes`, or else begin one.
+    /// This encoding followed by given ids, which a model generates as message `index`. With `resumes` they
+    /// continue the last generated turn; otherwise they begin a turn.
     pub(crate) fn answered(&self, given: Given<'_>, index: i32, resumes: bool) -> Self {
         let mut joined = Self { ids: Arc::default(), ..self.clone() };
         if let Some(at) = joined.prompt_at.take() {
-            // What asked for the message has become its header.
+            // The generation prompt has become the header of the message.
             let first = joined.spans.partition_point(|span| span.text.start < at);
             for span in &mut joined.spans[first..] {
                 span.source.message = index;
@@ -107,8 +108,8 @@ impl Encoding {
         joined
     }
 
-    /// Takes what is known of the ids given after `prompt` from what was rendered up to byte `end`, where that
-    /// is the same text: there the message is of the index that is `moved` lower.
+    /// Takes the sources of the given ids after `prompt` from the rendered text up to byte `end`, where both
+    /// texts are equal. The rendered indices of messages are lower by `moved`.
     pub(crate) fn written_as(
         &mut self,
         prompt: &Self,
@@ -153,7 +154,7 @@ impl Encoding {
         self.spans.append(&mut spans);
     }
 
-    /// This and what was encoded to follow, of which the last turn here takes `written` bytes.
+    /// This encoding followed by another; the last turn here owns its first `written` bytes.
     pub(crate) fn followed_by(mut self, tail: Self, written: usize) -> Self {
         let (ids, bytes, spans) = (self.ids.len(), self.text.len(), self.spans.len());
         if let Some(turn) = self.generated.last_mut() {
@@ -175,7 +176,7 @@ impl Encoding {
         self
     }
 
-    /// Adds the text of ids that were given; they stand from id `first` on.
+    /// Adds the text of given ids, which begin at id `first`.
     fn give(&mut self, first: usize, given: Given<'_>) {
         let prefix = self.vocab.dummy_prefix();
         let mut at_start = match prefix {
@@ -233,12 +234,12 @@ impl Encoding {
                 } else {
                     SpanKind::Literal
                 };
-                // Neighbours may share a character that is no UTF-8.
+                // Neighbours may share an invalid UTF-8 sequence.
                 let start = spans.last().map_or(begin, |last| last.text.end);
                 spans.push(span(kind, start..start, source));
             }
             if let Some(last) = spans.last_mut() {
-                // A character that two sources share is of the first.
+                // A character with two sources belongs to the first.
                 let to = (begin + to..self.text.len()).find(|&at| self.text.is_char_boundary(at));
                 last.text.end = last.text.end.max(to.unwrap_or(self.text.len()));
             }
@@ -260,9 +261,9 @@ struct Run {
     ends: Vec<(usize, Source)>,
 }
 
-/// Where bytes came to stand in a text in which what is no UTF-8 has been replaced.
+/// Map from bytes to a text in which invalid UTF-8 was replaced.
 struct Places {
-    /// Bytes that were replaced, and the text that they became.
+    /// Replaced bytes, and their text.
     replaced: Vec<(Range<usize>, Range<usize>)>,
 }
 
@@ -286,12 +287,12 @@ impl Places {
         Self { replaced }
     }
 
-    /// The place of a byte, or of the replacement that it is in.
+    /// The place of a byte, or the beginning of its replacement.
     fn floor(&self, at: usize) -> usize {
         self.place(at, |text| text.start)
     }
 
-    /// The place of a byte, or the end of the replacement that it is in.
+    /// The place of a byte, or the end of its replacement.
     fn ceil(&self, at: usize) -> usize {
         self.place(at, |text| text.end)
     }
@@ -311,8 +312,8 @@ impl Places {
 }
 
 impl Rendered {
-    /// What stands from byte `at` on, which is within or after the first turn that a model generates, with the
-    /// indices of its messages `moved` higher; `None` where `at` is within what cannot be parted.
+    /// The encoding from byte `at` on, with indices of messages higher by `moved`. `at` is inside or after the
+    /// first generated turn; `None` if the text cannot be split there.
     pub(crate) fn after(mut self, at: usize, moved: i32) -> Option<Self> {
         let text = self.text.get(at..)?.to_owned();
         let prompt_at = self.prompt_at.and_then(|prompt| prompt.checked_sub(at));

@@ -1,4 +1,4 @@
-//! How a conversation is encoded.
+//! Options for encoding a conversation.
 
 use super::OnMarker;
 use crate::conversation::OnUnsupported;
@@ -6,7 +6,7 @@ use crate::message::{Owned, Role};
 use crate::render::Boundary;
 use crate::template::Clock;
 
-/// How a conversation is encoded.
+/// Options for encoding a conversation.
 #[derive(Debug, Clone, Default)]
 pub struct EncodeOptions {
     /// Whether to write the generation prompt. By default it is written unless the last message is
@@ -36,7 +36,7 @@ pub struct EncodeOptions {
     pub template: TemplateOptions,
 }
 
-/// How a chat template is rendered.
+/// Options for rendering a chat template.
 #[derive(Debug, Clone, Default)]
 pub struct TemplateOptions {
     /// The template's variables, by name.
@@ -52,7 +52,7 @@ pub struct TemplateOptions {
 /// Policy for a caller's text on which the template's control tokens depend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnDependent {
-    /// [`super::Encoding::notes`] says it.
+    /// [`super::Encoding::notes`] reports it.
     #[default]
     Report,
     /// The messages are refused.

@@ -12,7 +12,7 @@ use crate::message::{Message, Role};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trail {
     pub(crate) roles: Vec<Role>,
-    /// How many messages more than that the caller has.
+    /// Number of further messages of the caller.
     pub(crate) more: i32,
     pub(crate) end: End,
     pub(crate) linker: Linker,
@@ -22,7 +22,7 @@ pub(crate) struct Trail {
     pub(crate) reasons: bool,
     /// Whether the assistant's last message is an answer, if there is an assistant's message.
     pub(crate) answered: Option<bool>,
-    /// Whether a message of the assistant's is an answer.
+    /// Whether an assistant's message is an answer.
     pub(crate) has_answer: bool,
     /// Whether a message was given with reasoning.
     pub(crate) reasoned: bool,
@@ -89,7 +89,7 @@ impl Trail {
         }
     }
 
-    /// The caller has so many messages more than there are.
+    /// Adds to the number of further messages of the caller.
     pub(crate) fn add_more(&mut self, more: i32) {
         self.more = self.more.saturating_add(more);
     }
@@ -99,8 +99,7 @@ impl Trail {
         self.roles.len() as i32 - i32::from(self.end == End::Open) + self.more
     }
 
-    /// Whether the answer follows a result, in a format that writes and reads it in another way
-    /// there than after a question.
+    /// Whether the answer follows a result, in a format that writes such an answer differently.
     pub(crate) fn answers_result(&self, grammar: &Grammar) -> bool {
         let answer =
             self.roles.len() - usize::from(self.end == End::Open && !self.roles.is_empty());

@@ -87,7 +87,7 @@ pub(super) fn first(
 }
 
 impl Encoding {
-    /// What of an assistant's text would be read as a call.
+    /// The part of an assistant's text that would be read as a call.
     pub(super) fn bare_calls(&self) -> Vec<Collision> {
         let Self { text, spans, generated, grammar, vocab, .. } = self;
         let collision = |call: BareCall| {

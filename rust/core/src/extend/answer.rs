@@ -28,7 +28,7 @@ pub(super) fn shown(codec: &Codec, id: TokenId) -> String {
     }
 }
 
-/// The error of an event that no completion has which the format writes: with the id that it begins with.
+/// The error for an event that no completion of the format has, with its first id.
 fn wrong_at(codec: &Codec, event: &Event, base: u32, completion: &[TokenId]) -> Error {
     let name = codec.format().name();
     let what = match &event.kind {
@@ -64,7 +64,7 @@ pub(super) struct Seam {
 enum After {
     /// The conversation that contains the completion.
     Conversation,
-    /// A prompt, of whose header it may leave out what is left.
+    /// A prompt; the completion may leave out the rest of the header.
     Prompt,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Answer {
     pub(super) ended: Ended,
     /// Whether the whole conversation reads differently from the completion alone.
     pub(super) is_read_otherwise: bool,
-    /// Whether it ends in what reads as another turn once nothing of that follows.
+    /// Whether its end reads as another turn if nothing of that turn follows.
     pub(super) opens_another: bool,
     /// Whether it ends within a call that lacks only its end.
     within_call: bool,
@@ -83,11 +83,11 @@ pub(super) struct Answer {
     base: u32,
     /// Number of events emitted before the end of the completion.
     pushed: usize,
-    /// How many events come before those where nothing of it had been told: of the turn before it.
+    /// Number of events of the previous turn before its own events.
     before: usize,
-    /// Where it ends.
+    /// Its end.
     stream: Stream,
-    /// How many ids it has up to the end of its turn, and the last of these.
+    /// Number of its ids up to the end of its turn, and the last of these.
     ids: usize,
     last: Option<TokenId>,
     /// The text after the end of its turn.
@@ -136,7 +136,7 @@ impl Answer {
         let (base, asked) = (stream.position() as u32, events.len());
         stream.push_all(completion, &mut events);
         let mut pushed = events.len();
-        // Text that is told last is not to be joined to what was told before.
+        // The last text must not be joined to earlier text.
         let mut last = Vec::new();
         stream.clone().finish(TurnReason::Stop, &mut last);
         events.append(&mut last);
@@ -172,9 +172,9 @@ impl Answer {
             match &event.kind {
                 EventKind::ActionEnd { .. } => within_call |= nth >= pushed,
                 EventKind::Notice { kind: NoticeKind::Malformed, .. } => is_rejected = true,
-                // What belongs to a call that is none is what is left of that.
+                // After an incomplete call, only its end may follow.
                 EventKind::Notice { kind: NoticeKind::UnexpectedControl, .. } if is_rejected => {}
-                // What means nothing where it is cannot stay.
+                // A token without a meaning at its place cannot stay.
                 EventKind::Notice {
                     kind: NoticeKind::UnexpectedControl | NoticeKind::UnknownId,
                     ..
@@ -206,12 +206,12 @@ impl Answer {
         })
     }
 
-    /// How many of the completion's ids are given: all, but for the last if that opens what follows.
+    /// Number of given ids of the completion: all, except a last one that opens the next turn.
     pub(super) fn given(&self, is_followed: bool) -> usize {
         self.ids + self.rest_ids - usize::from(self.ended == Ended::ByOpener && is_followed)
     }
 
-    /// Why it cannot be followed as it is.
+    /// The reason why nothing can follow it.
     pub(super) fn refused(&self, codec: &Codec, completion: &[TokenId]) -> Error {
         if let Some(&first) = completion.get(self.ids) {
             return goes_on(codec, self.ids, first);
@@ -228,12 +228,13 @@ impl Answer {
         Error::message("completion", problem)
     }
 
-    /// What each of its first ids is of, as message `index`.
+    /// The source of each of its first ids, as message `index`.
     pub(super) fn sources(&self, ids: usize, index: i32) -> Vec<Source> {
         sources_of(&self.events, self.base, ids, index)
     }
 
-    /// The places in what was rendered from which on it may follow an answer that said `said` from `start` on.
+    /// The places in the rendered text that may follow an answer with the text `said`, which begins
+    /// at `start`.
     pub(super) fn seams(&self, rendered: &Rendered, start: usize, said: &str) -> Vec<Seam> {
         let Some(turn) = rendered.generated.first() else { return Vec::new() };
         let next = turn_end(rendered, start);
@@ -257,7 +258,7 @@ impl Answer {
             }
             Ended::Not | Ended::ByText => {}
         }
-        // What it said may be a part of what the format writes, to which the rest is added.
+        // The answer may be a part of the format's own text; the rest is added.
         let generated = &rendered.text[start..next.max(start)];
         if generated.starts_with(said) {
             add(start + said.len(), true);
@@ -266,14 +267,15 @@ impl Answer {
         if self.ended == Ended::Not && !self.within_call {
             let is_closer = |span: &&Span| span.text.end == turn.end && control(span);
             let closer = rendered.spans.iter().find(is_closer).filter(|_| turn.end <= next);
-            // A message of several turns goes on until another begins: it may have what closes it.
+            // A message of several turns continues until another message begins, so it may have its
+            // closing token.
             let is_last = |span: &&Span| matches!(span.kind, SpanKind::Control(id) if Some(id.get()) == self.last);
             if closer.is_some_and(|closer| is_last(&closer)) {
                 add(turn.end, true);
             }
             add(closer.map_or(next, |closer| closer.text.start), true);
         }
-        // It may lack what closes its calls.
+        // The end of its calls may be missing.
         let is_slot = |span: &&Span| matches!(span.kind, SpanKind::Slot { .. });
         let within = |span: &&Span| (start..next).contains(&span.text.start);
         let slot = rendered.spans.iter().filter(within).rfind(is_slot);
@@ -288,7 +290,7 @@ impl Answer {
         seams
     }
 
-    /// What it says with these ids after it, up to the end of its turn.
+    /// The message with these ids after it, up to the end of its turn.
     pub(super) fn events_with(&self, tail: &[TokenId]) -> Vec<Event> {
         let mut events = self.events[..self.pushed].to_vec();
         let mut stream = self.stream.clone();
@@ -308,8 +310,8 @@ impl Answer {
         events
     }
 
-    /// Whether with these ids after the first `given`, it is the canonical message and nothing is odd; or else
-    /// whether it is what it was without them, and nothing more is odd.
+    /// Whether the answer with these ids after the first `given` is the canonical message without a notice; or
+    /// else the same message as before without a new notice.
     pub(super) fn is_ended_by(
         &self,
         tail: &[TokenId],
@@ -342,9 +344,9 @@ impl Answer {
     }
 }
 
-/// Whether a prompt that ends with the generation prompt may stand for this one.
+/// Whether a prompt that ends with the generation prompt can replace this one.
 fn stands_for_all(codec: &Codec, prompt: &Encoding) -> bool {
-    // Calls after calls of the message before may be read as that message's.
+    // Calls after the previous message's calls may be read as part of that message.
     let follows_own = prompt.trail().roles.last() == Some(&Role::Assistant);
     prompt.trail().end == End::Prompted
         && codec.format().guarantee() == Guarantee::Ids
@@ -352,8 +354,8 @@ fn stands_for_all(codec: &Codec, prompt: &Encoding) -> bool {
         && prompt.ids().ends_with(codec.generation_prompt())
 }
 
-/// The first event of the answer: its turn begins before the completion or with it, and nothing that is not
-/// of it comes between.
+/// The first event of the answer. Its turn begins before the completion or with it, and no other event
+/// comes between.
 fn begin_of(
     codec: &Codec,
     events: &[Event],
@@ -365,25 +367,25 @@ fn begin_of(
         |event: &Event| matches!(event.kind, EventKind::TurnStart { role: Role::Assistant, .. });
     let is_before = |event: &Event| is_start(event) && event.tokens.start < base;
     let begun = events.iter().rposition(is_before);
-    // Unless it has ended before.
+    // Unless the turn has ended before.
     let begun = begun.filter(|&at| !events[at.min(asked)..asked].iter().any(is_end));
     // A turn that begins without a prompt.
     let begun = begun.or_else(|| Some(asked + events[asked..].iter().position(is_start)?));
     let Some(begun) = begun else {
-        // Nothing was said, or it became part of the turn before.
+        // The answer is empty, or became part of the previous turn.
         return match events[asked..].iter().find(|event| !is_end(event)) {
             Some(said) => Err(wrong_at(codec, said, base, completion)),
             None => Ok(events.len()),
         };
     };
-    // Before an answer that opens its own turn, nothing may come but the end of the turn before it.
+    // Before an answer that opens its own turn, only the end of the previous turn may come.
     match events[asked.min(begun)..begun].iter().find(|event| !is_end(event)) {
         Some(stray) => Err(wrong_at(codec, stray, base, completion)),
         None => Ok(begun),
     }
 }
 
-/// The text after the end of a turn, at most of what the format writes between turns.
+/// The text after the end of a turn, as far as it is the format's text between turns.
 fn rest_of(codec: &Codec, completion: &[TokenId], ids: usize, ended: Ended) -> Result<String> {
     let rest = &completion[ids..];
     let Some(&first) = rest.first() else { return Ok(String::new()) };
@@ -439,7 +441,7 @@ pub(super) fn is_literal(rendered: &Rendered, start: usize, text: &str) -> bool 
         })
 }
 
-/// Whether the answer in what was rendered is written with its reasoning.
+/// Whether the rendered answer has its reasoning.
 pub(super) fn has_reasoning_in(rendered: &Rendered) -> bool {
     let reasoning = Source { message: ANSWER, field: SourceField::Reasoning };
     rendered.spans.iter().any(|span| span.source == reasoning && !span.text.is_empty())

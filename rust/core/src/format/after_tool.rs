@@ -1,6 +1,7 @@
 //! The row of the message that follows a result: it has no header, so its text begins where the result ends.
 //!
-//! It is read by its place alone. So a token must end what stands before it, and there is one such row.
+//! Its place alone identifies it. So a token must end the turn before it, and a format has at most
+//! one row of this kind.
 
 use super::rules::{after_last, control_names, is_text, open_suffix};
 use super::table::{Reads, Table};

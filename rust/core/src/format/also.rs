@@ -1,7 +1,7 @@
-//! Ways to write a call that are only read: what models write in other ways than their format does.
+//! Forms of calls that are only read: spellings of models that differ from their format.
 //!
-//! They are tried when no row and no way of the format's own fits, and each begins with a control token. So
-//! they take nothing from what the format itself writes, and no text forges one.
+//! They are tried when no row and no form of the format itself fits, and each begins with a control token.
+//! So they take no input from the format's own forms, and no text forges one.
 
 use super::ambiguity::check_ways;
 use super::calls::{self, Answerer};
@@ -15,21 +15,21 @@ use super::{CallBodySpec, CallSpec, IdForm, ListSpec, Member, ObjectSpec};
 use crate::error::{Checked, wrong};
 use crate::pattern::{Field, Filter, Piece, shown, walk};
 
-/// The longest text after a call that is passed over.
+/// Maximum length of ignored text after a call.
 const MAX_AFTER_BYTES: usize = 64;
 
-/// What is only read of calls.
+/// The forms of calls that are only read.
 #[derive(Default)]
 pub(crate) struct AlsoSpec {
-    /// The ways to write one.
+    /// Forms that begin with a control token.
     pub(crate) calls: Vec<CallSpec>,
-    /// Those that nothing marks as a call: an object, and a call in Python.
+    /// Unmarked forms: an object, and a call in Python.
     pub(crate) bare: Vec<CallSpec>,
-    /// What may stand after one, and means nothing: a control token, or text.
+    /// Meaningless input after a call: a control token, or text.
     pub(crate) after: Vec<Piece>,
 }
 
-/// Reads the ways; all other patterns have been read before.
+/// Reads the forms, after all other patterns.
 pub(super) fn also(file: &File, patterns: &Patterns, list: Option<&ListSpec>) -> Checked<AlsoSpec> {
     let mut spec = AlsoSpec { bare: vec![bare_object()], ..AlsoSpec::default() };
     for (kind, also) in &file.also {
@@ -128,7 +128,7 @@ fn begins_as_json(pair: (&Piece, &Piece)) -> bool {
         if text.trim_start().starts_with(['{', '[', '"']))
 }
 
-/// The ways as they are read: checked by themselves, since nothing is written by them.
+/// The forms for reading: checked separately, since nothing is written by them.
 pub(super) fn reads(also: &AlsoSpec, list: Option<&ListSpec>, work: &Work) -> Checked<Vec<Read>> {
     let mut reads = Vec::new();
     for call in &also.calls {
@@ -141,12 +141,12 @@ pub(super) fn reads(also: &AlsoSpec, list: Option<&ListSpec>, work: &Work) -> Ch
     Ok(reads)
 }
 
-/// A way as it is read: where control tokens stand around calls, also after those.
+/// A form for reading; with control tokens around calls, also after these.
 pub(crate) fn as_read(item: &[Piece], list: Option<&ListSpec>) -> Vec<(Vec<Piece>, bool)> {
     calls::items_as_read(item, list.filter(|list| list.is_tokens()))
 }
 
-/// Where a body in JSON follows a word or white space, its brace tells that it begins.
+/// After a word or white space, a body in JSON begins at its brace.
 fn with_brace(pieces: &[Piece]) -> Vec<Piece> {
     let mut read = pieces.to_vec();
     if needs_brace(pieces)
@@ -157,7 +157,7 @@ fn with_brace(pieces: &[Piece]) -> Vec<Piece> {
     read
 }
 
-/// Whether it is only its brace that tells where a body in JSON begins.
+/// Whether the brace alone marks the beginning of a body in JSON.
 pub(crate) fn needs_brace(pieces: &[Piece]) -> bool {
     let head = head(pieces);
     match walk(pieces).nth(head.len()) {

@@ -1,4 +1,5 @@
-//! Whether two heads can be told apart: they are walked side by side, over everything that both can read.
+//! Whether two heads are distinguishable: both are walked side by side, over all input that both
+//! can read.
 
 use std::rc::Rc;
 
@@ -10,18 +11,18 @@ use crate::error::{Checked, wrong};
 use crate::pattern::{Field, Piece, is_white, walk};
 use crate::word::is_word_byte;
 
-/// A head as it is walked: every way that it can be read.
+/// A head as a list of alternatives: every way to read it.
 pub(super) struct Head {
     ways: Vec<Vec<Step>>,
 }
 
 impl Head {
-    /// The ways to read a head, with the space that a vocabulary may put after a cut and without.
+    /// The ways to read a head, with and without the space that a vocabulary may put after a cut.
     pub(super) fn new(key: &str, pieces: &[Piece], work: &Work) -> Checked<Self> {
         Ok(Self { ways: ways(key, pieces, true, work)? })
     }
 
-    /// Whether something brings one of two heads to its text while it also fits the other.
+    /// Whether some input reaches the text of one head while it also fits the other.
     pub(super) fn meets(&self, other: &Self, key: &str, work: &Work) -> Checked<bool> {
         for way in &self.ways {
             for other in &other.ways {
@@ -34,9 +35,10 @@ impl Head {
     }
 }
 
-/// Checks that a head is read in one way: words and white space end, guards can be told.
+/// Checks that a head is read in one way: words and white space end, and optional parts are
+/// distinguishable.
 pub(super) fn check_ways(key: &str, pieces: &[Piece], work: &Work) -> Checked<()> {
-    // Where a cut has a dummy prefix after it, that is always taken.
+    // A dummy prefix after a cut is always read.
     let own = ways(key, pieces, false, work)?;
     let before_value = walk(pieces).find(|piece| is_text(piece)).is_some_and(ends_itself);
     for way in &own {
@@ -68,15 +70,14 @@ pub(super) fn check_ways(key: &str, pieces: &[Piece], work: &Work) -> Checked<()
     Ok(())
 }
 
-/// Whether something brings one of two heads to its text while it also fits the other, of which loading has
-/// counted the steps.
+/// The same, with a budget of steps for loading.
 pub(super) fn meets(a: &[Piece], b: &[Piece]) -> bool {
     let work = Work::counted();
     let heads = Head::new("", a, &work).and_then(|a| Ok((a, Head::new("", b, &work)?)));
     heads.and_then(|(a, b)| a.meets(&b, "", &work)).unwrap_or_default()
 }
 
-/// What a step of a head reads.
+/// The input of a step of a head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Class {
     Byte(u8),
@@ -90,7 +91,7 @@ impl Class {
         matches!(self, Self::Control(_))
     }
 
-    /// How many control tokens are compared with each other.
+    /// Number of comparisons of control tokens.
     fn choices(&self, other: &Self) -> usize {
         match (self, other) {
             (Self::Control(a), Self::Control(b)) => a.len() * b.len(),
@@ -111,15 +112,15 @@ impl Class {
     }
 }
 
-/// A step of a head: one of a class, or any number of them.
+/// A step of a head: one item of a class, or any number of them.
 #[derive(Debug, Clone)]
 struct Step {
     class: Class,
     repeats: bool,
 }
 
-/// A head as steps, once for every choice of its optional parts; with `prefixes`, also for every cut with the
-/// space that a vocabulary may put after it and without.
+/// A head as steps, once for every choice of its optional parts; with `prefixes`, also with and without a
+/// space after every cut.
 fn ways(key: &str, pieces: &[Piece], prefixes: bool, work: &Work) -> Checked<Vec<Vec<Step>>> {
     let text = pieces.iter().position(|piece| walk(std::slice::from_ref(piece)).any(is_text));
     let head = &pieces[..text.unwrap_or(pieces.len())];
@@ -135,7 +136,7 @@ fn ways(key: &str, pieces: &[Piece], prefixes: bool, work: &Work) -> Checked<Vec
             fork(&mut ways, &[Step { class: Class::Byte(b' '), repeats: false }], key, work)?;
             continue;
         }
-        // White space before an object means nothing.
+        // White space before an object is ignored.
         let is_free = is_object && at + 1 == head.len();
         let steps = match piece {
             Piece::Literal(text) if is_free && is_white(text) => steps(&Piece::Space),
@@ -149,7 +150,7 @@ fn ways(key: &str, pieces: &[Piece], prefixes: bool, work: &Work) -> Checked<Vec
     Ok(ways)
 }
 
-/// Every way once more, with these steps after it.
+/// Every alternative, followed by these steps.
 fn fork(ways: &mut Vec<Vec<Step>>, steps: &[Step], key: &str, work: &Work) -> Checked<()> {
     work.count(key, ways.iter().map(|way| way.len() + steps.len()).sum())?;
     let mut with = ways.clone();
@@ -172,9 +173,9 @@ fn steps(piece: &Piece) -> Vec<Step> {
     }
 }
 
-/// Whether something brings one of two heads to its text while it also fits the other.
+/// Whether some input reaches the text of one head while it also fits the other.
 fn both_fit(a: &[Step], b: &[Step], key: &str, work: &Work) -> Checked<bool> {
-    // Every place that is reached by skipping steps that may be empty.
+    // Every place that is reached by skipping optional steps.
     let reached = |steps: &[Step], from: usize| -> std::ops::RangeInclusive<usize> {
         let skipped = steps[from..].iter().take_while(|step| step.repeats).count();
         from..=from + skipped
@@ -187,7 +188,8 @@ fn both_fit(a: &[Step], b: &[Step], key: &str, work: &Work) -> Checked<bool> {
                 work.count(key, 1)?;
                 let (step_a, step_b) = match (a.get(at_a), b.get(at_b)) {
                     (Some(step_a), Some(step_b)) => (step_a, step_b),
-                    // Where one has come to its text, no text is the other's control token.
+                    // When one head has reached its text, its input is not a control token of the
+                    // other.
                     (None, Some(step)) | (Some(step), None) if step.class.is_control() => continue,
                     _ => return Ok(true),
                 };

@@ -1,7 +1,8 @@
-//! What stands between turns: white space after the token that closes one, and before the token that opens the next.
+//! White space between turns: after the token that closes one, and before the token that opens the
+//! next.
 //!
-//! A reader takes it for scaffolding. It can where a token has closed the turn before it, and where no turn may
-//! begin with it: a turn that nothing closes would end in it, and one that begins with its text would have it.
+//! A reader treats it as scaffolding. This requires that a token closed the previous turn, and that no turn may
+//! begin with it: it would become part of an unclosed turn, or of a turn that begins with text.
 
 use super::rules::{after_last, as_read, begins_with_text, is_calls, is_calls_only, open_suffix};
 use super::table::Table;
@@ -12,29 +13,29 @@ use crate::error::{Checked, wrong};
 use crate::message::Role;
 use crate::pattern::{Grammar, Piece, is_white, walk};
 
-/// Something that is written between others: a turn, or what stands around some.
+/// An element of a conversation: a turn, or the frame around several.
 struct Unit {
     key: String,
-    /// Whose turn it is; none of what ends a conversation.
+    /// The role of the turn; `None` for the end of a conversation.
     role: Option<Role>,
-    /// Whether white space stands before its first control token.
+    /// Whether white space precedes its first control token.
     before: bool,
-    /// Whether the row of what follows a result may come after it.
+    /// Whether the row after a result may follow it.
     is_answered: bool,
-    /// Whether it may stand between any turns.
+    /// Whether it may come between any turns.
     is_anywhere: bool,
     end: End,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Nothing closes it but what comes next.
+    /// Only the next element closes it.
     Open,
-    /// It is closed, and white space may stand after that.
+    /// It is closed, and white space may follow.
     Closed { white: bool },
 }
 
-/// What is written beside the rows.
+/// The elements beside the rows.
 pub(super) struct Beside<'a> {
     pub(super) tools: Option<&'a ToolsSpec>,
     pub(super) results: Option<&'a ResultsSpec>,
@@ -76,8 +77,8 @@ pub(super) fn check(table: &Table<'_>, beside: &Beside<'_>) -> Checked<()> {
     Ok(())
 }
 
-/// A prompt that stops before the token that opens the assistant's turn says nothing: the model writes the token
-/// where a reader expects it, after a turn that has ended.
+/// A prompt that ends before the token that opens the assistant's turn has no effect: the model writes the token
+/// where a reader expects it, after a closed turn.
 fn check_prompt(table: &Table<'_>, units: &[Unit]) -> Checked<()> {
     let is_own = |row: &&RowSpec| row.role == Role::Assistant && row.place.is_read();
     let mut rows = table.rows.iter().filter(is_own);
@@ -99,7 +100,7 @@ fn check_prompt(table: &Table<'_>, units: &[Unit]) -> Checked<()> {
     )
 }
 
-/// Code that no token closes ends where something else begins: no text may stand before that.
+/// Code without a closing token ends where something else begins: no text may precede that.
 fn check_code(table: &Table<'_>) -> Checked<()> {
     let written = table.calls.iter().filter(|call| call.body.is_code());
     let open =
@@ -114,7 +115,7 @@ fn check_code(table: &Table<'_>) -> Checked<()> {
         );
         wrong(key, problem)
     };
-    // Where calls begin with text, none is written after code.
+    // In formats whose calls begin with text, no call follows code.
     if let Some(list) = table.list.filter(|list| list.form == ListForm::Tokens) {
         for (key, pieces) in
             [("calls.between", &list.between[..]), ("calls.close", list.first_close())]
@@ -133,7 +134,7 @@ fn check_code(table: &Table<'_>) -> Checked<()> {
     Ok(())
 }
 
-/// A system text without a marker is read only before all else, and ends where a marker begins.
+/// A system text without a marker is read only at the beginning, and ends where a marker begins.
 fn check_first(table: &Table<'_>, beside: &Beside<'_>, units: &[Unit]) -> Checked<()> {
     let is_bare = |row: &&RowSpec| {
         row.role == Role::System && row.place.is_read() && begins_with_text(&row.pieces)
@@ -180,7 +181,7 @@ fn check_first(table: &Table<'_>, beside: &Beside<'_>, units: &[Unit]) -> Checke
 }
 
 fn units(table: &Table<'_>, beside: &Beside<'_>) -> Vec<Unit> {
-    // Results end where a token closes them all, or else each for itself.
+    // A token closes all results, or each result separately.
     let closes = beside.results.map_or(&[][..], |results| &results.close);
     let is_closed = closes.iter().any(|piece| matches!(piece, Piece::Control(_)));
     let unit = |key: &str, role, pieces: &[Piece]| Unit {
@@ -204,14 +205,14 @@ fn units(table: &Table<'_>, beside: &Beside<'_>) -> Vec<Unit> {
         rows.map(|row| unit(&row.key, Some(row.role), &row.pieces)).collect();
     if let Some(results) = beside.results {
         let role = Some(folded.map_or(Role::Tool, |folded| folded.role));
-        // Of what stands between results, white space is no text of theirs.
+        // White space between results is not part of their text.
         let frame = |key: &str, pieces: &[Piece]| Unit {
             key: key.to_owned(),
             role,
             before: begins_with_white(pieces) || is_all_white(pieces),
             is_answered: key == "results.close" || !is_closed,
             is_anywhere: false,
-            // What opens results is read with the first of them.
+            // The opening of results is read with the first result.
             end: End::Closed { white: key != "results.open" && ends_in_white(pieces) },
         };
         if folded.is_some() {
@@ -267,7 +268,7 @@ fn end(table: &Table<'_>, role: Option<Role>, pieces: &[Piece]) -> End {
     let Some(suffix) = open_suffix(&as_read(pieces, table.folds_system)) else {
         return End::Closed { white: ends_in_white(pieces) };
     };
-    // A literal ends it where text may come next.
+    // If text may follow, a literal ends it.
     let is_text_format = table.guarantee == Guarantee::Text;
     let is_looked_for = |row: &RowSpec| table.order.follows(role, row.role);
     let is_ended =
@@ -275,10 +276,10 @@ fn end(table: &Table<'_>, role: Option<Role>, pieces: &[Piece]) -> End {
     if is_ended { End::Closed { white: false } } else { End::Open }
 }
 
-/// Whether a turn may stand right after another.
+/// Whether a turn may directly follow another.
 fn may_follow(table: &Table<'_>, unit: &Unit, next: &Unit) -> bool {
     if matches!(&*unit.key, "results.open" | "results.between") {
-        // A result, which begins with a control token.
+        // A result begins with a control token.
         return false;
     }
     if matches!(&*next.key, "results.between" | "results.close") {
@@ -297,12 +298,12 @@ fn may_come(table: &Table<'_>, last: Role, next: Role) -> bool {
     if next == Role::System {
         return table.system == SystemPlace::Own || last == Role::System;
     }
-    // Before a system message in the middle anybody may have spoken.
+    // Any role may precede a system message in the middle.
     last == Role::System && table.system == SystemPlace::Own
         || table.order.follows(Some(last), next)
 }
 
-/// The rows that begin with text and may come after a turn.
+/// The rows that begin with text and may follow a turn.
 fn text_rows<'t>(
     table: &'t Table<'_>,
     last: Option<Role>,
@@ -317,7 +318,7 @@ fn text_rows<'t>(
     })
 }
 
-/// The row that takes white space for its own beginning, after a turn.
+/// The row that would read white space after a turn as its own beginning.
 fn taking<'t>(table: &'t Table<'_>, unit: &Unit) -> Option<&'t RowSpec> {
     text_rows(table, unit.role, unit.is_answered).find(|row| takes_white(&row.pieces))
 }

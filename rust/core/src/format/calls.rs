@@ -1,4 +1,4 @@
-//! Calls: what a format says of how they are written, and what that must be so that they can be read back.
+//! Calls: their forms in a format file, and the checks that they can be read back.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ pub(crate) struct CallSpec {
     pub(crate) kind: String,
     /// The first is written, all are read.
     pub(crate) items: Vec<Vec<Piece>>,
-    /// How many of these are the format's own; the others are told as mended.
+    /// Number of the format's own forms; the others are reported as mended.
     pub(crate) own: usize,
     pub(crate) body: CallBodySpec,
     pub(crate) id: IdForm,
     pub(crate) result: Answerer,
 }
 
-/// Who a result comes from: the name of what was called, with text around it.
+/// The author of a result: the name of the called function, with text around it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Answerer {
     before: String,
@@ -49,7 +49,7 @@ impl Answerer {
     }
 }
 
-/// How one call is written.
+/// The body of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum CallBodySpec {
     /// `{call}` is a JSON object with the name in it.
@@ -65,7 +65,7 @@ impl CallBodySpec {
         matches!(self, Self::Code)
     }
 
-    /// The shape of the arguments, where they are after a header.
+    /// The shape of the arguments, if they follow a header.
     pub(crate) fn shape(&self) -> Option<&Arc<dyn Shape>> {
         match self {
             Self::Arguments(shape) => Some(shape),
@@ -74,7 +74,7 @@ impl CallBodySpec {
     }
 }
 
-/// What stands around a list of calls.
+/// The pieces around a list of calls.
 pub(crate) struct ListSpec {
     /// Control tokens and literals: the first is written, all are read.
     pub(crate) open: Vec<Vec<Piece>>,
@@ -83,40 +83,40 @@ pub(crate) struct ListSpec {
     pub(crate) form: ListForm,
 }
 
-/// What a list of calls is made of.
+/// The kind of a list of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListForm {
-    /// Control tokens and white space stand around calls that begin with one themselves.
+    /// Control tokens and white space around calls that begin with a control token.
     Tokens,
-    /// Calls in brackets, with commas between: objects in JSON, or calls in Python.
+    /// Calls in brackets, separated by commas: JSON objects, or calls in Python.
     Brackets,
-    /// Calls that begin with text, one after another.
+    /// Consecutive calls that begin with text.
     Joined,
 }
 
 impl ListSpec {
-    /// Whether control tokens and white space stand around calls.
+    /// Whether only control tokens and white space enclose calls.
     pub(crate) fn is_tokens(&self) -> bool {
         self.form == ListForm::Tokens
     }
 
-    /// What is written before the first call.
+    /// The pieces before the first call.
     pub(crate) fn first_open(&self) -> &[Piece] {
         self.open.first().map_or(&[], |open| open)
     }
 
-    /// What is written after the last call.
+    /// The pieces after the last call.
     pub(crate) fn first_close(&self) -> &[Piece] {
         self.close.first().map_or(&[], |close| close)
     }
 
-    /// All that stands around calls.
+    /// All pieces around calls.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
         self.open.iter().flatten().chain(&self.between).chain(self.close.iter().flatten())
     }
 }
 
-/// Checks that several calls are read where one is written only for objects between control tokens.
+/// Checks that `several` is only used for objects between control tokens.
 pub(super) fn check_several(
     key: &str,
     body: &CallBodySpec,
@@ -132,7 +132,7 @@ pub(super) fn check_several(
     Ok(())
 }
 
-/// Checks one way to write a call.
+/// Checks a form of a call.
 pub(super) fn check_item(
     key: &str,
     pieces: &[Piece],
@@ -185,7 +185,7 @@ pub(super) fn check_item(
     check_after_text(key, &walk(tail).collect::<Vec<_>>(), is_free || is_also)
 }
 
-/// Whether pieces are a call in Python, and nothing else.
+/// Whether pieces are exactly a call in Python.
 pub(crate) fn is_python(pieces: &[Piece]) -> bool {
     let [Piece::Field(Field::Name, _), Piece::Literal(open), rest @ ..] = pieces else {
         return false;
@@ -194,7 +194,7 @@ pub(crate) fn is_python(pieces: &[Piece]) -> bool {
         if open == "(" && close == ")")
 }
 
-/// Whether a call begins with text, in a block of calls that control tokens open and close.
+/// Whether a call begins with text, in a block of calls between control tokens.
 pub(crate) fn is_in_block(pieces: &[Piece], list: Option<&ListSpec>) -> bool {
     list.is_some_and(|list| list.form == ListForm::Tokens && !list.open.is_empty())
         && matches!(pieces.first(), Some(Piece::Literal(_)))
@@ -239,7 +239,7 @@ fn check_in_block(
     Ok(())
 }
 
-/// The text that stands before the name of a call and after its arguments, in all ways to write it.
+/// The text before the name of a call and after its arguments, in all its forms.
 pub(crate) fn tags(items: &[Vec<Piece>]) -> CallTags {
     let mut tags = CallTags::default();
     let push = |tags: &mut Vec<String>, text: &str| {
@@ -262,7 +262,7 @@ pub(crate) fn tags(items: &[Vec<Piece>]) -> CallTags {
     tags
 }
 
-/// Control tokens within arguments do nothing else.
+/// Control tokens inside arguments have no other use.
 pub(super) fn check_tokens_of_arguments(table: &Table<'_>) -> Checked<()> {
     let rows = table.rows.iter().flat_map(|row| walk(&row.pieces));
     let items = table.calls.iter().flat_map(|call| call.items.iter().flat_map(|item| walk(item)));
@@ -284,14 +284,15 @@ pub(super) fn check_tokens_of_arguments(table: &Table<'_>) -> Checked<()> {
     Ok(())
 }
 
-/// An item as it is read, after what opens a list of calls and without that; and whether it is with that.
+/// An item for reading, with and without the beginning of a list of calls; and whether it has that
+/// beginning.
 pub(crate) fn items_as_read(item: &[Piece], list: Option<&ListSpec>) -> Vec<(Vec<Piece>, bool)> {
     let alone = || (item.to_vec(), false);
     let Some(list) = list else { return vec![alone()] };
     let is_free = is_in_block(item, Some(list));
     let opened = list.open.iter().map(|open| {
         let open = open.iter().map(|piece| match piece {
-            // Before a call that begins with text, white space means nothing.
+            // White space before a call that begins with text is ignored.
             Piece::Literal(_) if is_free => Piece::Space,
             piece => piece.clone(),
         });
@@ -304,11 +305,11 @@ pub(crate) fn items_as_read(item: &[Piece], list: Option<&ListSpec>) -> Vec<(Vec
     }
 }
 
-/// Names that are another way's literal, and so cannot stand in a pattern.
+/// Names that are literals of other forms, and therefore excluded from a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reserved {
     word: String,
-    /// Whether all names that begin so are another way's.
+    /// Whether all names with this beginning belong to other forms.
     is_prefix: bool,
 }
 
@@ -318,7 +319,7 @@ impl Reserved {
     }
 }
 
-/// What the first word of `item` cannot be, since `other`, the same up to there, has that for a literal.
+/// The excluded first word of `item`: the literal of `other`, which is equal up to that word.
 pub(crate) fn reserved(item: &[Piece], other: &[Piece]) -> Option<Reserved> {
     let is_word = |piece: &&Piece| matches!(piece, Piece::Field(field, _) if field.grammar() == Grammar::Word);
     let (item, other) = (head(item), head(other));
@@ -335,8 +336,7 @@ pub(crate) fn reserved(item: &[Piece], other: &[Piece]) -> Option<Reserved> {
     (length > 0).then(|| Reserved { word: rest[..length].to_owned(), is_prefix })
 }
 
-/// How much literal text stands before the name of what is called, or before the body if it has none, or may
-/// have none.
+/// Length of the literal text before the name, or before the body if the name is absent or optional.
 pub(crate) fn literal_before_name(item: &[Piece]) -> usize {
     let is_end = |piece: &Piece| {
         is_text(piece)

@@ -1,8 +1,8 @@
-//! What the files of a model's folder say for or against a format.
+//! Evidence of a model's folder for or against a format.
 //!
 //! In: the text of the model's own chat template, which is not run, and the class of its tokenizer. Out: an error
-//! for a format that they contradict, with the one that they speak for. A template may build its text from
-//! parts, so a format is refused only where another one is in the template as a whole, and more of that one.
+//! for a format that they contradict, with the likely one. A template may build its text from parts, so a format
+//! is refused only if the template contains all of another format, and more of it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::message::Role;
 use crate::pattern::{Piece, walk};
 use chatcodec_vocab::{Vocab, VocabFiles};
 
-/// Name of a model's only template, and of the one that is taken of several.
+/// Name of a model's only template, and of the preferred one of several.
 const DEFAULT: &str = "default";
 
 /// Folder of further templates, `NAME.jinja` each.
@@ -23,7 +23,7 @@ const FURTHER: &str = "additional_chat_templates/";
 /// Shorter pieces of text occur in any template.
 const SHORTEST: usize = 4;
 
-/// What the files of a model's folder say about its chat format.
+/// The hints of a model's folder about its chat format.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FolderHints {
     /// Templates as they run; the only one of a model has the name `default`.
@@ -288,21 +288,21 @@ impl FolderHints {
     }
 }
 
-/// What of a format a template has.
+/// The parts of a format that a template contains.
 struct Fit {
     /// Bytes of the format's control tokens and texts that are in the template.
     support: usize,
-    /// Those that are not.
+    /// Bytes of those that are not in the template.
     lacking: Vec<String>,
 }
 
 impl Format {
-    /// Refuses a format that the files of the model's folder contradict, and names the one that they speak for:
-    /// by their template, or where there is none, by the class of their tokenizer.
+    /// Refuses a format that the files of the model's folder contradict, and names the likely one: by the
+    /// template, or without one, by the class of the tokenizer.
     ///
     /// # Errors
-    /// [`Error::Format`] if the template lacks what this format writes, and has all that another built-in one
-    /// writes, which is more; or if the class is another format's alone.
+    /// [`Error::Format`] if the template lacks parts of this format and contains all of another built-in
+    /// format, with more text; or if the class belongs to another format alone.
     pub fn check_hints(&self, hints: &FolderHints) -> Result<()> {
         let refused = |why: String, likely: &str| {
             let problem = format!("{why}; expected `{likely}`, or `check_template=False`");
@@ -351,8 +351,8 @@ impl Format {
         self.spec.tokenizer_classes.iter().any(|known| known == class)
     }
 
-    /// The built-in format with the most control tokens, of those whose turns ids tell apart and that have all of
-    /// them in a vocabulary.
+    /// The built-in format with the most control tokens, among formats with the guarantee `ids` whose tokens are
+    /// all in a vocabulary.
     pub(crate) fn with_tokens_of(vocab: &Vocab) -> Option<&'static str> {
         let count = |name: &'static str| {
             let format = Self::built_in(name).ok()?;
@@ -367,7 +367,7 @@ impl Format {
         counted.into_iter().find(|(_, count)| *count == most).map(|(name, _)| name)
     }
 
-    /// Whether a name that somebody gives for a format is rather that of a model that speaks it.
+    /// Whether a name given for a format is the name of a model of that format.
     pub(super) fn is_spoken_by(format: &str, name: &str) -> bool {
         let plain = |name: &str| -> String {
             name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase()
@@ -398,8 +398,8 @@ impl Format {
         fit
     }
 
-    /// The spellings of each control token, and the pieces of text, of the first pattern for each kind of
-    /// message, of calls, of tools, and of what stands around them.
+    /// The spellings of each control token, and the pieces of text, in the first pattern for each kind of
+    /// message, of calls, of tools, and of the frames around them.
     fn written(&self) -> (Vec<&[String]>, Vec<String>) {
         let (mut control, mut texts) = (Vec::new(), Vec::new());
         for piece in self.patterns().into_iter().flat_map(walk) {
@@ -445,7 +445,8 @@ impl Format {
     }
 }
 
-/// The built-in format that is in a template as a whole, and of which there is most; the first of several.
+/// The built-in format that a template contains completely, with the most text; the first of
+/// several.
 fn likely(template: &str, variables: &[String]) -> Option<(&'static str, usize)> {
     let fits = Format::names().filter_map(|name| {
         let fit = Format::built_in(name).ok()?.fit(template, variables);
@@ -460,7 +461,7 @@ fn of_class(class: &str) -> Option<(&str, &'static str)> {
     Format::names().find(is_of).map(|name| (class, name))
 }
 
-/// The pieces of a text that a template has in one piece: none has a newline or a quote in it.
+/// The parts of a text that are contiguous in a template: without newlines and quotes.
 fn fragments(text: &str) -> impl Iterator<Item = String> + '_ {
     let is_name = |word: &str| Role::parse(word).is_some() || word == "model";
     text.split(['\n', '"', '\'', '\\'])

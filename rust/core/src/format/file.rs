@@ -1,4 +1,4 @@
-//! The format file as it stands, for serde: unknown keys and words are refused here.
+//! The format file for serde: unknown keys and words are refused here.
 
 use std::collections::BTreeMap;
 
@@ -96,12 +96,12 @@ pub(crate) enum Order {
     /// Any.
     #[default]
     Free,
-    /// User, assistant, user …; calls and results count to the assistant's half.
+    /// User, assistant, user …; calls and results count as the assistant's.
     Alternate,
 }
 
 impl Order {
-    /// Whether a turn of `next` may come after one of `last`.
+    /// Whether a turn of `next` may follow one of `last`.
     pub(crate) fn follows(self, last: Option<Role>, next: Role) -> bool {
         if self == Self::Free || next == Role::System {
             return true;
@@ -115,28 +115,28 @@ impl Order {
     }
 }
 
-/// What rendering may give up.
+/// The losses that a file permits.
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Loss {
-    /// That a text was the system's: it is read as the user's.
+    /// A system text is read as the user's text.
     System,
-    /// That a text was a call's result: it is read as the text of the turn that it stands in.
+    /// A result is read as the text of its turn.
     Results,
 }
 
-/// In which messages reasoning is written.
+/// The messages whose reasoning is written.
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ReasoningWhen {
     /// In all.
     #[default]
     All,
-    /// In those after the last user's.
+    /// In messages after the last user's message.
     SinceLastUser,
-    /// In the one that the conversation ends with.
+    /// In the last message of the conversation.
     Last,
-    /// In all, unless the last message of the assistant's is an answer: then in those after the first.
+    /// In all messages; if the last message of the assistant is an answer, only after the first.
     UntilAnswered,
     /// In none.
     None,
@@ -154,11 +154,11 @@ pub(super) struct GenerationFile {
     pub(super) no_thinking: Option<String>,
 }
 
-/// When the generation prompt is written.
+/// The default for writing the generation prompt.
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum GenerationWhen {
-    /// When asked for; by default unless the last message is the assistant's.
+    /// On request; by default unless the last message is the assistant's.
     #[default]
     Asked,
     /// Unless it is refused.
@@ -173,7 +173,7 @@ pub(super) struct PlaceFile {
     pub(super) tools: Option<ToolsPlace>,
 }
 
-/// Where a system message stands.
+/// The place of a system message.
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SystemPlace {
@@ -188,19 +188,19 @@ pub(crate) enum SystemPlace {
     LastUser,
 }
 
-/// Where the turn that declares tools stands.
+/// The place of the turn that declares tools.
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ToolsPlace {
     /// Before everything else.
     First,
-    /// After the system messages that the conversation begins with.
+    /// After the system messages at the beginning of the conversation.
     AfterSystem,
     /// Before the first user's turn.
     FirstUser,
     /// Before the last user's turn.
     LastUser,
-    /// In the turn of the system message that the conversation begins with.
+    /// In the turn of the system message at the beginning of the conversation.
     System,
 }
 
@@ -229,7 +229,7 @@ pub(super) enum ToolsStyle {
     Typescript,
 }
 
-/// What stands around a list of calls.
+/// The patterns around a list of calls.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListFile {
@@ -245,7 +245,7 @@ pub(super) struct ListFile {
     pub(super) bare: BareCalls,
 }
 
-/// Where in an answer a call may begin that nothing marks as one, in a stream that knows the tools.
+/// The places in an answer where an unmarked call may begin, in a stream that knows the tools.
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum BareCalls {
@@ -258,18 +258,18 @@ pub enum BareCalls {
     Anywhere,
 }
 
-/// What a call within reasoning is.
+/// The meaning of a call inside reasoning.
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum InReasoning {
-    /// Reasoning, with its control tokens as they are spelled.
+    /// Reasoning, with its control tokens as their spellings.
     #[default]
     Text,
     /// A call.
     Call,
 }
 
-/// What stands around results that follow each other.
+/// The patterns around consecutive results.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FrameFile {
@@ -281,7 +281,7 @@ pub(super) struct FrameFile {
     pub(crate) close: String,
 }
 
-/// The turns that stand before the last one of a message: what it thought, and text beside its calls.
+/// The turns of a message before its last one: reasoning, and text beside its calls.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FramesFile {
@@ -289,7 +289,7 @@ pub(super) struct FramesFile {
     pub(super) content: Option<OneOrMany>,
 }
 
-/// What a caller may set in the turn that stands first.
+/// The options of the first turn.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OptionsFile {
@@ -297,7 +297,7 @@ pub(super) struct OptionsFile {
     pub(super) effort: Vec<String>,
 }
 
-/// The rows of the message that a conversation ends with.
+/// The rows of the last message of a conversation.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LastFile {
@@ -310,10 +310,10 @@ pub(super) struct LastFile {
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LastWhen {
-    /// The one that a conversation ends with.
+    /// The last message of a conversation.
     #[default]
     End,
-    /// Those in which reasoning is written.
+    /// Messages whose reasoning is written.
     Reasoning,
 }
 
@@ -360,7 +360,7 @@ pub(super) const CALL_KEYS: &[&str] = &["item", "also", "id", "result"];
 /// The keys of an `[also.X]` table beside those of a shape.
 pub(super) const ALSO_KEYS: &[&str] = &["item", "after"];
 
-/// Ways to write a call that are only read.
+/// Forms of calls that are only read.
 #[derive(Deserialize)]
 pub(super) struct AlsoFile {
     pub(super) item: OneOrMany,

@@ -1,4 +1,4 @@
-//! What the ids of calls look like: whatever a caller gives, nine letters and digits, or a name and a number.
+//! The form of call ids: the caller's own, nine letters and digits, or a name and a number.
 
 use crate::word::is_word_byte;
 
@@ -30,12 +30,12 @@ impl IdForm {
             .then(|| Self::Named { before: before.to_owned(), between: between.to_owned() })
     }
 
-    /// Whether ids hold the function's name.
+    /// Whether ids contain the function's name.
     pub(crate) fn has_name(&self) -> bool {
         matches!(self, Self::Named { .. })
     }
 
-    /// The name that an id holds; all of it, where it has another form.
+    /// The name in an id; the whole id, if it has another form.
     pub(crate) fn name<'i>(&self, id: &'i str) -> &'i str {
         let Self::Named { before, between } = self else { return id };
         let inner = id.strip_prefix(&**before).and_then(|rest| rest.rsplit_once(&**between));
@@ -50,7 +50,7 @@ impl IdForm {
         !self.has_name() || self.name(id).len() < id.len()
     }
 
-    /// The name that an id holds, which may lack what stands before it, or the number after it.
+    /// The name in an id; the text before the name or the number after it may be missing.
     pub(crate) fn name_in<'i>(&self, id: &'i str) -> &'i str {
         let Self::Named { before, between } = self else { return id };
         if self.is_of(id) {
@@ -63,7 +63,7 @@ impl IdForm {
         }
     }
 
-    /// The id of a call: the caller's, where it has the form, or one that is made of it and of the call.
+    /// The id of a call: the caller's id if it has the form, or one made from it and the call.
     pub(crate) fn fit(&self, given: Option<&str>, name: &str, number: usize) -> Option<String> {
         match (self, given) {
             (Self::Any, given) => given.map(str::to_owned),
@@ -92,7 +92,7 @@ fn is_nine(id: &str) -> bool {
     id.len() == LENGTH && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Nine letters and digits that depend on an id and on nothing else.
+/// Nine letters and digits that depend on an id alone.
 fn nine_of(id: &str) -> String {
     // FNV-1a: any fixed hash serves, for ids of one conversation are few.
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

@@ -1,5 +1,5 @@
-//! Rows that are tried after all others, and after calls: those in which a word stands where others have a
-//! literal, and those that are only read.
+//! Rows that are tried after all other rows and after calls: rows with a word where others have a literal,
+//! and rows that are only read.
 
 use super::ambiguity::meets;
 use super::calls::{self, Reserved};
@@ -15,8 +15,8 @@ pub(crate) fn is_word_first(pieces: &[Piece]) -> bool {
         if field.grammar() == Grammar::Word)
 }
 
-/// Whether a row that stands after another of its role and name is never written: it reads more than can be
-/// written, or the other fits whenever it does.
+/// Whether a row after another one of its role and name is never written: it reads more than can be
+/// written, or the other one fits whenever it does.
 pub(super) fn is_only_read(pieces: &[Piece], before: &[Piece]) -> bool {
     let content = |pieces: &[Piece]| {
         walk(pieces).find_map(|piece| match piece {
@@ -45,7 +45,7 @@ fn fields(pieces: &[Piece]) -> [u32; 2] {
     })
 }
 
-/// Words that a row cannot begin with, as they are how others begin.
+/// Words that a row cannot begin with, because other rows begin with them.
 pub(crate) fn reserved(
     row: &RowSpec,
     rows: &[RowSpec],
@@ -62,7 +62,7 @@ pub(crate) fn reserved(
         is_tried_before && !std::ptr::eq(*other, row) && !rules::is_calls_only(&other.pieces)
     };
     let is_taken = |other: &&RowSpec| {
-        // What begins as the assistant's turn does is nobody else's.
+        // A beginning of the assistant's turn belongs to no other role.
         other.role == Role::Assistant
             || row.place != RowUse::Last && meets(&row.pieces, &other.pieces)
     };
@@ -75,7 +75,8 @@ pub(crate) fn reserved(
     reserved
 }
 
-/// Whether what both of two patterns can read is one's alone, since no word of the other can be so.
+/// Whether the common input of two patterns belongs to one alone, because the other excludes its
+/// word.
 pub(super) fn is_apart(row: &[Piece], other: &[Piece]) -> bool {
     is_word_first(row) && !is_word_first(other) && calls::reserved(row, other).is_some()
 }
@@ -85,7 +86,7 @@ pub(super) fn is_last(key: &str, table: &Table<'_>) -> bool {
     table.rows.iter().any(|row| row.place == RowUse::Last && row.key == key)
 }
 
-/// The rows that are tried before calls and may be read as one that is written so.
+/// The rows that are tried before calls and may read a call.
 pub(crate) fn rows_before_calls<'r>(
     rows: &'r [RowSpec],
     item: &'r [Piece],

@@ -23,7 +23,7 @@ use crate::error::{Checked, wrong};
 use crate::message::Role;
 use crate::pattern::{self, Field, Filter, Piece, walk};
 
-/// More rows, ways to write a call, appended tokens or markers are refused.
+/// Maximum number of rows, forms of calls, appended tokens, and markers.
 const MAX_ROWS: usize = 64;
 pub(super) const MAX_ITEMS: usize = 16;
 const MAX_APPENDED: usize = 1024;
@@ -146,7 +146,7 @@ fn check_lists(file: &File) -> Checked<()> {
     check_words("markers", &file.markers, MAX_MARKERS)
 }
 
-/// What is written beside the rows.
+/// The patterns beside the rows.
 fn check_around(
     table: &Table<'_>,
     reads: &Reads,
@@ -181,7 +181,7 @@ fn check_words(key: &str, words: &[String], most: usize) -> Checked<()> {
     Ok(())
 }
 
-/// A system message needs a place that the rows have.
+/// Checks that the rows have the place of a system message.
 fn check_system(file: &File, rows: &[RowSpec]) -> Checked<()> {
     let in_user = matches!(file.place.system, SystemPlace::FirstUser | SystemPlace::LastUser);
     let has = |role, field| {
@@ -250,7 +250,7 @@ fn check_default(
     Ok(())
 }
 
-/// A default system message without what its row leaves out.
+/// A default system message, filtered by its row.
 fn as_written(text: &str, rows: &[RowSpec]) -> String {
     let rows = rows.iter().filter(|row| row.role == Role::System && row.name.is_none());
     let filter = rows.flat_map(|row| walk(&row.pieces)).find_map(|piece| match piece {
@@ -260,7 +260,7 @@ fn as_written(text: &str, rows: &[RowSpec]) -> String {
     filter.unwrap_or_default().trim(text).to_owned()
 }
 
-/// The fields that a message of a role may have a place for.
+/// The fields that a row of a role may have.
 fn allowed(role: Role) -> &'static [Field] {
     match role {
         Role::User => &[Field::Content, Field::Name, Field::System],
@@ -368,7 +368,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
     Ok(rows)
 }
 
-/// The generation prompts that ask for reasoning, and for none: an assistant row begins with each.
+/// The generation prompts with and without reasoning: an assistant row begins with each.
 fn thinking(
     file: &File,
     patterns: &Patterns,
@@ -388,7 +388,7 @@ fn thinking(
     ])
 }
 
-/// The control tokens that stop the model though no row writes them.
+/// The control tokens that stop the model although no row writes them.
 fn stop(patterns: &Patterns, text: &str) -> Checked<Vec<String>> {
     let pieces = patterns.pieces("generation.stop", text, &[])?;
     match &pieces[..] {
@@ -522,7 +522,7 @@ fn tools_turn(pieces: Vec<Piece>, role: Role, rows: &[RowSpec]) -> Checked<Tools
         Some((row.name.clone(), results::read_as(&row.pieces, &pieces, Field::Tools)?))
     };
     rules::check_pieces("turn.tools", &pieces)?;
-    // A row of a name reads more narrowly than the one without.
+    // A row of a name reads less than the row without a name.
     let found = readers.filter_map(read_back).max_by_key(|(name, _)| name.is_some());
     let Some((name, inside)) = found else {
         let problem = "is read back by no row, expected one that differs in the text only";
@@ -531,7 +531,7 @@ fn tools_turn(pieces: Vec<Piece>, role: Role, rows: &[RowSpec]) -> Checked<Tools
     Ok(ToolsTurn { pieces, name, inside })
 }
 
-/// What stands around a list of calls, and the ways to write one.
+/// The patterns around a list of calls, and the forms of calls.
 fn calls(file: &File, patterns: &Patterns) -> Checked<(Option<ListSpec>, Vec<CallSpec>)> {
     let items = file.call.values().flat_map(|call| call.item.clone().into_vec());
     let items: Vec<Vec<Piece>> = items.filter_map(|item| pattern::parse(&item).ok()).collect();
@@ -554,7 +554,7 @@ fn calls(file: &File, patterns: &Patterns) -> Checked<(Option<ListSpec>, Vec<Cal
     Ok((list, calls))
 }
 
-/// `has_text`: whether there are calls that begin with text, if nothing stands before them.
+/// `has_text`: whether there are calls that begin with text, without a pattern before them.
 fn list(file: &File, patterns: &Patterns, has_text: bool) -> Checked<Option<ListSpec>> {
     let calls = &file.calls;
     patterns.pieces("calls.after_content", &calls.after_content, &[])?;
@@ -669,8 +669,8 @@ fn one_call(
     Ok(CallSpec { kind: kind.to_owned(), items, own, body, id, result })
 }
 
-/// How a call is written, and the fields that its patterns may have. `table` has the keys of the table that are not
-/// among its `own`.
+/// The body of a call, and the fields that its patterns may have. `table` has the keys of the table other than its
+/// `own`.
 pub(super) fn call_body(
     key: &str,
     own: &[&str],

@@ -1,4 +1,4 @@
-//! What a round trip changes, worked out from a format's table.
+//! The changes of a round trip, computed from a format's table.
 
 use super::{CallBodySpec, Format, ReasoningWhen, RowSpec};
 use crate::call::json_arguments;
@@ -6,7 +6,7 @@ use crate::message::Role;
 use crate::pattern::{Filter, Piece, walk};
 
 impl Format {
-    /// What a conversation loses on a round trip, computed from the table: a sentence each.
+    /// The losses of a conversation on a round trip, computed from the table: a sentence for each.
     pub fn losses(&self) -> Vec<&'static str> {
         let spec = &*self.spec;
         let mut losses = vec!["content given as parts: comes back joined"];

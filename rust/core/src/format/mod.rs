@@ -1,8 +1,8 @@
 //! A chat format: one TOML file, read and checked, before it meets a vocabulary.
 //!
-//! `docs/formats.md` explains the keys. What a file says wrong is an error when it is loaded, with
-//! the key: a word nobody knows, a control token no pattern uses or none defines, the spelling of a
-//! control token inside ordinary text, a row that cannot be told from another or read back.
+//! `docs/formats.md` explains the keys. Loading refuses a wrong file with an error that names the
+//! key: an unknown word, an unused or undefined control token, the spelling of a control token
+//! inside ordinary text, or a row that is ambiguous or cannot be read back.
 
 mod after_tool;
 pub(crate) mod also;
@@ -112,7 +112,7 @@ static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
     names
 });
 
-/// What tells turns apart.
+/// The kind of delimiter between turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Guarantee {
@@ -147,14 +147,14 @@ struct Spec {
     guarantee: Guarantee,
     source: String,
     vocabulary: String,
-    /// Spellings of control tokens that a vocabulary lacks: what needs them is left out.
+    /// Spellings of control tokens that a vocabulary lacks; the parts that need them are left out.
     lacking: Vec<String>,
-    /// Words in the names of models that speak it.
+    /// Words in the names of its models.
     models: Vec<String>,
-    /// Classes of tokenizers that its models alone have.
+    /// Tokenizer classes that its models alone have.
     tokenizer_classes: Vec<String>,
     control: Vec<(String, Vec<String>)>,
-    /// Control tokens that only ways to write a call use that are only read: a vocabulary may lack them.
+    /// Control tokens that only forms for reading use; a vocabulary may lack them.
     optional: Vec<(String, Vec<String>)>,
     /// Tokens that the vocabulary file lacks: they follow its last id.
     append: Vec<String>,
@@ -162,20 +162,20 @@ struct Spec {
     append_at: Option<TokenId>,
     /// Spellings of control tokens that are ordinary words.
     silent: Vec<String>,
-    /// What counts as a marker beside what the reader looks for.
+    /// Further markers, beside those that the reader looks for.
     markers: Vec<String>,
     roles: BTreeMap<String, Role>,
     begin: Vec<Piece>,
     end: Vec<Piece>,
-    /// The first literal text that holds U+2581.
+    /// The first literal text that contains U+2581.
     space_mark: Option<String>,
     generation_prompt: Vec<Piece>,
-    /// The prompts that ask for reasoning, and for none.
+    /// The generation prompts with and without reasoning.
     thinking: [Option<Vec<Piece>>; 2],
     reasoning: ReasoningWhen,
     /// The messages that the rows `last.assistant` write.
     last_when: LastWhen,
-    /// Control tokens that stop the model though no row writes them.
+    /// Control tokens that stop the model although no row writes them.
     stop: Vec<String>,
     always_prompts: bool,
     order: Order,
@@ -184,7 +184,7 @@ struct Spec {
     /// Whether a system text in a user's turn is read as the user's.
     folds_system: bool,
     tools: Option<ToolsSpec>,
-    /// The turn that stands first.
+    /// The first turn.
     begin_turn: Option<BeginSpec>,
     rows: Vec<RowSpec>,
     calls: Vec<CallSpec>,
@@ -192,14 +192,14 @@ struct Spec {
     also: AlsoSpec,
     /// The parts that are no text.
     media: Vec<MediaSpec>,
-    /// What stands between content and the calls after it.
+    /// The text between content and the calls after it.
     after_content: String,
     in_reasoning: InReasoning,
     bare_calls: BareCalls,
     results: Option<ResultsSpec>,
 }
 
-/// One row of the table: how one shape of message is written and read.
+/// A row of the table: writes and reads one shape of message.
 pub(crate) struct RowSpec {
     /// The row's key: `turn.user`, `named.plugin.tool`.
     pub(crate) key: String,
@@ -209,24 +209,24 @@ pub(crate) struct RowSpec {
     pub(crate) place: RowUse,
 }
 
-/// What a row is for.
+/// The use of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowUse {
     /// It is written and read.
     Both,
     /// It is read by another row.
     Written,
-    /// It is written for the message that a conversation ends with; read by another row.
+    /// It writes the last message of a conversation; another row reads it.
     WrittenLast,
     /// It is written for the system message that is the default one; read by another row.
     WrittenDefault,
-    /// It is written, and read, of the message that follows a result.
+    /// It writes and reads the message after a result.
     AfterTool,
     /// It is written in pieces.
     Read,
-    /// It is never written, and read where nothing else fits.
+    /// It is never written, and reads where nothing else fits.
     Last,
-    /// It is read as this part of a message that goes on after it.
+    /// It reads this part of a message that continues after it.
     Frame(Field),
 }
 
@@ -241,33 +241,34 @@ impl RowUse {
     }
 }
 
-/// What stands around results that follow each other.
+/// The patterns around consecutive results.
 pub(crate) struct ResultsSpec {
     pub(crate) open: Vec<Piece>,
     pub(crate) between: Vec<Piece>,
     pub(crate) close: Vec<Piece>,
-    /// Where results are read as the text of a turn: the row that reads them.
+    /// The row that reads results, if they are read as the text of a turn.
     pub(crate) folded: Option<Folded>,
 }
 
-/// Whose text results are read as, and what of their frame is read with them.
+/// The role whose text the results become, and the part of their frame that is read with them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Folded {
     pub(crate) role: Role,
-    /// Of what stands before and after the results.
+    /// The parts before and after the results.
     pub(crate) before: Vec<Piece>,
     pub(crate) after: Vec<Piece>,
 }
 
-/// How the turn that declares tools is written.
+/// The patterns of the turn that declares tools.
 struct ToolsSpec {
     turn: ToolsTurn,
-    /// Where they stand in the system message's turn: the turn that there is without one.
+    /// The turn for a conversation without a system message, if tools are in the system message's
+    /// turn.
     alone: Option<ToolsTurn>,
     /// Whether `{"type": "function", "function": {…}}` is written as its function.
     unwrap: bool,
     layout: ToolsLayout,
-    /// The message whose turn it takes the place of.
+    /// The message whose turn it replaces.
     holds: Option<Role>,
     place: ToolsPlace,
 }
@@ -277,7 +278,7 @@ pub(crate) struct ToolsTurn {
     pub(crate) pieces: Vec<Piece>,
     /// The name of the system row that reads it back.
     pub(crate) name: Option<String>,
-    /// What this row reads as its content.
+    /// The text that this row reads as its content.
     pub(crate) inside: Vec<Piece>,
 }
 
@@ -287,7 +288,7 @@ enum ToolsLayout {
     Indent(u8),
     /// The list as `json.dumps(tools)`.
     List,
-    /// One line per tool, and what stands between two.
+    /// One line for each tool, with a separator.
     Line(String),
     /// Each tool as `json.dumps(tool, indent=n)`, and what stands between two.
     Indented(u8, String),
@@ -296,7 +297,7 @@ enum ToolsLayout {
 }
 
 impl Format {
-    /// The longest format file that is read.
+    /// Maximum length of a format file, in bytes.
     pub const MAX_FILE_BYTES: usize = 1 << 20;
 
     /// A built-in format by name, or a variant of one: `deepseek`, `deepseek:v3`.
@@ -333,7 +334,7 @@ impl Format {
         NAMES.iter().map(String::as_str)
     }
 
-    /// Reads a format file. `file` is what errors call it.
+    /// Reads a format file. `file` is its name in errors.
     ///
     /// # Errors
     /// [`Error::Format`] with the key and what was expected.
@@ -384,10 +385,10 @@ impl Format {
         document.map_or_else(Vec::new, |document| document.names().map(str::to_owned).collect())
     }
 
-    /// The format without what needs control tokens that a vocabulary lacks, given by their names in the
-    /// file: calls, results, tools, reasoning. None if what is left is no format.
+    /// The format without the parts that need missing control tokens, given by their names in the file:
+    /// calls, results, tools, reasoning. `None` if the rest is not a format.
     pub(crate) fn without(&self, missing: &[String]) -> Option<Self> {
-        // Where some ways to write a call are left, they may be none that can be told from text.
+        // The remaining forms of calls may not be distinguishable from text.
         let mut spec = [false, true].into_iter().find_map(|calls| {
             let mut keys = variant::keys(&self.spec.text, self.variant())?;
             let file = reduce::reduce(&mut keys, missing, calls)
@@ -451,7 +452,7 @@ impl Format {
         format!(": the vocabulary lacks `{}`", spelled.join("` or `"))
     }
 
-    /// Which variant of its file it is.
+    /// The name of its variant.
     pub fn variant(&self) -> Option<&str> {
         self.spec.variant.as_deref()
     }
@@ -466,7 +467,7 @@ impl Format {
         &self.spec.name
     }
 
-    /// What tells its turns apart.
+    /// The kind of delimiter between its turns.
     pub fn guarantee(&self) -> Guarantee {
         self.spec.guarantee
     }
@@ -490,28 +491,28 @@ impl Format {
         self.spec.calls.iter().any(writes)
     }
 
-    /// Whether the name of what was called stands before a result.
+    /// Whether the name of the called function precedes a result.
     pub(crate) fn names_results(&self) -> bool {
         let is_named = |row: &RowSpec| rules::has_field(&row.pieces, Field::Name);
         self.spec.rows.iter().any(|row| row.role == Role::Tool && is_named(row))
     }
 
-    /// The first literal text that holds U+2581, which some vocabularies read as a space.
+    /// The first literal text that contains U+2581, which some vocabularies decode as a space.
     pub(crate) fn space_mark(&self) -> Option<&str> {
         self.spec.space_mark.as_deref()
     }
 
-    /// The turn that stands first.
+    /// The first turn.
     pub(crate) fn begin_turn(&self) -> Option<&BeginSpec> {
         self.spec.begin_turn.as_ref()
     }
 
-    /// How much a model is told to think, where nothing is said.
+    /// The default reasoning effort.
     pub(crate) fn default_effort(&self) -> Option<&str> {
         self.efforts().first().map(String::as_str)
     }
 
-    /// Whether a conversation has its own of the turns that stand first.
+    /// Whether a conversation has a first turn of its own.
     pub(crate) fn has_begun(&self, messages: &[Message]) -> bool {
         let begin = self.begin_turn();
         messages.first().zip(begin).is_some_and(|(message, begin)| {
@@ -519,7 +520,7 @@ impl Format {
         })
     }
 
-    /// The system message that a conversation begins with, after the format's own.
+    /// The caller's system message, after the format's own.
     pub(crate) fn first_system(&self, messages: &[Message]) -> Option<usize> {
         let at = usize::from(self.has_begun(messages));
         let message = messages.get(at)?;
@@ -527,17 +528,17 @@ impl Format {
         (message.role == Role::System && !is_named).then_some(at)
     }
 
-    /// How much a model may be told to think.
+    /// The words for the reasoning effort.
     pub(crate) fn efforts(&self) -> &[String] {
         self.begin_turn().map_or(&[], |begin| &begin.efforts)
     }
 
-    /// Whether a conversation may be told its day.
+    /// Whether the format writes a date.
     pub(crate) fn has_date(&self) -> bool {
         self.begin_turn().is_some_and(|begin| rules::has_field(&begin.pieces, Field::Date))
     }
 
-    /// What a caller may set when a conversation is encoded: of `thinking`, `date` and `effort`.
+    /// The options for encoding a conversation: a selection of `thinking`, `date` and `effort`.
     pub fn options(&self) -> Vec<&'static str> {
         let known = [
             ("thinking", self.has_reasoning()),
@@ -597,7 +598,7 @@ impl Format {
         (tools.map(|tools| &tools.turn), tools.and_then(|tools| tools.alone.as_ref()))
     }
 
-    /// Whose turn the tools stand in, where they have none of their own.
+    /// The role whose turn has the tools, if they have no turn of their own.
     pub(crate) fn tools_in(&self) -> Option<Role> {
         self.spec.tools.as_ref()?.holds
     }
@@ -624,12 +625,12 @@ impl Format {
         &self.spec.after_content
     }
 
-    /// What a call within reasoning is.
+    /// The meaning of a call inside reasoning.
     pub fn calls_in_reasoning(&self) -> InReasoning {
         self.spec.in_reasoning
     }
 
-    /// Where a call may begin that nothing marks as one.
+    /// The places where an unmarked call may begin.
     pub fn bare_calls(&self) -> BareCalls {
         self.spec.bare_calls
     }
@@ -646,18 +647,18 @@ impl Format {
         &self.spec.calls
     }
 
-    /// What is only read of calls.
+    /// The forms of calls that are only read.
     pub(crate) fn also(&self) -> &AlsoSpec {
         &self.spec.also
     }
 
-    /// A call as it is read, counted through the format's own and then those that are only read.
+    /// A form of a call by its index: the format's own first, then those that are only read.
     pub(crate) fn call_as_read(&self, call: usize) -> Option<&CallSpec> {
         let also = self.also();
         self.calls().iter().chain(&also.calls).chain(&also.bare).nth(call)
     }
 
-    /// The keys of a call that is an object and that nothing marks as a call.
+    /// The keys of an unmarked call that is an object.
     pub(crate) fn bare_object(&self) -> Option<&ObjectSpec> {
         match &self.also().bare.first()?.body {
             CallBodySpec::Object(object) => Some(object),
@@ -682,7 +683,7 @@ impl Format {
         &self.spec.generation_prompt
     }
 
-    /// The generation prompt that asks for reasoning, or for none.
+    /// The generation prompt with or without reasoning.
     pub(crate) fn thinking_prompt(&self, thinking: bool) -> Option<&[Piece]> {
         self.spec.thinking[usize::from(!thinking)].as_deref()
     }
@@ -721,38 +722,38 @@ impl Format {
         rows.filter_map(|row| row.name.as_deref()).collect()
     }
 
-    /// The kind of call that a body is, if results of its kind have a row of their own.
+    /// The kind of a call's body, if results of this kind have a row of their own.
     pub(crate) fn call_kind(&self, body: &CallBody) -> Option<&str> {
         let spec = self.call_spec(body)?;
         self.is_named(&spec.kind, Role::Tool).then_some(&*spec.kind)
     }
 
-    /// The kind of a result that answers no call.
+    /// The kind of a result without a call.
     pub(crate) fn default_kind(&self) -> Option<&str> {
         self.names_of(Role::Tool).into_iter().find(|name| {
             self.spec.calls.iter().any(|call| call.kind == *name && !call.body.is_code())
         })
     }
 
-    /// Who a result of a call of this body comes from.
+    /// The author of a result of a call with this body.
     pub(crate) fn answerer(&self, body: &CallBody) -> Option<String> {
         match body {
             CallBody::Function { name, .. } => {
                 let result = self.call_spec(body).map(|call| &call.result);
                 Some(result.map_or_else(|| name.clone(), |result| result.of(name)))
             }
-            // Whom code is for stands where its language does.
+            // The recipient of code is in the place of its language.
             CallBody::Code { language, .. } => language.clone(),
         }
     }
 
-    /// What the ids of calls look like.
+    /// The form of call ids.
     pub(crate) fn id_form(&self) -> &IdForm {
         let function = self.spec.calls.iter().find(|call| !call.body.is_code());
         function.map_or(&IdForm::Any, |call| &call.id)
     }
 
-    /// How a call of this body is written.
+    /// The form of a call with this body.
     pub(crate) fn call_spec(&self, body: &CallBody) -> Option<&CallSpec> {
         let is_code = matches!(body, CallBody::Code { .. });
         self.spec.calls.iter().find(|call| call.body.is_code() == is_code)
@@ -763,7 +764,7 @@ impl Format {
         self.spec.tools.as_ref().is_none_or(|tools| tools.unwrap)
     }
 
-    /// Tools as the format writes them; what is JSON has its texts normalised as the vocabulary does.
+    /// Tools as the format writes them; texts inside JSON are normalised by the vocabulary.
     pub(crate) fn write_tools<N: Node>(&self, tools: &[N], vocab: &Vocab) -> Result<String> {
         let layout = self.spec.tools.as_ref().map(|tools| tools.layout.clone());
         let mut out = String::new();
@@ -806,7 +807,7 @@ fn write_each<N: Node>(
     Ok(out)
 }
 
-/// One JSON value, its texts normalised.
+/// A JSON value with normalised texts.
 fn normalised(value: String, vocab: &Vocab) -> String {
     match json::normalise_value(&value, vocab) {
         Cow::Owned(changed) => changed,

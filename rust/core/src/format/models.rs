@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// The longest name of a model that is looked up, in bytes.
 const MAX_NAME: usize = 512;
 
-/// How many names an error shows.
+/// Number of names in an error.
 const SHOWN: usize = 3;
 
 #[derive(Deserialize)]

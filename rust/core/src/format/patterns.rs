@@ -18,7 +18,7 @@ use crate::pattern::{self, Field, Filter, Piece, is_white, walk};
 const MAX_CONTROL: usize = 256;
 const MAX_SPELLINGS: usize = 64;
 
-/// What a byte of a spelling takes, which all patterns are searched for, counted in steps.
+/// Steps for each byte of a spelling, which all patterns are searched for.
 const SPELLING_STEPS: usize = 4;
 
 /// Reads patterns and keeps account of the control tokens that they use.
@@ -27,7 +27,7 @@ pub(super) struct Patterns {
     by_name: HashMap<String, usize>,
     /// Finds their spellings, in the order of `spelled`.
     finder: AhoCorasick,
-    /// Of each spelling, which control token it is of and which of its spellings.
+    /// The control token of each spelling, and the index of the spelling.
     spelled: Vec<(usize, usize)>,
     used: RefCell<Vec<bool>>,
     /// The first literal text that holds U+2581.
@@ -155,7 +155,8 @@ impl Patterns {
         Ok(())
     }
 
-    /// A word that text may spell is no marker: `sop` of ChatGLM3 stands in `sophisticated`.
+    /// A spelling that is an ordinary word is not a marker: ChatGLM3's `sop` occurs in
+    /// `sophisticated`.
     fn refuse_spelling(&self, key: &str, text: &str) -> Checked<()> {
         let Some(found) = self.finder.find(text) else { return Ok(()) };
         let (at, nth) = self.spelled[found.pattern().as_usize()];

@@ -1,4 +1,4 @@
-//! The turn that every conversation begins with: the format's own text, in which a caller may set a word.
+//! The first turn of every conversation: the format's own text, with words that a caller may set.
 
 use super::file::File;
 use super::patterns::Patterns;
@@ -8,14 +8,15 @@ use crate::message::Role;
 use crate::pattern::{Field, Filter, Piece, walk};
 use crate::word::is_word;
 
-/// The turn, and how it is read back.
+/// The turn, and the row that reads it back.
 pub(crate) struct BeginSpec {
     pub(crate) pieces: Vec<Piece>,
-    /// What the row that reads it reads as its content.
+    /// The text that the reading row takes as its content.
     pub(crate) inside: Vec<Piece>,
-    /// The name of that row: a conversation that begins with a message of this name has its own.
+    /// The name of that row: a conversation that begins with a message of this name has its own
+    /// first turn.
     pub(crate) name: String,
-    /// How much a model may be told to think: the first, if nothing is said.
+    /// The words for the reasoning effort; the first is the default.
     pub(crate) efforts: Vec<String>,
 }
 
@@ -64,8 +65,8 @@ fn is_plain(piece: &Piece) -> bool {
     matches!(piece, Piece::Literal(_) | Piece::Field(..) | Piece::Optional { .. })
 }
 
-/// Checks that a field that may be missing is in an optional part of its own; that of `tools` asks whether there
-/// are tools. `around` is the field of the part that holds the pieces.
+/// Checks that an optional field has an optional part of its own; the part of `tools` is written if there are
+/// tools. `around` is the field of the part around the pieces.
 fn check_optional(pieces: &[Piece], around: Option<Field>) -> Checked<()> {
     for piece in pieces {
         match piece {

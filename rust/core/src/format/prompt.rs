@@ -1,5 +1,5 @@
-//! Generation prompts: each is how an assistant's turn begins, and no more of it than a reader holds before it
-//! tells anything of the answer.
+//! Generation prompts: each is a beginning of an assistant's turn, no longer than the part that a reader holds
+//! before the first event of the answer.
 
 use super::Guarantee;
 use super::reasoning::{self, Around};
@@ -18,11 +18,11 @@ pub(super) fn check(table: &Table<'_>, thinking: &[Option<Vec<Piece>>; 2]) -> Ch
         let fits = |(beginning, closed): &Beginning| {
             let Some(rest) = after(beginning, prompt) else { return false };
             match closed {
-                // After the token nothing is missing, or all of what stands there.
+                // After the token, nothing or all of the text is missing.
                 Some(token) => {
                     prompt.contains(token) && (rest.is_empty() || prompt.last() == Some(token))
                 }
-                // Text that goes on could be another's.
+                // A partial text could belong to another row.
                 None => {
                     table.guarantee == Guarantee::Ids
                         || rest.trim_start() != rest
@@ -55,11 +55,11 @@ fn reasoning_tokens<'r>(rows: impl Iterator<Item = &'r super::RowSpec>) -> Vec<&
         .collect()
 }
 
-/// How a row begins, and the token that a prompt must have of it, if one.
+/// The beginning of a row, and the token of it that a prompt must contain, if any.
 type Beginning = (Vec<Piece>, Option<Piece>);
 
-/// How the rows of the assistant's begin: before their content, before their reasoning, and with an empty
-/// block of that, which a prompt has as a whole.
+/// The beginnings of the assistant's rows: before the content, before the reasoning, and with an empty
+/// block of reasoning, which a prompt contains completely.
 fn beginnings(table: &Table<'_>) -> Vec<Beginning> {
     let rows = || table.rows.iter().filter(|row| row.role == Role::Assistant);
     let tokens = reasoning_tokens(rows());
@@ -80,7 +80,7 @@ fn beginnings(table: &Table<'_>) -> Vec<Beginning> {
     beginnings
 }
 
-/// How a row with reasoning begins.
+/// The beginning of a row with reasoning.
 fn with_block(pieces: &[Piece], closes_alone: bool) -> Vec<Beginning> {
     let (Some(stretch), Some(around)) =
         (reasoning::stretch_of(pieces), reasoning::pieces_of(pieces))
@@ -110,7 +110,7 @@ fn with_block(pieces: &[Piece], closes_alone: bool) -> Vec<Beginning> {
     beginnings
 }
 
-/// Pieces in which no two literals stand side by side.
+/// Pieces with adjacent literals joined.
 fn joined(pieces: impl Iterator<Item = Piece>) -> Vec<Piece> {
     let mut joined: Vec<Piece> = Vec::new();
     for piece in pieces {
@@ -122,10 +122,10 @@ fn joined(pieces: impl Iterator<Item = Piece>) -> Vec<Piece> {
     joined
 }
 
-/// Of a beginning that a prompt is some or all of, what the literal goes on with that the prompt ends in.
+/// The rest of the literal in which a prompt ends.
 fn after<'b>(beginning: &'b [Piece], prompt: &[Piece]) -> Option<&'b str> {
     let is_read = |piece: &&Piece| {
-        // An optional part may be missing.
+        // An optional part may be absent.
         !matches!(piece, Piece::Optional { field: Field::Reasoning, .. })
     };
     let mut beginning = beginning.iter().filter(is_read);

@@ -1,5 +1,4 @@
-//! The reasoning of a row: where it stands in its pattern, what of the row is left without it, and what must
-//! hold for it to be read.
+//! The reasoning of a row: its place in the pattern, the row without it, and the conditions for reading it.
 
 use std::ops::Range;
 
@@ -12,8 +11,8 @@ use super::{RowSpec, RowUse};
 use crate::error::{Checked, wrong};
 use crate::pattern::{Field, Filter, Piece, is_white, walk};
 
-/// The pieces of a row that hold its reasoning: the optional part, or all from the token that opens it, up to
-/// the token that closes it and white space after that.
+/// The pieces of a row's reasoning: the optional part, or the pieces from the opening token to the closing
+/// token and white space after it.
 pub(super) fn stretch_of(pieces: &[Piece]) -> Option<Range<usize>> {
     let is_optional = |piece: &Piece| {
         matches!(piece, Piece::Optional { field: Field::Reasoning, pieces }
@@ -29,12 +28,13 @@ pub(super) fn stretch_of(pieces: &[Piece]) -> Option<Range<usize>> {
     Some(open..close + 1 + white_after(pieces, close + 1))
 }
 
-/// How many pieces of white space stand at a place: one, or none.
+/// Number of pieces of white space at a place: one or none.
 fn white_after(pieces: &[Piece], at: usize) -> usize {
     usize::from(matches!(pieces.get(at), Some(Piece::Literal(text)) if is_white(text)))
 }
 
-/// What opens reasoning, what stands before it, after it, what closes it, and what stands after that.
+/// The opening token, the text after it, the text before the closing token, the closing token, and
+/// the text after it.
 pub(crate) struct Around<'a> {
     pub(crate) open: &'a Piece,
     pub(crate) before: &'a str,
@@ -62,7 +62,7 @@ pub(crate) fn pieces_of(pieces: &[Piece]) -> Option<Around<'_>> {
     })
 }
 
-/// The pieces of a stretch, without the optional part around them.
+/// The pieces without the optional part around them.
 fn inside(stretch: &[Piece]) -> &[Piece] {
     match stretch {
         [Piece::Optional { pieces, .. }] => pieces,
@@ -79,7 +79,8 @@ pub(crate) fn without(pieces: &[Piece]) -> Vec<Piece> {
     rest
 }
 
-/// Whether a row is read by one with reasoning: it is the same without any, or with none between the tokens.
+/// Whether a row with reasoning reads another row: they are equal without reasoning, or with empty
+/// reasoning between the tokens.
 pub(super) fn is_read_by(row: &[Piece], other: &[Piece]) -> bool {
     let Some(Around { open, before, after, close, then }) = pieces_of(other) else {
         return false;
@@ -110,7 +111,7 @@ pub(super) fn is_read_by(row: &[Piece], other: &[Piece]) -> bool {
     unfiltered(plain) == unfiltered(without(other))
 }
 
-/// Whether a row has, where the other has its reasoning, the token that closes it and nothing else.
+/// Whether a row has only the closing token in place of the other row's reasoning.
 pub(crate) fn closes_alone(row: &[Piece], other: &[Piece]) -> bool {
     let (Some(stretch), Some(Around { close, then, .. })) = (stretch_of(other), pieces_of(other))
     else {
@@ -123,7 +124,8 @@ pub(crate) fn closes_alone(row: &[Piece], other: &[Piece]) -> bool {
     pieces == row
 }
 
-/// Reasoning stands between two control tokens, right before content; literals may stand beside it.
+/// Checks that reasoning is between two control tokens, directly before content; literals may be
+/// beside it.
 pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
     let stretch = stretch_of(pieces).unwrap_or_default();
     let inside = inside(pieces.get(stretch.clone()).unwrap_or_default());
@@ -161,7 +163,7 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
     }
 }
 
-/// The tokens around reasoning do nothing else.
+/// Checks that the tokens around reasoning have no other use.
 pub(super) fn check_tokens(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     let after_tool = table.rows.iter().filter(|row| row.place == RowUse::AfterTool);
     let after_tool: Vec<Piece> = after_tool.flat_map(|row| without(&row.pieces)).collect();

@@ -1,8 +1,9 @@
-//! A format without what a vocabulary has no tokens for: plain chat on a model that was never taught to call.
+//! A format without the parts whose tokens a vocabulary lacks: plain chat on a model that was not
+//! trained on calls.
 //!
 //! In: the keys of a format file, and the control tokens that a vocabulary lacks. Out: the keys without the
-//! patterns that need these tokens, nor what is nothing without those. The result is checked like any
-//! file; what every conversation is written with cannot be left out.
+//! patterns that need these tokens, and without the keys that depend on them. The result is checked like
+//! any file; parts that every conversation needs cannot be left out.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +26,7 @@ const WITH_PATTERNS: [&str; 13] = [
     "media",
 ];
 
-/// What patterns can no longer hold.
+/// The tokens and fields that patterns can no longer contain.
 #[derive(Default)]
 struct Lost<'a> {
     control: &'a [String],
@@ -33,11 +34,12 @@ struct Lost<'a> {
     tools: bool,
 }
 
-/// Fields that only some conversations have: a pattern that needs one of them may be left out.
+/// Fields of some conversations only: a pattern that needs one of them may be left out.
 const OPTIONAL: [&str; 6] = ["{calls}", "{reasoning", "{tools}", "{system", "{name}", "{id}"];
 
-/// Takes out of a file what needs one of these control tokens, given by their names. Whether a conversation
-/// without calls, results, tools and reasoning is written as before. With `calls`, all calls are taken out.
+/// Removes from a file the parts that need one of these control tokens, given by their names. Returns
+/// whether a conversation without calls, results, tools and reasoning is written as before. With `calls`,
+/// removes all calls.
 pub(super) fn reduce(file: &mut Table, missing: &[String], calls: bool) -> bool {
     let has_tools = has(file, "turn", "tools");
     let frames = |file: &Table| {
@@ -88,7 +90,7 @@ fn needs_any(file: &Table, missing: &[String]) -> bool {
             Some(value) => std::slice::from_ref(value),
             None => &[],
         };
-        // The first pattern that has a place for a plain message writes it; the others are only read.
+        // The first pattern for a plain message writes it; the others only read.
         let first = items.iter().filter_map(Value::as_str).find(is_plain);
         first.is_some_and(|text| pattern(text, &lost).is_none())
     };
@@ -100,7 +102,7 @@ fn needs_any(file: &Table, missing: &[String]) -> bool {
         || any(inner("last", "assistant"))
 }
 
-/// A pattern without what stands in guards.
+/// A pattern without its optional parts.
 fn without_guards(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -117,8 +119,8 @@ fn without_guards(text: &str) -> String {
     out
 }
 
-/// Takes out calls whose patterns are gone, and all of them where the pattern around a list is. Whether the
-/// format had calls and has none now.
+/// Removes calls without patterns, and all calls if the pattern around a list is removed. Returns whether
+/// the format has lost all its calls.
 fn reduce_calls(file: &mut Table, list_is_lost: bool) -> bool {
     if let Some(also) = table_mut(file, "also") {
         also.retain(|_, way| way.get("item").is_some());
@@ -135,7 +137,7 @@ fn reduce_calls(file: &mut Table, list_is_lost: bool) -> bool {
     is_lost
 }
 
-/// Takes out results, and the messages that hold them.
+/// Removes results, and the messages that contain them.
 fn remove_results(file: &mut Table) {
     file.remove("results");
     file.remove("after_tool");
@@ -155,7 +157,7 @@ fn reduce_patterns(file: &mut Table, lost: &Lost<'_>) {
     file.retain(|key, value| !WITH_PATTERNS.contains(&key) || keep(value, lost));
 }
 
-/// Takes lost tokens out of those that stop a model, of which none is written.
+/// Removes missing tokens from the tokens that stop a model, which no pattern writes.
 fn reduce_stop(file: &mut Table, lost: &Lost<'_>) {
     let Some(Value::String(stop)) =
         table_mut(file, "generation").and_then(|generation| generation.get_mut("stop"))
@@ -171,7 +173,7 @@ fn reduce_stop(file: &mut Table, lost: &Lost<'_>) {
     }
 }
 
-/// Takes lost tokens out of the patterns of a value; whether anything is left of it.
+/// Removes missing tokens from the patterns of a value; returns whether anything is left of it.
 fn keep(value: &mut Value, lost: &Lost<'_>) -> bool {
     match value {
         Value::String(text) => match pattern(text, lost) {
@@ -186,7 +188,7 @@ fn keep(value: &mut Value, lost: &Lost<'_>) -> bool {
             !items.is_empty()
         }
         Value::Table(inner) => {
-            // A pair of which a part is gone is no pair.
+            // A pair needs both its parts.
             let before = inner.get("pair").is_some();
             inner.retain(|_, value| keep(value, lost));
             if before && inner.get("pair").is_none() {
@@ -198,7 +200,8 @@ fn keep(value: &mut Value, lost: &Lost<'_>) -> bool {
     }
 }
 
-/// A pattern without guards and choices of lost tokens; nothing if it needs one.
+/// A pattern without optional parts and alternatives of missing tokens; `None` if it needs one of
+/// these tokens.
 fn pattern(text: &str, lost: &Lost<'_>) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -237,7 +240,7 @@ fn pattern(text: &str, lost: &Lost<'_>) -> Option<String> {
     Some(out)
 }
 
-/// A guard that a text begins with: its field, what is in it, and what comes after.
+/// An optional part at the beginning of a text: its field, its content, and the text after it.
 fn guard(text: &str) -> Option<(&str, &str, &str)> {
     let (field, rest) = text.strip_prefix("{?")?.split_once(':')?;
     if !is_hole(field) {
@@ -257,7 +260,7 @@ fn guard(text: &str) -> Option<(&str, &str, &str)> {
     None
 }
 
-/// Whether what stands in braces may name something.
+/// Whether the content of braces may be a name.
 fn is_hole(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_|:".contains(&byte);
     !text.is_empty() && text.bytes().all(is_part)

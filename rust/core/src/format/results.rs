@@ -1,4 +1,5 @@
-//! What stands around results that follow each other; and what of a turn is read as another row's content.
+//! The patterns around consecutive results, and the part of a turn that is read as another row's
+//! content.
 
 use super::file::{File, Loss};
 use super::patterns::Patterns;
@@ -7,8 +8,8 @@ use crate::error::{Checked, wrong};
 use crate::message::Role;
 use crate::pattern::{Field, Filter, Piece, walk};
 
-/// What stands around results that follow each other, and the rows that read them: a result with what opens
-/// them and one without, where a control token begins it; or the row whose text they are read as.
+/// The patterns around consecutive results, and the rows that read them: a result with the opening and one
+/// without, if a control token begins it; or the row whose text they become.
 pub(super) fn results(
     file: &File,
     patterns: &Patterns,
@@ -58,7 +59,7 @@ pub(super) fn results(
         let folded = read.filter_map(|row| {
             let inside = read_as(&row.pieces, &whole, Field::Content)?;
             let at = inside.iter().position(|piece| matches!(piece, Piece::Field(..)))?;
-            // What of the frame is not the row's is read with the results.
+            // The part of the frame outside the row is read with the results.
             let item_at = item.iter().position(|piece| matches!(piece, Piece::Field(..)))?;
             let (before, after) = (inside.get(..at)?, inside.get(at + 1..)?);
             let before = strip_end(before, item.get(..item_at)?)?;
@@ -113,7 +114,7 @@ fn join(first: &[Piece], second: &[Piece]) -> Vec<Piece> {
     pieces
 }
 
-/// Pieces without those that they end with, of which the first may be the end of a literal.
+/// Pieces without a suffix, whose first piece may be the end of a literal.
 fn strip_end(pieces: &[Piece], end: &[Piece]) -> Option<Vec<Piece>> {
     let Some((first, rest)) = end.split_first() else { return Some(pieces.to_vec()) };
     let before = pieces.strip_suffix(rest)?;
@@ -127,7 +128,7 @@ fn strip_end(pieces: &[Piece], end: &[Piece]) -> Option<Vec<Piece>> {
     }
 }
 
-/// Pieces without those that they begin with, of which the last may be the beginning of a literal.
+/// Pieces without a prefix, whose last piece may be the beginning of a literal.
 fn strip_start(pieces: &[Piece], start: &[Piece]) -> Option<Vec<Piece>> {
     let Some((last, rest)) = start.split_last() else { return Some(pieces.to_vec()) };
     let after = pieces.strip_prefix(rest)?;
@@ -146,12 +147,13 @@ fn strip_start(pieces: &[Piece], start: &[Piece]) -> Option<Vec<Piece>> {
     }
 }
 
-/// What a row reads as its content of a pattern that differs from it there only, and holds a field.
+/// The content that a row reads of a pattern that differs only in its content, and has a field
+/// there.
 pub(super) fn read_as(row: &[Piece], pieces: &[Piece], field: Field) -> Option<Vec<Piece>> {
     inside_of(row, pieces).filter(|inside| rules::has_field(inside, field))
 }
 
-/// What a row reads as its content of a pattern that differs from it there only.
+/// The content that a row reads of a pattern that differs only in its content.
 pub(super) fn inside_of(row: &[Piece], pieces: &[Piece]) -> Option<Vec<Piece>> {
     let at = row.iter().position(|piece| matches!(piece, Piece::Field(Field::Content, _)))?;
     let (head, tail) = (&row[..at], &row[at + 1..]);

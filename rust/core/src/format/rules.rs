@@ -1,7 +1,7 @@
-//! What patterns must be so that what they write can be read back, by one reader and in one way.
+//! The rules for patterns, so that one reader reads their output back in one way.
 //!
-//! A row is a *head*, a field for text, and what ends that; it may have a second text after it. The head
-//! is what tells rows apart, so two heads may never both fit: [`super::ambiguity`] decides that.
+//! A row is a *head*, a field for text, and the end of the text; a second text may follow. The head
+//! identifies a row, so two heads may never both fit: [`super::ambiguity`] checks this.
 
 use super::reasoning;
 use crate::error::{Checked, wrong};
@@ -11,16 +11,17 @@ use crate::pattern::{Field, Filter, Grammar, Piece, is_white, walk};
 /// Longer patterns are refused: real ones have about twenty pieces.
 const MAX_PIECES: usize = 64;
 
-/// The most optional parts and cuts of a row. Each may be there or not, and so doubles the ways to read the row.
+/// Maximum number of optional parts and cuts of a row. Each doubles the number of ways to read the
+/// row.
 const MAX_CHOICES: usize = 3;
 
-/// Whether a piece is a field whose end is found by what follows it, or by its own grammar.
+/// Whether a piece is a field that ends at the next piece, or by its own grammar.
 pub(super) fn is_text(piece: &Piece) -> bool {
     matches!(piece, Piece::Field(field, _)
         if matches!(field.grammar(), Grammar::Text | Grammar::Object | Grammar::Pairs))
 }
 
-/// Whether a field ends by itself, as JSON does.
+/// Whether the end of a field follows from its text, as in JSON.
 pub(super) fn ends_itself(piece: &Piece) -> bool {
     matches!(piece, Piece::Field(field, filter)
         if matches!(field.grammar(), Grammar::Object | Grammar::Pairs) || *filter == Filter::Value)
@@ -30,7 +31,7 @@ pub(crate) fn has_field(pieces: &[Piece], wanted: Field) -> bool {
     walk(pieces).any(|piece| is_field(piece, wanted))
 }
 
-/// Whether a piece is the place of a field.
+/// Whether a piece is a field.
 pub(crate) fn is_field(piece: &Piece, wanted: Field) -> bool {
     matches!(piece, Piece::Field(field, _) if *field == wanted)
 }
@@ -45,8 +46,8 @@ pub(crate) fn is_calls_only(pieces: &[Piece]) -> bool {
     pieces.first().is_some_and(is_calls)
 }
 
-/// Whether the first thing that is read of a row is text, or would be without the row's reasoning. White space
-/// before a control token is not.
+/// Whether a row begins with text, possibly after its reasoning. White space before a control token does not
+/// count.
 pub(crate) fn begins_with_text(pieces: &[Piece]) -> bool {
     let pieces = reasoning::without(pieces);
     let mut pieces = pieces.iter().filter(|piece| **piece != Piece::Cut);
@@ -64,7 +65,7 @@ pub(crate) fn head(pieces: &[Piece]) -> Vec<&Piece> {
     walk(pieces).take_while(|piece| !is_text(piece)).collect()
 }
 
-/// The pieces after the last one that is wanted, in order of writing.
+/// The pieces after the last matching one, in order of writing.
 pub(super) fn after_last(
     pieces: &[Piece],
     is_wanted: impl Fn(&Piece) -> bool,
@@ -80,9 +81,9 @@ pub(super) fn after_last(
     after
 }
 
-/// The pieces of a row as they are read: a system text that is folded into the user's is content.
+/// The pieces of a row for reading: a system text inside the user's text is content.
 pub(crate) fn as_read(pieces: &[Piece], folds_system: bool) -> Vec<Piece> {
-    // Between turns white space is scaffolding.
+    // White space between turns is scaffolding.
     let pieces = match pieces {
         [Piece::Literal(text), rest @ ..]
             if is_white(text) && matches!(rest, [Piece::Control(_), ..]) =>
@@ -97,7 +98,7 @@ pub(crate) fn as_read(pieces: &[Piece], folds_system: bool) -> Vec<Piece> {
     pieces.iter().filter(|piece| !is_folded(piece)).cloned().collect()
 }
 
-/// Checks the shape of one row by itself.
+/// Checks the shape of a single row.
 pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
     check_pieces(key, pieces)?;
     if has_field(pieces, Field::Reasoning) {
@@ -124,7 +125,7 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
     let Some(&last) = texts.last() else { return Ok(()) };
     let mut rest = &pieces[last + 1..];
     if ends_itself(pieces[last]) {
-        // What comes after a value is read like a head: literals and words up to a control token.
+        // The pieces after a value are read like a head: literals and words up to a control token.
         let words = rest.iter().position(|piece| matches!(piece, Piece::Control(_)));
         let (before, after) = rest.split_at(words.unwrap_or(rest.len()));
         check_words(key, before)?;
@@ -184,7 +185,7 @@ pub(super) fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
                 Piece::Space => field.grammar() == Grammar::Word,
                 _ => false,
             };
-            // Whether tools are given is asked, not which; what says nothing may be a literal.
+            // The condition is whether tools are given; a field that is ignored may be a literal.
             let is_whole =
                 field.is_silent() || has_field(inside, *field) != (*field == Field::Tools);
             if !is_whole || !inside.iter().all(is_plain) {
@@ -264,7 +265,7 @@ pub(super) fn check_head(key: &str, head: &[&Piece], text: Option<&Piece>) -> Ch
     Ok(())
 }
 
-/// Checks that a reader, which holds a head until it has it all, can hold it.
+/// Checks that a head fits into the memory of a reader, which holds back a head until its end.
 pub(super) fn check_head_bytes(key: &str, head: &[&Piece]) -> Checked<()> {
     let bytes = |piece: &&Piece| match piece {
         Piece::Literal(text) => text.len(),
@@ -359,7 +360,7 @@ pub(super) fn check_after_text(key: &str, tail: &[&Piece], free: bool) -> Checke
     Ok(())
 }
 
-/// Whether a row reads what another writes: where that has one control token, it may have more.
+/// Whether a row reads the output of another: it may have more alternatives for each control token.
 pub(super) fn reads(row: &[Piece], written: &[Piece]) -> bool {
     let fits = |(piece, written): (&Piece, &Piece)| match (piece, written) {
         (Piece::Control(known), Piece::Control(names)) => {
@@ -370,7 +371,7 @@ pub(super) fn reads(row: &[Piece], written: &[Piece]) -> bool {
     row.len() == written.len() && row.iter().zip(written).all(fits)
 }
 
-/// The literal at the end of a row that no control token closes.
+/// The literal at the end of a row without a closing control token.
 pub(super) fn open_suffix(pieces: &[Piece]) -> Option<String> {
     let rest = after_last(pieces, is_text)?;
     if rest.iter().any(|piece| matches!(piece, Piece::Control(_))) {

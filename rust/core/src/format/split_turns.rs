@@ -1,8 +1,8 @@
-//! One message in several turns: what a model thought, and text beside its calls, stand in *frames* before
-//! its answer or its calls.
+//! One message in several turns: reasoning, and text beside calls, are in *frames* before the answer or
+//! the calls.
 //!
-//! The frames and the answer are rows by themselves when they are read, each with one text. What is written
-//! is made of them here: the frames that the message has something for, then the answer, or the calls.
+//! For reading, the frames and the answer are separate rows with one text each. For writing, they are
+//! joined here: the frames for the parts of the message, then the answer or the calls.
 
 use super::file::{File, OneOrMany};
 use super::patterns::Patterns;
@@ -11,7 +11,7 @@ use crate::error::{Checked, wrong};
 use crate::message::Role;
 use crate::pattern::{Field, Filter, Piece, walk};
 
-/// Adds the rows of a file's frames, and puts what is written in place of the assistant's own rows.
+/// Adds the rows of a file's frames, and replaces the assistant's own rows by the joined ones.
 pub(super) fn frames(file: &File, patterns: &Patterns, rows: &mut Vec<RowSpec>) -> Checked<()> {
     let Some(frame) = &file.frame else { return Ok(()) };
     let reasoning = read("reasoning", Field::Reasoning, frame.reasoning.as_ref(), patterns)?;
@@ -92,7 +92,7 @@ fn read(
     Ok(frames)
 }
 
-/// What is wrong with a pattern that is written, and is not [`is_writable`].
+/// The problem of a written pattern that is not [`is_writable`].
 pub(super) const NOT_WRITABLE: &str =
     "is written, and has a `{channel}` or `{type}` that no message has, expected it in a guard";
 
@@ -107,13 +107,13 @@ fn is_closed(pieces: &[Piece]) -> bool {
     rest.any(|piece| matches!(piece, Piece::Control(_)))
 }
 
-/// The frame that is written, where the message has something for it.
+/// The written frame, if the message has its part.
 fn optional(field: Field, frames: &[Vec<Piece>]) -> Option<Piece> {
     let pieces = frames.first().filter(|pieces| !pieces.is_empty())?.clone();
     Some(Piece::Optional { field, pieces })
 }
 
-/// A frame is read as a row of one text, whatever that is of the message.
+/// A frame is read as a row of one text.
 fn as_content(piece: Piece) -> Piece {
     match piece {
         Piece::Field(Field::Reasoning, filter) => Piece::Field(Field::Content, filter),

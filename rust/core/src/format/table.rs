@@ -1,5 +1,5 @@
-//! What must hold of a format's rows and calls together: no two can be read as each other, and what ends one
-//! begins none.
+//! The rules for a format's rows and calls together: no two can be read as each other, and no end of one
+//! begins another.
 
 use hashbrown::HashSet;
 
@@ -18,7 +18,7 @@ use crate::error::{Checked, wrong};
 use crate::message::Role;
 use crate::pattern::{Field, Filter, Piece, is_white, walk};
 
-/// What the rules look at together.
+/// The patterns that the rules compare.
 pub(super) struct Table<'a> {
     pub(super) guarantee: Guarantee,
     pub(super) order: Order,
@@ -33,17 +33,17 @@ pub(super) struct Table<'a> {
     pub(super) work: &'a Work,
 }
 
-/// A pattern as it is read, with its key.
+/// A pattern for reading, with its key.
 pub(super) struct Read {
     pub(super) key: String,
     pub(super) pieces: Vec<Piece>,
 }
 
-/// What is read at a place: rows in their order, then the ways to write a call.
+/// The patterns that are read at a place: rows in their order, then the forms of calls.
 pub(super) struct Reads {
     pub(super) rows: Vec<Read>,
     pub(super) items: Vec<Read>,
-    /// Ways to write a call that are only read.
+    /// Forms of calls that are only read.
     pub(super) also: Vec<Read>,
 }
 
@@ -72,7 +72,7 @@ impl Reads {
         Ok(reads)
     }
 
-    /// All of them.
+    /// All patterns.
     pub(super) fn all(&self) -> impl Iterator<Item = &Read> {
         self.rows.iter().chain(&self.items).chain(&self.also)
     }
@@ -110,7 +110,7 @@ pub(super) fn check(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     unmarked_calls::check(table)
 }
 
-/// A system text that is read as the user's stands right before it.
+/// A system text that is read as the user's directly precedes it.
 fn check_folded(table: &Table<'_>) -> Checked<()> {
     for row in table.rows.iter().filter(|_| table.folds_system) {
         if !has_field(&row.pieces, Field::System) {
@@ -140,7 +140,7 @@ fn check_folded(table: &Table<'_>) -> Checked<()> {
     Ok(())
 }
 
-/// Checks that no two rows can be read as each other, and none in two ways.
+/// Checks that no two rows can be read as each other, and no row in two ways.
 fn check_decidable(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     let Reads { rows, items, .. } = reads;
     let work = table.work;
@@ -171,8 +171,8 @@ fn check_decidable(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     }
     for (at, Read { key, pieces: item }) in items.iter().enumerate() {
         check_ways(key, item, work)?;
-        // What is written must not be read by a row, or a way, that is tried before it. Where a name stands,
-        // a literal of another way is a name that no function can have.
+        // Written output must not be read by an earlier row or form. In the place of a name, the literal of
+        // another form is a name that no function can have.
         let is_written = items[..at].iter().all(|before| before.key != *key);
         for (nth, Read { key: other, pieces: row }) in rows.iter().enumerate() {
             let is_first = is_written || table.list.is_some() || last::is_word_first(row);
@@ -205,13 +205,14 @@ fn same_as(key: &str, other: &str) -> Checked<()> {
     wrong(key, problem)
 }
 
-/// Whether a row begins with a field: it is tried when all others have failed, and that there is one only
-/// is checked elsewhere.
+/// Whether a row begins with a field: it is tried when all other rows have failed. Another check ensures
+/// that there is only one.
 fn is_field_first(pieces: &[Piece]) -> bool {
     head(pieces).iter().all(|piece| **piece == Piece::Cut)
 }
 
-/// Whether the head of `longer` begins with all of that of `shorter`, and goes on in plain text.
+/// Whether the head of `shorter` is a prefix of the head of `longer`, which continues with plain
+/// text.
 fn extends(longer: &[Piece], shorter: &[Piece]) -> bool {
     let (longer, shorter) = (head(longer), head(shorter));
     let (Some((last, before)), Some((other, same))) = (shorter.split_last(), longer.split_last())
@@ -238,9 +239,9 @@ fn goes_on_to_control(longer: &[Piece], shorter: &[Piece]) -> bool {
         && matches!(rest, [Piece::Literal(text), Piece::Control(_), ..] if is_white(text))
 }
 
-/// Control tokens that open a turn or a call close none of another kind.
+/// Checks that control tokens that open a turn or a call do not close another kind.
 fn check_openers(table: &Table<'_>, reads: &Reads) -> Checked<()> {
-    // Frames are turns of the assistant's that the token of every turn opens.
+    // Frames are turns of the assistant, opened by the token of every turn.
     let has_frames = table.rows.iter().any(|row| row.place.is_frame());
     let others = table.rows.iter().filter(|r| r.role != Role::Assistant && r.place.is_read());
     let of_others = others.filter_map(|row| opener(&row.pieces)).flatten();
@@ -253,7 +254,7 @@ fn check_openers(table: &Table<'_>, reads: &Reads) -> Checked<()> {
             );
         }
     }
-    // What stands around calls says that they begin or end, and not that a turn begins.
+    // The tokens around calls mark their beginning and end, and not the beginning of a turn.
     let around = table.list.into_iter().flat_map(|list| list.open.iter().chain(&list.close));
     let around = around.flatten().filter_map(control_names).flatten();
     let around: HashSet<&str> = around.map(String::as_str).collect();
@@ -281,8 +282,7 @@ fn check_openers(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     Ok(())
 }
 
-/// Checks what a turn reads as its text when it declares tools: the control tokens in that open and close no
-/// turn.
+/// Checks the text of a turn that declares tools: its control tokens do not open or close a turn.
 pub(super) fn check_inside(inside: &[Piece], table: &Table<'_>, reads: &Reads) -> Checked<()> {
     let of_rows = reads.rows.iter().flat_map(|row| walk(&row.pieces)).filter_map(control_names);
     let taken: HashSet<&str> = of_rows.flatten().chain(table.stop).map(String::as_str).collect();
@@ -303,8 +303,8 @@ pub(super) fn check_inside(inside: &[Piece], table: &Table<'_>, reads: &Reads) -
     Ok(())
 }
 
-/// Checks that no turn whose end is a literal alone, as the next turn's opener tells, stands before the token
-/// that ends a conversation.
+/// Checks that no turn that ends with a literal, at the opener of the next turn, precedes the token that ends
+/// a conversation.
 pub(super) fn check_end(end: &[Piece], table: &Table<'_>, reads: &Reads) -> Checked<()> {
     let is_text = |row: &&RowSpec| {
         (row.place.is_read() || row.place == RowUse::AfterTool)
@@ -348,7 +348,8 @@ pub(super) fn check_end(end: &[Piece], table: &Table<'_>, reads: &Reads) -> Chec
     }
 }
 
-/// Checks what stands around a conversation: control tokens that open nothing, and white space.
+/// Checks the beginning and end of a conversation: control tokens that open nothing, and white
+/// space.
 pub(super) fn check_frame(key: &str, pieces: &[Piece], reads: &Reads) -> Checked<()> {
     let first = reads.all().filter_map(|read| read.pieces.first().and_then(control_names));
     let opens: HashSet<&str> = first.flatten().map(String::as_str).collect();

@@ -1,5 +1,5 @@
-//! Rows that begin with text: where they may stand, that what comes before them ends, and that no other's text is
-//! taken for how they begin.
+//! Rows that begin with text: their places, the end of the element before them, and that no other row's text is
+//! read as their beginning.
 
 use hashbrown::HashSet;
 
@@ -26,7 +26,7 @@ pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     Ok(())
 }
 
-/// The rows that begin with text, but for a system message that stands first.
+/// The rows that begin with text, except a system message at the beginning.
 fn text_rows<'t>(table: &Table<'t>) -> Checked<Vec<&'t RowSpec>> {
     let mut text_rows: Vec<&RowSpec> = Vec::new();
     for row in table.rows {
@@ -51,7 +51,7 @@ fn text_rows<'t>(table: &Table<'t>) -> Checked<Vec<&'t RowSpec>> {
             return wrong(&row.key, "begins with text, expected a control token");
         }
         let read = as_read(&row.pieces, table.folds_system);
-        // A system message of text may come before it, and be its text.
+        // A system message of text may precede it, and would become its text.
         let is_system = |other: &&RowSpec| other.role == Role::System;
         let is_alone = table.order == Order::Alternate && !text_rows.iter().any(is_system);
         if !is_alone && !begins_with_literal(&read) {
@@ -79,7 +79,7 @@ fn text_rows<'t>(table: &Table<'t>) -> Checked<Vec<&'t RowSpec>> {
     Ok(text_rows)
 }
 
-/// Whether white space stands around a text, and nothing else.
+/// Whether only white space surrounds a text.
 fn is_white_only(pieces: &[Piece]) -> bool {
     let mut parts = walk(pieces)
         .filter(|piece| matches!(piece, Piece::Literal(_)) || control_names(piece).is_some())
@@ -91,7 +91,7 @@ fn is_space(piece: &Piece) -> bool {
     matches!(piece, Piece::Literal(text) if is_white(text))
 }
 
-/// Calls end where a token closes them, if text may come next.
+/// Checks that a token closes calls, if text may follow.
 fn check_open_calls(table: &Table<'_>, text_rows: &[&RowSpec]) -> Checked<()> {
     let after_answer =
         |next: &&&RowSpec| table.order == Order::Free || next.role != Role::Assistant;
@@ -109,7 +109,7 @@ fn check_open_calls(table: &Table<'_>, text_rows: &[&RowSpec]) -> Checked<()> {
     Ok(())
 }
 
-/// A row that no token closes ends where a row of text begins.
+/// A row without a closing token ends where a row of text begins.
 fn check_before(row: &RowSpec, table: &Table<'_>, text_rows: &[&RowSpec]) -> Checked<()> {
     let read = reasoning::without(&as_read(&row.pieces, table.folds_system));
     let texts = walk(&read).filter(|piece| is_text(piece)).count();
@@ -157,14 +157,14 @@ fn check_before(row: &RowSpec, table: &Table<'_>, text_rows: &[&RowSpec]) -> Che
     Ok(())
 }
 
-/// Whether text that is more than white space is the first thing of a row.
+/// Whether a row begins with text that is more than white space.
 fn begins_with_literal(pieces: &[Piece]) -> bool {
     let is_first = |piece: &&Piece| **piece != Piece::Cut && !is_space(piece);
     matches!(pieces.iter().find(is_first), Some(Piece::Literal(_)))
 }
 
-/// Calls without a row's opener before them stand after turns that a token closes, or begin with one that opens the
-/// assistant's.
+/// Checks that calls without a row's opener follow turns that a token closes, or begin with a token that opens the
+/// assistant's turn.
 fn check_bare_calls(table: &Table<'_>) -> Checked<()> {
     let mut rows = table.rows.iter().filter(|row| row.place.is_read());
     let open = |row: &&RowSpec| row.role != Role::Assistant && open_suffix(&row.pieces).is_some();
@@ -185,7 +185,7 @@ fn check_bare_calls(table: &Table<'_>) -> Checked<()> {
     wrong(&row.key, problem)
 }
 
-/// What a turn of text begins with is in no other's beginning.
+/// Checks that the beginning of a turn of text is not in another beginning.
 fn check_heads(rows: &[&RowSpec]) -> Checked<()> {
     let begins = |row: &RowSpec| match head(&row.pieces).first() {
         Some(Piece::Literal(text)) => text.trim().to_owned(),
@@ -205,7 +205,7 @@ fn check_heads(rows: &[&RowSpec]) -> Checked<()> {
     Ok(())
 }
 
-/// Checks that what a turn has around its tools is not how a turn of text begins.
+/// Checks that the text around a turn's tools is not the beginning of a turn of text.
 pub(super) fn check_tools(pieces: &[Piece], table: &Table<'_>) -> Checked<()> {
     if table.guarantee == Guarantee::Ids {
         return Ok(());

@@ -1,9 +1,9 @@
-//! Functions as types of TypeScript, the way gpt-oss was told of its tools.
+//! Functions as TypeScript types, as gpt-oss was trained on them.
 //!
-//! In: functions with a name, a description and a JSON schema of their parameters. Out: the text that
-//! OpenAI's harmony library writes for them, with its ways: where a description has several lines, only a
-//! function's are all comments; a schema of which it does not say the type is `any`. Time is linear but
-//! for what is nested; nesting is bounded.
+//! In: functions with a name, a description and a JSON schema of their parameters. Out: the text of
+//! OpenAI's harmony library, with its peculiarities: of a description with several lines, only a
+//! function's is completely a comment; a schema without a type is `any`. Time is linear apart from
+//! nesting, which is bounded.
 
 use hashbrown::HashSet;
 
@@ -12,7 +12,7 @@ use crate::json::{self, Layout, MAX_WRITE_DEPTH};
 use crate::message::{Node, SURROGATE, View};
 use crate::path::Path;
 
-/// Appends a namespace of `functions`, of which `path` is the list's.
+/// Appends a namespace of `functions`; `path` is the path of the list.
 pub(crate) fn write<N: Node>(
     functions: &[N],
     namespace: &str,
@@ -28,7 +28,7 @@ pub(crate) fn write<N: Node>(
     Ok(())
 }
 
-/// The members of a dict; of anything else, none.
+/// The members of a dict; none for other values.
 struct Schema<N>(Vec<(N, N)>);
 
 impl<N: Node> Schema<N> {
@@ -57,12 +57,12 @@ impl<N: Node> Schema<N> {
 }
 
 struct Writer<'a> {
-    /// Of the function.
+    /// Lines of the function's description.
     path: Path<'a>,
     out: &'a mut String,
 }
 
-/// How a default that is one of an enumeration is written.
+/// The default of an enumeration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Choice {
     Bare,
@@ -88,7 +88,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The type that a schema says, its further lines after `indent` spaces.
+    /// The type of a schema, with further lines after `indent` spaces.
     fn of<N: Node>(&mut self, schema: &Schema<N>, indent: usize, depth: usize) -> Result<()> {
         if depth > MAX_WRITE_DEPTH {
             let problem = format!("is nested deeper than {MAX_WRITE_DEPTH}");
@@ -215,7 +215,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A property of one of several types, each on its line.
+    /// A property of one of several types, each on a line.
     fn one_of<N: Node>(
         &mut self,
         name: [&str; 2],
@@ -230,7 +230,7 @@ impl Writer<'_> {
             Some(first) => self.text_of(first, "description")?,
             None => None,
         };
-        // A description that the first type has too is not written.
+        // A description equal to that of the first type is not written.
         let above = description.filter(|_| description != of_first);
         if let Some(description) = above {
             self.line(indent, &["// ", description]);
@@ -252,7 +252,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The type that a schema within another says, or null where it says so.
+    /// The type of a nested schema, or null if it is nullable.
     fn or_null<N: Node>(&mut self, schema: &Schema<N>, indent: usize, depth: usize) -> Result<()> {
         let start = self.out.len();
         self.of(schema, indent, depth + 1)?;
@@ -297,7 +297,7 @@ impl Writer<'_> {
         schema.get(key).map_or(Ok(None), |node| self.text(node))
     }
 
-    /// What a node says, if it is text.
+    /// The text of a node, if it is text.
     fn text<'s, N: Node>(&self, node: &'s N) -> Result<Option<&'s str>> {
         match node.view() {
             View::Text(text) => Ok(Some(text)),

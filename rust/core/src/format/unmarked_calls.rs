@@ -1,7 +1,7 @@
-//! Calls that begin with text: where they may stand, and that what they begin with is decided soon.
+//! Calls that begin with text: their places, and that their beginning is decided early.
 //!
-//! Such a call is one at the beginning of an assistant's content, where it stands alone. So a row writes
-//! content or calls, not both; and a text that begins as a call does is told in `Encoding::collisions`.
+//! A call of this kind is alone at the beginning of an assistant's content. So a row writes content or
+//! calls, not both. `Encoding::collisions` lists a text that begins like a call.
 
 use super::rules::{self, has_field};
 use super::table::Table;
@@ -10,21 +10,20 @@ use crate::error::{Checked, wrong};
 use crate::message::Role;
 use crate::pattern::{Field, Filter, Piece, shown, walk};
 
-/// What stands before and after a call that a model writes as code, where nothing marks it as a call.
+/// The text before and after an unmarked call that a model writes as code.
 pub(crate) const FENCES: [&str; 2] = ["```json", FENCE];
 
 pub(crate) const FENCE: &str = "```";
 
-/// The longest text before a call: a sign, a word.
+/// Maximum length of the text before a call: a sign, a word.
 const MAX_BEFORE_BYTES: usize = 64;
 
-/// Whether a way to write a call begins with its body or its name: it stands in brackets, or nothing stands
-/// before it.
+/// Whether a form of a call begins with its body or name: it is in brackets, or nothing precedes it.
 pub(crate) fn begins_with_field(item: &[Piece]) -> bool {
     matches!(item.first(), Some(Piece::Field(..)))
 }
 
-/// What stands around calls that begin with text: brackets, or signs between them at most.
+/// Checks the patterns around calls that begin with text: brackets, or signs between calls.
 pub(super) fn list(
     open: Vec<Vec<Piece>>,
     between: Vec<Piece>,
@@ -78,7 +77,7 @@ pub(super) fn list(
     Ok(ListSpec { open, between, close, form: ListForm::Brackets })
 }
 
-/// The sign that stands between two calls.
+/// The sign between two calls.
 pub(crate) fn separator(piece: &Piece) -> Option<u8> {
     let Piece::Literal(text) = piece else { return None };
     match text.trim().as_bytes() {
@@ -87,7 +86,7 @@ pub(crate) fn separator(piece: &Piece) -> Option<u8> {
     }
 }
 
-/// Whether a row that writes calls alone is read by another that has content in their place.
+/// Whether a row with content in place of the calls reads a row that writes calls alone.
 pub(super) fn is_read_by(row: &[Piece], other: &[Piece]) -> bool {
     let is_calls = |piece: &Piece| matches!(piece, Piece::Field(Field::Calls, _));
     let is_content = |piece: &Piece| matches!(piece, Piece::Field(Field::Content, _));
@@ -99,7 +98,7 @@ pub(super) fn is_read_by(row: &[Piece], other: &[Piece]) -> bool {
     at == place && at > 0 && row[..at] == other[..at] && row[at + 1..] == other[at + 1..]
 }
 
-/// What stands before a call that begins with text, if that is how it begins as it is read.
+/// The text before a call that begins with text, in its form for reading.
 pub(crate) fn before<'a>(item: &'a [Piece], list: Option<&ListSpec>) -> Option<&'a str> {
     if list.is_none_or(|list| list.form == ListForm::Tokens) {
         return None;
@@ -111,7 +110,7 @@ pub(crate) fn before<'a>(item: &'a [Piece], list: Option<&ListSpec>) -> Option<&
     }
 }
 
-/// Whether what follows the control tokens of a call decides between an object and code.
+/// Whether the text after the control tokens of a call decides between an object and code.
 pub(crate) fn is_object_or_code(object: &[Piece], code: &[Piece]) -> bool {
     has_field(object, Field::Call)
         && has_field(code, Field::Source)
@@ -119,12 +118,12 @@ pub(crate) fn is_object_or_code(object: &[Piece], code: &[Piece]) -> bool {
         && matches!(rules::head(code).last(), Some(Piece::Control(_)))
 }
 
-/// The code that text after an object's control tokens is, if it is no such call.
+/// The item for code: text after an object's control tokens that is not an object.
 pub(super) fn code_beside<'a>(object: &[Piece], calls: &'a [CallSpec]) -> Option<&'a CallSpec> {
     calls.iter().find(|call| call.items.iter().any(|code| is_object_or_code(object, code)))
 }
 
-/// Checks the calls that begin with text, and the rows that they stand in.
+/// Checks the calls that begin with text, and their rows.
 pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     let mut written = None;
     let mut is_bare = false;
@@ -186,7 +185,7 @@ pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     Ok(())
 }
 
-/// An object is known by its name and the beginning of its arguments.
+/// The name and the beginning of the arguments identify an object.
 fn check_object(kind: &str, object: &ObjectSpec) -> Checked<()> {
     let members: Vec<Member> = object.members.iter().map(|&(member, _)| member).collect();
     if members == [Member::Name, Member::Arguments] {

@@ -8,10 +8,10 @@ use super::work::Work;
 use crate::error::KeyProblem;
 use crate::word::is_word;
 
-/// More variants are refused.
+/// Maximum number of variants.
 const MAX_VARIANTS: usize = 64;
 
-/// A file that has been read, with its variants.
+/// A parsed file with its variants.
 pub(super) struct Document {
     pub(super) file: File,
     /// The file's own keys, where it has variants.
@@ -92,7 +92,7 @@ impl Document {
     }
 }
 
-/// The keys of a file, or of one of its variants, where both have been read before.
+/// The keys of a parsed file, or of one of its variants.
 pub(super) fn keys(text: &str, variant: Option<&str>) -> Option<toml::Table> {
     let mut own: toml::Table = toml::from_str(text).ok()?;
     let variants = own.remove("variant");
@@ -103,7 +103,7 @@ pub(super) fn keys(text: &str, variant: Option<&str>) -> Option<toml::Table> {
     Some(own)
 }
 
-/// How much a table holds: bytes, and keys as some.
+/// The size of a table: its bytes, and a constant for each key.
 fn size(table: &toml::Table) -> usize {
     const KEY: usize = 16;
     let of_value = |value: &toml::Value| match value {
@@ -117,8 +117,7 @@ fn size(table: &toml::Table) -> usize {
     table.iter().map(|(key, value)| KEY + key.len() + of_value(value)).sum()
 }
 
-/// Puts the keys of `changes` in place of those of `table`, tables within tables likewise; `false` takes
-/// a key away.
+/// Replaces keys of `table` by those of `changes`, recursively; `false` removes a key.
 fn merge(
     table: &mut toml::Table,
     changes: &toml::Table,
@@ -150,7 +149,7 @@ fn merge(
     Ok(())
 }
 
-/// What is wrong with a text that is not TOML.
+/// The error for a text that is not TOML.
 fn not_toml(text: &str, e: &toml::de::Error) -> KeyProblem {
     if ["recursion limit", "cannot recurse further"].iter().any(|m| e.message().starts_with(m)) {
         let problem = "nests keys, tables or lists too deep, expected at most 80 levels".to_owned();
@@ -160,14 +159,14 @@ fn not_toml(text: &str, e: &toml::de::Error) -> KeyProblem {
     KeyProblem { key: key.to_owned(), problem: on_line(text, e) }
 }
 
-/// What is wrong, and on which line.
+/// The problem and its line.
 fn on_line(text: &str, e: &toml::de::Error) -> String {
     let Some(span) = e.span() else { return e.message().to_owned() };
     let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
     format!("on line {line}: {}", e.message())
 }
 
-/// The key that an error of reading is about: its path ends at the table where a key is missing.
+/// The key of a reading error; for a missing key, the path of its table.
 fn key_of(path: &serde_path_to_error::Path, message: &str) -> String {
     let missing = message.strip_prefix("missing field `");
     let path = path.to_string();
@@ -178,7 +177,7 @@ fn key_of(path: &serde_path_to_error::Path, message: &str) -> String {
     }
 }
 
-/// The key, or the table, of the line where TOML itself is wrong; empty where there is none.
+/// The key or table of the line with a syntax error; empty without one.
 fn key_of_line(text: &str, span: std::ops::Range<usize>) -> &str {
     let at = span.start.min(text.len());
     let begin = text[..at].rfind('\n').map_or(0, |newline| newline + 1);

@@ -1,16 +1,16 @@
-//! How much work a file may be: a file is anybody's, and whoever loads it waits.
+//! Bound on the work of loading a file, which may be hostile.
 //!
-//! What grows faster than a file does counts its steps here: patterns that are compared with each other, and
-//! variants, each of which is the file once more. Real files need a few thousand steps.
+//! Work that grows faster than the file counts its steps here: comparisons of patterns, and variants, each
+//! of which repeats the file. Real files need a few thousand steps.
 
 use std::cell::Cell;
 
 use crate::error::{Checked, wrong};
 
-/// The most steps of a file with its variants: about a tenth of a second.
+/// Maximum number of steps of a file with its variants: about a tenth of a second.
 const MAX_STEPS: u64 = 1 << 21;
 
-/// The steps that are left.
+/// The remaining steps.
 pub(super) struct Work {
     left: Cell<u64>,
 }
@@ -20,12 +20,12 @@ impl Work {
         Self { left: Cell::new(MAX_STEPS) }
     }
 
-    /// For what has been counted before.
+    /// A budget for work that was counted before.
     pub(super) fn counted() -> Self {
         Self { left: Cell::new(u64::MAX) }
     }
 
-    /// How many steps have been counted.
+    /// Number of counted steps.
     #[cfg(test)]
     pub(super) fn spent(&self) -> u64 {
         MAX_STEPS - self.left.get()

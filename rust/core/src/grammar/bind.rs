@@ -1,4 +1,4 @@
-//! A format's table with the ids of a vocabulary put into it.
+//! Binding: puts the ids of a vocabulary into a format's table.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -24,26 +24,26 @@ use chatcodec_vocab::{ControlId, DummyPrefix, Vocab};
 /// One way to read a call.
 #[allow(clippy::struct_excessive_bools, reason = "each says another thing about the way")]
 struct Pattern {
-    /// Which of the format's calls it is.
+    /// Its index among the format's calls.
     call: usize,
     pieces: Vec<Piece>,
     in_block: bool,
     opened: bool,
-    /// Whether it is the way that is written.
+    /// Whether it is the written form.
     is_written: bool,
-    /// Whether it is only read, and told as mended.
+    /// Whether it is only read, and reported as mended.
     is_other: bool,
-    /// Whether it is one of those that are only read, and tried last.
+    /// Whether it is only read, and tried last.
     is_also: bool,
 }
 
 /// Rows by index, in the orders in which they are tried.
 struct Orders {
-    /// For a message that is written.
+    /// For writing a message.
     write_order: Vec<usize>,
-    /// For ids that are read.
+    /// For reading ids.
     read_order: Vec<usize>,
-    /// For ids that no row of `read_order` fits.
+    /// For ids that fit no row of `read_order`.
     read_last: Vec<usize>,
 }
 
@@ -176,7 +176,7 @@ impl Binder<'_> {
         Ok(grammar)
     }
 
-    /// White space that tokens of the vocabulary take may be what tells two patterns apart.
+    /// Two patterns may differ only in white space that a token of the vocabulary strips.
     fn check_taken<'a>(&self, rules: impl Iterator<Item = &'a Rule>) -> Result<()> {
         let rules: Vec<&Rule> = rules.collect();
         for (at, taken) in rules.iter().enumerate() {
@@ -219,7 +219,7 @@ impl Binder<'_> {
             }
         }
         patterns.extend(self.also());
-        // A literal is tried before a name that it could be, and an object before code.
+        // A literal is tried before a name that it could also be, and an object before code.
         patterns.sort_by_key(|Pattern { pieces, is_also, .. }| {
             let mut head = rules::head(pieces).into_iter();
             let has_name = head.any(|piece| rules::is_field(piece, Field::Name));
@@ -269,8 +269,8 @@ impl Binder<'_> {
         Ok(items)
     }
 
-    /// The ways to write a call that are only read. A control token that the vocabulary lacks is there the text
-    /// that it is; without the one that it begins with there is none.
+    /// The forms of a call that are only read. In them, a control token that the vocabulary lacks is its
+    /// spelling as text; a form whose first token is missing is left out.
     fn also(&self) -> impl Iterator<Item = Pattern> + '_ {
         let (list, own) = (self.format.list(), self.format.calls().len());
         let known = |name: &String| self.control_id(name).is_some();
@@ -298,7 +298,7 @@ impl Binder<'_> {
         })
     }
 
-    /// A control token that the vocabulary lacks as the text that it is.
+    /// A control token that the vocabulary lacks, as its spelling.
     fn spelled(&self, piece: Piece) -> Piece {
         let Piece::Control(names) = &piece else { return piece };
         if names.iter().any(|name| self.control_id(name).is_some()) {
@@ -319,7 +319,7 @@ impl Binder<'_> {
         }
     }
 
-    /// What the body of a call begins with, where that can be told.
+    /// The beginning of a call's body, if it is known.
     fn opening(&self, call: usize) -> Option<Prefix> {
         match &self.format.calls().get(call)?.body {
             CallBodySpec::Object(object) => Some(Prefix::object(object)),
@@ -328,11 +328,11 @@ impl Binder<'_> {
         }
     }
 
-    /// What calls begin with that nothing marks as calls.
+    /// The beginnings of unmarked calls.
     fn bare_openings(items: &[Item], object: Option<&ObjectSpec>) -> Vec<BareOpening> {
         let mut bare: Vec<BareOpening> = Vec::new();
         for (at, item) in items.iter().enumerate() {
-            // A call in Python has its names to be known by.
+            // A call in Python is recognised by the names of tools.
             let is_own = !item.is_bare || item.opening.is_some();
             let mut push = |before: Arc<str>, opening: Prefix| {
                 if !bare.iter().any(|known| known.before == before && known.opening == opening) {
@@ -363,7 +363,7 @@ impl Binder<'_> {
         bare
     }
 
-    /// What may stand after a call, and means nothing.
+    /// Meaningless text that may follow a call.
     fn after_calls(&self) -> AfterCalls {
         let mut after = AfterCalls::default();
         for piece in &self.format.also().after {
@@ -375,7 +375,7 @@ impl Binder<'_> {
         after
     }
 
-    /// The shape of a call's arguments, where they are after a header.
+    /// The shape of a call's arguments, if they follow a header.
     fn shape(&self, call: usize) -> Result<Option<Arc<dyn BoundShape>>> {
         let spec = self.format.call_as_read(call);
         let Some(shape) = spec.and_then(|spec| spec.body.shape()) else { return Ok(None) };
@@ -424,7 +424,8 @@ impl Binder<'_> {
         self.part(pieces, &all, &mut 0)
     }
 
-    /// A part of a pattern. `all` are the pieces of the pattern in order of writing, and the part begins at `at`.
+    /// A part of a pattern. `all` has the pieces of the pattern in order of writing; the part
+    /// begins at `at`.
     fn part(&self, pieces: &[Piece], all: &[&Piece], at: &mut usize) -> Vec<BoundPiece> {
         let mut bound = Vec::with_capacity(pieces.len());
         for piece in pieces {
@@ -449,7 +450,7 @@ impl Binder<'_> {
         bound
     }
 
-    /// A literal, and beside it the white space that control tokens before and after it take.
+    /// A literal, and the white space that the control tokens before and after it strip.
     fn fixed_texts(
         &self,
         text: &str,
@@ -493,7 +494,7 @@ impl Binder<'_> {
         rules::control_names(piece).map(|names| self.control_ids(names)).unwrap_or_default()
     }
 
-    /// The control tokens that stand in headers, after what opens them.
+    /// The control tokens inside headers, after the opening token.
     fn header_ids(&self) -> Vec<ControlId> {
         let rows = self.format.rows().iter().filter(|row| row.place.is_read());
         let rows = rows.map(|row| &row.pieces);
@@ -507,7 +508,7 @@ impl Binder<'_> {
         ids
     }
 
-    /// The rule of a row; the text of a frame is what the frame holds.
+    /// The rule of a row; the content of a frame is its text.
     fn row_rule(&self, row: &RowSpec) -> Rule {
         let mut rule = self.rule(&row.pieces, Some(row.role));
         if let RowUse::Frame(field) = row.place {
@@ -521,7 +522,7 @@ impl Binder<'_> {
         self.rule_of(pieces, role, false)
     }
 
-    /// The rule of a pattern, which may be one of the ways to write a call that are only read.
+    /// The rule of a pattern, which may be a form of a call that is only read.
     fn rule_of(&self, pieces: &[Piece], role: Option<Role>, is_also: bool) -> Rule {
         let mut written = self.pieces(pieces);
         let open_at = split_at_text(&mut written);
@@ -562,7 +563,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The program that reads a pattern, and the steps in it that are texts encoded apart.
+    /// The program that reads a pattern, and its steps for texts that are encoded separately.
     fn read(&self, pieces: &[BoundPiece]) -> (Vec<Op>, Vec<usize>) {
         let has_prefix = self.vocab.dummy_prefix() == DummyPrefix::EveryRun;
         let all: Vec<&BoundPiece> = walk(pieces).collect();
@@ -578,7 +579,7 @@ impl Binder<'_> {
                     Some(Piece::Field(field, _)) if is_body(*field) && has_prefix => {
                         prefixed.push(read.len());
                     }
-                    // A space that text encoded apart begins with.
+                    // The dummy prefix of text that is encoded separately.
                     Some(Piece::Literal(FixedText::Encoded(_))) if has_prefix => {
                         read.push(Op::Prefix);
                     }
@@ -616,7 +617,7 @@ impl Binder<'_> {
         }
         for at in 1..read.len() {
             if let ([.., Op::Control(_)], [Op::Literal(text), ..]) = read.split_at_mut(at) {
-                // No text is kept from being what a control token begins.
+                // Text is never excluded from a place that a control token begins.
                 text.breaks.clear();
             }
         }
@@ -630,7 +631,7 @@ impl Binder<'_> {
         };
         let is_value = filter == Filter::Value;
         if is_value {
-            // The token that ends the row ends it too, if it comes too early.
+            // The token that ends the row also ends it too early.
             let ids = read[at..].iter().find_map(|op| match op {
                 Op::Control(ids) => Some(token_ids(ids)),
                 _ => None,
@@ -651,7 +652,7 @@ impl Binder<'_> {
             next += 1;
         }
         if field == Field::Arguments {
-            // The reader of the arguments takes its own end.
+            // The reader of the arguments reads their end itself.
             let shapes = self.format.calls().iter().filter_map(|call| call.body.shape());
             let mut ends = shapes.map(|shape| shape.own_end()).filter(|end| !end.is_empty());
             let own = ends.find(|end| suffix.literal.starts_with(end)).map_or(0, str::len);
@@ -675,7 +676,7 @@ impl Binder<'_> {
         Text { at, field, is_value, prefixed, closer, next }
     }
 
-    /// A row that no control token closes ends where something else begins.
+    /// A row without a closing control token ends where something else begins.
     fn close_openly(&self, closer: &mut Closer, role: Option<Role>) {
         let rows = self.format.rows().iter().filter(|row| {
             let is_first =
@@ -724,7 +725,7 @@ impl Binder<'_> {
         closer.stops.extend(kept.iter().map(stop));
     }
 
-    /// What counts as a marker in a caller's text, where turns or texts are told apart by text.
+    /// The markers in a caller's text, in formats that delimit turns or texts by text.
     fn markers(&self, grammar: &Grammar) -> Result<Option<Markers>> {
         if self.format.guarantee() == Guarantee::Ids {
             return Ok(None);
@@ -741,7 +742,7 @@ impl Binder<'_> {
             texts.extend(stops.map(|stop| stop.literal.text.clone()));
             heads.extend(first_literal(row).filter(|_| row.text_first));
         }
-        // A row whose head goes on where another's text begins.
+        // A row whose head is longer than another row's head.
         let rows = self.format.rows();
         for (at, row) in rows.iter().enumerate() {
             for other in &rows[..at] {
@@ -772,8 +773,8 @@ fn is_text(op: &Op) -> bool {
     matches!(op, Op::Field(field, _) if is_body(*field))
 }
 
-/// Splits the optional part that goes on after the last text or calls, so that no part does. Returns the number of
-/// pieces up to the text.
+/// Splits an optional part that extends beyond the last text or calls. Returns the number of pieces up to the
+/// text.
 fn split_at_text(pieces: &mut Vec<BoundPiece>) -> usize {
     let is_last = |piece: &BoundPiece| matches!(piece, Piece::Field(field, _) if is_body(*field) || *field == Field::Calls);
     let has_text = |piece: &BoundPiece| walk(std::slice::from_ref(piece)).any(is_last);

@@ -1,5 +1,5 @@
-//! A format bound to a vocabulary: the same table with ids in it, walked by `render` to write and by
-//! `stream` to read.
+//! A format bound to a vocabulary: its table with ids. `render` writes from it, and `stream` reads
+//! by it.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ pub(crate) use spellings::Spellings;
 use starts::Starts;
 pub(crate) use starts::{RuleOf, Start, steps_from};
 
-/// Text of a format, as it is written with a vocabulary.
+/// Text of a format, with the details of a vocabulary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FixedText {
     Encoded(Literal),
-    /// White space of a template that a control token beside it takes: shown, not encoded.
+    /// White space of a template that an adjacent control token strips: displayed, not encoded.
     Taken(String),
 }
 
@@ -37,49 +37,49 @@ pub(crate) type BoundPiece = Piece<Vec<ControlId>, FixedText>;
 /// One step of the program that reads a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Op {
-    /// Any of these.
+    /// Any of these control tokens.
     Control(Vec<ControlId>),
     Literal(Literal),
     Field(Field, Filter),
-    /// The next `len` steps, which may be missing.
+    /// The next `len` steps are optional.
     Guard {
         field: Field,
         len: usize,
     },
     Space,
-    /// Text, and any of these.
+    /// Text, followed by any of these.
     Rest(Vec<ControlId>),
-    /// The dummy prefix of text that is encoded apart.
+    /// The dummy prefix of text that is encoded separately.
     Prefix,
-    /// A brace that begins a text, to which it belongs.
+    /// A brace at the beginning of a text, which includes it.
     Brace,
 }
 
-/// What ends a stretch of text.
+/// The end of a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Closer {
-    /// Ordinary text between the field and what ends it.
+    /// Ordinary text between the field and its end.
     pub(crate) suffix: Suffix,
     /// Ordinary text between the field and a call, or another part of the content.
     pub(crate) before_call: Suffix,
-    /// Control tokens that end it.
+    /// Control tokens that end the field.
     pub(crate) ids: Vec<TokenId>,
-    /// Whether it ends where something else begins.
+    /// Whether the text ends where something else begins.
     pub(crate) opener: bool,
-    /// Texts that end it.
+    /// Texts that end the field.
     pub(crate) stops: Vec<Stop>,
-    /// A bit for each byte that one of these texts begins with.
+    /// A bit for the first byte of each of these texts.
     pub(crate) firsts: [u64; 4],
 }
 
 impl Closer {
-    /// Whether text that comes when nothing is held is told as it is: nothing in it begins what ends the stretch.
+    /// Whether text can be emitted at once when nothing is held: no end may begin in it.
     pub(crate) fn passes(&self, text: &str) -> bool {
-        // Of a few bytes each, in nearly every token none.
+        // The set has few bytes, and nearly every token has none of them.
         !text.bytes().any(|byte| self.firsts[usize::from(byte) / 64] >> (byte % 64) & 1 != 0)
     }
 
-    /// Notes what its literals begin with: it is done.
+    /// Completes the set of first bytes.
     pub(crate) fn ready(mut self) -> Self {
         let stops = self.stops.iter().map(|stop| &*stop.literal.text);
         let literals = [&*self.suffix.literal, &*self.before_call.literal].into_iter().chain(stops);
@@ -92,66 +92,66 @@ impl Closer {
     }
 }
 
-/// A text that ends a stretch: the first `taken` bytes belong to it, the rest to what comes next.
+/// A text that ends a field: the first `taken` bytes belong to the end, the rest to the next piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stop {
     pub(crate) literal: Literal,
     pub(crate) taken: usize,
 }
 
-/// The end of a stretch that belongs to the pattern: a literal, and white space if allowed.
+/// The pattern's own end of a field: a literal, and white space if allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Suffix {
     pub(crate) literal: String,
     pub(crate) space: bool,
 }
 
-/// A field for text as it is read.
+/// A field for text, as it is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Text {
-    /// Which of the steps as read it is.
+    /// The index of its step.
     pub(crate) at: usize,
     pub(crate) field: Field,
-    /// Whether it is JSON, which ends by itself.
+    /// Whether it is JSON, whose end follows from the text.
     pub(crate) is_value: bool,
-    /// Whether it is encoded apart, and so may begin with the vocabulary's dummy prefix.
+    /// Whether it is encoded separately, so that it may begin with the vocabulary's dummy prefix.
     pub(crate) prefixed: bool,
     pub(crate) closer: Closer,
-    /// The step that is read after a text, or the end of a value, has ended it.
+    /// The step after its end.
     pub(crate) next: usize,
 }
 
-/// One pattern with its texts.
+/// A pattern with its texts.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// The pattern as it is written. No optional part goes on after the last text or calls.
+    /// The pattern for writing. No optional part extends beyond the last text or calls.
     pub(crate) pieces: Vec<BoundPiece>,
     /// The program that reads the pattern: without cuts; white space before an object is free.
     pub(crate) read: Vec<Op>,
     pub(crate) texts: Vec<Text>,
-    /// The number of pieces up to the last text or calls. A message that is left open ends there.
+    /// Number of pieces up to the last text or calls. An open message ends there.
     pub(crate) open_at: usize,
-    /// The index of the piece that is the control token after the last text; the number of pieces if none is.
+    /// Index of the control token after the last text; the number of pieces without one.
     pub(crate) close_at: usize,
-    /// Reasoning that may stand before the text.
+    /// The reasoning before the text, if the row has one.
     pub(crate) reasoning: Option<Reasoning>,
 }
 
-/// Reasoning, which a control token opens and another closes.
+/// Reasoning between two control tokens.
 #[derive(Debug)]
 pub(crate) struct Reasoning {
     pub(crate) open: Vec<TokenId>,
-    /// Text of the pattern that stands after the token that opens it; it may be missing.
+    /// Text of the pattern after the opening token; it may be missing in the input.
     pub(crate) before: String,
     pub(crate) text: Text,
-    /// Text of the pattern that stands after the token that closes it; it may be missing.
+    /// Text of the pattern after the closing token; it may be missing in the input.
     pub(crate) after: String,
-    /// Whether the token that closes it is written without any before the text.
+    /// Whether the closing token is written before the text also without reasoning.
     pub(crate) closes_alone: bool,
 }
 
 impl Reasoning {
-    /// Whether an id opens or closes it.
+    /// Whether an id opens or closes reasoning.
     pub(crate) fn is_beside(&self, id: TokenId) -> bool {
         self.open.contains(&id) || self.text.closer.ids.contains(&id)
     }
@@ -163,12 +163,12 @@ impl Rule {
         self.texts.iter().position(|text| text.at == op).unwrap_or(0)
     }
 
-    /// What ends the last text.
+    /// The end of the last text.
     pub(crate) fn closer(&self) -> Option<&Closer> {
         self.texts.last().map(|text| &text.closer)
     }
 
-    /// The steps that are read before the first text.
+    /// The steps before the first text.
     pub(super) fn head(&self) -> &[Op] {
         &self.read[..self.texts.first().map_or(0, |text| text.at)]
     }
@@ -187,66 +187,66 @@ pub(crate) struct Row {
     pub(crate) role: Role,
     pub(crate) name: Option<String>,
     pub(crate) rule: Rule,
-    /// Whether it is written by its calls alone, and so never read as a row.
+    /// Whether it is written by its calls alone, and never read as a row.
     pub(crate) calls_only: bool,
     /// Whether it begins with text.
     pub(crate) text_first: bool,
-    /// Whether it may stand before all others only.
+    /// Whether it may only be the first row.
     pub(crate) first_only: bool,
     pub(crate) place: RowUse,
     /// The fields that it writes.
     pub(crate) places: Places,
-    /// Words that it cannot begin with, where one comes first.
+    /// Words that its first word cannot be.
     pub(crate) reserved: Vec<Reserved>,
 }
 
-/// One way to write or read a call.
+/// A form of a call, written or read.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each says another thing about the way")]
 pub(crate) struct Item {
     /// Which of the format's calls it is.
     pub(crate) call: usize,
-    /// With what opens a list of calls.
+    /// The pattern that opens it, with the beginning of a list of calls.
     pub(crate) rule: Rule,
-    /// Names that are another way's literal, and so none of what is called.
+    /// Names that are literals of other forms, and therefore not names of functions.
     pub(crate) reserved: Vec<Reserved>,
-    /// Whether it is read only: after what opens a list of calls.
+    /// Whether it is only read: after the beginning of a list of calls.
     pub(crate) opened: bool,
     /// Whether it is the way that is written.
     pub(crate) is_written: bool,
     /// Whether it is only read, and told as mended.
     pub(crate) is_other: bool,
-    /// Whether it is another's way, which is only read where no way of the format's own fits.
+    /// Whether it is another format's form, read only where no form of this format fits.
     pub(crate) is_also: bool,
-    /// The shape of the arguments, where they are after a header.
+    /// The shape of the arguments, if they follow a header.
     pub(crate) shape: Option<Arc<dyn BoundShape>>,
-    /// The text that closes it, where it stands in a block of calls that a token closes.
+    /// The text that closes it inside a block of calls, which a token closes.
     pub(crate) close: Option<String>,
-    /// Whether its body is JSON, which ends by itself.
+    /// Whether its body is JSON, whose end follows from the text.
     pub(crate) ends_itself: bool,
-    /// What its body begins with, where that decides whether it is a call.
+    /// The beginning of its body, if it decides whether the text is a call.
     pub(crate) opening: Option<Prefix>,
-    /// What stands before that, where it begins with text and not with a control token.
+    /// The text before the body, if the call begins with text and not with a control token.
     pub(crate) before: Option<Arc<str>>,
-    /// The code that text after its control tokens is, if it is no such call.
+    /// The item for code: text after its control tokens that is not another call.
     pub(crate) or_code: Option<usize>,
-    /// Whether it is looked for only where a call may stand that nothing marks as one.
+    /// Whether it is looked for only where an unmarked call may begin.
     pub(crate) is_bare: bool,
 }
 
-/// What a call begins with that nothing marks as one.
+/// The beginning of an unmarked call.
 #[derive(Debug)]
 pub(crate) struct BareOpening {
     pub(crate) item: usize,
-    /// Whether it is the format's own, but for what marks it as a call.
+    /// Whether it is the format's own form without its marker.
     pub(crate) is_own: bool,
-    /// What stands before what it begins with.
+    /// The text before the body.
     pub(crate) before: Arc<str>,
     pub(crate) opening: Prefix,
 }
 
 impl BareOpening {
-    /// A bit for each byte that some of them begin with.
+    /// A bit for each possible first byte.
     pub(super) fn firsts(all: &[Self]) -> [u64; 4] {
         let mut firsts = [0; 4];
         for first in all.iter().filter_map(Self::first) {
@@ -255,14 +255,14 @@ impl BareOpening {
         firsts
     }
 
-    /// The byte that it begins with.
+    /// Its first byte.
     fn first(&self) -> Option<u8> {
         self.before.bytes().next().or_else(|| self.opening.first())
     }
 }
 
 impl Item {
-    /// The token that it begins with.
+    /// Its first token.
     pub(crate) fn opener(&self) -> Option<TokenId> {
         self.rule.opener().first().copied()
     }
@@ -272,20 +272,20 @@ impl Item {
         self.is_bare && self.opening.is_some()
     }
 
-    /// Whether it begins with text, in a block that has been opened.
+    /// Whether it begins with text, inside an open block.
     pub(crate) fn is_further(&self) -> bool {
         self.close.is_some() && !self.opened
     }
 }
 
-/// What may stand after a call, and means nothing.
+/// Meaningless text that may follow a call.
 #[derive(Debug, Default)]
 pub(crate) struct AfterCalls {
     pub(crate) ids: Vec<TokenId>,
     pub(crate) texts: Vec<String>,
 }
 
-/// What stands around a list of calls.
+/// The pieces around a list of calls.
 #[derive(Debug)]
 pub(crate) struct List {
     pub(crate) open: Vec<BoundPiece>,
@@ -294,7 +294,7 @@ pub(crate) struct List {
     pub(crate) form: ListForm,
 }
 
-/// What stands around results that follow each other.
+/// The pieces around consecutive results.
 #[derive(Debug)]
 pub(crate) struct Results {
     pub(crate) open: Vec<BoundPiece>,
@@ -306,60 +306,61 @@ pub(crate) struct Results {
 #[derive(Debug)]
 pub(crate) struct Grammar {
     pub(crate) rows: Vec<Row>,
-    /// Ways to read a call, tried in this order.
+    /// Forms of a call, in the order in which they are tried.
     pub(crate) items: Vec<Item>,
-    /// What calls begin with that nothing marks as calls.
+    /// The beginnings of unmarked calls.
     pub(crate) bare: Vec<BareOpening>,
-    /// A bit for each byte that these begin with.
+    /// A bit for the first byte of each of these.
     pub(crate) bare_firsts: [u64; 4],
     pub(crate) list: Option<List>,
     pub(crate) results: Option<Results>,
-    /// What stands between content and a call.
+    /// The text between content and a call.
     pub(crate) after_content: String,
     pub(crate) tools: Option<Rule>,
-    /// The turn that declares tools where there is no system message for them to stand in.
+    /// The turn that declares tools in a conversation without a system message.
     pub(crate) tools_alone: Option<Rule>,
     pub(crate) begin: Vec<BoundPiece>,
-    /// The turn that stands first.
+    /// The first turn.
     pub(crate) begin_turn: Vec<BoundPiece>,
     pub(crate) end: Vec<BoundPiece>,
     pub(crate) generation_prompt: Vec<BoundPiece>,
-    /// The prompts that ask for reasoning, and for none.
+    /// The generation prompts with and without reasoning.
     pub(crate) thinking: [Option<Vec<BoundPiece>>; 2],
-    /// The row of the message that follows a result, if that has one of its own.
+    /// The row of a message after a result, if it has one of its own.
     pub(crate) after_tool: Option<usize>,
-    /// Rows in the order in which they are tried for a message that is written.
+    /// Rows in the order in which they are tried for writing a message.
     pub(crate) write_order: Vec<usize>,
-    /// Rows in the order in which they are tried: those with more control tokens before their text first.
+    /// Rows in the order in which they are tried for reading: rows with more control tokens before
+    /// their text first.
     pub(crate) read_order: Vec<usize>,
-    /// Rows that are tried after these, and after calls.
+    /// Rows that are tried after these rows and after calls.
     pub(crate) read_last: Vec<usize>,
-    /// What a caller's text may spell, where markers are text.
+    /// The textual markers that a caller's text may spell.
     pub(crate) markers: Option<Markers>,
     /// Spellings of control tokens that are ordinary words.
     pub(crate) silent: Vec<String>,
     pub(crate) order: Order,
-    /// What stops a model though no row writes it.
+    /// Tokens that stop a model although no row writes them.
     pub(crate) stop: Vec<ControlId>,
     pub(super) turn_openers: Vec<TokenId>,
     pub(super) item_openers: Vec<TokenId>,
     pub(super) begin_ids: Vec<TokenId>,
     pub(super) end_ids: Vec<TokenId>,
-    /// What closes results, and lists of calls.
+    /// Tokens that close results and lists of calls.
     pub(super) results_close_ids: Vec<TokenId>,
-    /// What stands between results.
+    /// The pieces between results.
     pub(super) results_between_ids: Vec<TokenId>,
     pub(super) calls_close_ids: Vec<TokenId>,
-    /// Control tokens of calls, which do nothing else.
+    /// Control tokens that occur in calls alone.
     pub(super) call_ids: Vec<TokenId>,
-    /// Control tokens that stand in the text that declares tools.
+    /// Control tokens inside the text that declares tools.
     pub(super) spelled_ids: Vec<TokenId>,
     pub(crate) after_calls: AfterCalls,
     /// Parts that are no text.
     pub(crate) media: Vec<MediaRule>,
-    /// Control tokens that stand within headers of the assistant's, and do nothing else.
+    /// Control tokens that occur inside the assistant's headers alone.
     pub(super) header_ids: Vec<TokenId>,
-    /// Steps at which patterns begin, for each place of a stream.
+    /// The first steps of patterns, for each place of a stream.
     pub(crate) starts: Starts,
 }
 
@@ -389,8 +390,8 @@ impl MediaRule {
 }
 
 impl Grammar {
-    /// Binds a format; also gives the format without what the vocabulary has no tokens for, and the vocabulary
-    /// in which the format's spellings are aliases.
+    /// Binds a format. Also returns the format without the parts whose tokens the vocabulary lacks, and the
+    /// vocabulary with the format's spellings as aliases.
     pub(crate) fn bind(format: &Format, vocab: &Vocab) -> Result<(Self, Format, Vocab)> {
         if vocab.collapses_spaces() {
             let problem = "`remove_extra_whitespaces` would lose text of messages; expected it off";
@@ -441,7 +442,7 @@ impl Grammar {
         Ok((grammar, format.without_media(lacking), vocab))
     }
 
-    /// Leaves of the control tokens within headers those that do nothing else.
+    /// Keeps the control tokens that occur inside headers alone.
     pub(super) fn keep_header_ids(&mut self) {
         let rules = self.rows.iter().map(|row| &row.rule);
         let rules = rules.chain(self.items.iter().map(|item| &item.rule));
@@ -459,28 +460,28 @@ impl Grammar {
         self.item_openers.contains(&id)
     }
 
-    /// Whether an id may stand before the first turn.
+    /// Whether an id may come before the first turn.
     pub(crate) fn begins(&self, id: TokenId) -> bool {
         self.begin_ids.contains(&id)
     }
 
-    /// Whether an id may stand after the last turn.
+    /// Whether an id may come after the last turn.
     pub(crate) fn ends(&self, id: TokenId) -> bool {
         self.end_ids.contains(&id)
     }
 
-    /// The shape in which the arguments of functions are written, where they are after a header.
+    /// The shape of the arguments of functions, if they follow a header.
     pub(crate) fn written_shape(&self) -> Option<&dyn BoundShape> {
         let mut written = self.items.iter().filter(|item| item.is_written);
         written.find_map(|item| item.shape.as_deref())
     }
 
-    /// Whether calls end by themselves, and others may come after them.
+    /// Whether the end of a call follows from its text, and other calls may follow.
     pub(crate) fn ends_calls(&self) -> bool {
         self.list.as_ref().is_some_and(|list| list.form != ListForm::Tokens)
     }
 
-    /// Whether a call that is read this way ends by itself, and others may come after it.
+    /// Whether the end of a call in this form follows from its text, and other calls may follow.
     pub(crate) fn ends_call(&self, item: usize) -> bool {
         let item = &self.items[item];
         let is_open = |closer: &Closer| closer.ids.is_empty() && closer.suffix == Suffix::default();
@@ -493,7 +494,7 @@ impl Grammar {
         true
     }
 
-    /// The generation prompts: the one that asks for nothing, and those that ask for reasoning or for none.
+    /// The generation prompts: the plain one, and those with and without reasoning.
     pub(crate) fn prompts(&self) -> impl Iterator<Item = &[BoundPiece]> {
         let thinking = self.thinking.iter().flatten();
         [&self.generation_prompt].into_iter().chain(thinking).map(Vec::as_slice)
@@ -506,37 +507,37 @@ impl Grammar {
             && rows.any(|row| row.role == Role::Assistant && row.text_first)
     }
 
-    /// Whether calls stand in brackets.
+    /// Whether calls are in brackets.
     pub(crate) fn has_brackets(&self) -> bool {
         self.list.as_ref().is_some_and(|list| list.form == ListForm::Brackets)
     }
 
-    /// The ways to write a call that begin with text.
+    /// The forms of a call that begin with text.
     pub(crate) fn bare_items(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.items.len()).filter(|&item| self.items[item].before.is_some())
     }
 
-    /// Whether a call that nothing marks as one may begin with a byte.
+    /// Whether an unmarked call may begin with a byte.
     pub(crate) fn may_be_bare(&self, byte: u8) -> bool {
         self.bare_firsts[usize::from(byte) / 64] >> (byte % 64) & 1 != 0
     }
 
-    /// Whether an id stands within headers, and does nothing else.
+    /// Whether an id occurs inside headers alone.
     pub(crate) fn is_in_header(&self, id: TokenId) -> bool {
         self.header_ids.contains(&id)
     }
 
-    /// Whether an id closes results that follow each other.
+    /// Whether an id closes consecutive results.
     pub(crate) fn closes_results(&self, id: TokenId) -> bool {
         self.results_close_ids.contains(&id)
     }
 
-    /// Whether an id stands between results.
+    /// Whether an id separates results.
     pub(crate) fn parts_results(&self, id: TokenId) -> bool {
         self.results_between_ids.contains(&id)
     }
 
-    /// Whether a result ends where its turn does, with nothing around it and others.
+    /// Whether a result ends with its turn, without pieces around consecutive results.
     pub(crate) fn results_end_alone(&self) -> bool {
         self.results_close_ids.is_empty()
     }
@@ -551,18 +552,19 @@ impl Grammar {
         self.calls_close_ids.contains(&id)
     }
 
-    /// Whether an id closes a call of an item: its own does, or that of the list where it has none.
+    /// Whether an id closes a call of an item: the item's own token, or the list's if the item has
+    /// none.
     pub(crate) fn closes_item(&self, item: usize, id: TokenId) -> bool {
         let own = self.items[item].rule.closer().map_or(&[][..], |closer| &closer.ids);
         own.contains(&id) || own.is_empty() && self.closes_calls(id)
     }
 
-    /// Whether an id stands in calls, and nowhere else.
+    /// Whether an id occurs in calls alone.
     pub(crate) fn is_of_calls(&self, id: TokenId) -> bool {
         self.call_ids.contains(&id)
     }
 
-    /// The control tokens of calls that do nothing else: those of a list, of an item, of its pairs.
+    /// The control tokens that occur in calls alone: those of lists, of items, and of pairs.
     pub(super) fn own_call_ids(&self) -> Vec<TokenId> {
         let lists = self.list.iter().flat_map(|list| [&list.open, &list.between, &list.close]);
         let pieces = lists.chain(self.items.iter().map(|item| &item.rule.pieces));
@@ -589,7 +591,7 @@ impl Grammar {
         self.media.iter().any(|rule| rule.opener() == Some(id))
     }
 
-    /// Whether an id stands for its spelling in the text that declares tools.
+    /// Whether an id is read as its spelling in the text that declares tools.
     pub(crate) fn is_spelled(&self, id: TokenId) -> bool {
         self.spelled_ids.contains(&id)
     }
@@ -599,14 +601,14 @@ impl Grammar {
         self.stop.iter().any(|stop| stop.get() == id)
     }
 
-    /// The row that text outside a turn is read by: the assistant's first.
+    /// The row for text outside a turn: the assistant's first.
     pub(crate) fn assistant(&self) -> usize {
         let is_plain =
             |row: &Row| row.role == Role::Assistant && !row.calls_only && row.place.is_read();
         self.rows.iter().position(is_plain).unwrap_or(0)
     }
 
-    /// The rows that may come after a turn of `last`, or first: what text there may begin.
+    /// The rows that may follow a turn of `last`, or come first: text there may begin one of them.
     pub(crate) fn rows_after(&self, last: Option<Role>) -> impl Iterator<Item = usize> + '_ {
         let fits = move |row: &Row| {
             !row.calls_only
@@ -632,14 +634,14 @@ impl Grammar {
                 ids.push(id);
             }
         }
-        // After a frame the model goes on.
+        // After a frame the model continues.
         let frames = self.rows.iter().filter(|row| row.place.is_frame());
         let closers: Vec<&Closer> = frames.filter_map(|row| row.rule.closer()).collect();
         ids.retain(|id| !closers.iter().any(|closer| closer.ids.contains(id)));
         ids
     }
 
-    /// Whether an assistant's message may stand in several turns.
+    /// Whether an assistant's message may have several turns.
     pub(crate) fn has_frames(&self) -> bool {
         self.rows.iter().any(|row| row.place.is_frame())
     }

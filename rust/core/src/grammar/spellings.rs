@@ -9,7 +9,7 @@ use chatcodec_vocab::{TokenId, Vocab};
 #[derive(Debug)]
 pub(crate) struct Spellings {
     pub(crate) known: Vec<(String, TokenId)>,
-    /// None of no spellings.
+    /// `None` without spellings.
     pub(crate) finder: Option<AhoCorasick>,
     firsts: [bool; 256],
     longest: usize,
@@ -42,7 +42,8 @@ impl Spellings {
         !text.bytes().any(|byte| self.firsts[usize::from(byte)])
     }
 
-    /// Where the end of `text` begins, from `from` on, that may become a spelling, or a longer one.
+    /// The beginning, from `from` on, of the end of `text` that may become a spelling or a longer
+    /// one.
     pub(crate) fn begun(&self, text: &str, from: usize) -> usize {
         let bytes = text.as_bytes();
         let earliest = text.len().saturating_sub(self.longest.saturating_sub(1)).max(from);

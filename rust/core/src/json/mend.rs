@@ -294,7 +294,7 @@ impl Mender {
         self.tell_held(out);
     }
 
-    /// What is held is a string, or some of it.
+    /// Emits the held text as a string, or as a part of one.
     fn tell_string(&mut self, out: &mut String) {
         (self.mode, self.unquotes) = (Mode::Json, false);
         for c in std::mem::take(&mut self.held).chars() {
@@ -317,7 +317,7 @@ impl Mender {
         }
     }
 
-    /// What comes out; `false` if the value ended before it.
+    /// Emits a character; `false` if the value ended before it.
     fn tell(&mut self, c: char, out: &mut String) -> bool {
         let mut buffer = [0; 4];
         let text = c.encode_utf8(&mut buffer);
@@ -359,7 +359,8 @@ mod tests {
     use crate::json::is_value;
     use proptest::prelude::*;
 
-    /// How much was read in pieces of so many characters, what came out, whether it ended, is whole, and is mended.
+    /// The result of reading in pieces of `size` characters: bytes read, output, and whether the
+    /// value ended, is whole, and is mended.
     fn read(text: &str, chars: usize) -> (usize, String, bool, bool, bool) {
         let (mut mender, mut taken, mut said, mut is_end) =
             (Mender::default(), 0, String::new(), false);
@@ -447,7 +448,7 @@ mod tests {
         assert_eq!(read(&long, 7), (long.len(), long.clone(), true, true, false));
     }
 
-    /// What values are made of, as JSON and as Python has them.
+    /// The parts of values in JSON and in Python.
     const PARTS: &[&str] = &[
         "{",
         "}",
@@ -530,7 +531,7 @@ mod tests {
             }
         }
 
-        /// The short way does what the long way does, whatever came before.
+        /// The fast path equals the slow path after any input.
         #[test]
         fn the_short_way_is_the_same(text in text(), cuts in prop::collection::vec(0usize..20, 0..6)) {
             let chars: Vec<char> = text.chars().collect();

@@ -1,8 +1,8 @@
 //! The inside of JSON strings: escapes, and normalisation of the text between them.
 //!
-//! A vocabulary normalises text, and JSON is text in which letters and digits end escapes: composed with what
-//! comes after it, the `n` of `\n` would end none. So texts within strings are normalised, each by itself,
-//! and what would compose with an escape before it is written as an escape.
+//! A vocabulary normalises text. In JSON, letters and digits end escapes: if the `n` of `\n` composed with
+//! the next character, the escape would be destroyed. So each text inside a string is normalised separately,
+//! and a character that would compose with an escape before it is written as an escape.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -121,7 +121,7 @@ pub(crate) fn unescape(raw: &str) -> String {
     text
 }
 
-/// Whether the inside of a JSON string holds half of a surrogate pair, which means no text.
+/// Whether the inside of a JSON string has half of a surrogate pair, which is not text.
 pub(crate) fn has_lone_surrogate(raw: &str) -> bool {
     Parts { rest: raw }.any(|part| matches!(part, Part::Half(_)))
 }
@@ -138,7 +138,8 @@ pub(crate) fn normalise_value<'a>(value: &'a str, vocab: &Vocab) -> Cow<'a, str>
     }
 }
 
-/// A JSON value with the texts of its strings normalised, the rest of it byte for byte: its escapes too.
+/// A JSON value with the texts of its strings normalised. Everything else, escapes included, is
+/// unchanged.
 fn normalise(value: &str, normalise: Normalise<'_>) -> String {
     let mut out = String::with_capacity(value.len());
     let mut rest = value;
@@ -163,7 +164,7 @@ fn normalise(value: &str, normalise: Normalise<'_>) -> String {
     out
 }
 
-/// Appends the inside of a JSON string with its text normalised, and only what must be an escape as one.
+/// Appends the inside of a JSON string with its text normalised, and with necessary escapes only.
 pub(crate) fn respell(raw: &str, normalise: Normalise<'_>, out: &mut String) {
     let mut inside = Inside { normalise, out, after_escape: false };
     let mut text = String::new();
@@ -180,7 +181,8 @@ pub(crate) fn respell(raw: &str, normalise: Normalise<'_>, out: &mut String) {
     inside.text(&text);
 }
 
-/// Appends normalised text as [`escape_into`], but what would compose with an escape is an escape.
+/// Appends normalised text as [`escape_into`] does; a character that would compose with an escape
+/// is an escape.
 pub(crate) fn escape_normalised(text: &str, normalise: Normalise<'_>, out: &mut String) {
     Inside { normalise, out, after_escape: false }.text(text);
 }
@@ -231,7 +233,7 @@ impl Inside<'_> {
                     }
                 }
                 rest = &rest[joining.len()..];
-                // What comes after it joins nothing.
+                // The next text composes with nothing here.
                 self.after_escape = false;
                 if !joining.is_empty() {
                     continue;
@@ -243,7 +245,7 @@ impl Inside<'_> {
         }
     }
 
-    /// What of the beginning of a text would compose with the escape before it.
+    /// The beginning of a text that would compose with the escape before it.
     fn joining<'t>(&self, text: &'t str) -> &'t str {
         let length = text.find(|c| !may_join(c)).unwrap_or(text.len());
         let joining = &text[..length];
@@ -358,7 +360,7 @@ mod tests {
             }
         }
 
-        /// What was given as an escape stays one; in all, it is the same text.
+        /// A given escape stays an escape; the whole text is the same.
         #[test]
         fn escapes_stay_as_they_are(value in value(), every in 1usize..5) {
             let json = escaped(&value.to_string(), every);
@@ -402,7 +404,7 @@ mod tests {
         );
     }
 
-    /// So many marks after an escape are looked at once.
+    /// Number of marks after an escape that are checked at once.
     #[test]
     fn marks_after_escapes_take_linear_work() {
         let looked = std::cell::Cell::new(0);

@@ -52,7 +52,7 @@ impl Role {
 /// One message of a conversation. Absent and empty content are equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Header word: the name of a user, or one of the names that the format lists (`plugin`).
+    /// The role of the author.
     pub role: Role,
     /// A header word: a user's name, or one of a closed set that the format gives (`plugin`).
     pub name: Option<String>,
@@ -170,7 +170,7 @@ pub enum OnArguments {
     /// Refuses the message.
     #[default]
     Error,
-    /// Writes them as a JSON string: for output of a model that was cut short.
+    /// Writes them as a JSON string: for truncated output of a model.
     String,
 }
 

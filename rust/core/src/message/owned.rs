@@ -107,7 +107,7 @@ impl Owned {
         map(members)
     }
 
-    /// The value that JSON text says; other text as it is.
+    /// The value of JSON text; other text unchanged.
     pub(crate) fn of_json(text: &str) -> Self {
         match serde_json::from_str::<serde_json::Value>(text) {
             Ok(value) => Self::new("", &value).unwrap_or_else(|_| Self::Text(text.to_owned())),

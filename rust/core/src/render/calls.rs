@@ -1,4 +1,4 @@
-//! The calls of a message, written.
+//! Writer of the calls of a message.
 
 use super::{Renderer, Turn, check_word};
 use crate::call::python::names;
@@ -34,7 +34,7 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    /// How a call is written.
+    /// The form of a call.
     pub(super) fn item(&self, call: &Call) -> Option<(&'a CallSpec, &'a Item)> {
         let spec = self.format.call_spec(&call.body)?;
         let at = self.format.calls().iter().position(|other| other.kind == spec.kind)?;
@@ -42,7 +42,8 @@ impl<'a> Renderer<'a> {
         Some((spec, self.grammar.items.iter().find(written)?))
     }
 
-    /// Whether what stands between calls is written before this one: a control token parts calls itself.
+    /// Whether the text between calls is written before this call; a control token separates calls
+    /// itself.
     fn stands_between(
         &self,
         list: &List,
@@ -130,7 +131,7 @@ impl<'a> Renderer<'a> {
                         check_name(name, turn.source(SourceField::FunctionName(number)))?;
                         let source = turn.source(SourceField::Arguments(number));
                         let problem = |problem| Error::message(source.to_string(), problem);
-                        // What is one value cannot close the call's object or add to it.
+                        // A single value cannot close the call's object or add to it.
                         json::check_value(json::trim(arguments)).map_err(problem)?;
                         if item.before.is_some() {
                             check_word(name, turn.source(SourceField::FunctionName(number)))?;
@@ -223,7 +224,7 @@ fn check_reserved(name: &str, item: &Item, source: Source) -> Result<()> {
     Ok(())
 }
 
-/// Whether a call has something for a field that may be missing.
+/// Whether a call has a value for an optional field.
 fn has(body: &CallBody, field: Field) -> bool {
     match field {
         Field::Language => matches!(body, CallBody::Code { language: Some(_), .. }),

@@ -26,7 +26,7 @@ impl<'a> Renderer<'a> {
         })
     }
 
-    /// The row that fits and the fields that the message has for it, or what has no place.
+    /// The row that fits and the fields of the message, or the fields without a place.
     pub(super) fn row(&self, turn: &Turn<'_>) -> Result<(&'a Row, u32)> {
         let message = turn.message;
         let role = message.role;
@@ -47,8 +47,8 @@ impl<'a> Renderer<'a> {
                 .map(|row| (row, present(turn, row, blank)))
                 .find(|(row, present)| row.places.fit(present | counted))
         };
-        // Only when none fits does a missing content count as empty text; and only when still none does, a
-        // text of white space alone as none where it has no place.
+        // If no row fits, missing content counts as empty text. If still no row fits, a text of white
+        // space alone counts as missing where it has no place.
         let fitting =
             |blank: Blank| fitting(blank, 0).or_else(|| fitting(blank, Field::Content.bit()));
         let fitting = || fitting(Blank::IsText).or_else(|| fitting(Blank::IsNone));
@@ -86,7 +86,7 @@ impl<'a> Renderer<'a> {
             let text = format!("is missing, and {format} writes it");
             return problem("name", text);
         }
-        // What the row that comes nearest has no place for.
+        // The fields without a place in the nearest row.
         let unplaced = candidates().map(|row| unplaced(turn, row)).min_by_key(|it| it.count_ones());
         let unplaced = unplaced.unwrap_or_default();
         let has_content = !is_blank(&message.content);
@@ -121,7 +121,7 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// What a text of white space alone is for a row without a place for it.
+/// The fields when a text of white space alone counts as missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Blank {
     IsText,
@@ -157,7 +157,7 @@ fn present(turn: &Turn<'_>, row: &Row, blank: Blank) -> u32 {
     if !message.calls.is_empty() {
         present |= Field::Calls.bit();
     }
-    // Formats that do not write ids tell results by their order.
+    // Formats that do not write ids identify results by their order.
     if message.call_id.is_some() && row.places.allowed & Field::Id.bit() != 0 {
         present |= Field::Id.bit();
     }
@@ -169,14 +169,13 @@ fn unplaced(turn: &Turn<'_>, row: &Row) -> u32 {
     present(turn, row, Blank::IsNone) & !row.places.allowed
 }
 
-/// Whether the first thing that is written of a row is its calls.
+/// Whether a row begins with its calls.
 pub(super) fn begins_with_calls(row: &Row, present: u32) -> bool {
     let mut pieces = pattern::written(&row.rule.pieces, |field| present & field.bit() != 0);
     matches!(pieces.next(), Some(Piece::Field(Field::Calls, _)))
 }
 
-/// Whether nothing stands in a row beside its content and what is not there, so that an empty one could not be read
-/// back.
+/// Whether a row has nothing but its content and absent fields, so that an empty content would not be read back.
 fn writes_nothing(row: &Row, present: u32) -> bool {
     pattern::written(&row.rule.pieces, |field| present & field.bit() != 0)
         .all(|piece| matches!(piece, Piece::Field(Field::Content, _) | Piece::Cut))

@@ -1,4 +1,4 @@
-//! What of a conversation a format has no place for.
+//! The parts of a conversation without a place in a format.
 //!
 //! In: messages and tools. Out: the parts to leave out. Cost: that of rendering; a message is rendered again
 //! without what was found in it.
@@ -14,11 +14,11 @@ use crate::grammar::Grammar;
 use crate::message::Message;
 use chatcodec_vocab::Vocab;
 
-/// The parts of linked messages that have no place, of which `messages` are left without; none where all of the
-/// conversation can be written. What is left may again have parts without a place.
+/// Removes the parts without a place from linked messages, and returns them; empty if the conversation can be
+/// written. The rest may again have parts without a place.
 ///
 /// # Errors
-/// What is wrong and cannot be left out.
+/// An error about a part that cannot be left out.
 pub(crate) fn find_unplaced(
     messages: &mut [Message],
     format: &Format,
@@ -52,7 +52,7 @@ pub(crate) fn find_unplaced(
             let Some(message) = messages.get_mut(index) else { return Err(error) };
             let before = found.len();
             if let MessagePart::Call(_) = part {
-                // All of its kind at once, the last first: their numbers stay.
+                // All parts of one kind at once, the last first, so that indices stay valid.
                 let calls = message.calls.iter().enumerate().rev();
                 let unplaced = calls.filter(|(_, call)| renderer.item(call).is_none());
                 found.extend(
@@ -70,7 +70,7 @@ pub(crate) fn find_unplaced(
                 return Err(error);
             }
         }
-        // One that is left out is not what others come after.
+        // A removed message has no influence on the messages after it.
         previous = step.message().filter(|index| !left_out.contains(index)).or(previous);
     }
     Ok(found)

@@ -1,20 +1,20 @@
-//! What is written, in order: which messages, where a system message stands, and where the tools.
+//! The order of writing: the messages, and the places of the system message and the tools.
 
 use crate::error::{Error, MessagePart, Result};
 use crate::format::{Format, Order, SystemPlace, ToolsPlace};
 use crate::grammar::{Grammar, Row};
 use crate::message::{Message, Role, leading_systems};
 
-/// One thing that is written.
+/// A step of writing.
 pub(super) enum Step<'a> {
     Tools,
     /// Tools, in the turn of a message.
     ToolsIn(usize),
-    /// Tools, in the turn of the system message that the conversation lacks.
+    /// Tools, in the turn of an absent system message.
     ToolsInDefault(&'a str),
-    /// The system message that a conversation without one begins with.
+    /// The format's own system message, for a conversation without one.
     DefaultSystem(&'a str),
-    /// A message, with the system message that stands in its turn.
+    /// A message, with the system message inside its turn.
     Message {
         index: usize,
         system: Option<usize>,
@@ -22,7 +22,7 @@ pub(super) enum Step<'a> {
 }
 
 impl Step<'_> {
-    /// The message that is written.
+    /// The written message.
     pub(super) fn message(&self) -> Option<usize> {
         match *self {
             Self::ToolsIn(index) | Self::Message { index, .. } => Some(index),
@@ -125,7 +125,7 @@ pub(super) fn late_systems<'a>(
     late.filter(move |_| !has_place).map(|(at, _)| at)
 }
 
-/// A system message that stands in a user's turn: its index and the user's.
+/// A system message inside a user's turn: its index and the user's.
 fn system_inside(messages: &[Message], format: &Format) -> Result<Option<(usize, usize)>> {
     let place = format.system_place();
     if place == SystemPlace::Own {
@@ -156,7 +156,7 @@ fn system_inside(messages: &[Message], format: &Format) -> Result<Option<(usize,
     Ok(Some((0, user)))
 }
 
-/// Checks that roles alternate, where they must.
+/// Checks that roles alternate, in formats that require it.
 fn check_order(messages: &[Message], format: &Format) -> Result<()> {
     if format.order() == Order::Free {
         return Ok(());
@@ -177,8 +177,8 @@ fn check_order(messages: &[Message], format: &Format) -> Result<()> {
     Ok(())
 }
 
-/// Checks that no answer, nor the prompt for one, stands right after a system text that only a user's message
-/// ends: where roles alternate and no control token closes it.
+/// Checks that neither an answer nor a generation prompt directly follows a system text that only a user's
+/// message ends: in formats with alternating roles and no control token after it.
 pub(super) fn check_answers(messages: &[Message], prompted: bool, grammar: &Grammar) -> Result<()> {
     let is_open = |row: &Row| {
         row.role == Role::System && row.rule.closer().is_some_and(|closer| closer.ids.is_empty())

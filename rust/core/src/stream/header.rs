@@ -692,7 +692,7 @@ impl Cursor {
         ahead.iter().take_while(|op| !matches!(op, Op::Brace | Op::Control(_))).any(is_word)
     }
 
-    /// Whether its first word is one that other patterns begin with.
+    /// Whether its first word begins other patterns.
     fn is_reserved(&self, grammar: &Grammar, held: &Held) -> bool {
         let RuleOf::Row(row) = self.rule else { return false };
         let reserved = &grammar.rows[row].reserved;
@@ -705,8 +705,8 @@ impl Cursor {
         })
     }
 
-    /// Whether both have read as much of the same pattern. One of them is enough, the first: that a
-    /// text begins later can only be because white space before it means nothing.
+    /// Whether both have read equally much of the same pattern. The first one is enough: their
+    /// texts differ only in meaningless white space at the beginning.
     fn is_at(&self, other: &Self) -> bool {
         let at = |cursor: &Self| (cursor.rule, cursor.op, cursor.byte);
         at(self) == at(other) && self.words == other.words

@@ -419,7 +419,7 @@ mod tests {
         }
     }
 
-    /// What was told, neighbours of one kind joined, and what it came to.
+    /// The reported parts, with neighbours of one kind joined, and the final state.
     fn read(text: &str, chars: usize) -> (Vec<(String, String)>, bool, Option<String>) {
         let mut scanner = CallScanner::new();
         let mut told: Vec<(String, String)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Arguments as Python writes them in a call, `a="x", b=True`, to and from the JSON object that they are.
+//! Arguments of a call in Python, `a="x", b=True`, to and from a JSON object.
 //!
 //! Written: one JSON object becomes keyword arguments. Read, a character at a time: keyword arguments
 //! become the text of a JSON object, spaced as `json.dumps` spaces it. Memory: one word and the nesting.
@@ -13,13 +13,13 @@ use super::unquoted;
 use crate::json::{self, Normalise};
 use crate::limits::HOLD_LIMIT;
 
-/// Deeper values are passed on as they are, and not called complete.
+/// Deeper values are passed on unchanged, and the call is not complete.
 const MAX_DEPTH: usize = 512;
 
-/// Longer keys are refused: a reader holds a key until it has it all.
+/// Longer keys are refused: a reader holds back a key until its end.
 const MAX_KEY_BYTES: usize = 1024;
 
-/// The keyword arguments that say what `arguments`, one JSON value, does, with normalised texts.
+/// The keyword arguments with the meaning of `arguments`, one JSON value; texts are normalised.
 pub(crate) fn write(arguments: &str, normalise: Normalise<'_>) -> Result<String, String> {
     if !arguments.starts_with('{') {
         return Err("is no JSON object, which keyword arguments are made from".into());
@@ -27,18 +27,18 @@ pub(crate) fn write(arguments: &str, normalise: Normalise<'_>) -> Result<String,
     convert(arguments, true, normalise)
 }
 
-/// A JSON value as `json.dumps(…, ensure_ascii=False)` spaces and escapes it, numbers as they are, texts
-/// normalised.
+/// A JSON value with the spaces and escapes of `json.dumps(…, ensure_ascii=False)`; numbers are
+/// unchanged, texts normalised.
 pub(crate) fn respace(value: &str, normalise: Normalise<'_>) -> String {
     convert(value, false, normalise).unwrap_or_else(|_| value.to_owned())
 }
 
-/// The same with texts as they are.
+/// The same with unchanged texts.
 pub(crate) fn respace_only(value: &str) -> String {
     respace(value, &|text| Cow::Borrowed(text))
 }
 
-/// The JSON that one literal of Python says.
+/// One Python literal as JSON.
 pub(crate) fn literal(text: &str) -> Option<String> {
     let mut scanner = PairScanner::new();
     let (taken, said) = scanner.push(&format!("x={text})"));
@@ -47,7 +47,7 @@ pub(crate) fn literal(text: &str) -> Option<String> {
     (is_whole && json::is_value(value)).then(|| value.to_owned())
 }
 
-/// Writes JSON anew: as JSON, or an object as keyword arguments.
+/// Rewrites JSON: as JSON, or an object as keyword arguments.
 fn convert(value: &str, python: bool, normalise: Normalise<'_>) -> Result<String, String> {
     let mut out = String::with_capacity(value.len());
     let mut rest = value;
@@ -135,7 +135,7 @@ fn is_identifier(text: &str) -> bool {
         && !KEYWORDS.contains(&text)
 }
 
-/// Words that name nothing in Python.
+/// Python's reserved words.
 const KEYWORDS: [&str; 35] = [
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
     "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
@@ -149,23 +149,23 @@ enum State {
     Key,
     /// `=` after it.
     Equals,
-    /// A value, or the end of what holds it where that may be.
+    /// A value, or the end of its container where that is allowed.
     Value,
     /// After a value: `,`, `:` or an end.
     After,
     /// A number, or a word such as `True`.
     Word,
-    /// So many quotes have come that may begin a string.
+    /// Number of quotes so far that may begin a string.
     Open(char, u8),
-    /// In a string; with three quotes, so many have come that may end it.
+    /// In a string; with three quotes, the number of quotes so far that may end it.
     Text { quote: char, long: bool, quotes: u8 },
-    /// After a backslash in one.
+    /// After a backslash in a string.
     Escape { quote: char, long: bool },
-    /// So many digits of a code are missing.
+    /// Number of missing digits of an escape code.
     Code { quote: char, long: bool, missing: u8 },
-    /// The call's bracket has come.
+    /// After the call's closing bracket.
     Done,
-    /// This is no Python: passed on as it is.
+    /// Not Python: text is passed on unchanged.
     Broken,
 }
 
@@ -181,7 +181,8 @@ pub(crate) struct PairScanner {
     is_valid: bool,
     begun: bool,
     has_pairs: bool,
-    /// Whether a comma has come that is written once a value follows it: JSON has none before an end.
+    /// Whether a comma was read and not written: JSON has no comma before an end, so it is written
+    /// with the next value.
     has_comma: bool,
 }
 
@@ -211,7 +212,7 @@ impl PairScanner {
         )
     }
 
-    /// Whether text is within a string, and says in JSON what it says here.
+    /// Whether text is inside a string, and has the same meaning in JSON.
     pub(crate) fn is_same(&self, text: &str) -> bool {
         matches!(self.state, State::Text { quotes: 0, .. })
             && text.bytes().all(|byte| byte >= 0x20 && !matches!(byte, b'"' | b'\'' | b'\\'))
@@ -222,7 +223,7 @@ impl PairScanner {
         self.is_done() && self.is_valid
     }
 
-    /// Reads text; how much of it, up to the closing bracket, and the JSON that it says.
+    /// Reads text. Returns the number of bytes read, up to the closing bracket, and their JSON.
     pub(crate) fn push(&mut self, text: &str) -> (usize, String) {
         let mut out = String::with_capacity(text.len() + 2);
         if !std::mem::replace(&mut self.begun, true) {
@@ -232,13 +233,13 @@ impl PairScanner {
             if self.is_done() {
                 return (at, out);
             }
-            // A word ends before the character that is none of its own.
+            // A word ends before the first character that is not part of it.
             while !self.step(c, &mut out) {}
         }
         (text.len(), out)
     }
 
-    /// What is held and will not be finished.
+    /// The held text, which stays unfinished.
     pub(crate) fn finish(&mut self) -> String {
         let mut out = String::new();
         if self.state == State::Word {
@@ -247,7 +248,7 @@ impl PairScanner {
         out
     }
 
-    /// Takes a character; `false` if it must be read again in the state that it led to.
+    /// Reads a character; `false` if the new state must read it again.
     fn step(&mut self, c: char, out: &mut String) -> bool {
         match self.state {
             State::Key => self.key(c, out),
@@ -338,7 +339,7 @@ impl PairScanner {
         if std::mem::take(&mut self.has_comma) {
             out.push_str(", ");
         }
-        // Python has keys that JSON has not.
+        // Python has keys that JSON lacks.
         self.is_valid &= matches!(c, '"' | '\'') || self.open.last() != Some(&b'{');
         match c {
             '"' | '\'' => self.state = State::Open(c, 1),
@@ -392,7 +393,7 @@ impl PairScanner {
         }
     }
 
-    /// After a comma: a value, or the end of what holds it.
+    /// After a comma: a value, or the end of its container.
     fn next_value(&mut self) {
         self.has_comma = true;
         self.state = State::Value;
@@ -406,7 +407,7 @@ impl PairScanner {
             "None" => out.push_str("null"),
             word if json::is_value(word) => out.push_str(word),
             word => {
-                // Python has numbers and names that JSON has not.
+                // Python has numbers and names that JSON lacks.
                 let number = unquoted::number(word).filter(|number| json::is_value(number));
                 self.is_valid &= number.is_some();
                 out.push_str(number.as_deref().unwrap_or(word));
@@ -476,7 +477,7 @@ impl PairScanner {
                 });
                 return;
             }
-            // What is no escape stands for itself, backslash and all.
+            // An unknown escape is text, with its backslash.
             c => {
                 out.push_str("\\\\");
                 c
@@ -498,7 +499,7 @@ impl PairScanner {
             self.state = text;
             match char::from_u32(self.code) {
                 Some(c) => json::escape_into(c.encode_utf8(&mut [0; 4]), out),
-                // Half of a pair: JSON can say that too.
+                // Half of a surrogate pair: JSON can express it too.
                 None if self.code <= 0xFFFF => {
                     // Writing to a string cannot fail.
                     let _ = write!(out, "\\u{:04x}", self.code);

@@ -1,13 +1,13 @@
-//! Names of calls as Python writes them, `f(a=1)` and `math.sqrt(x=2)`: what is one, and what is not.
+//! Names of calls in Python, `f(a=1)` and `math.sqrt(x=2)`: which texts are names.
 
-/// Whether a text is names with dots between them.
+/// Whether a text consists of names with dots between them.
 pub(crate) fn is_name(text: &str) -> bool {
     let begins = |part: &str| part.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
     text.split('.')
         .all(|part| begins(part) && !part.starts_with('-') && part.bytes().all(is_of_name))
 }
 
-/// Whether a byte may stand in one. Python's names have no hyphens, but those of tools do.
+/// Whether a name may contain a byte. Names in Python have no hyphens, but names of tools do.
 pub(crate) fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-')
 }

@@ -17,7 +17,7 @@ use crate::path::Path;
 use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, Vocab};
 
-/// The bracket that closes a call, which the reader takes.
+/// The bracket that closes a call; the reader of arguments consumes it.
 const CLOSE: &str = ")";
 
 #[derive(Debug, Clone, Copy)]

@@ -16,7 +16,7 @@ use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 use reader::Reader;
 
-/// The brace that closes the arguments, which the reader takes.
+/// The brace that closes the arguments; the reader of arguments consumes it.
 const CLOSE: &str = "}";
 
 /// Longer keys are refused: a reader holds a key until the key is complete.
@@ -107,12 +107,12 @@ impl BoundShape for Bound {
     }
 }
 
-/// Arguments spaced as `json.dumps` does, with texts as the vocabulary gives them back.
+/// Arguments with the spaces of `json.dumps`, and texts as the vocabulary decodes them.
 fn read_as(arguments: &str, vocab: &Vocab) -> String {
     respace(json::trim(arguments), &|text| vocab.canonical_text(text))
 }
 
-/// Writes the members of a JSON object that is spaced as `json.dumps` spaces it, without its braces.
+/// Writes the members of a JSON object with the spaces of `json.dumps`, without its braces.
 fn write(members: &str, quote: TokenId) -> Result<Vec<Written<'static>>, String> {
     let mut written = Vec::new();
     let mut depth = 0usize;

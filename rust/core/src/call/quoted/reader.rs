@@ -27,12 +27,12 @@ enum State {
     Broken,
 }
 
-/// What came before the next member or value.
+/// The position before the next member or value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// What opens the object or list, which may end here.
+    /// After the opening bracket; the object or list may end here.
     Opening,
-    /// A comma, which is written once something follows it.
+    /// After a comma, which is written with the next member or value.
     Comma,
     /// A key.
     Key,
@@ -47,7 +47,7 @@ pub(super) struct Reader {
     held: String,
     /// The brackets that close the open objects and lists, outermost first.
     open: Vec<char>,
-    /// Whether text of the arguments has come.
+    /// Whether text of the arguments was read.
     begun: bool,
     before: Before,
     mended: bool,

@@ -1,4 +1,5 @@
-//! The language of tagged pairs: keys of a schema with their values, strings bare and the rest as JSON.
+//! The language of tagged pairs: keys of a schema with their values; strings are bare, other values
+//! are JSON.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules, escape_regex, shortest};
 use crate::path::Path;
 
-/// Texts that a reader takes for a value that is no string, where a value may be one or the other.
+/// Texts that a reader takes as a value other than a string, where a value may be either.
 const LIKE_JSON: [&str; 2] =
     [r#"\s*[\[{"'0-9+.-].*"#, r"\s*(?i:true|false|null|none|nil|nan|infinity|inf)\s*"];
 
@@ -30,7 +31,7 @@ pub(super) fn arguments(
     let within = |tag: &str| format!(".*{}.*", escape_regex(tag));
     let in_json: Vec<String> = (!close.is_empty()).then(|| within(close)).into_iter().collect();
     let mut in_text = in_json.clone();
-    // A tag that begins a line ends a value too.
+    // A tag at the beginning of a line also ends a value.
     let tags = shortest(style.line_tags().map(escape_regex).collect());
     if !tags.is_empty() {
         in_text.push(format!(r"(.*\n)?[ \t]*({}).*", tags.join("|")));
@@ -67,7 +68,7 @@ struct Language<'a> {
     style: &'a TaggedStyle,
     schema: &'a Value,
     values: Values<'a>,
-    /// What no bare text may match.
+    /// The expressions that no bare text may match.
     in_text: Vec<String>,
 }
 
@@ -100,7 +101,7 @@ impl Language<'_> {
         if kinds == Kinds::STRING {
             return self.text(keys, path);
         }
-        // Other text than JSON is a string.
+        // Text that is not JSON is a string.
         let mut except = self.in_text.clone();
         except.extend(LIKE_JSON.map(str::to_owned));
         let text = Expression::part(Part::Any { except });
@@ -181,7 +182,7 @@ fn closed(value: Expression, close: &Expression) -> Expression {
     }
 }
 
-/// Checks that nothing restricts a string that is written bare.
+/// Checks that no keyword restricts a bare string.
 fn check(keys: &Map<String, Value>, path: Path<'_>) -> Result<()> {
     let is_own = |key: &&str| {
         ["enum", "const", "allOf", "not"].contains(key) || strings::KEYWORDS.contains(key)

@@ -1,11 +1,11 @@
-//! Arguments as tagged pairs of key and value, `<parameter=a>\n1\n</parameter>`, to and from the JSON
-//! object that they are.
+//! Arguments as tagged pairs of key and value, `<parameter=a>\n1\n</parameter>`, to and from a JSON
+//! object.
 //!
-//! Written: one JSON object becomes pairs, strings bare and the rest as JSON. Read, as they come: pairs
-//! become the text of a JSON object, spaced as `json.dumps` spaces it. White space between tags is free;
-//! beside a value, what the style has there is the tag's and the rest is the value's. Where a tag is missing,
-//! the next one ends what should have ended before it. Memory: a tag and a key, and what [`BareValue`] holds
-//! of a value. Time is linear in the text.
+//! Written: one JSON object becomes pairs; strings are bare, other values are JSON. Read, as text comes:
+//! pairs become the text of a JSON object with the spaces of `json.dumps`. White space between tags is free.
+//! Beside a value, the white space of the style belongs to the tag, and further white space to the value. A
+//! missing tag is replaced by the next one. Memory: a tag, a key, and the part of a value that [`BareValue`]
+//! holds back. Time is linear in the text.
 
 mod language;
 mod scanner;
@@ -21,12 +21,12 @@ use chatcodec_vocab::{TokenId, Vocab};
 use scanner::Place;
 use scanner::TaggedScanner;
 
-/// Longer keys are refused: a reader holds a key until it has it all.
+/// Longer keys are refused: a reader holds back a key until its end.
 const MAX_KEY_BYTES: usize = 1024;
 
 const SPACES: [char; 4] = [' ', '\t', '\n', '\r'];
 
-/// A part of what stands around keys and values.
+/// A part of the tags around keys and values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Tag {
     Text(String),
@@ -34,7 +34,7 @@ pub(crate) enum Tag {
     Control(Vec<TokenId>),
 }
 
-/// What stands around a key and its value.
+/// The tags around a key and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaggedStyle {
     open: Stretch,
@@ -46,14 +46,14 @@ pub(crate) struct TaggedStyle {
 /// Tags of text around the pairs of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CallTags {
-    /// What the header of a call begins with.
+    /// The beginning of a call's header.
     pub(crate) open: Vec<String>,
     /// What closes a call.
     pub(crate) close: Vec<String>,
 }
 
 impl TaggedStyle {
-    /// What stands before a key, between it and its value, after the value, and around the pairs.
+    /// The tags before a key, between the key and its value, after the value, and around the pairs.
     pub(crate) fn new(
         open: Vec<Tag>,
         between: Vec<Tag>,
@@ -68,12 +68,13 @@ impl TaggedStyle {
         })
     }
 
-    /// What the header of a call begins with.
+    /// The beginning of a call's header.
     pub(crate) fn opens(&self) -> impl Iterator<Item = &str> {
         self.call.open.iter().map(String::as_str)
     }
 
-    /// Where a further call begins in what stands after the pairs, and whether what closes this one stands before it.
+    /// The beginning of a further call in the text after the pairs, and whether the end of this
+    /// call precedes it.
     pub(crate) fn next_call(&self, text: &str) -> Option<(usize, bool)> {
         let after = text.trim_start_matches(SPACES);
         let closed = self.call.close.iter().find_map(|close| after.strip_prefix(close.as_str()));
@@ -87,13 +88,14 @@ impl TaggedStyle {
         self.call.close.iter().chain(&self.call.open).map(String::as_str)
     }
 
-    /// The quote that a key stands in.
+    /// The quote around a key.
     fn quote(&self) -> Option<char> {
         let (open, close) = (self.open.core(), self.between.core());
         (open.ends_with('"') && close.starts_with('"') && close.len() > 1).then_some('"')
     }
 
-    /// Whether all of what opens a pair has come, `read` bytes of tag `tag` the last, but for the quote.
+    /// Whether the opening of a pair was read completely except for its quote; the last tag read is
+    /// `tag`, up to byte `read`.
     fn lacks_quote(&self, tag: usize, read: usize) -> bool {
         let is_last = tag + 1 == self.open.read.len();
         let last = self.open.read.last();
@@ -111,12 +113,12 @@ impl TaggedStyle {
     }
 }
 
-/// Tags in a row. What is read is their text without the white space at its ends.
+/// Consecutive tags. The reader ignores the white space at the ends of their text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stretch {
     written: Vec<Tag>,
     read: Vec<Tag>,
-    /// White space before the first tag, and so much of the tag as is text.
+    /// White space before the first tag, and the part of the tag that is text.
     first: String,
     spaces: usize,
     /// White space after the last tag.
@@ -161,7 +163,7 @@ impl Stretch {
         &self.first[self.spaces..]
     }
 
-    /// How many tags after the first `from` come before the one that is this token.
+    /// Number of tags between the first `from` tags and the tag that is this token.
     fn find_control(&self, from: usize, id: TokenId) -> Option<usize> {
         (from..self.read.len()).position(|tag| self.is_control(tag, id))
     }
@@ -177,7 +179,7 @@ impl Stretch {
         }));
     }
 
-    /// Refuses text in which a reader would find the tag that comes after it.
+    /// Refuses text in which a reader would find the tag after it.
     fn check_before(&self, text: &str) -> Result<(), String> {
         let core = self.core();
         let read = format!("{text}{}", self.first);
@@ -188,12 +190,12 @@ impl Stretch {
     }
 }
 
-/// Arguments as they are written: spaced anew, with texts as the vocabulary gives them back.
+/// Arguments as they are written: with canonical spaces, and texts as the vocabulary decodes them.
 pub(crate) fn read_as(arguments: &str, vocab: &Vocab) -> String {
     respace(json::trim(arguments), &|text| vocab.canonical_text(text))
 }
 
-/// The pairs that say what `arguments` does, one JSON value as [`read_as`] gives it.
+/// The pairs with the meaning of `arguments`, one JSON value from [`read_as`].
 pub(crate) fn write<'a>(
     arguments: &str,
     style: &'a TaggedStyle,
@@ -239,7 +241,8 @@ pub(crate) fn write<'a>(
     Ok(written)
 }
 
-/// What comes back of such arguments without a schema: a string that is JSON of another kind comes back as that.
+/// Arguments after a round trip without a schema: a string that is JSON of another kind becomes
+/// that JSON.
 pub(crate) fn canonical(arguments: &str) -> String {
     let Some(members) = members(arguments) else { return arguments.to_owned() };
     let mut out = String::from("{");
@@ -253,7 +256,7 @@ pub(crate) fn canonical(arguments: &str) -> String {
     out
 }
 
-/// Whether a text that is written bare is read as some value.
+/// Whether a bare text is read as a given value.
 fn reads_back(text: &str) -> bool {
     let mut out = String::new();
     let mut reader = BareValue::new(Kinds::ANY, &mut out);
@@ -303,7 +306,7 @@ fn members(object: &str) -> Option<Vec<Member<'_>>> {
     Some(members)
 }
 
-/// A JSON value, and what comes after it and white space.
+/// A JSON value, and the rest of the text after it and white space.
 fn split_value(text: &str) -> Option<(&str, &str)> {
     let mut lexer = Lexer::default();
     let end = lexer.push(text.as_bytes()).filter(|_| lexer.is_valid())?;
@@ -336,7 +339,7 @@ mod tests {
         Tag::Control(vec![id])
     }
 
-    /// Text with white space inside the tags; without; and tokens.
+    /// Text with white space inside the tags, text without, and tokens.
     fn styles() -> [TaggedStyle; 3] {
         [
             [vec![text("<p=")], vec![text(">\n")], vec![text("\n</p>\n")]],
@@ -359,7 +362,7 @@ mod tests {
         Control(TokenId),
     }
 
-    /// What was told, what was not, and whether it is complete.
+    /// The emitted JSON, the other text, and whether the arguments are complete.
     fn read(
         items: &[Item],
         chars: usize,
@@ -384,7 +387,7 @@ mod tests {
         (out, scanner.is_complete())
     }
 
-    /// The scanner at the end, what was told, and what was not.
+    /// The scanner at the end, the emitted JSON, and the other text.
     fn scan(
         items: &[Item],
         chars: usize,
@@ -446,7 +449,7 @@ mod tests {
             .collect())
     }
 
-    /// What text that ends the pairs makes of it, at every size of chunk.
+    /// The result of text that ends the pairs, for every size of chunk.
     fn read_text(text: &str, style: &TaggedStyle, kind: Kinds) -> (String, String, bool) {
         let items = [Item::Text(text.into())];
         let whole = read(&items, usize::MAX, style, &|_| kind);
@@ -620,7 +623,8 @@ mod tests {
         }
     }
 
-    /// An array that is told before its end and turns out to be none: the rest is a string in it.
+    /// An array that is emitted before its end and turns out not to be one: the rest is a string in
+    /// it.
     #[test]
     fn what_broke_late_is_mended() {
         let [_, style, _] = styles();
@@ -755,7 +759,7 @@ mod tests {
         [Kinds::STRING, Kinds::OTHER, Kinds::ANY][key.len() % 3]
     }
 
-    /// Text that is JSON for about as much as is held, and then anything.
+    /// Text that is JSON up to about the hold limit, followed by anything.
     fn long_text() -> impl Strategy<Value = String> {
         let begin =
             vec!["[", "{", "[[{\"k\": [", "{\"k\": {\"", "[\"", "[1", "5", "", "\"", "[{}, "];
@@ -784,7 +788,7 @@ mod tests {
         escaped
     }
 
-    /// Whether what was told of a value is its beginning, and the rest as a string in that.
+    /// Whether the emitted part of a value is its beginning, with the rest as a string in it.
     fn is_mended(told: &str, value: &str) -> bool {
         let value = value.trim_start_matches(SPACES);
         let same = told.bytes().zip(value.bytes()).take_while(|(told, value)| told == value);
@@ -819,7 +823,7 @@ mod tests {
             let told = told.expect("it is the only one");
             let is_read =
                 told == json::trim(&value) || told == format!("\"{}\"", escaped(&value));
-            // A value that is held as a whole may also be read as quoted or as Python writes it.
+            // A value that is held completely may also be read as quoted text or as Python.
             let is_held = kind != Kinds::STRING && value.len() <= HOLD_LIMIT;
             if is_read || !is_held {
                 prop_assert!(is_read || is_mended(told, &value), "{told}");
@@ -829,7 +833,7 @@ mod tests {
             let mut lexer = Lexer::default();
             lexer.push(cut.as_bytes());
             prop_assert!(lexer.is_valid(), "{cut}");
-            // What cannot be read back as it was given is not written.
+            // A value that would not read back unchanged is not written.
             let given = format!("{{\"a\": \"{}\"}}", escaped(&value));
             if let Ok(mut items) = written(&given, &style) {
                 items.push(Item::Text("</f>".into()));

@@ -1,6 +1,7 @@
-//! Tagged pairs as they come, up to what ends them.
+//! Reader of tagged pairs, up to their end.
 //!
-//! Text between pairs is told as odd, and the next tag is looked for. A tag that is missing is told as mended.
+//! Text between pairs is reported as odd, and the reader looks for the next tag. A missing tag is
+//! reported as mended.
 
 use super::value::Found;
 use super::{SPACES, Tag, TaggedStyle, write_key};
@@ -13,22 +14,22 @@ use chatcodec_vocab::TokenId;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// In a stretch: which of its tags, and how much of that has come.
+    /// In consecutive tags: the index of the tag, and the number of its bytes read.
     Tags { place: Place, tag: usize, read: usize },
-    /// In a key, which begins at this place of what is held.
+    /// In a key, which begins at this place of the held text.
     Key { start: usize },
-    /// In a value: so much has come of the white space that is the tag's before it.
+    /// In a value: the amount of white space read that belongs to the tag before it.
     Value { skipped: usize },
-    /// In text that is no pair: a tag is looked for.
+    /// In text outside pairs: looks for a tag.
     Odd,
-    /// What ends the pairs has come.
+    /// After the end of the pairs.
     Done,
 }
 
-/// What a key stands in.
+/// The quote of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quote {
-    /// What the style has.
+    /// The quote of the style.
     Own,
     Single,
     None,
@@ -43,16 +44,17 @@ pub(super) enum Place {
 
 const OPEN: State = State::Tags { place: Place::Open, tag: 0, read: 0 };
 
-/// Reads tagged pairs up to what ends them.
+/// Reads tagged pairs up to their end.
 #[derive(Debug, Clone)]
 pub(crate) struct TaggedScanner {
     state: State,
-    /// The text of the tags and the key being read, and what is odd; in a value, what may be the tag after it.
+    /// The text of the current tags and key, and odd text; in a value, the text that may be the
+    /// next tag.
     held: String,
     key: String,
     quote: Quote,
     value: Option<BareValue>,
-    /// Whether none of the value has been told.
+    /// Whether nothing of the value was emitted.
     fresh: bool,
     has_pairs: bool,
     is_valid: bool,
@@ -60,7 +62,7 @@ pub(crate) struct TaggedScanner {
     mended: Option<Mended>,
 }
 
-/// What says which kinds of value a key may have.
+/// The types of the values by key.
 pub(crate) type KindsOf<'a> = &'a dyn Fn(&str) -> Kinds;
 
 impl TaggedScanner {
@@ -79,7 +81,7 @@ impl TaggedScanner {
         }
     }
 
-    /// Whether what ends the pairs has come.
+    /// Whether the end of the pairs was read.
     pub(crate) fn is_done(&self) -> bool {
         self.state == State::Done
     }
@@ -89,7 +91,7 @@ impl TaggedScanner {
         self.is_done() && self.is_valid
     }
 
-    /// Whether text is within a string, and says in JSON what it says here.
+    /// Whether text is inside a string, and has the same meaning in JSON.
     pub(crate) fn is_same(&self, text: &str, style: &TaggedStyle) -> bool {
         let is_plain =
             |byte: u8| byte >= 0x20 && !matches!(byte, b'"' | b'\\') && !style.stops_at(byte);
@@ -100,23 +102,23 @@ impl TaggedScanner {
             && text.bytes().all(is_plain)
     }
 
-    /// What was read, and is no pair or comes after the pairs.
+    /// Text that was read and is outside pairs, or after them.
     pub(crate) fn take_rest(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
 
-    /// Text between pairs that is none of theirs.
+    /// Text between pairs.
     pub(crate) fn take_odd(&mut self) -> String {
         std::mem::take(&mut self.odd)
     }
 
-    /// What was mended just now.
+    /// The last mended part.
     pub(crate) fn take_mended(&mut self) -> Option<Mended> {
         self.mended.take()
     }
 
-    /// Reads text; how much of it was taken, told or held, and the JSON that it says. It stops where something
-    /// was odd or mended, and where the pairs end.
+    /// Reads text. Returns the number of bytes read, emitted or held, and their JSON. Stops at odd or mended
+    /// text, and at the end of the pairs.
     pub(crate) fn push(
         &mut self,
         text: &str,
@@ -171,7 +173,7 @@ impl TaggedScanner {
         (text.len() - rest.len(), out)
     }
 
-    /// Reads a control token; whether it is one of the pairs', and the JSON that it says.
+    /// Reads a control token. Returns whether the token belongs to the pairs, and its JSON.
     pub(crate) fn push_control(
         &mut self,
         id: TokenId,
@@ -218,8 +220,8 @@ impl TaggedScanner {
         (true, out)
     }
 
-    /// Nothing more comes: what is held of a value. Of other things, [`Self::take_rest`] has it. Where the
-    /// call has been closed, or the model stopped, it makes what was told JSON.
+    /// Ends the reader: returns the JSON of the held value. [`Self::take_rest`] has other held text. If
+    /// the call was closed, or the model stopped, the emitted text becomes complete JSON.
     pub(crate) fn finish(&mut self, style: &TaggedStyle, ended: Ended) -> String {
         let mut out = String::new();
         let is_cut = ended == Ended::Cut;
@@ -242,13 +244,13 @@ impl TaggedScanner {
         out
     }
 
-    /// Ends in a value; whether it is whole all the same.
+    /// Ends in a value; returns whether the value is whole.
     fn finish_value(&mut self, style: &TaggedStyle, ended: Ended, out: &mut String) -> bool {
         if ended != Ended::Cut && style.closes_call(&self.held) {
             self.held.clear();
         }
         if ended != Ended::Cut {
-            // What ends the call begins a line: the newline is the tag's that is missing.
+            // The end of the call begins a line: the newline belongs to the missing tag.
             let before = &style.close.first[..style.close.spaces];
             let value = self.held.strip_suffix(before).unwrap_or(&self.held);
             self.held.truncate(value.len());
@@ -264,7 +266,7 @@ impl TaggedScanner {
         is_understood && ended == Ended::Closed
     }
 
-    /// Ends between pairs; whether they are whole.
+    /// Ends between pairs; returns whether they are whole.
     fn finish_pairs(&mut self, style: &TaggedStyle, ended: Ended) -> bool {
         self.odd_rest(style);
         let is_closing = !self.held.is_empty();
@@ -278,7 +280,7 @@ impl TaggedScanner {
         self.has_pairs || is_closing || ended == Ended::Closed
     }
 
-    /// Takes a character of a tag; `false` if it is none.
+    /// Reads a character of a tag; `false` if it does not belong to the tag.
     fn tag(&mut self, c: char, style: &TaggedStyle, place: Place, tag: usize, read: usize) -> bool {
         let is_space = SPACES.contains(&c);
         let start = self.held.len() - read;
@@ -303,7 +305,7 @@ impl TaggedScanner {
         true
     }
 
-    /// Something came that does not go on with a tag.
+    /// Handles text that does not continue a tag.
     fn no_tag(&mut self, c: char, style: &TaggedStyle, kinds_of: KindsOf<'_>, out: &mut String) {
         let State::Tags { place, tag, read } = self.state else { return };
         if place == Place::Open && style.lacks_quote(tag, read) && (c == '\'' || is_key_char(c)) {
@@ -311,7 +313,7 @@ impl TaggedScanner {
         }
         let is_control = |tag: &Tag| matches!(tag, Tag::Control(_));
         match place {
-            // A token cannot be given back.
+            // A token cannot be returned as text.
             Place::Open if style.open.read[..tag].iter().any(is_control) => self.stop(out),
             Place::Open if self.held.len() > HOLD_LIMIT => self.stop(out),
             Place::Open => {
@@ -320,7 +322,7 @@ impl TaggedScanner {
                     self.held.drain(..style.close.after.len());
                 }
             }
-            // The token is missing that opens the value.
+            // The token that opens the value is missing.
             Place::Between if style.between.read[tag..].iter().all(is_control) => {
                 self.mended = Some(Mended::Tag);
                 self.state = State::Tags { place, tag: style.between.read.len(), read: 0 };
@@ -330,15 +332,15 @@ impl TaggedScanner {
         }
     }
 
-    /// The key stands in another quote than the style's, or in none.
+    /// The key has another quote than the style's, or none.
     fn other_quote(&mut self, c: char) {
-        // The quote itself is left to the key.
+        // The key reads the quote itself.
         self.quote = if c == '\'' { Quote::Single } else { Quote::None };
         self.mended = Some(Mended::Call);
         self.state = State::Key { start: self.held.len() };
     }
 
-    /// Where the key ends, and where the text of the tags begins after it and its attributes.
+    /// The end of the key, and the beginning of the tags after the key and its attributes.
     fn key_end(&self, start: usize, style: &TaggedStyle) -> Option<(usize, usize)> {
         let core = style.between.core();
         let quote = match self.quote {
@@ -361,7 +363,7 @@ impl TaggedScanner {
         Some((start + end, tags))
     }
 
-    /// Goes on with what comes after tags that have all come.
+    /// Continues after complete tags.
     fn settle(&mut self, style: &TaggedStyle, kinds_of: KindsOf<'_>, out: &mut String) {
         let State::Tags { place, tag, .. } = self.state else { return };
         if tag < style.stretch(place).read.len() {
@@ -388,7 +390,7 @@ impl TaggedScanner {
         }
     }
 
-    /// A key has come, and with it so many of the tags after it.
+    /// Handles a complete key, with the number of tags already read after it.
     fn end_key(&mut self, start: usize, end: usize, tags: usize) {
         let start = start + usize::from(self.quote == Quote::Single);
         let key = json::trim(&self.held[start..end]);
@@ -401,7 +403,7 @@ impl TaggedScanner {
         self.state = State::Tags { place: Place::Between, tag: tags, read: 0 };
     }
 
-    /// Reads some of a value; how much.
+    /// Reads a part of a value; returns the number of bytes read.
     fn value(
         &mut self,
         text: &str,
@@ -454,7 +456,7 @@ impl TaggedScanner {
         c.len_utf8()
     }
 
-    /// The white space that begins a value is all there or none of the tag's.
+    /// The white space at the beginning of a value belongs to the tag only if all of it is there.
     fn end_skip(&mut self, skipped: usize, style: &TaggedStyle, out: &mut String) {
         let after = &style.between.after;
         if skipped < after.len() {
@@ -473,8 +475,8 @@ impl TaggedScanner {
         }
     }
 
-    /// The value has ended: what is held comes before its end. `closed`: at the tag that closes it, which may
-    /// have white space of its own before it.
+    /// Ends the value; the held text comes before its end. `closed`: at its closing tag, which may have white
+    /// space of its own before it.
     fn end_value(&mut self, style: &TaggedStyle, closed: bool, out: &mut String) {
         let held = std::mem::take(&mut self.held);
         let before = if closed { &style.close.first[..style.close.spaces] } else { "" };
@@ -489,7 +491,7 @@ impl TaggedScanner {
         self.state = State::Tags { place: Place::Close, tag: 1, read: 0 };
     }
 
-    /// Looks for a tag at the end of text that is no pair.
+    /// Looks for a tag at the end of text outside pairs.
     fn search(&mut self, style: &TaggedStyle, out: &mut String) {
         let Some((at, is_pair)) = style.tag_after(&self.held) else {
             if self.held.len() > HOLD_LIMIT {
@@ -507,7 +509,7 @@ impl TaggedScanner {
         }
     }
 
-    /// What is held up to a place is odd, unless it is white space.
+    /// Reports the held text up to a place as odd, unless it is white space.
     fn told_odd(&mut self, end: usize, style: &TaggedStyle) {
         let odd = &self.held[..end];
         if !json::trim(odd).is_empty() {
@@ -518,7 +520,7 @@ impl TaggedScanner {
         self.held.clear();
     }
 
-    /// The same at the end of all: a tag may have begun that ends the pairs.
+    /// The same at the end of input: a tag that ends the pairs may have begun.
     fn odd_rest(&mut self, style: &TaggedStyle) {
         let begun = |&at: &usize| {
             let tail = &self.held[at..];
@@ -530,14 +532,14 @@ impl TaggedScanner {
         self.held = rest;
     }
 
-    /// The pairs have ended at a tag.
+    /// Ends the pairs at a tag.
     fn done(&mut self, tag: &str, out: &mut String) {
         tag.clone_into(&mut self.held);
         self.close(out);
         self.state = State::Done;
     }
 
-    /// Something came that cannot be understood: the pairs end.
+    /// Ends the pairs at text that cannot be understood.
     fn stop(&mut self, out: &mut String) {
         self.is_valid &= self.state == State::Odd;
         self.close(out);
@@ -549,18 +551,18 @@ impl TaggedScanner {
     }
 }
 
-/// What stands in quotes, if all of a key does.
+/// The text inside quotes, if the whole key is quoted.
 pub(super) fn in_quotes(key: &str) -> Option<&str> {
     let bare = key.strip_prefix('"')?.strip_suffix('"')?;
     (!bare.is_empty() && json::trim(bare) == bare && !bare.contains('"')).then_some(bare)
 }
 
-/// Whether a key that stands in no quotes may begin with a character.
+/// Whether a key without quotes may begin with a character.
 fn is_key_char(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Where a key ends, in such a quote or in none, that has further attributes after it: `a" type="string"`.
+/// The end of a key with attributes after it, with this quote or without: `a" type="string"`.
 pub(super) fn attributes(key: &str, quote: Option<char>) -> Option<usize> {
     let Some(quote) = quote else { return key.find(SPACES) };
     let end = key.find(quote)?;

@@ -183,7 +183,7 @@ struct Reader {
     parameters: Option<Arc<Parameters>>,
 }
 
-/// The kinds of value that a key may have. Without a schema, a value is what it looks like.
+/// The kinds of value that a key may have. Without a schema, the spelling of a value decides.
 fn kinds_of(parameters: Option<&Parameters>, key: &str) -> Kinds {
     parameters.map_or(Kinds::ANY, |parameters| parameters.kinds(key))
 }

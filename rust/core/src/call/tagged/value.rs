@@ -1,48 +1,48 @@
-//! Where a value ends: at the tag that closes it, or at another that could only come after it.
+//! The end of a value: its closing tag, or another tag that can only come after it.
 //!
-//! A model that forgets a closing tag goes on with the next tag in a line of its own. So a tag that opens a
-//! pair, or that opens or closes a call, ends a value where it begins a line; a tag that closes a call also
-//! where nothing but the end of the call comes after it. What is written holds none of these.
+//! A model that forgets a closing tag writes the next tag on a new line. So a tag that opens a pair, or
+//! opens or closes a call, ends a value if it begins a line. A tag that closes a call also ends a value if
+//! only the end of the call follows. Written values contain none of these.
 
 use super::{SPACES, TaggedStyle};
 
-/// So much white space may stand before or after a tag that ends a value.
+/// Maximum amount of white space before or after a tag that ends a value.
 const MAX_INDENT: usize = 64;
 
-/// White space within a line.
+/// White space inside a line.
 const INDENT: [char; 2] = [' ', '\t'];
 
-/// What ends a value, and where in what is held.
+/// The end of a value, with its place in the held text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found<'s> {
-    /// The tag that closes it, which begins here.
+    /// The closing tag, which begins here.
     Close(usize),
     /// A tag that opens the next pair; the value ends here.
     NextPair(usize),
-    /// A tag that is no pair's; the value ends here.
+    /// A tag that does not belong to a pair; the value ends here.
     End(usize, &'s str),
 }
 
 impl TaggedStyle {
-    /// Whether a byte may begin what ends a value.
+    /// Whether a byte may begin the end of a value.
     pub(super) fn stops_at(&self, byte: u8) -> bool {
         let is_first = |tag: &str| tag.as_bytes().first() == Some(&byte);
         byte == b'\n' || is_first(&self.close.first) || self.any_tag(is_first)
     }
 
-    /// Whether some tag that ends a value passes a test.
+    /// Whether any tag that ends a value passes a test.
     fn any_tag(&self, test: impl Fn(&str) -> bool) -> bool {
         let own = [self.close.core(), self.open.core()].into_iter();
         own.filter(|tag| !tag.is_empty()).chain(self.ends()).any(test)
     }
 
-    /// The tags that end a value where they begin a line.
+    /// The tags that end a value if they begin a line.
     pub(super) fn line_tags(&self) -> impl Iterator<Item = &str> {
         let open = Some(self.open.core()).filter(|tag| !tag.is_empty());
         open.into_iter().chain(self.ends())
     }
 
-    /// What ends the value at the end of `held`; `fresh`: none of the value came before that.
+    /// The end of the value at the end of `held`; `fresh`: nothing of the value precedes `held`.
     pub(super) fn end_of_value(&self, held: &str, fresh: bool) -> Option<Found<'_>> {
         let core = self.close.core();
         if !core.is_empty() && held.ends_with(core) {
@@ -60,7 +60,8 @@ impl TaggedStyle {
         })
     }
 
-    /// Where in `held` begins what may end the value; all before that is the value's.
+    /// The place in `held` where the end of the value may begin; the text before it belongs to the
+    /// value.
     pub(super) fn held_from(&self, held: &str, fresh: bool) -> usize {
         let may_end = |&at: &usize| {
             let tail = &held[at..];
@@ -72,7 +73,7 @@ impl TaggedStyle {
         held.char_indices().map(|(at, _)| at).find(may_end).unwrap_or(held.len())
     }
 
-    /// Whether text is, or begins, a new line and a tag; or, at the beginning of a value, a tag.
+    /// Whether text is, or begins, a newline and a tag; at the beginning of a value, a tag.
     fn may_begin_line(&self, text: &str, is_first: bool) -> bool {
         let line = text.strip_prefix('\n');
         let Some(line) = line.or(Some(text).filter(|_| is_first)) else { return false };
@@ -84,12 +85,12 @@ impl TaggedStyle {
         rest.is_empty() || self.line_tags().any(|tag| tag.starts_with(rest))
     }
 
-    /// Where in `held`, which the end of the call follows, the tag begins that closes the call.
+    /// The place of the tag that closes the call, in `held`, which the end of the call follows.
     pub(super) fn closes_call(&self, held: &str) -> bool {
         self.call.close.iter().any(|tag| held.len() >= tag.len() && may_close(tag, held))
     }
 
-    /// A tag that would end a value which is written: the first that begins a line of it.
+    /// The first tag that begins a line of a written value and would end it.
     pub(super) fn tag_in(&self, value: &str) -> Option<&str> {
         let begins = |line: &str| {
             let rest = line.trim_start_matches(INDENT);
@@ -98,7 +99,7 @@ impl TaggedStyle {
         value.split('\n').find_map(begins)
     }
 
-    /// Text that is none of the pairs': where a tag is in it that ends it, and whether that opens a pair.
+    /// The first tag in text outside pairs, and whether it opens a pair.
     pub(super) fn tag_after(&self, text: &str) -> Option<(usize, bool)> {
         let at = |tag: &str| text.ends_with(tag).then(|| text.len() - tag.len());
         let open = self.open.core();

@@ -1,4 +1,4 @@
-//! Calls: their bodies as they come, and where they end.
+//! Calls: reads their bodies, and finds their ends.
 
 use std::borrow::Cow;
 
@@ -428,8 +428,8 @@ impl Reader<'_> {
         self.end_open_call(turn, within, last.unwrap_or(opener))
     }
 
-    /// Ends the call that is open, if there is one: the end of the turn, or another call, is what ends it. `last`
-    /// is the last position of the call.
+    /// Ends the open call, if there is one, at the end of the turn or at another call. `last` is the last
+    /// position of the call.
     pub(super) fn end_open_call(&mut self, turn: &Turn, within: Within, last: u32) -> Within {
         let Within::Call(call) = within else { return within };
         let ended = call.ended_by_next(self.bound);
