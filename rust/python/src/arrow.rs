@@ -36,17 +36,17 @@ struct ArrowSchema {
 
 /// `struct ArrowArray` of the C data interface.
 #[repr(C)]
-struct ArrowArray {
-    length: i64,
-    null_count: i64,
-    offset: i64,
-    n_buffers: i64,
-    n_children: i64,
-    buffers: *mut *const c_void,
-    children: *mut *mut ArrowArray,
-    dictionary: *mut ArrowArray,
-    release: Option<unsafe extern "C" fn(*mut ArrowArray)>,
-    private_data: *mut c_void,
+pub(crate) struct ArrowArray {
+    pub(crate) length: i64,
+    pub(crate) null_count: i64,
+    pub(crate) offset: i64,
+    pub(crate) n_buffers: i64,
+    pub(crate) n_children: i64,
+    pub(crate) buffers: *mut *const c_void,
+    pub(crate) children: *mut *mut ArrowArray,
+    pub(crate) dictionary: *mut ArrowArray,
+    pub(crate) release: Option<unsafe extern "C" fn(*mut ArrowArray)>,
+    pub(crate) private_data: *mut c_void,
 }
 
 /// What an array owns until it is released.

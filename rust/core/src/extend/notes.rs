@@ -59,16 +59,7 @@ impl Next<'_> {
         }
         let tail = &joined.ids()[(base + self.completion.len()).min(joined.ids().len())..];
         for event in self.answer.events_with(tail) {
-            let (kind, text) = match &event.kind {
-                EventKind::Notice { kind, text } => {
-                    let text = if text.is_empty() { kind.name() } else { text };
-                    (NoteKind::Notice(*kind), excerpt(text, SHOWN).into_owned())
-                }
-                EventKind::ActionEnd { complete: false, index, .. } => {
-                    (NoteKind::Incomplete, format!("call {index} is not complete"))
-                }
-                _ => continue,
-            };
+            let Some((kind, text)) = irregularity(&event.kind) else { continue };
             notes.push(note(kind, text, self.answer.place(&event)));
         }
         notes
@@ -177,4 +168,18 @@ pub(super) fn apart(one: &[TokenId], other: &[TokenId]) -> (Range<usize>, Range<
     let ends = one[same..].iter().rev().zip(other[same..].iter().rev());
     let tail = ends.take_while(|(a, b)| a == b).count();
     (same..one.len() - tail, same..other.len() - tail)
+}
+
+/// The note of an event that reports an irregularity; `None` for other events.
+pub(super) fn irregularity(event: &EventKind) -> Option<(NoteKind, String)> {
+    match event {
+        EventKind::Notice { kind, text } => {
+            let text = if text.is_empty() { kind.name() } else { text };
+            Some((NoteKind::Notice(*kind), excerpt(text, SHOWN).into_owned()))
+        }
+        EventKind::ActionEnd { complete: false, index, .. } => {
+            Some((NoteKind::Incomplete, format!("call {index} is not complete")))
+        }
+        _ => None,
+    }
 }

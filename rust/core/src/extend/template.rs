@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::OnReasoning;
 use super::answer::{is_literal, shown, sources_of};
-use super::notes::{SHOWN, apart};
+use super::notes::{SHOWN, apart, irregularity};
 use crate::codec::{Codec, collect};
 use crate::conversation::Values;
 use crate::encode::{
@@ -505,16 +505,7 @@ impl Next<'_> {
         let place =
             |at: u32| base + (at.saturating_sub(self.answer.base) as usize).min(self.answer.ids);
         for event in &self.answer.events {
-            let (kind, text) = match &event.kind {
-                EventKind::Notice { kind, text } => {
-                    let text = if text.is_empty() { kind.name() } else { text };
-                    (NoteKind::Notice(*kind), excerpt(text, SHOWN).into_owned())
-                }
-                EventKind::ActionEnd { complete: false, index, .. } => {
-                    (NoteKind::Incomplete, format!("call {index} is not complete"))
-                }
-                _ => continue,
-            };
+            let Some((kind, text)) = irregularity(&event.kind) else { continue };
             let tokens = place(event.tokens.start)..place(event.tokens.end);
             notes.push(Note { kind, text, tokens, message: self.index });
         }
