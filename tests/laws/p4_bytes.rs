@@ -140,3 +140,24 @@ fn white_space_before_what_is_no_header_is_told() {
         }
     }
 }
+
+/// White space between turns belongs to the text that a spelled control token begins, where the token means nothing.
+#[test]
+fn white_space_before_a_spelled_token_is_told() {
+    let cases = [("llama4", "\n\n<|image_end|>"), ("qwen3", "\n\n<|vision_start|>")];
+    for (format, text) in cases {
+        for entry in made().filter(|entry| entry.format == format) {
+            let stream = entry.codec.read_stream().reading(MarkerPolicy::IdsOrText);
+            let ids = entry.codec.vocab().encode(text);
+            let events = read(stream, &[&ids], TurnReason::Stop);
+            let told: String = events
+                .iter()
+                .filter_map(|event| match &event.kind {
+                    EventKind::Text(text) => Some(text.as_str()),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(told, text, "{}: {events:?}", entry.name);
+        }
+    }
+}

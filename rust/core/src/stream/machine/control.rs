@@ -201,7 +201,6 @@ impl Reader<'_> {
     ) -> Result<Place, Place> {
         let Place::Outside(outside) = place else { return Err(place) };
         let grammar = self.bound.grammar();
-        self.machine.held.clear();
         let is_after_result = self.machine.last == Some(Role::Tool);
         // An answer after results that have been closed may be empty.
         let closes_results = is_after_result && !outside.is_answered && grammar.closes_results(id);
@@ -210,14 +209,20 @@ impl Reader<'_> {
             || closes_results
             || is_after_result && grammar.parts_results(id);
         if is_scaffold {
+            self.machine.held.clear();
             let begins = closes_results && grammar.after_tool.is_some();
             return Ok(Outside { is_answered: outside.is_answered || begins, ..outside }.into());
         }
         if let Some(row) = self.reasoning_row(outside, id) {
+            self.machine.held.clear();
             return Ok(self.open_reasoning(outside, row, id, at));
         }
         match self.empty_row(outside, id) {
-            Some(row) => Ok(self.empty_turn(row, first, at)),
+            Some(row) => {
+                self.machine.held.clear();
+                Ok(self.empty_turn(row, first, at))
+            }
+            // White space that is held belongs to the text that the spelling of the token begins.
             None => Err(place),
         }
     }
