@@ -402,37 +402,42 @@ impl Encoding {
     pub fn offsets(&self) -> Vec<(usize, usize)> {
         let mut offsets = Vec::with_capacity(self.ids.len());
         for piece in &self.pieces {
-            let begin = piece.text.start;
-            let prefixed = match &piece.kind {
-                PieceKind::Control => {
-                    let each = piece.text.len() / piece.ids.len().max(1);
-                    let nth = |nth: usize| (begin + nth * each, begin + (nth + 1) * each);
-                    offsets.extend((0..piece.ids.len()).map(nth));
-                    continue;
-                }
-                PieceKind::Given(covered) => {
-                    let covered = covered.iter();
-                    offsets.extend(
-                        covered.map(|of| (begin + of.start as usize, begin + of.end as usize)),
-                    );
-                    continue;
-                }
-                PieceKind::Run { prefixed } => *prefixed,
-            };
-            let text = &self.text[piece.text.clone()];
-            let ids = &self.ids[piece.ids.clone()];
-            let surplus = if prefixed { self.prefix_bytes(ids) } else { None };
-            let mut at = 0;
-            for (nth, &id) in ids.iter().enumerate() {
-                let covered = match (nth, surplus) {
-                    (0, Some(rest)) => self.vocab.covered_by(rest, &text[at..]),
-                    _ => self.vocab.covered(id, text, at),
-                };
-                offsets.push((begin + at, begin + at + covered));
-                at += covered;
-            }
+            self.piece_offsets(piece, |start, end| {
+                offsets.push((start, end));
+                true
+            });
         }
         offsets
+    }
+
+    /// Calls `take` with the byte range of each id of a piece, until it returns false.
+    fn piece_offsets(&self, piece: &IdPiece, mut take: impl FnMut(usize, usize) -> bool) {
+        let begin = piece.text.start;
+        match &piece.kind {
+            PieceKind::Control => {
+                let each = piece.text.len() / piece.ids.len().max(1);
+                (0..piece.ids.len()).all(|n| take(begin + n * each, begin + (n + 1) * each));
+            }
+            PieceKind::Given(covered) => {
+                covered.iter().all(|of| take(begin + of.start as usize, begin + of.end as usize));
+            }
+            PieceKind::Run { prefixed } => {
+                let text = &self.text[piece.text.clone()];
+                let ids = &self.ids[piece.ids.clone()];
+                let surplus = if *prefixed { self.prefix_bytes(ids) } else { None };
+                let mut at = 0;
+                for (nth, &id) in ids.iter().enumerate() {
+                    let covered = match (nth, surplus) {
+                        (0, Some(rest)) => self.vocab.covered_by(rest, &text[at..]),
+                        _ => self.vocab.covered(id, text, at),
+                    };
+                    if !take(begin + at, begin + at + covered) {
+                        return;
+                    }
+                    at += covered;
+                }
+            }
+        }
     }
 
     /// The bytes of the first token without the dummy prefix.
@@ -509,23 +514,54 @@ impl Encoding {
     /// stops the turn. If that id is the opener of the next turn, it still belongs to the next
     /// message.
     pub fn assistant_mask(&self) -> Vec<u8> {
-        self.turns_of_ids().into_iter().map(|turn| u8::from(turn.is_some())).collect()
+        let mut mask = vec![0; self.ids.len()];
+        for (ids, _) in self.generated_ids() {
+            mask[ids].fill(1);
+        }
+        mask
     }
 
-    /// Number of the generated turn of each id.
-    fn turns_of_ids(&self) -> Vec<Option<usize>> {
+    /// Ranges of ids that a model generates, in order, each with the number of its turn. Offsets are
+    /// computed only for pieces that a border of a turn crosses.
+    fn generated_ids(&self) -> Vec<(Range<usize>, usize)> {
         let mut turns = self.generated.iter().enumerate().peekable();
-        let mut found = Vec::with_capacity(self.ids.len());
-        for (start, end) in self.offsets() {
-            // A dummy prefix covers no bytes: it belongs to the text after it, or is the whole of a
-            // turn.
-            let is_all = |turn: &Range<usize>| *turn == (start..end);
-            let is_over = |turn: &Range<usize>| turn.end < end || turn.end <= start;
-            while turns.next_if(|(_, turn)| is_over(turn) && !is_all(turn)).is_some() {}
-            let begins = |(_, turn): &&(usize, &Range<usize>)| {
-                turn.start < end || (start == end && turn.start == end)
-            };
-            found.push(turns.peek().filter(begins).map(|(nth, _)| *nth));
+        let mut found: Vec<(Range<usize>, usize)> = Vec::with_capacity(self.generated.len());
+        let mut add = |ids: Range<usize>, turn: usize| match found.last_mut() {
+            Some((last, known)) if *known == turn && last.end == ids.start => last.end = ids.end,
+            _ => found.push((ids, turn)),
+        };
+        for piece in &self.pieces {
+            let text = &piece.text;
+            while turns.next_if(|(_, turn)| turn.end < text.start).is_some() {}
+            let Some(&(nth, turn)) = turns.peek() else { break };
+            if turn.start > text.end {
+                continue;
+            }
+            if turn.start < text.start && turn.end > text.end {
+                add(piece.ids.clone(), nth);
+                continue;
+            }
+            let mut at = piece.ids.start;
+            self.piece_offsets(piece, |start, end| {
+                // A dummy prefix covers no bytes: it belongs to the text after it, or is the whole of
+                // a turn.
+                let is_all = |turn: &Range<usize>| *turn == (start..end);
+                let is_over = |turn: &Range<usize>| turn.end < end || turn.end <= start;
+                while turns.next_if(|(_, turn)| is_over(turn) && !is_all(turn)).is_some() {}
+                let begins = |(_, turn): &&(usize, &Range<usize>)| {
+                    turn.start < end || (start == end && turn.start == end)
+                };
+                let Some(&(nth, turn)) = turns.peek().filter(begins) else {
+                    at += 1;
+                    return true;
+                };
+                // All other ids of the piece belong to the turn, if it ends after the piece.
+                let has_rest = turn.start < start && turn.end > text.end;
+                let after = if has_rest { piece.ids.end } else { at + 1 };
+                add(at..after, nth);
+                at = after;
+                !has_rest
+            });
         }
         found
     }

@@ -3,6 +3,7 @@
 //! In: an object with `__arrow_c_stream__` or `__arrow_c_array__`. Out: an [`EncodedTable`] with the columns
 //! of the table and the new ones. Rows are read and encoded on all cores, the interpreter released.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::builder::{ArrayBuilder as _, StringBuilder};
@@ -25,7 +26,7 @@ use crate::rows::Columns;
 use crate::typed::Capsule;
 
 /// So many rows are encoded before their ids are put into columns: it bounds what else is kept.
-const SLICE_ROWS: usize = 4096;
+const SLICE_ROWS: usize = 512;
 
 /// A column that is added to a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -158,7 +159,8 @@ struct Row {
     ids: Arc<Vec<i32>>,
     /// Number of ids before it was shortened.
     original: usize,
-    labels: Vec<i32>,
+    /// Positions of the ids that are labels.
+    labelled: Vec<Range<usize>>,
     indices: Vec<i32>,
     roles: Vec<String>,
     /// Paths and spellings of control tokens in the caller's text.
@@ -245,7 +247,7 @@ impl EncodedTable {
                 original,
                 roles,
                 neutralized: found.collect(),
-                labels: if labels { encoding.labels(&options.labels) } else { Vec::new() },
+                labelled: if labels { encoding.labelled(&options.labels) } else { Vec::new() },
                 indices: if indices { encoding.message_indices() } else { Vec::new() },
                 ids: encoding.shared_ids(),
             };
@@ -256,7 +258,7 @@ impl EncodedTable {
         };
         let mut finished = Vec::new();
         let mut first = 0;
-        let mut columns_of = Builders::new(&options.outputs);
+        let mut columns_of = Builders::new(options);
         for start in (0..batch.num_rows()).step_by(SLICE_ROWS) {
             let count = SLICE_ROWS.min(batch.num_rows() - start);
             let rows = share(count, options.threads, |at| encode(start + at));
@@ -279,7 +281,7 @@ impl EncodedTable {
                 {
                     let part = batch.slice(first, at - first);
                     finished.push(columns_of.finish(&part, schema)?);
-                    (first, columns_of) = (at, Builders::new(&options.outputs));
+                    (first, columns_of) = (at, Builders::new(options));
                 }
                 columns_of.push(row);
             }
@@ -317,7 +319,9 @@ impl Row {
     /// Leaves out the ids from `length` on.
     fn cut(&mut self, length: usize) {
         self.ids = Arc::new(self.ids[..length].to_vec());
-        self.labels.truncate(length);
+        for ids in &mut self.labelled {
+            *ids = ids.start.min(length)..ids.end.min(length);
+        }
         self.indices.truncate(length);
     }
 }
@@ -325,6 +329,8 @@ impl Row {
 /// The new columns while rows are added.
 struct Builders<'a> {
     outputs: &'a [Output],
+    /// The number at places without a label, if labels are asked for.
+    ignore_index: Option<i32>,
     offsets: Vec<i32>,
     valid: Vec<bool>,
     ids: Vec<i32>,
@@ -370,9 +376,11 @@ impl<const N: usize> TextLists<N> {
 }
 
 impl<'a> Builders<'a> {
-    fn new(outputs: &'a [Output]) -> Self {
+    fn new(options: &'a TableOptions) -> Self {
+        let outputs = &options.outputs;
         Self {
             outputs,
+            ignore_index: outputs.contains(&Output::Labels).then_some(options.labels.ignore_index),
             offsets: vec![0],
             valid: Vec::new(),
             ids: Vec::new(),
@@ -395,7 +403,14 @@ impl<'a> Builders<'a> {
             Ok(Some(row)) => {
                 self.originals.push(row.original as i32);
                 self.ids.extend_from_slice(&row.ids);
-                self.labels.extend_from_slice(&row.labels);
+                if let Some(ignore_index) = self.ignore_index {
+                    let first = self.labels.len();
+                    self.labels.resize(self.ids.len(), ignore_index);
+                    for ids in row.labelled {
+                        let labels = &mut self.labels[first..];
+                        labels[ids.clone()].copy_from_slice(&row.ids[ids]);
+                    }
+                }
                 self.indices.extend_from_slice(&row.indices);
                 self.roles.push(row.roles.into_iter().map(|role| [role]));
                 self.neutralized.push(row.neutralized.into_iter().map(<[_; 2]>::from));

@@ -3,6 +3,8 @@
 //!
 //! Cost: one pass over the ids.
 
+use std::ops::Range;
+
 use super::Encoding;
 use crate::message::Role;
 use chatcodec_vocab::TokenId;
@@ -32,10 +34,18 @@ impl Encoding {
     /// themselves.
     pub fn labels(&self, options: &LabelOptions) -> Vec<TokenId> {
         let mut labels = vec![options.ignore_index; self.ids.len()];
+        for ids in self.labelled(options) {
+            labels[ids.clone()].copy_from_slice(&self.ids[ids]);
+        }
+        labels
+    }
+
+    /// The ids that are labels, as ranges of their positions; two ranges may overlap.
+    pub fn labelled(&self, options: &LabelOptions) -> Vec<Range<usize>> {
         let is_chosen = |role: &Role| options.roles.contains(role);
         let last = self.trail.roles.iter().rposition(is_chosen);
         let is_within = |message: usize| !options.last_only || Some(message) == last;
-        let mut label = |at: usize| labels[at] = self.ids[at];
+        let mut labelled = Vec::new();
         if is_chosen(&Role::Assistant) {
             let roles = self.trail.roles.iter().enumerate().rev();
             let answers = roles.filter(|(_, role)| **role == Role::Assistant);
@@ -43,11 +53,9 @@ impl Encoding {
             let known = answers.take(self.generated.len());
             let mut within: Vec<bool> = known.map(|(message, _)| is_within(message)).collect();
             within.reverse();
-            for (at, turn) in self.turns_of_ids().into_iter().enumerate() {
-                if turn.is_some_and(|turn| within.get(turn).copied().unwrap_or(false)) {
-                    label(at);
-                }
-            }
+            let chosen = |turn: usize| within.get(turn).copied().unwrap_or(false);
+            let generated = self.generated_ids().into_iter();
+            labelled.extend(generated.filter(|(_, turn)| chosen(*turn)).map(|(ids, _)| ids));
         }
         if options.roles.iter().any(|role| *role != Role::Assistant) {
             for (at, source) in self.sources().into_iter().enumerate() {
@@ -55,10 +63,13 @@ impl Encoding {
                 let role = self.trail.roles.get(message);
                 let is_other = role.is_some_and(|role| *role != Role::Assistant && is_chosen(role));
                 if is_other && source.is_content() && is_within(message) {
-                    label(at);
+                    match labelled.last_mut() {
+                        Some(ids) if ids.end == at => ids.end += 1,
+                        _ => labelled.push(at..at + 1),
+                    }
                 }
             }
         }
-        labels
+        labelled
     }
 }
