@@ -211,6 +211,12 @@ bench: build $(VENV)/ready
 bench-quick: build $(VENV)/ready
 	$(BIN)/python -m benches --quick
 
+# First paint and hovers of the inspector's page, in chromium.
+.PHONY: bench-pages
+bench-pages: build $(VENV)/ready
+	@$(BIN)/pip install --quiet --group browser
+	$(BIN)/python -m benches.pages
+
 # Parquet to Parquet, beside transformers in `datasets.map`; needs ../shared.
 .PHONY: bench-tables
 bench-tables: build $(VENV)/ready

@@ -120,6 +120,49 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["audit", str(tmp_path), "--vocab", "x"]) == 2
 
 
+def test_the_command_has_the_librarys_sanitizing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    reference, _ = vocab_of(CHATML, tmp_path)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=reference, chat_template=CHATML, **oracle.OWN
+    )
+    tokenizer.save_pretrained(tmp_path)
+    model = str(tmp_path)
+    assert main(["audit", model, "--json"]) == 0
+    read = json.loads(capsys.readouterr().out)
+    expected = Codec.from_pretrained(model).audit(tokenizer)
+    assert read == json.loads(expected.to_json())
+    assert read["forged_if_sanitized"] is not None
+    assert main(["audit", model, "--html"]) == 0
+    page = capsys.readouterr().out
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    assert [name for _, name, _, _ in data["sides"]] == ["string", "sanitized", "chatcodec"]
+    assert [finding[6] for finding in data["findings"]] == [
+        finding.sanitized for finding in expected.findings
+    ]
+    assert main(["audit", model, "--json", "--no-transformers"]) == 0
+    assert json.loads(capsys.readouterr().out)["forged_if_sanitized"] is None
+
+
+def test_a_tokenizer_that_does_not_load_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transformers = pytest.importorskip("transformers")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("no such class\nand more")
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", fail)
+    vocab_of(CHATML, tmp_path)
+    (tmp_path / "chat_template.jinja").write_text(CHATML)
+    assert main(["audit", str(tmp_path)]) == 0
+    read = capsys.readouterr()
+    assert read.err == f"{tmp_path}: without transformers, which does not load it: no such class\n"
+    assert "sanitized" not in read.out
+
+
 def test_a_codec_that_leaks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     from chatcodec import audit  # noqa: PLC0415
 

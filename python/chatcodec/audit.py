@@ -93,7 +93,8 @@ class Audit:
     def to_html(self) -> str:
         """One page with heat maps of control token and place: the string pipeline, the codec.
 
-        The page is complete in itself and makes no requests. Each cell opens its examples.
+        Between them is the tokenizer that sanitizes, if one was given. The page is complete in
+        itself and makes no requests. Each cell opens its examples.
         """
         tokens = list(dict.fromkeys(finding.token for finding in self.findings))
         places = list(dict.fromkeys(finding.place for finding in self.findings))
@@ -107,20 +108,25 @@ class Audit:
                 finding.text,
                 finding.string,
                 finding.codec,
+                *([finding.sanitized] if finding.sanitized else []),
             )
             for finding in self.findings
         ]
+        # The title of each map, the name of its column, its place in a finding, its count.
+        sides: list[tuple[str, str, int, int]] = [
+            ("The string pipeline: what most servers do", "string", 4, self.forged_by_string),
+            ("chatcodec", "chatcodec", 5, self.forged),
+        ]
+        if (count := self.forged_if_sanitized) is not None:
+            title = "transformers with sanitize_control_tokens=True"
+            sides.insert(1, (title, "sanitized", 6, count))
         record = {
             "model": self.model,
             "forged": self.forged,
             "forged_by_string": self.forged_by_string,
             "tokens": tokens,
             "places": places,
-            # The title of each map, the name of its column, its place in a finding, its count.
-            "sides": [
-                ("The string pipeline: what most servers do", "string", 4, self.forged_by_string),
-                ("chatcodec", "chatcodec", 5, self.forged),
-            ],
+            "sides": sides,
             "findings": findings,
         }
         return audit_page("chatcodec audit", record)
@@ -335,7 +341,13 @@ def audit(codec: Codec, tokenizer: Any = None) -> Audit:  # noqa: ANN401
                 if tokenizer is not None:
                     have = pipelines.sanitized(make(value))
                     sanitized = (
-                        "refused" if have is None else "forged" if have != by_library else "text"
+                        "refused"
+                        if have is None
+                        else "forged"
+                        if have != by_library
+                        else "absent"
+                        if is_absent
+                        else "text"
                     )
                 findings.append(
                     Finding(token, place, kind, text, outcomes[1], outcomes[0], sanitized)

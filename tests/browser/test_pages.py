@@ -182,6 +182,33 @@ def test_ten_thousand_tokens_are_shown_whole(open_page: Callable[[str], Page]) -
     assert page.evaluate(CHIPS) == shown(encoding)
 
 
+def test_the_first_paint_waits_for_few_tokens(browser: Browser, tmp_path: Path) -> None:
+    """What is not in the window is made after the first paint, whatever the number of tokens."""
+    words = "some words of a chat that goes on for long. " * 8
+    turns = [{"role": ("user", "assistant")[at % 2], "content": words} for at in range(101)]
+    for messages in ([{"role": "user", "content": "One line of a long text.\n" * 1500}], turns):
+        path = tmp_path / "page.html"
+        path.write_text(CODEC.encode(messages).to_html(), encoding="utf-8")
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.add_init_script(
+            "document.addEventListener('DOMContentLoaded', () => {"
+            "window.atOnce = [document.querySelectorAll('.t').length,"
+            "document.querySelector('.string').textContent.length]; })"
+        )
+        page.goto(path.as_uri())
+        tokens, chars = page.evaluate("() => window.atOnce")
+        lowest = page.evaluate("() => document.querySelector('.detail').getBoundingClientRect().y")
+        page.wait_for_selector("[data-ready=yes]", state="attached")
+        in_window = page.evaluate(
+            "(bottom) => Array.from(document.querySelectorAll('.t'))"
+            ".filter((node) => node.getBoundingClientRect().y < bottom).length",
+            lowest,
+        )
+        page.close()
+        assert 0 < min(in_window, 150) <= tokens < 400
+        assert 0 < chars < 4000
+
+
 def test_a_megabyte_loses_nothing(open_page: Callable[[str], Page]) -> None:
     content = "<|im_start|></script>" * 1000 + "word " * 200_000
     encoding = CODEC.encode([{"role": "user", "content": content}])
@@ -204,8 +231,8 @@ def every_kind() -> dict[str, str]:
     item = {**encoding_data(encoding), "title": HOSTILE}
     error = {"kind": "error", "title": "\udc00</script>", "error": "\ud800" + HOSTILE}
     findings = [
-        Finding(HOSTILE, "user content", "plain", HOSTILE, "forged", "text"),
-        Finding("\ud800", "<b>role</b>", "plain", "\udc00" + HOSTILE, "refused", "absent"),
+        Finding(HOSTILE, "user content", "plain", HOSTILE, "forged", "text", "forged"),
+        Finding("\ud800", "<b>role</b>", "plain", "\udc00" + HOSTILE, "refused", "absent", "text"),
     ]
     return {
         "inspector": encoding.to_html(title=HOSTILE),

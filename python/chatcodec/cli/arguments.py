@@ -250,6 +250,12 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--json", action="store_true", help="all findings as a JSON object")
     shown.add_argument("--html", action="store_true", help="one page with heat maps, for a browser")
+    parser.add_argument(
+        "--no-transformers",
+        action="store_true",
+        help="leave out the column of transformers' own `sanitize_control_tokens`, which a model's "
+        "audit has where transformers 5.20 or newer is installed",
+    )
 
 
 def add_prepare(parser: argparse.ArgumentParser) -> None:

@@ -20,6 +20,7 @@ from chatcodec.cli.loading import (
     load_model,
     load_model_format,
     load_options,
+    load_sanitizing,
     load_template_codec,
     load_tools,
     load_vocab,
@@ -257,7 +258,9 @@ def _formats(args: Namespace) -> bool:
 
 
 def _audit(args: Namespace) -> bool:
-    report = load_model(args).audit()
+    codec = load_model(args)
+    wanted = args.model is not None and not args.no_transformers
+    report = codec.audit(load_sanitizing(args.model) if wanted else None)
     if args.html:
         sys.stdout.write(report.to_html())
     else:
@@ -428,8 +431,9 @@ COMMANDS = (
         "audit",
         "try to forge control tokens in every place of a caller's text",
         "Every control token is put into every place, in several spellings. The string pipeline\n"
-        "is what most servers do: the rendered text is tokenized whole. The exit status is 1 if\n"
-        "the codec lets anything be forged.",
+        "is what most servers do: the rendered text is tokenized whole. Where transformers 5.20\n"
+        "or newer is installed, its `sanitize_control_tokens` is tried on a model's texts, too.\n"
+        "The exit status is 1 if the codec lets anything be forged.",
         (
             "chatcodec audit",
             "chatcodec audit --json",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
+import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +26,15 @@ __all__ = [
     "load_model",
     "load_model_format",
     "load_options",
+    "load_sanitizing",
     "load_template_codec",
     "load_tools",
     "load_vocab",
 ]
+
+
+_SANITIZES = (5, 20)
+"""The first version of transformers with `sanitize_control_tokens`."""
 
 
 class UsageError(Exception):
@@ -71,6 +79,31 @@ def load_model(args: Namespace) -> Codec:
             return Codec.from_pretrained(args.model)
         except ImportError as error:
             raise UsageError(f"{args.model}: {error}") from error
+
+
+def load_sanitizing(model: str) -> Any:  # noqa: ANN401
+    """Load a model's tokenizer of transformers with `sanitize_control_tokens`; None without one.
+
+    The files are those that the codec was loaded from: nothing is fetched, and no code of the model
+    runs.
+    """
+    if find_spec("transformers") is None:
+        return None
+    # Not that there is no PyTorch, which a tokenizer does without.
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
+    transformers = importlib.import_module("transformers")
+    numbers = re.findall(r"\d+", transformers.__version__)[:2]
+    if tuple(map(int, numbers)) < _SANITIZES:
+        return None
+    transformers.logging.set_verbosity_error()
+    try:
+        return transformers.AutoTokenizer.from_pretrained(
+            model, local_files_only=True, trust_remote_code=False
+        )
+    except Exception as error:  # noqa: BLE001 - transformers raises what it likes
+        reason = str(error).strip().partition("\n")[0]
+        sys.stderr.write(f"{model}: without transformers, which does not load it: {reason}\n")
+        return None
 
 
 def load_template_codec(args: Namespace) -> Codec:

@@ -1,6 +1,8 @@
 "use strict";
 const CONTROL = 1, CONTENT = 2, GENERATED = 4, PART = 8;
-const AT_ONCE = 400, IN_IDLE = 60000, BLOCK = 400, BUTTONS = 500;
+// Ids and characters that the first paint has, about those of a window; ids that are shown in idle
+// time; ids of a block; buttons of the string pipeline.
+const AT_ONCE = 150, CHARS_AT_ONCE = 800, IN_IDLE = 60000, BLOCK = 100, BUTTONS = 500;
 const roleColours = { system: 0, developer: 0, user: 1, assistant: 2, tool: 3 };
 
 // Shows an encoding in `root`; the details of a token in `detail`.
@@ -42,33 +44,44 @@ function showEncoding(root, detail, data) {
     return node;
   };
 
-  // Blocks of ids, each filled when it comes into view or the browser has time.
+  // Blocks of ids. Those after the first ones are placed when the first ones are painted, and filled
+  // when they come into view or the browser has time.
   const list = make("div", { class: "tokens", role: "listbox", tabindex: "0", "aria-label": "tokens, with the arrow keys" });
   const blocks = [];
-  let next = 0;
-  while (next < count) {
-    const message = data.messages[next];
-    let end = next;
-    while (end < count && data.messages[end] === message) end++;
-    const role = message < 0 ? (data.sources[next] >= 0 ? data.paths[data.sources[next]] : "format") : data.roles[message] || "message";
-    const name = message < 0 ? (end === count && next > 0 ? "generation prompt" : role) : `messages[${message}] ${role}`;
-    const turn = make("div", { class: "turn " + (roleColours[role] === undefined ? "" : role), role: "group" },
-      make("div", { class: "head", "aria-hidden": "true" }, ...shown(name)));
-    turn.setAttribute("aria-label", name);
-    for (let from = next; from < end;) {
+  for (let begin = 0, end = 0; begin < count; begin = end) {
+    while (end < count && data.messages[end] === data.messages[begin]) end++;
+    for (let from = begin; from < end;) {
       let to = Math.min(end, from + BLOCK);
       // A block ends after a newline if it has one, and never inside an outlined spelling.
       if (to < end)
-        for (let back = to; back > to - 200; back--) if (data.texts[back - 1].endsWith("\n")) { to = back; break; }
+        for (let back = to; back > to - BLOCK / 2; back--) if (data.texts[back - 1].endsWith("\n")) { to = back; break; }
       while (to < end && foundAt.has(to) && foundAt.get(to).first < to) to++;
-      const node = make("div", { class: "block" });
-      blocks.push({ node, from, to, filled: false });
-      turn.append(node);
+      blocks.push({ from, to, begin, end, node: null, filled: false });
       from = to;
     }
-    list.append(turn);
-    next = end;
   }
+  const addTurn = ({ begin, end }) => {
+    const message = data.messages[begin];
+    const role = message < 0 ? (data.sources[begin] >= 0 ? data.paths[data.sources[begin]] : "format") : data.roles[message] || "message";
+    const name = message < 0 ? (end === count && begin > 0 ? "generation prompt" : role) : `messages[${message}] ${role}`;
+    list.append(make("div", { class: "turn " + (roleColours[role] === undefined ? "" : role), role: "group", "aria-label": name },
+      make("div", { class: "head", "aria-hidden": "true" }, ...shown(name))));
+  };
+  const nearby = new IntersectionObserver((entries) => {
+    for (const entry of entries) if (entry.isIntersecting) fill(blocks[entry.target.dataset.nth]);
+  }, { rootMargin: "1500px" });
+  let placed = 0;
+  const placeUntil = (nth) => {
+    for (; placed < blocks.length && placed <= nth; placed++) {
+      const block = blocks[placed];
+      if (block.from === block.begin) addTurn(block);
+      const isFirst = block.from < AT_ONCE;
+      block.node = make("div", { class: isFirst ? "" : "block", "data-nth": String(placed) });
+      list.lastChild.append(block.node);
+      if (isFirst) fill(block);
+      else nearby.observe(block.node);
+    }
+  };
   const fill = (block) => {
     if (block.filled) return;
     block.filled = true;
@@ -89,26 +102,19 @@ function showEncoding(root, detail, data) {
       if (group) block.node.append(group);
     }
   };
-  let ready = 0;
-  for (const block of blocks) {
-    if (block.from >= AT_ONCE) break;
-    fill(block);
-    ready++;
-  }
-  const nearby = new IntersectionObserver((entries) => {
-    for (const entry of entries) if (entry.isIntersecting) fill(blocks[entry.target.dataset.nth]);
-  }, { rootMargin: "1500px" });
-  blocks.forEach((block, nth) => {
-    block.node.dataset.nth = nth;
-    if (!block.filled) nearby.observe(block.node);
-  });
-  window.addEventListener("beforeprint", () => blocks.forEach(fill));
+  const first = blocks.filter((block) => block.from < AT_ONCE).length;
+  placeUntil(first - 1);
+  window.addEventListener("beforeprint", () => { placeUntil(Infinity); blocks.forEach(fill); });
 
   const select = (id, scroll) => {
     if (id < 0 || id >= count || id === at) return;
     const before = at;
     at = id;
-    if (!chips[id]) fill(blocks.find((block) => id < block.to));
+    if (!chips[id]) {
+      const nth = blocks.findIndex((block) => id < block.to);
+      placeUntil(nth);
+      fill(blocks[nth]);
+    }
     if (before >= 0 && chips[before]) { chips[before].className = classOf(before); chips[before].setAttribute("aria-selected", "false"); }
     chips[id].className = classOf(id);
     chips[id].setAttribute("aria-selected", "true");
@@ -163,7 +169,7 @@ function showEncoding(root, detail, data) {
   let isTaken = false;
   let turns = 0;
   const openers = new Set(data.ids.filter((id, nth) => data.flags[nth] & CONTROL && (nth === 0 || data.messages[nth] !== data.messages[nth - 1])));
-  let part = make("div", { class: "block" });
+  let part = make("div", {});
   let inPart = 0, added = 0;
   string.append(part);
   const add = (node, size) => {
@@ -181,8 +187,10 @@ function showEncoding(root, detail, data) {
     for (const item of data.pipeline) {
       if (typeof item !== "string") yield piece(item);
       else for (let from = 0; from < item.length;) {
-        let to = Math.min(item.length, from + 4000);
-        if (/[\ud800-\udbff]/.test(item[to - 1])) to++;
+        let to = Math.min(item.length, from + CHARS_AT_ONCE);
+        const line = to < item.length ? item.lastIndexOf("\n", to - 1) + 1 : 0;
+        if (line > from) to = line;
+        else if (/[\ud800-\udbff]/.test(item[to - 1])) to++;
         yield add(make("bdi", { dir: "auto", class: isTaken ? "taken" : undefined }, ...shown(item.slice(from, to), true)), to - from);
         from = to;
       }
@@ -203,14 +211,20 @@ function showEncoding(root, detail, data) {
     while (added < wanted) if (pieces.next().done) return false;
     return true;
   };
-  addMore(6000);
+  addMore(CHARS_AT_ONCE);
   window.addEventListener("beforeprint", () => addMore(Infinity));
   for (const item of data.pipeline) if (typeof item !== "string" && item[2] && openers.has(item[1])) turns++;
 
-  const later = () => {
-    const isChip = ready < blocks.length && blocks[ready].from < IN_IDLE;
-    if (isChip) fill(blocks[ready++]);
-    if (addMore(20000) || isChip) idle(later);
+  let ready = first;
+  const later = (deadline) => {
+    placeUntil(Infinity);
+    let isMore = true;
+    do {
+      const isChip = ready < blocks.length && blocks[ready].from < IN_IDLE;
+      if (isChip) fill(blocks[ready++]);
+      isMore = addMore(CHARS_AT_ONCE) || isChip;
+    } while (isMore && deadline && deadline.timeRemaining() > 4);
+    if (isMore) idle(later);
     else root.dataset.ready = "yes";
   };
   afterPaint(later);
