@@ -157,6 +157,31 @@ def peer(path: Path, rows: int) -> dict[str, Any]:
     return {"seconds": time.process_time() - begun, "wall": time.perf_counter() - wall}
 
 
+def shared(rows: int) -> dict[str, float]:
+    """CPU seconds of short conversations: with one system prompt, one each, and without."""
+    pa = importlib.import_module("pyarrow")
+    codec = _codec()
+    text = texts.longer(texts.corpus("chat"), 6000)
+    systems = {
+        "shared": [text] * rows,
+        "their own": [f"{at} {text}" for at in range(rows)],
+        "none": [""] * rows,
+    }
+    taken: dict[str, list[float]] = {}
+    for _ in range(5):
+        for name, prompts in systems.items():
+            chats = []
+            for at, prompt in enumerate(prompts):
+                chat = [("user", f"question {at}"), ("assistant", f"answer {at}")]
+                whole = [("system", prompt), *chat] if prompt else chat
+                chats.append([{"role": role, "content": content} for role, content in whole])
+            table = pa.table({"messages": chats}, _schema(pa))
+            begun = time.process_time()
+            codec.encode_table(table, labels=True, threads=1)
+            taken.setdefault(name, []).append(time.process_time() - begun)
+    return {name: min(times) for name, times in taken.items()}
+
+
 def _codec() -> Any:  # noqa: ANN401
     from chatcodec import Codec  # noqa: PLC0415 (its time is measured)
 
@@ -209,6 +234,9 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.do:
         name, path, number = asked.do
+        if name == "shared":
+            _say(json.dumps(shared(int(number))))
+            return
         _say(json.dumps({"ours": ours, "peer": peer}[name](Path(path), int(number))))
         return
     if not DATA.is_dir():
@@ -236,6 +264,9 @@ def main() -> None:
     _say(f"  scaling {scaling:.2f}")
     _say(f"memory: {one['memory']:.0f} MB, and {large['memory']:.0f} MB for four times the rows")
     _say(f"  {one['before']:.0f} MB of them with the vocabulary loaded, before the first row")
+    prompts = _child("shared", path, 3000)
+    own, once = (prompts[name] - prompts["none"] for name in ("their own", "shared"))
+    _say(f"a system prompt of 6,000 characters, shared: {once / own:.2f} of one that each row has")
 
 
 if __name__ == "__main__":

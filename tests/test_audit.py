@@ -78,6 +78,27 @@ def test_the_librarys_own_sanitizing_is_beside_it(tmp_path: Path) -> None:
     assert plain.forged_if_sanitized == report.forged_by_string
 
 
+# A template that leaves out turns of roles that it does not know, as Qwen3's does.
+KNOWN_ROLES = (
+    "{% for m in messages %}{% if m.role == 'user' or m.role == 'assistant' %}"
+    "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endif %}{% endfor %}"
+)
+
+
+def test_a_role_that_the_template_leaves_out_forges_nothing(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    reference, vocab = vocab_of(KNOWN_ROLES, tmp_path)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=reference, chat_template=KNOWN_ROLES, **oracle.OWN
+    )
+    report = Codec(Template(KNOWN_ROLES, **oracle.OWN), vocab).audit(tokenizer)
+    found = [finding for finding in report.findings if finding.place == "role"]
+    assert found
+    for finding in found:
+        outcomes = (finding.string, finding.sanitized, finding.codec)
+        assert "forged" not in outcomes, finding
+
+
 def audit_of_plain(tokenizer: Any, codec: Codec) -> Audit:  # noqa: ANN401
     class Plain:
         """The tokenizer without its sanitizing."""

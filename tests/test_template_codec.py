@@ -194,6 +194,39 @@ def test_the_reader_is_derived_or_reads_text(tmp_path: Path) -> None:
     assert codec.parse(answer, prompt).message["content"] == "Sure."
 
 
+@pytest.mark.parametrize("special", [("</s>",), ("<s>", "</s>")], ids=["one", "two"])
+def test_a_vocabulary_with_few_control_tokens(special: tuple[str, ...], tmp_path: Path) -> None:
+    """Falcon's has one, Mixtral's two."""
+    source = (
+        "{{ bos_token }}{% for m in messages %}{% if m.role == 'assistant' %}"
+        "A: {{ m.content }}{{ eos_token }}{% else %}Q: {{ m.content }}\n{% endif %}{% endfor %}"
+    )
+    reference = tokenizer(special)
+    path = tmp_path / "tokenizer.json"
+    reference.save(str(path))
+    own = {"bos_token": "<s>" if "<s>" in special else "", "eos_token": "</s>"}
+    codec = Codec(Template(source, **own), Vocab.load(path))
+    messages = [
+        {"role": "user", "content": "q </s>"},
+        {"role": "assistant", "content": "a"},
+        {"role": "user", "content": "r"},
+    ]
+    prompt = codec.encode(messages)
+    stop = codec.vocab.control["</s>"]
+    assert list(codec.stop_ids) == [stop]
+    assert len(control(prompt)) == len(special)
+    plain = codec.encode([{"role": "user", "content": "q"}, *messages[1:]])
+    assert plain.ids.tolist() == reference.encode(plain.text, add_special_tokens=False).ids
+    for text in ("Sure </s>.", "assistant\nuser\nassistant\n", "user\n"):
+        message = codec.parse([*codec.vocab.encode(text), stop], prompt).message
+        assert message == {"role": "assistant", "content": text}
+    assert codec.decode(codec.encode(messages).ids)
+    # Without its template, no other id is known to end a turn.
+    without = Template(source, bos_token="", eos_token="")
+    with pytest.raises(ValueError, match="no control token that ends the template's turns"):
+        Codec(without, Vocab.load(path))
+
+
 def test_a_format_that_writes_the_same_reads_calls() -> None:
     codec = Codec(Template(TURNS, **oracle.OWN), Vocab.embedded())
     assert "completions are read by format `internlm2`" in codec.describe()

@@ -1534,7 +1534,7 @@ class VocabReport:
 
 def _install() -> None:
     """
-    Makes panics what this module says; the package calls it before anything else. Calling it again changes nothing.
+    Installs the handling of panics; the package calls it first. Idempotent.
     """
 
 def collect(events: Iterable[Event]) -> dict[str, Any]:

@@ -6,7 +6,7 @@
 
 use std::slice;
 
-use chatcodec_vocab::{TokenId, Vocab};
+use chatcodec_vocab::Vocab;
 
 use crate::codec::Codec;
 use crate::conversation::Values;
@@ -127,25 +127,24 @@ fn text_format(writer: &TemplateWriter, vocab: &Vocab) -> Result<Format> {
     let own = writer.own().iter().find(|(name, _)| name == "eos_token");
     let own = own.and_then(|(_, text)| vocab.control().get(text).copied());
     let stop = control.or(own);
-    // The format has to have heads of turns, which are never read.
-    let heads = |stop: TokenId| -> Option<(TokenId, TokenId)> {
-        let mut others = vocab.control().values().copied().filter(move |id| *id != stop);
-        let first = others.next()?;
-        Some((first, others.find(|id| *id != first)?))
-    };
-    let Some((stop, (head, user))) = stop.and_then(|stop| Some((stop, heads(stop)?))) else {
-        let problem = "has no control token that ends the template's turns, or fewer than three in all; expected the \
-                       model's own vocabulary, or `reader=`, a format";
+    let Some(stop) = stop else {
+        let problem = "has no control token that ends the template's turns; expected the model's own vocabulary, or \
+                       `reader=`, a format";
         return Err(Error::vocab("control", problem));
     };
+    // The format has to have heads of turns, which are never read: text, if there is no other control token.
+    let other = vocab.control().values().copied().find(|id| *id != stop);
     let spelled = |id| serde_json::to_string(vocab.spelling(id)).unwrap_or_default();
+    let (guarantee, head, other) = match other {
+        Some(id) => ("\"ids\"", "{HEAD}", format!("HEAD = {}\n", spelled(id))),
+        None => ("\"text\"\nmarkers = [\"user\\n\", \"assistant\\n\"]", "", String::new()),
+    };
     let file = format!(
-        "name = \"text\"\nguarantee = \"ids\"\nsource = \"a chat template\"\nvocabulary = \"the model's\"\n\
-         generation = {{ prompt = \"{{HEAD}}\" }}\n[control]\nSTOP = {}\nHEAD = {}\nUSER = {}\n\
-         [turn]\nuser = \"{{USER}}{{content}}\"\nassistant = \"{{HEAD}}{{content}}{{STOP}}\"\n",
+        "name = \"text\"\nguarantee = {guarantee}\nsource = \"a chat template\"\nvocabulary = \"the model's\"\n\
+         generation = {{ prompt = \"{head}assistant\\n\" }}\n[control]\nSTOP = {}\n{other}[turn]\n\
+         user = \"{head}user\\n{{content}}{{STOP}}\"\n\
+         assistant = \"{head}assistant\\n{{content}}{{STOP}}\"\n",
         spelled(stop),
-        spelled(head),
-        spelled(user)
     );
     Format::parse("text", &file)
 }
