@@ -161,7 +161,7 @@ def shared(rows: int) -> dict[str, float]:
     """CPU seconds of short conversations: with one system prompt, one each, and without."""
     pa = importlib.import_module("pyarrow")
     codec = _codec()
-    text = texts.longer(texts.corpus("chat"), 6000)
+    text = texts.cut(texts.longer(texts.corpus("chat"), 6000), 6000)
     systems = {
         "shared": [text] * rows,
         "their own": [f"{at} {text}" for at in range(rows)],
