@@ -156,7 +156,7 @@ def read(codec: Codec, ids: list[int], tools: list[dict[str, Any]] = TOOLS) -> l
 def call_of(codec: Codec, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     id_ = "functions.search:0" if codec.format.name.startswith("kimi") else "a1B2c3D4e"
     id_ = id_.replace("search", name)
-    function = {"name": name, "arguments": json.dumps(arguments)}
+    function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
     return {"id": id_, "type": "function", "function": function}
 
 

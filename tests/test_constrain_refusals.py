@@ -19,9 +19,6 @@ import pytest
 import test_constrain as constrained
 from ebnf import Grammar
 
-if not data.LONG:
-    pytest.skip("`make test-long` runs these: minutes of a processor", allow_module_level=True)
-
 MUTATIONS = 60
 PARAMETERS: dict[str, Any] = {
     "type": "object",

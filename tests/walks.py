@@ -123,6 +123,7 @@ class Walker:
         """The position of the first id that is not admitted; the length, if all are."""
         matcher = grammar.deep_copy()
         for at, id_ in enumerate(ids):
-            if not self.mask(matcher)[id_] or not matcher.consume_token(id_):
+            is_over = at > 0 and ids[at - 1] in self.stops and matcher.is_stopped()
+            if is_over or not self.mask(matcher)[id_] or not matcher.consume_token(id_):
                 return at
         return len(ids)

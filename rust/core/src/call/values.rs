@@ -471,21 +471,24 @@ impl<'a> Values<'a> {
     /// Its size is linear: the continuation after each member is a shared rule.
     fn list(&mut self, members: Vec<(Expression, bool)>) -> Expression {
         let comma = || Expression::literal(", ");
-        let (mut first, mut next) = (Expression::EMPTY, Expression::EMPTY);
+        // What the list may begin with, from its last member to its first.
+        let mut starts = vec![Expression::EMPTY];
+        let mut next = Expression::EMPTY;
         for (member, is_required) in members.into_iter().rev() {
             let member = self.rules.share(member);
             let alone = Expression::sequence([member.clone(), next.clone()]);
             let after = Expression::sequence([comma(), member]);
             if is_required {
-                first = alone;
+                starts.clear();
                 next = Expression::sequence([after, next]);
             } else {
-                first = Expression::choice([alone, first]);
                 next = Expression::sequence([after.optional(), next]);
             }
+            starts.push(alone);
             next = self.rules.share(next);
         }
-        first
+        starts.reverse();
+        if starts.len() == 1 { starts.remove(0) } else { Expression::Choice(starts) }
     }
 
     /// Any number of members with commas between.

@@ -15,6 +15,10 @@ use chatcodec_vocab::TokenId;
 /// White space between the tokens of JSON: none or one space.
 const SPACE: &str = "[ ]?";
 
+/// Lets text be any tokens that spell it. Otherwise llguidance asks for the tokens of the text that is sure to follow,
+/// which are others than those of the whole text: `="a` alone and `="ab` are split in different places.
+const OPTIONS: &str = "%llguidance {\"no_forcing\": true}\n";
+
 /// Keywords of schemas that llguidance 1.9 refuses.
 const UNKNOWN: [&str; 16] = [
     "not",
@@ -75,6 +79,11 @@ fn problem(root: &Value, keys: &Map<String, Value>, key: &str, value: &Value) ->
             }
             Some("refers to itself without an end, expected a schema of finite values".to_owned())
         }
+        "exclusiveMinimum" | "exclusiveMaximum" if is_within_one(keys, key) => Some(
+            "is a whole number that llguidance admits where the other bound is less than 1 away, expected bounds \
+             further apart"
+                .to_owned(),
+        ),
         "pattern" if is_string => wrong_pattern(text),
         "format" if is_string && !FORMATS.contains(&text) => {
             let known = FORMATS.join("`, `");
@@ -88,6 +97,20 @@ fn problem(root: &Value, keys: &Map<String, Value>, key: &str, value: &Value) ->
     }
 }
 
+/// Whether the bounds of a number have the same whole part, and one of them is this part itself and left out:
+/// llguidance 1.9 admits it, as `0` of the numbers over 0 and up to 0.5.
+fn is_within_one(keys: &Map<String, Value>, key: &str) -> bool {
+    let bound = |key: &str| keys.get(key).and_then(Value::as_f64);
+    let Some(own) = bound(key) else { return false };
+    let others = match key {
+        "exclusiveMinimum" => ["maximum", "exclusiveMaximum"],
+        _ => ["minimum", "exclusiveMinimum"],
+    };
+    own.fract() == 0.0
+        && keys.get("type").is_none_or(|kind| kind != "integer")
+        && others.into_iter().filter_map(bound).any(|other| (other - own).abs() < 1.0)
+}
+
 /// A constraint in llguidance's Lark, which names control tokens by their ids.
 pub(super) fn print(constraint: &Constraint) -> Result<String> {
     for (path, schema) in &constraint.schemas {
@@ -96,7 +119,7 @@ pub(super) fn print(constraint: &Constraint) -> Result<String> {
         schema::check(Path::Argument(path), schema, &judge)?;
     }
     let mut printer = Printer::default();
-    let mut rules = String::new();
+    let mut rules = OPTIONS.to_owned();
     let start = printer.expression(&constraint.start);
     let _ = writeln!(rules, "start: {start}");
     for (number, rule) in constraint.rules.iter().enumerate() {

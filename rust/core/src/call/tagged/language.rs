@@ -132,7 +132,14 @@ impl Language<'_> {
             for (at, part) in parts.iter().enumerate() {
                 let place = list.item(at);
                 if kinds_of(part, self.schema) == Kinds::STRING {
-                    check(part.as_object().unwrap_or(&Map::new()), place)?;
+                    let part = match part {
+                        Value::Object(keys) => self.values.flat(keys, place)?,
+                        _ => Cow::Owned(Map::new()),
+                    };
+                    // The text is any string: what else restricts it would be lost.
+                    if let Some(keyword) = restricting(&part).find(|key| *key != "type") {
+                        return Err(unfollowed(keyword, place));
+                    }
                     all.push(text.clone());
                 } else {
                     all.push(self.value(part, place)?);
