@@ -13,7 +13,6 @@ import json
 import random
 from typing import Any
 
-import data
 import jsonschema
 import pytest
 import test_constrain as constrained
