@@ -31,7 +31,7 @@ from chatcodec.options import (
     VocabKind,
 )
 
-__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "EncodedTable", "Encoding", "Format", "IntArray", "Media", "Neutralized", "Note", "Notice", "Parsed", "Placeholder", "Reasoning", "Rendered", "Stream", "StreamPool", "Template", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats", "pack", "pack_table"]
+__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "EncodedTable", "Encoding", "Format", "IntArray", "Media", "Neutralized", "Note", "Notice", "Parsed", "Placeholder", "Reasoning", "Rendered", "ResponseTemplate", "Stream", "StreamPool", "Template", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats", "pack", "pack_table"]
 
 __version__: Final[str]
 """
@@ -198,15 +198,15 @@ class Codec:
     A codec for one chat format and one vocabulary: messages to token ids and back. Frozen; safe to
     share between threads; pickled as the contents of its files.
     """
-    def __new__(cls, /, format: "str | Format | Template", vocab: "str | PathLike[str] | Vocab | None" = None, *, reader: "str | Format | None" = None, check_template: "bool" = True) -> Codec:
+    def __new__(cls, /, format: "str | Format | Template", vocab: "str | PathLike[str] | Vocab | None" = None, *, reader: "str | Format | ResponseTemplate | None" = None, check_template: "bool" = True) -> Codec:
         """
         A codec of a format (the name of a built-in one, or a `Format`) and a vocabulary (the path
         of a file or a folder, as `Vocab.load` takes it, or a `Vocab`). Without `vocab`, the codec
         uses the embedded vocabulary, whose layout fits `internlm2`.
 
         A `Template` instead of a format writes conversations as the template does, with the ids of its text;
-        text of the caller's is never control. It needs `vocab`. `reader` is the format that reads completions,
-        by default the one that fits best: see `describe`.
+        text of the caller's is never control. It needs `vocab`. `reader` is the format or the `ResponseTemplate`
+        that reads completions, by default the format that fits best: see `describe`.
 
         If the folder of the vocabulary has a chat template, the format is compared with it. A
         contradiction is an error that names the likely format. `check_template=False` omits the
@@ -219,7 +219,7 @@ class Codec:
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
     @staticmethod
-    def _restore(writer: Any, vocab: Any, format: Format, told: "tuple[str, list[str], list[str], list[str]]") -> Codec:
+    def _restore(writer: Any, vocab: Any, format: Format, told: "tuple[str, list[str], list[str], list[str]]", response: "str | None" = None) -> Codec:
         """
         Makes a pickled codec again: nothing is recognised or derived once more.
         """
@@ -391,7 +391,7 @@ class Codec:
         The format. With a template, the format that reads completions.
         """
     @staticmethod
-    def from_pretrained(name_or_dir: "str | PathLike[str]", format: "str | Format | None" = None, *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None, template: "str | None" = None, reader: "str | Format | None" = None, check_template: "bool" = True) -> Codec:
+    def from_pretrained(name_or_dir: "str | PathLike[str]", format: "str | Format | None" = None, *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None, template: "str | None" = None, reader: "str | Format | ResponseTemplate | None" = None, check_template: "bool" = True) -> Codec:
         """
         A codec of a model on the Hugging Face hub, of a folder, or of a GGUF file: `Vocab.from_pretrained`,
         whose options these are, and a format: a built-in one's name or a `Format`.
@@ -401,7 +401,8 @@ class Codec:
         Without a format, the model's chat template decides; of several, the one named `template`, by default
         the one named `default`. A built-in format is taken if it writes the same text and control tokens on a
         fixed set of conversations. Otherwise the template writes conversations, and `reader` reads completions:
-        a format, by default the one that fits best. `describe` says what was found.
+        a format or a `ResponseTemplate`, by default the model's own response template, or else the format that
+        fits best. `describe` says what was found.
 
         Raises what `Codec` and `Vocab.from_pretrained` raise; `FormatError` for a model without a template, for
         several templates of which none was chosen, and for a template that writes no question; `TemplateError`
@@ -428,6 +429,11 @@ class Codec:
         completion; by default, any prompt that ends with the generation prompt. The other options
         are those of `stream`. With `markers="text"`, the completion is a str, and
         `Parsed.rest_text` is the text after the turn.
+        """
+    @property
+    def response_template(self, /) -> ResponseTemplate | None:
+        """
+        The response template that reads completions; None where the format reads them.
         """
     @property
     def stop_ids(self, /) -> list[int]:
@@ -1120,6 +1126,30 @@ class Rendered:
     def text(self, /) -> str:
         """
         The text.
+        """
+
+@final
+class ResponseTemplate:
+    """
+    A response template: how the authors of a model say that its completions are read, version 1 of transformers'
+    `response_template`. Frozen; a `reader` of `Codec`.
+
+    `template` is the dict, or its JSON text. Anchors that spell a control token are its id. The field `content` is
+    text, `reasoning_content`, `reasoning`, `thinking`, `thought` and `analysis` are reasoning, `tool_calls` are calls,
+    and of any other field the text comes in a notice. Raises `FormatError` with the invalid key.
+    """
+    def __new__(cls, /, template: "str | Mapping[str, object]") -> ResponseTemplate: ...
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def fields(self, /) -> list[str]:
+        """
+        The names of its fields.
+        """
+    @property
+    def source(self, /) -> str:
+        """
+        The template, as JSON text.
         """
 
 @final

@@ -14,6 +14,7 @@ use crate::format::Format;
 use crate::grammar::Grammar;
 use crate::message::{Message, Node, OnArguments, Owned, Role};
 use crate::render::{self, Kept, RenderOptions, Rendered};
+use crate::response::{BoundResponse, ResponseTemplate};
 use crate::stream::{State, Stream};
 use crate::template::Template;
 use crate::templated::{TemplateWriter, Templated};
@@ -52,6 +53,8 @@ struct Inner {
     prompted: OnceLock<State>,
     /// The most recent constraints.
     constraints: constrain::Cache,
+    /// What reads completions in place of the format.
+    response: Option<Arc<BoundResponse>>,
 }
 
 /// Number of ids between two checks for a request to stop: some hundredths of a second.
@@ -97,7 +100,31 @@ impl Codec {
         let prompted = OnceLock::new();
         let constraints = constrain::Cache::default();
         let reads_prompts = true;
-        Self { inner: Arc::new(Inner { bound, writer, reads_prompts, prompted, constraints }) }
+        let response = None;
+        let inner = Inner { bound, writer, reads_prompts, prompted, constraints, response };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The same codec, whose completions are read by a response template.
+    ///
+    /// # Errors
+    /// [`Error::Format`] with the key of a pattern that is too long.
+    pub fn with_response(&self, template: &ResponseTemplate) -> Result<Self> {
+        let bound = BoundResponse::new(template, self.vocab(), self.stop_ids())?;
+        let inner = Inner {
+            bound: self.inner.bound.clone(),
+            writer: self.inner.writer.clone(),
+            reads_prompts: self.inner.reads_prompts,
+            prompted: OnceLock::new(),
+            constraints: constrain::Cache::default(),
+            response: Some(Arc::new(bound)),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The response template that reads completions; none where the format does.
+    pub fn response(&self) -> Option<&ResponseTemplate> {
+        self.inner.response.as_deref().map(BoundResponse::template)
     }
 
     /// The same codec, whose format does not know the prompts of completions.
@@ -517,9 +544,14 @@ impl Codec {
     /// prompt that ends with the generation prompt.
     pub fn stream(&self, prompt: Option<&[TokenId]>) -> Stream {
         let bound = &self.inner.bound;
-        let prompt = prompt.filter(|_| self.inner.reads_prompts);
+        let given = prompt;
+        let prompt = prompt.filter(|_| self.inner.reads_prompts && self.inner.response.is_none());
         let state = prompt.map(|prompt| State::after_prompt(bound, prompt));
-        Stream::after(bound, state.unwrap_or_else(|| self.prompted()))
+        let stream = Stream::after(bound, state.unwrap_or_else(|| self.prompted()));
+        match &self.inner.response {
+            Some(response) => stream.responding(response, given.unwrap_or_default()),
+            None => stream,
+        }
     }
 
     /// A stream for a whole conversation, from its first id.

@@ -58,6 +58,7 @@ mod canonical;
 mod templated;
 
 mod constrain;
+mod response;
 
 mod stream;
 
@@ -100,6 +101,7 @@ pub use pool::{NoStream, PoolEvent, StreamPool};
 pub use reader::Reader;
 pub use recognise::Recognised;
 pub use render::Boundary;
+pub use response::ResponseTemplate;
 pub use span::{Source, SourceField};
 pub use stream::{MarkerPolicy, Plain, Stream};
 pub use template::{Clock, RenderOptions, RenderedTemplate, Template, TemplateRun};

@@ -24,6 +24,7 @@ use crate::collect::Collector;
 use crate::event::{Event, Part, TurnReason};
 use crate::format::{BareCalls, InReasoning};
 use crate::message::{Message, Role};
+use crate::response::{BoundResponse, ResponseState};
 use chatcodec_vocab::TextDecoder;
 use chatcodec_vocab::{TokenId, TokenKind, Vocab};
 use header::HeldItem;
@@ -47,6 +48,8 @@ pub struct Stream {
     bound: Arc<Bound>,
     state: State,
     kept: Option<Box<Collector>>,
+    /// The reader in place of the format's.
+    response: Option<Box<ResponseState>>,
 }
 
 /// State of a stream between two inputs.
@@ -291,7 +294,13 @@ impl Stream {
     }
 
     fn new(bound: &Arc<Bound>, state: State) -> Self {
-        Self { bound: bound.clone(), state, kept: None }
+        Self { bound: bound.clone(), state, kept: None, response: None }
+    }
+
+    /// Reads by a response template, in place of the format.
+    pub(crate) fn responding(mut self, bound: &Arc<BoundResponse>, prompt: &[TokenId]) -> Self {
+        self.response = Some(Box::new(ResponseState::new(bound, prompt)));
+        self
     }
 
     /// Also collects the message, for [`Stream::message`].
@@ -315,6 +324,9 @@ impl Stream {
     #[must_use]
     pub fn typed(mut self, types: &ToolTypes) -> Self {
         self.state.machine.read_by(types);
+        if let Some(response) = &mut self.response {
+            response.typed(types);
+        }
         self
     }
 
@@ -368,6 +380,9 @@ impl Stream {
     /// Reads an id without the fast path, and appends its events to `out`: for ids that [`Stream::push_plain`] does
     /// not read.
     pub fn push_other(&mut self, id: TokenId, out: &mut Vec<Event>) {
+        if self.responds(out, |response, out| response.push(id, out)) {
+            return;
+        }
         self.emitting(out, |state, bound, out| state.step(bound, id, out));
     }
 
@@ -386,6 +401,9 @@ impl Stream {
 
     #[inline]
     fn pass(&mut self, id: TokenId) -> Option<(Part, &str, Range<u32>)> {
+        if self.response.is_some() {
+            return None;
+        }
         let passed = self.state.pass(&self.bound, id)?;
         if let Some(kept) = &mut self.kept {
             kept.push_text(passed.0, passed.1);
@@ -394,6 +412,9 @@ impl Stream {
     }
 
     fn pass_run(&mut self, ids: &[TokenId]) -> Option<Run> {
+        if self.response.is_some() {
+            return None;
+        }
         let run = self.state.pass_run(&self.bound, ids)?;
         if let Some(kept) = &mut self.kept {
             kept.push_text(run.part, &run.text);
@@ -403,6 +424,10 @@ impl Stream {
 
     /// Reads a number that is outside the range of ids.
     pub fn push_unknown(&mut self, id: String, out: &mut Vec<Event>) {
+        if self.response.is_some() {
+            self.responds(out, |response, out| response.push_unknown(id, out));
+            return;
+        }
         self.emitting(out, |state, bound, out| {
             let at = state.next_position();
             state.end_text(bound, at, out);
@@ -414,6 +439,9 @@ impl Stream {
     ///
     /// [`TurnReason::Stop`] in a turn with a call becomes [`TurnReason::Action`].
     pub fn finish(&mut self, reason: TurnReason, out: &mut Vec<Event>) {
+        if self.responds(out, |response, out| response.finish(reason, out)) {
+            return;
+        }
         self.emitting(out, |state, bound, out| {
             let index = state.index;
             state.end_text(bound, index, out);
@@ -437,7 +465,10 @@ impl Stream {
 
     /// The number of ids read.
     pub fn position(&self) -> usize {
-        (self.state.index - FIRST) as usize
+        match &self.response {
+            Some(response) => response.position(),
+            None => (self.state.index - FIRST) as usize,
+        }
     }
 
     pub(crate) fn bound(&self) -> &Arc<Bound> {
@@ -452,6 +483,24 @@ impl Stream {
     /// Whether the stream keeps its message.
     pub fn keeps(&self) -> bool {
         self.kept.is_some()
+    }
+
+    /// Whether a response template reads; then it does `work`.
+    fn responds(
+        &mut self,
+        out: &mut Vec<Event>,
+        work: impl FnOnce(&mut ResponseState, &mut Vec<Event>),
+    ) -> bool {
+        let Some(response) = &mut self.response else { return false };
+        let mut events = Vec::new();
+        work(response, &mut events);
+        for event in events {
+            if let Some(kept) = &mut self.kept {
+                kept.push(&event.kind);
+            }
+            event.push_to(out);
+        }
+        true
     }
 
     /// Does `work`, and collects its events if the stream keeps its message.

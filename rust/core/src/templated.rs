@@ -39,7 +39,7 @@ const ROLES: [&str; 14] = [
 ];
 
 /// A template as the writing side of a codec.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct TemplateWriter {
     template: Template,
     /// Special tokens, by the names that the template has for them.

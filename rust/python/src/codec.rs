@@ -7,8 +7,8 @@ use chatcodec::{
     BareCalls, Boundary, Clock, Codec as CoreCodec, ConstrainOptions, ConstrainRequest,
     Conversation, DerivedParts, Dropped, EncodeOptions, Format as CoreFormat, InReasoning,
     MarkerPolicy, OnArguments, OnDependent, OnMarker, OnReasoning, OnUnknown, OnUnsupported, Owned,
-    ReadOptions, Reader, Recognised, Role, Stream as CoreStream, TemplateOptions,
-    Vocab as CoreVocab, VocabOptions,
+    ReadOptions, Reader, Recognised, ResponseTemplate as CoreResponse, Role, Stream as CoreStream,
+    TemplateOptions, Vocab as CoreVocab, VocabOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -24,6 +24,7 @@ use crate::format::Format;
 use crate::ids::{Ids, ListOf, Threads, text};
 use crate::media::{MEDIA_TOKENS, counted, counter};
 use crate::node::{Raised, Value, is_mapping, members, message_list};
+use crate::response::ResponseTemplate;
 use crate::stream::{Parsed, Stream, check_given, marker_policy};
 use crate::table::{EncodedTable, OnLong, Output, TableOptions};
 use crate::template::Template;
@@ -49,6 +50,31 @@ pub(crate) struct Codec {
     reader: Reader,
     /// The template that writes conversations, if the format only reads.
     template: Option<Py<Template>>,
+    /// Why the model's response template reads nothing, if it has one that is not supported.
+    unread: Option<String>,
+}
+
+/// What the caller says that completions are read by.
+enum ReaderGiven {
+    Format(CoreFormat),
+    Response(CoreResponse),
+}
+
+impl ReaderGiven {
+    fn from_argument(reader: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(response) = reader.cast::<ResponseTemplate>() {
+            return Ok(Self::Response(response.get().inner().clone()));
+        }
+        Format::from_argument(reader).map(Self::Format)
+    }
+
+    fn split(reader: Option<Self>) -> (Option<CoreFormat>, Option<CoreResponse>) {
+        match reader {
+            None => (None, None),
+            Some(Self::Format(format)) => (Some(format), None),
+            Some(Self::Response(response)) => (None, Some(response)),
+        }
+    }
 }
 
 /// The options of `encode`, read and checked.
@@ -232,7 +258,23 @@ impl Codec {
             texts: Arc::default(),
             reader,
             template: None,
+            unread: None,
         })
+    }
+
+    /// The same codec, whose completions a response template reads.
+    fn responding(self, template: Option<&CoreResponse>) -> PyResult<Self> {
+        let Some(template) = template else { return Ok(self) };
+        Ok(Self { inner: self.inner.with_response(template).map_err(raise)?, ..self })
+    }
+
+    /// The same codec with the model's own response template, where it is supported.
+    fn responding_as(self, source: &str) -> Self {
+        let made = CoreResponse::parse(source);
+        match made.and_then(|template| self.inner.with_response(&template)) {
+            Ok(inner) => Self { inner, ..self },
+            Err(error) => Self { unread: Some(error.to_string()), ..self },
+        }
     }
 
     /// Reads a conversation; exceptions of the caller's objects are passed on.
@@ -327,6 +369,19 @@ impl Codec {
         bare_calls: Option<&str>,
     ) -> PyResult<CoreStream> {
         let policy = marker_policy(markers)?;
+        if self.inner.response().is_some() {
+            let is_given = [
+                ("markers", policy != MarkerPolicy::Ids),
+                ("calls_in_reasoning", calls_in_reasoning.is_some()),
+                ("bare_calls", bare_calls.is_some()),
+            ];
+            if let Some((option, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
+                let problem = format!(
+                    "{option}: is given, but a response template reads ids, and has no such option; expected none"
+                );
+                return Err(PyValueError::new_err(problem));
+            }
+        }
         let stream = if prompt.as_ref().is_some_and(|prompt| prompt.all().len() >= LONG_IDS) {
             let codec = self.inner.clone();
             away(py, move || codec.stream(prompt.as_ref().map(Ids::all)))?
@@ -345,8 +400,8 @@ impl Codec {
     /// uses the embedded vocabulary, whose layout fits `internlm2`.
     ///
     /// A `Template` instead of a format writes conversations as the template does, with the ids of its text;
-    /// text of the caller's is never control. It needs `vocab`. `reader` is the format that reads completions,
-    /// by default the one that fits best: see `describe`.
+    /// text of the caller's is never control. It needs `vocab`. `reader` is the format or the `ResponseTemplate`
+    /// that reads completions, by default the format that fits best: see `describe`.
     ///
     /// If the folder of the vocabulary has a chat template, the format is compared with it. A
     /// contradiction is an error that names the likely format. `check_template=False` omits the
@@ -360,7 +415,7 @@ impl Codec {
         format: "str | Format | Template",
         vocab: "str | PathLike[str] | Vocab | None" = None,
         *,
-        reader: "str | Format | None" = None,
+        reader: "str | Format | ResponseTemplate | None" = None,
         check_template: "bool" = true
     ))]
     fn new(
@@ -370,9 +425,10 @@ impl Codec {
         check_template: bool,
     ) -> PyResult<Self> {
         let py = format.py();
-        let reader = reader.map(Format::from_argument).transpose()?;
+        let reader = reader.map(ReaderGiven::from_argument).transpose()?;
         if let Ok(template) = format.cast::<Template>() {
-            return Self::of_template(template, vocab, reader);
+            let (reader, response) = ReaderGiven::split(reader);
+            return Self::of_template(template, vocab, reader)?.responding(response.as_ref());
         }
         if reader.is_some() {
             let problem = "reader: is given beside a format, which reads what it writes; expected a template, or no \
@@ -416,7 +472,8 @@ impl Codec {
     /// Without a format, the model's chat template decides; of several, the one named `template`, by default
     /// the one named `default`. A built-in format is taken if it writes the same text and control tokens on a
     /// fixed set of conversations. Otherwise the template writes conversations, and `reader` reads completions:
-    /// a format, by default the one that fits best. `describe` says what was found.
+    /// a format or a `ResponseTemplate`, by default the model's own response template, or else the format that
+    /// fits best. `describe` says what was found.
     ///
     /// Raises what `Codec` and `Vocab.from_pretrained` raise; `FormatError` for a model without a template, for
     /// several templates of which none was chosen, and for a template that writes no question; `TemplateError`
@@ -433,7 +490,7 @@ impl Codec {
         special_tokens: "Mapping[str, int] | None" = None,
         pattern: "str | None" = None,
         template: "str | None" = None,
-        reader: "str | Format | None" = None,
+        reader: "str | Format | ResponseTemplate | None" = None,
         check_template: "bool" = true
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
@@ -451,7 +508,7 @@ impl Codec {
         reader: Option<&Bound<'py, PyAny>>,
         check_template: bool,
     ) -> PyResult<Self> {
-        let reader = reader.map(Format::from_argument).transpose()?;
+        let reader = reader.map(ReaderGiven::from_argument).transpose()?;
         for (option, is_given) in [("template", template.is_some()), ("reader", reader.is_some())] {
             if is_given && format.is_some() {
                 let problem = format!("{option}: is given beside `format`, expected one of them");
@@ -478,16 +535,22 @@ impl Codec {
         let hints = vocab.get().shared_hints();
         let source = hints.source(template).map_err(raise)?;
         let template = Bound::new(py, Template::of_folder(source, hints.own())?)?;
+        let (reader, response) = ReaderGiven::split(reader);
         let codec = Self::of_template(&template, Some(vocab.as_any()), reader)?;
-        match codec.reader {
+        let codec = match codec.reader {
             // What the format writes is the same, and it takes more kinds of messages.
             Reader::Recognised(found) => {
                 let format = Bound::new(py, Format::new(codec.inner.format().clone()))?;
                 let codec = Self::new(format.as_any(), Some(vocab.as_any()), None, check_template)?;
-                Ok(Self { reader: Reader::Recognised(found), ..codec })
+                Self { reader: Reader::Recognised(found), ..codec }
             }
-            reader => Ok(Self { reader, ..codec }),
-        }
+            reader => Self { reader, ..codec },
+        };
+        let own = hints.response().filter(|_| response.is_none());
+        Ok(match (own, &codec.reader) {
+            (Some(source), Reader::Derived(_) | Reader::Text) => codec.responding_as(source),
+            _ => codec.responding(response.as_ref())?,
+        })
     }
 
     /// What the codec is made of, in a few lines for people: the format, the vocabulary, and how the
@@ -515,7 +578,17 @@ impl Codec {
             ),
             guarantee.to_owned(),
         ];
+        let response = self.inner.response();
+        if let Some(response) = response {
+            let fields: Vec<&str> = response.fields().collect();
+            let fields = chatcodec::place(&fields.join(", ")).into_owned();
+            lines.push(format!("completions are read by the response template: {fields}"));
+        }
+        if let Some(problem) = &self.unread {
+            lines.push(format!("the model's response template is not used: {problem}"));
+        }
         match &self.reader {
+            Reader::Named | Reader::Derived(_) | Reader::Text if response.is_some() => {}
             Reader::Named if self.template.is_some() => {
                 let name = format.name();
                 lines.push(format!("completions are read by format `{name}`, which the caller named"));
@@ -543,7 +616,7 @@ impl Codec {
                 "completions are read as text up to the id that stops the model; calls and reasoning are text".into(),
             ),
             Reader::Recognised(found) => {
-                if self.template.is_some() {
+                if self.template.is_some() && response.is_none() {
                     lines.push(format!("completions are read by format `{}`", format.name()));
                 }
                 let (same, names) = (found.same.len(), found.same.join(", "));
@@ -572,6 +645,12 @@ impl Codec {
     #[getter]
     fn template<'py>(&self, py: Python<'py>) -> Option<Bound<'py, Template>> {
         self.template.as_ref().map(|template| template.bind(py).clone())
+    }
+
+    /// The response template that reads completions; None where the format reads them.
+    #[getter]
+    fn response_template(&self) -> Option<ResponseTemplate> {
+        self.inner.response().map(|response| ResponseTemplate::new_of(response.clone()))
     }
 
     /// The vocabulary, with all spellings of the format's control tokens.
@@ -1333,18 +1412,20 @@ impl Codec {
 
     /// Makes a pickled codec again: nothing is recognised or derived once more.
     #[staticmethod]
-    #[pyo3(signature = (writer, vocab, format, told: "tuple[str, list[str], list[str], list[str]]"))]
+    #[pyo3(signature = (writer, vocab, format, told: "tuple[str, list[str], list[str], list[str]]", response: "str | None" = None))]
     fn _restore(
         writer: &Bound<'_, PyAny>,
         vocab: &Bound<'_, PyAny>,
         format: &Bound<'_, Format>,
         told: ToldReader,
+        response: Option<&str>,
     ) -> PyResult<Self> {
         let py = writer.py();
+        let response = response.map(CoreResponse::parse).transpose().map_err(raise)?;
         let reader = known_reader(told, format.get().inner().name())?;
         let Ok(template) = writer.cast::<Template>() else {
             let codec = Self::new(writer, Some(vocab), None, false)?;
-            return Ok(Self { reader, ..codec });
+            return Self { reader, ..codec }.responding(response.as_ref());
         };
         let (vocab, _) = vocab_of(py, vocab)?;
         let (given, origin) = (vocab.get().inner().clone(), vocab.get().origin());
@@ -1352,7 +1433,7 @@ impl Codec {
         let format = format.get().inner();
         let inner = CoreCodec::with_reader(parsed, own, format, &given, &reader).map_err(raise)?;
         let codec = Self::of_core(py, inner, reader, given, origin)?;
-        Ok(Self { template: Some(template.clone().unbind()), ..codec })
+        Self { template: Some(template.clone().unbind()), ..codec }.responding(response.as_ref())
     }
 
     #[pyo3(signature = () -> "tuple[object, ...]")]
@@ -1366,7 +1447,8 @@ impl Codec {
         if this.template.is_some() || this.reader != Reader::Named {
             let restore = slf.get_type().getattr("_restore")?;
             let told = told_reader(&this.reader);
-            let arguments = (writer, vocab, &this.format, told).into_pyobject(py)?;
+            let response = this.inner.response().map(CoreResponse::source);
+            let arguments = (writer, vocab, &this.format, told, response).into_pyobject(py)?;
             return PyTuple::new(py, [restore, arguments.into_any()]);
         }
         // Tools that were read once are not checked again.

@@ -26,6 +26,7 @@ mod note;
 mod pack;
 mod pool;
 mod report;
+mod response;
 mod rows;
 mod stream;
 mod table;
@@ -71,6 +72,8 @@ mod _core {
     use super::pool::StreamPool;
     #[pymodule_export]
     use super::report::VocabReport;
+    #[pymodule_export]
+    use super::response::ResponseTemplate;
     #[pymodule_export]
     use super::stream::{Parsed, Stream};
     #[pymodule_export]

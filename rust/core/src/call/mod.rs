@@ -15,6 +15,7 @@ pub(crate) mod values;
 
 pub(crate) use json_object::{CallScanner, Member, ObjectSpec, Step};
 pub(crate) use prefix::{Opener, Prefix, Verdict};
+pub(crate) use schema::Kinds;
 pub use schema::ToolTypes;
 pub(crate) use shape::{ArgumentsReader, BoundShape, Shape, ShapeKeys, Written};
 pub(crate) use tagged::CallTags;

@@ -36,6 +36,8 @@ pub struct FolderHints {
     /// Spellings that the template names by variables, such as `bos_token`.
     variables: Vec<String>,
     tokenizer_class: Option<String>,
+    /// The response template, as JSON.
+    response: Option<String>,
 }
 
 /// A chat template of a model's folder.
@@ -61,6 +63,7 @@ struct Config {
     sep_token: Option<Token>,
     cls_token: Option<Token>,
     mask_token: Option<Token>,
+    response_template: Option<serde_json::Value>,
 }
 
 #[derive(Deserialize)]
@@ -211,14 +214,21 @@ impl FolderHints {
         let unescaped =
             |text: String| text.replace("\\n", "\n").replace("\\'", "'").replace("\\\"", "\"");
         let tokens = [main.bos_token, main.eos_token, main.pad_token, main.unk_token];
+        let response = main.response_template.filter(|response| !response.is_null());
         Self {
             sources,
             broken,
             own,
+            response: response.map(|response| response.to_string()),
             template: template.map(unescaped),
             variables: tokens.into_iter().flatten().filter_map(Token::into_text).collect(),
             tokenizer_class: main.tokenizer_class.and_then(Token::into_text),
         }
+    }
+
+    /// The model's response template, as JSON, if it has one.
+    pub fn response(&self) -> Option<&str> {
+        self.response.as_deref()
     }
 
     /// Whether a file of a folder is read for hints.
