@@ -167,6 +167,12 @@ bench-forgeries: build $(VENV)/ready
 	  renderers==0.1.12 prime-pydantic-config==0.4.3
 	PYTHONPATH=target/forgeries $(BIN)/python -m benches.forgeries --write
 
+# A chat template run beside jinja2, minijinja and transformers; needs the test data.
+.PHONY: bench-templates
+bench-templates: build $(VENV)/ready
+	$(BIN)/pip install --quiet --no-deps --target target/forgeries --upgrade minijinja==3.1.0
+	PYTHONPATH=target/forgeries $(BIN)/python -m benches.templates
+
 XGRAMMAR := xgrammar==0.2.8 apache-tvm-ffi pydantic pydantic_core annotated_types typing_extensions \
   typing_inspection
 # With the real xgrammar, whose wheel asks for torch; its bindings do without.

@@ -198,7 +198,8 @@ def _recipe(codec: Codec) -> dict[str, Any]:
     _, (writer, vocab, *read) = pickled
     form, template = writer, None
     if codec.template is not None:
-        form, told = read
+        # A response template reads completions, and a mapper only writes.
+        form, told, _ = read
         of_source, (source,) = writer.__reduce__()
         template = (source, of_source.keywords, told)
     name, text, variant = form.__reduce__()[1]

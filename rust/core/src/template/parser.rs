@@ -17,8 +17,7 @@ const MAX_DEPTH: usize = 100;
 /// Most tokens of a template: published ones have up to some ten thousand.
 const MAX_TOKENS: usize = 500_000;
 
-/// The statements of a source, and the names of its variables.
-/// Parses a template.
+/// Parses a template: its statements, and the names of its variables.
 pub(super) fn parse(source: &str) -> Result<Parsed, Fault> {
     let tokens = tokens(source)?;
     if tokens.len() > MAX_TOKENS {
@@ -49,8 +48,8 @@ pub(super) fn parse(source: &str) -> Result<Parsed, Fault> {
 pub(super) struct Parsed {
     pub(super) body: Body,
     pub(super) names: Vec<Arc<str>>,
-    /// Strings of its expressions that it may look for in a text: all but keys, and what roles and types are
-    /// compared with.
+    /// Strings of its expressions that it may look for in a text: all but keys, what roles and types are compared
+    /// with, and what is only written.
     pub(super) literals: Vec<String>,
 }
 
@@ -232,6 +231,7 @@ impl Parser {
                                 .fault(format!("found {}, expected `}}}}`", parser.found()));
                         }
                         parser.advance();
+                        parser.forget_written(&expr);
                         StatementKind::Print(expr)
                     }
                     Token::BlockBegin => {
@@ -655,6 +655,27 @@ impl Parser {
         }
     }
 
+    /// Strings that are only written are not looked for in texts.
+    fn forget_written(&mut self, expr: &Expr) {
+        match &expr.kind {
+            ExprKind::Str(text) => {
+                self.forget(text.as_str());
+            }
+            ExprKind::Arithmetic(left, Operator::Add, right) => {
+                self.forget_written(right);
+                self.forget_written(left);
+            }
+            ExprKind::Concat(parts) => {
+                parts.iter().rev().for_each(|part| self.forget_written(part))
+            }
+            ExprKind::If(_, then, other) => {
+                other.iter().for_each(|other| self.forget_written(other));
+                self.forget_written(then);
+            }
+            _ => {}
+        }
+    }
+
     /// Takes a string that was read last back from those that may be looked for.
     fn forget(&mut self, text: &str) -> Option<String> {
         let at = self.literals.iter().rposition(|known| known == text)?;
@@ -1017,5 +1038,29 @@ impl Parser {
             expr = Expr { at, kind: ExprKind::Not(Box::new(expr)) };
         }
         Ok(expr)
+    }
+}
+
+#[cfg(test)]
+mod literal_tests {
+    use super::parse;
+
+    #[test]
+    fn strings_that_are_only_written_are_not_looked_for() {
+        for (source, expected) in [
+            ("{{ '<a>' + x ~ ('b' if y else 'c') }}", &[][..]),
+            ("{{ '<a>' if '<b>' in x }}", &["<b>"]),
+            ("{{ '<a>' }}{% if '<a>' in x %}{% endif %}", &["<a>"]),
+            ("{{ x.split('<a>')[0] + '<b>' }}", &["<a>"]),
+            ("{% set x = '<a>' %}{{ x }}", &["<a>"]),
+            (
+                "{% if m.role == 'user' %}{{ m['content'] | replace('a', 'b') }}{% endif %}",
+                &["a", "b"],
+            ),
+        ] {
+            let mut found = parse(source).map(|parsed| parsed.literals).unwrap_or_default();
+            found.retain(|text| text != "content");
+            assert_eq!(found, expected, "{source}");
+        }
     }
 }
