@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import template_oracle as oracle
-from chatcodec import Codec, ResponseTemplate, Template, Vocab, collect
+from chatcodec import Codec, ResponseTemplate, StreamPool, Template, Vocab, collect
 from chatcodec.errors import FormatError
 from chatcodec.events import ActionEnd, ActionStart, Notice, Reasoning, Text, TurnEnd
 from hypothesis import given
@@ -227,6 +227,18 @@ def test_nothing_is_raised_and_no_split_matters(
     assert covered == len(ids)
     assert [event.text for event in events if is_unknown(event)] == [str(id_) for id_ in odd]
     assert isinstance(events[-1], TurnEnd)
+
+
+def test_a_pool_reads_as_a_stream_does(codecs: dict[str, Codec]) -> None:
+    codec = codecs["json"]
+    text = '<think>hm</think>Well. <tool_call>{"name": "f"}</tool_call><|im_end|>'
+    pool = StreamPool(codec)
+    slots = [pool.open(keep=True) for _ in range(3)]
+    for id_ in ids_of(text):
+        pool.push(slots, [id_] * len(slots))
+    for slot in slots:
+        pool.finish(slot)
+        assert pool.message(slot) == codec.parse(ids_of(text)).message
 
 
 def is_unknown(event: Any) -> bool:
