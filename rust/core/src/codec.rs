@@ -454,7 +454,10 @@ impl Codec {
         request: &ConstrainRequest<'_, N>,
         options: ConstrainOptions,
     ) -> Result<Arc<Constraint>> {
-        Constraint::new(&self.inner.bound, &self.inner.constraints, request, options)
+        // A reader that does not know the prompts of a template reads an answer from its beginning.
+        let prompt = request.prompt.filter(|_| self.inner.reads_prompts);
+        let request = ConstrainRequest { prompt, ..*request };
+        Constraint::new(&self.inner.bound, &self.inner.constraints, &request, options)
     }
 
     /// The part of a conversation that decides its control ids: two conversations of one shape have

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::schema::Parameters;
 use super::{CallTags, Ended, Mended, Prefix, json_arguments, python, quoted, tagged};
-use crate::error::{self, Checked, Error, wrong};
+use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
 use crate::path::Path;
 use crate::pattern::Piece;
@@ -159,10 +159,7 @@ pub(crate) trait BoundShape: Debug + Send + Sync {
         schema: &Arc<Value>,
         rules: &mut Rules,
         path: Path<'_>,
-    ) -> error::Result<Expression> {
-        let _ = (schema, rules);
-        Err(Error::message(path, "is for arguments in a shape that no constraint describes"))
-    }
+    ) -> error::Result<Expression>;
 
     /// A reader of arguments; `parameters` are those of the tool that is called.
     fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader>;

@@ -16,9 +16,18 @@ use super::strings::{self, Style};
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules};
 use crate::path::Path;
+use chatcodec_vocab::TokenId;
 
-/// A key of keyword arguments.
-const NAME: &str = "[A-Za-z_][A-Za-z0-9_]{0,63}";
+/// The keys of arguments that have names without quotes.
+pub(crate) struct Keys<'k> {
+    pub(crate) is_key: &'k dyn Fn(&str) -> bool,
+    /// A regular expression of keys that no schema names.
+    pub(crate) any: &'k str,
+    /// The text between a key and its value.
+    pub(crate) between: &'k str,
+    /// Why a key has no place.
+    pub(crate) problem: &'k str,
+}
 
 /// Keywords that restrict values and are followed.
 const FOLLOWED: [&str; 22] = [
@@ -86,11 +95,19 @@ pub(crate) type Words = [&'static str; 3];
 pub(crate) const JSON: Words = ["true", "false", "null"];
 pub(crate) const PYTHON: Words = ["True", "False", "None"];
 
+/// The form of objects whose keys have no quotes, and whose strings are between two control tokens.
+struct Bare<'a> {
+    quote: TokenId,
+    keys: &'a Keys<'a>,
+}
+
 /// Builds the languages of values.
 pub(crate) struct Values<'a> {
     root: &'a Value,
     rules: &'a mut Rules,
     words: Words,
+    /// Without, objects and strings are those of JSON.
+    bare: Option<Bare<'a>>,
     /// Regular expressions that no string may match.
     except: Vec<String>,
     /// The rules of references.
@@ -120,7 +137,33 @@ impl<'a> Values<'a> {
         except: Vec<String>,
     ) -> Self {
         let references = HashMap::new();
-        Self { root, rules, words, except, references, any: None, steps: 0, depth: 0 }
+        let (bare, any) = (None, None);
+        Self { root, rules, words, bare, except, references, any, steps: 0, depth: 0 }
+    }
+
+    /// The same, with strings between two control tokens, bare keys, and no spaces.
+    pub(crate) fn with_bare_keys(self, quote: TokenId, keys: &'a Keys<'a>) -> Self {
+        Self { bare: Some(Bare { quote, keys }), ..self }
+    }
+
+    fn comma(&self) -> Expression {
+        Expression::literal(if self.bare.is_some() { "," } else { ", " })
+    }
+
+    /// A key that is known, and what is between it and its value.
+    fn key(&self, name: &str, path: Path<'_>) -> Result<Expression> {
+        match &self.bare {
+            None => Ok(Expression::literal(format!("{}: ", Value::from(name)))),
+            Some(bare) => bare.keys.key(name, path),
+        }
+    }
+
+    /// Any key, and what is between it and its value.
+    fn any_key(&self) -> Expression {
+        match &self.bare {
+            None => Expression::sequence([self.any_string(), Expression::literal(": ")]),
+            Some(bare) => bare.keys.any_key(),
+        }
     }
 
     /// The keywords of the arguments themselves, which are an object.
@@ -170,7 +213,7 @@ impl<'a> Values<'a> {
         let keys = &*self.flat(keys, path)?;
         check(keys, path)?;
         if let Some(values) = self.listed(keys, path)? {
-            let mut all: Vec<Expression> = values.into_iter().map(Expression::literal).collect();
+            let mut all = values;
             return Ok(if all.len() == 1 { all.remove(0) } else { Expression::Choice(all) });
         }
         for keyword in ["anyOf", "oneOf"] {
@@ -197,7 +240,7 @@ impl<'a> Values<'a> {
     }
 
     /// The values that `const` and `enum` list, as they are written, each once; those of the type that is asked for.
-    fn listed(&self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Option<Vec<String>>> {
+    fn listed(&self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Option<Vec<Expression>>> {
         let listed = match (keys.get("const"), keys.get("enum").and_then(Value::as_array)) {
             (None, None) => return Ok(None),
             (Some(value), None) => vec![value],
@@ -214,8 +257,9 @@ impl<'a> Values<'a> {
             .into_iter()
             .filter(|value| keys.get("type").is_none_or(|kind| is_of(value, kind)));
         let mut known = HashSet::new();
-        let listed = listed.map(|value| self.literal(value));
-        let listed: Vec<String> = listed.filter(|text| known.insert(text.clone())).collect();
+        let listed = listed.filter(|value| known.insert(value.to_string()));
+        let listed = listed.map(|value| self.written(value, path));
+        let listed: Vec<Expression> = listed.collect::<Result<_>>()?;
         if listed.is_empty() {
             return Err(Error::message(path, "lists no value of its type, expected one"));
         }
@@ -338,11 +382,20 @@ impl<'a> Values<'a> {
         if !strings::KEYWORDS.iter().any(|keyword| keys.contains_key(*keyword)) {
             return Ok(self.any_string());
         }
-        let (regex, also) = restricted(Style::Json, keys, path)?;
-        Ok(Expression::part(Part::Regex { regex, also, except: self.except.clone() }))
+        let style = if self.bare.is_some() { Style::Bare } else { Style::Json };
+        let (regex, also) = restricted(style, keys, path)?;
+        let text = Expression::part(Part::Regex { regex, also, except: self.except.clone() });
+        Ok(match &self.bare {
+            None => text,
+            Some(bare) => quoted(bare.quote, text),
+        })
     }
 
     fn any_string(&self) -> Expression {
+        if let Some(bare) = &self.bare {
+            let text = Expression::part(Part::Any { except: self.except.clone() });
+            return quoted(bare.quote, text);
+        }
         let regex = strings::any(Style::Json);
         Expression::part(Part::Regex { regex, also: Vec::new(), except: self.except.clone() })
     }
@@ -379,7 +432,8 @@ impl<'a> Values<'a> {
         for (at, item) in first.iter().enumerate().take(most.unwrap_or(count) as usize) {
             items.push(self.value(item, list.item(at))?);
         }
-        let comma = || Expression::literal(", ");
+        let written_comma = self.comma();
+        let comma = || written_comma.clone();
         let mut inner = Expression::EMPTY;
         if let Some(others) = others {
             let others = self.rules.share(others);
@@ -414,8 +468,7 @@ impl<'a> Values<'a> {
         let inner = match members(keys, path)? {
             Members::Any(others) => {
                 let value = self.value(others, path.key("additionalProperties"))?;
-                let key = self.any_string();
-                let member = Expression::sequence([key, Expression::literal(": "), value]);
+                let member = Expression::sequence([self.any_key(), value]);
                 self.any_list(member)
             }
             Members::Named(named) => {
@@ -423,7 +476,7 @@ impl<'a> Values<'a> {
                 let properties = path.key("properties");
                 for (name, part, is_required) in named {
                     let value = self.value(part, properties.key(name))?;
-                    let key = Expression::literal(format!("{}: ", Value::from(name)));
+                    let key = self.key(name, properties.key(name))?;
                     members.push((Expression::sequence([key, value]), is_required));
                 }
                 self.list(members)
@@ -432,33 +485,28 @@ impl<'a> Values<'a> {
         Ok(Expression::sequence([Expression::literal("{"), inner, Expression::literal("}")]))
     }
 
-    /// The language of keyword arguments.
+    /// The language of arguments with keys that have no quotes.
     ///
     /// # Errors
-    /// A keyword of the schema that cannot be followed, or a name that Python does not allow.
-    pub(crate) fn keyword_arguments(
+    /// A keyword of the schema that cannot be followed, or a key that is not allowed.
+    pub(crate) fn arguments_by_key(
         &mut self,
-        is_name: &dyn Fn(&str) -> bool,
+        form: &Keys<'_>,
         path: Path<'_>,
     ) -> Result<Expression> {
         let keys = self.arguments(path)?;
         match members(&keys, path)? {
             Members::Any(schema) => {
                 let value = self.value(schema, path.key("additionalProperties"))?;
-                let name = Expression::part(Part::regex(NAME));
-                let member = Expression::sequence([name, Expression::literal("="), value]);
+                let member = Expression::sequence([form.any_key(), value]);
                 Ok(self.any_list(member))
             }
             Members::Named(named) => {
                 let mut members = Vec::new();
                 let properties = path.key("properties");
                 for (name, part, is_required) in named {
-                    if !is_name(name) {
-                        let problem = "is no name of Python's, which calls have here, expected one";
-                        return Err(Error::message(properties.key(name), problem));
-                    }
+                    let key = form.key(name, properties.key(name))?;
                     let value = self.value(part, properties.key(name))?;
-                    let key = Expression::literal(format!("{name}="));
                     members.push((Expression::sequence([key, value]), is_required));
                 }
                 Ok(self.list(members))
@@ -470,7 +518,8 @@ impl<'a> Values<'a> {
     ///
     /// Its size is linear: the continuation after each member is a shared rule.
     fn list(&mut self, members: Vec<(Expression, bool)>) -> Expression {
-        let comma = || Expression::literal(", ");
+        let written_comma = self.comma();
+        let comma = || written_comma.clone();
         // What the list may begin with, from its last member to its first.
         let mut starts = vec![Expression::EMPTY];
         let mut next = Expression::EMPTY;
@@ -494,7 +543,7 @@ impl<'a> Values<'a> {
     /// Any number of members with commas between.
     fn any_list(&mut self, member: Expression) -> Expression {
         let member = self.rules.share(member);
-        let next = Expression::sequence([Expression::literal(", "), member.clone()]);
+        let next = Expression::sequence([self.comma(), member.clone()]);
         Expression::sequence([member, Expression::Repeat(Box::new(next), 0, None)]).optional()
     }
 
@@ -506,12 +555,13 @@ impl<'a> Values<'a> {
         let number = self.rules.reserve();
         self.any = Some(number);
         let value = || Expression::Rule(number);
-        let comma = || Expression::literal(", ");
+        let written_comma = self.comma();
+        let comma = || written_comma.clone();
         let list = |item: Expression| {
             let next = Expression::sequence([comma(), item.clone()]);
             Expression::sequence([item, Expression::Repeat(Box::new(next), 0, None)]).optional()
         };
-        let member = Expression::sequence([self.any_string(), Expression::literal(": "), value()]);
+        let member = Expression::sequence([self.any_key(), value()]);
         let around = |open: &str, inner: Expression, close: &str| {
             Expression::sequence([Expression::literal(open), inner, Expression::literal(close)])
         };
@@ -569,6 +619,35 @@ impl<'a> Values<'a> {
         })
     }
 
+    /// A value that a schema lists.
+    fn written(&self, value: &Value, path: Path<'_>) -> Result<Expression> {
+        let Some(bare) = &self.bare else { return Ok(Expression::literal(self.literal(value))) };
+        let around = |open: &str, inner: Vec<Expression>, close: &str| {
+            let mut all = vec![Expression::literal(open)];
+            for (at, part) in inner.into_iter().enumerate() {
+                all.extend((at > 0).then(|| self.comma()));
+                all.push(part);
+            }
+            all.push(Expression::literal(close));
+            Expression::sequence(all)
+        };
+        Ok(match value {
+            Value::String(text) => quoted(bare.quote, Expression::literal(text)),
+            Value::Array(items) => {
+                let items = items.iter().map(|item| self.written(item, path));
+                around("[", items.collect::<Result<_>>()?, "]")
+            }
+            Value::Object(members) => {
+                let members = members.iter().map(|(name, value)| {
+                    let value = self.written(value, path)?;
+                    Ok(Expression::sequence([self.key(name, path)?, value]))
+                });
+                around("{", members.collect::<Result<_>>()?, "}")
+            }
+            value => Expression::literal(self.literal(value)),
+        })
+    }
+
     /// A written value.
     pub(crate) fn literal(&self, value: &Value) -> String {
         let [yes, no, none] = self.words;
@@ -589,6 +668,22 @@ impl<'a> Values<'a> {
             }
             value => value.to_string(),
         }
+    }
+}
+
+impl Keys<'_> {
+    /// A key and what is between it and its value.
+    fn key(&self, name: &str, path: Path<'_>) -> Result<Expression> {
+        if !(self.is_key)(name) {
+            return Err(Error::message(path, self.problem));
+        }
+        Ok(Expression::literal(format!("{name}{}", self.between)))
+    }
+
+    /// Any key and what is between it and its value.
+    fn any_key(&self) -> Expression {
+        let key = Expression::part(Part::regex(self.any));
+        Expression::sequence([key, Expression::literal(self.between)])
     }
 }
 
@@ -620,6 +715,12 @@ pub(crate) fn members<'k>(keys: &'k Map<String, Value>, path: Path<'_>) -> Resul
     }
     let is_any = all.is_empty() && *others != Value::Bool(false);
     Ok(if is_any { Members::Any(others) } else { Members::Named(all) })
+}
+
+/// A text between two control tokens.
+fn quoted(quote: TokenId, text: Expression) -> Expression {
+    let quote = || Expression::Ids(vec![quote]);
+    Expression::sequence([quote(), text, quote()])
 }
 
 /// What the keywords of a schema leave of the strings.

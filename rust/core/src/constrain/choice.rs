@@ -106,6 +106,11 @@ impl ToolChoice {
         self.mode == Mode::Required
     }
 
+    /// Whether there is no call.
+    pub(super) fn is_none(&self) -> bool {
+        self.mode == Mode::None
+    }
+
     /// The tools that may be called.
     pub(super) fn allowed(&self, mut tools: Tools) -> Result<Tools> {
         let names = self.names.as_deref().unwrap_or_default();
@@ -122,7 +127,7 @@ impl ToolChoice {
             tools.functions.retain(|tool| names.contains(&tool.name));
             tools.has_code = false;
         }
-        if self.mode == Mode::None {
+        if self.is_none() {
             tools = Tools::default();
         }
         if self.is_required() && tools.is_empty() {

@@ -190,6 +190,23 @@ impl Builder<'_> {
         calls: Option<&Expression>,
         has_content: bool,
     ) -> Result<Option<Expression>> {
+        let is_required = self.choice.is_required() || !has_content;
+        if calls.is_none() || is_required || !has_text_after_calls(row) {
+            return self.row_with(row, calls, has_content, is_required);
+        }
+        // One terminal up to the end where there are no calls: a lexer takes the longest.
+        let ways = [self.row_with(row, calls, true, true)?, self.row_with(row, None, true, false)?];
+        let mut ways: Vec<Expression> = ways.into_iter().flatten().collect();
+        Ok(if ways.len() > 1 { Some(Expression::choice(ways)) } else { ways.pop() })
+    }
+
+    fn row_with(
+        &self,
+        row: &Row,
+        calls: Option<&Expression>,
+        has_content: bool,
+        is_required: bool,
+    ) -> Result<Option<Expression>> {
         let has = |wanted: Field| has_field(row, wanted);
         let is_frame = row.place.is_frame();
         let reasoning = has(Field::Reasoning);
@@ -203,7 +220,6 @@ impl Builder<'_> {
         if !is_frame && self.choice.is_required() && !has(Field::Calls) {
             return Ok(None);
         }
-        let is_required = self.choice.is_required() || !has_content;
         let mut fields = |field: Field, guards: bool| {
             Ok(match field {
                 // What a row writes of other turns is the language of frames.
@@ -385,13 +401,14 @@ impl Builder<'_> {
             }
         }
         let mut all = Vec::new();
-        let (mut is_ended, mut is_bare) = (false, false);
+        let (mut is_ended, mut is_bare, mut is_unmarked) = (false, false, false);
         for (at, spec) in self.bound.format().calls().iter().enumerate() {
             let mut items = self.grammar.items.iter();
             let Some(item) = items.find(|item| item.call == at && item.is_written) else {
                 continue;
             };
             is_bare |= item.before.is_some();
+            is_unmarked |= matches!(item.rule.pieces.get(skipped), Some(Piece::Field(..)));
             if spec.body.is_code() {
                 if self.tools.has_code {
                     let (code, ends) = self.code(item, skipped)?;
@@ -432,7 +449,9 @@ impl Builder<'_> {
             Some(first) => vec![first],
             None => vec![open, call.clone()],
         };
-        if self.options.parallel && !is_ended {
+        // Nothing tells a second call without a marker from text after the first.
+        let is_alone = is_unmarked && between == Expression::EMPTY;
+        if self.options.parallel && !is_ended && !is_alone {
             let next = Expression::sequence([between, call]);
             parts.push(Expression::Repeat(Box::new(next), 0, None));
         }
@@ -502,6 +521,15 @@ impl Builder<'_> {
             None => Err(Error::message("tools", "have code, which has no place in a call")),
         }
     }
+}
+
+/// Whether a row that may have calls writes text after them.
+fn has_text_after_calls(row: &Row) -> bool {
+    let is_calls =
+        |piece: &BoundPiece| matches!(piece, Piece::Optional { field: Field::Calls, .. });
+    let at = row.rule.pieces.iter().position(is_calls);
+    let after = at.and_then(|at| row.rule.pieces.get(at + 1));
+    matches!(after, Some(Piece::Literal(FixedText::Encoded(_))))
 }
 
 /// Whether a row writes a field.

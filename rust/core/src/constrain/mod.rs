@@ -130,7 +130,8 @@ impl Constraint {
         let Asked { choice, options, opened, .. } = asked;
         let tools = tools::read(&asked.tools, options.strict)?;
         let has_calls = !bound.format().calls().is_empty();
-        if !has_calls && (!tools.functions.is_empty() || choice.is_required()) {
+        let may_call = !tools.functions.is_empty() && !choice.is_none();
+        if !has_calls && (may_call || choice.is_required()) {
             let problem = format!("has no calls in {}", bound.format().described());
             let path = if choice.is_required() { "tool_choice" } else { "tools" };
             return Err(Error::message(path, problem));

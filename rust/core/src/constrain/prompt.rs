@@ -68,7 +68,8 @@ impl Opened {
                     _ => None,
                 });
                 if let Some(at) = begun.max() {
-                    add(decoded(bound, &prompt[at..])?, true, false);
+                    let parts = after_unread(bound, decoded(bound, &prompt[at..])?, &all)?;
+                    add(parts, true, false);
                 }
                 if grammar.after_tool.is_some() {
                     add(Vec::new(), false, true);
@@ -76,6 +77,14 @@ impl Opened {
                     add(parts.clone(), false, false);
                 }
             }
+        }
+        if ways.is_empty() && bound.ends_with_prompt(prompt) {
+            // A prompt of text, whose ids depend on the text before it.
+            ways.push(Way {
+                parts: parts(&grammar.generation_prompt),
+                is_begun: false,
+                is_after_tool: false,
+            });
         }
         if ways.is_empty() {
             let problem = "does not end with a generation prompt of the format, nor with an answer that has begun; \
@@ -90,6 +99,42 @@ impl Opened {
         let parts = self.ways.iter().flat_map(|way| &way.parts);
         parts.map(|part| if let Written::Text(text) = part { text.len() } else { 4 }).sum()
     }
+}
+
+/// What a prompt has written, without pairs of control tokens that the format does not read, and the text in them:
+/// a template's prompt may open and close reasoning that the format knows nothing of. The reader takes nothing for
+/// such a token.
+///
+/// # Errors
+/// [`Error::Message`] for a prompt that ends within such a pair.
+fn after_unread(
+    bound: &Bound,
+    parts: Vec<Written>,
+    prompts: &[(Vec<Written>, Vec<TokenId>)],
+) -> Result<Vec<Written>> {
+    let (vocab, names) = (bound.vocab(), bound.format().control());
+    let spellings = names.iter().flat_map(|(_, spellings)| spellings);
+    let known: Vec<TokenId> =
+        spellings.filter_map(|spelling| vocab.control().get(spelling).copied()).collect();
+    let is_unread = |part: &Written| matches!(part, Written::Id(id) if !known.contains(id));
+    let Some(last) = parts.iter().rposition(is_unread) else { return Ok(parts) };
+    let begins = |(prompt, _): &&(Vec<Written>, Vec<TokenId>)| {
+        !prompt.is_empty() && parts.starts_with(prompt)
+    };
+    let Some((prompt, _)) = prompts.iter().rev().find(begins) else { return Ok(parts) };
+    let count = parts.iter().filter(|part| is_unread(part)).count();
+    if count % 2 == 0 {
+        return Ok(prompt.iter().chain(&parts[last + 1..]).cloned().collect());
+    }
+    let spelling = match &parts[last] {
+        Written::Id(id) => vocab.spelling(*id),
+        Written::Text(_) => "",
+    };
+    let problem = format!(
+        "opens `{spelling}`, which {} does not read; expected a prompt without it",
+        bound.format().described()
+    );
+    Err(Error::message("prompt", problem))
 }
 
 /// The parts of a generation prompt, which holds no field.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{PairScanner, is_identifier, respace, respace_only, write};
 use crate::call::schema::Parameters;
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
-use crate::call::values::{PYTHON, Values};
+use crate::call::values::{Keys, PYTHON, Values};
 use crate::call::{CallTags, Ended, Prefix};
 use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
@@ -19,6 +19,14 @@ use chatcodec_vocab::{ControlId, Vocab};
 
 /// The bracket that closes a call; the reader of arguments consumes it.
 const CLOSE: &str = ")";
+
+/// The keys of keyword arguments.
+const KEYS: Keys<'_> = Keys {
+    is_key: &is_identifier,
+    any: "[A-Za-z_][A-Za-z0-9_]{0,63}",
+    between: "=",
+    problem: "is no name of Python's, which calls have here, expected one",
+};
 
 #[derive(Debug, Clone, Copy)]
 struct Python;
@@ -76,7 +84,7 @@ impl BoundShape for Python {
         rules: &mut Rules,
         path: Path<'_>,
     ) -> error::Result<Expression> {
-        Values::new(schema, rules, PYTHON, Vec::new()).keyword_arguments(&is_identifier, path)
+        Values::new(schema, rules, PYTHON, Vec::new()).arguments_by_key(&KEYS, path)
     }
 
     fn reader(&self, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {

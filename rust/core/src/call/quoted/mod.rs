@@ -5,13 +5,18 @@ mod reader;
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::CallTags;
 use super::python::{respace, string_length};
 use super::schema::Parameters;
 use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
-use crate::error::{Checked, wrong};
+use super::values::{JSON, Keys, Values};
+use crate::error::{self, Checked, wrong};
+use crate::expression::{Expression, Rules};
 use crate::json;
 use crate::limits::HOLD_LIMIT;
+use crate::path::Path;
 use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 use reader::Reader;
@@ -27,6 +32,14 @@ const MAX_DEPTH: usize = 256;
 
 /// The characters that end a bare key or a bare value.
 const ENDS: [char; 6] = [':', ',', '{', '}', '[', ']'];
+
+/// The keys of arguments that a model generates.
+const KEYS: Keys<'_> = Keys {
+    is_key: &is_bare,
+    any: r#"[^\s":,{}\[\]\\\x00-\x1f\x7f]{1,64}"#,
+    between: ":",
+    problem: "is a key that calls cannot have here, expected one without white space, quotes or any of `:,{}[]`",
+};
 
 #[derive(Debug)]
 struct Quoted {
@@ -102,6 +115,16 @@ impl BoundShape for Bound {
         read_as(arguments, vocab)
     }
 
+    fn expression(
+        &self,
+        schema: &Arc<Value>,
+        rules: &mut Rules,
+        path: Path<'_>,
+    ) -> error::Result<Expression> {
+        let values = Values::new(schema, rules, JSON, Vec::new());
+        values.with_bare_keys(self.quotes[0].get(), &KEYS).arguments_by_key(&KEYS, path)
+    }
+
     fn reader(&self, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
         Box::new(Reader::new(self.quotes.iter().map(|id| id.get()).collect()))
     }
@@ -161,14 +184,18 @@ fn write(members: &str, quote: TokenId) -> Result<Vec<Written<'static>>, String>
 
 /// Refuses a key that does not read back without quotes.
 fn check_key(key: &str) -> Result<(), String> {
-    let is_bare = (1..=MAX_KEY_BYTES).contains(&key.len())
-        && !key.contains(|c: char| c.is_whitespace() || c == '"' || ENDS.contains(&c));
-    if is_bare {
+    if is_bare(key) {
         return Ok(());
     }
     Err(format!(
         "has the key {key:?}, expected 1 to {MAX_KEY_BYTES} bytes without white space, quotes or any of `:,{{}}[]`"
     ))
+}
+
+/// Whether a key reads back without quotes.
+fn is_bare(key: &str) -> bool {
+    (1..=MAX_KEY_BYTES).contains(&key.len())
+        && !key.contains(|c: char| c.is_whitespace() || c == '"' || ENDS.contains(&c))
 }
 
 /// The text of a JSON string.
