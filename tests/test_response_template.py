@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import template_oracle as oracle
 from chatcodec import Codec, ResponseTemplate, StreamPool, Template, Vocab, collect
-from chatcodec.errors import FormatError
+from chatcodec.errors import FormatError, MessageError
 from chatcodec.events import ActionEnd, ActionStart, Notice, Reasoning, Text, TurnEnd
 from hypothesis import given
 from hypothesis import strategies as st
@@ -340,6 +340,8 @@ def test_a_model_with_a_response_template(tmp_path: Path) -> None:
         message = read.parse(ids_of(text), prompt).message
         assert (message["reasoning"], message["content"]) == ("hm", "Well.")
         assert message["tool_calls"][0]["function"] == {"name": "f", "arguments": "{}"}
+    with pytest.raises(MessageError, match="`reader`.* is a response template"):
+        codec.constrain(response_format={"type": "json_object"})
     with pytest.raises(ValueError, match="a response template reads ids"):
         codec.stream(markers="text")
     # One that is not supported is named, and the derived reader reads.

@@ -454,6 +454,11 @@ impl Codec {
         request: &ConstrainRequest<'_, N>,
         options: ConstrainOptions,
     ) -> Result<Arc<Constraint>> {
+        if self.inner.response.is_some() {
+            let problem =
+                "is a response template, which has no constraint; expected a format, by `reader=`";
+            return Err(Error::message("reader", problem));
+        }
         // A reader that does not know the prompts of a template reads an answer from its beginning.
         let prompt = request.prompt.filter(|_| self.inner.reads_prompts);
         let request = ConstrainRequest { prompt, ..*request };
