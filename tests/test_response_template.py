@@ -340,7 +340,7 @@ def test_a_model_with_a_response_template(tmp_path: Path) -> None:
         message = read.parse(ids_of(text), prompt).message
         assert (message["reasoning"], message["content"]) == ("hm", "Well.")
         assert message["tool_calls"][0]["function"] == {"name": "f", "arguments": "{}"}
-    with pytest.raises(MessageError, match="`reader`.* is a response template"):
+    with pytest.raises(MessageError, match=r"`reader`.* is a response template"):
         codec.constrain(response_format={"type": "json_object"})
     with pytest.raises(ValueError, match="a response template reads ids"):
         codec.stream(markers="text")
