@@ -666,10 +666,14 @@ impl Parser {
                 self.forget_written(left);
             }
             ExprKind::Concat(parts) => {
-                parts.iter().rev().for_each(|part| self.forget_written(part))
+                for part in parts.iter().rev() {
+                    self.forget_written(part);
+                }
             }
             ExprKind::If(_, then, other) => {
-                other.iter().for_each(|other| self.forget_written(other));
+                if let Some(other) = other {
+                    self.forget_written(other);
+                }
                 self.forget_written(then);
             }
             _ => {}
