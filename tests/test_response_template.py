@@ -241,6 +241,19 @@ def test_a_pool_reads_as_a_stream_does(codecs: dict[str, Codec]) -> None:
         assert pool.message(slot) == codec.parse(ids_of(text)).message
 
 
+def test_large_bodies_take_linear_time(vocab: Vocab) -> None:
+    """Quadratic, each of them would take minutes."""
+    spec = spec_of("name")
+    delimiters = {"unquoted_keys": True, "string_delims": [["<<", ">>"]]}
+    spec["fields"]["tool_calls"] = {**WAYS["name"], "repeats": True, "content_args": delimiters}
+    codec = codec_of(spec, vocab)
+    keys = ",".join(f"k{nth}:1" for nth in range(60_000))
+    for body, count in ((f"{{{keys}}}", 60_000), ("<<" * 100_000, None)):
+        message = codec.parse(ids_of(f"<tool_call>f{body}</tool_call>")).message
+        arguments = message["tool_calls"][0]["function"]["arguments"]
+        assert arguments == body if count is None else len(json.loads(arguments)) == count
+
+
 def is_unknown(event: Any) -> bool:
     return isinstance(event, Notice) and event.kind == "unknown_id"
 

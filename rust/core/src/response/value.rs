@@ -66,11 +66,11 @@ impl<'de> Deserialize<'de> for Parts {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parts, A::Error> {
-                let mut parts: Vec<(String, String)> = Vec::new();
+                let mut parts = Members::new();
                 while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
-                    put(&mut parts, key, value.get().to_owned());
+                    parts.set(key, value.get().to_owned());
                 }
-                Ok(Parts(parts))
+                Ok(Parts(parts.list))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Parts, A::Error> {
@@ -85,11 +85,29 @@ impl<'de> Deserialize<'de> for Parts {
     }
 }
 
-/// Sets the member of a key; the last value counts, at the place of the first.
-fn put<T>(members: &mut Vec<(String, T)>, key: String, value: T) {
-    match members.iter_mut().find(|(known, _)| *known == key) {
-        Some((_, known)) => *known = value,
-        None => members.push((key, value)),
+/// Members by their keys. The last value of a key counts, at the place of the first.
+struct Members<T> {
+    list: Vec<(String, T)>,
+    places: HashMap<String, usize>,
+}
+
+impl<T> Members<T> {
+    fn new() -> Self {
+        Self { list: Vec::new(), places: HashMap::new() }
+    }
+
+    fn get_mut(&mut self, key: &str) -> Option<&mut T> {
+        let place = self.places.get(key)?;
+        self.list.get_mut(*place).map(|(_, value)| value)
+    }
+
+    fn set(&mut self, key: String, value: T) {
+        if let Some(known) = self.get_mut(&key) {
+            *known = value;
+            return;
+        }
+        self.places.insert(key.clone(), self.list.len());
+        self.list.push((key, value));
     }
 }
 
@@ -204,40 +222,39 @@ impl Parser {
                 None => Err("no JSON"),
             },
             Self::Tags { pattern, value, merges } => {
-                let mut members: Vec<(String, Data)> = Vec::new();
+                let mut members: Members<Data> = Members::new();
                 let mut merged: HashMap<String, ()> = HashMap::new();
                 for (_, groups) in search::find_all(pattern, symbols) {
                     let group = |name| groups.get(name).map(|place| &symbols[place.clone()]);
                     let Some(key) = group("key") else { return Err("a tag without a key") };
                     let key = text_of(key, vocab);
                     let read = parsed(value.as_deref(), group("value").unwrap_or(&[]), vocab)?;
-                    let known = members.iter_mut().find(|(known, _)| *known == key);
-                    match known {
-                        Some((_, Data::List(all))) if *merges && merged.contains_key(&key) => {
+                    match members.get_mut(&key) {
+                        Some(Data::List(all)) if *merges && merged.contains_key(&key) => {
                             all.push(read);
                         }
-                        Some((_, known)) if *merges => {
+                        Some(known) if *merges => {
                             merged.insert(key, ());
                             *known = Data::List(vec![known.clone(), read]);
                         }
-                        _ => put(&mut members, key, read),
+                        _ => members.set(key, read),
                     }
                 }
-                Ok(Data::Map(members))
+                Ok(Data::Map(members.list))
             }
             Self::Lines { line, pair, is_stripped, value } => {
                 let trimmed = |text: &str| {
                     let text = if *is_stripped { text.trim() } else { text };
                     text.to_owned()
                 };
-                let mut members = Vec::new();
+                let mut members = Members::new();
                 for line in text().split(line.as_str()) {
                     let line = trimmed(line);
                     let Some((key, text)) = line.split_once(pair.as_str()) else { continue };
                     let symbols = search::spelled(&trimmed(text), vocab);
-                    put(&mut members, trimmed(key), parsed(value.as_deref(), &symbols, vocab)?);
+                    members.set(trimmed(key), parsed(value.as_deref(), &symbols, vocab)?);
                 }
-                Ok(Data::Map(members))
+                Ok(Data::Map(members.list))
             }
         }
     }
@@ -261,10 +278,15 @@ impl Dialect {
         let mut out = String::new();
         let mut at = 0;
         let mut plain = at;
+        // What closes no string from here on is not looked for again.
+        let mut is_over = vec![false; self.strings.len()];
         while at < symbols.len() {
-            let string = self.strings.iter().find_map(|(open, close)| {
-                let inner = symbols[at..].strip_prefix(&open[..])?;
-                let end = inner.windows(close.len()).position(|window| window == &close[..])?;
+            let delimiters = self.strings.iter().zip(&mut is_over);
+            let string = delimiters.into_iter().find_map(|((open, close), is_over)| {
+                let inner = symbols[at..].strip_prefix(&open[..]).filter(|_| !*is_over)?;
+                let end = inner.windows(close.len()).position(|window| window == &close[..]);
+                *is_over = end.is_none();
+                let end = end?;
                 Some((&inner[..end], open.len() + end + close.len()))
             });
             match string {
@@ -358,19 +380,24 @@ pub(super) fn of_field(
 ) -> Result<Data, &'static str> {
     let Some(transform) = transform else { return Ok(content) };
     if !is_each {
-        let mut scope = captures;
-        put(&mut scope, "content".into(), content);
-        return transformed(transform, &scope);
+        return transformed(transform, &scope_of(captures, [("content".into(), content)]));
     }
     let items = content.items().ok_or("no list")?;
     let made = items.iter().map(|item| {
-        let mut scope = captures.clone();
-        for (key, value) in item.members().ok_or("no object")? {
-            put(&mut scope, key, value);
-        }
-        transformed(transform, &scope)
+        let members = item.members().ok_or("no object")?;
+        transformed(transform, &scope_of(captures.clone(), members))
     });
     Ok(Data::List(made.collect::<Result<_, _>>()?))
+}
+
+/// Captures, and members that hide captures of their names.
+fn scope_of(
+    captures: Vec<(String, Data)>,
+    members: impl IntoIterator<Item = (String, Data)>,
+) -> Vec<(String, Data)> {
+    let mut scope = Members::new();
+    captures.into_iter().chain(members).for_each(|(key, value)| scope.set(key, value));
+    scope.list
 }
 
 /// The calls of a value: one, or a list of them.
