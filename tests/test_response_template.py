@@ -166,7 +166,8 @@ def calls(draw: st.DrawFn, way: str) -> str:
         return f"<tool_call>\n<function={name}>\n{pairs}</function>{space}</tool_call>"
     if way == "typed tags":
         pairs = "".join(f"<{key}>{json.dumps(value)}</{key}>" for key, value in members.items())
-        return f"<tool_call>{name}x{pairs}<z>u</z><z>2</z></tool_call>"
+        first = draw(st.sampled_from(["", "<z>[]</z>", '<z>["v"]</z>']))
+        return f"<tool_call>{name}x{pairs}{first}<z>u</z><z>2</z></tool_call>"
     pairs = "\n".join(f" {key} = {value}" for key, value in line.items())
     return f"<tool_call>{name}\n{pairs}</tool_call>"
 

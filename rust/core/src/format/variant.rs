@@ -1,6 +1,7 @@
 //! A format file and the variants that it offers: the same file with some keys replaced.
 
 use serde::Deserialize;
+use serde::de::IntoDeserializer;
 use toml::de::DeTable;
 
 use super::file::File;
@@ -21,13 +22,20 @@ pub(super) struct Document {
 
 impl Document {
     pub(super) fn read(text: &str) -> Result<Self, KeyProblem> {
-        let toml = DeTable::parse(text).map_err(|e| not_toml(text, &e))?;
-        let mut own = toml::Table::new();
-        if toml.get_ref().contains_key("variant") {
+        let mut toml = DeTable::parse(text).map_err(|e| not_toml(text, &e))?;
+        let key = || "variant".to_owned();
+        let (mut own, mut variants) = (toml::Table::new(), toml::Table::new());
+        // Taken out before the rest is copied: variants may be most of a file.
+        if let Some((_, listed)) = toml.get_mut().remove_entry("variant") {
+            let listed = toml::Value::deserialize(listed.into_deserializer());
+            let toml::Value::Table(listed) = listed.map_err(|e| not_toml(text, &e))? else {
+                let problem = "is no table, expected one of variants by name".to_owned();
+                return Err(KeyProblem { key: key(), problem });
+            };
+            variants = listed;
             own = toml::Table::deserialize(toml::Deserializer::from(toml.clone()))
                 .map_err(|e| not_toml(text, &e))?;
         }
-        let key = || "variant".to_owned();
         let file: File =
             serde_path_to_error::deserialize(toml::Deserializer::from(toml)).map_err(|e| {
                 KeyProblem {
@@ -35,14 +43,6 @@ impl Document {
                     problem: on_line(text, e.inner()),
                 }
             })?;
-        let variants = match own.remove("variant") {
-            Some(toml::Value::Table(variants)) => variants,
-            Some(_) => {
-                let problem = "is no table, expected one of variants by name".to_owned();
-                return Err(KeyProblem { key: key(), problem });
-            }
-            None => toml::Table::new(),
-        };
         if variants.len() > MAX_VARIANTS {
             let problem =
                 format!("has {} variants, expected at most {MAX_VARIANTS}", variants.len());

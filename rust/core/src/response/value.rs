@@ -223,19 +223,18 @@ impl Parser {
             },
             Self::Tags { pattern, value, merges } => {
                 let mut members: Members<Data> = Members::new();
-                let mut merged: HashMap<String, ()> = HashMap::new();
                 for (_, groups) in search::find_all(pattern, symbols) {
                     let group = |name| groups.get(name).map(|place| &symbols[place.clone()]);
                     let Some(key) = group("key") else { return Err("a tag without a key") };
                     let key = text_of(key, vocab);
                     let read = parsed(value.as_deref(), group("value").unwrap_or(&[]), vocab)?;
                     match members.get_mut(&key) {
-                        Some(Data::List(all)) if *merges && merged.contains_key(&key) => {
-                            all.push(read);
-                        }
+                        Some(Data::List(all)) if *merges => all.push(read),
+                        // A list takes the next value, even one that a single tag spelled.
                         Some(known) if *merges => {
-                            merged.insert(key, ());
-                            *known = Data::List(vec![known.clone(), read]);
+                            let mut all = known.items().unwrap_or_else(|| vec![known.clone()]);
+                            all.push(read);
+                            *known = Data::List(all);
                         }
                         _ => members.set(key, read),
                     }
@@ -303,7 +302,7 @@ impl Dialect {
         out
     }
 
-    /// Writes what stands outside the strings of own delimiters.
+    /// Writes the text between strings that have delimiters of their own.
     fn write_plain(&self, symbols: &[Symbol], out: &mut String, vocab: &Vocab) {
         let text = text_of(symbols, vocab);
         if !self.has_bare_keys {
