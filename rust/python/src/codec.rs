@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use chatcodec::{
-    BareCalls, Boundary, Clock, Codec as CoreCodec, ConstrainOptions, ConstrainRequest,
-    Conversation, DerivedParts, Dropped, EncodeOptions, Format as CoreFormat, InReasoning,
-    MarkerPolicy, OnArguments, OnDependent, OnMarker, OnReasoning, OnUnknown, OnUnsupported, Owned,
-    ReadOptions, Reader, Recognised, ResponseTemplate as CoreResponse, Role, Stream as CoreStream,
-    TemplateOptions, Vocab as CoreVocab, VocabOptions,
+    Codec as CoreCodec, ConstrainOptions, ConstrainRequest, Conversation, Dropped,
+    Format as CoreFormat, MarkerPolicy, OnReasoning, OnUnknown, Reader,
+    ResponseTemplate as CoreResponse, Stream as CoreStream, Template as CoreTemplate,
+    Vocab as CoreVocab, VocabOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -22,15 +21,16 @@ use crate::encoding::{Batch, Encoding, label_options};
 use crate::errors::{FormatError, quoted, raise, raise_in};
 use crate::format::Format;
 use crate::ids::{Ids, ListOf, Threads, text};
-use crate::media::{MEDIA_TOKENS, counted, counter};
+use crate::media::{MEDIA_TOKENS, counted};
 use crate::node::{Raised, Value, is_mapping, members, message_list};
+use crate::options::{Options, raises, words};
+use crate::reader::{self, ReaderGiven, ToldReader, known_reader, told_reader};
 use crate::response::ResponseTemplate;
-use crate::stream::{Parsed, Stream, check_given, marker_policy};
+use crate::stream::{Parsed, Stream, calling, calling_bare, check_given, marker_policy, typed};
 use crate::table::{EncodedTable, OnLong, Output, TableOptions};
 use crate::template::Template;
 use crate::texts::Texts;
 use crate::typed::{IntList, MessageList};
-use crate::types::ToolTypes;
 use crate::vocab::{Origin, Vocab, load};
 
 /// A codec for one chat format and one vocabulary: messages to token ids and back. Frozen; safe to
@@ -54,164 +54,11 @@ pub(crate) struct Codec {
     unread: Option<String>,
 }
 
-/// What the caller says that completions are read by.
-enum ReaderGiven {
-    Format(CoreFormat),
-    Response(CoreResponse),
-}
-
-impl ReaderGiven {
-    fn from_argument(reader: &Bound<'_, PyAny>) -> PyResult<Self> {
-        if let Ok(response) = reader.cast::<ResponseTemplate>() {
-            return Ok(Self::Response(response.get().inner().clone()));
-        }
-        Format::from_argument(reader).map(Self::Format)
-    }
-
-    fn split(reader: Option<Self>) -> (Option<CoreFormat>, Option<CoreResponse>) {
-        match reader {
-            None => (None, None),
-            Some(Self::Format(format)) => (Some(format), None),
-            Some(Self::Response(response)) => (None, Some(response)),
-        }
-    }
-}
-
-/// The options of `encode`, read and checked.
-struct Options<'py> {
-    encode: EncodeOptions,
-    read: ReadOptions,
-    /// The caller's function that counts the ids of images and other parts.
-    counter: Option<Bound<'py, PyAny>>,
-}
-
-impl<'py> Options<'py> {
-    fn new(
-        codec: &Codec,
-        add_generation_prompt: Option<bool>,
-        (continue_final, stop_final): (bool, bool),
-        words: [(&str, &str); 5],
-        options: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Self> {
-        let counter = counter(options)?;
-        let format = codec.inner.format();
-        let (mut thinking, mut date, mut effort) = (None, None, None);
-        let template = codec.template_options(options)?;
-        let options = options.filter(|_| codec.template.is_none());
-        for (option, value) in options.into_iter().flatten() {
-            let known = format.options();
-            let wrong = |expected: &str| {
-                let kind = value.get_type();
-                let kind = kind.name().map_or_else(|_| String::new(), |name| name.to_string());
-                PyTypeError::new_err(format!("{option}: is `{kind}`, expected {expected} or None"))
-            };
-            let text = || value.extract::<Option<String>>().map_err(|_| wrong("a string"));
-            let option = option.to_string();
-            match option.as_str() {
-                MEDIA_TOKENS => {}
-                name if !known.contains(&name) => {
-                    let (name, known) = (format.name(), known.join("`, `"));
-                    let known =
-                        if known.is_empty() { "no options".into() } else { format!("`{known}`") };
-                    let (option, name) = (chatcodec::place(&option), chatcodec::place(name));
-                    let message =
-                        format!("unexpected option `{option}`: format `{name}` declares {known}");
-                    return Err(PyTypeError::new_err(message));
-                }
-                "date" => date = text()?,
-                "effort" => effort = text()?,
-                _ => thinking = value.extract().map_err(|_| wrong("True, False"))?,
-            }
-        }
-        let choose = |(name, word): (&str, &str), known: &[&str]| {
-            known.iter().position(|known| *known == word).ok_or_else(|| {
-                let known = known.join("\", \"");
-                let word = quoted(word);
-                PyValueError::new_err(format!("{name}={word}, expected one of \"{known}\""))
-            })
-        };
-        let [on_marker, boundary, on_arguments, unknown, on_unsupported] = words;
-        let markers = [OnMarker::Report, OnMarker::Error, OnMarker::Break];
-        let boundaries = [Boundary::Reference, Boundary::Isolated];
-        let policies = [OnArguments::Error, OnArguments::String];
-        let unknowns = [OnUnknown::Error, OnUnknown::Ignore];
-        let unsupported = [OnUnsupported::Error, OnUnsupported::Drop];
-        let on_unsupported = unsupported[choose(on_unsupported, &["error", "drop"])?];
-        Ok(Self {
-            encode: EncodeOptions {
-                add_generation_prompt,
-                continue_final,
-                stop_final,
-                thinking,
-                date,
-                effort,
-                boundary: boundaries[choose(boundary, &["reference", "isolated"])?],
-                on_marker: markers[choose(on_marker, &["report", "error", "break"])?],
-                on_unsupported,
-                threads: 1,
-                template,
-            },
-            read: ReadOptions {
-                on_arguments: policies[choose(on_arguments, &["error", "string"])?],
-                on_unknown: unknowns[choose(unknown, &["error", "ignore"])?],
-                on_unsupported,
-            },
-            counter,
-        })
-    }
-}
-
 impl Codec {
-    /// The options of a template: its variables by name, `trust` and `on_dependent`.
-    fn template_options(&self, options: Option<&Bound<'_, PyDict>>) -> PyResult<TemplateOptions> {
-        let mut read = TemplateOptions::default();
-        let Some(template) = &self.template else { return Ok(read) };
-        let template = template.get().inner();
-        for (option, value) in options.into_iter().flatten() {
-            let option = option.to_string();
-            match option.as_str() {
-                MEDIA_TOKENS => {}
-                "trust" => read.trust = trusted_roles(&value)?,
-                "on_dependent" => {
-                    read.on_dependent = match value.extract::<String>().as_deref() {
-                        Ok("report") => OnDependent::Report,
-                        Ok("error") => OnDependent::Error,
-                        _ => {
-                            let given = quoted(&value.str()?.to_string_lossy());
-                            let message =
-                                format!("on_dependent={given}, expected \"report\" or \"error\"");
-                            return Err(PyValueError::new_err(message));
-                        }
-                    }
-                }
-                // None for a variable that the template does not use is as if it was not given.
-                _ if value.is_none() && !template.mentions(&option) => {}
-                _ => {
-                    let synonyms: &[&str] = match option.as_str() {
-                        "thinking" => &["thinking", "enable_thinking"],
-                        "effort" => &["effort", "reasoning_effort"],
-                        "date" => &["date", "date_string"],
-                        _ => &[],
-                    };
-                    let names = std::iter::once(option.as_str()).chain(synonyms.iter().copied());
-                    let Some(name) = names.into_iter().find(|name| template.mentions(name)) else {
-                        let option = chatcodec::place(&option);
-                        let message = format!(
-                            "unexpected option `{option}`: the template has no such variable"
-                        );
-                        return Err(PyTypeError::new_err(message));
-                    };
-                    let raised = Raised::default();
-                    let value = Owned::new(name, &Value::new(&value, &raised));
-                    raised.check()?;
-                    read.variables.push((name.to_owned(), value.map_err(raise)?));
-                }
-            }
-        }
-        if template.mentions("strftime_now") {
-            read.clock = Some(Python::attach(local_time)?);
-        }
-        Ok(read)
+    /// What writes conversations: the template if there is one, else the format.
+    fn writer(&self) -> (&CoreFormat, Option<&CoreTemplate>) {
+        let template = self.template.as_ref().map(|template| template.get().inner());
+        (self.inner.format(), template)
     }
 
     /// A codec of a template. Without a format, the one that reads completions is found.
@@ -587,51 +434,12 @@ impl Codec {
         if let Some(problem) = &self.unread {
             lines.push(format!("the model's response template is not used: {problem}"));
         }
-        match &self.reader {
-            Reader::Named | Reader::Derived(_) | Reader::Text if response.is_some() => {}
-            Reader::Named if self.template.is_some() => {
-                let name = format.name();
-                lines.push(format!("completions are read by format `{name}`, which the caller named"));
-            }
-            Reader::Named => lines.push("the format was named by the caller".into()),
-            Reader::Derived(parts) => {
-                let all = [(parts.calls, "calls"), (parts.results, "results of calls"), (parts.reasoning, "reasoning")];
-                let named = |is_read: bool| {
-                    let named = all.iter().filter(|(part, _)| *part == is_read).map(|(_, name)| *name);
-                    named.collect::<Vec<_>>().join(", ")
-                };
-                let mut line =
-                    "completions are read by a format that was derived from the template: the texts of messages".to_owned();
-                if named(true).is_empty() {
-                    line += "; calls and reasoning are text";
-                } else {
-                    line = format!("{line}, {}", named(true));
-                    if !parts.is_all {
-                        line = format!("{line}; of what the template writes, some is text: {}", named(false));
-                    }
-                }
-                lines.push(line);
-            }
-            Reader::Text => lines.push(
-                "completions are read as text up to the id that stops the model; calls and reasoning are text".into(),
-            ),
-            Reader::Recognised(found) => {
-                if self.template.is_some() && response.is_none() {
-                    lines.push(format!("completions are read by format `{}`", format.name()));
-                }
-                let (same, names) = (found.same.len(), found.same.join(", "));
-                lines.push(format!(
-                    "the format was recognised: the model's chat template writes the same text and control \
-                     tokens in {same} conversations: {names}"
-                ));
-                if !found.differs.is_empty() {
-                    lines.push(format!("they differ on: {}", found.differs.join(", ")));
-                }
-                if !found.refused.is_empty() {
-                    lines.push(format!("the format refuses: {}", found.refused.join(", ")));
-                }
-            }
-        }
+        lines.extend(reader::described(
+            &self.reader,
+            format.name(),
+            self.template.is_some(),
+            response.is_some(),
+        ));
         lines.join("\n")
     }
 
@@ -736,7 +544,7 @@ impl Codec {
     ) -> PyResult<Encoding> {
         let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported);
         let mut options = Options::new(
-            self,
+            self.writer(),
             add_generation_prompt,
             (continue_final, stop_final),
             words,
@@ -814,7 +622,7 @@ impl Codec {
             }
         };
         let options = Options::new(
-            self,
+            self.writer(),
             add_generation_prompt,
             (continue_final, stop_final),
             words,
@@ -947,7 +755,7 @@ impl Codec {
     ) -> PyResult<Batch> {
         let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported);
         let options = Options::new(
-            self,
+            self.writer(),
             add_generation_prompt,
             (continue_final, stop_final),
             words,
@@ -1067,7 +875,7 @@ impl Codec {
         let py = table.py();
         let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported);
         let Options { encode, read, counter } = Options::new(
-            self,
+            self.writer(),
             add_generation_prompt,
             (continue_final, stop_final),
             words,
@@ -1185,7 +993,7 @@ impl Codec {
         let py = messages.py();
         let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported);
         let options = Options::new(
-            self,
+            self.writer(),
             add_generation_prompt,
             (continue_final, stop_final),
             words,
@@ -1276,7 +1084,7 @@ impl Codec {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<MessageList<'py>> {
         let words = words("report", "reference", on_arguments, unknown, on_unsupported);
-        let options = Options::new(self, None, (false, false), words, options)?;
+        let options = Options::new(self.writer(), None, (false, false), words, options)?;
         let read = self.read(messages, tools, &options)?.map_err(raise)?;
         let encode = options.encode;
         let (py, bytes, codec) = (messages.py(), text_bytes(&read), self.inner.clone());
@@ -1460,94 +1268,11 @@ impl Codec {
     }
 }
 
-/// The reader of completions in pickles: a word, then the compared conversations, or the parts that a derived
-/// format reads.
-type ToldReader = (String, Vec<String>, Vec<String>, Vec<String>);
-
-/// The names of the parts in pickles.
-const DERIVED_PARTS: [&str; 4] = ["calls", "results", "reasoning", "all"];
-
-fn told_reader(reader: &Reader) -> ToldReader {
-    let told = |word: &str| (word.to_owned(), Vec::new(), Vec::new(), Vec::new());
-    match reader {
-        Reader::Recognised(found) => {
-            let Recognised { same, differs, refused, .. } = found.clone();
-            ("recognised".into(), same, differs, refused)
-        }
-        Reader::Derived(parts) => {
-            let DerivedParts { calls, results, reasoning, is_all } = *parts;
-            let read = [calls, results, reasoning, is_all];
-            let names = DERIVED_PARTS.iter().zip(read).filter(|(_, is_read)| *is_read);
-            ("derived".into(), names.map(|(name, _)| (*name).to_owned()).collect(), vec![], vec![])
-        }
-        Reader::Text => told("text"),
-        Reader::Named => told("named"),
-    }
-}
-
-fn known_reader((word, same, differs, refused): ToldReader, format: &str) -> PyResult<Reader> {
-    Ok(match word.as_str() {
-        "recognised" => {
-            Reader::Recognised(Recognised { format: format.into(), same, differs, refused })
-        }
-        "derived" => {
-            let [calls, results, reasoning, is_all] =
-                DERIVED_PARTS.map(|name| same.iter().any(|same| same == name));
-            Reader::Derived(DerivedParts { calls, results, reasoning, is_all })
-        }
-        "text" => Reader::Text,
-        "named" => Reader::Named,
-        other => {
-            let message = format!("reader {} of a pickle of another version", quoted(other));
-            return Err(PyValueError::new_err(message));
-        }
-    })
-}
-
 impl Codec {
     /// The parts that streams share: the core's codec, and the texts of events.
     pub(crate) fn parts(&self) -> (&CoreCodec, &Arc<Texts>) {
         (&self.inner, &self.texts)
     }
-}
-
-/// Sets the tool types of a stream, if the caller gives tools.
-pub(crate) fn typed(stream: CoreStream, tools: Option<&Bound<'_, PyAny>>) -> PyResult<CoreStream> {
-    let types = ToolTypes::from_argument(tools)?;
-    Ok(match &types {
-        Some(types) => stream.typed(types),
-        None => stream,
-    })
-}
-
-/// Sets the policy for calls within reasoning, if the caller gives one.
-fn calling(stream: CoreStream, calls_in_reasoning: Option<&str>) -> PyResult<CoreStream> {
-    match calls_in_reasoning {
-        None => Ok(stream),
-        Some("text") => Ok(stream.calling_in_reasoning(InReasoning::Text)),
-        Some("call") => Ok(stream.calling_in_reasoning(InReasoning::Call)),
-        Some(word) => {
-            let word = quoted(word);
-            let message = format!("calls_in_reasoning={word}, expected \"text\" or \"call\"");
-            Err(PyValueError::new_err(message))
-        }
-    }
-}
-
-/// Sets the place of unmarked calls, if the caller gives one.
-fn calling_bare(stream: CoreStream, bare_calls: Option<&str>) -> PyResult<CoreStream> {
-    let bare = match bare_calls {
-        None => return Ok(stream),
-        Some("text") => BareCalls::Text,
-        Some("line") => BareCalls::Line,
-        Some("anywhere") => BareCalls::Anywhere,
-        Some(word) => {
-            let word = quoted(word);
-            let message = format!("bare_calls={word}, expected \"text\", \"line\" or \"anywhere\"");
-            return Err(PyValueError::new_err(message));
-        }
-    };
-    Ok(stream.calling_bare(bare))
 }
 
 /// The vocabulary that an argument names, and the path that it was loaded from here.
@@ -1563,30 +1288,6 @@ fn vocab_of<'py>(
     Ok((Bound::new(py, load(py, path, VocabOptions::default())?)?, Some(file)))
 }
 
-/// The roles whose messages may spell the template's control tokens.
-fn trusted_roles(value: &Bound<'_, PyAny>) -> PyResult<Vec<Role>> {
-    let ListOf(words) = value.extract::<ListOf<String>>()?;
-    let role = |word: &String| {
-        Role::parse(word).ok_or_else(|| {
-            let word = quoted(word);
-            let message = format!(
-                "trust: has {word}, expected \"system\", \"user\", \"assistant\" or \"tool\""
-            );
-            PyValueError::new_err(message)
-        })
-    };
-    words.iter().map(role).collect()
-}
-
-/// The local time.
-fn local_time(py: Python<'_>) -> PyResult<Clock> {
-    let now = py.import("datetime")?.getattr("datetime")?.call_method0("now")?;
-    let number = |name: &str| now.getattr(name)?.extract::<u32>();
-    let time = (number("hour")?, number("minute")?, number("second")?);
-    let year = i64::from(number("year")?);
-    Ok(Clock { year, month: number("month")?, day: number("day")?, time })
-}
-
 /// Minimum size of text for which releasing the interpreter is worth its cost.
 const DETACH_BYTES: usize = 4096;
 
@@ -1595,19 +1296,6 @@ const ID_BYTES: usize = 4;
 
 /// Fixed cost of a conversation of a batch, in bytes of text.
 const ITEM_BYTES: usize = 128;
-
-/// Whether the first error of a batch is raised, as the option `errors` says.
-fn raises(errors: &str) -> PyResult<bool> {
-    match errors {
-        "raise" => Ok(true),
-        "return" => Ok(false),
-        _ => {
-            let errors = quoted(errors);
-            let message = format!("errors={errors}, expected \"raise\" or \"return\"");
-            Err(PyValueError::new_err(message))
-        }
-    }
-}
 
 /// The name of a column, or names of several.
 struct Names(Vec<String>);
@@ -1625,23 +1313,6 @@ impl<'py> FromPyObject<'_, 'py> for Names {
         let ListOf(names) = names.extract::<ListOf<String>>()?;
         Ok(Self(names))
     }
-}
-
-/// The options whose values are words, by name.
-fn words<'a>(
-    on_marker: &'a str,
-    boundary: &'a str,
-    on_arguments: &'a str,
-    unknown: &'a str,
-    on_unsupported: &'a str,
-) -> [(&'static str, &'a str); 5] {
-    [
-        ("on_marker", on_marker),
-        ("boundary", boundary),
-        ("on_arguments", on_arguments),
-        ("unknown", unknown),
-        ("on_unsupported", on_unsupported),
-    ]
 }
 
 /// What a turn goes on from.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use chatcodec::{Event, MarkerPolicy, Message, Stream as CoreStream, TokenId, TurnReason};
+use chatcodec::{
+    BareCalls, Event, InReasoning, MarkerPolicy, Message, Stream as CoreStream, TokenId, TurnReason,
+};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyInt, PyList, PyString};
@@ -15,6 +17,7 @@ use crate::ids::Ids;
 use crate::node::message_dict;
 use crate::texts::Texts;
 use crate::typed::{EventList, MessageDict};
+use crate::types::ToolTypes;
 use crate::words::TurnReasonWord;
 
 /// A stream that reads ids and emits events, from `Codec.stream`.
@@ -288,4 +291,46 @@ impl Parsed {
         };
         Ok(format!("Parsed(message={message}, finish={:?}, rest=<{rest}>)", self.finish))
     }
+}
+
+/// Sets the tool types of a stream, if the caller gives tools.
+pub(crate) fn typed(stream: CoreStream, tools: Option<&Bound<'_, PyAny>>) -> PyResult<CoreStream> {
+    let types = ToolTypes::from_argument(tools)?;
+    Ok(match &types {
+        Some(types) => stream.typed(types),
+        None => stream,
+    })
+}
+
+/// Sets the policy for calls within reasoning, if the caller gives one.
+pub(crate) fn calling(
+    stream: CoreStream,
+    calls_in_reasoning: Option<&str>,
+) -> PyResult<CoreStream> {
+    match calls_in_reasoning {
+        None => Ok(stream),
+        Some("text") => Ok(stream.calling_in_reasoning(InReasoning::Text)),
+        Some("call") => Ok(stream.calling_in_reasoning(InReasoning::Call)),
+        Some(word) => {
+            let word = quoted(word);
+            let message = format!("calls_in_reasoning={word}, expected \"text\" or \"call\"");
+            Err(PyValueError::new_err(message))
+        }
+    }
+}
+
+/// Sets the place of unmarked calls, if the caller gives one.
+pub(crate) fn calling_bare(stream: CoreStream, bare_calls: Option<&str>) -> PyResult<CoreStream> {
+    let bare = match bare_calls {
+        None => return Ok(stream),
+        Some("text") => BareCalls::Text,
+        Some("line") => BareCalls::Line,
+        Some("anywhere") => BareCalls::Anywhere,
+        Some(word) => {
+            let word = quoted(word);
+            let message = format!("bare_calls={word}, expected \"text\", \"line\" or \"anywhere\"");
+            return Err(PyValueError::new_err(message));
+        }
+    };
+    Ok(stream.calling_bare(bare))
 }

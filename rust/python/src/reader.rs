@@ -1,0 +1,146 @@
+//! What reads the completions of a codec: given by the caller, described, and kept in pickles.
+
+use chatcodec::{
+    DerivedParts, Format as CoreFormat, Reader, Recognised, ResponseTemplate as CoreResponse,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyAny;
+
+use crate::errors::quoted;
+use crate::format::Format;
+use crate::response::ResponseTemplate;
+
+/// What the caller says that completions are read by.
+pub(crate) enum ReaderGiven {
+    Format(CoreFormat),
+    Response(CoreResponse),
+}
+
+impl ReaderGiven {
+    pub(crate) fn from_argument(reader: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(response) = reader.cast::<ResponseTemplate>() {
+            return Ok(Self::Response(response.get().inner().clone()));
+        }
+        Format::from_argument(reader).map(Self::Format)
+    }
+
+    pub(crate) fn split(reader: Option<Self>) -> (Option<CoreFormat>, Option<CoreResponse>) {
+        match reader {
+            None => (None, None),
+            Some(Self::Format(format)) => (Some(format), None),
+            Some(Self::Response(response)) => (None, Some(response)),
+        }
+    }
+}
+
+/// Lines for people: how completions are read, and how that was found.
+pub(crate) fn described(
+    reader: &Reader,
+    format: &str,
+    has_template: bool,
+    has_response: bool,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    match reader {
+        Reader::Named | Reader::Derived(_) | Reader::Text if has_response => {}
+        Reader::Named if has_template => {
+            lines
+                .push(format!("completions are read by format `{format}`, which the caller named"));
+        }
+        Reader::Named => lines.push("the format was named by the caller".into()),
+        Reader::Derived(parts) => lines.push(described_parts(*parts)),
+        Reader::Text => lines.push(
+            "completions are read as text up to the id that stops the model; \
+             calls and reasoning are text"
+                .into(),
+        ),
+        Reader::Recognised(found) => {
+            if has_template && !has_response {
+                lines.push(format!("completions are read by format `{format}`"));
+            }
+            let (same, names) = (found.same.len(), found.same.join(", "));
+            lines.push(format!(
+                "the format was recognised: the model's chat template writes the same text and control \
+                 tokens in {same} conversations: {names}"
+            ));
+            if !found.differs.is_empty() {
+                lines.push(format!("they differ on: {}", found.differs.join(", ")));
+            }
+            if !found.refused.is_empty() {
+                lines.push(format!("the format refuses: {}", found.refused.join(", ")));
+            }
+        }
+    }
+    lines
+}
+
+/// The line about a derived format.
+fn described_parts(parts: DerivedParts) -> String {
+    let all = [
+        (parts.calls, "calls"),
+        (parts.results, "results of calls"),
+        (parts.reasoning, "reasoning"),
+    ];
+    let named = |is_read: bool| {
+        let named = all.iter().filter(|(part, _)| *part == is_read).map(|(_, name)| *name);
+        named.collect::<Vec<_>>().join(", ")
+    };
+    let (read, unread) = (named(true), named(false));
+    let line = "completions are read by a format that was derived from the template: \
+                the texts of messages";
+    match (read.is_empty(), parts.is_all) {
+        (true, _) => format!("{line}; calls and reasoning are text"),
+        (false, true) => format!("{line}, {read}"),
+        (false, false) => {
+            format!("{line}, {read}; of what the template writes, some is text: {unread}")
+        }
+    }
+}
+
+/// The reader of completions in pickles: a word, then the compared conversations, or the parts that a derived
+/// format reads.
+pub(crate) type ToldReader = (String, Vec<String>, Vec<String>, Vec<String>);
+
+/// The names of the parts in pickles.
+const DERIVED_PARTS: [&str; 4] = ["calls", "results", "reasoning", "all"];
+
+pub(crate) fn told_reader(reader: &Reader) -> ToldReader {
+    let told = |word: &str| (word.to_owned(), Vec::new(), Vec::new(), Vec::new());
+    match reader {
+        Reader::Recognised(found) => {
+            let Recognised { same, differs, refused, .. } = found.clone();
+            ("recognised".into(), same, differs, refused)
+        }
+        Reader::Derived(parts) => {
+            let DerivedParts { calls, results, reasoning, is_all } = *parts;
+            let read = [calls, results, reasoning, is_all];
+            let names = DERIVED_PARTS.iter().zip(read).filter(|(_, is_read)| *is_read);
+            ("derived".into(), names.map(|(name, _)| (*name).to_owned()).collect(), vec![], vec![])
+        }
+        Reader::Text => told("text"),
+        Reader::Named => told("named"),
+    }
+}
+
+pub(crate) fn known_reader(
+    (word, same, differs, refused): ToldReader,
+    format: &str,
+) -> PyResult<Reader> {
+    Ok(match word.as_str() {
+        "recognised" => {
+            Reader::Recognised(Recognised { format: format.into(), same, differs, refused })
+        }
+        "derived" => {
+            let [calls, results, reasoning, is_all] =
+                DERIVED_PARTS.map(|name| same.iter().any(|same| same == name));
+            Reader::Derived(DerivedParts { calls, results, reasoning, is_all })
+        }
+        "text" => Reader::Text,
+        "named" => Reader::Named,
+        other => {
+            let message = format!("reader {} of a pickle of another version", quoted(other));
+            return Err(PyValueError::new_err(message));
+        }
+    })
+}
