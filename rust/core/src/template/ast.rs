@@ -96,6 +96,13 @@ pub(super) struct Arguments {
     pub(super) dict: Option<Box<Expr>>,
 }
 
+impl Arguments {
+    /// Whether all arguments are positional.
+    pub(super) fn is_plain(&self) -> bool {
+        self.named.is_empty() && self.list.is_none() && self.dict.is_none()
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Statement {
     pub(super) at: Position,
@@ -134,6 +141,8 @@ pub(super) struct For {
     pub(super) body: Body,
     pub(super) otherwise: Body,
     pub(super) is_recursive: bool,
+    /// Whether the body mentions `loop`.
+    pub(super) has_loop: bool,
 }
 
 #[derive(Debug)]

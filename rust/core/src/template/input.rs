@@ -15,7 +15,12 @@ pub(super) struct Reader {
     pub(super) paths: Paths,
     /// Bytes of all strings.
     pub(super) bytes: usize,
+    /// Keys that were met, the first of them: most dicts have the same.
+    keys: Vec<Arc<str>>,
 }
+
+/// How many keys are shared between dicts.
+const SHARED_KEYS: usize = 16;
 
 impl Reader {
     /// An argument of the caller's: `tools`, or a variable by its name.
@@ -86,7 +91,7 @@ impl Reader {
                     let (name, key) = match key.as_text() {
                         Some(text) => {
                             self.bytes += text.len();
-                            let name: Arc<str> = text.into();
+                            let name = self.shared(text);
                             (name.clone(), Value::Str(Text::data(name, path)))
                         }
                         None => {
@@ -111,6 +116,17 @@ impl Reader {
                 return Err(Error::message(self.paths.text(path), other.expected(expected)));
             }
         })
+    }
+
+    fn shared(&mut self, key: &str) -> Arc<str> {
+        if let Some(known) = self.keys.iter().find(|known| ***known == *key) {
+            return known.clone();
+        }
+        let key: Arc<str> = key.into();
+        if self.keys.len() < SHARED_KEYS {
+            self.keys.push(key.clone());
+        }
+        key
     }
 
     fn number(&self, text: &str, path: u32) -> Result<Value> {

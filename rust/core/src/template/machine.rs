@@ -29,6 +29,9 @@ const BYTES_A_STEP: u64 = 16;
 const MAX_TEXT: usize = 16 << 20;
 const MAX_GROWTH: usize = 64;
 
+/// Bytes that a template writes beside what the caller gave, most often.
+const CAPACITY: usize = 1 << 10;
+
 pub(super) struct Frame {
     values: RefCell<Vec<(Symbol, Value)>>,
     parent: Option<Rc<Frame>>,
@@ -40,11 +43,16 @@ impl Frame {
     }
 
     fn get(&self, symbol: Symbol) -> Option<Value> {
+        self.look(symbol, |value| Some(value.clone()))
+    }
+
+    /// Looks at the value of a variable where it is.
+    fn look<R>(&self, symbol: Symbol, look: impl FnOnce(&Value) -> Option<R>) -> Option<R> {
         let mut frame = self;
         loop {
             let values = frame.values.borrow();
             if let Some((_, value)) = values.iter().find(|(known, _)| *known == symbol) {
-                return Some(value.clone());
+                return look(value);
             }
             frame = frame.parent.as_deref()?;
         }
@@ -82,9 +90,7 @@ pub(super) enum Callable {
 /// The variable `loop`.
 pub(super) struct Loop {
     pub(super) index: usize,
-    pub(super) length: usize,
-    before: Option<Value>,
-    after: Option<Value>,
+    pub(super) items: Rc<Items>,
     depth: usize,
     /// What `loop.changed` was last given.
     last: Rc<RefCell<Option<Vec<Value>>>>,
@@ -141,7 +147,7 @@ impl<'a> Machine<'a> {
         Self {
             names,
             world,
-            out: Builder::default(),
+            out: Builder::with_capacity(bytes + CAPACITY),
             is_captured: 0,
             messages: vec![(0, -1)],
             message: -1,
@@ -236,7 +242,7 @@ impl<'a> Machine<'a> {
             }
             StatementKind::If(branches, otherwise) => {
                 for (condition, body) in branches {
-                    if self.eval(condition, frame)?.is_true() {
+                    if self.is_true(condition, frame)? {
                         return self.body(body, frame);
                     }
                 }
@@ -399,7 +405,7 @@ impl<'a> Machine<'a> {
                 self.take(1).map_err(|problem| Fault::new(at, problem))?;
                 let inner = Frame::new(Some(frame.clone()));
                 self.assign(&of.target, item.clone(), &inner, at)?;
-                if self.eval(condition, &inner)?.is_true() {
+                if self.is_true(condition, &inner)? {
                     kept.push(item.clone());
                 }
             }
@@ -408,7 +414,17 @@ impl<'a> Machine<'a> {
         if items.is_empty() {
             return self.body(&of.otherwise, &Frame::new(Some(frame.clone()))).map(|_| ());
         }
+        let items = Rc::new(items);
         let last = Rc::new(RefCell::new(None));
+        let symbol = self.loop_symbol.filter(|_| of.has_loop);
+        let variable = |index| Loop {
+            index,
+            items: items.clone(),
+            depth,
+            last: last.clone(),
+            recursive: of.is_recursive.then(|| (of.clone(), frame.clone())),
+        };
+        let mut this: Option<Rc<Loop>> = None;
         let message = self.message;
         self.loops += 1;
         let mut inner = Frame::new(Some(frame.clone()));
@@ -420,17 +436,15 @@ impl<'a> Machine<'a> {
             } else {
                 inner = Frame::new(Some(frame.clone()));
             }
-            if let Some(symbol) = self.loop_symbol {
-                let this = Loop {
-                    index,
-                    length: items.len(),
-                    before: index.checked_sub(1).map(|before| items[before].clone()),
-                    after: items.get(index + 1).cloned(),
-                    depth,
-                    last: last.clone(),
-                    recursive: of.is_recursive.then(|| (of.clone(), frame.clone())),
-                };
-                inner.set(symbol, Value::Loop(Rc::new(this)));
+            if let Some(symbol) = symbol {
+                match this.as_mut().and_then(Rc::get_mut) {
+                    Some(this) => this.index = index,
+                    // The first item, or the variable was kept.
+                    None => this = Some(Rc::new(variable(index))),
+                }
+                if let Some(this) = &this {
+                    inner.set(symbol, Value::Loop(this.clone()));
+                }
             }
             self.assign(&of.target, item.clone(), &inner, at)?;
             let flow = self.body(&of.body, &inner);
@@ -455,9 +469,105 @@ impl<'a> Machine<'a> {
             ExprKind::Name(symbol) => Ok(self.variable(*symbol, frame)),
             _ => {
                 self.take(1).map_err(|problem| Fault::new(expr.at as usize, problem))?;
+                if let Some(value) = Self::look(expr, frame, Value::clone) {
+                    return Ok(value);
+                }
                 self.deeper(expr.at, |machine| machine.operation(expr, frame))
             }
         }
+    }
+
+    /// Looks at the value of a variable, or of a variable's member, without a copy of it. `None` where it has
+    /// to be evaluated.
+    fn look<R>(expr: &Expr, frame: &Frame, look: impl FnOnce(&Value) -> R) -> Option<R> {
+        match &expr.kind {
+            ExprKind::Name(symbol) => frame.look(*symbol, |value| Some(look(value))),
+            ExprKind::Attribute(object, name) => {
+                let ExprKind::Name(symbol) = object.kind else { return None };
+                frame.look(symbol, |object| match object {
+                    _ if is_dunder(name) || methods::has(object, name) => None,
+                    Value::Dict(dict) => Some(match dict.get_str(name) {
+                        Some(value) => look(value),
+                        None => look(&missing(object, name)),
+                    }),
+                    Value::Namespace(members) => {
+                        let members = members.borrow();
+                        let member = members.iter().find(|(known, _)| known == name);
+                        member.map(|(_, value)| look(value))
+                    }
+                    _ => None,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the value of a condition is true: as `eval`, without copies of what is only looked at.
+    fn is_true(&mut self, expr: &Expr, frame: &Rc<Frame>) -> Run<bool> {
+        self.take(1).map_err(|problem| Fault::new(expr.at as usize, problem))?;
+        if let Some(is_true) = Self::look(expr, frame, Value::is_true) {
+            return Ok(is_true);
+        }
+        self.deeper(expr.at, |machine| match &expr.kind {
+            ExprKind::Not(inner) => Ok(!machine.is_true(inner, frame)?),
+            ExprKind::And(left, right) => {
+                Ok(machine.is_true(left, frame)? && machine.is_true(right, frame)?)
+            }
+            ExprKind::Or(left, right) => {
+                Ok(machine.is_true(left, frame)? || machine.is_true(right, frame)?)
+            }
+            ExprKind::Compare(left, others) => machine.compared(expr.at, left, others, frame),
+            ExprKind::Test(input, name, arguments) => {
+                machine.tested(expr.at, input, name, arguments, frame)
+            }
+            _ => Ok(machine.eval(expr, frame)?.is_true()),
+        })
+    }
+
+    fn compared(
+        &mut self,
+        at: Position,
+        first: &Expr,
+        others: &[(Comparison, Expr)],
+        frame: &Rc<Frame>,
+    ) -> Run<bool> {
+        if let [(comparison @ (Comparison::Equal | Comparison::NotEqual), right)] = others
+            && let ExprKind::Str(literal) = &right.kind
+            && let Some(is_equal) = Self::look(first, frame, |value| value.is_text(literal))
+        {
+            return Ok(is_equal == (*comparison == Comparison::Equal));
+        }
+        let mut left = self.eval(first, frame)?;
+        for (comparison, right) in others {
+            let right = self.eval(right, frame)?;
+            let holds = compare(&left, *comparison, &right);
+            if !holds.map_err(|problem| Fault::new(at as usize, problem))? {
+                return Ok(false);
+            }
+            left = right;
+        }
+        Ok(true)
+    }
+
+    fn tested(
+        &mut self,
+        at: Position,
+        input: &Expr,
+        name: &str,
+        arguments: &Arguments,
+        frame: &Rc<Frame>,
+    ) -> Run<bool> {
+        let fault = |problem: Problem| Fault::new(at as usize, problem);
+        if arguments.positional.is_empty()
+            && arguments.is_plain()
+            && let Some(holds) =
+                Self::look(input, frame, |value| tests::apply(name, value, &[], &[]))
+        {
+            return holds.map_err(fault);
+        }
+        let input = self.eval(input, frame)?;
+        let (positional, named) = self.arguments(arguments, frame)?;
+        tests::apply(name, &input, &positional, &named).map_err(fault)
     }
 
     fn variable(&self, symbol: Symbol, frame: &Rc<Frame>) -> Value {
@@ -524,11 +634,9 @@ impl<'a> Machine<'a> {
                 filters::apply(self, name, input, positional, named).map_err(fault)
             }
             ExprKind::Test(input, name, arguments) => {
-                let input = self.eval(input, frame)?;
-                let (positional, named) = self.arguments(arguments, frame)?;
-                tests::apply(name, &input, &positional, &named).map(Value::Bool).map_err(fault)
+                self.tested(at, input, name, arguments, frame).map(Value::Bool)
             }
-            ExprKind::Not(inner) => Ok(Value::Bool(!self.eval(inner, frame)?.is_true())),
+            ExprKind::Not(inner) => Ok(Value::Bool(!self.is_true(inner, frame)?)),
             ExprKind::And(left, right) => {
                 let left = self.eval(left, frame)?;
                 if left.is_true() { self.eval(right, frame) } else { Ok(left) }
@@ -538,7 +646,7 @@ impl<'a> Machine<'a> {
                 if left.is_true() { Ok(left) } else { self.eval(right, frame) }
             }
             ExprKind::If(condition, value, otherwise) => {
-                if self.eval(condition, frame)?.is_true() {
+                if self.is_true(condition, frame)? {
                     return self.eval(value, frame);
                 }
                 match otherwise {
@@ -549,15 +657,7 @@ impl<'a> Machine<'a> {
                 }
             }
             ExprKind::Compare(first, others) => {
-                let mut left = self.eval(first, frame)?;
-                for (comparison, right) in others {
-                    let right = self.eval(right, frame)?;
-                    if !compare(&left, *comparison, &right).map_err(fault)? {
-                        return Ok(Value::Bool(false));
-                    }
-                    left = right;
-                }
-                Ok(Value::Bool(true))
+                self.compared(at, first, others, frame).map(Value::Bool)
             }
             ExprKind::Negative(inner) => {
                 arithmetic::negative(&self.eval(inner, frame)?).map_err(fault)
@@ -884,9 +984,14 @@ fn compare(left: &Value, comparison: Comparison, right: &Value) -> Outcome<bool>
     }
 }
 
+/// Whether a name is one of Python's own: `__class__`.
+fn is_dunder(name: &str) -> bool {
+    name.len() > 4 && name.starts_with("__") && name.ends_with("__")
+}
+
 /// `object.name`: an attribute of the object, else a member.
 pub(super) fn attribute(object: &Value, name: &Arc<str>) -> Outcome<Value> {
-    if name.len() > 4 && name.starts_with("__") && name.ends_with("__") {
+    if is_dunder(name) {
         // Python's own attributes are out of reach, and an undefined value says so in silence.
         return Ok(missing(object, name));
     }
@@ -980,9 +1085,10 @@ fn method(object: &Value, name: &str) -> Value {
 }
 
 fn loop_attribute(of: &Rc<Loop>, object: &Value, name: &str) -> Option<Value> {
-    let (index, length) = (of.index, of.length);
-    let outside = |value: &Option<Value>, which: &str| {
-        value.clone().unwrap_or_else(|| Value::undefined(format!("there is no {which} item")))
+    let (index, length) = (of.index, of.items.len());
+    let item = |at: Option<usize>, which: &str| {
+        let item = at.and_then(|at| of.items.get(at)).cloned();
+        item.unwrap_or_else(|| Value::undefined(format!("there is no {which} item")))
     };
     Some(match name {
         "index" => Value::size(index + 1),
@@ -994,8 +1100,8 @@ fn loop_attribute(of: &Rc<Loop>, object: &Value, name: &str) -> Option<Value> {
         "length" => Value::size(length),
         "depth" => Value::size(of.depth + 1),
         "depth0" => Value::size(of.depth),
-        "previtem" => outside(&of.before, "previous"),
-        "nextitem" => outside(&of.after, "next"),
+        "previtem" => item(index.checked_sub(1), "previous"),
+        "nextitem" => item(Some(index + 1), "next"),
         "cycle" | "changed" => method(object, name),
         _ => return None,
     })

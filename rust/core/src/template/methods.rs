@@ -12,12 +12,14 @@ use super::machine::{Callable, Machine, changed};
 use super::text::{Builder, Text};
 use super::value::{Dict, List, ListKind, Outcome, Value};
 
+/// In order, to be searched.
 const OF_STRINGS: [&str; 43] = [
     "capitalize",
     "casefold",
     "center",
     "count",
     "endswith",
+    "expandtabs",
     "find",
     "format",
     "index",
@@ -26,8 +28,10 @@ const OF_STRINGS: [&str; 43] = [
     "isascii",
     "isdecimal",
     "isdigit",
+    "isidentifier",
     "islower",
     "isnumeric",
+    "isprintable",
     "isspace",
     "istitle",
     "isupper",
@@ -53,15 +57,12 @@ const OF_STRINGS: [&str; 43] = [
     "title",
     "upper",
     "zfill",
-    "expandtabs",
-    "isidentifier",
-    "isprintable",
 ];
 
 /// Whether an object has a method.
 pub(super) fn has(object: &Value, name: &str) -> bool {
     match object {
-        Value::Str(_) => OF_STRINGS.contains(&name),
+        Value::Str(_) => OF_STRINGS.binary_search(&name).is_ok(),
         Value::Dict(_) => matches!(name, "get" | "items" | "keys" | "values" | "copy"),
         Value::List(list) => match list.kind {
             ListKind::List => matches!(name, "count" | "index" | "copy"),

@@ -30,6 +30,7 @@ pub(super) fn parse(source: &str) -> Result<Parsed, Fault> {
         names: Vec::new(),
         depth: 0,
         loops: 0,
+        loop_mentions: 0,
         conditions: 0,
         uses: Vec::new(),
         literals: Vec::new(),
@@ -60,6 +61,8 @@ struct Parser {
     depth: usize,
     /// Loops around the statement, up to the next macro.
     loops: usize,
+    /// How often the name `loop` was met.
+    loop_mentions: usize,
     /// `{% if %}` blocks around the statement: filters and tests that nobody knows fail there when they run.
     conditions: usize,
     /// Per macro around the expression whether it uses `varargs`, `kwargs`, `caller`.
@@ -192,6 +195,7 @@ impl Parser {
     }
 
     fn symbol(&mut self, name: &str) -> Symbol {
+        self.loop_mentions += usize::from(name == "loop");
         let known = self.names.iter().position(|known| **known == *name);
         let at = known.unwrap_or_else(|| {
             self.names.push(name.into());
@@ -364,9 +368,11 @@ impl Parser {
         let is_recursive = self.skip_name("recursive");
         self.block_end()?;
         self.loops += 1;
+        let mentions = self.loop_mentions;
         let body = self.body(&["else", "endfor"]);
         self.loops -= 1;
         let body = body?;
+        let has_loop = self.loop_mentions > mentions;
         let otherwise = self.skip_name("else");
         self.advance_end(!otherwise)?;
         let otherwise = if otherwise {
@@ -384,6 +390,7 @@ impl Parser {
             body,
             otherwise,
             is_recursive,
+            has_loop,
         })))
     }
 

@@ -244,6 +244,11 @@ impl Value {
         }
     }
 
+    /// Whether the value is a string of this text.
+    pub(super) fn is_text(&self, text: &Text) -> bool {
+        matches!(self, Self::Str(own) if own.as_str() == text.as_str())
+    }
+
     pub(super) fn equals(&self, other: &Self) -> bool {
         if let (Self::Str(one), Self::Str(other)) = (self, other) {
             return one.as_str() == other.as_str();
@@ -374,7 +379,7 @@ impl Value {
             Self::Str(text) => Ok(text.as_str().chars().count()),
             Self::List(list) => Ok(list.items.len()),
             Self::Dict(dict) => Ok(dict.members.len()),
-            Self::Loop(of) => Ok(of.length),
+            Self::Loop(of) => Ok(of.items.len()),
             _ => Err(Problem::value(format!("`{}` has no length", self.kind()))),
         }
     }
