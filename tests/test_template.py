@@ -140,6 +140,15 @@ def test_text_of_a_message_that_the_template_wrote_belongs_to_the_message() -> N
     ]
 
 
+def test_what_a_sum_escapes_keeps_its_origin() -> None:
+    source = "a{{ messages[0].content[1:] + '<' + ('<b>'|safe) + messages[0].content }}"
+    rendered = Template(source).render([{"role": "user", "content": "h<i"}])
+    assert rendered.text == "a&lt;i&lt;<b>h&lt;i"
+    path = "messages[0].content"
+    parts = [(rendered.text[start:end], found) for start, end, found, _ in rendered.runs]
+    assert parts == [("a", None), ("&lt;i", path), ("&lt;<b>", None), ("h&lt;i", path)]
+
+
 def test_a_generation_block_is_known() -> None:
     source = (
         "{% for m in messages %}<{% generation %}{{ m.content }}.{% endgeneration %}>{% endfor %}"
@@ -235,6 +244,7 @@ EXPRESSIONS = st.recursive(ATOMS, grow, max_leaves=5)
 @given(EXPRESSIONS, VALUES, VALUES)
 @example("x|safe + '<'", "<b>", None)
 @example("'<' + (x|safe)", "<b>", None)
+@example("'<' + x + (x|safe) + x", "<b>", None)
 @example("'%s-%05.1f|%-4d|%%' % (x, 2.25, 7)", "é", None)
 @example("'{0} {k} {0!r}'.format(x, k=y)", "a'", 1.0)
 @example("x|float ~ 1e16 ~ 1e-5 ~ 123456789012345680.0", "1_0.5", None)
@@ -243,7 +253,8 @@ EXPRESSIONS = st.recursive(ATOMS, grow, max_leaves=5)
 def test_expressions_are_those_of_jinja(expression: str, x: Any, y: Any) -> None:
     z = {"k": x, "a": [y, x]}
     unsupported = ("urlencode",)
-    source = "{% set r = " + expression + " %}{{ r }}"
+    # A sum that is printed is written in another way than one that is a value.
+    source = "{% set r = " + expression + " %}{{ r }}|{{ " + expression + " }}"
     try:
         template = Template(source)
         text = either(lambda: template.render([], x=x, y=y, z=z).text)

@@ -317,7 +317,7 @@ impl<'a> Layout<'a> {
         };
         let own: Vec<Range<usize>> =
             joined(parts.iter().filter(|part| is_own(part)).map(|part| part.text.clone()));
-        let mut control: Vec<(Range<usize>, TokenId, bool)> = Vec::new();
+        let mut control: Vec<(Range<usize>, TokenId, bool)> = Vec::with_capacity(2 * own.len());
         if trust.is_empty() {
             for range in own {
                 control.extend(spelled_in(text, &range, vocab).map(|(at, id)| (at, id, false)));
@@ -334,7 +334,9 @@ impl<'a> Layout<'a> {
                 }
             }
         }
-        let mut layout = Self { text, paths, vocab, segments: Vec::new(), roles };
+        // A control token parts a text in two.
+        let segments = Vec::with_capacity(parts.len() + 2 * control.len());
+        let mut layout = Self { text, paths, vocab, segments, roles };
         let mut control = control.into_iter().peekable();
         for part in &parts {
             let is_own = is_own(part);
@@ -471,6 +473,8 @@ impl<'a> Layout<'a> {
             if ends { Some(self.text.len() - prompt.len()) } else { self.prompt_start() }
         });
         let mut out = Rendered::default();
+        out.text.reserve(self.text.len());
+        out.spans.reserve(self.segments.len());
         // Positions in the rendered text, and where they are in the text that is encoded.
         let mut places: Vec<(usize, usize)> = Vec::with_capacity(self.segments.len() + 1);
         let mut counted = Counted::default();

@@ -147,7 +147,7 @@ impl<'a> Machine<'a> {
         Self {
             names,
             world,
-            out: Builder::with_capacity(bytes + CAPACITY),
+            out: Builder::with_room(bytes + CAPACITY, values),
             is_captured: 0,
             messages: vec![(0, -1)],
             message: -1,
@@ -232,14 +232,7 @@ impl<'a> Machine<'a> {
         let at = statement.at as usize;
         match &statement.kind {
             StatementKind::Text(text) => self.write(text, at)?,
-            StatementKind::Print(expr) => {
-                if let ExprKind::Arithmetic(_, Operator::Add, _) = &expr.kind {
-                    return self.print_sum(expr, at, frame);
-                }
-                let value = self.eval(expr, frame)?;
-                let text = value.text().map_err(|problem| Fault::new(at, problem))?;
-                self.write(&text, at)?;
-            }
+            StatementKind::Print(expr) => return self.print(expr, at, frame),
             StatementKind::If(branches, otherwise) => {
                 for (condition, body) in branches {
                     if self.is_true(condition, frame)? {
@@ -758,21 +751,59 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Writes a sum: one of strings without joining them.
-    fn print_sum(&mut self, expr: &Expr, at: usize, frame: &Rc<Frame>) -> Run<Flow> {
-        let before = self.operands.len();
-        if let Some(value) = self.operands(expr, frame)? {
+    /// Writes a value. Plain strings, and those of a sum, are written one by one, without a copy of them.
+    fn print(&mut self, expr: &Expr, at: usize, frame: &Rc<Frame>) -> Run<Flow> {
+        let start = self.out.len();
+        if let Some(value) = self.written_sum(expr, start, at, frame)? {
             let text = value.text().map_err(|problem| Fault::new(at, problem))?;
             self.write(&text, at)?;
-            return Ok(Flow::Next);
         }
-        for nth in before..self.operands.len() {
-            if let Value::Str(text) = std::mem::replace(&mut self.operands[nth], Value::None) {
-                self.write(&text, at)?;
-            }
-        }
-        self.operands.truncate(before);
         Ok(Flow::Next)
+    }
+
+    /// Writes a sum of plain strings. The value of the sum where one is something else; then nothing of it is
+    /// written.
+    fn written_sum(
+        &mut self,
+        expr: &Expr,
+        start: usize,
+        at: usize,
+        frame: &Rc<Frame>,
+    ) -> Run<Option<Value>> {
+        let ExprKind::Arithmetic(left, Operator::Add, right) = &expr.kind else {
+            return self.written_string(expr, at, frame);
+        };
+        let fault = |problem: Problem| Fault::new(left.at as usize, problem);
+        self.take(1).map_err(fault)?;
+        let sum = self.deeper(expr.at, |machine| machine.written_sum(left, start, at, frame))?;
+        let (sum, other) = match sum {
+            None => match self.written_string(right, at, frame)? {
+                None => return Ok(None),
+                Some(other) => (Value::Str(self.out.split_off(start)), other),
+            },
+            Some(sum) => (sum, self.eval(right, frame)?),
+        };
+        let sum = arithmetic::apply(self, &sum, Operator::Add, &other);
+        sum.map(Some).map_err(|problem| Fault::new(left.at as usize, problem))
+    }
+
+    /// Writes a plain string; gives any other value.
+    fn written_string(&mut self, expr: &Expr, at: usize, frame: &Rc<Frame>) -> Run<Option<Value>> {
+        if let ExprKind::Str(text) = &expr.kind {
+            return self.write(text, at).map(|()| None);
+        }
+        let written = Self::look(expr, frame, |value| match value {
+            Value::Str(text) if !text.is_markup => Some(self.write(text, at)),
+            _ => None,
+        });
+        if let Some(Some(written)) = written {
+            return written.map(|()| None);
+        }
+        let value = self.eval(expr, frame)?;
+        match &value {
+            Value::Str(text) if !text.is_markup => self.write(text, at).map(|()| None),
+            _ => Ok(Some(value)),
+        }
     }
 
     /// `a ~ b`: the texts of values, one after another.

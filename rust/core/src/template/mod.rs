@@ -235,7 +235,7 @@ impl RenderedTemplate {
 
     /// The runs of the text, in order.
     pub(crate) fn parts(&self) -> Vec<Part> {
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<Part> = Vec::with_capacity(self.runs.len() + self.messages.len());
         let mut start = 0;
         for run in &self.runs {
             let path = run.origin.path();

@@ -22,9 +22,18 @@ struct Path {
 }
 
 /// All paths of a caller's values.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Paths {
     paths: Vec<Path>,
+}
+
+/// Paths of a short conversation.
+const CAPACITY: usize = 32;
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self { paths: Vec::with_capacity(CAPACITY) }
+    }
 }
 
 impl Paths {

@@ -213,6 +213,11 @@ impl Builder {
         Self { text: String::with_capacity(bytes), runs: Vec::new() }
     }
 
+    /// A builder with room for so many bytes and runs.
+    pub(crate) fn with_room(bytes: usize, runs: usize) -> Self {
+        Self { text: String::with_capacity(bytes), runs: Vec::with_capacity(runs) }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.text.len()
     }
@@ -255,6 +260,25 @@ impl Builder {
             Runs::One(origin, place) => self.push(&text.whole, *origin, *place),
             Runs::Many(_) => self.push_range(text, 0..text.len()),
         }
+    }
+
+    /// Takes off what was written from a byte on.
+    pub(crate) fn split_off(&mut self, start: usize) -> Text {
+        let whole = self.text.split_off(start);
+        let kept = self.runs.partition_point(|run| run.end <= start);
+        let begin = kept.checked_sub(1).map_or(0, |last| self.runs[last].end);
+        let mut runs = self.runs.split_off(kept);
+        for run in &mut runs {
+            run.end -= start;
+        }
+        if let Some(first) = runs.first_mut()
+            && begin < start
+        {
+            // A run that began before.
+            self.runs.push(Run { end: start, ..*first });
+            first.place = first.place.after(start - begin);
+        }
+        Self { text: whole, runs }.finish()
     }
 
     pub(crate) fn finish(self) -> Text {
