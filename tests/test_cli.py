@@ -407,6 +407,8 @@ def test_other_format() -> None:
         (("encode", "--vocab", "absent.model"), "absent.model: no such file"),
         (("encode", "--vocab", __file__), "test_cli.py"),
         (("encode", "--tools", "absent.json"), "absent.json: no such file"),
+        (("audit", "qwen3"), "`--format qwen3 --vocab FILE|DIR`"),
+        (("formats", "derive", "qwen3"), "qwen3: is a built-in format, expected a model's folder"),
         (("encode", "--tools", __file__), "is not JSON"),
         (("encode", "--continue-final", "--generation-prompt"), "--continue-final"),
         (("encode", "--threads", "0"), "--threads"),
@@ -427,6 +429,15 @@ def test_usage(argv: Sequence[str], why: str) -> None:
 def test_usage_in_a_process() -> None:
     ran = run("encode", "absent.jsonl")
     assert ran == Ran(2, "", "chatcodec: absent.jsonl: no such file\n")
+
+
+def test_a_hub_that_cannot_be_reached_is_named_with_the_model(tmp_path: Path) -> None:
+    pytest.importorskip("huggingface_hub")
+    hub = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
+    ran = run("audit", "Owner/Name", environ=hub)
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith("chatcodec: model `Owner/Name`: the hub cannot be reached: ")
+    assert ran.err.count("\n") == 1
 
 
 def test_tools_that_are_none(tmp_path: Path) -> None:

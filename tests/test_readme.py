@@ -3,23 +3,24 @@
 In README.md and docs/*.md a block marked `python` is run, in the namespace of those before it in
 the file. A block marked `text` that follows it, with nothing but white space between, is what it
 prints; without one it prints nothing. A block marked `toml` that has a `name` is there as
-`<name>.toml`.
+`<name>.toml`. On the first pages the commands are run, too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
+import subprocess
+import sys
 import tomllib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import data
 import docs_site
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$(?=(\s*)(```text\n)?)", re.MULTILINE | re.DOTALL)
 
@@ -63,6 +64,43 @@ def test_the_code_of_a_document_prints_what_it_claims(
     monkeypatch.chdir(tmp_path)
     text = (data.ROOT / document).read_text(encoding="utf-8")
     assert run_blocks(text, tmp_path, document) == text.count("```python\n")
+
+
+FRONT = (
+    "README.md",
+    "README.zh.md",
+    "docs/index.md",
+    "docs/quickstart.md",
+    "docs/quickstart.zh.md",
+)
+SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Servers, which do not end, and installation.
+NOT_RUN = ("chatcodec studio", "pip ", "make ")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the commands are those of a POSIX shell")
+@pytest.mark.parametrize("document", FRONT)
+def test_the_commands_of_the_front_pages_run_in_a_fresh_folder(
+    document: str, tmp_path: Path
+) -> None:
+    text = (data.ROOT / document).read_text(encoding="utf-8")
+    commands = "".join(SHELL.findall(text)).splitlines(keepends=True)
+    script = "".join(line for line in commands if not line.startswith(NOT_RUN))
+    assert "chatcodec " in script
+    folder = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["/bin/sh", "-euc", script],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": folder},
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr.decode()
+    pages = list(tmp_path.glob("*.html"))
+    assert pages
+    for page in pages:
+        assert page.read_bytes().startswith(b"<!doctype html>")
 
 
 def test_the_site_has_each_page_and_no_link_to_nothing() -> None:

@@ -74,6 +74,11 @@ def load_model(args: Namespace) -> Codec:
         return load_codec(args)
     if args.vocab is not None:
         raise UsageError("--vocab: is given beside a model, expected one of them")
+    if args.model in formats() and not Path(args.model).exists():
+        why = f"{args.model}: is a built-in format, expected a model's folder, GGUF file or name"
+        if hasattr(args, "format"):
+            why += f"; for the format: `--format {args.model} --vocab FILE|DIR`"
+        raise UsageError(why)
     with _usage_errors():
         try:
             return Codec.from_pretrained(args.model)
@@ -147,7 +152,11 @@ def _usage_errors() -> Iterator[None]:
         # The message would refer to the Python argument's name.
         raise UsageError(str(error).replace("`vocab=`", "`--vocab`")) from error
     except OSError as error:
-        raise UsageError(f"{error.filename}: {(error.strerror or str(error)).lower()}") from error
+        # A connection that fails has no file, and a message of its own.
+        why = str(error)
+        if error.filename is not None:
+            why = f"{error.filename}: {(error.strerror or why).lower()}"
+        raise UsageError(why) from error
 
 
 def load_tools(path: str | None, codec: Codec) -> Any:  # noqa: ANN401 (a JSON value: the codec checks it)

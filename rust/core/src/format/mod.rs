@@ -324,7 +324,8 @@ impl Format {
         let known = known.join("`, `");
         let mut problem = format!("there is no built-in format of this name; near it: `{known}`");
         if name.contains(['/', '\\', '.']) {
-            problem.push_str("; a file is read by `Format.load`");
+            problem
+                .push_str("; `Format.load` reads a format file, `Codec.from_pretrained` a model");
         }
         Err(Error::Format { file: name.into(), key: String::new(), problem })
     }

@@ -65,8 +65,7 @@ impl Format {
         keys.truncate(SHOWN);
         let keys = keys.join("`, `");
         Err(refused(format!(
-            "is no model of which a built-in format is known; names near it: `{keys}`; expected one of these, or a \
-             format's name"
+            "no built-in format is known for this model; expected a name such as `{keys}`, or the name of a format"
         )))
     }
 }
