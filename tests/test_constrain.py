@@ -22,7 +22,7 @@ from chatcodec.adapters import openai_chat
 from llguidance import LLMatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from chatcodec import Codec
 
@@ -119,26 +119,38 @@ CONSTRAINED = sorted(set(chatcodec.formats()) - NO_CALLS)
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("format_", CONSTRAINED)
 def test_what_is_admitted_is_read(format_: str, choice: str) -> None:
-    walker, options = walker_of(format_), CHOICES[choice]
+    walker = walker_of(format_)
     codec = walker.codec
-    lark = codec.constrain(tools=TOOLS, **options).lark()
+    lark = codec.constrain(tools=TOOLS, **CHOICES[choice]).lark()
+    ended = walked(walker, lark, choice, WALKS, functools.partial(read, codec))
+    assert ended > WALKS // 10, f"{ended} of {WALKS} walks ended"
+
+
+def walked(
+    walker: walks.Walker,
+    lark: str,
+    choice: str,
+    count: int,
+    read_calls: Callable[[list[int]], list[dict[str, Any]]],
+) -> int:
+    """How many of so many walks ended. Each that ended is read as the calls that were asked for."""
     grammar, closers = walker.matcher(lark), walker.tags(lark)
     ended = 0
-    for seed in range(WALKS):
+    for seed in range(count):
         ids = walker.walk(grammar, seed, closers)
         if ids is None:
             continue
         ended += 1
-        calls = read(codec, ids)
+        calls = read_calls(ids)
         names = {call["function"]["name"] for call in calls}
-        least = int(options["tool_choice"] in ("required", NAMED))
+        least = int(CHOICES[choice]["tool_choice"] in ("required", NAMED))
         most = {"one": 1, "none": 0}.get(choice, len(calls))
-        assert least <= len(calls) <= most, (seed, codec.vocab.decode(ids))
+        assert least <= len(calls) <= most, (choice, seed, walker.codec.vocab.decode(ids))
         assert choice != "named" or names == {"search"}
         for call in calls:
             arguments = json.loads(call["function"]["arguments"])
             jsonschema.validate(arguments, SCHEMAS[call["function"]["name"]])
-    assert ended > WALKS // 10, f"{ended} of {WALKS} walks ended"
+    return ended
 
 
 def read(codec: Codec, ids: list[int], tools: list[dict[str, Any]] = TOOLS) -> list[dict[str, Any]]:
@@ -316,9 +328,7 @@ def test_what_is_wrong_is_refused_at_its_id(format_: str) -> None:
         ):
             continue
         tried += 1
-        symbols = symbols_of(codec, ids)
-        shared = max(common(symbols, symbols_of(codec, other)) for other in others if other)
-        expected = symbols[min(shared, len(symbols) - 1)][1]
+        expected = first_wrong(codec, ids, [other for other in others if other])
         grammar = walker.matcher(codec.constrain(tools=TOOLS, **CHOICES[choice]).lark())
         at = walker.refused_at(grammar, ids)
         assert at == expected, (
@@ -335,6 +345,13 @@ def answer(codec: Codec, calls: list[tuple[str, dict[str, Any]]]) -> list[int] |
     if made and codec.format.name.startswith("kimi"):
         made[-1]["id"] = made[-1]["id"].replace(":0", f":{len(made) - 1}")
     return written(codec, {"content": ""} | ({"tool_calls": made} if made else {"content": "7"}))
+
+
+def first_wrong(codec: Codec, wrong: list[int], right: list[list[int]]) -> int:
+    """Position of the id with the first byte that no right answer has."""
+    symbols = symbols_of(codec, wrong)
+    shared = max(common(symbols, symbols_of(codec, other)) for other in right)
+    return symbols[min(shared, len(symbols) - 1)][1]
 
 
 def symbols_of(codec: Codec, ids: list[int]) -> list[tuple[int, int]]:

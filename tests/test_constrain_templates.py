@@ -18,7 +18,7 @@ import test_template_codec as published
 import walks
 from chatcodec import Codec, MessageError, events
 from chatcodec.errors import ChatCodecError
-from test_constrain import CHOICES, NAMED, SCHEMAS
+from test_constrain import CHOICES, WRONG_VALUES, first_wrong, walked
 
 WALKS = 60 if data.LONG else 6
 """Walks for each template and choice."""
@@ -99,22 +99,8 @@ def test_what_is_admitted_is_read(name: str) -> None:
         lark = constraint.lark()
         assert constraint.structural_tag()
         assert constraint.gbnf()
-        grammar, closers = walker.matcher(lark), walker.tags(lark)
-        ended = 0
-        for seed in range(WALKS):
-            ids = walker.walk(grammar, seed, closers)
-            if ids is None:
-                continue
-            ended += 1
-            calls = read(codec, ids, prompt)
-            least = int(options["tool_choice"] in ("required", NAMED))
-            most = {"one": 1, "none": 0}.get(choice, len(calls))
-            assert least <= len(calls) <= most, (choice, seed, codec.vocab.decode(ids))
-            for call in calls:
-                assert choice != "named" or call["function"]["name"] == "search"
-                arguments = json.loads(call["function"]["arguments"])
-                jsonschema.validate(arguments, SCHEMAS[call["function"]["name"]])
-        assert ended, f"no walk of {choice} ended"
+        read_calls = functools.partial(read, codec, prompt=prompt)
+        assert walked(walker, lark, choice, WALKS, read_calls), f"no walk of {choice} ended"
 
 
 def call_of(name: str, arguments: dict[str, Any], *, as_text: bool) -> dict[str, Any]:
@@ -160,6 +146,19 @@ def after_pair(codec: Codec, messages: list[dict[str, Any]]) -> tuple[list[int],
     return (prompt, whole[shared:]) if is_pair else None
 
 
+def answer(
+    codec: Codec, content: str, made: list[tuple[str, dict[str, Any]]]
+) -> tuple[list[int], list[int]] | None:
+    """A prompt, and an answer with these calls, if the template writes them in either form."""
+    for as_text in (False, True):
+        calls = [call_of(called, arguments, as_text=as_text) for called, arguments in made]
+        message = {"role": "assistant", "content": content}
+        given = written(codec, message | ({"tool_calls": calls} if calls else {}))
+        if given is not None:
+            return given
+    return None
+
+
 @pytest.mark.parametrize("name", published.PUBLISHED)
 def test_what_the_template_writes_is_admitted(name: str) -> None:
     walker = walker_of(name)
@@ -176,11 +175,7 @@ def test_what_the_template_writes_is_admitted(name: str) -> None:
         ("auto", "Let me look.", ARGUMENTS[:1]),
         ("required", "", ARGUMENTS),
     ]:
-        given = None
-        for as_text in (False, True):
-            calls = [call_of(called, arguments, as_text=as_text) for called, arguments in made]
-            message = {"role": "assistant", "content": content}
-            given = given or written(codec, message | ({"tool_calls": calls} if calls else {}))
+        given = answer(codec, content, made)
         if given is None:
             continue
         prompt, ids = given
@@ -189,6 +184,37 @@ def test_what_the_template_writes_is_admitted(name: str) -> None:
         assert at == len(ids), (choice, codec.vocab.decode(ids[:at]), codec.vocab.decode(ids))
         admitted += bool(made)
     assert admitted
+
+
+@pytest.mark.parametrize("name", published.PUBLISHED)
+def test_what_is_wrong_is_refused_at_its_id(name: str) -> None:
+    """Refused is the id with the first byte that no answer has that is admitted."""
+    walker = walker_of(name)
+    codec = walker.codec
+    if name in OTHERWISE:
+        pytest.skip(OTHERWISE[name])
+    weather = "get_weather"
+    pairs = [
+        ("another function", ("get_wealth", {"city": "a"}), [{"city": "a"}]),
+        *((problem, (weather, wrong), right) for problem, (wrong, right) in WRONG_VALUES.items()),
+    ]
+    tried = 0
+    for problem, call, right in pairs:
+        given = answer(codec, "", [call])
+        others = [answer(codec, "", [(weather, arguments)]) for arguments in right]
+        if given is None or None in others:
+            continue
+        prompt, ids = given
+        called = read(codec, ids, prompt)[0]["function"]
+        if problem == "a number for a string" and json.loads(called["arguments"]) == right[0]:
+            continue  # Strings have no quotes: it is one.
+        tried += 1
+        lark = codec.constrain(tools=TOOLS, prompt=prompt, **CHOICES["one"]).lark()
+        at = walker.refused_at(walker.matcher(lark), ids)
+        expected = first_wrong(codec, ids, [other[1] for other in others if other])
+        shown = codec.vocab.decode(ids[:at]), codec.vocab.decode(ids[:expected])
+        assert at == expected, (problem, *shown)
+    assert tried > 3
 
 
 @pytest.mark.parametrize("name", published.PUBLISHED)
