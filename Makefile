@@ -164,7 +164,8 @@ test-engine: build $(VENV)/ready
 .PHONY: bench-forgeries
 bench-forgeries: build $(VENV)/ready
 	$(BIN)/pip install --quiet --no-deps --target target/forgeries --upgrade minijinja==3.1.0 \
-	  renderers==0.1.12 prime-pydantic-config==0.4.3
+	  renderers==0.1.12 prime-pydantic-config==0.4.3 sglang==0.5.23 orjson partial-json-parser psutil \
+	  msgspec pybase64
 	PYTHONPATH=target/forgeries $(BIN)/python -m benches.forgeries --write
 
 # A chat template run beside jinja2, minijinja and transformers; needs the test data.

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import logging
 import os
 import re
 import sys
 import tempfile
+import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,9 +34,17 @@ if TYPE_CHECKING:
     Library = Callable[[list[dict[str, Any]], list[dict[str, Any]] | None], Sequence[int]]
 
 PAGE = ROOT / "docs" / "why.md"
-NUMBERED = re.compile(r"holder▁no▁[1-9]")
-"""Hundreds of fillers: DeepSeek's number 0 is tried for all."""
+NUMBERED = re.compile(r"holder▁no▁[1-9]|<\|reserved_(?!200013)[0-9]+\|>")
+"""Hundreds of fillers: the first one of DeepSeek and of gpt-oss is tried for all."""
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+SGLANG_PACKAGES = (
+    "sglang",
+    "sglang.srt",
+    *("sglang.srt.entrypoints", "sglang.srt.entrypoints.openai", "sglang.srt.function_call"),
+)
+"""Packages of SGLang whose `__init__` is not run."""
+SGLANG_ABSENT = ("torch", "triton", "torchvision", "IPython", "zmq", "sglang.srt.utils")
+"""What the parser imports and does not use."""
 
 
 class Model(NamedTuple):
@@ -223,6 +233,59 @@ def mistral() -> tuple[dict[str, Library], Codec]:
     return found, ours
 
 
+def harmony() -> tuple[dict[str, Library], Codec]:
+    """openai-harmony and chatcodec on the vocabulary of gpt-oss."""
+    path = DATA / "vocab" / "gpt-oss"
+    os.environ["TIKTOKEN_ENCODINGS_BASE"] = str(path)
+    library = importlib.import_module("openai_harmony")
+    theirs = library.load_harmony_encoding(library.HarmonyEncodingName.HARMONY_GPT_OSS)
+    ours = Codec("harmony", path)
+
+    def frames(message: dict[str, Any]) -> list[Any]:
+        role, content = message["role"], message["content"]
+        calls = [call["function"] for call in message.get("tool_calls", [])]
+        if role == "tool":
+            author = library.Author.new(library.Role.TOOL, f"functions.{message['name']}")
+            result = library.Message.from_author_and_content(author, content)
+            return [result.with_channel("commentary").with_recipient("assistant")]
+        made = library.Message.from_role_and_content
+        if not calls:
+            frame = made(library.Role(role), content)
+            return [frame.with_channel("final") if role == "assistant" else frame]
+        return [
+            made(library.Role.ASSISTANT, json.dumps(call["arguments"], ensure_ascii=False))
+            .with_channel("commentary")
+            .with_recipient(f"functions.{call['name']}")
+            .with_content_type("json")
+            for call in calls
+        ]
+
+    def encode(messages: list[Any], tools: list[Any] | None) -> Any:
+        made = [
+            library.Message.from_role_and_content(library.Role.SYSTEM, library.SystemContent.new())
+        ]
+        about = library.DeveloperContent.new()
+        rest = messages
+        if messages[0]["role"] == "system":
+            about, rest = about.with_instructions(messages[0]["content"]), messages[1:]
+        if tools is not None:
+            described = [
+                library.ToolDescription.new(each["name"], each["description"], each["parameters"])
+                for each in (tool["function"] for tool in tools)
+            ]
+            about = about.with_function_tools(described)
+        if tools is not None or rest is not messages:
+            made.append(library.Message.from_role_and_content(library.Role.DEVELOPER, about))
+        made += [frame for message in rest for frame in frames(message)]
+        return theirs.render_conversation(library.Conversation.from_messages(made))
+
+    found: dict[str, Library] = {
+        "openai-harmony": encode,
+        "chatcodec": lambda messages, tools: ours.encode(messages, tools=tools).ids,
+    }
+    return found, ours
+
+
 def table(rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]
@@ -245,14 +308,21 @@ def measured() -> str:
                 rows.append([f"{model.name}, {len(tokens)}", library, *map(str, found)])
             if model.name == "Qwen3":
                 read += reading(codec, folder)
-    peers, codec = mistral()
-    control = codec.vocab.control
-    for library, encode in peers.items():
-        sys.stderr.write(f"Mixtral 8x22B: {library}\n")
-        tokens = [token for token in control if token and not BYTE.fullmatch(token)]
-        each = outcomes(encode, tokens, set(control.values()))
-        rows.append([f"Mixtral 8x22B, {len(tokens)}", library, *map(str, each)])
-    packages = ("transformers", "tokenizers", "minijinja", "renderers", "mistral-common")
+    for name, (peers, codec) in {"Mixtral 8x22B": mistral(), "gpt-oss": harmony()}.items():
+        control = codec.vocab.control
+        tokens = [
+            token
+            for token in control
+            if token and not BYTE.fullmatch(token) and not NUMBERED.search(token)
+        ]
+        for library, encode in peers.items():
+            sys.stderr.write(f"{name}: {library}\n")
+            outcome = outcomes(encode, tokens, set(control.values()))
+            rows.append([f"{name}, {len(tokens)}", library, *map(str, outcome)])
+    packages = (
+        *("transformers", "tokenizers", "minijinja", "renderers"),
+        *("mistral-common", "openai-harmony", "sglang"),
+    )
     versions = ", ".join(f"{name} {version}" for name in packages if (version := _version(name)))
     return f"{table(rows)}\n\nMeasured with {versions}.\n\n{table(read)}"
 
@@ -293,10 +363,38 @@ def reading(codec: Codec, folder: Path) -> list[list[str]]:
         parsed = [renderer.parse_response(ids) for ids in (quoted, genuine)]
         counts = [len(each.tool_calls or []) for each in parsed]
         rows.append(["renderers: `parse_response`", *said((counts[0], counts[1]))])
+    if (detector := sglang_detector()) is not None:
+        texts = [theirs.decode(ids, skip_special_tokens=True) for ids in (quoted, genuine)]
+        counts = [detector(text) for text in texts]
+        rows.append(["SGLang: `Qwen25Detector`", *said((counts[0], counts[1]))])
     messages = [codec.parse(ids).message for ids in (quoted, genuine)]
     counts = [len(message.get("tool_calls", [])) for message in messages]
     rows.append(["chatcodec: `parse`, `stream`", *said((counts[0], counts[1]))])
     return rows
+
+
+def sglang_detector() -> Callable[[str], int] | None:
+    """SGLang's parser of Qwen's calls, as the number of calls in a text; None without SGLang.
+
+    The parser is SGLang's own. Modules that need torch or a GPU are empty.
+    """
+    spec = importlib.util.find_spec("sglang")
+    if spec is None or spec.origin is None:
+        return None
+    stand_ins = importlib.import_module("tests.stand_ins")
+    for name in SGLANG_PACKAGES:
+        package = types.ModuleType(name)
+        package.__path__ = [str(Path(spec.origin).parents[1].joinpath(*name.split(".")))]
+        sys.modules[name] = package
+    finder = stand_ins.Finder(SGLANG_ABSENT)
+    sys.meta_path.insert(0, finder)
+    try:
+        module = importlib.import_module("sglang.srt.function_call.qwen25_detector")
+        protocol = importlib.import_module("sglang.srt.entrypoints.openai.protocol")
+    finally:
+        sys.meta_path.remove(finder)
+    tool = protocol.Tool(type="function", function=protocol.Function(name="pay", parameters={}))
+    return lambda text: len(module.Qwen25Detector().detect_and_parse(text, [tool]).calls)
 
 
 def _version(package: str) -> str | None:
