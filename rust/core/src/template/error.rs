@@ -35,15 +35,20 @@ impl Problem {
     }
 }
 
-/// A problem at a byte of the source.
+/// A problem at a byte of the source. It is boxed, because most results have none and are copied often.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
-    pub(crate) at: usize,
-    pub(crate) problem: Problem,
-}
+pub(crate) struct Fault(Box<(usize, Problem)>);
 
 impl Fault {
     pub(crate) fn new(at: usize, problem: Problem) -> Self {
-        Self { at, problem }
+        Self(Box::new((at, problem)))
+    }
+
+    pub(crate) fn at(&self) -> usize {
+        self.0.0
+    }
+
+    pub(crate) fn problem(&self) -> &Problem {
+        &self.0.1
     }
 }

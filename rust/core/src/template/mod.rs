@@ -180,7 +180,7 @@ impl Template {
         let world = machine::World { now: options.now };
         let mut machine = Machine::new(&inner.names, &world, reader.paths.len(), reader.bytes);
         let frame = Machine::frame(known);
-        machine.run(&inner.body, &frame).map_err(|fault| match &fault.problem {
+        machine.run(&inner.body, &frame).map_err(|fault| match fault.problem() {
             Problem::Raised(problem) => {
                 Error::message("messages", format!("refused by the template: {problem}"))
             }
@@ -194,13 +194,13 @@ impl Template {
 
 /// The error of a fault, with its line, column and the line's text.
 fn located(source: &str, fault: &Fault) -> Error {
-    let at = fault.at.min(source.len());
+    let at = fault.at().min(source.len());
     let start = source[..at].rfind('\n').map_or(0, |at| at + 1);
     let end = source[at..].find('\n').map_or(source.len(), |found| at + found);
     let line = source[..at].matches('\n').count() + 1;
     let column = source[start..at].chars().count() + 1;
     let snippet = chatcodec_vocab::excerpt(source[start..end].trim(), 160).to_string();
-    Error::Template { line, column, snippet, problem: fault.problem.text().to_owned() }
+    Error::Template { line, column, snippet, problem: fault.problem().text().to_owned() }
 }
 
 impl RenderedTemplate {
