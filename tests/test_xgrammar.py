@@ -161,6 +161,8 @@ def test_xgrammar_admits_what_is_read(format_: str) -> None:
             written_ids = written(codec, message)
             if written_ids is None or written_ids.count(codec.stop_ids[0]) > 1:
                 continue
+            if len(made) > 1 and len(read(codec, written_ids)) < len(made):
+                continue  # A call of harmony's ends the completion.
             admitted = matcher.again().refused_at(written_ids) == len(written_ids)
             assert admitted == fits.get(choice, made == [SEARCH]), (choice, made)
     assert ended > WALKS // 3
