@@ -150,7 +150,7 @@ impl<'a> Values<'a> {
         Expression::literal(if self.bare.is_some() { "," } else { ", " })
     }
 
-    /// A key that is known, and what is between it and its value.
+    /// A key of the schema, with the separator before its value.
     fn key(&self, name: &str, path: Path<'_>) -> Result<Expression> {
         match &self.bare {
             None => Ok(Expression::literal(format!("{}: ", Value::from(name)))),
@@ -158,7 +158,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Any key, and what is between it and its value.
+    /// Any key, with the separator before its value.
     fn any_key(&self) -> Expression {
         match &self.bare {
             None => Expression::sequence([self.any_string(), Expression::literal(": ")]),
@@ -680,7 +680,7 @@ impl Keys<'_> {
         Ok(Expression::literal(format!("{name}{}", self.between)))
     }
 
-    /// Any key and what is between it and its value.
+    /// Any key, with the separator before its value.
     fn any_key(&self) -> Expression {
         let key = Expression::part(Part::regex(self.any));
         Expression::sequence([key, Expression::literal(self.between)])

@@ -77,7 +77,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The keys of an object, of which all are known.
+/// The members of an object. An unknown key is an error.
 fn keys<'v>(value: &'v Value, at: &str, known: &[&str]) -> Result<&'v Map<String, Value>> {
     let Value::Object(keys) = value else {
         return Err(error(at, format!("is {}, expected an object", kind(value))));

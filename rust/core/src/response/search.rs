@@ -535,7 +535,7 @@ mod tests {
         fn the_first_match_is_that_of_backtracking(source in patterns(), text in "[abc]{0,12}") {
             let Ok(hir) = parse(&source) else { return Ok(()) };
             let pattern = Pattern::new(&hir, &Vocab::embedded()).expect("a short pattern");
-            // A second group of the same name is none of Python's patterns.
+            // Python refuses a pattern with two groups of one name.
             prop_assume!(source.matches("(?P<g>").count() <= 1);
             let oracle = fancy_regex::Regex::new(&source).expect("a pattern");
             let expected = oracle.captures(&text).expect("a short text").map(|captures| {

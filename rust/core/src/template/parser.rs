@@ -49,8 +49,8 @@ pub(super) fn parse(source: &str) -> Result<Parsed, Fault> {
 pub(super) struct Parsed {
     pub(super) body: Body,
     pub(super) names: Vec<Arc<str>>,
-    /// Strings of its expressions that it may look for in a text: all but keys, what roles and types are compared
-    /// with, and what is only written.
+    /// Strings that the template may look for in a text. Not among them: keys, strings that a role or a type is
+    /// compared with, and strings that are only written.
     pub(super) literals: Vec<String>,
 }
 
