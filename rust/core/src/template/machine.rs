@@ -130,8 +130,6 @@ pub(super) struct Machine<'a> {
     loops: usize,
     /// The variable `loop`, if the template has it.
     loop_symbol: Option<Symbol>,
-    /// Operands of sums at hand, the inner ones last.
-    operands: Vec<Value>,
 }
 
 pub(super) type Run<T> = Result<T, Fault>;
@@ -147,7 +145,7 @@ impl<'a> Machine<'a> {
         Self {
             names,
             world,
-            out: Builder::with_room(bytes + CAPACITY, values),
+            out: Builder::with_capacity(bytes + CAPACITY, values),
             is_captured: 0,
             messages: vec![(0, -1)],
             message: -1,
@@ -157,7 +155,6 @@ impl<'a> Machine<'a> {
             depth: 0,
             loops: 0,
             loop_symbol: names.iter().position(|name| &**name == "loop").map(|at| at as Symbol),
-            operands: Vec::new(),
         }
     }
 
@@ -305,11 +302,13 @@ impl<'a> Machine<'a> {
     }
 
     fn write(&mut self, text: &Text, at: usize) -> Run<()> {
-        self.charge(text.len()).map_err(|problem| Fault::new(at, problem))?;
         if self.out.len() + text.len() > self.max_text {
-            let problem = Problem::Limit(format!("writes more than {} bytes", self.max_text));
+            let (bytes, most) = (self.out.len() + text.len(), self.max_text);
+            let problem = format!("writes a text of {bytes} bytes, expected at most {most}");
+            let problem = Problem::Limit(problem);
             return Err(Fault::new(at, problem));
         }
+        self.charge(text.len()).map_err(|problem| Fault::new(at, problem))?;
         if self.is_captured == 0 && self.messages.last().is_none_or(|last| last.1 != self.message) {
             self.messages.push((self.out.len(), self.message));
         }
@@ -319,13 +318,17 @@ impl<'a> Machine<'a> {
 
     /// What a body writes, as a text.
     fn captured(&mut self, body: &[Statement], frame: &Rc<Frame>) -> Run<Text> {
+        self.capturing(|machine| machine.body(body, frame)).map(|(_, text)| text)
+    }
+
+    /// Runs with an output of its own, and gives what was written beside the result.
+    fn capturing<T>(&mut self, run: impl FnOnce(&mut Self) -> Run<T>) -> Run<(T, Text)> {
         let around = std::mem::take(&mut self.out);
         self.is_captured += 1;
-        let done = self.body(body, frame);
+        let done = run(self);
         self.is_captured -= 1;
         let written = std::mem::replace(&mut self.out, around);
-        done?;
-        Ok(written.finish())
+        Ok((done?, written.finish()))
     }
 
     fn filtered(&mut self, filter: Option<&Expr>, input: Value, frame: &Rc<Frame>) -> Run<Value> {
@@ -495,7 +498,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether the value of a condition is true: as `eval`, without copies of what is only looked at.
+    /// Whether the value of a condition is true. Unlike `eval`, it copies no value that is only compared or tested.
     fn is_true(&mut self, expr: &Expr, frame: &Rc<Frame>) -> Run<bool> {
         self.take(1).map_err(|problem| Fault::new(expr.at as usize, problem))?;
         if let Some(is_true) = Self::look(expr, frame, Value::is_true) {
@@ -693,62 +696,13 @@ impl<'a> Machine<'a> {
         self.call(&called, positional, named, at)
     }
 
-    /// The operands of a chain of `+`, as long as they are plain strings, on top of the stack; and the value of the
-    /// chain where one is something else.
-    fn operands(&mut self, expr: &Expr, frame: &Rc<Frame>) -> Run<Option<Value>> {
-        let ExprKind::Arithmetic(left, Operator::Add, right) = &expr.kind else {
-            let value = self.eval(expr, frame)?;
-            if matches!(&value, Value::Str(text) if !text.is_markup) {
-                self.operands.push(value);
-                return Ok(None);
-            }
-            return Ok(Some(value));
-        };
-        let fault = |problem: Problem| Fault::new(left.at as usize, problem);
-        self.take(1).map_err(fault)?;
-        let before = self.operands.len();
-        let sum = self.deeper(expr.at, |machine| machine.operands(left, frame))?;
-        let other = self.eval(right, frame)?;
-        let sum = match sum {
-            None if matches!(&other, Value::Str(text) if !text.is_markup) => {
-                self.operands.push(other);
-                return Ok(None);
-            }
-            None => Value::Str(self.joined(before).map_err(fault)?),
-            Some(sum) => sum,
-        };
-        let sum = arithmetic::apply(self, &sum, Operator::Add, &other);
-        let sum = sum.map_err(|problem| Fault::new(left.at as usize, problem))?;
-        Ok(Some(sum))
-    }
-
-    /// The operands from a place of the stack on, as one text.
-    fn joined(&mut self, from: usize) -> Outcome<Text> {
-        let texts = |value: &Value| if let Value::Str(text) = value { text.len() } else { 0 };
-        let length = self.operands[from..].iter().map(texts).sum();
-        self.charge(length)?;
-        let mut joined = Builder::with_capacity(length);
-        for value in self.operands.drain(from..) {
-            if let Value::Str(text) = value {
-                joined.push_text(&text);
-            }
-        }
-        Ok(joined.finish())
-    }
-
     fn sum(&mut self, expr: &Expr, frame: &Rc<Frame>) -> Run<Value> {
-        let before = self.operands.len();
-        match self.operands(expr, frame)? {
-            Some(value) => Ok(value),
-            None => {
-                let at = match &expr.kind {
-                    ExprKind::Arithmetic(left, ..) => left.at,
-                    _ => expr.at,
-                };
-                let joined = self.joined(before);
-                joined.map(Value::Str).map_err(|problem| Fault::new(at as usize, problem))
-            }
-        }
+        let at = match &expr.kind {
+            ExprKind::Arithmetic(left, ..) => left.at as usize,
+            _ => expr.at as usize,
+        };
+        let (sum, text) = self.capturing(|machine| machine.written_sum(expr, 0, at, frame))?;
+        Ok(sum.unwrap_or(Value::Str(text)))
     }
 
     /// Writes a value. Plain strings, and those of a sum, are written one by one, without a copy of them.
@@ -922,13 +876,8 @@ impl<'a> Machine<'a> {
         frame: &Rc<Frame>,
         depth: usize,
     ) -> Run<Text> {
-        let around = std::mem::take(&mut self.out);
-        self.is_captured += 1;
-        let done = self.iterate(of, list, at as usize, frame, depth);
-        self.is_captured -= 1;
-        let written = std::mem::replace(&mut self.out, around);
-        done?;
-        Ok(written.finish())
+        let iterate = |machine: &mut Self| machine.iterate(of, list, at as usize, frame, depth);
+        self.capturing(iterate).map(|((), text)| text)
     }
 
     fn call_macro(

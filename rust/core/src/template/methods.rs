@@ -460,7 +460,7 @@ pub(super) fn replace(
     }
     let new = if text.is_markup { escaped(new) } else { new.clone() };
     machine.charge(whole.len().saturating_add(found.len().saturating_mul(new.len())))?;
-    let mut replaced = Builder::with_capacity(whole.len());
+    let mut replaced = Builder::with_capacity(whole.len(), 1);
     let mut from = 0;
     for at in found {
         replaced.push_range(text, from..at);

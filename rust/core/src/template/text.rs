@@ -194,7 +194,7 @@ impl Text {
         if self.is_empty() {
             return other.clone().marked(self.is_markup);
         }
-        let mut both = Builder::with_capacity(self.len() + other.len());
+        let mut both = Builder::with_capacity(self.len() + other.len(), 2);
         both.push_text(self);
         both.push_text(other);
         both.finish().marked(self.is_markup)
@@ -209,12 +209,8 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    pub(crate) fn with_capacity(bytes: usize) -> Self {
-        Self { text: String::with_capacity(bytes), runs: Vec::new() }
-    }
-
     /// A builder with room for so many bytes and runs.
-    pub(crate) fn with_room(bytes: usize, runs: usize) -> Self {
+    pub(crate) fn with_capacity(bytes: usize, runs: usize) -> Self {
         Self { text: String::with_capacity(bytes), runs: Vec::with_capacity(runs) }
     }
 
@@ -262,7 +258,7 @@ impl Builder {
         }
     }
 
-    /// Takes off what was written from a byte on.
+    /// Removes the text from a byte offset to the end, and returns it.
     pub(crate) fn split_off(&mut self, start: usize) -> Text {
         let whole = self.text.split_off(start);
         let kept = self.runs.partition_point(|run| run.end <= start);
