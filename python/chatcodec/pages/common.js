@@ -41,12 +41,18 @@ function shown(text, breaks) {
   return parts;
 }
 
-// Works when the browser has time, and first after the first paint; a page that is hidden paints nothing.
+// Works when the browser has time, and first after the first paint is on the screen: what runs before takes time
+// from the paint. A page that is hidden paints nothing.
 const idle = window.requestIdleCallback || ((work) => setTimeout(work, 30));
+const isPainted = () => performance.getEntriesByName("first-contentful-paint").length > 0;
 function afterPaint(work) {
   let isBegun = false;
   const begin = () => { if (!isBegun) { isBegun = true; idle(work); } };
-  requestAnimationFrame(() => setTimeout(begin));
+  const isTold = (window.PerformanceObserver?.supportedEntryTypes || []).includes("paint");
+  requestAnimationFrame(() => setTimeout(() => {
+    if (!isTold || isPainted()) begin();
+    else new PerformanceObserver(() => { if (isPainted()) begin(); }).observe({ type: "paint" });
+  }));
   setTimeout(begin, 1000);
 }
 
