@@ -15,6 +15,7 @@ use super::schema::kinds_of;
 use super::strings::{self, Style};
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules};
+use crate::json::escape_into;
 use crate::path::Path;
 use chatcodec_vocab::TokenId;
 
@@ -153,7 +154,13 @@ impl<'a> Values<'a> {
     /// A key of the schema, with the separator before its value.
     fn key(&self, name: &str, path: Path<'_>) -> Result<Expression> {
         match &self.bare {
-            None => Ok(Expression::literal(format!("{}: ", Value::from(name)))),
+            None => {
+                let mut key = String::with_capacity(name.len() + 4);
+                key.push('"');
+                escape_into(name, &mut key);
+                key.push_str("\": ");
+                Ok(Expression::literal(key))
+            }
             Some(bare) => bare.keys.key(name, path),
         }
     }
@@ -917,11 +924,11 @@ fn begins_with(
 
 /// Checks that a schema has no keyword that cannot be followed.
 pub(super) fn check(keys: &Map<String, Value>, path: Path<'_>) -> Result<()> {
-    let restricts = |value: &Value| *value != Value::Bool(false);
-    let found = UNKNOWN.iter().find(|keyword| {
-        keys.get(**keyword).is_some_and(|value| **keyword != "uniqueItems" || restricts(value))
+    let found = keys.iter().find(|(keyword, value)| {
+        UNKNOWN.contains(&&***keyword)
+            && (*keyword != "uniqueItems" || **value != Value::Bool(false))
     });
-    found.map_or(Ok(()), |keyword| Err(unknown(keyword, path)))
+    found.map_or(Ok(()), |(keyword, _)| Err(unknown(keyword, path)))
 }
 
 fn unknown(keyword: &str, path: Path<'_>) -> Error {

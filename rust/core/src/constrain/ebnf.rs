@@ -44,6 +44,9 @@ pub(super) struct Texts {
     known: Mutex<HashMap<Text, Arc<Automaton>>>,
 }
 
+/// Bytes of the rules of a schema, most often.
+const RULES: usize = 1 << 11;
+
 /// Most automata that are kept.
 const MAX_TEXTS: usize = 64;
 /// Most states of one that is kept.
@@ -140,7 +143,8 @@ impl Printer<'_> {
                 count(*least, *most, out);
             }
             Expression::Rule(number) => {
-                let _ = write!(out, "{rules}{number}");
+                out.push_str(rules);
+                push_number(*number, out);
             }
             Expression::Ids(ids) => out.push_str(&(self.dialect.token)(ids)),
             Expression::End(ids) => self.end(ids, out),
@@ -286,11 +290,14 @@ impl Printer<'_> {
         let name = format!("v{}", self.count);
         self.count += 1;
         let inner = format!("{name}r");
-        let mut written = format!("{name} ::= ");
+        let mut written = String::with_capacity(RULES);
+        let _ = write!(written, "{name} ::= ");
         self.expression(&value, &inner, &mut written)?;
         written.push('\n');
         for (number, rule) in rules.into_vec().iter().enumerate() {
-            let _ = write!(written, "{inner}{number} ::= ");
+            written.push_str(&inner);
+            push_number(number, &mut written);
+            written.push_str(" ::= ");
             self.expression(rule, &inner, &mut written)?;
             written.push('\n');
         }
@@ -306,6 +313,14 @@ impl Printer<'_> {
         let problem = format!("cannot be expressed in a grammar of {name}: {problem}");
         Error::message(self.place, problem)
     }
+}
+
+/// Writes a number, which `write!` does many times slower.
+fn push_number(number: usize, out: &mut String) {
+    if number >= 10 {
+        push_number(number / 10, out);
+    }
+    out.push((b'0' + (number % 10) as u8) as char);
 }
 
 /// Writes how often something is repeated: at least, and at most.
@@ -379,20 +394,26 @@ fn escape(c: u32, written: &mut String) {
 /// Writes a literal. A control character is a class of one character.
 fn string(text: &str, out: &mut String) {
     out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_control() => {
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| matches!(c, '"' | '\\') || c.is_control()) {
+        let (plain, from) = rest.split_at(at);
+        out.push_str(plain);
+        let mut chars = from.chars();
+        match chars.next() {
+            Some('"') => out.push_str("\\\""),
+            Some('\\') => out.push_str("\\\\"),
+            Some('\n') => out.push_str("\\n"),
+            Some('\r') => out.push_str("\\r"),
+            Some('\t') => out.push_str("\\t"),
+            Some(c) => {
                 out.push_str("\" ");
                 class(std::iter::once((c as u32, c as u32)), out);
                 out.push_str(" \"");
             }
-            c => out.push(c),
+            None => {}
         }
+        rest = chars.as_str();
     }
+    out.push_str(rest);
     out.push('"');
 }

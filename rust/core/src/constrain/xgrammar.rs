@@ -1,9 +1,8 @@
 //! Expressions as structural tags of xgrammar: one grammar, with control tokens by their ids.
 
-use serde_json::json;
-
 use super::{Constraint, ebnf};
 use crate::error::Result;
+use crate::json::escape_into;
 use chatcodec_vocab::TokenId;
 
 /// A constraint as a structural tag.
@@ -18,8 +17,11 @@ pub(super) fn print(constraint: &Constraint) -> Result<String> {
         known: None,
     };
     let grammar = ebnf::print(constraint, &dialect)?;
-    let format = json!({"type": "grammar", "grammar": grammar});
-    Ok(json!({"type": "structural_tag", "format": format}).to_string())
+    let mut tag = String::with_capacity(grammar.len() + grammar.len() / 8 + 80);
+    tag.push_str(r#"{"type":"structural_tag","format":{"type":"grammar","grammar":""#);
+    escape_into(&grammar, &mut tag);
+    tag.push_str("\"}}");
+    Ok(tag)
 }
 
 fn token(ids: &[TokenId]) -> String {

@@ -14,9 +14,14 @@ pub(crate) type Normalise<'a> = &'a dyn for<'t> Fn(&'t str) -> Cow<'t, str>;
 
 /// Appends `text` as the inside of a JSON string, with the escapes of `ensure_ascii=False`.
 pub(crate) fn escape_into(text: &str, out: &mut String) {
-    for c in text.chars() {
-        escape_char(c, out);
+    let mut rest = text;
+    // What has an escape is ASCII.
+    while let Some(at) = rest.bytes().position(|b| matches!(b, b'"' | b'\\' | 0..=0x1f)) {
+        out.push_str(&rest[..at]);
+        escape_char(rest.as_bytes()[at] as char, out);
+        rest = &rest[at + 1..];
     }
+    out.push_str(rest);
 }
 
 fn escape_char(c: char, out: &mut String) {
