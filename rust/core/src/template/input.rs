@@ -38,19 +38,18 @@ impl Reader {
         let mut messages = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
             let path = self.paths.item(list, at, true);
-            let message = self.value(item, path, 1)?;
-            let Value::Dict(dict) = message else {
-                messages.push(message);
-                continue;
-            };
-            let mut dict = Rc::unwrap_or_clone(dict);
-            if dict.members.iter().any(|(_, value)| matches!(value, Value::None)) {
-                let members = dict.members.into_iter();
-                let members = members.filter(|(_, value)| !matches!(value, Value::None));
-                dict = Dict::new(members, dict.origin);
+            let mut message = self.value(item, path, 1)?;
+            if let Value::Dict(dict) = &mut message
+                && let Some(dict) = Rc::get_mut(dict)
+            {
+                if dict.members.iter().any(|(_, value)| matches!(value, Value::None)) {
+                    let members = std::mem::take(&mut dict.members).into_iter();
+                    let members = members.filter(|(_, value)| !matches!(value, Value::None));
+                    *dict = Dict::new(members, dict.origin);
+                }
+                dict.message = Some(at as u32);
             }
-            dict.message = Some(at as u32);
-            messages.push(Value::Dict(Rc::new(dict)));
+            messages.push(message);
         }
         Ok(Value::List(Rc::new(List {
             items: messages,
@@ -85,7 +84,7 @@ impl Reader {
                 Value::List(Rc::new(List { items: list, kind: ListKind::List, origin }))
             }
             View::Map(members) => {
-                let mut dict = Dict::new([], origin);
+                let mut dict = Dict::with_capacity(members.len(), origin);
                 for (key, value) in &members {
                     // A key is a part of its dict.
                     let (name, key) = match key.as_text() {

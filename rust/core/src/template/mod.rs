@@ -153,7 +153,8 @@ impl Template {
         options: &RenderOptions<'_>,
     ) -> Result<RenderedTemplate> {
         let mut reader = Reader::default();
-        let mut values: Vec<(&str, Value)> = Vec::new();
+        let mut values: Vec<(&str, Value)> =
+            Vec::with_capacity(4 + options.own.len() + variables.len());
         values.push(("add_generation_prompt", Value::Bool(options.add_generation_prompt)));
         // What the reference always passes.
         values.push(("tools", Value::None));

@@ -109,11 +109,16 @@ const INDEXED: usize = 9;
 
 impl Dict {
     pub(super) fn new(members: impl IntoIterator<Item = (Value, Value)>, origin: Origin) -> Self {
-        let mut dict = Self { members: Vec::new(), index: None, origin, message: None };
+        let mut dict = Self::with_capacity(0, origin);
         for (key, value) in members {
             dict.insert(key, value);
         }
         dict
+    }
+
+    /// A dict with room for so many members.
+    pub(super) fn with_capacity(members: usize, origin: Origin) -> Self {
+        Self { members: Vec::with_capacity(members), index: None, origin, message: None }
     }
 
     fn place(&self, key: &Value) -> Option<usize> {
