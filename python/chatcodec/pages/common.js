@@ -48,9 +48,9 @@ const isPainted = () => performance.getEntriesByName("first-contentful-paint").l
 function afterPaint(work) {
   let isBegun = false;
   const begin = () => { if (!isBegun) { isBegun = true; idle(work); } };
-  const isTold = (window.PerformanceObserver?.supportedEntryTypes || []).includes("paint");
+  const canObserve = (window.PerformanceObserver?.supportedEntryTypes || []).includes("paint");
   requestAnimationFrame(() => setTimeout(() => {
-    if (!isTold || isPainted()) begin();
+    if (!canObserve || isPainted()) begin();
     else new PerformanceObserver(() => { if (isPainted()) begin(); }).observe({ type: "paint" });
   }));
   setTimeout(begin, 1000);

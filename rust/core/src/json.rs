@@ -11,7 +11,7 @@ mod write;
 pub(crate) use mend::{Mender, unquoted};
 pub(crate) use strings::{
     Normalise, escape_into, escape_normalised, escaped_len, has_lone_surrogate, normalise_value,
-    respell, unescape,
+    quote_into, respell, unescape,
 };
 pub(crate) use write::{Layout, MAX_WRITE_DEPTH, write, write_list};
 

@@ -15,7 +15,7 @@ use super::schema::kinds_of;
 use super::strings::{self, Style};
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules};
-use crate::json::escape_into;
+use crate::json::quote_into;
 use crate::path::Path;
 use chatcodec_vocab::TokenId;
 
@@ -156,9 +156,8 @@ impl<'a> Values<'a> {
         match &self.bare {
             None => {
                 let mut key = String::with_capacity(name.len() + 4);
-                key.push('"');
-                escape_into(name, &mut key);
-                key.push_str("\": ");
+                quote_into(name, &mut key);
+                key.push_str(": ");
                 Ok(Expression::literal(key))
             }
             Some(bare) => bare.keys.key(name, path),

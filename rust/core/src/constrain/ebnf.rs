@@ -44,9 +44,6 @@ pub(super) struct Texts {
     known: Mutex<HashMap<Text, Arc<Automaton>>>,
 }
 
-/// Bytes of the rules of a schema, most often.
-const RULES: usize = 1 << 11;
-
 /// Most automata that are kept.
 const MAX_TEXTS: usize = 64;
 /// Most states of one that is kept.
@@ -143,8 +140,7 @@ impl Printer<'_> {
                 count(*least, *most, out);
             }
             Expression::Rule(number) => {
-                out.push_str(rules);
-                push_number(*number, out);
+                let _ = write!(out, "{rules}{number}");
             }
             Expression::Ids(ids) => out.push_str(&(self.dialect.token)(ids)),
             Expression::End(ids) => self.end(ids, out),
@@ -290,14 +286,11 @@ impl Printer<'_> {
         let name = format!("v{}", self.count);
         self.count += 1;
         let inner = format!("{name}r");
-        let mut written = String::with_capacity(RULES);
-        let _ = write!(written, "{name} ::= ");
+        let mut written = format!("{name} ::= ");
         self.expression(&value, &inner, &mut written)?;
         written.push('\n');
         for (number, rule) in rules.into_vec().iter().enumerate() {
-            written.push_str(&inner);
-            push_number(number, &mut written);
-            written.push_str(" ::= ");
+            let _ = write!(written, "{inner}{number} ::= ");
             self.expression(rule, &inner, &mut written)?;
             written.push('\n');
         }
@@ -313,14 +306,6 @@ impl Printer<'_> {
         let problem = format!("cannot be expressed in a grammar of {name}: {problem}");
         Error::message(self.place, problem)
     }
-}
-
-/// Writes a number, which `write!` does many times slower.
-fn push_number(number: usize, out: &mut String) {
-    if number >= 10 {
-        push_number(number / 10, out);
-    }
-    out.push((b'0' + (number % 10) as u8) as char);
 }
 
 /// Writes how often something is repeated: at least, and at most.

@@ -2,7 +2,7 @@
 
 use super::{Constraint, ebnf};
 use crate::error::Result;
-use crate::json::escape_into;
+use crate::json::quote_into;
 use chatcodec_vocab::TokenId;
 
 /// A constraint as a structural tag.
@@ -18,9 +18,9 @@ pub(super) fn print(constraint: &Constraint) -> Result<String> {
     };
     let grammar = ebnf::print(constraint, &dialect)?;
     let mut tag = String::with_capacity(grammar.len() + grammar.len() / 8 + 80);
-    tag.push_str(r#"{"type":"structural_tag","format":{"type":"grammar","grammar":""#);
-    escape_into(&grammar, &mut tag);
-    tag.push_str("\"}}");
+    tag.push_str(r#"{"type":"structural_tag","format":{"type":"grammar","grammar":"#);
+    quote_into(&grammar, &mut tag);
+    tag.push_str("}}");
     Ok(tag)
 }
 

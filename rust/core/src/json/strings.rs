@@ -24,6 +24,13 @@ pub(crate) fn escape_into(text: &str, out: &mut String) {
     out.push_str(rest);
 }
 
+/// Appends `text` as a JSON string: in quotes, with these escapes.
+pub(crate) fn quote_into(text: &str, out: &mut String) {
+    out.push('"');
+    escape_into(text, out);
+    out.push('"');
+}
+
 fn escape_char(c: char, out: &mut String) {
     match c {
         '"' => out.push_str("\\\""),

@@ -1,6 +1,6 @@
 //! Values written as Python's `json.dumps(…, ensure_ascii=False)` writes them.
 
-use super::{escape_into, is_value};
+use super::{is_value, quote_into};
 use crate::error::{Error, Result};
 use crate::message::{Node, View};
 use crate::path::Path;
@@ -65,7 +65,7 @@ impl Writer<'_> {
                     format!("holds {text}, expected a finite number"),
                 ));
             }
-            View::Text(text) => self.text(text),
+            View::Text(text) => quote_into(text, self.out),
             View::Surrogate => return Err(self.surrogate()),
             View::List(items) => {
                 self.group(['[', ']'], &items, depth, |this, item| this.value(item, depth + 1))?;
@@ -73,7 +73,7 @@ impl Writer<'_> {
             View::Map(members) => {
                 self.group(['{', '}'], &members, depth, |this, (key, value)| {
                     match key.view() {
-                        View::Text(key) => this.text(key),
+                        View::Text(key) => quote_into(key, this.out),
                         View::Surrogate => return Err(this.surrogate()),
                         _ => {
                             return Err(Error::message(
@@ -95,12 +95,6 @@ impl Writer<'_> {
 
     fn surrogate(&self) -> Error {
         Error::message(self.path, crate::message::SURROGATE)
-    }
-
-    fn text(&mut self, text: &str) {
-        self.out.push('"');
-        escape_into(text, self.out);
-        self.out.push('"');
     }
 
     fn group<T>(

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::search::{self, Pattern, Symbol, text_of};
 use crate::call::{Kinds, ToolTypes};
-use crate::json::escape_into;
+use crate::json::quote_into;
 
 /// A content parser, bound to a vocabulary.
 #[derive(Debug)]
@@ -186,12 +186,6 @@ impl Data {
         self.write(&mut text);
         text
     }
-}
-
-fn quote_into(text: &str, out: &mut String) {
-    out.push('"');
-    escape_into(text, out);
-    out.push('"');
 }
 
 impl Parser {

@@ -687,14 +687,6 @@ impl<'a> Machine<'a> {
         self.take(1).map_err(|problem| Fault::new(object_at as usize, problem))?;
         let object = self.eval(object, frame)?;
         let fault = |problem: Problem| Fault::new(at as usize, problem);
-        if let (Value::Str(text), [Expr { kind: ExprKind::Str(part), .. }]) =
-            (&object, &arguments.positional[..])
-            && arguments.is_plain()
-            && let Some(is_so) = methods::begins_or_ends(text, name, part)
-        {
-            self.charge(text.len()).map_err(fault)?;
-            return Ok(Value::Bool(is_so));
-        }
         if matches!(object, Value::Str(_) | Value::Dict(_) | Value::List(_))
             && methods::has(&object, name)
         {
@@ -1109,7 +1101,7 @@ pub(super) fn changed(of: &Loop, values: Vec<Value>) -> bool {
 }
 
 /// Items of a slice that there is room for before they are counted.
-const MAX_PLACES: i64 = 32;
+const SLICE_CAPACITY: i64 = 32;
 
 /// `object[start:stop:step]`
 fn slice(object: &Value, bounds: &[Option<Value>; 3]) -> Outcome<Value> {
@@ -1140,7 +1132,7 @@ fn slice(object: &Value, bounds: &[Option<Value>; 3]) -> Outcome<Value> {
         let (first, last) = if step > 0 { (0, length) } else { (length - 1, -1) };
         let start = parts[0].map_or(first, clamp);
         let stop = parts[1].map_or(last, clamp);
-        let mut places = Vec::with_capacity(length.min(MAX_PLACES) as usize);
+        let mut places = Vec::with_capacity(length.min(SLICE_CAPACITY) as usize);
         let mut at = start;
         while if step > 0 { at < stop } else { at > stop } {
             places.push(at as usize);

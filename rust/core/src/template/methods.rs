@@ -73,15 +73,6 @@ pub(super) fn has(object: &Value, name: &str) -> bool {
     }
 }
 
-/// `text.startswith(part)` and `text.endswith(part)`, without a list of arguments; none for other methods.
-pub(super) fn begins_or_ends(text: &Text, name: &str, part: &Text) -> Option<bool> {
-    match name {
-        "startswith" => Some(text.as_str().starts_with(part.as_str())),
-        "endswith" => Some(text.as_str().ends_with(part.as_str())),
-        _ => None,
-    }
-}
-
 pub(super) fn call(
     machine: &mut Machine<'_>,
     object: &Value,

@@ -145,9 +145,7 @@ impl Reader {
             out.push_str(value);
         } else {
             self.mended = true;
-            out.push('"');
-            json::escape_into(value, out);
-            out.push('"');
+            json::quote_into(value, out);
         }
         self.state = State::After;
     }
