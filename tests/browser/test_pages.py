@@ -209,6 +209,28 @@ def test_the_first_paint_waits_for_few_tokens(browser: Browser, tmp_path: Path) 
         assert 0 < chars < 4000
 
 
+def test_idle_work_begins_when_the_first_paint_is_on_the_screen(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    text = "One line of a long text.\n" * 1500
+    path.write_text(CODEC.encode([{"role": "user", "content": text}]).to_html(), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.add_init_script(
+        "const idle = window.requestIdleCallback;"
+        "window.requestIdleCallback = (work) => {"
+        "const painted = performance.getEntriesByName('first-contentful-paint').length;"
+        "window.begun ??= [painted, performance.now()];"
+        "return idle.call(window, work); }"
+    )
+    page.goto(path.as_uri())
+    page.wait_for_selector("[data-ready=yes]", state="attached")
+    painted, after = page.evaluate("() => window.begun")
+    page.close()
+    # A page that is not painted within a second does not wait longer.
+    assert painted == 1 or after >= 1000
+
+
 def test_a_megabyte_loses_nothing(open_page: Callable[[str], Page]) -> None:
     content = "<|im_start|></script>" * 1000 + "word " * 200_000
     encoding = CODEC.encode([{"role": "user", "content": content}])
