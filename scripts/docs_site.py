@@ -73,6 +73,7 @@ NAVIGATION = [entry for entries in SECTIONS.values() for entry in entries]
 MODULES = ["_core.pyi", "events.py", "options.py", "errors.py", "rows.py", "mapper.py", "hub.py"]
 """The files of the reference, before those of the adapters."""
 
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 LINK = re.compile(r"(!?\[[^\]\n]*\])\(([^)\s]+)\)")
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`(?!\])", re.MULTILINE | re.DOTALL)
 """Blocks and spans of code, but for the code that a link begins with."""
@@ -194,12 +195,23 @@ def slug(heading: str) -> str:
     return re.sub(r"[\s]+", "-", words)
 
 
+def anchored(text: str) -> str:
+    """A page whose headings that are not ASCII have anchors: the generator drops such letters."""
+
+    def anchor(found: re.Match[str]) -> str:
+        return found[0] if found[0].isascii() else f"{found[0]} {{#{slug(found[1])}}}"
+
+    blocks = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(
+        block if block.startswith("```") else HEADING.sub(anchor, block) for block in blocks
+    )
+
+
 def check_links(pages: dict[str, str]) -> None:
     """End the build at a link to a page or a heading that does not exist."""
     plain = {name: CODE.sub("", text) for name, text in pages.items()}
     anchors = {
-        name: {slug(heading) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
-        for name, text in pages.items()
+        name: {slug(heading) for heading in HEADING.findall(text)} for name, text in pages.items()
     }
     wrong = []
     for name, text in plain.items():
@@ -276,7 +288,7 @@ def main() -> int:
     folder = SITE / "pages"
     folder.mkdir(parents=True)
     for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).write_text(anchored(text), encoding="utf-8")
     for name in ("pictures", "benchmarks"):
         shutil.copytree(ROOT / "docs" / name, folder / name)
     (SITE / "zensical.toml").write_text(configuration(texts), encoding="utf-8")
