@@ -149,13 +149,14 @@ impl TemplateWriter {
             return Err(Error::message("messages", problem));
         }
         let prompt = (end == End::Prompted).then_some(self.prompt.as_str());
-        let rendered = layout.write(&rendered, &self.prompt, prompt, options.boundary);
+        let mut written = layout.write(&rendered, &self.prompt, prompt, options.boundary);
+        written.paths = Some(Arc::new(rendered.into_paths()));
         let trail = Trail {
             roles: roles.into_iter().map(|role| role.unwrap_or(Role::User)).collect(),
             end,
             ..Trail::default()
         };
-        Ok(Templated { rendered, trail, is_dependent })
+        Ok(Templated { rendered: written, trail, is_dependent })
     }
 
     /// Whether the control tokens are others where each text of the caller's is a harmless one.
@@ -516,7 +517,6 @@ impl<'a> Layout<'a> {
         out.generated =
             generated.iter().map(|range| place(range.start)..place(range.end)).collect();
         out.prompt_at = prompt_at.map(place);
-        out.paths = Some(Arc::new(self.paths.without_strings()));
         if boundary == Boundary::Isolated {
             out.cut_at_generated();
         }

@@ -364,15 +364,22 @@ impl Format {
     /// The built-in format with the most control tokens, among formats with the guarantee `ids` whose tokens are
     /// all in a vocabulary.
     pub(crate) fn with_tokens_of(vocab: &Vocab) -> Option<&'static str> {
-        let count = |name: &'static str| {
-            let format = Self::built_in(name).ok()?;
-            let groups: Vec<Vec<String>> =
-                format.control().iter().map(|(_, group)| group.clone()).collect();
-            let has_all = vocab.ids_of(&groups).iter().all(|ids| !ids.is_empty());
-            let is_telling = format.guarantee() == Guarantee::Ids && format.append().is_empty();
-            (has_all && is_telling).then_some((name, groups.len()))
+        let formats: Vec<(&str, Self)> = Self::names()
+            .filter_map(|name| Some((name, Self::built_in(name).ok()?)))
+            .filter(|(_, format)| {
+                format.guarantee() == Guarantee::Ids && format.append().is_empty()
+            })
+            .collect();
+        let groups = formats.iter().flat_map(|(_, format)| format.control());
+        let groups: Vec<Vec<String>> = groups.map(|(_, group)| group.clone()).collect();
+        // One pass over the vocabulary for all formats.
+        let ids = vocab.ids_of(&groups);
+        let mut rest = &ids[..];
+        let count = |(name, format): (&'static str, Self)| {
+            let of_format = rest.split_off(..format.control().len())?;
+            of_format.iter().all(|ids| !ids.is_empty()).then_some((name, of_format.len()))
         };
-        let counted: Vec<(&str, usize)> = Self::names().filter_map(count).collect();
+        let counted: Vec<(&str, usize)> = formats.into_iter().filter_map(count).collect();
         let most = counted.iter().map(|(_, count)| *count).max()?;
         counted.into_iter().find(|(_, count)| *count == most).map(|(name, _)| name)
     }

@@ -220,6 +220,11 @@ impl RenderedTemplate {
         &self.paths
     }
 
+    /// The paths of the caller's values, without their strings.
+    pub(crate) fn into_paths(self) -> Paths {
+        self.paths.without_strings()
+    }
+
     /// Cuts off what follows the last text of a message.
     pub(crate) fn end_after_message(&mut self, message: i32) {
         let is_of =
@@ -237,12 +242,14 @@ impl RenderedTemplate {
     /// The runs of the text, in order.
     pub(crate) fn parts(&self) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::with_capacity(self.runs.len() + self.messages.len());
-        let mut start = 0;
+        let (mut start, mut next) = (0, 0);
         for run in &self.runs {
             let path = run.origin.path();
             let mut at = start;
             while at < run.end {
-                let next = self.messages.partition_point(|(from, _)| *from <= at);
+                while self.messages.get(next).is_some_and(|(from, _)| *from <= at) {
+                    next += 1;
+                }
                 let end = self.messages.get(next).map_or(run.end, |(from, _)| (*from).min(run.end));
                 let within = self.messages[next.saturating_sub(1)].1;
                 let place = run.place.byte().map(|place| place + at - start);

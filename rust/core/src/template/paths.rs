@@ -64,9 +64,11 @@ impl Paths {
     }
 
     /// The paths alone, without the caller's strings.
-    pub(crate) fn without_strings(&self) -> Self {
-        let paths = self.paths.iter().map(|path| Path { text: None, ..path.clone() });
-        Self { paths: paths.collect() }
+    pub(crate) fn without_strings(mut self) -> Self {
+        for path in &mut self.paths {
+            path.text = None;
+        }
+        self
     }
 
     /// The caller's string at a path.

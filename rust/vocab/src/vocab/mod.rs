@@ -359,9 +359,12 @@ impl Vocab {
         // of them.
         let mut ordinary: HashMap<&[u8], Option<TokenId>> =
             groups.iter().flatten().filter(|s| !known(s)).map(|s| (s.as_bytes(), None)).collect();
-        if !ordinary.is_empty() {
+        if let Some(longest) = ordinary.keys().map(|spelling| spelling.len()).max() {
+            let mut has_length = vec![false; longest + 1];
+            ordinary.keys().for_each(|spelling| has_length[spelling.len()] = true);
             for id in 0..tokens.len() as TokenId {
                 if let Some((TokenKind::Text, bytes)) = tokens.get(id)
+                    && has_length.get(bytes.len()) == Some(&true)
                     && let Some(found) = ordinary.get_mut(bytes)
                 {
                     found.get_or_insert(id);
