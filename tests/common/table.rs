@@ -283,9 +283,10 @@ pub fn normalising() -> &'static [Entry] {
 
 /// Vocabularies with these control tokens: `SentencePiece` as it is, with a dummy prefix, and of bytes.
 pub fn made_for(control: &[String]) -> Vec<(&'static str, Vocab)> {
+    static RANKS: LazyLock<Vec<u8>> = LazyLock::new(|| model::ranks(&words()));
     let embedded = include_bytes!("../../rust/vocab/src/vocab/embedded.model");
     let prefixed = model::with_dummy_prefix(embedded);
-    let ranks = model::ranks(&words());
+    let ranks = &**RANKS;
     let pattern = r"\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+";
     let files = |bytes: &[u8], first: usize, known: &[&str], pattern: Option<&str>| {
         let new = control.iter().map(String::as_str).chain(["[UNUSED_TOKEN_9]", "<|reserved|>"]);
@@ -304,7 +305,7 @@ pub fn made_for(control: &[String]) -> Vec<(&'static str, Vocab)> {
     vec![
         ("pieces", files(embedded, size, &of_model, None)),
         ("prefixed pieces", files(&prefixed, size, &of_model, None)),
-        ("bytes", files(&ranks, count, &[], Some(pattern))),
+        ("bytes", files(ranks, count, &[], Some(pattern))),
     ]
 }
 

@@ -35,7 +35,7 @@ mod work;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde::Deserialize;
 
@@ -111,6 +111,10 @@ static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
     names.sort();
     names
 });
+
+/// The built-in formats that were read, in the order of [`NAMES`].
+static READ: LazyLock<Vec<OnceLock<Format>>> =
+    LazyLock::new(|| NAMES.iter().map(|_| OnceLock::new()).collect());
 
 /// The kind of delimiter between turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -311,9 +315,13 @@ impl Format {
         };
         let file = BUILT_IN.iter().find(|(known, _)| *known == base);
         if let Some((_, text)) = file
-            && Self::names().any(|known| known == name)
+            && let Some(at) = Self::names().position(|known| known == name)
         {
-            return Self::parse_variant(name, text, variant);
+            if let Some(format) = READ[at].get() {
+                return Ok(format.clone());
+            }
+            let format = Self::parse_variant(name, text, variant)?;
+            return Ok(READ[at].get_or_init(|| format).clone());
         }
         let mut known: Vec<&str> = Self::names().collect();
         let lower = name.to_lowercase();
