@@ -162,7 +162,15 @@ fn decode_reads_what_parse_reads() {
         let messages = entry.codec.decode(&[prompt, ids].concat());
         let mut last = messages.last().cloned().unwrap_or_else(|| Message::new(Role::User, ""));
         last.number_calls();
-        prop_assert_eq!(last, parsed.message, "{:?} in {:?}", said, messages);
+        let mut message = parsed.message;
+        for (call, decoded) in message.calls.iter_mut().zip(&last.calls) {
+            // `parse` gives the model's own id; in a conversation, an id names the call's function.
+            let is_named = |id: &String| id.starts_with("functions.");
+            if entry.format == "kimi-k2" && !call.id.as_ref().is_some_and(is_named) {
+                call.id.clone_from(&decoded.id);
+            }
+        }
+        prop_assert_eq!(last, message, "{:?} in {:?}", said, messages);
         Ok(())
     });
 }
