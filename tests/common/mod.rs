@@ -177,10 +177,18 @@ pub fn codecs() -> &'static [TestCodec] {
     &CODECS
 }
 
+/// Whether the environment sets a variable to a value.
+fn is_set(variable: &str, to: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| value == to)
+}
+
+fn is_long() -> bool {
+    is_set("CHATCODEC_LONG", "1")
+}
+
 /// How many cases to run where a short run has `short`.
 pub fn cases(short: u32) -> u32 {
-    let long = std::env::var_os("CHATCODEC_LONG").is_some_and(|value| value == "1");
-    if long { short * 10 } else { short }
+    if is_long() { short * 10 } else { short }
 }
 
 /// How many values may be outside of a law's domain for one within it: a law that mostly has nothing to say fails.
@@ -249,11 +257,11 @@ pub fn try_check<S: Strategy<Value: Debug>>(
         failure_persistence: None,
         ..Config::default()
     };
-    // What decides whether a change lands is the same each time; elsewhere other cases are tried.
-    let mut runner = if std::env::var_os("CI").is_some() {
-        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
-    } else {
+    // What decides whether a change lands is the same each time; other cases are tried on request.
+    let mut runner = if is_long() || is_set("CHATCODEC_SEEDS", "new") {
         TestRunner::new(config)
+    } else {
+        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
     };
     match runner.run(&strategy, law) {
         Ok(()) => Ok(()),
