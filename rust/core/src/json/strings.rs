@@ -14,14 +14,25 @@ pub(crate) type Normalise<'a> = &'a dyn for<'t> Fn(&'t str) -> Cow<'t, str>;
 
 /// Appends `text` as the inside of a JSON string, with the escapes of `ensure_ascii=False`.
 pub(crate) fn escape_into(text: &str, out: &mut String) {
+    out.reserve(text.len());
     let mut rest = text;
     // What has an escape is ASCII.
-    while let Some(at) = rest.bytes().position(|b| matches!(b, b'"' | b'\\' | 0..=0x1f)) {
+    while let Some(at) = first_escaped(rest.as_bytes()) {
         out.push_str(&rest[..at]);
         escape_char(rest.as_bytes()[at] as char, out);
         rest = &rest[at + 1..];
     }
     out.push_str(rest);
+}
+
+/// Where the first byte is that has an escape. Sixteen bytes are looked at together, without branches.
+fn first_escaped(bytes: &[u8]) -> Option<usize> {
+    let is_escaped = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    let (chunks, _) = bytes.as_chunks::<16>();
+    let has_escaped =
+        |chunk: &&[u8; 16]| chunk.iter().fold(false, |found, &byte| found | is_escaped(byte));
+    let from = 16 * chunks.iter().take_while(|chunk| !has_escaped(chunk)).count();
+    bytes[from..].iter().position(|&byte| is_escaped(byte)).map(|at| from + at)
 }
 
 /// Appends `text` as a JSON string: in quotes, with these escapes.
@@ -356,6 +367,16 @@ mod tests {
             escape_into(&text, &mut escaped);
             prop_assert_eq!(escaped.len(), text.chars().map(escaped_len).sum::<usize>());
             prop_assert_eq!(unescape(&escaped), text);
+        }
+
+        #[test]
+        fn escapes_are_those_of_serde_json(
+            text in prop::collection::vec(prop_oneof![4 => Just('a'), 1 => proptest::char::range('\0', '0'), 1 => any::<char>(), 1 => Just('\\')], 0..80),
+        ) {
+            let text = String::from_iter(text);
+            let mut quoted = String::new();
+            quote_into(&text, &mut quoted);
+            prop_assert_eq!(quoted, serde_json::to_string(&text).expect("it is a string"));
         }
 
         #[test]
