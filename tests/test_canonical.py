@@ -41,6 +41,8 @@ DEFAULT_SYSTEM = {
         "A chat between a curious user and an artificial intelligence assistant. The assistant "
         "gives helpful, detailed, and polite answers to the user's questions."
     ),
+    "xlam": "You are a helpful assistant. You are developed by Salesforce xLAM team.",
+    "xlam:llama": "You are a helpful assistant. You are developed by Salesforce xLAM team.",
 }
 """The system message of a conversation without one."""
 

@@ -39,6 +39,7 @@ class Family:
 FAMILIES = [
     Family("alpaca", "templates/alpaca.jinja", "developer train", same=13),
     Family("command-r", "templates/aya.jinja", own=(("bos_token", "<BOS_TOKEN>"),)),
+    Family("exaone4", "templates/exaone4.jinja", "callstr emptyans parts reasontext think"),
     Family("gemma2", "templates/gemma.jinja", same=12, own=(("bos_token", "<bos>"),)),
     Family("granite3", "templates/granite-3.0-instruct.jinja", "callans callstr developer nothing"),
     Family(
@@ -60,6 +61,7 @@ FAMILIES = [
         own=(("bos_token", "<|startoftext|>"),),
     ),
     Family("ling", "templates/inclusionai-ling-3.0-flash.jinja", "developer nothink reasontext"),
+    Family("phi3:3.5", "templates/phi_35.jinja", "developer"),
     Family("phi4:reasoning", "templates/phi_4.jinja", "developer nothing twosys"),
     Family(
         "qwen3.5",
@@ -70,6 +72,17 @@ FAMILIES = [
     Family("qwen3:instruct", "templates/trl_qwen3_instruct_2507.jinja", "developer parts"),
     Family("seed-oss", "templates/ByteDance-Seed-OSS.jinja", "callnt developer emptyans"),
     Family("vicuna:lines", "templates/vicuna.jinja", "parts", same=12, typeset=True),
+    Family(
+        "xlam",
+        "templates/examples_tool_chat_template_xlam_qwen.jinja",
+        "callstr developer no_tools parts",
+    ),
+    Family(
+        "xlam:llama",
+        "templates/examples_tool_chat_template_xlam_llama.jinja",
+        "callstr developer no_tools parts",
+        own=(("bos_token", "<|begin_of_text|>"),),
+    ),
 ]
 
 

@@ -197,6 +197,7 @@ impl Scaffold {
         for (role, row) in &rows {
             for row in expansions(row) {
                 scaffold.add_row(*role, &row);
+                scaffold.add_without_reasoning(*role, &row);
             }
         }
         let mut others = spec.patterns(&["begin"]);
@@ -272,7 +273,7 @@ impl Scaffold {
             }
         }
         scaffold.has_values = rows.iter().any(|(_, row)| {
-            row.iter().any(|e| matches!(e, Element::Field(_, filter) if filter == "value"))
+            row.iter().any(|e| matches!(e, Element::Field(_, filter) if (filter == "value" || filter == "string")))
         });
         scaffold
     }
@@ -291,11 +292,18 @@ impl Scaffold {
             let after =
                 row[at + 1..].iter().position(is_control).map_or(row.len(), |to| at + 1 + to);
             let tail: Stretch = without_texts(&row[at + 1..after]);
-            if matches!(&row[at], Element::Field(_, filter) if filter == "value") {
-                // As a string of JSON.
+            if matches!(&row[at], Element::Field(_, filter) if (filter == "value" || filter == "string"))
+            {
+                // As JSON, with its white space; a string may be empty, and something else may follow it.
                 let quote = [Element::Literal("\"".to_owned())];
+                let white = [Element::White];
+                let head = [&head[..], &white].concat();
+                self.heads.push((role, told, head.clone()));
                 self.heads.push((role, told, [&head[..], &quote].concat()));
-                self.tails.push((role, told, [&quote[..], &tail].concat()));
+                self.heads.push((role, told, [&head[..], &quote, &quote].concat()));
+                self.tails.push((role, told, [&white[..], &tail].concat()));
+                self.tails.push((role, told, [&quote[..], &white, &tail].concat()));
+                self.tails.push((role, told, quote.to_vec()));
             }
             self.heads.push((role, told, head));
             self.tails.push((role, told, tail));
@@ -306,10 +314,31 @@ impl Scaffold {
         self.add_between(row);
         // A text that is written as JSON, and empty.
         let valued = |element: &Element| match element {
-            Element::Field(_, filter) if filter == "value" => Element::Literal("\"\"".to_owned()),
+            Element::Field(_, filter) if (filter == "value" || filter == "string") => {
+                Element::Literal("\"\"".to_owned())
+            }
             element => element.clone(),
         };
         self.add_between(&row.iter().map(valued).collect::<Pattern>());
+    }
+
+    /// Reasoning may be missing with the tokens around it, and the white space after them.
+    fn add_without_reasoning(&mut self, role: Role, row: &[Element]) {
+        let is_reasoning = |e: &Element| told_element(e) == Some(Told::Reasoning);
+        let Some(at) = row.iter().position(is_reasoning) else { return };
+        let open = row[..at].iter().rposition(is_control).expect("a token opens reasoning");
+        let close = row[at..].iter().position(is_control).expect("a token closes reasoning");
+        let mut after = row[at + close + 1..].to_vec();
+        if matches!(after.first(), Some(Element::Literal(text)) if text.chars().all(is_white)) {
+            after.remove(0);
+        }
+        self.add_row(role, &[&row[..open], &after].concat());
+    }
+
+    /// Whether a text is what stands before a text of the assistant's.
+    fn is_answers_head(&self, text: &[char]) -> bool {
+        let of = |(role, ..): &&(Role, Told, Stretch)| *role == Role::Assistant;
+        self.heads.iter().filter(of).any(|(_, _, head)| fits(head, text))
     }
 
     fn add_between(&mut self, pattern: &[Element]) {
@@ -823,14 +852,19 @@ impl Account<'_> {
             }
             _ => is_tail(first) || gap.is_call && scaffold.is_text && is_made(first),
         };
+        // Calls that begin with text follow a header.
+        let opens_calls = |text: &[char]| {
+            let opens = |at: usize| scaffold.is_answers_head(&text[..at]) && is_made(&text[at..]);
+            is_made(text) || (0..=text.len()).any(opens)
+        };
         let is_last = match gap.after.0 {
-            Told::Delta => is_made(last) || is_head(last) && gap.is_call,
+            Told::Delta => is_made(last) || gap.is_call && opens_calls(last),
             Told::Edge => is_known(last) || gap.is_call && is_made(last),
             Told::Notice => {
                 last.is_empty()
                     || is_head(last)
                     || is_space(last) && gap.is_left
-                    || gap.is_call && is_made(last)
+                    || gap.is_call && opens_calls(last)
             }
             // What is spelled is text where it means nothing; before it, white space is not.
             _ if self.is_spelled && gap.is_turn && is_space(last) => true,

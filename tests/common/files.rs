@@ -120,7 +120,9 @@ fn text(tape: &mut Tape, field: &str) -> String {
         tape.one_of(match field {
             "system" => &["", ":trim", ":trim_end"],
             "reasoning" => &["", ":trim", ":trim_lines"],
-            _ => &["", ":trim", ":trim_end", ":trim_lines", ":trim_end_spaces", ":value"],
+            _ => {
+                &["", ":trim", ":trim_end", ":trim_lines", ":trim_end_spaces", ":value", ":string"]
+            }
         })
     } else {
         ""

@@ -303,14 +303,26 @@ fn ids_of_long_arguments_pass_at_once() {
 fn no_format_is_read_as_another() {
     let family = |entry: &Entry| {
         let name = entry.format.split([':', '.']).next().unwrap_or_default();
-        if name.starts_with("mixtral") { "mistral" } else { name }.to_owned()
+        match name {
+            _ if name.starts_with("mixtral") => "mistral",
+            // Phi-3.5's tokens, without newlines after those that open turns.
+            "phi4-mini" => "phi3",
+            _ => name,
+        }
+        .to_owned()
     };
     let options = EncodeOptions::default();
-    let of_ids = || shared().iter().filter(|entry| entry.is_ids());
+    // The tokens of xLAM are Qwen's and Llama's, its calls are text, and a newline ends the system's text.
+    let is_own = |entry: &&Entry| entry.is_ids() && !entry.format.starts_with("xlam");
+    let of_ids = || shared().iter().filter(is_own);
     check_each(of_ids(), 60, dialogue, |entry, dialogue| {
         let others = of_ids().filter(|other| other.vocab == entry.vocab);
         let others = others.filter(|other| family(other) != family(entry));
         let Ok(encoding) = dialogue.encode(entry, &options) else { return outside() };
+        if dialogue.messages.is_empty() {
+            // A prompt alone may be another format's.
+            return outside();
+        }
         let mine = entry.codec.decode(encoding.ids());
         for other in others {
             let events = read(other.codec.read_stream(), &[encoding.ids()], TurnReason::Stop);

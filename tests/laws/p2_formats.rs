@@ -23,6 +23,7 @@ const FRAGMENTS: &[&str] = &[
     "{content:trim}",
     "{content:trim_end}",
     "{content:value}",
+    "{content:string}",
     "{system}",
     "{name}",
     "{id}",

@@ -58,16 +58,19 @@ pub(crate) enum Filter {
     /// As JSON: objects, lists, numbers and words of JSON are unchanged, other text becomes a JSON
     /// string.
     Value,
+    /// As a JSON string, also where the text is JSON.
+    String,
 }
 
 impl Filter {
-    const ALL: [(&'static str, Self); 6] = [
+    const ALL: [(&'static str, Self); 7] = [
         ("trim", Self::Trim),
         ("trim_end", Self::TrimEnd),
         ("trim_end_spaces", Self::TrimEndSpaces),
         ("trim_lines", Self::TrimLines),
         ("trim_lines_start", Self::TrimLinesStart),
         ("value", Self::Value),
+        ("string", Self::String),
     ];
 
     fn parse(word: &str) -> Result<Self, String> {
@@ -78,6 +81,11 @@ impl Filter {
         })
     }
 
+    /// Whether the text is written as JSON, which ends by itself.
+    pub(crate) fn is_json(self) -> bool {
+        matches!(self, Self::Value | Self::String)
+    }
+
     /// The text without the white space that is not written.
     pub(crate) fn trim(self, text: &str) -> &str {
         match self {
@@ -86,7 +94,7 @@ impl Filter {
             Self::TrimEndSpaces => text.trim_end_matches(' '),
             Self::TrimLines => text.trim_matches('\n'),
             Self::TrimLinesStart => text.trim_start_matches('\n'),
-            Self::None | Self::Value => text,
+            Self::None | Self::Value | Self::String => text,
         }
     }
 }

@@ -738,10 +738,12 @@ impl<'a> Renderer<'a> {
 
     /// A field for any text, through its filter.
     fn text(&mut self, text: &str, filter: Filter, source: Source) {
-        if filter != Filter::Value {
+        if !filter.is_json() {
             return self.part_slot(text, filter.trim(text), source);
         }
-        if let Some(value) = bare_value(text, self.vocab) {
+        if filter == Filter::Value
+            && let Some(value) = bare_value(text, self.vocab)
+        {
             self.push_text(SpanKind::Slot { escaped: false }, &value, source);
             return self.keep_original(text, value);
         }

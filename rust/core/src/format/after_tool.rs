@@ -27,7 +27,7 @@ pub(super) fn check(
         );
     }
     let pieces = reasoning::without(&row.pieces);
-    let is_value = |filter: &Filter| *filter == Filter::Value;
+    let is_value = |filter: &Filter| filter.is_json();
     if !matches!(pieces.first(), Some(Piece::Field(Field::Content, filter)) if !is_value(filter)) {
         return wrong(
             &row.key,

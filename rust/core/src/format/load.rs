@@ -21,7 +21,7 @@ use super::{
 use crate::call::{ShapeKeys, json_object, shape};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{self, Field, Filter, Piece, walk};
+use crate::pattern::{self, Field, Piece, walk};
 
 /// Maximum number of rows, forms of calls, appended tokens, and markers.
 const MAX_ROWS: usize = 64;
@@ -430,7 +430,7 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     let texts = texts.clone().into_vec();
     let turns = texts.iter().map(|text| patterns.pieces("turn.tools", text, &fields));
     let mut turns = turns.collect::<Checked<Vec<_>>>()?;
-    let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, Filter::Value));
+    let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, filter) if filter.is_json());
     if turns.iter().flat_map(|turn| walk(turn)).any(is_value) {
         return wrong(
             "turn.tools",

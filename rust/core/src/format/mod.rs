@@ -66,6 +66,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("chatml", include_str!("../../formats/chatml.toml")),
     ("command-r", include_str!("../../formats/command-r.toml")),
     ("deepseek", include_str!("../../formats/deepseek.toml")),
+    ("exaone4", include_str!("../../formats/exaone4.toml")),
     ("gemma2", include_str!("../../formats/gemma2.toml")),
     ("gemma3", include_str!("../../formats/gemma3.toml")),
     ("glm4", include_str!("../../formats/glm4.toml")),
@@ -98,6 +99,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("qwen3.5", include_str!("../../formats/qwen3.5.toml")),
     ("seed-oss", include_str!("../../formats/seed-oss.toml")),
     ("vicuna", include_str!("../../formats/vicuna.toml")),
+    ("xlam", include_str!("../../formats/xlam.toml")),
     ("yi", include_str!("../../formats/yi.toml")),
 ];
 

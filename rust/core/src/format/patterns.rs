@@ -190,7 +190,7 @@ fn check_filter(key: &str, field: Field, filter: Filter) -> Checked<()> {
         Filter::TrimLines | Filter::TrimLinesStart => {
             matches!(field, Field::Content | Field::Reasoning)
         }
-        Filter::Value => field == Field::Content,
+        Filter::Value | Filter::String => field == Field::Content,
     };
     if fits {
         return Ok(());

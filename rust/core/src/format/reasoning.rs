@@ -152,7 +152,7 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
         [Piece::Field(Field::Content, _), ..]
             | [Piece::Literal(_), Piece::Field(Field::Content, _), ..]
     );
-    let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, Filter::Value));
+    let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, filter) if filter.is_json());
     if is_content && !walk(follows).any(is_value) {
         Ok(())
     } else {

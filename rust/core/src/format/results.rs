@@ -42,7 +42,7 @@ pub(super) fn results(
         }
         let fields: Vec<&Piece> =
             item.iter().filter(|piece| matches!(piece, Piece::Field(..))).collect();
-        let is_content = |piece: &&Piece| matches!(piece, Piece::Field(Field::Content, filter) if *filter != Filter::Value);
+        let is_content = |piece: &&Piece| matches!(piece, Piece::Field(Field::Content, filter) if !filter.is_json());
         if fields.len() != 1 || !fields.iter().all(is_content) {
             return wrong(
                 "results",
@@ -50,7 +50,7 @@ pub(super) fn results(
             );
         }
         let whole: Vec<Piece> = [&open[..], &item, &close].concat();
-        let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, Filter::Value));
+        let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, filter) if filter.is_json());
         let read = rows.iter().filter(|row| {
             row.place == RowUse::Both
                 && row.role != Role::System

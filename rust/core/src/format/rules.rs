@@ -6,7 +6,7 @@
 use super::reasoning;
 use crate::error::{Checked, wrong};
 use crate::limits::{HOLD_LIMIT, MAX_SUFFIX_BYTES, MAX_WORD_BYTES};
-use crate::pattern::{Field, Filter, Grammar, Piece, is_white, walk};
+use crate::pattern::{Field, Grammar, Piece, is_white, walk};
 
 /// Longer patterns are refused: real ones have about twenty pieces.
 const MAX_PIECES: usize = 64;
@@ -24,7 +24,7 @@ pub(super) fn is_text(piece: &Piece) -> bool {
 /// Whether the end of a field follows from its text, as in JSON.
 pub(super) fn ends_itself(piece: &Piece) -> bool {
     matches!(piece, Piece::Field(field, filter)
-        if matches!(field.grammar(), Grammar::Object | Grammar::Pairs) || *filter == Filter::Value)
+        if matches!(field.grammar(), Grammar::Object | Grammar::Pairs) || filter.is_json())
 }
 
 pub(crate) fn has_field(pieces: &[Piece], wanted: Field) -> bool {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{Field, Filter, Piece, is_white, walk};
+use crate::pattern::{Field, Piece, is_white, walk};
 
 /// The patterns that the rules compare.
 pub(super) struct Table<'a> {
@@ -128,7 +128,7 @@ fn check_folded(table: &Table<'_>) -> Checked<()> {
         };
         let next = row.pieces.get(next);
         let is_text =
-            matches!(next, Some(Piece::Field(Field::Content, filter)) if *filter != Filter::Value);
+            matches!(next, Some(Piece::Field(Field::Content, filter)) if !filter.is_json());
         let is_first = inside.first().is_some_and(|piece| is_field(piece, Field::System));
         if !is_first || !is_text {
             return wrong(
@@ -229,7 +229,7 @@ fn goes_on_to_control(longer: &[Piece], shorter: &[Piece]) -> bool {
     let (whole, same) = (head(longer), head(shorter));
     let holds_text = matches!(
         shorter.get(same.len()),
-        Some(Piece::Field(Field::Content, filter)) if *filter != Filter::Value
+        Some(Piece::Field(Field::Content, filter)) if !filter.is_json()
     );
     let rest = whole.strip_prefix(&same[..]).unwrap_or_default();
     let has_calls = || has_field(shorter, Field::Calls) || has_field(shorter, Field::Reasoning);

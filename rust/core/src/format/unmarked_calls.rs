@@ -8,7 +8,7 @@ use super::table::Table;
 use super::{CallBodySpec, CallSpec, Guarantee, ListForm, ListSpec, Member, ObjectSpec, calls};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{Field, Filter, Piece, shown, walk};
+use crate::pattern::{Field, Piece, shown, walk};
 
 /// The text before and after an unmarked call that a model writes as code.
 pub(crate) const FENCES: [&str; 2] = ["```json", FENCE];
@@ -167,7 +167,7 @@ pub(super) fn check(table: &Table<'_>) -> Checked<()> {
                 "begins with calls that begin with text, expected a header before them",
             );
         }
-        let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, Filter::Value));
+        let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, filter) if filter.is_json());
         if walk(&row.pieces).any(is_value) {
             return wrong(
                 &row.key,

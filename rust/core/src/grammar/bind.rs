@@ -18,7 +18,7 @@ use crate::format::{
 };
 use crate::marker::{self, Markers};
 use crate::message::Role;
-use crate::pattern::{Field, Filter, Grammar as FieldGrammar, Piece, is_white, walk};
+use crate::pattern::{Field, Grammar as FieldGrammar, Piece, is_white, walk};
 use chatcodec_vocab::{ControlId, DummyPrefix, Vocab};
 
 /// One way to read a call.
@@ -629,7 +629,7 @@ impl Binder<'_> {
             let closer = Closer::default();
             return Text { at, field: Field::Content, is_value: false, prefixed, closer, next: at };
         };
-        let is_value = filter == Filter::Value;
+        let is_value = filter.is_json();
         if is_value {
             // The token that ends the row also ends it too early.
             let ids = read[at..].iter().find_map(|op| match op {

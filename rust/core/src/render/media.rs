@@ -18,7 +18,7 @@ impl Renderer<'_> {
     pub(super) fn media(&mut self, media: &Media, filter: Filter, source: Source) -> Result<()> {
         let source = source_of(media, source.message);
         let grammar = self.grammar;
-        let rule = grammar.media_of(media.kind).filter(|_| filter != Filter::Value);
+        let rule = grammar.media_of(media.kind).filter(|_| !filter.is_json());
         let Some(rule) = rule else {
             let problem = format!(
                 "is {}, which {} has no place for here",
