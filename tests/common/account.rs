@@ -128,6 +128,11 @@ fn is_control(element: &Element) -> bool {
     matches!(element, Element::Control(_))
 }
 
+/// Whether a filter writes text as JSON.
+fn is_json(filter: &str) -> bool {
+    matches!(filter, "value" | "string")
+}
+
 impl Scaffold {
     /// What the format of an entry declares; read once.
     pub fn of(entry: &Entry) -> Arc<Self> {
@@ -273,7 +278,7 @@ impl Scaffold {
             }
         }
         scaffold.has_values = rows.iter().any(|(_, row)| {
-            row.iter().any(|e| matches!(e, Element::Field(_, filter) if (filter == "value" || filter == "string")))
+            row.iter().any(|e| matches!(e, Element::Field(_, filter) if is_json(filter)))
         });
         scaffold
     }
@@ -292,8 +297,7 @@ impl Scaffold {
             let after =
                 row[at + 1..].iter().position(is_control).map_or(row.len(), |to| at + 1 + to);
             let tail: Stretch = without_texts(&row[at + 1..after]);
-            if matches!(&row[at], Element::Field(_, filter) if (filter == "value" || filter == "string"))
-            {
+            if matches!(&row[at], Element::Field(_, filter) if is_json(filter)) {
                 // As JSON, with its white space; a string may be empty, and something else may follow it.
                 let quote = [Element::Literal("\"".to_owned())];
                 let white = [Element::White];
@@ -314,9 +318,7 @@ impl Scaffold {
         self.add_between(row);
         // A text that is written as JSON, and empty.
         let valued = |element: &Element| match element {
-            Element::Field(_, filter) if (filter == "value" || filter == "string") => {
-                Element::Literal("\"\"".to_owned())
-            }
+            Element::Field(_, filter) if is_json(filter) => Element::Literal("\"\"".to_owned()),
             element => element.clone(),
         };
         self.add_between(&row.iter().map(valued).collect::<Pattern>());
@@ -335,7 +337,7 @@ impl Scaffold {
         self.add_row(role, &[&row[..open], &after].concat());
     }
 
-    /// Whether a text is what stands before a text of the assistant's.
+    /// Whether a text is one that a row of the assistant has before its content or reasoning.
     fn is_answers_head(&self, text: &[char]) -> bool {
         let of = |(role, ..): &&(Role, Told, Stretch)| *role == Role::Assistant;
         self.heads.iter().filter(of).any(|(_, _, head)| fits(head, text))
