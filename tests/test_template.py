@@ -249,6 +249,7 @@ EXPRESSIONS = st.recursive(ATOMS, grow, max_leaves=5)
 @example("'{0} {k} {0!r}'.format(x, k=y)", "a'", 1.0)
 @example("x|float ~ 1e16 ~ 1e-5 ~ 123456789012345680.0", "1_0.5", None)
 @example("x|round(2, 'floor')", 2.675, None)
+@example("'a' % x.b ~ 'a' % range(3)", {}, None)
 @example("7 // -2 ~ -7 % 3 ~ 2 ** 10 ~ 2 ** -1 ~ 7.5 // 2", None, None)
 def test_expressions_are_those_of_jinja(expression: str, x: Any, y: Any) -> None:
     z = {"k": x, "a": [y, x]}

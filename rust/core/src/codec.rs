@@ -7,7 +7,7 @@ use crate::canonical;
 use crate::collect::Collector;
 use crate::constrain::{self, ConstrainOptions, ConstrainRequest, Constraint};
 use crate::conversation::{self, Conversation, OnUnsupported, ReadOptions, Shape, Values};
-use crate::encode::{self, EncodeOptions, Encoding, End, Note, NoteKind, Told, Trail};
+use crate::encode::{self, EncodeOptions, Encoding, End, Note, NoteKind, TemplateGiven, Trail};
 use crate::error::{Droppable, Error, Result};
 use crate::event::{Event, EventKind, TurnReason};
 use crate::format::Format;
@@ -260,8 +260,8 @@ impl Codec {
         };
         let Templated { rendered, mut trail, is_dependent } =
             writer.write(&values, vocab, options)?;
-        let (told, date) = (options.template.clone(), options.date.clone());
-        trail.told = Some(Arc::new(Told { values, options: told, date }));
+        let (template, date) = (options.template.clone(), options.date.clone());
+        trail.given = Some(Arc::new(TemplateGiven { values, options: template, date }));
         let EncodeOptions { on_marker, threads, .. } = *options;
         let mut encoding = encode::encode(rendered, grammar, vocab, on_marker, threads)?;
         encoding.set_trail(trail);

@@ -35,7 +35,7 @@ pub use note::{Note, NoteKind};
 pub use options::{EncodeOptions, OnDependent, TemplateOptions};
 pub use placeholder::Placeholder;
 pub(crate) use slots::slots_of;
-pub(crate) use trail::{End, Told, Trail, answered, has_reasoning, moves, reasons};
+pub(crate) use trail::{End, TemplateGiven, Trail, answered, has_reasoning, moves, reasons};
 
 /// The ids of a conversation.
 #[derive(Debug, Clone)]

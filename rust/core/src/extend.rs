@@ -80,7 +80,7 @@ impl Codec {
                 "is of another codec, expected one of this one's",
             ));
         }
-        let is_ids = prompt.trail().told.is_none();
+        let is_ids = prompt.trail().given.is_none();
         if self.writer().is_some() && is_ids && !self.reads_prompts() {
             let problem = "is ids, which no format of this codec reads; expected an `Encoding`";
             return Err(Error::message("prompt", problem));
@@ -469,7 +469,7 @@ impl Next<'_> {
             answered: answered(&self.turns[1..]),
             has_answer: trail.has_answer || self.turns[1..].iter().any(Message::is_answer),
             reasoned: trail.reasoned || has_reasoning(&self.turns[1..]),
-            told: None,
+            given: None,
         }
     }
 }

@@ -26,13 +26,13 @@ pub(crate) struct Trail {
     pub(crate) has_answer: bool,
     /// Whether a message was given with reasoning.
     pub(crate) reasoned: bool,
-    /// What a template wrote.
-    pub(crate) told: Option<Arc<Told>>,
+    /// What a template was given.
+    pub(crate) given: Option<Arc<TemplateGiven>>,
 }
 
 /// What a template was given.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Told {
+pub(crate) struct TemplateGiven {
     pub(crate) values: Values,
     pub(crate) options: TemplateOptions,
     pub(crate) date: Option<String>,
@@ -85,7 +85,7 @@ impl Trail {
             answered,
             has_answer,
             reasoned,
-            told: None,
+            given: None,
         }
     }
 

@@ -13,7 +13,7 @@ use super::notes::{SHOWN, apart, irregularity};
 use crate::codec::{Codec, collect};
 use crate::conversation::Values;
 use crate::encode::{
-    self, EncodeOptions, Encoding, End, Given, Note, NoteKind, Told, Trail, slots_of,
+    self, EncodeOptions, Encoding, End, Given, Note, NoteKind, TemplateGiven, Trail, slots_of,
 };
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, TurnReason};
@@ -34,19 +34,19 @@ impl Codec {
         options: &EncodeOptions,
         on_reasoning: OnReasoning,
     ) -> Result<Encoding> {
-        let told = match &prompt.trail().told {
-            Some(told) => told.clone(),
-            None => Arc::new(self.told_by_ids(prompt)),
+        let given = match &prompt.trail().given {
+            Some(given) => given.clone(),
+            None => Arc::new(self.given_by_ids(prompt)),
         };
         let index = prompt.trail().answer_index();
-        let options = options_of(&told, options);
+        let options = options_of(&given, options);
         let answer = Answer::read(self, prompt, completion)?;
         let after = |error: Error| moved(error, index);
         // What the answer says decides little of what follows it: a plain text may stand for it.
         let mut refused = None;
         for stands in [None, Some(Message::new(Role::Assistant, "x"))] {
             let message = stands.as_ref().unwrap_or(&answer.message);
-            let values = whole(&told.values, prompt, message, new);
+            let values = whole(&given.values, prompt, message, new);
             let written = match writer.write(&values, self.vocab(), &options) {
                 Ok(written) => written,
                 Err(error) => {
@@ -59,12 +59,12 @@ impl Codec {
             let mut extended = next.joined(&written, &options, on_reasoning)?;
             let values = match stands {
                 None => values,
-                Some(_) => whole(&told.values, prompt, &answer.message, new),
+                Some(_) => whole(&given.values, prompt, &answer.message, new),
             };
             let mut template = options.template.clone();
-            template.clock = template.clock.or(told.options.clock);
-            let told = Told { values, options: template, date: options.date.clone() };
-            extended.set_trail(Trail { told: Some(Arc::new(told)), ..written.trail });
+            template.clock = template.clock.or(given.options.clock);
+            let given = TemplateGiven { values, options: template, date: options.date.clone() };
+            extended.set_trail(Trail { given: Some(Arc::new(given)), ..written.trail });
             return Ok(extended);
         }
         let problem = "is not in what the template writes of the conversation";
@@ -72,32 +72,32 @@ impl Codec {
     }
 
     /// The messages of a prompt that was given as ids, as the format reads them.
-    fn told_by_ids(&self, prompt: &Encoding) -> Told {
+    fn given_by_ids(&self, prompt: &Encoding) -> TemplateGiven {
         let messages = self.decode(prompt.ids());
         let messages = Owned::List(messages.iter().map(Owned::of_message).collect());
-        Told { values: Values { messages, tools: None }, ..Told::default() }
+        TemplateGiven { values: Values { messages, tools: None }, ..TemplateGiven::default() }
     }
 }
 
 /// The prompt's options, but for what is given anew.
-fn options_of(told: &Told, given: &EncodeOptions) -> EncodeOptions {
-    let mut options = given.clone();
-    let mut variables = told.options.variables.clone();
-    variables.retain(|(name, _)| given.template.variables.iter().all(|(other, _)| other != name));
+fn options_of(given: &TemplateGiven, new: &EncodeOptions) -> EncodeOptions {
+    let mut options = new.clone();
+    let mut variables = given.options.variables.clone();
+    variables.retain(|(name, _)| new.template.variables.iter().all(|(other, _)| other != name));
     variables.append(&mut options.template.variables);
     options.template.variables = variables;
-    options.template.clock = told.options.clock.or(given.template.clock);
-    options.date.clone_from(&told.date);
+    options.template.clock = given.options.clock.or(new.template.clock);
+    options.date.clone_from(&given.date);
     options
 }
 
 /// The whole conversation: the prompt's messages, the answer, and the new ones.
-fn whole(told: &Values, prompt: &Encoding, answer: &Message, new: &Owned) -> Values {
+fn whole(given: &Values, prompt: &Encoding, answer: &Message, new: &Owned) -> Values {
     let items = |value: &Owned| match value {
         Owned::List(items) => items.clone(),
         _ => Vec::new(),
     };
-    let mut messages = items(&told.messages);
+    let mut messages = items(&given.messages);
     if prompt.trail().end == End::Open
         && let Some(Owned::Map(members)) = messages.last_mut()
     {
@@ -106,7 +106,7 @@ fn whole(told: &Values, prompt: &Encoding, answer: &Message, new: &Owned) -> Val
         messages.push(Owned::of_message(answer));
     }
     messages.extend(items(new));
-    Values { messages: Owned::List(messages), tools: told.tools.clone() }
+    Values { messages: Owned::List(messages), tools: given.tools.clone() }
 }
 
 /// A message that was left open, with what a model said after it.

@@ -5,12 +5,13 @@ use std::fmt::Write;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::access::{attribute, item};
 use super::arithmetic::escaped;
 use super::error::Problem;
 use super::given::Given;
 use super::json::{self, Style};
 use super::lexer::is_space;
-use super::machine::{Machine, attribute, item};
+use super::machine::Machine;
 use super::methods;
 use super::text::{Builder, Origin, Text};
 use super::value::{Dict, Number, Outcome, Value};

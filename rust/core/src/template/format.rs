@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::access::{attribute, item};
 use super::arithmetic::escaped;
 use super::error::Problem;
-use super::machine::{Machine, attribute, item};
+use super::machine::Machine;
 use super::text::{Builder, Text};
 use super::value::{ListKind, Number, Outcome, Value};
 
@@ -109,8 +110,8 @@ pub(super) fn percent(machine: &mut Machine<'_>, pattern: &Text, value: &Value) 
     let is_left = values.next().is_some();
     // What has items by index or key may be left over, as in Python, but for tuples and strings.
     let may_be_left = match value {
-        Value::Dict(_) => true,
-        Value::List(list) => list.kind == ListKind::List,
+        Value::Dict(_) | Value::Undefined(_) => true,
+        Value::List(list) => matches!(list.kind, ListKind::List | ListKind::Range),
         _ => false,
     };
     if is_left && !by_name && !may_be_left {

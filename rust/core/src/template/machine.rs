@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::access::{attribute, is_dunder, item, missing, slice};
 use super::ast::{
     Arguments, Comparison, Expr, ExprKind, For, MacroBody, Operator, Position, Statement,
     StatementKind, Symbol, Target,
@@ -12,7 +13,7 @@ use super::ast::{
 use super::error::{Fault, Problem};
 use super::functions::Function;
 use super::text::{Builder, Text};
-use super::value::{Dict, Items, List, ListKind, Missing, Number, Outcome, Value};
+use super::value::{Dict, Items, Missing, Outcome, Value};
 use super::{arithmetic, filters, functions, methods, tests};
 
 /// Deepest nesting of statements, expressions and macros that run.
@@ -91,11 +92,24 @@ pub(super) enum Callable {
 pub(super) struct Loop {
     pub(super) index: usize,
     pub(super) items: Rc<Items>,
-    depth: usize,
+    pub(super) depth: usize,
     /// What `loop.changed` was last given.
     last: Rc<RefCell<Option<Vec<Value>>>>,
     /// The statement of a recursive loop, by its place, and the frame around it.
     recursive: Option<(Arc<For>, Rc<Frame>)>,
+}
+
+impl Loop {
+    /// `loop.changed(…)`: whether the values differ from those of the last time.
+    pub(super) fn changed(&self, values: Vec<Value>) -> bool {
+        let mut last = self.last.borrow_mut();
+        let is_equal = |(one, other): (&Value, &Value)| one.equals(other);
+        let is_same = last.as_ref().is_some_and(|last| {
+            last.len() == values.len() && last.iter().zip(&values).all(is_equal)
+        });
+        *last = Some(values);
+        !is_same
+    }
 }
 
 /// How a statement ends.
@@ -964,208 +978,5 @@ fn compare(left: &Value, comparison: Comparison, right: &Value) -> Outcome<bool>
         Comparison::GreaterOrEqual => ordered(">=", Ordering::is_ge),
         Comparison::In => left.is_in(right),
         Comparison::NotIn => Ok(!left.is_in(right)?),
-    }
-}
-
-/// Whether a name is one of Python's own: `__class__`.
-fn is_dunder(name: &str) -> bool {
-    name.len() > 4 && name.starts_with("__") && name.ends_with("__")
-}
-
-/// `object.name`: an attribute of the object, else a member.
-pub(super) fn attribute(object: &Value, name: &Arc<str>) -> Outcome<Value> {
-    if is_dunder(name) {
-        // Python's own attributes are out of reach, and an undefined value says so in silence.
-        return Ok(missing(object, name));
-    }
-    object.check()?;
-    if let Some(found) = own_attribute(object, name) {
-        return Ok(found);
-    }
-    if let Value::Dict(dict) = object
-        && let Some(value) = dict.get_str(name)
-    {
-        return Ok(value.clone());
-    }
-    Ok(missing(object, name))
-}
-
-/// `object[index]`: a member or item, else an attribute.
-pub(super) fn item(object: &Value, index: &Value) -> Outcome<Value> {
-    object.check()?;
-    match (object, index) {
-        (Value::Dict(dict), _) => {
-            if let Some(value) = dict.get(index) {
-                return Ok(value.clone());
-            }
-        }
-        (Value::List(list), Value::Int(..) | Value::Bool(_)) if is_indexed(list) => {
-            if let Some(Number::Int(at)) = index.number()
-                && let Some(at) = place(at, list.items.len())
-            {
-                return Ok(list.items[at].clone());
-            }
-        }
-        (Value::Str(text), Value::Int(..) | Value::Bool(_)) => {
-            if let Some(Number::Int(at)) = index.number() {
-                let mut starts: Vec<usize> =
-                    text.as_str().char_indices().map(|(at, _)| at).collect();
-                starts.push(text.len());
-                if let Some(at) = place(at, starts.len() - 1) {
-                    return Ok(Value::Str(text.slice(starts[at]..starts[at + 1])));
-                }
-            }
-        }
-        _ => {}
-    }
-    if let Value::Str(name) = index {
-        if let Some(found) = own_attribute(object, name.as_str()) {
-            return Ok(found);
-        }
-        return Ok(missing(object, &name.as_str().into()));
-    }
-    let index = match index.text() {
-        Ok(text) => text.as_str().to_owned(),
-        Err(_) => index.kind().to_owned(),
-    };
-    Ok(missing(object, &index.into()))
-}
-
-fn is_indexed(list: &List) -> bool {
-    matches!(list.kind, ListKind::List | ListKind::Tuple | ListKind::Range)
-}
-
-/// An index from the front, of one that may be from the back.
-fn place(at: i64, length: usize) -> Option<usize> {
-    let at = if at < 0 { at + length as i64 } else { at };
-    usize::try_from(at).ok().filter(|at| *at < length)
-}
-
-fn missing(object: &Value, name: &Arc<str>) -> Value {
-    Value::Undefined(Missing::Member(object.kind(), name.clone()))
-}
-
-/// An attribute that the object has by its type: a method, or a field of `loop` and of namespaces.
-fn own_attribute(object: &Value, name: &str) -> Option<Value> {
-    match object {
-        Value::Namespace(members) => {
-            let members = members.borrow();
-            members.iter().find(|(known, _)| &**known == name).map(|(_, value)| value.clone())
-        }
-        Value::Loop(of) => loop_attribute(of, object, name),
-        Value::Callable(callable) => match (&**callable, name) {
-            (Callable::Cycler { items, next }, "current") => items.get(next.get()).cloned(),
-            (Callable::Cycler { .. }, "next" | "reset") => Some(method(object, name)),
-            (Callable::Macro { body, .. }, "name") => Some(Value::str(&body.name)),
-            _ => None,
-        },
-        _ => methods::has(object, name).then(|| method(object, name)),
-    }
-}
-
-fn method(object: &Value, name: &str) -> Value {
-    Value::Callable(Rc::new(Callable::Method(object.clone(), name.into())))
-}
-
-fn loop_attribute(of: &Rc<Loop>, object: &Value, name: &str) -> Option<Value> {
-    let (index, length) = (of.index, of.items.len());
-    let item = |at: Option<usize>, which: &str| {
-        let item = at.and_then(|at| of.items.get(at)).cloned();
-        item.unwrap_or_else(|| Value::undefined(format!("there is no {which} item")))
-    };
-    Some(match name {
-        "index" => Value::size(index + 1),
-        "index0" => Value::size(index),
-        "revindex" => Value::size(length - index),
-        "revindex0" => Value::size(length - index - 1),
-        "first" => Value::Bool(index == 0),
-        "last" => Value::Bool(index + 1 == length),
-        "length" => Value::size(length),
-        "depth" => Value::size(of.depth + 1),
-        "depth0" => Value::size(of.depth),
-        "previtem" => item(index.checked_sub(1), "previous"),
-        "nextitem" => item(Some(index + 1), "next"),
-        "cycle" | "changed" => method(object, name),
-        _ => return None,
-    })
-}
-
-/// `loop.changed(…)`: whether the values are others than those of the last time.
-pub(super) fn changed(of: &Loop, values: Vec<Value>) -> bool {
-    let mut last = of.last.borrow_mut();
-    let is_same = last.as_ref().is_some_and(|last| {
-        last.len() == values.len() && last.iter().zip(&values).all(|(one, other)| one.equals(other))
-    });
-    *last = Some(values);
-    !is_same
-}
-
-/// Items of a slice that there is room for before they are counted.
-const SLICE_CAPACITY: i64 = 32;
-
-/// `object[start:stop:step]`
-fn slice(object: &Value, bounds: &[Option<Value>; 3]) -> Outcome<Value> {
-    object.check()?;
-    let mut parts = [None; 3];
-    for (part, bound) in parts.iter_mut().zip(bounds) {
-        *part = match bound {
-            None | Some(Value::None) => None,
-            Some(bound) => match bound.number() {
-                Some(Number::Int(value)) => Some(value),
-                _ => {
-                    return Err(Problem::value(format!(
-                        "slice has `{}`, expected an integer",
-                        bound.kind()
-                    )));
-                }
-            },
-        };
-    }
-    let step = parts[2].unwrap_or(1);
-    if step == 0 {
-        return Err(Problem::value("slice has a step of 0"));
-    }
-    let places = |length: usize| -> Vec<usize> {
-        let length = length as i64;
-        let (lowest, highest) = if step > 0 { (0, length) } else { (-1, length - 1) };
-        let clamp = |at: i64| (if at < 0 { at + length } else { at }).clamp(lowest, highest);
-        let (first, last) = if step > 0 { (0, length) } else { (length - 1, -1) };
-        let start = parts[0].map_or(first, clamp);
-        let stop = parts[1].map_or(last, clamp);
-        let mut places = Vec::with_capacity(length.min(SLICE_CAPACITY) as usize);
-        let mut at = start;
-        while if step > 0 { at < stop } else { at > stop } {
-            places.push(at as usize);
-            match at.checked_add(step) {
-                Some(next) => at = next,
-                None => break,
-            }
-        }
-        places
-    };
-    match object {
-        Value::List(list) if is_indexed(list) => {
-            let items =
-                places(list.items.len()).into_iter().map(|at| list.items[at].clone()).collect();
-            Ok(Value::List(Rc::new(List { items, kind: list.kind, origin: list.origin })))
-        }
-        Value::Str(text) => {
-            let mut starts: Vec<usize> = text.as_str().char_indices().map(|(at, _)| at).collect();
-            starts.push(text.len());
-            let places = places(starts.len() - 1);
-            if step == 1 {
-                let range = match (places.first(), places.last()) {
-                    (Some(&first), Some(&last)) => starts[first]..starts[last + 1],
-                    _ => 0..0,
-                };
-                return Ok(Value::Str(text.slice(range)));
-            }
-            let mut part = Builder::default();
-            for at in places {
-                part.push_range(text, starts[at]..starts[at + 1]);
-            }
-            Ok(Value::Str(part.finish().marked(text.is_markup)))
-        }
-        other => Err(Problem::value(format!("`{}` has no slices", other.kind()))),
     }
 }

@@ -8,7 +8,7 @@ use super::error::Problem;
 use super::format;
 use super::given::Given;
 use super::lexer::is_space;
-use super::machine::{Callable, Machine, changed};
+use super::machine::{Callable, Machine};
 use super::text::{Builder, Text};
 use super::value::{Dict, List, ListKind, Outcome, Value};
 
@@ -98,7 +98,7 @@ pub(super) fn call(
                     Err(Problem::value("`loop.cycle` has no items, expected some"))
                 }
                 "cycle" => Ok(values[of.index % values.len()].clone()),
-                _ => Ok(Value::Bool(changed(of, values))),
+                _ => Ok(Value::Bool(of.changed(values))),
             }
         }
         Value::Callable(callable) => match (&**callable, name) {

@@ -11,6 +11,7 @@
     reason = "one arm a case reads best here"
 )]
 
+mod access;
 mod arithmetic;
 mod ast;
 mod clock;

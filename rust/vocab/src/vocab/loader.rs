@@ -12,7 +12,7 @@ use super::gguf::GgufChat;
 use super::model::{Model, Policy};
 use super::tokens::{TokenKind, Tokens};
 use super::{
-    Parts, TokenId, Vocab, detect, gguf, ranks, sentencepiece, sidecar, tekken, vocab_merges,
+    Definition, TokenId, Vocab, detect, gguf, ranks, sentencepiece, sidecar, tekken, vocab_merges,
 };
 use crate::bpe::SPACE_MARK;
 use crate::error::{Error, Result};
@@ -108,7 +108,7 @@ pub(super) enum Source {
 
 impl Source {
     /// Reads the vocabulary; text cannot produce the ids in `withheld`.
-    pub(super) fn load(self, withheld: HashSet<TokenId>) -> Result<Parts> {
+    pub(super) fn load(self, withheld: HashSet<TokenId>) -> Result<Definition> {
         let embedded;
         let files = match &self {
             Self::Embedded => {
@@ -133,7 +133,7 @@ impl Source {
         };
         let (source, model) = (self, Arc::new(model));
         let (appended, aliases) = (Vec::new(), Vec::new());
-        Ok(Parts { source, withheld, model, tokens, text, control, appended, aliases })
+        Ok(Definition { source, withheld, model, tokens, text, control, appended, aliases })
     }
 }
 

@@ -59,9 +59,9 @@ const MAX_SCRATCHES: usize = 64;
 /// Bytes of text encoded between two checks of the stop flag: some hundredths of a second.
 const STRETCH: usize = 1 << 20;
 
-/// The parts that define a vocabulary; the rest of [`Inner`] is derived from them.
+/// What defines a vocabulary; the rest of [`Inner`] is derived from them.
 #[derive(Clone)]
-struct Parts {
+struct Definition {
     source: Source,
     /// Ordinary tokens that a format made control.
     withheld: HashSet<TokenId>,
@@ -93,7 +93,7 @@ pub struct Vocab {
 }
 
 struct Inner {
-    parts: Parts,
+    definition: Definition,
     /// The first spelling of each group of aliases, which is the displayed one.
     shown: HashMap<TokenId, String>,
     finder: OnceLock<Option<ControlFinder>>,
@@ -152,26 +152,26 @@ impl Vocab {
     #[allow(clippy::expect_used, reason = "the file is part of this crate, and a test reads it")]
     pub fn embedded() -> Self {
         static EMBEDDED: LazyLock<Vocab> = LazyLock::new(|| {
-            let parts = Source::Embedded.load(HashSet::new());
-            Vocab::assemble(parts.expect("the embedded vocabulary is a valid vocabulary file"))
+            let definition = Source::Embedded.load(HashSet::new());
+            Vocab::assemble(definition.expect("the embedded vocabulary is a valid vocabulary file"))
         });
         EMBEDDED.clone()
     }
 
-    fn assemble(parts: Parts) -> Self {
+    fn assemble(definition: Definition) -> Self {
         let first = |group: &Vec<String>| {
             let spelling = group.first()?;
-            Some((*parts.control.get(spelling)?, spelling.clone()))
+            Some((*definition.control.get(spelling)?, spelling.clone()))
         };
-        let shown = parts.aliases.iter().filter_map(first).collect();
+        let shown = definition.aliases.iter().filter_map(first).collect();
         let scratches = (0..MAX_SCRATCHES).map(|_| Mutex::default()).collect();
-        let inner = Inner { parts, shown, finder: OnceLock::new(), scratches };
+        let inner = Inner { definition, shown, finder: OnceLock::new(), scratches };
         Self { inner: Arc::new(inner) }
     }
 
     /// The files this vocabulary was read from; `None` for the embedded one.
     pub fn source(&self) -> Option<&VocabFiles> {
-        match &self.inner.parts.source {
+        match &self.inner.definition.source {
             Source::Embedded => None,
             Source::Files(files) => Some(files),
         }
@@ -179,7 +179,7 @@ impl Vocab {
 
     /// The kind of its files: `sentencepiece`, `tokenizer.json`, `tiktoken` …
     pub fn kind(&self) -> &'static str {
-        self.inner.parts.model.kind
+        self.inner.definition.model.kind
     }
 
     /// Whether decoding gives back every text, apart from the changes of [`Vocab::normalise`];
@@ -187,21 +187,21 @@ impl Vocab {
     /// unless the text begins with one. There [`Vocab::encode`] gives the reference's ids: a text that begins
     /// with a space has the ids of the text without it. The codec of the crate `chatcodec` writes the space.
     pub fn lossless(&self) -> bool {
-        self.inner.parts.model.findings.losses.is_empty()
+        self.inner.definition.model.findings.losses.is_empty()
     }
 
     /// Groups of spellings that a format made aliases of each other. With [`Vocab::source`], they
     /// define this vocabulary.
     #[doc(hidden)]
     pub fn aliases(&self) -> &[Vec<String>] {
-        &self.inner.parts.aliases
+        &self.inner.definition.aliases
     }
 
     /// Control tokens that a format put after the last id. With [`Vocab::source`] and
     /// [`Vocab::aliases`], they define this vocabulary.
     #[doc(hidden)]
     pub fn appended(&self) -> &[String] {
-        &self.inner.parts.appended
+        &self.inner.definition.appended
     }
 
     /// This vocabulary with the additions that a format made to another one.
@@ -215,7 +215,7 @@ impl Vocab {
         let inner = &*self.inner;
         let new: Vec<&String> = spellings
             .iter()
-            .filter(|spelling| !inner.parts.control.contains_key(*spelling))
+            .filter(|spelling| !inner.definition.control.contains_key(*spelling))
             .collect();
         if new.is_empty() {
             return Ok(self.clone());
@@ -223,19 +223,19 @@ impl Vocab {
         if self.size() + new.len() > TokenId::MAX as usize {
             return Err(Error::new("control", "has no ids left to append"));
         }
-        let mut tokens = Tokens::clone(&inner.parts.tokens);
+        let mut tokens = Tokens::clone(&inner.definition.tokens);
         let (mut control, mut appended) =
-            (inner.parts.control.clone(), inner.parts.appended.clone());
+            (inner.definition.control.clone(), inner.definition.appended.clone());
         for spelling in new {
             control.insert(spelling.clone(), tokens.len() as TokenId);
             tokens.push(spelling.as_bytes(), TokenKind::Control);
             appended.push(spelling.clone());
         }
-        Ok(Self::assemble(Parts {
+        Ok(Self::assemble(Definition {
             tokens: Arc::new(tokens),
             control,
             appended,
-            ..inner.parts.clone()
+            ..inner.definition.clone()
         }))
     }
 
@@ -244,31 +244,31 @@ impl Vocab {
     #[must_use]
     pub fn with_leaking(&self, id: TokenId) -> Self {
         let inner = &*self.inner;
-        let mut tokens = Tokens::clone(&inner.parts.tokens);
+        let mut tokens = Tokens::clone(&inner.definition.tokens);
         tokens.set_kind(id, TokenKind::Control);
-        Self::assemble(Parts { tokens: Arc::new(tokens), ..inner.parts.clone() })
+        Self::assemble(Definition { tokens: Arc::new(tokens), ..inner.definition.clone() })
     }
 
     /// The number of ids, unused ones included.
     pub fn size(&self) -> usize {
-        self.inner.parts.tokens.len()
+        self.inner.definition.tokens.len()
     }
 
     /// Every spelling of every control token, with its id.
     pub fn control(&self) -> &BTreeMap<String, TokenId> {
-        &self.inner.parts.control
+        &self.inner.definition.control
     }
 
     /// Whether an id is never the encoding of text: control, unused, or outside the vocabulary.
     #[inline]
     pub fn is_control(&self, id: TokenId) -> bool {
-        !self.inner.parts.tokens.is_text(id)
+        !self.inner.definition.tokens.is_text(id)
     }
 
     /// The first of some ids that is never the encoding of text.
     #[inline]
     pub fn first_control(&self, ids: &[TokenId]) -> Option<TokenId> {
-        let tokens = &self.inner.parts.tokens;
+        let tokens = &self.inner.definition.tokens;
         // Checks all ids without a branch.
         let is_text = ids.iter().fold(true, |all, &id| all & tokens.is_text(id));
         if is_text { None } else { ids.iter().copied().find(|&id| self.is_control(id)) }
@@ -277,7 +277,7 @@ impl Vocab {
     /// Whether a space is put before text.
     #[inline]
     pub fn dummy_prefix(&self) -> DummyPrefix {
-        self.inner.parts.model.dummy_prefix
+        self.inner.definition.model.dummy_prefix
     }
 
     /// Whether the first text gets no space before it if it begins with one.
@@ -288,7 +288,7 @@ impl Vocab {
 
     /// Whether white space is collapsed before encoding, which loses text.
     pub fn collapses_spaces(&self) -> bool {
-        self.inner.parts.model.normalizer.collapses_spaces()
+        self.inner.definition.model.normalizer.collapses_spaces()
     }
 
     /// Text to ids, never control. Linear; the ids of the reference's plain `encode` for every text
@@ -353,8 +353,8 @@ impl Vocab {
 
     /// The ids that each group of spellings names.
     pub fn ids_of(&self, groups: &[Vec<String>]) -> Vec<Vec<TokenId>> {
-        let tokens = &self.inner.parts.tokens;
-        let known = |spelling: &String| self.inner.parts.control.contains_key(spelling);
+        let tokens = &self.inner.definition.tokens;
+        let known = |spelling: &String| self.inner.definition.control.contains_key(spelling);
         // A spelling that is not a control token yet may be an ordinary piece; one pass finds all
         // of them.
         let mut ordinary: HashMap<&[u8], Option<TokenId>> =
@@ -373,7 +373,7 @@ impl Vocab {
         }
         let id_of = |spelling: &String| {
             let ordinary = || ordinary.get(spelling.as_bytes()).copied().flatten();
-            self.inner.parts.control.get(spelling).copied().or_else(ordinary)
+            self.inner.definition.control.get(spelling).copied().or_else(ordinary)
         };
         let ids = |group: &Vec<String>| {
             let mut ids: Vec<TokenId> = group.iter().filter_map(id_of).collect();
@@ -407,53 +407,55 @@ impl Vocab {
     /// This vocabulary with more aliases; `ids` are control in it.
     fn with_groups(&self, groups: &[Vec<String>], ids: &[TokenId]) -> Self {
         let inner = &*self.inner;
-        let mut control = inner.parts.control.clone();
+        let mut control = inner.definition.control.clone();
         for (group, &id) in groups.iter().zip(ids) {
             control.extend(group.iter().map(|spelling| (spelling.clone(), id)));
         }
-        let mut aliases = inner.parts.aliases.clone();
-        aliases.extend(groups.iter().filter(|group| !inner.parts.aliases.contains(group)).cloned());
-        Self::assemble(Parts { control, aliases, ..inner.parts.clone() })
+        let mut aliases = inner.definition.aliases.clone();
+        aliases.extend(
+            groups.iter().filter(|group| !inner.definition.aliases.contains(group)).cloned(),
+        );
+        Self::assemble(Definition { control, aliases, ..inner.definition.clone() })
     }
 
     /// This vocabulary with `ids` out of reach for text, which most are already.
     fn without_text(&self, ids: &[TokenId]) -> Result<Self> {
         let inner = &*self.inner;
-        let mut withheld = inner.parts.withheld.clone();
+        let mut withheld = inner.definition.withheld.clone();
         withheld.extend(ids.iter().filter(|&&id| !self.is_control(id)));
-        if withheld.len() == inner.parts.withheld.len() {
+        if withheld.len() == inner.definition.withheld.len() {
             return Ok(self.clone());
         }
-        let base = Self::assemble(inner.parts.source.clone().load(withheld)?);
+        let base = Self::assemble(inner.definition.source.clone().load(withheld)?);
         if self.lossless() && !base.lossless() {
-            let losses = base.inner.parts.model.findings.losses.join("; ");
+            let losses = base.inner.definition.model.findings.losses.join("; ");
             let problem = format!(
                 "has tokens that text cannot do without, which the format makes control: {losses}"
             );
             return Err(Error::new("control", problem));
         }
-        let base = base.with_appended(&inner.parts.appended)?;
+        let base = base.with_appended(&inner.definition.appended)?;
         let known: Vec<TokenId> = inner
-            .parts
+            .definition
             .aliases
             .iter()
-            .filter_map(|group| inner.parts.control.get(group.first()?))
+            .filter_map(|group| inner.definition.control.get(group.first()?))
             .copied()
             .collect();
-        Ok(base.with_groups(&inner.parts.aliases, &known))
+        Ok(base.with_groups(&inner.definition.aliases, &known))
     }
 
     /// The normalised text; borrowed where normalisation changes nothing.
     #[inline]
     pub fn normalise<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.inner.parts.model.normalizer.apply(text)
+        self.inner.definition.model.normalizer.apply(text)
     }
 
     /// Whether normalising a text may change it otherwise than normalising its parts: white space is collapsed
     /// or stripped.
     #[inline]
     pub fn normalises_whole_texts(&self) -> bool {
-        self.inner.parts.model.normalizer.is_of_whole_texts()
+        self.inner.definition.model.normalizer.is_of_whole_texts()
     }
 
     /// `text` after a round trip: normalised, with a space for each space mark.
@@ -469,13 +471,13 @@ impl Vocab {
     /// Whether U+2581 in a text reads back as a space.
     #[inline]
     pub fn reads_space_mark(&self) -> bool {
-        self.inner.parts.model.space_mark
+        self.inner.definition.model.space_mark
     }
 
     /// Normalised text after a round trip: with a space for each space mark.
     #[inline]
     pub fn spaced<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
-        if self.inner.parts.model.space_mark && text.contains(SPACE_MARK) {
+        if self.inner.definition.model.space_mark && text.contains(SPACE_MARK) {
             Cow::Owned(text.replace(SPACE_MARK, " "))
         } else {
             text
@@ -506,7 +508,7 @@ impl Vocab {
         scratch: &mut Scratch,
         ids: &mut Vec<TokenId>,
     ) -> Result<()> {
-        let engine = &self.inner.parts.model.engine;
+        let engine = &self.inner.definition.model.engine;
         if threads > 1
             && let [first, rest @ ..] = &engine.parts(text, threads.min(MAX_SCRATCHES))[..]
             && !rest.is_empty()
@@ -551,7 +553,7 @@ impl Vocab {
         scratch: &mut Scratch,
         ids: &mut Vec<TokenId>,
     ) -> Result<()> {
-        let engine = &self.inner.parts.model.engine;
+        let engine = &self.inner.definition.model.engine;
         let Some(stop) = Stop::current().filter(|_| text.len() > STRETCH) else {
             return engine.encode(text, dummy_prefix, scratch, ids);
         };
@@ -567,7 +569,7 @@ impl Vocab {
     /// The effect of a control token on adjacent white space in a template.
     #[inline]
     pub fn strips(&self, id: TokenId) -> Strips {
-        self.inner.parts.model.strips.get(&id).copied().unwrap_or_default()
+        self.inner.definition.model.strips.get(&id).copied().unwrap_or_default()
     }
 
     /// Number of bytes of `text` covered by a token that begins at byte `at`, which may be within a
@@ -586,7 +588,7 @@ impl Vocab {
     /// Number of bytes of `rest` covered by a token with these `bytes`. Where spaces have a mark,
     /// characters are counted, because a space of a token may be a mark in the text.
     pub fn covered_by(&self, bytes: &[u8], rest: &str) -> usize {
-        if !self.inner.parts.model.space_mark {
+        if !self.inner.definition.model.space_mark {
             return rest.len().min(bytes.len());
         }
         let chars = bytes.iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
@@ -596,7 +598,7 @@ impl Vocab {
     /// The kind of an id, and its bytes; those of a control token are its spelling.
     #[inline]
     pub fn token(&self, id: TokenId) -> Option<(TokenKind, &[u8])> {
-        match self.inner.parts.tokens.get(id)? {
+        match self.inner.definition.tokens.get(id)? {
             (TokenKind::Control, bytes) => {
                 let shown = self.inner.shown.get(&id).map(String::as_bytes);
                 Some((TokenKind::Control, shown.unwrap_or(bytes)))
@@ -611,7 +613,7 @@ impl Vocab {
         if let Some(shown) = self.inner.shown.get(&id) {
             return shown;
         }
-        let bytes = self.inner.parts.tokens.get(id).map_or(&b""[..], |(_, bytes)| bytes);
+        let bytes = self.inner.definition.tokens.get(id).map_or(&b""[..], |(_, bytes)| bytes);
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
@@ -644,8 +646,13 @@ impl Vocab {
     }
 
     fn build_finder(&self) -> Option<ControlFinder> {
-        let spellings: Vec<(String, TokenId)> =
-            self.inner.parts.control.iter().map(|(spelling, &id)| (spelling.clone(), id)).collect();
+        let spellings: Vec<(String, TokenId)> = self
+            .inner
+            .definition
+            .control
+            .iter()
+            .map(|(spelling, &id)| (spelling.clone(), id))
+            .collect();
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(spellings.iter().map(|(spelling, _)| spelling))
@@ -657,7 +664,7 @@ impl Vocab {
     /// character without a token. Checks use it to prove that control is out of reach.
     #[doc(hidden)]
     pub fn merge_ids(&self) -> impl Iterator<Item = [Option<TokenId>; 3]> + '_ {
-        self.inner.parts.model.engine.merge_ids()
+        self.inner.definition.model.engine.merge_ids()
     }
 }
 
@@ -665,7 +672,7 @@ impl fmt::Debug for Vocab {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Vocab")
             .field("size", &self.size())
-            .field("control", &self.inner.parts.control.len())
+            .field("control", &self.inner.definition.control.len())
             .finish_non_exhaustive()
     }
 }

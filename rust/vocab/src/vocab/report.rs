@@ -41,7 +41,7 @@ impl Vocab {
     /// Explains how this vocabulary is read: its engine, losses, and findings about its files.
     #[must_use]
     pub fn report(&self) -> VocabReport {
-        let model = &self.inner.parts.model;
+        let model = &self.inner.definition.model;
         let findings = &model.findings;
         let (engine, engine_reason, missing_bytes) = match &model.engine {
             Engine::Chars(_) => ("characters", "BPE of characters is run by our engine", vec![]),
@@ -57,7 +57,7 @@ impl Vocab {
             None => engine_reason.to_owned(),
         };
         let rules = self.text_tokens().into_iter();
-        let appended = self.inner.parts.appended.iter();
+        let appended = self.inner.definition.appended.iter();
         VocabReport {
             engine,
             engine_reason,
@@ -71,7 +71,7 @@ impl Vocab {
                 .collect(),
             appended: appended
                 .filter_map(|spelling| {
-                    Some((spelling.clone(), *self.inner.parts.control.get(spelling)?))
+                    Some((spelling.clone(), *self.inner.definition.control.get(spelling)?))
                 })
                 .collect(),
             fingerprint: findings.fingerprint.clone(),

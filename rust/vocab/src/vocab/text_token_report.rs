@@ -24,12 +24,12 @@ impl Vocab {
     pub fn text_tokens(&self) -> Vec<TextToken> {
         let bytes = |spelling: &String| {
             let spaced =
-                self.inner.parts.model.space_mark.then(|| spelling.replace(SPACE_MARK, " "));
+                self.inner.definition.model.space_mark.then(|| spelling.replace(SPACE_MARK, " "));
             spaced.unwrap_or_else(|| spelling.clone()).into_bytes()
         };
         // An ordinary token may have the same bytes; added tokens follow it.
         let mut ids: BTreeMap<Vec<u8>, Option<TokenId>> =
-            self.inner.parts.text.iter().map(|spelling| (bytes(spelling), None)).collect();
+            self.inner.definition.text.iter().map(|spelling| (bytes(spelling), None)).collect();
         for (id, bytes) in self.tokens_of(TokenKind::Text) {
             if let Some(last) = ids.get_mut(bytes) {
                 *last = Some(id);
@@ -39,7 +39,8 @@ impl Vocab {
             let (spelling, id) = (spelling.clone(), ids.get(&bytes(spelling)).copied().flatten()?);
             Some(TextToken { reason: text_pieces::reason(&spelling), spelling, id })
         };
-        let mut tokens: Vec<TextToken> = self.inner.parts.text.iter().filter_map(token).collect();
+        let mut tokens: Vec<TextToken> =
+            self.inner.definition.text.iter().filter_map(token).collect();
         tokens.sort_by_key(|token| token.id);
         tokens
     }
@@ -51,9 +52,11 @@ impl Vocab {
     }
 
     fn tokens_of(&self, kind: TokenKind) -> impl Iterator<Item = (TokenId, &[u8])> {
-        (0..self.size() as TokenId).filter_map(move |id| match self.inner.parts.tokens.get(id) {
-            Some((found, bytes)) if found == kind => Some((id, bytes)),
-            _ => None,
+        (0..self.size() as TokenId).filter_map(move |id| {
+            match self.inner.definition.tokens.get(id) {
+                Some((found, bytes)) if found == kind => Some((id, bytes)),
+                _ => None,
+            }
         })
     }
 }
