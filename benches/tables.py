@@ -4,8 +4,9 @@
 each of other text, in Parquet. What comes out: rows with `input_ids` and `labels`.
 
 Every sample is a process of its own. The clock of a stage is the CPU time of the process with all
-its threads; wall-clock time is beside it. The peer encodes a sample of the same rows, and its time
-is extrapolated. Ids and labels of that sample are compared with ours.
+its threads. The peer encodes a sample of the same rows, and its time is extrapolated; imports and
+the vocabulary are counted for neither. Ids and labels of that sample are compared with ours.
+Scaling is that of `chatcodec prepare`, by the clock, with all that a process does.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import importlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -98,7 +100,6 @@ class Stages:
 
 def ours(path: Path, threads: int) -> dict[str, Any]:
     """A file by `encode_table`, batch by batch."""
-    begun = time.perf_counter()
     stages = Stages()
     with stages.of("imports and vocabulary"):
         pa = importlib.import_module("pyarrow")
@@ -127,8 +128,7 @@ def ours(path: Path, threads: int) -> dict[str, Any]:
         ids += len(table["input_ids"].combine_chunks().values)
     with stages.of("write Parquet"):
         writer.close()
-    wall = time.perf_counter() - begun
-    return {"stages": stages.seconds, "wall": wall, "ids": ids, "memory": _peak(), "before": before}
+    return {"stages": stages.seconds, "ids": ids, "memory": _peak(), "before": before}
 
 
 def peer(path: Path, rows: int) -> dict[str, Any]:
@@ -151,10 +151,24 @@ def peer(path: Path, rows: int) -> dict[str, Any]:
     data = datasets.Dataset.from_parquet(str(path), cache_dir=str(FOLDER / "cache"))
     data = data.select(range(rows))
     encode(data[0])
-    begun, wall = time.process_time(), time.perf_counter()
+    begun = time.process_time()
     mapped = data.map(encode, remove_columns=["messages"], load_from_cache_file=False)
     mapped.to_parquet(str(FOLDER / "peer.parquet"))
-    return {"seconds": time.process_time() - begun, "wall": time.perf_counter() - wall}
+    return {"seconds": time.process_time() - begun}
+
+
+def prepared(path: Path, cores: int) -> float:
+    """Seconds by the clock of `chatcodec prepare` on so many cores."""
+    out = path.with_name("prepared")
+    shutil.rmtree(out, ignore_errors=True)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+    vocab = DATA / "vocab" / "qwen2" / "tokenizer.json"
+    options = ["--format", "qwen2", "--vocab", str(vocab), "--labels", "--quiet"]
+    command = [sys.executable, "-m", "chatcodec", "prepare", str(path), str(out), *options]
+    begun = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+    return time.perf_counter() - begun
 
 
 def shared(rows: int) -> dict[str, float]:
@@ -195,11 +209,10 @@ def _peak() -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
-def _child(*words: object) -> dict[str, Any]:
+def _child(*words: object) -> Any:  # noqa: ANN401
     command = [sys.executable, "-m", "benches.tables", "--do", *map(str, words)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)  # noqa: S603
-    made: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return made
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _compare(rows: int) -> str:
@@ -237,7 +250,8 @@ def main() -> None:
         if name == "shared":
             _say(json.dumps(shared(int(number))))
             return
-        _say(json.dumps({"ours": ours, "peer": peer}[name](Path(path), int(number))))
+        do: dict[str, Any] = {"ours": ours, "peer": peer, "prepared": prepared}
+        _say(json.dumps(do[name](Path(path), int(number))))
         return
     if not DATA.is_dir():
         sys.exit(f"{DATA}: absent; the vocabulary and the chats are read there")
@@ -246,22 +260,24 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0))
     large = _child("ours", longer, 1)
     one = _child("ours", path, 1)
+    start = one["stages"].pop("imports and vocabulary")
     cpu = sum(one["stages"].values())
     _say(f"chatcodec, 1 thread: {cpu:.2f} s of CPU, {one['ids'] / cpu / 1e6:.1f} M ids/s")
-    _say(f"  {_stages_of(one)}")
+    _say(f"  {_stages_of(one)}; imports and vocabulary {start:.2f} s more")
     rows = min(asked.peer, asked.rows)
     theirs = _child("peer", path, rows)
     extrapolated = theirs["seconds"] * asked.rows / rows
     _say(f"transformers in datasets.map: {extrapolated:.0f} s of CPU, by {rows} rows")
     _say(f"  {extrapolated / cpu:.0f} times ours; {_compare(rows)}")
+    _say(f"  {extrapolated / one['stages']['core']:.0f} times the core alone")
     walls: dict[int, list[float]] = {1: [], cores: []}
     for _ in range(3):
-        for threads, taken in walls.items():
-            taken.append(_child("ours", path, threads)["wall"])
-    best = {threads: min(taken) for threads, taken in walls.items()}
+        for number, taken in walls.items():
+            taken.append(_child("prepared", longer, number))
+    best = {number: min(taken) for number, taken in walls.items()}
     scaling = best[1] / best[cores] / cores
-    _say(f"wall-clock time: {best[1]:.2f} s on 1 thread, {best[cores]:.2f} s on {cores}")
-    _say(f"  scaling {scaling:.2f}")
+    _say(f"chatcodec prepare, {4 * asked.rows} conversations:")
+    _say(f"  {best[1]:.2f} s on 1 core, {best[cores]:.2f} s on {cores}: {scaling:.2f} of linear")
     _say(f"memory: {one['memory']:.0f} MB, and {large['memory']:.0f} MB for four times the rows")
     _say(f"  {one['before']:.0f} MB of them with the vocabulary loaded, before the first row")
     prompts = _child("shared", path, 3000)
