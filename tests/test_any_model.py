@@ -348,5 +348,5 @@ def test_data_that_a_template_refuses_is_named(tmp_path: Path) -> None:
     ]:
         with pytest.raises((MessageError, TemplateError), match=part):
             codec.encode(messages)  # type: ignore[arg-type]
-    with pytest.raises(FormatError, match="no built-in format of this name"):
+    with pytest.raises(FormatError, match="no built-in format has this name"):
         Codec(Template(source), codec.vocab, reader="nonsense")

@@ -377,7 +377,7 @@ NO_SCHEMAS: list[tuple[Any, str, str]] = [
     ({"properties": {"a": "string"}}, ".properties.a", "is a string, expected a JSON schema"),
     ({"required": "a"}, ".required", "is a string, expected a list of strings"),
     ({"enum": "a"}, ".enum", "is a string, expected a list of values"),
-    ({"anyOf": []}, ".anyOf", "is a list, expected a list of JSON schemas, of one at least"),
+    ({"anyOf": []}, ".anyOf", "is a list, expected a non-empty list of JSON schemas"),
     ({"anyOf": [{}, 5]}, ".anyOf[1]", "is a number, expected a JSON schema"),
     ({"minLength": -1}, ".minLength", "is a number, expected an integer of 0 or more"),
     ({"maximum": "5"}, ".maximum", "is a string, expected a number"),

@@ -367,7 +367,7 @@ UNKNOWN: dict[str, str] = {
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_an_unknown_format_names_the_nearest(name: str) -> None:
-    near = rf"^format `{name}`: there is no built-in format of this name; near it: {UNKNOWN[name]}"
+    near = rf"^format `{name}`: no built-in format has this name; similar names: {UNKNOWN[name]}"
     for make in (Codec, Format.built_in):
         with pytest.raises(FormatError, match=near) as caught:
             make(name)

@@ -105,7 +105,7 @@ def test_a_vocabulary_without_the_tokens_says_whose_it_has(tmp_path: Path) -> No
 
 def test_a_models_name_is_no_format_but_names_one() -> None:
     for name in ("gpt-oss", "openai/gpt-oss-120b", "GPT_OSS"):
-        with pytest.raises(FormatError, match=r"near it: `harmony`"):
+        with pytest.raises(FormatError, match=r"similar names: `harmony`"):
             Codec(name, Vocab.embedded())
 
 

@@ -121,7 +121,7 @@ pub(crate) fn write_only(
     written.into_iter().map(|written| written.content.unwrap_or_default()).collect()
 }
 
-/// A text as a filter writes it: owned where that is less.
+/// A text as a filter writes it: owned if the filter removed something.
 fn trimmed(text: &str, filter: Filter) -> Cow<'_, str> {
     let trimmed = filter.trim(text);
     if trimmed.len() < text.len() { Cow::Owned(trimmed.to_owned()) } else { Cow::Borrowed(text) }
@@ -135,7 +135,7 @@ fn arguments_read(arguments: &str, grammar: &Grammar, vocab: &Vocab) -> String {
     }
 }
 
-/// A system text in a user's turn, which is read as the user's text.
+/// Joins a system text to the user's turn that holds it: it is read as the user's text.
 fn fold_system(messages: &mut Vec<Message>, format: &Format, grammar: &Grammar) {
     let is_user = |message: &Message| message.role == Role::User;
     let user = match format.system_place() {
@@ -159,7 +159,7 @@ fn fold_system(messages: &mut Vec<Message>, format: &Format, grammar: &Grammar) 
     messages[user - 1] = Message { content: folded.content, media: folded.media, ..own };
 }
 
-/// The system message as which the turn that declares tools is read.
+/// Inserts the system message that the turn of the tools is read as.
 fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
     let is_user = |message: &Message| message.role == Role::User;
     let holder = match (format.tools_in(), format.tools_place()) {

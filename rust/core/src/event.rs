@@ -122,7 +122,7 @@ pub enum EventKind {
     Text(String),
     /// Reasoning of the turn.
     Reasoning(String),
-    /// A part of the turn that is no text: its placeholder ids. Turns of the assistant have none.
+    /// A media part of the turn: its placeholder ids. Turns of the assistant have none.
     Media {
         /// The kind of the part.
         kind: MediaKind,

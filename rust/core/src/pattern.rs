@@ -104,9 +104,9 @@ fn is_template_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
-/// The grammar of a field's text, which decides how a reader finds its end.
+/// What a field holds, which decides how a reader finds its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Grammar {
+pub(crate) enum FieldContent {
     /// Any text, up to the next piece of the pattern.
     Text,
     /// One or more of `[A-Za-z0-9_.:-]`.
@@ -120,22 +120,22 @@ pub(crate) enum Grammar {
 }
 
 impl Field {
-    const ALL: [(&'static str, Self, Grammar); 15] = [
-        ("content", Self::Content, Grammar::Text),
-        ("name", Self::Name, Grammar::Word),
-        ("calls", Self::Calls, Grammar::Items),
-        ("tools", Self::Tools, Grammar::Text),
-        ("call", Self::Call, Grammar::Object),
-        ("language", Self::Language, Grammar::Word),
-        ("source", Self::Source, Grammar::Text),
-        ("system", Self::System, Grammar::Text),
-        ("arguments", Self::Arguments, Grammar::Pairs),
-        ("id", Self::Id, Grammar::Word),
-        ("reasoning", Self::Reasoning, Grammar::Text),
-        ("channel", Self::Channel, Grammar::Word),
-        ("type", Self::Type, Grammar::Word),
-        ("date", Self::Date, Grammar::Word),
-        ("effort", Self::Effort, Grammar::Word),
+    const ALL: [(&'static str, Self, FieldContent); 15] = [
+        ("content", Self::Content, FieldContent::Text),
+        ("name", Self::Name, FieldContent::Word),
+        ("calls", Self::Calls, FieldContent::Items),
+        ("tools", Self::Tools, FieldContent::Text),
+        ("call", Self::Call, FieldContent::Object),
+        ("language", Self::Language, FieldContent::Word),
+        ("source", Self::Source, FieldContent::Text),
+        ("system", Self::System, FieldContent::Text),
+        ("arguments", Self::Arguments, FieldContent::Pairs),
+        ("id", Self::Id, FieldContent::Word),
+        ("reasoning", Self::Reasoning, FieldContent::Text),
+        ("channel", Self::Channel, FieldContent::Word),
+        ("type", Self::Type, FieldContent::Word),
+        ("date", Self::Date, FieldContent::Word),
+        ("effort", Self::Effort, FieldContent::Word),
     ];
 
     fn parse(word: &str) -> Option<Self> {
@@ -146,7 +146,7 @@ impl Field {
         Self::ALL[self as usize].0
     }
 
-    pub(crate) fn grammar(self) -> Grammar {
+    pub(crate) fn holds(self) -> FieldContent {
         Self::ALL[self as usize].2
     }
 

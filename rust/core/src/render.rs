@@ -6,9 +6,9 @@
 
 mod calls;
 mod choose;
-mod fit;
 mod media;
 mod plan;
+mod unplaced;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -27,9 +27,9 @@ use crate::template::Paths;
 use crate::word::wrong_word;
 use chatcodec_vocab::{ControlId, DummyPrefix, Vocab};
 use choose::begins_with_calls;
-pub(crate) use fit::find_unplaced;
 use media::check_media;
 use plan::{Plan, Step, check_answers};
+pub(crate) use unplaced::find_unplaced;
 
 /// Estimated number of bytes of a message beside its content.
 const HEADER_BYTES: usize = 48;

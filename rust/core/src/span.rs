@@ -41,7 +41,7 @@ pub enum SourceField {
     Language(u32),
     /// `tool_calls[i].code.source`
     Code(u32),
-    /// `content[i]`: a part that is no text.
+    /// `content[i]`: a media part.
     Media(MediaKind, MediaPlace),
     /// `tools`
     Tools,
@@ -58,12 +58,12 @@ impl Source {
         Self { field: SourceField::Scaffold, ..self }
     }
 
-    /// The source of an id of the format's own: beside the caller's text, or of a part that is no text.
+    /// The source of an id of the format's own: beside the caller's text, or of a media part.
     pub(crate) fn of_own(self) -> Self {
         if self.is_media() { self } else { self.scaffold() }
     }
 
-    /// Whether this is a part that is no text.
+    /// Whether this is a media part.
     pub fn is_media(self) -> bool {
         matches!(self.field, SourceField::Media(..))
     }
@@ -114,7 +114,7 @@ impl fmt::Display for Source {
 pub(crate) enum SpanKind {
     /// One control token; the span's text is its spelling, for people to read.
     Control(ControlId),
-    /// A control token several times; the span's text is its spelling as often.
+    /// A control token several times; the span's text is its spelling, repeated as many times.
     Repeated(ControlId, u32),
     /// Text of the format.
     Literal,

@@ -219,7 +219,7 @@ impl Encoding {
             .collect()
     }
 
-    /// The ids of images and other parts that are no text, in order: where an engine puts
+    /// The ids of images and other media parts, in order: where an engine puts
     /// embeddings. Ids that were given as ids, to `Codec.extend`, have none.
     #[getter]
     fn placeholders<'py>(&self, py: Python<'py>) -> PyResult<PlaceholderTuple<'py>> {

@@ -96,7 +96,7 @@ impl Format {
         self.inner.vocabulary()
     }
 
-    /// Kinds of parts that are no text for which the format has placeholders: of `image`, `video`
+    /// Kinds of media parts that the format has placeholders for: of `image`, `video`
     /// and `audio`. Of a codec's format, those for which the vocabulary has the tokens.
     #[getter]
     fn media(&self) -> Words {

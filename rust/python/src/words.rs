@@ -72,7 +72,7 @@ macro_rules! word {
 }
 
 word! {
-    /// Kind of a part that is no text.
+    /// Kind of a media part.
     MediaKindWord, "MediaKind"
 }
 word! {

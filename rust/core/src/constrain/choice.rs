@@ -14,7 +14,7 @@ const PATH: Path<'_> = Path::Argument("tool_choice");
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct ToolChoice {
     mode: Mode,
-    /// The functions that may be called; without, all of them.
+    /// The functions that may be called; `None` allows all.
     names: Option<Vec<String>>,
 }
 

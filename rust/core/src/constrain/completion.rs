@@ -25,9 +25,9 @@ use chatcodec_vocab::{DummyPrefix, TokenId};
 enum Hole {
     /// Nothing.
     Absent,
-    /// This.
+    /// Always this language.
     Filled(Expression),
-    /// This or nothing.
+    /// This language, or nothing.
     Maybe(Expression),
 }
 
@@ -79,7 +79,7 @@ impl Builder<'_> {
             }
             None => {
                 let problem = format!(
-                    "begins no answer that was asked for in {format}, expected a generation prompt, or text or \
+                    "is not the beginning of an allowed answer in {format}, expected a generation prompt, or text or \
                      reasoning after one"
                 );
                 return Error::message("prompt", problem);
@@ -222,7 +222,7 @@ impl Builder<'_> {
         }
         let mut fields = |field: Field, guards: bool| {
             Ok(match field {
-                // What a row writes of other turns is the language of frames.
+                // Frames describe the other turns.
                 Field::Content | Field::Reasoning if guards && has_frames => Hole::Absent,
                 Field::Content if !has_content => Hole::Maybe(Expression::EMPTY),
                 Field::Content => Hole::Maybe(self.content(row)),
@@ -354,7 +354,7 @@ impl Builder<'_> {
                 }
                 Piece::Field(field, _) => match fields(*field, false)? {
                     Hole::Absent => return Ok(None),
-                    // Where no guard is around it, it is there.
+                    // A field outside a guard is always present.
                     Hole::Filled(inner) | Hole::Maybe(inner) => parts.push(inner),
                 },
             }
@@ -438,7 +438,7 @@ impl Builder<'_> {
             open => matches!(open, Expression::Literal(_)),
         };
         let first = if begins_with_text {
-            // One terminal up to where other text is no more possible: a lexer takes the longest.
+            // One terminal up to the point where no other text can follow: a lexer takes the longest.
             let first = all.iter().map(|call| Expression::sequence([open.clone(), call.clone()]));
             Some(rules.share(Expression::choice(first)))
         } else {
@@ -449,7 +449,7 @@ impl Builder<'_> {
             Some(first) => vec![first],
             None => vec![open, call.clone()],
         };
-        // Nothing tells a second call without a marker from text after the first.
+        // A reader cannot distinguish a second unmarked call from text after the first.
         let is_alone = is_unmarked && between == Expression::EMPTY;
         if self.options.parallel && !is_ended && !is_alone {
             let next = Expression::sequence([between, call]);
@@ -475,7 +475,7 @@ impl Builder<'_> {
             Error::message("tools", format!("have a function `{name}` that {problem}"))
         };
         if item.reserved.iter().any(|reserved| reserved.has(name)) {
-            return Err(problem("is called as another kind of call is here".into()));
+            return Err(problem("has a name that this format reserves for another kind of call, expected another name".into()));
         }
         if item.opening.is_some() && !names::is_name(name) {
             return Err(problem(

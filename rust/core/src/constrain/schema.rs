@@ -24,7 +24,7 @@ enum Kind {
     Count,
     Number,
     Type,
-    /// What says nothing about a value.
+    /// An annotation: it restricts nothing.
     Note,
 }
 
@@ -93,7 +93,7 @@ pub(super) fn prepare(path: Path<'_>, schema: &mut Value) -> Result<()> {
     prepare_part(path, schema, &mut has_one_of)?;
     if has_one_of {
         let root = schema.clone();
-        tell_apart(schema, &root);
+        one_of_to_any_of(schema, &root);
     }
     Ok(())
 }
@@ -150,9 +150,7 @@ fn prepare_part(path: Path<'_>, schema: &mut Value, has_one_of: &mut bool) -> Re
                 continue;
             }
             (Some(Kind::Schemas), other) => other.view().expected("a JSON schema"),
-            (Some(Kind::List), other) => {
-                other.view().expected("a list of JSON schemas, of one at least")
-            }
+            (Some(Kind::List), other) => other.view().expected("a non-empty list of JSON schemas"),
             (Some(Kind::Named), other) => other.view().expected("a dict of JSON schemas"),
             (Some(Kind::Values), other) => other.view().expected("a list of values"),
             (Some(Kind::Names), other) => other.view().expected("a list of strings"),
@@ -209,12 +207,12 @@ pub(super) fn check(path: Path<'_>, schema: &Value, judge: Judge<'_>) -> Result<
     Ok(())
 }
 
-/// Writes `oneOf` as `anyOf`, where no value follows two of its schemas.
-fn tell_apart(schema: &mut Value, root: &Value) {
+/// Writes `oneOf` as `anyOf` where no value can match two of its schemas.
+fn one_of_to_any_of(schema: &mut Value, root: &Value) {
     let Value::Object(keys) = schema else {
         if let Value::Array(all) = schema {
             for schema in all {
-                tell_apart(schema, root);
+                one_of_to_any_of(schema, root);
             }
         }
         return;
@@ -222,9 +220,11 @@ fn tell_apart(schema: &mut Value, root: &Value) {
     for (key, value) in keys.iter_mut() {
         match (kind_of(key), value) {
             (Some(Kind::Named), Value::Object(named)) => {
-                named.values_mut().for_each(|schema| tell_apart(schema, root));
+                named.values_mut().for_each(|schema| one_of_to_any_of(schema, root));
             }
-            (Some(Kind::Schema | Kind::Schemas | Kind::List), value) => tell_apart(value, root),
+            (Some(Kind::Schema | Kind::Schemas | Kind::List), value) => {
+                one_of_to_any_of(value, root);
+            }
             _ => {}
         }
     }
@@ -239,7 +239,7 @@ fn tell_apart(schema: &mut Value, root: &Value) {
     }
 }
 
-/// Most schemas in `oneOf` that are told apart, each from each.
+/// Maximum number of schemas in `oneOf` that are compared pairwise.
 const MAX_PARTS: usize = 64;
 
 #[cfg(test)]

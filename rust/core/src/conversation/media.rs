@@ -73,7 +73,7 @@ impl Reader<'_> {
         Ok(Media { kind, at, count, rows, place: MediaPlace::Content(nth as u32) })
     }
 
-    /// Takes the parts that are no text of an assistant's message: a model writes none, so no format has a place for
+    /// Takes the media parts of an assistant's message: a model writes none, so no format has a place for
     /// them.
     pub(super) fn media_of_assistant(&mut self, message: &mut Message, at: usize) -> Result<()> {
         for media in message.media.drain(..) {

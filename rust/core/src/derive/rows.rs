@@ -173,7 +173,7 @@ pub(super) fn candidates(probes: &Probes) -> Option<Vec<Draft>> {
             }
         }
     }
-    // Of several tokens that close a turn a row has the first one; the others say nothing.
+    // If several tokens close a turn, the row uses the first.
     let (mut kept, others): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(|draft| {
         let ends = [&draft.end, &draft.user.1]
             .into_iter()

@@ -1,4 +1,4 @@
-//! Placeholders: the ids of parts that are no text, which an engine replaces with embeddings.
+//! Placeholders: the ids of media parts, which an engine replaces with embeddings.
 //!
 //! Cost: one pass over the spans.
 
@@ -8,7 +8,7 @@ use super::{Encoding, PieceKind};
 use crate::message::MediaKind;
 use crate::span::{Source, SourceField, SpanKind};
 
-/// The ids of a part that is no text.
+/// The ids of a media part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placeholder {
     /// Source of the ids; [`Encoding::path`] gives its path, such as `messages[0].content[1]`.
@@ -23,7 +23,7 @@ pub struct Placeholder {
 }
 
 impl Encoding {
-    /// The placeholders of parts that are no text, in order. Ids that were given as ids have none.
+    /// The placeholders of media parts, in order. Ids that were given as ids have none.
     pub fn placeholders(&self) -> Vec<Placeholder> {
         let mut found: Vec<Placeholder> = Vec::new();
         let is_control = |kind: &PieceKind| matches!(kind, PieceKind::Control);

@@ -55,7 +55,7 @@ fn bare_calls<'a>(
         if generated.get(turn).is_none_or(|turn| turn.start > span.text.start) {
             return None;
         }
-        // A character may stand for a shorter one, never for less than a byte.
+        // Normalisation may shorten a character, to one byte at least.
         let slot: String = text[span.text.clone()].chars().take(HOLD_LIMIT + 1).collect();
         let slot = vocab.canonical_text(&slot);
         let chars = openers.iter().find_map(|opener| chars_of(opener.clone(), &slot))?;
@@ -63,7 +63,7 @@ fn bare_calls<'a>(
     })
 }
 
-/// Number of bytes by which a reader recognises a text as a call.
+/// Number of characters after which a reader recognises a text as a call.
 fn chars_of(mut opener: Opener, text: &str) -> Option<usize> {
     for (nth, c) in text.chars().enumerate() {
         match opener.push(c.encode_utf8(&mut [0; 4])) {

@@ -70,9 +70,9 @@ pub(super) fn check_ways(key: &str, pieces: &[Piece], work: &Work) -> Checked<()
     Ok(())
 }
 
-/// The same, with a budget of steps for loading.
+/// Whether two patterns can be confused. Loading compared them before, within its budget of steps.
 pub(super) fn meets(a: &[Piece], b: &[Piece]) -> bool {
-    let work = Work::counted();
+    let work = Work::unlimited();
     let heads = Head::new("", a, &work).and_then(|a| Ok((a, Head::new("", b, &work)?)));
     heads.and_then(|(a, b)| a.meets(&b, "", &work)).unwrap_or_default()
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{Grammar, Piece, is_white, walk};
+use crate::pattern::{FieldContent, Piece, is_white, walk};
 
 /// An element of a conversation: a turn, or the frame around several.
 struct Unit {
@@ -109,8 +109,8 @@ fn check_code(table: &Table<'_>) -> Checked<()> {
     let is_text = |pieces: &[Piece]| matches!(pieces.first(), Some(Piece::Literal(_)));
     let refuse = |key: &str| {
         let problem = format!(
-            "has text after calls, which reads as the end of `call.{}.item`, as no control token closes \
-             that; expected one there",
+            "has text after calls, which reads as the end of `call.{}.item`, expected a control token at \
+             the end of that item",
             open.kind
         );
         wrong(key, problem)
@@ -148,7 +148,7 @@ fn check_first(table: &Table<'_>, beside: &Beside<'_>, units: &[Unit]) -> Checke
     };
     if let Some(first) = units.iter().find(may_be_first).filter(|_| takes_white(&bare.pieces)) {
         let problem = format!(
-            "begins with white space, which reads as `{}` where it stands first, expected none",
+            "begins with white space, which reads as `{}` at the start of a conversation, expected no white space there",
             bare.key
         );
         return wrong(&first.key, problem);
@@ -327,7 +327,7 @@ fn taking<'t>(table: &'t Table<'_>, unit: &Unit) -> Option<&'t RowSpec> {
 fn takes_white(pieces: &[Piece]) -> bool {
     match pieces.iter().find(|piece| **piece != Piece::Cut) {
         Some(Piece::Literal(text)) => text.starts_with(|c: char| c.is_ascii_whitespace()),
-        Some(Piece::Field(field, _)) => field.grammar() != Grammar::Word,
+        Some(Piece::Field(field, _)) => field.holds() != FieldContent::Word,
         _ => true,
     }
 }

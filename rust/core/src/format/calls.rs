@@ -12,7 +12,7 @@ use super::rules::{
 use super::table::Table;
 use crate::call::{CallTags, Shape};
 use crate::error::{Checked, wrong};
-use crate::pattern::{Field, Grammar, Piece, is_white, walk};
+use crate::pattern::{Field, FieldContent, Piece, is_white, walk};
 use crate::word::is_word_byte;
 
 /// One kind of call.
@@ -321,7 +321,7 @@ impl Reserved {
 
 /// The excluded first word of `item`: the literal of `other`, which is equal up to that word.
 pub(crate) fn reserved(item: &[Piece], other: &[Piece]) -> Option<Reserved> {
-    let is_word = |piece: &&Piece| matches!(piece, Piece::Field(field, _) if field.grammar() == Grammar::Word);
+    let is_word = |piece: &&Piece| matches!(piece, Piece::Field(field, _) if field.holds() == FieldContent::Word);
     let (item, other) = (head(item), head(other));
     let before = &item[..item.iter().position(is_word)?];
     let (same, shorter) = match before.split_last() {

@@ -7,12 +7,12 @@ use super::rules;
 use super::table::Table;
 use super::{CallSpec, ListSpec, RowSpec, RowUse};
 use crate::message::Role;
-use crate::pattern::{Field, Filter, Grammar, Piece, walk};
+use crate::pattern::{Field, FieldContent, Filter, Piece, walk};
 
 /// Whether a word comes first in a row, after the token that opens it.
 pub(crate) fn is_word_first(pieces: &[Piece]) -> bool {
     matches!(pieces, [Piece::Control(_), Piece::Field(field, _), ..]
-        if field.grammar() == Grammar::Word)
+        if field.holds() == FieldContent::Word)
 }
 
 /// Whether a row after another one of its role and name is never written: it reads more than can be

@@ -1,4 +1,4 @@
-//! `[media.image]`: the control tokens of a part that is no text.
+//! `[media.image]`: the control tokens of a media part.
 //!
 //! In: the tables `media` of a file. Out: for each kind its opener, the token that is repeated, the token that
 //! separates rows, and its closer. A part is read back from its tokens alone, so kinds are distinct, and the tokens
@@ -26,7 +26,7 @@ pub(super) struct MediaFile {
     close: String,
 }
 
-/// How a part that is no text is written and read.
+/// How a media part is written and read.
 #[derive(Debug, Clone)]
 pub(crate) struct MediaSpec {
     pub(crate) kind: MediaKind,

@@ -196,7 +196,7 @@ struct Spec {
     calls: Vec<CallSpec>,
     list: Option<ListSpec>,
     also: AlsoSpec,
-    /// The parts that are no text.
+    /// The media parts.
     media: Vec<MediaSpec>,
     /// The text between content and the calls after it.
     after_content: String,
@@ -218,21 +218,21 @@ pub(crate) struct RowSpec {
 /// The use of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowUse {
-    /// It is written and read.
+    /// Written and read.
     Both,
-    /// It is read by another row.
+    /// Written; another row reads it.
     Written,
-    /// It writes the last message of a conversation; another row reads it.
+    /// Written for the last message of a conversation; another row reads it.
     WrittenLast,
-    /// It is written for the system message that is the default one; read by another row.
+    /// Written for the default system message; another row reads it.
     WrittenDefault,
-    /// It writes and reads the message after a result.
+    /// Written and read for the message after a result.
     AfterTool,
-    /// It is written in pieces.
+    /// Only read; other patterns write it, in pieces.
     Read,
-    /// It is never written, and reads where nothing else fits.
+    /// Only read, where no other row fits.
     Last,
-    /// It reads this part of a message that continues after it.
+    /// Only read: this part of a message that continues after it.
     Frame(Field),
 }
 
@@ -332,7 +332,7 @@ impl Format {
         });
         known.truncate(3);
         let known = known.join("`, `");
-        let mut problem = format!("there is no built-in format of this name; near it: `{known}`");
+        let mut problem = format!("no built-in format has this name; similar names: `{known}`");
         if name.contains(['/', '\\', '.']) {
             problem
                 .push_str("; `Format.load` reads a format file, `Codec.from_pretrained` a model");
@@ -432,18 +432,18 @@ impl Format {
         Self { without: kinds, ..self.clone() }
     }
 
-    /// The parts that are no text.
+    /// The media parts.
     pub(crate) fn media_specs(&self) -> &[MediaSpec] {
         &self.spec.media
     }
 
-    /// How a part that is no text is written; none where the format has no place for it, or the vocabulary no tokens.
+    /// How a media part is written; none where the format has no place for it, or the vocabulary no tokens.
     pub(crate) fn media_spec(&self, kind: MediaKind) -> Option<&MediaSpec> {
         let mut specs = self.spec.media.iter().filter(|spec| !self.without.contains(&spec.kind));
         specs.find(|spec| spec.kind == kind)
     }
 
-    /// The kinds of parts that are no text and have placeholders: `image`, `video`, `audio`.
+    /// The kinds of media parts that have placeholders: `image`, `video`, `audio`.
     pub fn media(&self) -> Vec<&'static str> {
         let kinds = MediaKind::ALL.into_iter();
         kinds.filter(|kind| self.media_spec(*kind).is_some()).map(MediaKind::name).collect()

@@ -36,7 +36,7 @@ pub(super) fn begin(
     let pieces = patterns.pieces(key, text, &[Field::Date, Field::Effort, Field::Tools])?;
     let has_effort = walk(&pieces).any(|piece| *piece == Piece::Field(Field::Effort, Filter::None));
     if has_effort == efforts.is_empty() {
-        let problem = "has no words, or no place: expected both it and `{effort}` in `turn.begin`";
+        let problem = "and `{effort}` in `turn.begin` belong together, expected both or neither";
         return wrong("options.effort", problem);
     }
     if let Some(word) = efforts.iter().find(|word| !is_word(word)) {
@@ -49,7 +49,7 @@ pub(super) fn begin(
     let found = named.find_map(|(name, row)| Some((name, results::inside_of(row, &pieces)?)));
     let Some((name, inside)) = found else {
         let problem =
-            "is read back by no row of `named`, expected one that differs in the text only";
+            "is read back by no row, expected a row `named.X.system` that differs in the text only";
         return wrong(key, problem);
     };
     if walk(&inside).any(|piece| !is_plain(piece)) {
@@ -78,7 +78,7 @@ fn check_optional(pieces: &[Piece], around: Option<Field>) -> Checked<()> {
             }
             Piece::Optional { field, pieces } => check_optional(pieces, Some(*field))?,
             Piece::Field(Field::Tools, _) => {
-                return wrong("turn.begin", "has `{tools}`, expected a guard of it at most");
+                return wrong("turn.begin", "has `{tools}`, expected only a guard `{?tools:…?}`");
             }
             Piece::Field(Field::Date, _) if around != Some(Field::Date) => {
                 return wrong("turn.begin", "has `{date}` by itself, expected `{?date:…{date}…?}`");

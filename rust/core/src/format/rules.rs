@@ -6,7 +6,7 @@
 use super::reasoning;
 use crate::error::{Checked, wrong};
 use crate::limits::{HOLD_LIMIT, MAX_SUFFIX_BYTES, MAX_WORD_BYTES};
-use crate::pattern::{Field, Grammar, Piece, is_white, walk};
+use crate::pattern::{Field, FieldContent, Piece, is_white, walk};
 
 /// Longer patterns are refused: real ones have about twenty pieces.
 const MAX_PIECES: usize = 64;
@@ -18,13 +18,13 @@ const MAX_CHOICES: usize = 3;
 /// Whether a piece is a field that ends at the next piece, or by its own grammar.
 pub(super) fn is_text(piece: &Piece) -> bool {
     matches!(piece, Piece::Field(field, _)
-        if matches!(field.grammar(), Grammar::Text | Grammar::Object | Grammar::Pairs))
+        if matches!(field.holds(), FieldContent::Text | FieldContent::Object | FieldContent::Pairs))
 }
 
 /// Whether the end of a field follows from its text, as in JSON.
 pub(super) fn ends_itself(piece: &Piece) -> bool {
     matches!(piece, Piece::Field(field, filter)
-        if matches!(field.grammar(), Grammar::Object | Grammar::Pairs) || filter.is_json())
+        if matches!(field.holds(), FieldContent::Object | FieldContent::Pairs) || filter.is_json())
 }
 
 pub(crate) fn has_field(pieces: &[Piece], wanted: Field) -> bool {
@@ -153,7 +153,7 @@ pub(super) fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
     }
     let cuts_word = |pair: &[&Piece]| match pair {
         [Piece::Cut, Piece::Field(field, _) | Piece::Optional { field, .. }] => {
-            field.grammar() == Grammar::Word
+            field.holds() == FieldContent::Word
         }
         _ => false,
     };
@@ -182,7 +182,7 @@ pub(super) fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
                 Piece::Literal(_) => true,
                 Piece::Field(inner, _) => inner == field,
                 Piece::Control(_) => *field == Field::Reasoning,
-                Piece::Space => field.grammar() == Grammar::Word,
+                Piece::Space => field.holds() == FieldContent::Word,
                 _ => false,
             };
             // The condition is whether tools are given; a field that is ignored may be a literal.
@@ -210,7 +210,7 @@ fn check_words(key: &str, pieces: &[&Piece]) -> Checked<()> {
     for piece in pieces {
         match piece {
             Piece::Literal(_) | Piece::Space => {}
-            Piece::Field(field, _) if field.grammar() == Grammar::Word => {}
+            Piece::Field(field, _) if field.holds() == FieldContent::Word => {}
             _ => {
                 return wrong(
                     key,
@@ -234,7 +234,7 @@ pub(super) fn check_head(key: &str, head: &[&Piece], text: Option<&Piece>) -> Ch
     }
     for piece in head {
         match piece {
-            Piece::Field(field, _) if field.grammar() != Grammar::Word => {
+            Piece::Field(field, _) if field.holds() != FieldContent::Word => {
                 let problem = format!(
                     "has `{{{}}}` before its text, expected literals, control tokens and words",
                     field.name()
@@ -242,7 +242,7 @@ pub(super) fn check_head(key: &str, head: &[&Piece], text: Option<&Piece>) -> Ch
                 return wrong(key, problem);
             }
             Piece::Optional { field, .. }
-                if field.grammar() != Grammar::Word && *field != Field::Tools =>
+                if field.holds() != FieldContent::Word && *field != Field::Tools =>
             {
                 let name = field.name();
                 let problem = format!(
@@ -269,7 +269,7 @@ pub(super) fn check_head(key: &str, head: &[&Piece], text: Option<&Piece>) -> Ch
 pub(super) fn check_head_bytes(key: &str, head: &[&Piece]) -> Checked<()> {
     let bytes = |piece: &&Piece| match piece {
         Piece::Literal(text) => text.len(),
-        Piece::Field(field, _) if field.grammar() == Grammar::Word => MAX_WORD_BYTES,
+        Piece::Field(field, _) if field.holds() == FieldContent::Word => MAX_WORD_BYTES,
         _ => 0,
     };
     let bytes: usize = head.iter().map(bytes).sum();

@@ -123,7 +123,7 @@ fn check_folded(table: &Table<'_>) -> Checked<()> {
         let Some((inside, next)) = optional else {
             return wrong(
                 &row.key,
-                "has `{system}` by itself, expected a guard of it, as `losses` has `system`",
+                "has `{system}` outside a guard, expected `{?system:…{system}…?}`, because `losses` lists `system`",
             );
         };
         let next = row.pieces.get(next);
@@ -262,7 +262,7 @@ fn check_openers(table: &Table<'_>, reads: &Reads) -> Checked<()> {
         if head_opener(pieces).is_some_and(|names| has_any(&around, names)) {
             return wrong(
                 key,
-                "begins with a token that stands around calls, expected a token of its own",
+                "begins with a token that opens or closes calls, expected another token",
             );
         }
     }

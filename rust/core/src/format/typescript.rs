@@ -57,12 +57,12 @@ impl<N: Node> Schema<N> {
 }
 
 struct Writer<'a> {
-    /// Lines of the function's description.
+    /// Path of the list of functions, for errors.
     path: Path<'a>,
     out: &'a mut String,
 }
 
-/// The default of an enumeration.
+/// How the default of an enumeration is spelled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Choice {
     Bare,

@@ -20,8 +20,8 @@ impl Work {
         Self { left: Cell::new(MAX_STEPS) }
     }
 
-    /// A budget for work that was counted before.
-    pub(super) fn counted() -> Self {
+    /// No limit: for work that was counted before.
+    pub(super) fn unlimited() -> Self {
         Self { left: Cell::new(u64::MAX) }
     }
 

@@ -18,7 +18,7 @@ use crate::format::{
 };
 use crate::marker::{self, Markers};
 use crate::message::Role;
-use crate::pattern::{Field, Grammar as FieldGrammar, Piece, is_white, walk};
+use crate::pattern::{Field, FieldContent, Piece, is_white, walk};
 use chatcodec_vocab::{ControlId, DummyPrefix, Vocab};
 
 /// One way to read a call.
@@ -387,7 +387,7 @@ impl Binder<'_> {
         Ok(Some(shape))
     }
 
-    /// How a part that is no text is written; none where the vocabulary lacks one of its tokens.
+    /// How a media part is written; none where the vocabulary lacks one of its tokens.
     fn media(&self, spec: &MediaSpec) -> Option<MediaRule> {
         if spec.names().any(|name| self.control_id(name).is_none()) {
             return None;
@@ -407,7 +407,7 @@ impl Binder<'_> {
         Some(MediaRule { kind, open, each, between, close, opens, closes, before, after })
     }
 
-    /// White space before a part that is no text, in the turns that may have one.
+    /// White space before a media part, in the turns that may have one.
     fn before_media(&self) -> String {
         let mut rules = self.format.media_specs().iter().filter_map(|spec| self.media(spec));
         rules.next().map(|rule| rule.before).unwrap_or_default()
@@ -766,7 +766,7 @@ fn is_bare(list: &ListSpec) -> bool {
 
 /// Whether a field is a text, an object or arguments.
 fn is_body(field: Field) -> bool {
-    matches!(field.grammar(), FieldGrammar::Text | FieldGrammar::Object | FieldGrammar::Pairs)
+    matches!(field.holds(), FieldContent::Text | FieldContent::Object | FieldContent::Pairs)
 }
 
 fn is_text(op: &Op) -> bool {

@@ -364,7 +364,7 @@ pub(crate) struct Grammar {
     pub(crate) starts: Starts,
 }
 
-/// How a part that is no text is written and read.
+/// How a media part is written and read.
 #[derive(Debug)]
 pub(crate) struct MediaRule {
     pub(crate) kind: MediaKind,
@@ -581,12 +581,12 @@ impl Grammar {
         ids
     }
 
-    /// How a part that is no text is written.
+    /// How a media part is written.
     pub(crate) fn media_of(&self, kind: MediaKind) -> Option<&MediaRule> {
         self.media.iter().find(|rule| rule.kind == kind)
     }
 
-    /// Whether an id opens a part that is no text.
+    /// Whether an id opens a media part.
     pub(crate) fn opens_media(&self, id: TokenId) -> bool {
         self.media.iter().any(|rule| rule.opener() == Some(id))
     }

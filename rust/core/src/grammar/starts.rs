@@ -2,7 +2,7 @@
 
 use super::{Grammar, Op, Rule};
 use crate::message::Role;
-use crate::pattern::{Grammar as FieldGrammar, is_white};
+use crate::pattern::{FieldContent, is_white};
 
 /// Pattern of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ pub(crate) fn steps_from(ops: &[Op], op: usize, found: &mut impl FnMut(usize, bo
             found(op, false);
             steps_from(ops, op + 1, found);
         }
-        Some(Op::Field(field, _)) => found(op, field.grammar() != FieldGrammar::Word),
+        Some(Op::Field(field, _)) => found(op, field.holds() != FieldContent::Word),
         Some(_) => found(op, false),
         None => found(op, true),
     }
@@ -146,7 +146,7 @@ fn by_head(
 ) -> Vec<RuleOf> {
     let begins_with_field = |row: &usize| {
         matches!(grammar.rows[*row].rule.read.first(),
-            Some(Op::Field(field, _)) if field.grammar() != FieldGrammar::Word)
+            Some(Op::Field(field, _)) if field.holds() != FieldContent::Word)
     };
     let (fields, markers): (Vec<_>, Vec<_>) = rows.partition(begins_with_field);
     let rows = |rows: Vec<usize>| rows.into_iter().map(RuleOf::Row);

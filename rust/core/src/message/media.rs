@@ -2,7 +2,7 @@
 //!
 //! Ids hold none of their data. A part is a number of placeholder ids, which an engine replaces with embeddings.
 
-/// Kind of a part that is no text.
+/// Kind of a media part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MediaKind {
     /// An image.
@@ -51,7 +51,7 @@ impl MediaKind {
     }
 }
 
-/// A part of a message that is no text. Two parts are equal wherever their caller put them.
+/// A media part of a message: an image, a video or audio. Two parts are equal wherever their caller put them.
 #[derive(Debug, Clone, Copy)]
 pub struct Media {
     /// The kind of the part.
@@ -98,7 +98,7 @@ impl Media {
 pub enum Piece<'a> {
     /// Text, which is not empty.
     Text(&'a str),
-    /// A part that is no text.
+    /// A media part.
     Media(&'a Media),
 }
 

@@ -11,7 +11,7 @@ use crate::call::Mended;
 use crate::grammar::{BoundPiece, FixedText, Grammar, Op, RuleOf, Start, steps_from};
 use crate::limits::HOLD_LIMIT;
 use crate::message::Role;
-use crate::pattern::{Field, Grammar as FieldGrammar, is_white};
+use crate::pattern::{Field, FieldContent, is_white};
 use crate::word::is_word_byte;
 use chatcodec_vocab::{ControlId, TokenId};
 
@@ -617,9 +617,7 @@ impl Cursor {
                 self.byte = 1;
                 Taken::MayEnd
             }
-            &Op::Field(field, _)
-                if field.grammar() == FieldGrammar::Word && is_word_byte(value) =>
-            {
+            &Op::Field(field, _) if field.holds() == FieldContent::Word && is_word_byte(value) => {
                 if self.byte == 0 {
                     self.words.begin(field, at);
                 } else {
@@ -637,7 +635,7 @@ impl Cursor {
         let rule = self.rule.rule(grammar);
         let is_beside = rule.reasoning.as_ref().is_some_and(|reasoning| reasoning.is_beside(id));
         let is_text =
-            |op: &Op| matches!(op, Op::Field(field, _) if field.grammar() != FieldGrammar::Word);
+            |op: &Op| matches!(op, Op::Field(field, _) if field.holds() != FieldContent::Word);
         if let [Op::Literal(literal), text, ..] = rule.read.get(self.op..).unwrap_or_default()
             && self.text_from.is_none()
             && is_beside
@@ -686,7 +684,7 @@ impl Cursor {
         let ahead = self.rule.rule(grammar).read.get(self.op..).unwrap_or_default();
         let is_word = |op: &Op| match op {
             Op::Literal(text) => !is_white(text),
-            Op::Field(field, _) => field.grammar() == FieldGrammar::Word,
+            Op::Field(field, _) => field.holds() == FieldContent::Word,
             _ => false,
         };
         ahead.iter().take_while(|op| !matches!(op, Op::Brace | Op::Control(_))).any(is_word)

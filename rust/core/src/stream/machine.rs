@@ -95,7 +95,7 @@ enum Within {
     Text(TextState),
     /// In a text of the turn that is written as JSON.
     Value(Box<ValueReader>),
-    /// In a part that is no text.
+    /// In a media part.
     Media(Box<MediaState>),
     /// In a call.
     Call(Call),

@@ -84,17 +84,17 @@ impl Shape for Quoted {
         if quotes.is_empty() {
             return Err("has a quote without ids".to_owned());
         }
-        Ok(Arc::new(Bound { quotes }))
+        Ok(Arc::new(BoundQuoted { quotes }))
     }
 }
 
 /// The shape with the ids of its quote: the first is written, all are read.
 #[derive(Debug)]
-struct Bound {
+struct BoundQuoted {
     quotes: Vec<ControlId>,
 }
 
-impl BoundShape for Bound {
+impl BoundShape for BoundQuoted {
     fn control(&self) -> &[ControlId] {
         &self.quotes
     }

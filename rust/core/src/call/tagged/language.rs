@@ -147,7 +147,7 @@ impl Language<'_> {
             }
             return Ok(Expression::choice(all));
         }
-        let problem = "is a schema of strings and other values, which tags cannot tell apart, expected one type; \
+        let problem = "is a schema of strings and other values, which are spelled alike between tags, expected one type; \
                        `strict=False` takes any arguments";
         Err(Error::message(path, problem))
     }

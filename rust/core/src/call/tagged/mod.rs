@@ -186,7 +186,7 @@ impl Stretch {
         if core.is_empty() || read.find(core) == Some(text.len() + self.spaces) {
             return Ok(());
         }
-        Err(format!("that {core:?}, which comes after it, would end too early"))
+        Err(format!("with {core:?} in it, where a reader would end it"))
     }
 }
 
@@ -216,7 +216,7 @@ pub(crate) fn write<'a>(
         let is_string = matches!(value, Value::String(_));
         let value = value.bare();
         if is_string && !reads_back(&value) {
-            let problem = "has a text that is JSON for more than is held and then goes on, \
+            let problem = "has a text whose beginning is JSON, longer than the hold limit, \
                            which would be read as JSON";
             return Err(problem.to_owned());
         }

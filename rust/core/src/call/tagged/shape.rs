@@ -126,17 +126,17 @@ impl Shape for Tagged {
         };
         let (open, between, close) = (tags(&self.open), tags(&self.between), tags(&self.close));
         let style = TaggedStyle::new(open, between, close, around)?;
-        Ok(Arc::new(Bound { style: Arc::new(style), control }))
+        Ok(Arc::new(BoundTagged { style: Arc::new(style), control }))
     }
 }
 
 #[derive(Debug)]
-struct Bound {
+struct BoundTagged {
     style: Arc<TaggedStyle>,
     control: Vec<ControlId>,
 }
 
-impl BoundShape for Bound {
+impl BoundShape for BoundTagged {
     fn control(&self) -> &[ControlId] {
         &self.control
     }

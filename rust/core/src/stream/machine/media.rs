@@ -83,7 +83,7 @@ impl Way {
 }
 
 impl Reader<'_> {
-    /// Reads a control token of a part that is no text; other tokens are returned, and end a part that is open.
+    /// Reads a control token of a media part; other tokens are returned, and end a part that is open.
     pub(super) fn control_of_media(
         &mut self,
         place: Place,

@@ -64,7 +64,7 @@ pub(super) enum Lead {
     Again,
     /// A call.
     Call,
-    /// The pattern's text after a part that is no text.
+    /// The pattern's text after a media part.
     Media,
 }
 

@@ -129,7 +129,8 @@ pub(super) fn guard<T>(
 pub(super) fn load(file: &File<'_>, table: &Table<'_>, ours: &Error) -> Result<Model> {
     for row in &table.rows {
         if row.text.len() > MAX_TOKEN_BYTES {
-            let problem = format!("a token of {} bytes, at most {MAX_TOKEN_BYTES}", row.text.len());
+            let problem =
+                format!("a token of {} bytes, expected at most {MAX_TOKEN_BYTES}", row.text.len());
             return Err(Error::new("model", problem));
         }
     }
@@ -235,7 +236,7 @@ fn model(file: &File<'_>, table: &Table<'_>) -> Result<(ModelWrapper, Vec<Option
     let model = &file.model;
     let kind = model.kind();
     if let ("Unigram", VocabTable::Scores(scores)) = (kind, &model.vocab) {
-        // Positions are ids here, and the lowest score matters: control tokens keep both.
+        // Positions are ids here, and the lowest score matters: control tokens keep their position and score.
         let text = |id: usize, text: &str| {
             let text = if table.is_text(id as TokenId) { text } else { UNREACHABLE };
             text.to_owned()
@@ -301,10 +302,10 @@ fn model(file: &File<'_>, table: &Table<'_>) -> Result<(ModelWrapper, Vec<Option
 fn bpe(file: &File<'_>, table: &Table<'_>, names: Vec<(String, u32)>) -> Result<BPE> {
     let model = &file.model;
     if model.dropout.is_some_and(|dropout| dropout != 0.0) {
-        return Err(Error::new("model", "`dropout`, which makes ids random; expected none"));
+        return Err(Error::new("model", "`dropout`, which makes ids random, expected none"));
     }
     let Some(listed) = &model.merges else {
-        return Err(Error::new("merges", "none; expected a list"));
+        return Err(Error::new("merges", "none, expected a list"));
     };
     let prefix = model.continuing_subword_prefix.as_deref().unwrap_or_default();
     let mut merges = Vec::with_capacity(listed.0.len());
@@ -312,7 +313,9 @@ fn bpe(file: &File<'_>, table: &Table<'_>, names: Vec<(String, u32)>) -> Result<
     for (left, right) in &listed.0 {
         let (left, right) = (&**left, &**right);
         let Some(rest) = right.strip_prefix(prefix) else {
-            let problem = format!("`{right}` stands right without the prefix `{prefix}`");
+            let problem = format!(
+                "a right side `{right}` without the prefix `{prefix}`, expected one with it"
+            );
             return Err(Error::new("merges", problem));
         };
         product.clear();
