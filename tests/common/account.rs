@@ -345,7 +345,13 @@ impl Scaffold {
 
     fn add_between(&mut self, pattern: &[Element]) {
         for stretch in pattern.split(is_control) {
-            self.between.push(without_texts(stretch));
+            let mut stretch = without_texts(stretch);
+            self.between.push(stretch.clone());
+            // A header may lack the white space after it.
+            if let Some(Element::Literal(literal)) = stretch.last_mut() {
+                literal.truncate(literal.trim_end().len());
+                self.between.push(stretch);
+            }
         }
     }
 }
@@ -487,6 +493,8 @@ struct Step {
     /// Whether it may not be there at all.
     is_optional: bool,
     gap: Option<Gap>,
+    /// Control tokens that a notice tells, which may stand within what is held of a call.
+    strays: Arc<[String]>,
 }
 
 /// What a law of bytes reads a stream with.
@@ -600,19 +608,31 @@ impl Account<'_> {
                 taken.is_boundary = true;
                 let (line, text) = text.split_at(1);
                 let line = line.chars().collect();
-                steps.push(Step { text: line, is_escaped, is_optional: true, gap: before });
+                steps.push(Step {
+                    text: line,
+                    is_escaped,
+                    is_optional: true,
+                    gap: before,
+                    strays: Arc::default(),
+                });
                 if text.is_empty() {
                     *gap = taken;
                     return;
                 }
                 let text = text.chars().collect();
-                steps.push(Step { text, is_escaped, is_optional: false, gap: Some(taken) });
+                steps.push(Step {
+                    text,
+                    is_escaped,
+                    is_optional: false,
+                    gap: Some(taken),
+                    strays: Arc::default(),
+                });
                 return;
             }
             let text = text.chars().collect();
             let gap =
                 (!is_held || self.scaffold.has_reasoning && told != Told::Delta).then_some(taken);
-            steps.push(Step { text, is_escaped, is_optional: false, gap });
+            steps.push(Step { text, is_escaped, is_optional: false, gap, strays: Arc::default() });
         };
         for (event, is_split) in events.iter().zip(split) {
             match &event.kind {
@@ -663,7 +683,12 @@ impl Account<'_> {
                 }
                 EventKind::Notice { text, .. } if text.is_empty() => gap.is_boundary = true,
                 EventKind::Notice { kind, text }
-                    if in_call && (*kind == NoticeKind::Malformed || is_split) =>
+                    if in_call
+                        && (is_split
+                            || matches!(
+                                kind,
+                                NoticeKind::Malformed | NoticeKind::UnexpectedControl
+                            )) =>
                 {
                     // What does not belong to a call is told where it ends, or before.
                     gap.is_boundary = true;
@@ -688,7 +713,20 @@ impl Account<'_> {
             is_escaped: false,
             is_optional: false,
             gap: Some(gap),
+            strays: Arc::default(),
         });
+        let strays: Arc<[String]> = events
+            .iter()
+            .filter_map(|event| match &event.kind {
+                EventKind::Notice { kind: NoticeKind::UnexpectedControl, text } => {
+                    Some(text.clone())
+                }
+                _ => None,
+            })
+            .collect();
+        for step in &mut steps {
+            step.strays = strays.clone();
+        }
         // Text that belongs to no pair of a call is told together, and not where it stands.
         for gap in steps.iter_mut().filter_map(|step| step.gap.as_mut()).filter(|gap| gap.is_call) {
             gap.names.extend(odd.iter().cloned());
@@ -738,7 +776,11 @@ impl Account<'_> {
                 let known = self.entry.codec.vocab().control().iter();
                 known
                     .filter(|(_, known)| *known == id)
-                    .filter_map(|(text, _)| strip(text))
+                    .flat_map(|(text, _)| {
+                        // A notice tells it before the text around it, which was held.
+                        let is_stray = step.is_escaped && told > 0 && step.strays.contains(text);
+                        strip(text).into_iter().chain(is_stray.then_some((told, at + 1)))
+                    })
                     .collect()
             }
             Some(Symbol::Unknown(text)) => strip(text).into_iter().collect(),
@@ -757,24 +799,24 @@ impl Account<'_> {
 
     /// Whether all of a gap may be of a call, with control tokens spelled within names and beside them.
     fn is_spelled_call(&self, symbols: &[Symbol], gap: &Gap) -> bool {
-        let text: Option<Vec<char>> = symbols
-            .iter()
-            .map(|symbol| match symbol {
-                Symbol::Char(c) => Some(*c),
-                _ => None,
-            })
-            .collect();
-        let Some(text) = text else { return false };
+        let Some(stretches) = self.stretches(symbols, false) else { return false };
         let scaffold = &*self.scaffold;
         let mut words = scaffold.words.clone();
         words.extend(scaffold.control.iter().chain(&gap.names).cloned());
-        let literals =
-            scaffold.heads.iter().chain(&scaffold.tails).flat_map(|(_, _, stretch)| stretch);
-        words.extend(literals.filter_map(|element| match element {
-            Element::Literal(literal) => Some(literal.clone()),
-            _ => None,
-        }));
-        is_tiled(&text, &words) || is_tiled(&plain(&text), &words)
+        let around = scaffold.heads.iter().chain(&scaffold.tails).map(|(_, _, stretch)| stretch);
+        let literals = around.chain(&scaffold.between).flatten();
+        words.extend(
+            literals
+                .filter_map(|element| match element {
+                    // A header may lack the white space after it.
+                    Element::Literal(literal) => {
+                        Some([literal.clone(), literal.trim_end().to_owned()])
+                    }
+                    _ => None,
+                })
+                .flatten(),
+        );
+        stretches.iter().all(|text| is_tiled(text, &words) || is_tiled(&plain(text), &words))
     }
 
     fn are_declared(&self, stretches: &[Vec<char>], is_empty: bool, gap: &Gap) -> bool {
@@ -796,7 +838,9 @@ impl Account<'_> {
         let tails = || scaffold.tails.iter().map(|(_, _, tail)| tail);
         // Turns that text tells apart may be empty.
         let is_text_turn = scaffold.is_text && gap.is_turn;
-        let all = || scaffold.between.iter().chain(heads()).chain(tails());
+        // Between such turns, white space is read.
+        let white = [vec![Element::White]];
+        let all = || scaffold.between.iter().chain(heads()).chain(tails()).chain(&white);
         let is_known = |text: &[char]| {
             text.iter().copied().all(is_white)
                 || is_text_turn && is_chain(&all(), text)
@@ -836,6 +880,7 @@ impl Account<'_> {
                 && (0..=text.len()).any(|at| is_tail(&text[..at]) && is_chain(&all(), &text[at..]));
             return text.is_empty()
                 || gap.before.0 == Told::Edge && is_head(text)
+                || gap.before.0 == Told::Notice && gap.is_outside && is_head(text)
                 || gap.is_call && is_made(text)
                 || any(&scaffold.inner, text)
                 || (gap.is_turn || scaffold.has_values) && is_tail(text)
@@ -865,6 +910,7 @@ impl Account<'_> {
             Told::Notice => {
                 last.is_empty()
                     || is_head(last)
+                    || is_text_turn && is_chain(&all(), last)
                     || is_space(last) && gap.is_left
                     || gap.is_call && opens_calls(last)
             }
