@@ -42,6 +42,8 @@ class StopStrings:
 
         Where the string begins, the turn ends: with a `TurnEnd` of the reason `stop`.
         """
+        if not self._strings:
+            return list(events)
         out: list[Event] = []
         for event in events:
             if self.matched is not None:

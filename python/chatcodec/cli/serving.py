@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_serve", "serve"]
 
-_NEEDED = ("starlette", "uvicorn", "httpx", "prometheus_client")
+_NEEDED = ("starlette", "uvicorn", "aiohttp", "prometheus_client")
 _URL = ("http://", "https://")
 
 

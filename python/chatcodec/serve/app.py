@@ -11,7 +11,7 @@ import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import httpx
+import aiohttp
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -27,7 +27,6 @@ from chatcodec.serve.backends.base import Job
 from chatcodec.serve.errors import ApiError, BackendError, chat_body
 from chatcodec.serve.log import LOG, set_up
 from chatcodec.serve.metrics import Metrics
-from chatcodec.serve.pools import Pools
 from chatcodec.serve.settings import BACKEND_KEY, Settings, keys_from
 
 if TYPE_CHECKING:
@@ -36,11 +35,16 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from chatcodec import Codec
+    from chatcodec.serve.backends.base import Backend
 
 __all__ = ["app", "stored_app"]
 
 PASSED_ON = ("traceparent", "tracestate", "baggage", "x-request-id")
 """Headers that go on to the backend."""
+
+_IDLE = 2.0
+"""Seconds for which a connection to the backend is kept open without a request: engines' servers
+close theirs after five, and a request that meets the end of its connection would fail."""
 
 _EVENTS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 
@@ -56,16 +60,24 @@ class Gateway:
         self.metrics = Metrics()
         self.running = 0
         self.started = int(time.time())
+        self.backend: Backend
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[None]:
+        """Connect to the backend for as long as the gateway serves."""
+        settings = self.settings
         key = os.environ.get(BACKEND_KEY)
-        timeout = httpx.Timeout(settings.read_timeout, connect=settings.connect_timeout, pool=None)
-        self.client = httpx.AsyncClient(
-            base_url=settings.backend,
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE),
             headers={"authorization": f"Bearer {key}"} if key else {},
-            timeout=timeout,
-            transport=Pools(),
-            trust_env=False,
-        )
-        self.backend = BACKENDS[settings.engine](self.client)
+            skip_auto_headers=("accept-encoding",),
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=settings.connect_timeout, sock_read=settings.read_timeout
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        ) as client:
+            self.backend = BACKENDS[settings.engine](client, settings.backend)
+            yield
 
     # Answers.
 
@@ -323,11 +335,7 @@ class Gateway:
 
     async def health(self, _: HttpRequest) -> Response:
         """Say whether the backend answers."""
-        try:
-            answer = await self.client.get("/health", timeout=self.settings.connect_timeout)
-            fine = answer.status_code < 500  # noqa: PLR2004
-        except httpx.HTTPError:
-            fine = False
+        fine = await self.backend.is_well(self.settings.connect_timeout)
         status = "ok" if fine else "backend unreachable"
         return JSONResponse({"status": status}, 200 if fine else 503)
 
@@ -381,12 +389,18 @@ class Events(Response):
 
     async def write(self, send: Send) -> ApiError | None:
         """Send the events; give the error that ended them, if one did."""
+        async with asyncio.timeout(None) as limit:
+            return await self.write_within(limit, send)
+
+    async def write_within(self, limit: asyncio.Timeout, send: Send) -> ApiError | None:
+        """Send the events; `limit` bounds each wait for the client."""
         wait = self.gateway.settings.client_timeout
+        now = asyncio.get_running_loop().time
 
         async def say(body: bytes, *, more: bool) -> None:
-            message = {"type": "http.response.body", "body": body, "more_body": more}
-            async with asyncio.timeout(wait):
-                await send(message)
+            limit.reschedule(now() + wait)
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+            limit.reschedule(None)
 
         headers = [*_EVENTS, (b"x-request-id", self.answer.id.encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -442,7 +456,7 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with gateway.client:
+        async with gateway.connected():
             yield
 
     def post(path: str, endpoint: Callable[[HttpRequest], Awaitable[Response]]) -> Route:

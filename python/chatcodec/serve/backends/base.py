@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from abc import ABC, abstractmethod
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import httpx
+import aiohttp
 
 from chatcodec.errors import MessageError
 from chatcodec.serve.errors import ApiError, BackendError
@@ -24,6 +26,8 @@ EVENT_BYTES = 8_000_000
 """Largest event of a backend, in bytes."""
 
 _LARGEST_ID = 2**32
+_REST = 0.1
+"""Longest wait for what follows the last event, in seconds."""
 _QUOTED = 200
 """Characters of a backend's error that are passed on."""
 
@@ -77,6 +81,9 @@ class Step:
 class Reader(ABC):
     """The events of one generation, read one after the other."""
 
+    over = False
+    """Whether the last event was read."""
+
     @abstractmethod
     def read(self, event: Mapping[str, Any]) -> Step:
         """Read one event. Raises `BackendError` for one that is malformed."""
@@ -89,9 +96,9 @@ class Backend(ABC):
     streams: ClassVar[bool] = True
     """Whether the answer comes as server-sent events; otherwise as one JSON object."""
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
-        """Take the client whose base address is the server's."""
-        self.client = client
+    def __init__(self, client: aiohttp.ClientSession, url: str) -> None:
+        """Take a client, and the server's address."""
+        self.client, self.url = client, url.rstrip("/")
 
     @abstractmethod
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
@@ -118,12 +125,24 @@ class Backend(ABC):
         except MessageError as error:
             raise ApiError(400, str(error), error.path) from error
         with told_errors():
-            async with self.client.stream("POST", path, json=body, headers=job.headers) as answer:
-                if answer.status_code != httpx.codes.OK:
-                    raise refused(answer.status_code, await _start_of(answer))
-                yield self._steps(answer, self.reader(job))
+            async with self.client.post(self.url + path, json=body, headers=job.headers) as answer:
+                if answer.status != HTTPStatus.OK:
+                    raise refused(answer.status, await _start_of(answer))
+                reader = self.reader(job)
+                yield self._steps(answer, reader)
+                if reader.over:
+                    await _rest_of(answer)
 
-    async def _steps(self, answer: httpx.Response, reader: Reader) -> AsyncIterator[Step]:
+    async def is_well(self, seconds: float) -> bool:
+        """Whether the server answers within so many seconds."""
+        wait = aiohttp.ClientTimeout(seconds)
+        try:
+            async with self.client.get(f"{self.url}/health", timeout=wait) as answer:
+                return answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+
+    async def _steps(self, answer: aiohttp.ClientResponse, reader: Reader) -> AsyncIterator[Step]:
         events = events_of(answer) if self.streams else whole_of(answer)
         with told_errors():
             async for together in events:
@@ -131,9 +150,10 @@ class Backend(ABC):
                 for event in together:
                     step.add(self._read(reader, event))
                     if step.reason is not None:
+                        reader.over = True
                         break
                 yield step
-                if step.reason is not None:
+                if reader.over:
                     return
         raise BackendError(502, "the backend's answer was cut: it gave no reason for its end")
 
@@ -160,12 +180,13 @@ def told_errors() -> Iterator[None]:
     """Raise errors of the connection to a backend as `BackendError`."""
     try:
         yield
-    except httpx.TimeoutException as error:
-        kind = "connection" if isinstance(error, httpx.ConnectTimeout) else "answer"
-        raise BackendError(504, f"the backend gave no {kind} in time") from error
-    except httpx.ConnectError as error:
+    except aiohttp.ConnectionTimeoutError as error:
+        raise BackendError(504, "the backend gave no connection in time") from error
+    except aiohttp.ServerTimeoutError as error:
+        raise BackendError(504, "the backend gave no answer in time") from error
+    except aiohttp.ClientConnectorError as error:
         raise BackendError(503, "the backend cannot be reached; try again") from error
-    except httpx.HTTPError as error:
+    except aiohttp.ClientError as error:
         raise BackendError(502, "the connection to the backend broke") from error
 
 
@@ -182,10 +203,10 @@ def refused(status: int, said: str) -> ApiError:
     return BackendError(502, what)
 
 
-async def _start_of(answer: httpx.Response) -> str:
+async def _start_of(answer: aiohttp.ClientResponse) -> str:
     """Read the beginning of an error's body, as its message if it has one."""
     raw = b""
-    async for piece in answer.aiter_raw():
+    async for piece in answer.content.iter_any():
         raw += piece
         if len(raw) > EVENT_BYTES:
             break
@@ -198,13 +219,21 @@ async def _start_of(answer: httpx.Response) -> str:
     return text[:_QUOTED]
 
 
-async def events_of(answer: httpx.Response) -> AsyncIterator[list[bytes]]:
+async def _rest_of(answer: aiohttp.ClientResponse) -> None:
+    """Read the end of an answer, so that its connection serves another request."""
+    with suppress(aiohttp.ClientError, TimeoutError):
+        async with asyncio.timeout(_REST):
+            async for _ in answer.content.iter_any():
+                pass
+
+
+async def events_of(answer: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]:
     """Give the data of server-sent events; those that came together are one list.
 
     `[DONE]`, comments and other fields are left out.
     """
     held = b""
-    async for piece in answer.aiter_bytes():
+    async for piece in answer.content.iter_any():
         # A carriage return at the end of a piece may be half of a line's end.
         held = (held + piece).replace(b"\r\n", b"\n")
         if len(held) > EVENT_BYTES:
@@ -224,10 +253,10 @@ def _data(event: bytes) -> bytes:
     return b"\n".join(line.removeprefix(b"data:").removeprefix(b" ") for line in lines)
 
 
-async def whole_of(answer: httpx.Response) -> AsyncIterator[list[bytes]]:
+async def whole_of(answer: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]:
     """Give a body as the one event that it is."""
     pieces = b""
-    async for piece in answer.aiter_bytes():
+    async for piece in answer.content.iter_any():
         pieces += piece
         if len(pieces) > EVENT_BYTES:
             raise BackendError(502, f"the backend sent more than {EVENT_BYTES} bytes")

@@ -74,7 +74,7 @@ class Vllm(Backend):
 
 class _Reader(Reader):
     def __init__(self, job: Job) -> None:
-        self.with_logprobs = job.logprobs is not None
+        self.top = job.logprobs
 
     def read(self, event: Mapping[str, Any]) -> Step:
         if not event["choices"]:
@@ -83,12 +83,14 @@ class _Reader(Reader):
         ids = ids_of(choice.get("token_ids") or [])
         step = Step(ids, reason=reason_of(choice.get("finish_reason")))
         told = choice.get("logprobs")
-        if self.with_logprobs and told:
+        if self.top is not None and told:
             tops = told.get("top_logprobs") or [{} for _ in ids]
             for id_, value, top in zip(ids, told["token_logprobs"], tops, strict=True):
                 likeliest = [
                     (int(name.removeprefix(_NAMED)), float(each))
                     for name, each in (top or {}).items()
                 ]
-                step.logprobs.append(Logprob(id_, float(value), likeliest))
+                # The sampled id is told too where it is not among the likeliest.
+                likeliest.sort(key=lambda each: -each[1])
+                step.logprobs.append(Logprob(id_, float(value), likeliest[: self.top]))
         return step
