@@ -31,6 +31,8 @@ CODEC = Codec("internlm2")
 IDS = list(CODEC.vocab.encode("one two three four"))
 END = CODEC.stop_ids[0]
 ASK: Any = [{"role": "user", "content": "Hi"}]
+CLIENT_TIMEOUT = 2
+HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
 
 
 def chunk(ids: object, reason: str | None = None) -> bytes:
@@ -66,6 +68,8 @@ class Faulty:
                 return JSONResponse({"error": {"message": "out of memory"}}, 500)
             case "status 400":
                 return JSONResponse({"message": "the prompt is too long"}, 400)
+            case "status 413" | "status 422":
+                return JSONResponse({"message": "no"}, int(fault[-3:]))
             case "status 503":
                 return Response("busy", 503)
             case "html":
@@ -90,6 +94,10 @@ class Faulty:
         elif fault == "slow":
             yield chunk(IDS[:2])
             await asyncio.sleep(60)
+        elif fault == "flood":
+            while True:
+                yield chunk(IDS * 1000)
+                await asyncio.sleep(0)
         elif fault == "endless":
             while True:
                 yield chunk(IDS)
@@ -113,7 +121,7 @@ def faulty() -> Faulty:
 @pytest.fixture(scope="module")
 def of(faulty: Faulty, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("faults")
-    limits = ("--read-timeout", "1", "--client-timeout", "2")
+    limits = ("--read-timeout", "1", "--client-timeout", str(CLIENT_TIMEOUT))
     with serving(faulty.app()) as url, gateway(url, folder, *limits) as made:
         yield made
 
@@ -148,6 +156,8 @@ def test_ids_out_of_the_vocabulary_are_counted(of: Gateway) -> None:
     [
         ("status 500", 502),
         ("status 400", 400),
+        ("status 413", 400),
+        ("status 422", 400),
         ("status 503", 503),
         ("html", 502),
         ("cut", 502),
@@ -184,19 +194,34 @@ def wait_until(condition: Any, seconds: float = 10) -> None:  # noqa: ANN401
         time.sleep(0.02)
 
 
+def connected(of: Gateway) -> socket.socket:
+    host, port = of.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)))
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_goes_ends_the_generation(
     of: Gateway, faulty: Faulty, *, stream: bool
 ) -> None:
     wait_until(lambda: faulty.open == 0)
     body = json.dumps({"model": MODEL, "messages": say("endless"), "stream": stream}).encode()
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-    host, port = of.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as client:
-        client.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+    with connected(of) as client:
+        client.sendall(HEAD + b"content-length: %d\r\n\r\n" % len(body) + body)
         wait_until(lambda: faulty.open == 1)
     wait_until(lambda: faulty.open == 0)
     wait_until(lambda: of.metric("chatcodec_requests_running ") == 0)
+
+
+def test_a_client_that_does_not_read_ends_the_generation(of: Gateway, faulty: Faulty) -> None:
+    wait_until(lambda: faulty.open == 0)
+    body = json.dumps({"model": MODEL, "messages": say("flood"), "stream": True}).encode()
+    with connected(of) as client:
+        client.sendall(HEAD + b"content-length: %d\r\n\r\n" % len(body) + body)
+        wait_until(lambda: faulty.open == 1)
+        begun = time.monotonic()
+        wait_until(lambda: faulty.open == 0, 30)
+        assert time.monotonic() - begun >= CLIENT_TIMEOUT
+        wait_until(lambda: of.metric("chatcodec_requests_running ") == 0)
 
 
 def test_a_stop_string_and_a_limit_end_the_generation(of: Gateway, faulty: Faulty) -> None:
@@ -209,13 +234,12 @@ def test_a_stop_string_and_a_limit_end_the_generation(of: Gateway, faulty: Fault
 
 
 def test_half_a_body(of: Gateway) -> None:
-    host, port = of.url.removeprefix("http://").split(":")
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{"
-    with socket.create_connection((host, int(port))) as client:
-        client.sendall(head)
+    begun = HEAD + b"content-length: 100\r\n\r\n{"
+    with connected(of) as client:
+        client.sendall(begun)
         assert client.recv(100).startswith(b"HTTP/1.1 408")
-    with socket.create_connection((host, int(port))) as client:
-        client.sendall(head)
+    with connected(of) as client:
+        client.sendall(begun)
     assert streamed(of, "fine") == "one two three four"
 
 
@@ -244,28 +268,6 @@ def test_too_many_requests_at_once(faulty: Faulty, tmp_path: Path) -> None:
             assert caught.value.response.headers["retry-after"] == "1"
         wait_until(lambda: of.metric("chatcodec_requests_running ") == 0)
         assert streamed(of, "fine") == "one two three four"
-
-
-def test_many_streams_at_once_are_not_mixed(tmp_path: Path) -> None:
-    count = 100
-
-    async def one(client: httpx.AsyncClient, number: int, url: str) -> None:
-        text = f"number {number}: " + "word " * (number % 7)
-        body = {"model": MODEL, "messages": say(text), "stream": True}
-        answer = await client.post(f"{url}/v1/chat/completions", json=body, timeout=60)
-        lines = [line[6:] for line in answer.text.split("\n\n") if line.startswith("data: {")]
-        choices = [choice for line in lines for choice in json.loads(line)["choices"]]
-        said = "".join(choice["delta"].get("content") or "" for choice in choices)
-        assert said == f"You said: {text}"
-
-    async def run(url: str) -> None:
-        limits = httpx.Limits(max_connections=None)
-        async with httpx.AsyncClient(limits=limits, trust_env=False) as client:
-            await asyncio.gather(*(one(client, number, url) for number in range(count)))
-
-    with serving(engine(scripted(CODEC), delay=0.001)) as url, gateway(url, tmp_path) as of:
-        asyncio.run(run(of.url))
-        assert of.metric("chatcodec_requests_running ") == 0
 
 
 def test_it_ends_when_it_is_told(faulty: Faulty, tmp_path: Path) -> None:
@@ -327,3 +329,18 @@ def test_the_demonstration_ends_by_itself() -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert 'call       get_weather({"city": "Oslo"})' in ran.stdout
     assert "was text" in ran.stdout
+
+
+def test_each_fault_of_the_page_names_its_tests() -> None:
+    page = Path(__file__).parents[1] / "docs" / "gateway.md"
+    table = page.read_text("utf-8").partition("## Faults")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")][1:]
+    code = "".join(
+        path.read_text("utf-8") for path in Path(__file__).parent.glob("test_gateway*.py")
+    )
+    assert len(rows) > 10
+    for fault, _, tests in rows:
+        names = tests.replace("`", "").split()
+        assert names, fault
+        for name in names:
+            assert f"def {name}(" in code, name
