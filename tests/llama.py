@@ -56,7 +56,7 @@ class Model:
         for id_ in range(vocab.size):
             if vocab.token_bytes(id_).startswith(CLOSERS):
                 self.liked[id_] = 1
-        self.liked[[*vocab.control.values(), *codec.stop_ids]] = 1.4
+        self.liked[[*vocab.control.values(), *codec.stop_ids]] = 1.8
 
     def generate(self, prompt: list[int], gbnf: str, seed: int, limit: int = LIMIT) -> list[int]:
         """A completion's ids by a grammar, up to the one that ends it."""
