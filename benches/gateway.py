@@ -186,7 +186,10 @@ def litellm_command(backend: str, port: int) -> list[str]:
     """The command of litellm's proxy, which it is given a file of settings."""
     python = python_of(LITELLM)
     given = {"model": f"openai/{MODEL}", "api_base": f"{backend}/v1", "api_key": "sk-bench"}
-    settings = {"model_list": [{"model_name": MODEL, "litellm_params": given}]}
+    settings = {
+        "model_list": [{"model_name": MODEL, "litellm_params": given}],
+        "general_settings": {"dangerously_permit_weak_or_unset_master_key": True},
+    }
     file = WORK / "litellm.yaml"
     file.write_text(json.dumps(settings), "utf-8")
     return [str(python.parent / "litellm"), "--config", str(file), "--port", str(port)]
