@@ -189,10 +189,10 @@ bench-templates: build $(VENV)/ready
 test-load: build $(VENV)/ready
 	CHATCODEC_LONG=1 $(BIN)/python -m pytest -n 0 tests/test_gateway_load.py
 
-# The gateway under load, into docs/gateway.md; installs litellm's proxy. Linux only.
+# The gateway under load, into docs/gateway.md; `--litellm` adds its proxy. Linux only.
 .PHONY: bench-gateway
 bench-gateway: build $(VENV)/ready
-	$(BIN)/python -m benches.gateway --litellm --write
+	$(BIN)/python -m benches.gateway --write
 
 XGRAMMAR := xgrammar==0.2.8 apache-tvm-ffi pydantic pydantic_core annotated_types typing_extensions \
   typing_inspection

@@ -387,7 +387,7 @@ class Answer:
             if status != 200 or (data != b"[DONE]" and b'"error"' in data):
                 raise WrongAnswerError(f"stream {self.talk.number}: {status} {data[:300]!r}")
             for choice in json.loads(data)["choices"] if data != b"[DONE]" else ():
-                reason = choice["finish_reason"] or reason
+                reason = choice.get("finish_reason") or reason
                 if not (more := choice["delta"].get("content")):
                     continue
                 text += more
