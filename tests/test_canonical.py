@@ -31,6 +31,15 @@ DEFAULT_SYSTEM = {
     "ling": "detailed thinking on",
     "qwen2.5:mimo": "You are MiMo, an AI assistant developed by Xiaomi.",
     "minimax-m2": ("You are a helpful assistant. Your name is MiniMax-M2 and is built by MiniMax."),
+    "olmo3": (
+        "You are a helpful function-calling AI assistant. You do not currently have access to any "
+        "functions. <functions></functions>"
+    ),
+    "olmo3:3.1": (
+        "You are Olmo, a helpful AI assistant built by Ai2. Your date cutoff is December 2024, and "
+        "your model weights are available at https://huggingface.co/allenai. You do not currently "
+        "have access to any functions. <functions></functions>"
+    ),
     "phi4:reasoning": Format.built_in("phi4:reasoning")
     .text.partition('default_system = "')[2]
     .partition('"\n')[0],

@@ -173,7 +173,7 @@ assistant = ["{A}{content}{E}", "{A}{calls}{E}"]
 [call.function]
 item = "{name}({arguments})"
 """,
-        'expected `{call}`, or `{name}({arguments})` with `pair = "python"`, alone',
+        'expected `{call}`, or `{name}({arguments})` with `pair = "python"` or `"json"`, alone',
     ),
 }
 

@@ -283,9 +283,13 @@ impl<'t> Draft<'t> {
         } else {
             self.row("system")
         };
-        if self.tape.may(15) {
-            let default = self.tape.one_of(&["D", "", " D", "D\n"]).to_owned();
-            line(&mut self.top, "default_system", &[default]);
+        match self.tape.below(20) {
+            14..17 => {
+                let default = self.tape.one_of(&["D", "", " D", "D\n"]).to_owned();
+                line(&mut self.top, "default_system", &[default]);
+            }
+            17.. => without_system(self.tape, &system, &mut self.turn),
+            _ => {}
         }
         if self.tape.may(40) {
             tools(self.tape, &system, &mut self.turn, &mut self.place, &mut self.top);
@@ -408,6 +412,18 @@ impl<'t> Draft<'t> {
     }
 }
 
+/// The turn of a conversation without a system message.
+fn without_system(tape: &mut Tape, system: &str, turn: &mut String) {
+    let texts =
+        ["D", "D {T}{TE}", "{X}D", "D{?date: on {date}?}.", " D\n", "", "{?date:{date}?}", "D {E}"];
+    let count = if tape.may(20) { 2 } else { 1 };
+    let patterns: Vec<String> =
+        (0..count).map(|_| system.replacen("{content}", tape.one_of(&texts), 1)).collect();
+    let patterns: Vec<String> =
+        patterns.into_iter().map(|pattern| disturbed(tape, pattern)).collect();
+    line(turn, "without_system", &patterns);
+}
+
 /// The turn that declares tools: the system message's, or one that a row reads.
 fn tools(tape: &mut Tape, system: &str, turn: &mut String, place: &mut String, top: &mut String) {
     let before = tape.one_of(&["Tools: ", "", "\n", "# "]);
@@ -492,7 +508,8 @@ fn results(
 fn call(tape: &mut Tape, top: &mut String, rest: &mut String) {
     let (space, end) =
         (tape.one_of(&["", "\n", " "]), tape.one_of(&["{CE}", "\n{CE}", "{CE}{~}", "", "{CE}\n"]));
-    if tape.may(35) {
+    let kind = tape.below(6);
+    if kind != 4 && tape.may(35) {
         let (open, between, close) = (
             tape.one_of(&["", "{L}", "{L}\n"]),
             tape.one_of(&["", "\n", "{X}"]),
@@ -509,7 +526,7 @@ fn call(tape: &mut Tape, top: &mut String, rest: &mut String) {
         );
     }
     let _ = writeln!(rest, "[call.function]");
-    match tape.below(5) {
+    match kind {
         0 => {
             line(rest, "item", &[disturbed(tape, format!("{{C}}{space}{{call}}{end}"))]);
             let _ = writeln!(rest, "object = {{ name = \"name\", arguments = \"arguments\" }}");
@@ -543,6 +560,17 @@ fn call(tape: &mut Tape, top: &mut String, rest: &mut String) {
             let item =
                 tape.one_of(&["{K}{source}{KE}", "{K}{language}\n{source}\n{KE}", "{K}\n{source}"]);
             line(rest, "item", &[item.to_owned()]);
+        }
+        4 => {
+            let _ = writeln!(
+                top,
+                "calls = {{ open = {}, between = {}, close = {} }}",
+                quote(tape.one_of(&["{L}", "{L}\n", "["])),
+                quote(tape.one_of(&["\n", "", " ", ", "])),
+                quote(tape.one_of(&["{LE}", "\n{LE}", "]"]))
+            );
+            line(rest, "item", &[disturbed(tape, "{name}({arguments})".to_owned())]);
+            line(rest, "pair", &[tape.one_of(&["python", "json"]).to_owned()]);
         }
         _ => {
             line(rest, "item", &["{call}".to_owned()]);

@@ -78,6 +78,11 @@ impl Entry {
         self.is_ids() && !self.able.bare_calls
     }
 
+    /// Whether the system message of a conversation without one comes back with its control tokens as text.
+    pub fn spells_default(&self) -> bool {
+        self.codec.format().losses().iter().any(|loss| loss.ends_with("its control tokens as text"))
+    }
+
     pub fn encode(
         &self,
         messages: &[Message],

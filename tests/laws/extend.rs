@@ -174,7 +174,9 @@ fn the_next_prompt_is_that_of_the_whole_conversation() {
             let stops = entry.codec.stop_ids();
             let own = completion.last().copied().filter(|last| stops.contains(last));
             // As it was written; without the id that stopped it; with another.
-            let mut is_own = !entry.format.starts_with("harmony") || turns.after.is_empty();
+            let ends_otherwise =
+                ["harmony", "olmo3"].iter().any(|name| entry.format.starts_with(name));
+            let mut is_own = !ends_otherwise || turns.after.is_empty();
             if stop > 0 && own.is_some() {
                 completion.pop();
             }

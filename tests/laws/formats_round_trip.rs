@@ -45,6 +45,8 @@ const ABSENT: &[&str] = &[
     "lfm2:2.5",
     "ling",
     "lfm2",
+    "olmo3",
+    "olmo3:3.1",
     "phi3:3.5",
     "phi4",
     "phi4:reasoning",
@@ -226,8 +228,10 @@ fn changes_ids(entry: &Entry, dialogue: &Dialogue) -> bool {
     let loses =
         |begins: &str| entry.codec.format().losses().iter().any(|loss| loss.starts_with(begins));
     let has = |role| dialogue.messages.iter().any(|message| message.role == role);
+    let is_default = dialogue.messages.first().is_some_and(|first| first.role != Role::System);
     // A text in the turn of another is normalised with it, and trimmed with it.
     dialogue.tools.is_some()
+        || is_default && entry.spells_default()
         || loses("that a text was a result") && has(Role::Tool)
         || loses("a system message: comes back as the beginning") && has(Role::System)
         || loses("arguments: their spelling, and strings that are JSON")

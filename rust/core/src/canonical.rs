@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::call::json_arguments;
 use crate::conversation;
 use crate::encode::EncodeOptions;
-use crate::format::{Format, SystemPlace, ToolsPlace};
+use crate::format::{Format, SystemPlace, ToolsPlace, dated};
 use crate::grammar::{FixedText, Grammar};
 use crate::message::{CallBody, Media, Message, Role, leading_systems};
 use crate::pattern::{self, Field, Filter, Piece};
@@ -70,6 +70,16 @@ pub(crate) fn canonical(
     let is_in_place = tools.is_some() && format.tools_turns().1.is_some();
     if let Some(text) = format.default_system().filter(|_| !has_system && !is_in_place) {
         messages.insert(begun, Message::new(Role::System, vocab.normalise(text)));
+    }
+    let absent = format.without_system().filter(|_| !has_system);
+    if let Some(absent) =
+        absent.filter(|_| tools.is_none() || format.tools_in() != Some(Role::System))
+    {
+        let turn = absent.turn(tools.is_some());
+        let date = options.date.as_deref().unwrap_or_default();
+        let text = spelled(&turn.inside, format, |_| date.to_owned());
+        let name = turn.name.clone();
+        messages.insert(begun, Message { name, ..Message::new(Role::System, text) });
     }
     if let Some(tools) = tools {
         insert_tools(&mut messages, &tools, format);
@@ -247,6 +257,7 @@ fn spelled_around(
                     start = text.len();
                 }
                 let value = value(field);
+                let value = dated(&value, filter);
                 text.push_str(if held.media.is_empty() { filter.trim(&value) } else { &value });
             }
             Piece::Optional { .. } | Piece::Space | Piece::Cut | Piece::Rest => {}

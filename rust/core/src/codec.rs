@@ -16,7 +16,7 @@ use crate::message::{Message, Node, OnArguments, Owned, Role};
 use crate::render::{self, Kept, RenderOptions, Rendered};
 use crate::response::{BoundResponse, ResponseTemplate};
 use crate::stream::{State, Stream};
-use crate::template::Template;
+use crate::template::{Clock, Template};
 use crate::templated::{TemplateWriter, Templated};
 use chatcodec_vocab::Stop;
 use chatcodec_vocab::{TokenId, Vocab};
@@ -387,6 +387,10 @@ impl Codec {
                 return Err(Error::message("date", problem));
             }
             render::check_word_at(date, "date")?;
+            if format.spells_day() && Clock::parse_day(date).is_none() {
+                let problem = format!("is {date:?}, expected a day such as `2025-06-28`");
+                return Err(Error::message("date", problem));
+            }
         }
         let efforts = format.efforts();
         match &options.effort {

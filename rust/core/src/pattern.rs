@@ -60,10 +60,14 @@ pub(crate) enum Filter {
     Value,
     /// As a JSON string, also where the text is JSON.
     String,
+    /// A day as `June 28, 2025`.
+    MonthDay,
+    /// A day as `28 June 2025`.
+    DayMonth,
 }
 
 impl Filter {
-    const ALL: [(&'static str, Self); 7] = [
+    const ALL: [(&'static str, Self); 9] = [
         ("trim", Self::Trim),
         ("trim_end", Self::TrimEnd),
         ("trim_end_spaces", Self::TrimEndSpaces),
@@ -71,6 +75,8 @@ impl Filter {
         ("trim_lines_start", Self::TrimLinesStart),
         ("value", Self::Value),
         ("string", Self::String),
+        ("month_day", Self::MonthDay),
+        ("day_month", Self::DayMonth),
     ];
 
     fn parse(word: &str) -> Result<Self, String> {
@@ -86,6 +92,15 @@ impl Filter {
         matches!(self, Self::Value | Self::String)
     }
 
+    /// The form of `strftime` in which a day is written.
+    pub(crate) fn day_form(self) -> Option<&'static str> {
+        match self {
+            Self::MonthDay => Some("%B %d, %Y"),
+            Self::DayMonth => Some("%d %B %Y"),
+            _ => None,
+        }
+    }
+
     /// The text without the white space that is not written.
     pub(crate) fn trim(self, text: &str) -> &str {
         match self {
@@ -94,7 +109,7 @@ impl Filter {
             Self::TrimEndSpaces => text.trim_end_matches(' '),
             Self::TrimLines => text.trim_matches('\n'),
             Self::TrimLinesStart => text.trim_start_matches('\n'),
-            Self::None | Self::Value | Self::String => text,
+            Self::None | Self::Value | Self::String | Self::MonthDay | Self::DayMonth => text,
         }
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::error::{Error, MessagePart, Result};
-use crate::format::{Format, ReasoningWhen};
+use crate::format::{Format, ReasoningWhen, dated};
 use crate::grammar::{BoundPiece, FixedText, Grammar, Row, Rule};
 use crate::json;
 use crate::message::{Message, Piece as Part, Role};
@@ -124,7 +124,7 @@ pub(crate) fn render(
     let reasoning_from = reasoning_from(messages, options.answered, format);
     let is_empty = messages.is_empty() && options.tools.is_none();
     if !is_empty && !format.has_begun(messages) {
-        renderer.begin_turn();
+        renderer.own_turn(&grammar.begin_turn);
     }
     for step in &plan.steps {
         renderer.step(step, messages, reasoning_from, previous)?;
@@ -343,6 +343,10 @@ impl<'a> Renderer<'a> {
             Step::DefaultSystem(text) => {
                 return self.message(&Turn::new(&Message::new(Role::System, text), -1), false);
             }
+            Step::WithoutSystem => {
+                self.own_turn(&grammar.without_system[usize::from(self.options.tools.is_some())]);
+                return Ok(());
+            }
             Step::Message { index, system } => (index, system),
         };
         let open = self.options.continue_final && index + 1 == messages.len();
@@ -519,17 +523,14 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// The first turn.
-    fn begin_turn(&mut self) {
-        let grammar = self.grammar;
+    /// A turn of the format's own text.
+    fn own_turn(&mut self, pieces: &[BoundPiece]) {
         let (options, format) = (self.options, self.format);
-        let pieces =
-            pattern::written(&grammar.begin_turn, |field| options.word(field, format).is_some());
-        for piece in pieces {
+        for piece in pattern::written(pieces, |field| options.word(field, format).is_some()) {
             match *piece {
-                Piece::Field(field, _) => {
-                    let word = options.word(field, format).unwrap_or_default();
-                    self.push_text(SpanKind::Literal, word, Source::NONE);
+                Piece::Field(field, filter) => {
+                    let word = dated(options.word(field, format).unwrap_or_default(), filter);
+                    self.push_text(SpanKind::Literal, &word, Source::NONE);
                 }
                 _ => self.fixed(piece, Source::NONE),
             }

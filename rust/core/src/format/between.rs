@@ -8,6 +8,7 @@ use super::rules::{after_last, as_read, begins_with_text, is_calls, is_calls_onl
 use super::table::Table;
 use super::{
     Guarantee, ListForm, ResultsSpec, RowSpec, RowUse, SystemPlace, ToolsPlace, ToolsSpec,
+    WithoutSystem,
 };
 use crate::error::{Checked, wrong};
 use crate::message::Role;
@@ -40,6 +41,7 @@ pub(super) struct Beside<'a> {
     pub(super) tools: Option<&'a ToolsSpec>,
     pub(super) results: Option<&'a ResultsSpec>,
     pub(super) begin: Option<&'a [Piece]>,
+    pub(super) without_system: Option<&'a WithoutSystem>,
     pub(super) end: &'a [Piece],
 }
 
@@ -240,6 +242,8 @@ fn units(table: &Table<'_>, beside: &Beside<'_>) -> Vec<Unit> {
     });
     units.extend(turns.map(|(turn, role)| unit("turn.tools", role, &turn.pieces)));
     units.extend(beside.begin.map(|pieces| unit("turn.begin", Some(Role::System), pieces)));
+    let turns = beside.without_system.into_iter().flat_map(WithoutSystem::turns);
+    units.extend(turns.map(|turn| unit("turn.without_system", Some(Role::System), &turn.pieces)));
     let before = begins_with_white(beside.end) || is_all_white(beside.end);
     let end = End::Closed { white: false };
     let (key, role, is_answered) = ("end".to_owned(), None, false);

@@ -165,7 +165,7 @@ pub(super) fn check_item(
     match list.map_or(ListForm::Tokens, |list| list.form) {
         ListForm::Brackets if is_object || is_in_python => return Ok(()),
         ListForm::Brackets => {
-            let problem = "stands in a list, expected `{call}`, or `{name}({arguments})` with `pair = \"python\"`, alone";
+            let problem = "stands in a list, expected `{call}`, or `{name}({arguments})` with `pair = \"python\"` or `\"json\"`, alone";
             return wrong(key, problem);
         }
         ListForm::Joined if is_object => return Ok(()),
@@ -194,13 +194,13 @@ pub(crate) fn is_python(pieces: &[Piece]) -> bool {
         if open == "(" && close == ")")
 }
 
-/// Whether a call begins with text, in a block of calls between control tokens.
+/// Whether a call begins with text or its name, in a block of calls between control tokens.
 pub(crate) fn is_in_block(pieces: &[Piece], list: Option<&ListSpec>) -> bool {
     list.is_some_and(|list| list.form == ListForm::Tokens && !list.open.is_empty())
-        && matches!(pieces.first(), Some(Piece::Literal(_)))
+        && (matches!(pieces.first(), Some(Piece::Literal(_))) || is_python(pieces))
 }
 
-/// Text opens a call and text closes it; a token closes the block.
+/// Text opens a call and text closes it, or it is a call in Python; a token closes the block.
 fn check_in_block(
     key: &str,
     pieces: &[Piece],
@@ -218,13 +218,15 @@ fn check_in_block(
     let is_header = |piece: &&Piece| {
         matches!(piece, Piece::Literal(_) | Piece::Field(Field::Name, _) | Piece::Space)
     };
-    if !fits
-        || !start.iter().all(is_header)
-        || !body.shape().is_some_and(|shape| shape.may_be_in_block())
-    {
+    let is_tagged = fits
+        && start.iter().all(is_header)
+        && body.shape().is_some_and(|shape| shape.may_be_in_block());
+    let is_in_python =
+        is_python(pieces) && body.shape().is_some_and(|shape| shape.prefix().is_some());
+    if !is_tagged && !is_in_python {
         return wrong(
             key,
-            "begins with text, expected a control token, or text around `{name}` and tagged pairs without white space at its ends",
+            "begins with text, expected a control token, text around `{name}` and tagged pairs without white space at its ends, or `{name}({arguments})` with `pair = \"python\"` or `\"json\"`",
         );
     }
     let closes =
@@ -291,12 +293,10 @@ pub(crate) fn items_as_read(item: &[Piece], list: Option<&ListSpec>) -> Vec<(Vec
     let Some(list) = list else { return vec![alone()] };
     let is_free = is_in_block(item, Some(list));
     let opened = list.open.iter().map(|open| {
-        let open = open.iter().map(|piece| match piece {
-            // White space before a call that begins with text is ignored.
-            Piece::Literal(_) if is_free => Piece::Space,
-            piece => piece.clone(),
-        });
-        (open.chain(item.iter().cloned()).collect(), true)
+        // White space before a call that begins with text is ignored.
+        let tokens = open.iter().filter(|piece| !is_free || matches!(piece, Piece::Control(_)));
+        let white = is_free.then_some(Piece::Space);
+        (tokens.cloned().chain(white).chain(item.iter().cloned()).collect(), true)
     });
     match list.form {
         ListForm::Tokens => [alone()].into_iter().chain(opened).collect(),

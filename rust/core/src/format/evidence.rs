@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{Format, Guarantee};
+use super::{Format, Guarantee, WithoutSystem};
 use crate::error::{Error, Result};
 use crate::message::Role;
 use crate::pattern::{Piece, walk};
@@ -446,7 +446,9 @@ impl Format {
         let rows = roles.into_iter().filter_map(first).map(|row| &row.pieces[..]);
         let (tools, alone) = self.tools_turns();
         let tools = tools.into_iter().chain(alone).map(|turn| &turn.pieces[..]);
-        let mut patterns: Vec<&[Piece]> = rows.chain(tools).collect();
+        let absent = self.without_system().into_iter().flat_map(WithoutSystem::turns);
+        let absent = absent.map(|turn| &turn.pieces[..]);
+        let mut patterns: Vec<&[Piece]> = rows.chain(tools).chain(absent).collect();
         patterns.push(self.generation_prompt());
         for call in self.calls() {
             patterns.extend(call.items.first().map(|item| &item[..]));

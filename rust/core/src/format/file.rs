@@ -334,6 +334,7 @@ pub(super) struct TurnFile {
     pub(super) tools: Option<OneOrMany>,
     pub(super) begin: Option<String>,
     pub(super) default_system: Option<String>,
+    pub(super) without_system: Option<OneOrMany>,
 }
 
 #[derive(Deserialize)]

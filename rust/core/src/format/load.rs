@@ -14,9 +14,10 @@ use super::patterns::Patterns;
 use super::table::{self, Reads, Table};
 use super::work::Work;
 use super::{
-    CallBodySpec, CallSpec, Guarantee, IdForm, ListForm, ListSpec, RowSpec, RowUse, Spec,
-    ToolsLayout, ToolsSpec, ToolsTurn, after_tool, also, between, calls, last, media, preamble,
-    prompt, reasoning, results, rules, split_turns, text_rows, unmarked_calls,
+    CallBodySpec, CallSpec, FixedTurn, Guarantee, IdForm, ListForm, ListSpec, RowSpec, RowUse,
+    Spec, ToolsLayout, ToolsSpec, WithoutSystem, after_tool, also, between, calls, last, media,
+    preamble, prompt, reasoning, results, rules, split_turns, text_rows, unmarked_calls,
+    without_system,
 };
 use crate::call::{ShapeKeys, json_object, shape};
 use crate::error::{Checked, wrong};
@@ -45,6 +46,7 @@ impl Spec {
         split_turns::frames(&file, &patterns, &mut rows)?;
         let tools = tools(&file, &patterns, &rows)?;
         let begin_turn = preamble::begin(&file, &patterns, &rows)?;
+        let without_system = without_system::without_system(&file, &patterns, &rows)?;
         let prompt = patterns.pieces("generation.prompt", &file.generation.prompt, &[])?;
         let thinking = thinking(&file, &patterns, &rows)?;
         let stop = stop(&patterns, &file.generation.stop)?;
@@ -72,11 +74,12 @@ impl Spec {
         table::check(&table, &reads)?;
         after_tool::check(&table, &reads, results.as_ref())?;
         prompt::check(&table, &thinking)?;
-        check_around(&table, &reads, tools.as_ref(), [&begin, &end])?;
+        check_around(&table, &reads, tools.as_ref(), without_system.as_ref(), [&begin, &end])?;
         let beside = between::Beside {
             tools: tools.as_ref(),
             results: results.as_ref(),
             begin: begin_turn.as_ref().map(|turn| &turn.pieces[..]),
+            without_system: without_system.as_ref(),
             end: &end,
         };
         between::check(&table, &beside)?;
@@ -105,6 +108,7 @@ impl Spec {
             markers: file.markers,
             order: file.order,
             default_system: file.default_system.map(|text| as_written(&text, &rows)),
+            without_system,
             folds_system,
             system_place: file.place.system,
             always_prompts: file.generation.when == GenerationWhen::Always,
@@ -151,12 +155,16 @@ fn check_around(
     table: &Table<'_>,
     reads: &Reads,
     tools: Option<&ToolsSpec>,
+    without_system: Option<&WithoutSystem>,
     [begin, end]: [&[Piece]; 2],
 ) -> Checked<()> {
     let turns = tools.into_iter().flat_map(|tools| [Some(&tools.turn), tools.alone.as_ref()]);
     for turn in turns.flatten() {
-        table::check_inside(&turn.inside, table, reads)?;
+        table::check_inside("turn.tools", &turn.inside, table, reads)?;
         text_rows::check_tools(&turn.pieces, table)?;
+    }
+    for turn in without_system.into_iter().flat_map(WithoutSystem::turns) {
+        table::check_inside("turn.without_system", &turn.inside, table, reads)?;
     }
     table::check_frame("begin", begin, reads)?;
     table::check_frame("end", end, reads)?;
@@ -516,7 +524,7 @@ fn indent(file: &File) -> Checked<u8> {
 }
 
 /// A turn that declares tools, and the row that reads it back.
-fn tools_turn(pieces: Vec<Piece>, role: Role, rows: &[RowSpec]) -> Checked<ToolsTurn> {
+fn tools_turn(pieces: Vec<Piece>, role: Role, rows: &[RowSpec]) -> Checked<FixedTurn> {
     let readers = rows.iter().filter(|row| row.role == role && row.place == RowUse::Both);
     let read_back = |row: &RowSpec| {
         Some((row.name.clone(), results::read_as(&row.pieces, &pieces, Field::Tools)?))
@@ -528,15 +536,14 @@ fn tools_turn(pieces: Vec<Piece>, role: Role, rows: &[RowSpec]) -> Checked<Tools
         let problem = "is read back by no row, expected one that differs in the text only";
         return wrong("turn.tools", problem);
     };
-    Ok(ToolsTurn { pieces, name, inside })
+    Ok(FixedTurn { pieces, name, inside })
 }
 
 /// The patterns around a list of calls, and the forms of calls.
 fn calls(file: &File, patterns: &Patterns) -> Checked<(Option<ListSpec>, Vec<CallSpec>)> {
     let items = file.call.values().flat_map(|call| call.item.clone().into_vec());
     let items: Vec<Vec<Piece>> = items.filter_map(|item| pattern::parse(&item).ok()).collect();
-    let list =
-        list(file, patterns, items.iter().any(|item| unmarked_calls::begins_with_field(item)))?;
+    let list = list(file, patterns, &items)?;
     let mut calls = Vec::new();
     for (kind, call) in &file.call {
         calls.push(one_call(kind, call, patterns, list.as_ref())?);
@@ -554,8 +561,8 @@ fn calls(file: &File, patterns: &Patterns) -> Checked<(Option<ListSpec>, Vec<Cal
     Ok((list, calls))
 }
 
-/// `has_text`: whether there are calls that begin with text, without a pattern before them.
-fn list(file: &File, patterns: &Patterns, has_text: bool) -> Checked<Option<ListSpec>> {
+/// The patterns around calls of these forms.
+fn list(file: &File, patterns: &Patterns, items: &[Vec<Piece>]) -> Checked<Option<ListSpec>> {
     let calls = &file.calls;
     patterns.pieces("calls.after_content", &calls.after_content, &[])?;
     if !pattern::is_white(&calls.after_content) {
@@ -576,17 +583,20 @@ fn list(file: &File, patterns: &Patterns, has_text: bool) -> Checked<Option<List
     let open = ways("calls.open", calls.open.as_ref())?;
     let between = patterns.pieces("calls.between", &calls.between, &[])?;
     let close = ways("calls.close", calls.close.as_ref())?;
-    if has_text {
-        return unmarked_calls::list(open, between, close).map(Some);
-    }
-    if open.is_empty() && between.is_empty() && close.is_empty() {
-        return Ok(None);
-    }
     let is_scaffold = |piece: &Piece| match piece {
         Piece::Control(_) => true,
         Piece::Literal(text) => pattern::is_white(text),
         _ => false,
     };
+    let mut bare = items.iter().filter(|item| unmarked_calls::begins_with_field(item)).peekable();
+    let is_tokens = |pieces: &Vec<Piece>| pieces.iter().all(is_scaffold);
+    let is_block = !open.is_empty() && open.iter().chain(&close).all(is_tokens);
+    if bare.peek().is_some() && !(is_block && bare.all(|item| calls::is_python(item))) {
+        return unmarked_calls::list(open, between, close).map(Some);
+    }
+    if open.is_empty() && between.is_empty() && close.is_empty() {
+        return Ok(None);
+    }
     for (key, pieces) in [("calls.open", &open), ("calls.close", &close)] {
         if pieces.len() > 1 {
             return wrong(

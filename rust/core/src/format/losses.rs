@@ -1,6 +1,6 @@
 //! The changes of a round trip, computed from a format's table.
 
-use super::{CallBodySpec, Format, ReasoningWhen, RowSpec};
+use super::{CallBodySpec, Format, ReasoningWhen, RowSpec, WithoutSystem};
 use crate::call::json_arguments;
 use crate::message::Role;
 use crate::pattern::{Filter, Piece, walk};
@@ -26,7 +26,11 @@ impl Format {
         if trims.into_iter().any(filters) {
             losses.push("white space around content, where the rows trim it");
         }
-        if spec.default_system.is_some() {
+        if spec.without_system.as_ref().is_some_and(WithoutSystem::has_control) {
+            losses.push(
+                "that there was no system message: the default one comes back, its control tokens as text",
+            );
+        } else if spec.default_system.is_some() || spec.without_system.is_some() {
             losses.push("that there was no system message: the default one comes back");
         }
         if spec.folds_system {

@@ -30,6 +30,7 @@ mod text_rows;
 mod typescript;
 pub(crate) mod unmarked_calls;
 mod variant;
+mod without_system;
 mod work;
 
 use std::borrow::Cow;
@@ -45,7 +46,7 @@ use crate::error::{Error, Result};
 use crate::json::{self, Layout};
 use crate::message::{CallBody, MediaKind, Message, Node, Role};
 use crate::path::Path;
-use crate::pattern::{Field, Piece};
+use crate::pattern::{self, Field, Piece};
 pub(crate) use also::AlsoSpec;
 pub(crate) use calls::{CallBodySpec, CallSpec, ListForm, ListSpec};
 use chatcodec_vocab::{TokenId, Vocab};
@@ -57,6 +58,7 @@ pub(crate) use id_form::IdForm;
 pub(crate) use media::MediaSpec;
 pub(crate) use preamble::BeginSpec;
 use variant::Document;
+pub(crate) use without_system::{WithoutSystem, dated};
 use work::Work;
 
 /// The formats that come with this crate, by name.
@@ -89,6 +91,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("mistral", include_str!("../../formats/mistral.toml")),
     ("mixtral-8x22b", include_str!("../../formats/mixtral-8x22b.toml")),
     ("mixtral-8x7b", include_str!("../../formats/mixtral-8x7b.toml")),
+    ("olmo3", include_str!("../../formats/olmo3.toml")),
     ("phi3", include_str!("../../formats/phi3.toml")),
     ("phi4", include_str!("../../formats/phi4.toml")),
     ("phi4-mini", include_str!("../../formats/phi4-mini.toml")),
@@ -187,6 +190,8 @@ struct Spec {
     order: Order,
     system_place: SystemPlace,
     default_system: Option<String>,
+    /// The turn of a conversation without a system message, where it is more than that text.
+    without_system: Option<WithoutSystem>,
     /// Whether a system text in a user's turn is read as the user's.
     folds_system: bool,
     tools: Option<ToolsSpec>,
@@ -267,10 +272,10 @@ pub(crate) struct Folded {
 
 /// The patterns of the turn that declares tools.
 struct ToolsSpec {
-    turn: ToolsTurn,
+    turn: FixedTurn,
     /// The turn for a conversation without a system message, if tools are in the system message's
     /// turn.
-    alone: Option<ToolsTurn>,
+    alone: Option<FixedTurn>,
     /// Whether `{"type": "function", "function": {…}}` is written as its function.
     unwrap: bool,
     layout: ToolsLayout,
@@ -279,10 +284,10 @@ struct ToolsSpec {
     place: ToolsPlace,
 }
 
-/// A turn that declares tools.
-pub(crate) struct ToolsTurn {
+/// A turn of the format's own text, which may declare tools.
+pub(crate) struct FixedTurn {
     pub(crate) pieces: Vec<Piece>,
-    /// The name of the system row that reads it back.
+    /// The name of the row that reads it back.
     pub(crate) name: Option<String>,
     /// The text that this row reads as its content.
     pub(crate) inside: Vec<Piece>,
@@ -546,7 +551,18 @@ impl Format {
 
     /// Whether the format writes a date.
     pub(crate) fn has_date(&self) -> bool {
-        self.begin_turn().is_some_and(|begin| rules::has_field(&begin.pieces, Field::Date))
+        let begins = self.begin_turn().map(|begin| &begin.pieces);
+        begins.is_some_and(|pieces| rules::has_field(pieces, Field::Date))
+            || self.without_system().is_some_and(WithoutSystem::has_date)
+    }
+
+    /// Whether the format spells the date out, so that the date must be a day.
+    pub(crate) fn spells_day(&self) -> bool {
+        let begins = self.begin_turn().into_iter().flat_map(|begin| pattern::walk(&begin.pieces));
+        let is_spelled =
+            |piece: &Piece| matches!(piece, Piece::Field(_, filter) if filter.day_form().is_some());
+        begins.into_iter().any(is_spelled)
+            || self.without_system().is_some_and(WithoutSystem::spells_day)
     }
 
     /// The options for encoding a conversation: a selection of `thinking`, `date` and `effort`.
@@ -591,6 +607,11 @@ impl Format {
         self.spec.default_system.as_deref()
     }
 
+    /// The turn of a conversation without a system message, where it is more than a text.
+    pub(crate) fn without_system(&self) -> Option<&WithoutSystem> {
+        self.spec.without_system.as_ref()
+    }
+
     pub(crate) fn folds_system(&self) -> bool {
         self.spec.folds_system
     }
@@ -604,7 +625,7 @@ impl Format {
     }
 
     /// The turns that declare tools: with the message whose turn it is, and without one.
-    pub(crate) fn tools_turns(&self) -> (Option<&ToolsTurn>, Option<&ToolsTurn>) {
+    pub(crate) fn tools_turns(&self) -> (Option<&FixedTurn>, Option<&FixedTurn>) {
         let tools = self.spec.tools.as_ref();
         (tools.map(|tools| &tools.turn), tools.and_then(|tools| tools.alone.as_ref()))
     }

@@ -191,6 +191,7 @@ fn check_filter(key: &str, field: Field, filter: Filter) -> Checked<()> {
             matches!(field, Field::Content | Field::Reasoning)
         }
         Filter::Value | Filter::String => field == Field::Content,
+        Filter::MonthDay | Filter::DayMonth => field == Field::Date,
     };
     if fits {
         return Ok(());

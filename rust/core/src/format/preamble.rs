@@ -43,7 +43,7 @@ pub(super) fn begin(
         let problem = format!("has the word {word:?}, expected letters, digits and `_.:-` only");
         return wrong("options.effort", problem);
     }
-    check_optional(&pieces, None)?;
+    check_optional(key, &pieces, None)?;
     let named = rows.iter().filter(|row| row.role == Role::System && row.place == RowUse::Both);
     let mut named = named.filter_map(|row| Some((row.name.clone()?, &row.pieces)));
     let found = named.find_map(|(name, row)| Some((name, results::inside_of(row, &pieces)?)));
@@ -67,21 +67,21 @@ fn is_plain(piece: &Piece) -> bool {
 
 /// Checks that an optional field has an optional part of its own; the part of `tools` is written if there are
 /// tools. `around` is the field of the part around the pieces.
-fn check_optional(pieces: &[Piece], around: Option<Field>) -> Checked<()> {
+pub(super) fn check_optional(key: &str, pieces: &[Piece], around: Option<Field>) -> Checked<()> {
     for piece in pieces {
         match piece {
             Piece::Optional { field: Field::Effort, .. } => {
                 return wrong(
-                    "turn.begin",
+                    key,
                     "has a guard of `effort`, which is always given, expected `{effort}` by itself",
                 );
             }
-            Piece::Optional { field, pieces } => check_optional(pieces, Some(*field))?,
+            Piece::Optional { field, pieces } => check_optional(key, pieces, Some(*field))?,
             Piece::Field(Field::Tools, _) => {
-                return wrong("turn.begin", "has `{tools}`, expected only a guard `{?tools:…?}`");
+                return wrong(key, "has `{tools}`, expected only a guard `{?tools:…?}`");
             }
             Piece::Field(Field::Date, _) if around != Some(Field::Date) => {
-                return wrong("turn.begin", "has `{date}` by itself, expected `{?date:…{date}…?}`");
+                return wrong(key, "has `{date}` by itself, expected `{?date:…{date}…?}`");
             }
             _ => {}
         }

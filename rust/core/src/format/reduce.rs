@@ -98,7 +98,9 @@ fn needs_any(file: &Table, missing: &[String]) -> bool {
     any(file.get("begin"))
         || any(file.get("end"))
         || any(inner("generation", "prompt"))
-        || ["begin", "system", "user", "assistant"].iter().any(|role| any(inner("turn", role)))
+        || ["begin", "system", "without_system", "user", "assistant"]
+            .iter()
+            .any(|role| any(inner("turn", role)))
         || any(inner("last", "assistant"))
 }
 

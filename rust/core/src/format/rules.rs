@@ -360,8 +360,15 @@ pub(super) fn check_after_text(key: &str, tail: &[&Piece], free: bool) -> Checke
     Ok(())
 }
 
-/// Whether a row reads the output of another: it may have more alternatives for each control token.
+/// Whether a row reads the output of another: it may have more alternatives for each control token, and white space
+/// after the last one.
 pub(super) fn reads(row: &[Piece], written: &[Piece]) -> bool {
+    let row = match row {
+        [before @ .., Piece::Literal(text)] if is_white(text) && before.len() == written.len() => {
+            before
+        }
+        row => row,
+    };
     let fits = |(piece, written): (&Piece, &Piece)| match (piece, written) {
         (Piece::Control(known), Piece::Control(names)) => {
             names.iter().all(|name| known.contains(name))

@@ -283,12 +283,17 @@ fn check_openers(table: &Table<'_>, reads: &Reads) -> Checked<()> {
 }
 
 /// Checks the text of a turn that declares tools: its control tokens do not open or close a turn.
-pub(super) fn check_inside(inside: &[Piece], table: &Table<'_>, reads: &Reads) -> Checked<()> {
+pub(super) fn check_inside(
+    key: &str,
+    inside: &[Piece],
+    table: &Table<'_>,
+    reads: &Reads,
+) -> Checked<()> {
     let of_rows = reads.rows.iter().flat_map(|row| walk(&row.pieces)).filter_map(control_names);
     let taken: HashSet<&str> = of_rows.flatten().chain(table.stop).map(String::as_str).collect();
     if walk(inside).any(|piece| matches!(piece, Piece::Cut | Piece::Space)) {
         return wrong(
-            "turn.tools",
+            key,
             "has `{/}` or `{~}` in its text, expected control tokens, literals and fields",
         );
     }
@@ -297,7 +302,7 @@ pub(super) fn check_inside(inside: &[Piece], table: &Table<'_>, reads: &Reads) -
             let problem = format!(
                 "has `{{{name}}}` in its text, expected no token that opens or closes a turn there"
             );
-            return wrong("turn.tools", problem);
+            return wrong(key, problem);
         }
     }
     Ok(())

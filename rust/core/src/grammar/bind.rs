@@ -14,12 +14,12 @@ use crate::call::{BoundShape, ObjectSpec, Prefix};
 use crate::error::{Error, Result};
 use crate::format::{
     CallBodySpec, Format, Guarantee, ListForm, ListSpec, MediaSpec, RowSpec, RowUse, SystemPlace,
-    also, calls, last, reasoning, rules, unmarked_calls,
+    WithoutSystem, also, calls, last, reasoning, rules, unmarked_calls,
 };
 use crate::marker::{self, Markers};
 use crate::message::Role;
 use crate::pattern::{Field, FieldContent, Piece, is_white, walk};
-use chatcodec_vocab::{ControlId, DummyPrefix, Vocab};
+use chatcodec_vocab::{ControlId, DummyPrefix, TokenId, Vocab};
 
 /// One way to read a call.
 #[allow(clippy::struct_excessive_bools, reason = "each says another thing about the way")]
@@ -117,9 +117,6 @@ impl Binder<'_> {
             pieces.into_iter().flatten().flat_map(control_ids).collect()
         };
         let (tools, tools_alone) = format.tools_turns();
-        let turns = tools.iter().chain(&tools_alone);
-        let spelled = turns.flat_map(|turn| walk(&turn.inside));
-        let spelled_ids = spelled.flat_map(|piece| token_ids(&self.ids_of(piece)));
         let begin_turn = format.begin_turn().map(|begin| self.pieces(&begin.pieces));
         let Orders { write_order, read_order, read_last } = Orders::of(&rows, format.rows());
         let prompt = |thinking| format.thinking_prompt(thinking).map(|pieces| self.pieces(pieces));
@@ -142,7 +139,7 @@ impl Binder<'_> {
                 .collect(),
             call_ids: Vec::new(),
             starts: Starts::default(),
-            spelled_ids: spelled_ids.collect(),
+            spelled_ids: self.spelled_ids(),
             after_calls: self.after_calls(),
             header_ids: self.header_ids().into_iter().map(ControlId::get).collect(),
             thinking: [prompt(true), prompt(false)],
@@ -161,6 +158,7 @@ impl Binder<'_> {
             tools_alone: tools_alone.map(|turn| self.rule(&turn.pieces, None)),
             begin,
             begin_turn: begin_turn.unwrap_or_default(),
+            without_system: [false, true].map(|tools| self.without_system(tools)),
             end,
             generation_prompt: self.pieces(format.generation_prompt()),
             markers: None,
@@ -174,6 +172,21 @@ impl Binder<'_> {
         grammar.starts = Starts::of(&grammar);
         grammar.markers = self.markers(&grammar)?;
         Ok(grammar)
+    }
+
+    /// The ids that are read as their spellings in the text of the format's own turns.
+    fn spelled_ids(&self) -> Vec<TokenId> {
+        let (tools, alone) = self.format.tools_turns();
+        let absent = self.format.without_system().into_iter().flat_map(WithoutSystem::turns);
+        let turns = tools.into_iter().chain(alone).chain(absent);
+        let pieces = turns.flat_map(|turn| walk(&turn.inside));
+        pieces.flat_map(|piece| token_ids(&self.ids_of(piece))).collect()
+    }
+
+    /// The turn of a conversation without a system message.
+    fn without_system(&self, tools: bool) -> Vec<BoundPiece> {
+        let absent = self.format.without_system();
+        absent.map(|absent| self.pieces(&absent.turn(tools).pieces)).unwrap_or_default()
     }
 
     /// Two patterns may differ only in white space that a token of the vocabulary strips.

@@ -220,7 +220,8 @@ pub(crate) struct Item {
     pub(crate) is_also: bool,
     /// The shape of the arguments, if they follow a header.
     pub(crate) shape: Option<Arc<dyn BoundShape>>,
-    /// The text that closes it inside a block of calls, which a token closes.
+    /// The text that closes it inside a block of calls, which a token closes; empty if the arguments end by
+    /// themselves.
     pub(crate) close: Option<String>,
     /// Whether its body is JSON, whose end follows from the text.
     pub(crate) ends_itself: bool,
@@ -270,6 +271,11 @@ impl Item {
     /// Whether the item reads a Python call in brackets.
     pub(crate) fn is_python(&self) -> bool {
         self.is_bare && self.opening.is_some()
+    }
+
+    /// Whether it is inside a block of calls, and its arguments end by themselves.
+    pub(crate) fn ends_in_block(&self) -> bool {
+        self.close.as_ref().is_some_and(String::is_empty)
     }
 
     /// Whether it begins with text, inside an open block.
@@ -322,6 +328,8 @@ pub(crate) struct Grammar {
     pub(crate) begin: Vec<BoundPiece>,
     /// The first turn.
     pub(crate) begin_turn: Vec<BoundPiece>,
+    /// The turn of a conversation without a system message: without tools, and with tools.
+    pub(crate) without_system: [Vec<BoundPiece>; 2],
     pub(crate) end: Vec<BoundPiece>,
     pub(crate) generation_prompt: Vec<BoundPiece>,
     /// The generation prompts with and without reasoning.
@@ -485,7 +493,7 @@ impl Grammar {
     pub(crate) fn ends_call(&self, item: usize) -> bool {
         let item = &self.items[item];
         let is_open = |closer: &Closer| closer.ids.is_empty() && closer.suffix == Suffix::default();
-        if item.is_python() {
+        if item.is_python() || item.ends_in_block() {
             return true;
         }
         if item.is_also || !self.ends_calls() {

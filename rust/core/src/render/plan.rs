@@ -14,6 +14,8 @@ pub(super) enum Step<'a> {
     ToolsInDefault(&'a str),
     /// The format's own system message, for a conversation without one.
     DefaultSystem(&'a str),
+    /// The turn of a conversation without a system message.
+    WithoutSystem,
     /// A message, with the system message inside its turn.
     Message {
         index: usize,
@@ -26,7 +28,10 @@ impl Step<'_> {
     pub(super) fn message(&self) -> Option<usize> {
         match *self {
             Self::ToolsIn(index) | Self::Message { index, .. } => Some(index),
-            Self::Tools | Self::ToolsInDefault(_) | Self::DefaultSystem(_) => None,
+            Self::Tools
+            | Self::ToolsInDefault(_)
+            | Self::DefaultSystem(_)
+            | Self::WithoutSystem => None,
         }
     }
 }
@@ -77,6 +82,8 @@ impl<'a> Plan<'a> {
             steps.push(Step::ToolsInDefault(default.unwrap_or_default()));
         } else if let Some(text) = default {
             steps.push(Step::DefaultSystem(text));
+        } else if format.without_system().is_some() && !has_system && !messages.is_empty() {
+            steps.push(Step::WithoutSystem);
         }
         for index in 0..messages.len() {
             if tools_in_default && begun > 0 && index == begun {

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::unquoted;
+use super::values::{JSON, Words};
 use crate::json::{self, Normalise};
 use crate::limits::HOLD_LIMIT;
 
@@ -19,18 +20,23 @@ const MAX_DEPTH: usize = 512;
 /// Longer keys are refused: a reader holds back a key until its end.
 const MAX_KEY_BYTES: usize = 1024;
 
-/// The keyword arguments with the meaning of `arguments`, one JSON value; texts are normalised.
-pub(crate) fn write(arguments: &str, normalise: Normalise<'_>) -> Result<String, String> {
+/// The keyword arguments with the meaning of `arguments`, one JSON value, with these words for true, false and
+/// null; texts are normalised.
+pub(crate) fn write(
+    arguments: &str,
+    words: Words,
+    normalise: Normalise<'_>,
+) -> Result<String, String> {
     if !arguments.starts_with('{') {
         return Err("is no JSON object, which keyword arguments are made from".into());
     }
-    convert(arguments, true, normalise)
+    convert(arguments, Some(words), normalise)
 }
 
 /// A JSON value with the spaces and escapes of `json.dumps(…, ensure_ascii=False)`; numbers are
 /// unchanged, texts normalised.
 pub(crate) fn respace(value: &str, normalise: Normalise<'_>) -> String {
-    convert(value, false, normalise).unwrap_or_else(|_| value.to_owned())
+    convert(value, None, normalise).unwrap_or_else(|_| value.to_owned())
 }
 
 /// The same with unchanged texts.
@@ -47,8 +53,9 @@ pub(crate) fn literal(text: &str) -> Option<String> {
     (is_whole && json::is_value(value)).then(|| value.to_owned())
 }
 
-/// Rewrites JSON: as JSON, or an object as keyword arguments.
-fn convert(value: &str, python: bool, normalise: Normalise<'_>) -> Result<String, String> {
+/// Rewrites JSON: as JSON, or an object as keyword arguments with these words for true, false and null.
+fn convert(value: &str, words: Option<Words>, normalise: Normalise<'_>) -> Result<String, String> {
+    let python = words.is_some();
     let mut out = String::with_capacity(value.len());
     let mut rest = value;
     let mut depth = 0usize;
@@ -101,12 +108,8 @@ fn convert(value: &str, python: bool, normalise: Normalise<'_>) -> Result<String
                 if python && length > HOLD_LIMIT {
                     return Err(format!("has a number of over {HOLD_LIMIT} digits"));
                 }
-                out.push_str(match word {
-                    "true" if python => "True",
-                    "false" if python => "False",
-                    "null" if python => "None",
-                    word => word,
-                });
+                let known = JSON.iter().zip(words.unwrap_or(JSON)).find(|(json, _)| **json == word);
+                out.push_str(known.map_or(word, |(_, written)| written));
             }
         }
         rest = &rest[length..];
@@ -523,6 +526,7 @@ impl PairScanner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::values::PYTHON;
     use proptest::prelude::*;
 
     fn read(text: &str, cuts: usize) -> (String, bool) {
@@ -621,8 +625,10 @@ mod tests {
         ) {
             let object = serde_json::Value::Object(members.into_iter().collect());
             let text = if pretty { format!("{object:#}") } else { object.to_string() };
-            let written = write(&text, &|text| Cow::Borrowed(text)).unwrap();
-            prop_assert_eq!(read(&format!("{written})\n```"), cuts), (respace_only(&text), true));
+            for words in [PYTHON, JSON] {
+                let written = write(&text, words, &|text| Cow::Borrowed(text)).unwrap();
+                prop_assert_eq!(read(&format!("{written})\n```"), cuts), (respace_only(&text), true));
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The call shape `pair = "python"`: keyword arguments between the brackets of a Python call.
+//! The call shapes `pair = "python"` and `pair = "json"`: keyword arguments between the brackets of a Python call,
+//! with values of Python or of JSON.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use serde_json::Value;
 use super::{PairScanner, is_identifier, respace, respace_only, write};
 use crate::call::schema::Parameters;
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
-use crate::call::values::{Keys, PYTHON, Values};
+use crate::call::values::{JSON, Keys, PYTHON, Values, Words};
 use crate::call::{CallTags, Ended, Prefix};
 use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
@@ -28,11 +29,20 @@ const KEYS: Keys<'_> = Keys {
     problem: "is no name of Python's, which calls have here, expected one",
 };
 
+/// Keyword arguments.
 #[derive(Debug, Clone, Copy)]
-struct Python;
+struct Python {
+    /// The words for true, false and null, as they are written; both spellings are read.
+    words: Words,
+}
 
 pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
-    Ok((keys.text("pair")? == Some("python")).then(|| Arc::new(Python) as Arc<dyn Shape>))
+    let words = match keys.text("pair")? {
+        Some("python") => PYTHON,
+        Some("json") => JSON,
+        _ => return Ok(None),
+    };
+    Ok(Some(Arc::new(Python { words })))
 }
 
 impl Shape for Python {
@@ -70,7 +80,7 @@ impl Shape for Python {
 
 impl BoundShape for Python {
     fn write(&self, arguments: &str, vocab: &Vocab) -> Result<Vec<Written<'_>>, String> {
-        let written = write(arguments, &|text| vocab.normalise(text))?;
+        let written = write(arguments, self.words, &|text| vocab.normalise(text))?;
         Ok(vec![Written::Value(written)])
     }
 
@@ -84,7 +94,7 @@ impl BoundShape for Python {
         rules: &mut Rules,
         path: Path<'_>,
     ) -> error::Result<Expression> {
-        Values::new(schema, rules, PYTHON, Vec::new()).arguments_by_key(&KEYS, path)
+        Values::new(schema, rules, self.words, Vec::new()).arguments_by_key(&KEYS, path)
     }
 
     fn reader(&self, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {

@@ -300,7 +300,8 @@ impl Reader<'_> {
         if grammar.ends_call(item) && call.body.is_done() {
             self.end_call(&turn, Call::Arguments(call), piece.at, Ended::Closed);
             self.rest(piece);
-            let is_between = grammar.ends_calls() || grammar.items[item].is_python();
+            let way = &grammar.items[item];
+            let is_between = grammar.ends_calls() || way.is_python() || way.ends_in_block();
             let between = Within::BetweenCalls { item };
             return Place::In(turn, if is_between { between } else { Within::AfterCall });
         }
@@ -360,7 +361,8 @@ impl Reader<'_> {
 
     /// End of the text that closes a call in a block, if that text is held.
     fn end_in_block(&self, item: usize) -> Option<usize> {
-        let close = self.bound.grammar().items[item].close.as_ref()?;
+        let close = self.bound.grammar().items[item].close.as_ref();
+        let close = close.filter(|close| !close.is_empty())?;
         self.machine.held.end_of(close)
     }
 
