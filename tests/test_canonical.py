@@ -27,10 +27,18 @@ DEFAULT_SYSTEM = {
     "granite4": (
         "You are a helpful assistant. Please ensure responses are professional, accurate, and safe."
     ),
+    "granite3:3.3": (
+        "Knowledge Cutoff Date: April 2024. You are Granite, developed by IBM. "
+        "You are a helpful AI assistant."
+    ),
     "jamba": "",
     "ling": "detailed thinking on",
     "qwen2.5:mimo": "You are MiMo, an AI assistant developed by Xiaomi.",
     "minimax-m2": ("You are a helpful assistant. Your name is MiniMax-M2 and is built by MiniMax."),
+    "mistral:small3": Format.built_in("mistral:small3")
+    .text.partition('without_system = """{SYSTEM}')[2]
+    .partition("{SYSTEM_END}")[0]
+    .replace("{?date: The current date is {date}.?}", ""),
     "olmo3": (
         "You are a helpful function-calling AI assistant. You do not currently have access to any "
         "functions. <functions></functions>"
@@ -50,6 +58,7 @@ DEFAULT_SYSTEM = {
         "A chat between a curious user and an artificial intelligence assistant. The assistant "
         "gives helpful, detailed, and polite answers to the user's questions."
     ),
+    "spark2.5": "you are a helpful assistant.",
     "xlam": "You are a helpful assistant. You are developed by Salesforce xLAM team.",
     "xlam:llama": "You are a helpful assistant. You are developed by Salesforce xLAM team.",
 }
@@ -73,6 +82,7 @@ REASONING = {
     "qwen3:thinking": "since",
     "step3.5": "since",
     "seed-oss": "all",
+    "spark2.5": "all",
 }
 """Whose reasoning is written: the last message's, that since the last user's message, after the
 first answer where the last message of the assistant's is an answer, or all."""

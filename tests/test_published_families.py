@@ -6,6 +6,7 @@ templates come with a vocabulary.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,11 @@ FAMILIES = [
     Family("gemma2", "templates/gemma.jinja", same=12, own=(("bos_token", "<bos>"),)),
     Family("granite3", "templates/granite-3.0-instruct.jinja", "callans callstr developer nothing"),
     Family(
+        "granite3:3.3",
+        "templates/ibm-granite-granite-3.3-2B-Instruct.jinja",
+        "callans callstr developer documents sysonly",
+    ),
+    Family(
         "jamba",
         "templates/jamba.jinja",
         "call callans callnt callstr developer documents nothing par parts",
@@ -61,6 +67,11 @@ FAMILIES = [
         own=(("bos_token", "<|startoftext|>"),),
     ),
     Family("ling", "templates/inclusionai-ling-3.0-flash.jinja", "developer nothink reasontext"),
+    Family(
+        "mistral:small3",
+        "templates/examples_tool_chat_template_mistral3.jinja",
+        "call callans callnt callstr no_tools nones par systools tools",
+    ),
     Family("phi3:3.5", "templates/phi_35.jinja", "developer"),
     Family("phi4:reasoning", "templates/phi_4.jinja", "developer nothing twosys"),
     Family(
@@ -71,6 +82,7 @@ FAMILIES = [
     Family("qwen2.5:mimo", "templates/MiMo-VL.jinja", "callstr developer"),
     Family("qwen3:instruct", "templates/trl_qwen3_instruct_2507.jinja", "developer parts"),
     Family("seed-oss", "templates/ByteDance-Seed-OSS.jinja", "callnt developer emptyans"),
+    Family("spark2.5", "templates/Spark2.5.jinja", same=31),
     Family("vicuna:lines", "templates/vicuna.jinja", "parts", same=12, typeset=True),
     Family(
         "xlam",
@@ -109,6 +121,8 @@ def texts(family: Family, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str
         given: dict[str, Any] = {}
         if "enable_thinking" in options and "thinking" in codec.format.options:
             given["thinking"] = options["enable_thinking"]
+        if "date" in codec.format.options:
+            given["date"] = dt.datetime.now().date().isoformat()  # noqa: DTZ005
         prompt = options.get("add_generation_prompt", True)
         try:
             written = codec.encode(messages, tools=tools, add_generation_prompt=prompt, **given)

@@ -99,7 +99,7 @@ fn results(entry: &'static Entry) -> impl Strategy<Value = Vec<Message>> {
 fn is_moved(entry: &Entry, turns: &Turns) -> bool {
     let moves = |what: &str| {
         let place = entry.codec.format().text().lines().find(|line| line.starts_with("place"));
-        (!entry.format.contains(':') || entry.format == "mistral:v11")
+        (!entry.format.contains(':') || ["mistral:v11", "mistral:small3"].contains(&entry.format))
             && place.is_some_and(|place| place.contains(&format!("{what} = \"last_user\"")))
     };
     let is_system = |message: &Message| message.role == Role::System;

@@ -168,6 +168,7 @@ fn conversations_are_written_as_the_reference_writes_them() {
             boundary: if isolated { Boundary::Isolated } else { Boundary::Reference },
             stop_final: options["stop_final"] == true,
             thinking: options["thinking"].as_bool(),
+            date: options["date"].as_str().map(str::to_owned),
             ..EncodeOptions::default()
         };
         let encoding = codec.encode(given, tools.as_deref(), &options).expect("in the domain");

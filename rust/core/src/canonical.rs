@@ -194,6 +194,9 @@ fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
         let place = |part: &Media| Media { at: part.at + start, ..*part };
         messages[at].media = held.media.iter().map(place).collect();
         messages[at].content = content;
+        if written.name.is_some() {
+            messages[at].name.clone_from(&written.name);
+        }
         return;
     }
     let mut turn = Message::new(format.tools_in().unwrap_or(Role::System), content);

@@ -72,6 +72,9 @@ impl Spec {
         };
         let reads = Reads::new(&table)?;
         table::check(&table, &reads)?;
+        if let Some(default) = &file.default_system {
+            table::check_default(&table, default)?;
+        }
         after_tool::check(&table, &reads, results.as_ref())?;
         prompt::check(&table, &thinking)?;
         check_around(&table, &reads, tools.as_ref(), without_system.as_ref(), [&begin, &end])?;
@@ -224,7 +227,8 @@ fn check_system(file: &File, rows: &[RowSpec]) -> Checked<()> {
 }
 
 /// The row of the default system message is that of others without the literal after the text, in which the default
-/// does not end: another row would read less than that.
+/// does not end: another row would read less than that. Or it is a row that is only read: see
+/// [`table::check_default`].
 fn check_default(
     key: &str,
     pieces: &[Piece],
@@ -244,10 +248,12 @@ fn check_default(
         let is_same = [&row.pieces[..=at], rest].concat() == pieces;
         is_same.then(|| after.clone())
     };
-    let others = rows.iter().filter(|row| row.role == Role::System && row.name.is_none());
-    let Some(after) = others.filter(|row| row.place == RowUse::Both).find_map(after) else {
-        let problem =
-            "is no row of `turn.system` without the text after `{content}`, expected that";
+    let own = || rows.iter().filter(|row| row.role == Role::System && row.name.is_none());
+    if own().any(|row| row.place == RowUse::Last && row.pieces == pieces) {
+        return Ok(());
+    }
+    let Some(after) = own().filter(|row| row.place == RowUse::Both).find_map(after) else {
+        let problem = "is no row of `turn.system` without the text after `{content}`, nor one that is only read, expected that";
         return wrong(key, problem);
     };
     if default.to_lowercase().ends_with(&after.to_lowercase()) {

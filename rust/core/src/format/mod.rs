@@ -101,6 +101,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("qwen3-coder", include_str!("../../formats/qwen3-coder.toml")),
     ("qwen3.5", include_str!("../../formats/qwen3.5.toml")),
     ("seed-oss", include_str!("../../formats/seed-oss.toml")),
+    ("spark2.5", include_str!("../../formats/spark2.5.toml")),
     ("vicuna", include_str!("../../formats/vicuna.toml")),
     ("xlam", include_str!("../../formats/xlam.toml")),
     ("yi", include_str!("../../formats/yi.toml")),

@@ -3,7 +3,8 @@
 
 use hashbrown::HashSet;
 
-use super::ambiguity::{Head, check_ways};
+use super::ambiguity::{Head, check_ways, meets};
+use super::calls::items_as_read;
 use super::file::{Order, SystemPlace};
 use super::rules::{
     after_last, as_read, begins_with_text, check_head_bytes, control_names, has_field, head,
@@ -304,6 +305,44 @@ pub(super) fn check_inside(
             );
             return wrong(key, problem);
         }
+    }
+    Ok(())
+}
+
+/// Checks that a default system message whose row is only read is read by that row: what is tried before it does not
+/// fit, whatever the case of letters.
+pub(super) fn check_default(table: &Table<'_>, default: &str) -> Checked<()> {
+    let Some(own) = table.rows.iter().find(|row| row.place == RowUse::WrittenDefault) else {
+        return Ok(());
+    };
+    let is_own = |row: &RowSpec| row.place == RowUse::Last && row.pieces == own.pieces;
+    let Some(last) = table.rows.iter().position(is_own) else { return Ok(()) };
+    let lower = |pieces: &[Piece]| {
+        let text = |piece: &Piece| match piece {
+            Piece::Literal(text) => Piece::Literal(text.to_lowercase()),
+            piece => piece.clone(),
+        };
+        pieces.iter().map(text).collect::<Vec<_>>()
+    };
+    let written = own.pieces.iter().map(|piece| match piece {
+        Piece::Field(Field::Content, _) => Piece::Literal(default.to_owned()),
+        piece => piece.clone(),
+    });
+    let written = lower(&written.collect::<Vec<_>>());
+    let is_before = |(at, row): &(usize, &RowSpec)| {
+        row.place.is_read()
+            && !begins_with_text(&row.pieces)
+            && (row.place != RowUse::Last || *at < last)
+    };
+    let rows = table.rows.iter().enumerate().filter(is_before);
+    let rows = rows.map(|(_, row)| (row.key.clone(), row.pieces.clone()));
+    let items = table.calls.iter().flat_map(|call| {
+        let items = call.items.iter().flat_map(|item| items_as_read(item, table.list));
+        items.map(|(item, _)| (format!("call.{}.item", call.kind), item))
+    });
+    let mut tried = rows.chain(items);
+    if let Some((key, _)) = tried.find(|(_, pieces)| meets(&lower(pieces), &written)) {
+        return wrong("default_system", format!("reads as `{key}`, expected another text"));
     }
     Ok(())
 }
