@@ -72,9 +72,7 @@ impl Spec {
         };
         let reads = Reads::new(&table)?;
         table::check(&table, &reads)?;
-        if let Some(default) = &file.default_system {
-            table::check_default(&table, default)?;
-        }
+        table::check_default(&table, file.default_system.as_deref())?;
         after_tool::check(&table, &reads, results.as_ref())?;
         prompt::check(&table, &thinking)?;
         check_around(&table, &reads, tools.as_ref(), without_system.as_ref(), [&begin, &end])?;

@@ -311,10 +311,9 @@ pub(super) fn check_inside(
 
 /// Checks that a default system message whose row is only read is read by that row: what is tried before it does not
 /// fit, whatever the case of letters.
-pub(super) fn check_default(table: &Table<'_>, default: &str) -> Checked<()> {
-    let Some(own) = table.rows.iter().find(|row| row.place == RowUse::WrittenDefault) else {
-        return Ok(());
-    };
+pub(super) fn check_default(table: &Table<'_>, default: Option<&str>) -> Checked<()> {
+    let own = table.rows.iter().find(|row| row.place == RowUse::WrittenDefault);
+    let Some((own, default)) = own.zip(default) else { return Ok(()) };
     let is_own = |row: &RowSpec| row.place == RowUse::Last && row.pieces == own.pieces;
     let Some(last) = table.rows.iter().position(is_own) else { return Ok(()) };
     let lower = |pieces: &[Piece]| {
