@@ -24,7 +24,10 @@ fn split_keys(events: &[Event]) -> Vec<bool> {
     let is_split = |event: &Event| {
         match &event.kind {
             EventKind::ActionStart { .. } | EventKind::ActionEnd { .. } => has_control = false,
-            EventKind::Notice { kind: NoticeKind::UnexpectedControl, .. } => has_control = true,
+            EventKind::Notice {
+                kind: NoticeKind::UnexpectedControl | NoticeKind::Malformed,
+                ..
+            } => has_control = true,
             EventKind::Notice { kind: NoticeKind::UnknownKey, .. } => return has_control,
             _ => {}
         }
