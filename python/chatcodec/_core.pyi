@@ -737,7 +737,7 @@ class Encoding(Sequence[int]):
     @property
     def placeholders(self, /) -> tuple[Placeholder, ...]:
         """
-        The ids of images and other parts that are no text, in order: where an engine puts
+        The ids of images and other media parts, in order: where an engine puts
         embeddings. Ids that were given as ids, to `Codec.extend`, have none.
         """
     @property
@@ -808,7 +808,7 @@ class Format:
     @property
     def media(self, /) -> list[str]:
         """
-        Kinds of parts that are no text for which the format has placeholders: of `image`, `video`
+        Kinds of media parts that the format has placeholders for: of `image`, `video`
         and `audio`. Of a codec's format, those for which the vocabulary has the tokens.
         """
     @property
