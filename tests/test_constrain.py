@@ -81,7 +81,7 @@ CHOICES: dict[str, dict[str, Any]] = {
 }
 
 BARE_STRINGS = {
-    *("glm4.5", "ling", "minimax-m2", "qwen3-coder", "qwen3.5", "seed-oss"),
+    *("glm4.5", "ling", "minimax-m2", "qwen3-coder", "qwen3.5", "seed-oss", "spark2.5"),
 }
 """The formats that write strings without quotes: `5` is one there."""
 

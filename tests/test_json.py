@@ -321,7 +321,9 @@ def test_texts_in_arguments_are_composed_and_json_stays_json(
             return
         decoded = codec.decode(encoding)
         assert decoded == codec.canonical(messages)
-        assert codec.encode(decoded).ids == encoding.ids
+        # A default system text with control tokens comes back as text.
+        if not any("its control tokens as text" in loss for loss in codec.format.losses):
+            assert codec.encode(decoded).ids == encoding.ids
         (call,) = decoded[-1]["tool_calls"]
         text = call["function"]["arguments"]
         read = json.loads(text)

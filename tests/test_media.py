@@ -41,7 +41,7 @@ WITH_MEDIA = [name for name in formats() if Format.built_in(name).media]
 FIXED = ("llama3.2",)
 """Formats in which an image is one token."""
 
-ROWS = ("mistral", "mistral:v11", "mistral:v13")
+ROWS = ("mistral", "mistral:small3", "mistral:v11", "mistral:v13")
 """Formats that separate the rows of an image."""
 
 
