@@ -344,3 +344,27 @@ def test_each_fault_of_the_page_names_its_tests() -> None:
         assert names, fault
         for name in names:
             assert f"def {name}(" in code, name
+
+
+def test_a_redirect_of_the_backend_is_not_followed(tmp_path: Path) -> None:
+    """The conversation goes to the address that the operator gave, and to no other."""
+    asked: list[str] = []
+
+    async def redirect(_: Request) -> Response:
+        return Response(status_code=307, headers={"location": "/elsewhere"})
+
+    async def elsewhere(request: Request) -> Response:
+        asked.append(request.url.path)
+        return Response(GOOD, media_type="text/event-stream")
+
+    app = Starlette(
+        routes=[
+            Route("/v1/completions", redirect, methods=["POST"]),
+            Route("/elsewhere", elsewhere, methods=["POST"]),
+        ]
+    )
+    with serving(app) as url, gateway(url, tmp_path) as made:
+        with pytest.raises(openai.APIStatusError) as found:
+            made.openai.chat.completions.create(model=MODEL, messages=ASK)
+        assert found.value.status_code == 502
+    assert not asked

@@ -496,7 +496,7 @@ struct Step {
     /// Whether it may not be there at all.
     is_optional: bool,
     gap: Option<Gap>,
-    /// Control tokens that a notice tells, which may stand within what is held of a call.
+    /// Control tokens that notices report. They may be inside the held text of a call.
     strays: Arc<[String]>,
 }
 

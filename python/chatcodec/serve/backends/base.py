@@ -125,7 +125,9 @@ class Backend(ABC):
         except MessageError as error:
             raise ApiError(400, str(error), error.path) from error
         with told_errors():
-            async with self.client.post(self.url + path, json=body, headers=job.headers) as answer:
+            async with self.client.post(
+                self.url + path, json=body, headers=job.headers, allow_redirects=False
+            ) as answer:
                 if answer.status != HTTPStatus.OK:
                     raise refused(answer.status, await _start_of(answer))
                 reader = self.reader(job)
@@ -137,7 +139,8 @@ class Backend(ABC):
         """Whether the server answers within so many seconds."""
         wait = aiohttp.ClientTimeout(seconds)
         try:
-            async with self.client.get(f"{self.url}/health", timeout=wait) as answer:
+            url = f"{self.url}/health"
+            async with self.client.get(url, timeout=wait, allow_redirects=False) as answer:
                 return answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
         except (aiohttp.ClientError, TimeoutError):
             return False

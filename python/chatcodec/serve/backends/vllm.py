@@ -90,7 +90,7 @@ class _Reader(Reader):
                     (int(name.removeprefix(_NAMED)), float(each))
                     for name, each in (top or {}).items()
                 ]
-                # The sampled id is told too where it is not among the likeliest.
+                # vLLM adds the sampled id where it is not among the likeliest.
                 likeliest.sort(key=lambda each: -each[1])
                 step.logprobs.append(Logprob(id_, float(value), likeliest[: self.top]))
         return step
