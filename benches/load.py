@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 MODEL = "demo"
 WORDS = ["one", "two", "three", "four", "five", "six", "red", "green", "blue", "white", "black"]
+MODELS = b'{"data": [{"id": "any", "max_model_len": 1000000}]}'
+"""The answer to each GET: of `/v1/models`, as engines give it."""
+
 START = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n",
@@ -212,7 +215,7 @@ class _Serving(asyncio.Protocol):
         self.held = rest[length:]
         path = head.split(b" ", 2)[1].decode()
         if not length:
-            self.transport.write(START[1] % 2 + b"{}")
+            self.transport.write(START[1] % len(MODELS) + MODELS)
             return
         body = json.loads(rest[:length])
         talk = self.engine.talk(path, body)

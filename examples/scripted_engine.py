@@ -1,8 +1,9 @@
 """A scripted engine: a server that speaks the protocols of engines, without a model.
 
-`python examples/scripted_engine.py 9000` speaks vLLM's `/v1/completions`, SGLang's and LMDeploy's
-`/generate`, and llama.cpp's `/completion`, as far as a gateway uses them: ids in, ids out, whole or
-as server-sent events. What it says is decided by a function of the prompt's ids.
+`python examples/scripted_engine.py 9000` speaks vLLM's `/v1/completions` and
+`/inference/v1/generate`, SGLang's and LMDeploy's `/generate`, and llama.cpp's `/completion`, as far
+as a gateway uses them: ids in, ids out, whole or as server-sent events. What it says is decided by
+a function of the prompt's ids.
 
 It is a fake, for tests and demonstrations. Its interface: `Script` makes a completion's ids from a
 prompt's; `engine` makes the ASGI application.
@@ -83,7 +84,7 @@ class Engine:
     async def vllm(self, http: Request) -> Response:
         """Answer as vLLM's `/v1/completions` does."""
         body = await http.json()
-        ids, reason = self.completion(body["prompt"], body["max_tokens"])
+        ids, reason = self.completion(body["prompt"], body.get("max_tokens") or 16)
 
         async def lines() -> AsyncIterator[Body]:
             async for start, end in self.pieces(len(ids)):
@@ -95,9 +96,26 @@ class Engine:
 
         return events(lines())
 
+    async def vllm_generate(self, http: Request) -> Response:
+        """Answer as vLLM's `/inference/v1/generate` does."""
+        body = await http.json()
+        sampling = body["sampling_params"]
+        ids, reason = self.completion(body["token_ids"], sampling.get("max_tokens"))
+
+        async def lines() -> AsyncIterator[Body]:
+            async for start, end in self.pieces(len(ids)):
+                finish = reason if end == len(ids) else None
+                choice: Body = {"index": 0, "token_ids": ids[start:end], "finish_reason": finish}
+                if (top := sampling.get("logprobs")) is not None:
+                    choice["logprobs"] = {"content": likeliest(ids[start:end], top)}
+                yield {"request_id": "0", "output_mode": "tokens", "choices": [choice]}
+
+        return events(lines())
+
     async def sglang(self, body: Body) -> Response:
         """Answer as SGLang's `/generate` does: an event repeats the ids before it."""
-        ids, reason = self.completion(body["input_ids"], body["sampling_params"]["max_new_tokens"])
+        limit = body["sampling_params"].get("max_new_tokens", 128)
+        ids, reason = self.completion(body["input_ids"], limit)
 
         async def lines() -> AsyncIterator[Body]:
             async for _, end in self.pieces(len(ids)):
@@ -112,7 +130,7 @@ class Engine:
 
     async def lmdeploy(self, body: Body) -> Response:
         """Answer as LMDeploy's `/generate` does: an event has the ids that are new."""
-        ids, reason = self.completion(body["input_ids"], body.get("max_tokens"))
+        ids, reason = self.completion(body["input_ids"], body.get("max_tokens", 128))
 
         async def lines() -> AsyncIterator[Body]:
             async for start, end in self.pieces(len(ids)):
@@ -140,6 +158,10 @@ class Engine:
             {"tokens": ids, "stop_type": kind, "completion_probabilities": probabilities}
         )
 
+    async def models(self, _: Request) -> Response:
+        """Tell the model's window, as the servers of vLLM and SGLang do."""
+        return JSONResponse({"data": [{"id": "scripted", "max_model_len": 1_000_000}]})
+
     async def health(self, _: Request) -> Response:
         """Say that the server answers."""
         return Response()
@@ -151,8 +173,10 @@ def engine(script: Script, *, together: int = 1, delay: float = 0.0) -> Starlett
     return Starlette(
         routes=[
             Route("/v1/completions", made.vllm, methods=["POST"]),
+            Route("/inference/v1/generate", made.vllm_generate, methods=["POST"]),
             Route("/generate", made.generate, methods=["POST"]),
             Route("/completion", made.llamacpp, methods=["POST"]),
+            Route("/v1/models", made.models),
             Route("/health", made.health),
         ]
     )
@@ -176,6 +200,12 @@ def vllm_logprobs(ids: list[int], top: int) -> Body:
         "token_logprobs": [-0.5] * len(ids),
         "top_logprobs": [each if top else {} for each in likeliest],
     }
+
+
+def likeliest(ids: list[int], top: int) -> list[Body]:
+    """Make log probabilities as `/inference/v1/generate` tells them: -0.5 for each."""
+    entries: Iterator[Body] = ({"token_id": id_, "logprob": -0.5} for id_ in ids)
+    return [{**each, "top_logprobs": [each] if top else []} for each in entries]
 
 
 if __name__ == "__main__":

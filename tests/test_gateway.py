@@ -56,7 +56,7 @@ AHEAD: Any = [
         },
     }
 ]
-ENGINES = ("vllm", "sglang", "lmdeploy", "llamacpp")
+ENGINES = ("vllm", "vllm-generate", "sglang", "lmdeploy", "llamacpp")
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +101,31 @@ def test_every_engine_gives_the_same_answer(gateways: dict[str, Gateway], name: 
     assert chat_seen(cut).finish == "length"
     assert cut.usage is not None
     assert cut.usage.completion_tokens == 2
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_answer_without_a_limit_is_whole(gateways: dict[str, Gateway], name: str) -> None:
+    """Left to themselves, engines end an answer after 16 or 128 ids."""
+    text = "one two three four " * 100
+    whole = gateways[name].openai.chat.completions.create(
+        model=MODEL, messages=[{"role": "user", "content": text}]
+    )
+    assert chat_seen(whole).text == f"You said: {text}"
+    assert chat_seen(whole).finish == "stop"
+
+
+def test_the_window_is_what_the_operator_says(backend: str, tmp_path: Path) -> None:
+    with gateway(backend, tmp_path, "--max-model-len", "60") as of:
+        assert post(of, "/tokenize", {"prompt": "Hi"}).json()["max_model_len"] == 60
+        say: Any = [{"role": "user", "content": "one two three four " * 10}]
+        whole = of.openai.chat.completions.create(model=MODEL, messages=say)
+        assert chat_seen(whole).finish == "length"
+        assert whole.usage is not None
+        assert whole.usage.total_tokens == 60
+        say[0]["content"] *= 5
+        with pytest.raises(openai.BadRequestError, match="fewer than 60") as caught:
+            of.openai.chat.completions.create(model=MODEL, messages=say)
+        assert caught.value.code == "context_length_exceeded"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -150,7 +175,7 @@ def test_choices_have_one_usage(vllm: Gateway, *, stream: bool) -> None:
 
 
 def test_stop_strings_and_log_probabilities(gateways: dict[str, Gateway]) -> None:
-    for name in ("vllm", "sglang", "llamacpp"):
+    for name in ("vllm", "vllm-generate", "sglang", "llamacpp"):
         client = gateways[name].openai
         whole = client.chat.completions.create(
             model=MODEL, messages=ASK, stop=["im_e"], logprobs=True, top_logprobs=1

@@ -108,8 +108,12 @@ class Faulty:
     async def health(self, _: Request) -> Response:
         return Response()
 
+    async def models(self, _: Request) -> Response:
+        return JSONResponse({"data": [{"id": MODEL, "max_model_len": 4096}]})
+
     def app(self) -> Starlette:
         routes = [Route("/v1/completions", self.answer, methods=["POST"])]
+        routes.append(Route("/v1/models", self.models))
         return Starlette(routes=[*routes, Route("/health", self.health)])
 
 
@@ -365,6 +369,45 @@ def test_a_redirect_of_the_backend_is_not_followed(tmp_path: Path) -> None:
     )
     with serving(app) as url, gateway(url, tmp_path) as made:
         with pytest.raises(openai.APIStatusError) as found:
-            made.openai.chat.completions.create(model=MODEL, messages=ASK)
+            made.openai.chat.completions.create(model=MODEL, messages=ASK, max_tokens=9)
         assert found.value.status_code == 502
     assert not asked
+
+
+@pytest.mark.parametrize("cards", ["{}", '{"data": []}', '{"data": [{"id": "demo"}]}', "x", "404"])
+def test_a_backend_that_does_not_tell_its_window(tmp_path: Path, cards: str) -> None:
+    """An answer that ends after 16 ids, as vLLM's does without a limit, would look like one."""
+
+    async def models(_: Request) -> Response:
+        return Response(cards, 404 if cards == "404" else 200)
+
+    async def answer(_: Request) -> Response:
+        return Response(GOOD, media_type="text/event-stream")
+
+    routes = [Route("/v1/models", models), Route("/v1/completions", answer, methods=["POST"])]
+    with serving(Starlette(routes=routes)) as url:
+        with gateway(url, tmp_path) as of:
+            with pytest.raises(openai.InternalServerError, match="--max-model-len") as caught:
+                of.openai.chat.completions.create(model=MODEL, messages=ASK)
+            assert caught.value.status_code == 502
+            limited = of.openai.chat.completions.create(model=MODEL, messages=ASK, max_tokens=99)
+            assert limited.choices[0].message.content == "one two three four"
+        with gateway(url, tmp_path, "--max-model-len", "100") as of:
+            assert streamed(of, "fine") == "one two three four"
+
+
+def test_a_lost_limit_is_in_the_log(tmp_path: Path) -> None:
+    """A router that drops null leaves SGLang's own limit, 128."""
+
+    async def answer(_: Request) -> Response:
+        about = {"completion_tokens": 128, "finish_reason": {"type": "length"}}
+        event = json.dumps({"output_ids": [IDS[0]] * 128, "meta_info": about}).encode()
+        return Response(b"data: %b\n\n" % event, media_type="text/event-stream")
+
+    app = Starlette(routes=[Route("/generate", answer, methods=["POST"])])
+    with serving(app) as url, gateway(url, tmp_path, "--engine", "sglang") as of:
+        create = of.openai.chat.completions.create
+        create(model=MODEL, messages=ASK, max_tokens=128)
+        assert "--max-model-len" not in of.log.read_text("utf-8")
+        assert create(model=MODEL, messages=ASK).choices[0].finish_reason == "length"
+        wait_until(lambda: "--max-model-len" in of.log.read_text("utf-8"))

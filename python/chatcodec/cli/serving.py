@@ -37,6 +37,12 @@ def add_serve(parser: ArgumentParser) -> None:
         help="names by which clients may ask for the model (default: `--model`)",
     )
     add("--backend-model", metavar="NAME", help="the model's name at the backend")
+    add(
+        "--max-model-len",
+        type=int,
+        metavar="N",
+        help="ids that the engine has for a prompt and its answer (default: what the backend says)",
+    )
     add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     add("--port", type=int, default=8080, help="port to listen on (default: %(default)s)")
     add("--workers", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
@@ -93,10 +99,11 @@ def serve(args: Namespace) -> bool:
         raise UsageError(f"serve: needs {needs}; install them with `pip install chatcodec[serve]`")
     if not args.backend.startswith(_URL):
         raise UsageError(f"--backend {args.backend}: expected a URL, http://HOST:PORT")
-    for name in ("workers", "max_requests", "max_body", "max_choices"):
-        if getattr(args, name) < 1:
+    for name in ("workers", "max_requests", "max_body", "max_choices", "max_model_len"):
+        given = getattr(args, name)
+        if given is not None and given < 1:
             option = "--" + name.replace("_", "-")
-            raise UsageError(f"{option} {getattr(args, name)}: expected 1 or more")
+            raise UsageError(f"{option} {given}: expected 1 or more")
     load_model(args)  # whose errors say what to do
     settings = Settings(
         backend=args.backend.rstrip("/"),
@@ -106,6 +113,7 @@ def serve(args: Namespace) -> bool:
         vocab=args.vocab,
         names=tuple(args.names),
         backend_model=args.backend_model,
+        max_model_len=args.max_model_len,
         constrain=args.constrain,
         on_unsupported=args.on_unsupported,
         max_requests=args.max_requests,

@@ -76,7 +76,9 @@ class Gateway:
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
         ) as client:
-            self.backend = BACKENDS[settings.engine](client, settings.backend)
+            self.backend = BACKENDS[settings.engine](
+                client, settings.backend, settings.max_model_len
+            )
             yield
 
     # Answers.
@@ -313,7 +315,11 @@ class Gateway:
                 ids = request.encode().ids.tolist()
             except MessageError as error:
                 raise ApiError(400, str(error), error.path) from error
-        answer: dict[str, Any] = {"count": len(ids), "max_model_len": None, "tokens": ids}
+        answer: dict[str, Any] = {
+            "count": len(ids),
+            "max_model_len": self.settings.max_model_len,
+            "tokens": ids,
+        }
         if body.get("return_token_strs"):
             vocab = self.codec.vocab
             answer["token_strs"] = [

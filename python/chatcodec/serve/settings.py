@@ -12,7 +12,7 @@ from chatcodec import Codec, Format, formats
 
 __all__ = ["BACKEND_KEY", "KEYS", "Constrain", "Engine", "Settings", "keys_from"]
 
-Engine: TypeAlias = Literal["vllm", "sglang", "lmdeploy", "llamacpp"]
+Engine: TypeAlias = Literal["vllm", "vllm-generate", "sglang", "lmdeploy", "llamacpp"]
 """Protocol of the backend."""
 
 Constrain: TypeAlias = Literal["auto", "lark", "off"]
@@ -46,6 +46,8 @@ class Settings:
     """Names by which clients may ask for the model. By default `model`, or the format's name."""
     backend_model: str | None = None
     """Name of the model in requests to the backend; by default the first of the names."""
+    max_model_len: int | None = None
+    """Greatest number of ids of a prompt and its answer; None for what the backend says."""
     constrain: Constrain = "auto"
     """Grammar by which the engine enforces calls and JSON that a request demands."""
     on_unsupported: Literal["error", "drop"] = "error"

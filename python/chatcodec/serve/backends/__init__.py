@@ -11,6 +11,7 @@ from chatcodec.serve.backends.llamacpp import LlamaCpp
 from chatcodec.serve.backends.lmdeploy import LmDeploy
 from chatcodec.serve.backends.sglang import Sglang
 from chatcodec.serve.backends.vllm import Vllm
+from chatcodec.serve.backends.vllm_generate import VllmGenerate
 
 if TYPE_CHECKING:
     from chatcodec.serve.backends.base import Backend
@@ -20,6 +21,7 @@ __all__ = ["BACKENDS"]
 
 BACKENDS: dict[Engine, type[Backend]] = {
     "vllm": Vllm,
+    "vllm-generate": VllmGenerate,
     "sglang": Sglang,
     "lmdeploy": LmDeploy,
     "llamacpp": LlamaCpp,

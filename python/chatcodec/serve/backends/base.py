@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from abc import ABC, abstractmethod
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,6 +15,7 @@ import aiohttp
 
 from chatcodec.errors import MessageError
 from chatcodec.serve.errors import ApiError, BackendError
+from chatcodec.serve.log import LOG
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +32,8 @@ _REST = 0.1
 """Longest wait for what follows the last event, in seconds."""
 _QUOTED = 200
 """Characters of a backend's error that are passed on."""
+_FRESH = 60.0
+"""Seconds for which the engine's window is not asked for again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +99,19 @@ class Backend(ABC):
     engine: ClassVar[str]
     streams: ClassVar[bool] = True
     """Whether the answer comes as server-sent events; otherwise as one JSON object."""
+    needs_limit: ClassVar[bool] = False
+    """Whether the engine cannot be asked for as many ids as fit, only for a number."""
+    default_limit: ClassVar[int | None] = None
+    """Ids of an answer if the request's null limit is lost on the way to the engine."""
 
-    def __init__(self, client: aiohttp.ClientSession, url: str) -> None:
-        """Take a client, and the server's address."""
-        self.client, self.url = client, url.rstrip("/")
+    def __init__(self, client: aiohttp.ClientSession, url: str, window: int | None = None) -> None:
+        """Take a client, the server's address, and the model's window.
+
+        The window is how many ids a prompt and its answer may have; None to ask the server.
+        """
+        self.client, self.url, self.window = client, url.rstrip("/"), window
+        self._asked: tuple[float, int] | None = None
+        self._asking = asyncio.Lock()
 
     @abstractmethod
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
@@ -120,6 +133,7 @@ class Backend(ABC):
         be reached, refuses, or breaks its protocol.
         Events that came together are one step. The last step has a reason.
         """
+        job = await self._limited(job)
         try:
             path, body = self.request(job)
         except MessageError as error:
@@ -131,7 +145,7 @@ class Backend(ABC):
                 if answer.status != HTTPStatus.OK:
                     raise refused(answer.status, await _start_of(answer))
                 reader = self.reader(job)
-                yield self._steps(answer, reader)
+                yield self._steps(answer, reader, job)
                 if reader.over:
                     await _rest_of(answer)
 
@@ -145,8 +159,52 @@ class Backend(ABC):
         except (aiohttp.ClientError, TimeoutError):
             return False
 
-    async def _steps(self, answer: aiohttp.ClientResponse, reader: Reader) -> AsyncIterator[Step]:
+    async def _limited(self, job: Job) -> Job:
+        """Give a job without a limit the one that fills the window, where that is needed."""
+        if job.limit is not None:
+            return job
+        window = self.window
+        if window is None and self.needs_limit:
+            window = await self._asked_window(job.model)
+        if window is None:
+            return job
+        room = window - len(job.prompt)
+        if room < 1:
+            problem = f"the prompt has {len(job.prompt)} ids, expected fewer than {window}"
+            raise ApiError(400, problem, code="context_length_exceeded")
+        return replace(job, limit=room)
+
+    async def _asked_window(self, model: str) -> int:
+        """Ask the server for the window of a model. Raises `BackendError`."""
+        async with self._asking:
+            if self._asked is None or time.monotonic() > self._asked[0] + _FRESH:
+                self._asked = time.monotonic(), await self._window_of(model)
+            return self._asked[1]
+
+    async def _window_of(self, model: str) -> int:
+        url = f"{self.url}/v1/models"
+        with told_errors():
+            async with self.client.get(url, allow_redirects=False) as answer:
+                raw = await answer.content.read(EVENT_BYTES)
+        try:
+            cards = json.loads(raw)["data"]
+            card = next((each for each in cards if each["id"] == model), cards[0])
+            window = card["max_model_len"]
+            if type(window) is int and window > 0:
+                return window
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+            pass
+        raise BackendError(
+            502,
+            "the request has no limit, and the backend's /v1/models tells no `max_model_len`: "
+            "start the gateway with --max-model-len",
+        )
+
+    async def _steps(
+        self, answer: aiohttp.ClientResponse, reader: Reader, job: Job
+    ) -> AsyncIterator[Step]:
         events = events_of(answer) if self.streams else whole_of(answer)
+        count = 0
         with told_errors():
             async for together in events:
                 step = Step()
@@ -155,6 +213,10 @@ class Backend(ABC):
                     if step.reason is not None:
                         reader.over = True
                         break
+                count += len(step.ids)
+                if job.limit is None and step.reason == "length" and count == self.default_limit:
+                    advice = "a router may drop null: start the gateway with --max-model-len"
+                    LOG.warning("limit", extra={"fields": {"ids": count, "advice": advice}})
                 yield step
                 if reader.over:
                     return

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LmDeploy"]
 
+_UNLIMITED = 1_000_000
+"""A limit that the engine cuts to what fits; without one, an answer has 128 ids."""
+
 SAMPLING = same("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "ignore_eos")
 
 
@@ -43,10 +46,9 @@ class LmDeploy(Backend):
             "stream": True,
             "skip_special_tokens": False,
             "stop_token_ids": list(job.stop_ids),
+            "max_tokens": _UNLIMITED if job.limit is None else job.limit,
             **renamed(job.sampling, SAMPLING),
         }
-        if job.limit is not None:
-            body["max_tokens"] = job.limit
         return "/generate", body
 
     def reader(self, job: Job) -> Reader:

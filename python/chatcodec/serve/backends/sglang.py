@@ -40,6 +40,7 @@ class Sglang(Backend):
     """SGLang's own server, 0.5 or newer."""
 
     engine: ClassVar[str] = "sglang"
+    default_limit: ClassVar[int | None] = 128
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""

@@ -19,7 +19,9 @@ from chatcodec.serve.backends.base import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Vllm"]
+    from chatcodec import Constraint
+
+__all__ = ["SAMPLING", "Vllm", "grammar_of"]
 
 SAMPLING = same(
     "temperature",
@@ -38,10 +40,18 @@ SAMPLING = same(
 _NAMED = "token_id:"
 
 
+def grammar_of(job: Job, constraint: Constraint) -> dict[str, str]:
+    """Give a constraint as vLLM's `structured_outputs`."""
+    if job.lark:
+        return {"grammar": constraint.lark()}
+    return {"structural_tag": constraint.structural_tag()}
+
+
 class Vllm(Backend):
     """vLLM's OpenAI server, 0.10 or newer."""
 
     engine: ClassVar[str] = "vllm"
+    needs_limit: ClassVar[bool] = True
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""
@@ -52,19 +62,14 @@ class Vllm(Backend):
             "return_token_ids": True,
             "skip_special_tokens": False,
             "stop_token_ids": list(job.stop_ids),
-            # None is as many as fit; a request that does not say so gets 16.
+            # null would be 16.
             "max_tokens": job.limit,
             **renamed(job.sampling, SAMPLING),
         }
         if job.logprobs is not None:
             body |= {"logprobs": job.logprobs, "return_tokens_as_token_ids": True}
         if job.constraint is not None:
-            grammar = (
-                {"grammar": job.constraint.lark()}
-                if job.lark
-                else {"structural_tag": job.constraint.structural_tag()}
-            )
-            body["structured_outputs"] = grammar
+            body["structured_outputs"] = grammar_of(job, job.constraint)
         return "/v1/completions", body
 
     def reader(self, job: Job) -> Reader:
