@@ -363,6 +363,29 @@ def test_a_demanded_call_is_a_grammar_for_the_engine(tmp_path: Path) -> None:
         assert caught.value.param == "tool_choice"
 
 
+def test_headers_and_fields_of_routers(tmp_path: Path) -> None:
+    """Routers want headers to choose a worker by, and add fields that ask for nothing."""
+    seen: list[dict[bytes, bytes]] = []
+
+    async def remember(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(dict(scope.get("headers", [])))
+        await inner(scope, receive, send)
+
+    inner = engine(scripted(CODEC))
+    options = ("--pass-header", "X-Session-Id", "x-team", "--workers", "2")
+    with serving(remember) as url, gateway(url, tmp_path, *options) as of:
+        given = {"x-session-id": "a", "x-team": "b", "x-other": "c", "authorization": "Bearer d"}
+        added = {"no_stop_trim": False, "separate_reasoning": True, "priority": 0}
+        answer = post(of, "/v1/chat/completions", {**HI, "stream": True, **added}, headers=given)
+        assert answer.status_code == 200
+        assert answer.headers["x-accel-buffering"] == "no"
+        assert seen[-1][b"x-session-id"] == b"a"
+        assert seen[-1][b"x-team"] == b"b"
+        assert not seen[-1].keys() & {b"x-other", b"authorization"}
+        wrong = post(of, "/v1/chat/completions", {**HI, "no_stop_trim": True})
+        assert wrong.json()["error"]["param"] == "no_stop_trim"
+
+
 def test_keys(backend: str, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("first\nsecond\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import subprocess
@@ -247,6 +248,43 @@ def test_half_a_body(of: Gateway) -> None:
     assert streamed(of, "fine") == "one two three four"
 
 
+def test_a_late_head(of: Gateway) -> None:
+    """Nothing, half a head, and half the head of a second request."""
+    whole = b"GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n"
+    for begun, answers in ((b"", 0), (HEAD, 0), (whole + HEAD, 1)):
+        with connected(of) as client:
+            client.settimeout(CLIENT_TIMEOUT + 8)
+            client.sendall(begun)
+            begins = time.monotonic()
+            got = b""
+            while piece := client.recv(65_536):
+                got += piece
+            assert time.monotonic() - begins >= CLIENT_TIMEOUT - 0.5
+            assert got.count(b"HTTP/1.1 200") == answers
+    assert streamed(of, "fine") == "one two three four"
+
+
+def test_a_head_without_end_or_sense(of: Gateway) -> None:
+    with connected(of) as client:
+        client.settimeout(10)
+        client.sendall(HEAD)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(1000):
+                client.sendall(b"x-more: " + b"a" * 10_000 + b"\r\n")
+                time.sleep(0.001)
+            pytest.fail("a head of 10 MB was taken")
+    with connected(of) as client:
+        client.sendall(b"no request\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 400")
+    assert all(json.loads(line) for line in of.log.read_text("utf-8").splitlines())
+    # One that is large but allowed, and a body that comes with the head.
+    headers = {"x-more": "a" * 40_000}
+    body = {"model": MODEL, "messages": say("fine"), "user": "u" * 100_000}
+    url = f"{of.v1}/chat/completions"
+    assert httpx.post(url, json=body, headers=headers, trust_env=False).status_code == 200
+    assert len(of.log.read_text("utf-8").splitlines()[-1]) < 2000
+
+
 def test_a_backend_that_is_away_and_comes_back(tmp_path: Path) -> None:
     port = free_port()
     with gateway(f"http://127.0.0.1:{port}", tmp_path) as of:
@@ -303,6 +341,8 @@ def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
         ((), "--backend"),
         (("--backend", "localhost:8000"), "expected a URL"),
         (("--backend", "http://x", "--workers", "0"), "--workers 0: expected 1 or more"),
+        (("--backend", "http://x", "--max-model-len", "0"), "--max-model-len 0: expected"),
+        (("--backend", "http://x", "--pass-header", "Authorization"), "--pass-header Auth"),
         (("--backend", "http://x", "--engine", "other"), "--engine"),
         (("--backend", "http://x", "--model", "/nowhere"), "/nowhere"),
         (("--backend", "http://x", "--api-key-file", "/nowhere"), "/nowhere"),

@@ -15,6 +15,19 @@ __all__ = ["add_serve", "serve"]
 
 _NEEDED = ("starlette", "uvicorn", "aiohttp", "prometheus_client")
 _URL = ("http://", "https://")
+_OWN_HEADERS = {
+    "accept-encoding",
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+}
+"""Headers of a connection or of the gateway's own request."""
 
 
 def add_serve(parser: ArgumentParser) -> None:
@@ -42,6 +55,14 @@ def add_serve(parser: ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="ids that the engine has for a prompt and its answer (default: what the backend says)",
+    )
+    add(
+        "--pass-header",
+        nargs="+",
+        default=(),
+        metavar="NAME",
+        dest="pass_headers",
+        help="headers of requests that go on to the backend, such as the session of a router",
     )
     add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     add("--port", type=int, default=8080, help="port to listen on (default: %(default)s)")
@@ -104,6 +125,9 @@ def serve(args: Namespace) -> bool:
         if given is not None and given < 1:
             option = "--" + name.replace("_", "-")
             raise UsageError(f"{option} {given}: expected 1 or more")
+    for name in args.pass_headers:
+        if name.lower() in _OWN_HEADERS:
+            raise UsageError(f"--pass-header {name}: the gateway sends one of its own")
     load_model(args)  # whose errors say what to do
     settings = Settings(
         backend=args.backend.rstrip("/"),
@@ -114,6 +138,7 @@ def serve(args: Namespace) -> bool:
         names=tuple(args.names),
         backend_model=args.backend_model,
         max_model_len=args.max_model_len,
+        pass_headers=tuple(name.lower() for name in args.pass_headers),
         constrain=args.constrain,
         on_unsupported=args.on_unsupported,
         max_requests=args.max_requests,

@@ -57,6 +57,16 @@ UNUSED = {
 }
 """Fields without a meaning here: hints, accounts, and what only a server with a memory keeps."""
 
+OF_ROUTERS = {
+    "include_reasoning": True,
+    "no_stop_trim": False,
+    "priority": 0,
+    "return_hidden_states": False,
+    "separate_reasoning": True,
+    "stream_reasoning": True,
+}
+"""Fields that the routers of engines add to requests, with the values that ask for nothing."""
+
 _KINDS: dict[str, type] = {"logit_bias": dict, "ignore_eos": bool, "seed": int}
 _BOUNDS = {
     "temperature": (0, 2),
@@ -137,8 +147,8 @@ def _sampling(rest: dict[str, Any]) -> dict[str, Any]:
     sampling = {key: rest.pop(key) for key in SAMPLING if key in rest}
     for key, value in sampling.items():
         _check(key, value)
-    for key in rest:
-        if key not in UNUSED:
+    for key, value in rest.items():
+        if key not in UNUSED and not (key in OF_ROUTERS and value == OF_ROUTERS[key]):
             raise ApiError(400, f"`{key:.80}` is not a field that is known here", key)
     return sampling
 

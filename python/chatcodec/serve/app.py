@@ -46,7 +46,14 @@ _IDLE = 2.0
 """Seconds for which a connection to the backend is kept open without a request: engines' servers
 close theirs after five, and a request that meets the end of its connection would fail."""
 
-_EVENTS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+_EVENTS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    # nginx would hold events back until its buffer is full.
+    (b"x-accel-buffering", b"no"),
+]
+_LOGGED = 200
+"""Characters of a client's header or path that are logged."""
 
 
 class Gateway:
@@ -163,7 +170,11 @@ class Gateway:
             constraint=constraint,
             lark=settings.constrain == "lark",
             logprobs=asked.logprobs,
-            headers={key: http.headers[key] for key in PASSED_ON if key in http.headers},
+            headers={
+                key: http.headers[key]
+                for key in (*PASSED_ON, *settings.pass_headers)
+                if key in http.headers
+            },
         )
         return Answer(
             api=api,
@@ -253,7 +264,7 @@ class Gateway:
         path = http.url.path
         name = next((api.name for api in APIS if api.path == path), "other")
         self.metrics.requests.labels(api=name, status=status).inc()
-        fields: dict[str, object] = {"path": path, "status": status}
+        fields: dict[str, object] = {"path": path[:_LOGGED], "status": status}
         if answer is not None:
             took = time.perf_counter() - answer.began
             fields |= {
@@ -271,7 +282,7 @@ class Gateway:
                 fields["prompt"] = answer.prompt.text
         for key in ("traceparent", "x-request-id"):
             if key in http.headers:
-                fields[key] = http.headers[key]
+                fields[key] = http.headers[key][:_LOGGED]
         if isinstance(error, BackendError) or (error is not None and self.settings.log_text):
             fields["problem"] = str(error)
         elif isinstance(error, ApiError):
@@ -461,9 +472,9 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
     gateway = Gateway(settings, codec)
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[dict[str, float]]:
         async with gateway.connected():
-            yield
+            yield {"client_timeout": settings.client_timeout}
 
     def post(path: str, endpoint: Callable[[HttpRequest], Awaitable[Response]]) -> Route:
         return Route(path, endpoint, methods=["POST"])

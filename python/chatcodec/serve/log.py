@@ -26,9 +26,9 @@ class Lines(logging.Formatter):
 
 
 def set_up() -> None:
-    """Write the log to standard error."""
+    """Write the log of this process to standard error, and warnings of the libraries with it."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines())
-    LOG.handlers[:] = [handler]
+    logging.getLogger().handlers[:] = LOG.handlers[:] = [handler]
     LOG.setLevel(logging.INFO)
     LOG.propagate = False

@@ -6,12 +6,14 @@ import importlib
 import os
 import tempfile
 from typing import Any
+from urllib.parse import urlsplit
 
 import uvicorn
 
 from chatcodec.serve.app import app
 from chatcodec.serve.log import LOG, set_up
 from chatcodec.serve.metrics import SHARED
+from chatcodec.serve.protocol import Protocol
 from chatcodec.serve.settings import KEYS, Settings, keys_from
 
 __all__ = ["run"]
@@ -21,6 +23,10 @@ _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 _FILES_OF_REQUEST = 2
 """A connection of the client, one to the backend."""
+
+_KEEP_ALIVE = 75
+"""Seconds for which a client's connection is kept without a request: longer than load balancers
+keep theirs, 60 as a rule, since a request that meets the end of its connection fails there."""
 
 
 def allow_files(count: int) -> None:
@@ -46,7 +52,10 @@ def run(settings: Settings, host: str, port: int, workers: int, grace: int) -> N
         "host": host,
         "port": port,
         "timeout_graceful_shutdown": grace,
+        "timeout_keep_alive": _KEEP_ALIVE,
+        "http": Protocol,
         "access_log": False,
+        "log_config": None,
         "log_level": "warning",
         "server_header": False,
         "lifespan": "on",
@@ -55,7 +64,10 @@ def run(settings: Settings, host: str, port: int, workers: int, grace: int) -> N
         LOG.warning(
             "open", extra={"fields": {"host": host, "advice": f"set {KEYS} to require keys"}}
         )
-    about = {"url": f"http://{host}:{port}", "backend": settings.backend, "engine": settings.engine}
+    # Without a password that the address may have.
+    backend = urlsplit(settings.backend)
+    shown = backend._replace(netloc=backend.netloc.rpartition("@")[2]).geturl()
+    about = {"url": f"http://{host}:{port}", "backend": shown, "engine": settings.engine}
     if workers == 1:
         made = app(settings)
         described = made.state.gateway.codec.describe()

@@ -52,6 +52,8 @@ class Settings:
     """Grammar by which the engine enforces calls and JSON that a request demands."""
     on_unsupported: Literal["error", "drop"] = "error"
     """Policy for parts of a request that the format cannot write."""
+    pass_headers: tuple[str, ...] = ()
+    """Headers of a request that go on to the backend, beside those of traces: for routers."""
     max_requests: int = 1024
     """Greatest number of requests that are answered at once by a process; others get a 503."""
     max_body: int = 8_000_000
@@ -90,7 +92,8 @@ class Settings:
     def stored() -> Settings:
         """Read the settings that `store` wrote."""
         given = json.loads(os.environ[SETTINGS])
-        return Settings(**{**given, "names": tuple(given["names"])})
+        tuples = {key: tuple(value) for key, value in given.items() if isinstance(value, list)}
+        return Settings(**{**given, **tuples})
 
 
 def keys_from(settings: Settings) -> tuple[bytes, ...]:
