@@ -28,6 +28,10 @@ impl Dialogue {
         entry.codec.canonical(self.messages.clone(), self.tools.clone())
     }
 
+    pub fn canonical_with(&self, entry: &Entry, options: &EncodeOptions) -> Vec<Message> {
+        entry.codec.canonical_with(self.messages.clone(), self.tools.clone(), options)
+    }
+
     pub fn with(&self, message: Message) -> Self {
         let mut longer = self.clone();
         longer.messages.push(message);

@@ -113,6 +113,7 @@ const FIELDS: &[&str] = &[
     "type",
     "date",
     "effort",
+    "thinking",
     "index",
 ];
 
@@ -158,7 +159,8 @@ fn braced(text: &str) -> Option<(Element, &str)> {
         return Some((Element::Control(word.split('|').map(str::to_owned).collect()), rest));
     }
     let (field, filter) = word.split_once(':').unwrap_or((word, ""));
-    let is_field = FIELDS.contains(&field);
+    let is_word = |word: &str| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    let is_field = FIELDS.contains(&field) && is_word(filter);
     is_field.then(|| (Element::Field(field.to_owned(), filter.to_owned()), rest))
 }
 

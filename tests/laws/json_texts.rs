@@ -311,8 +311,11 @@ fn tools_come_back_as_json() {
         let dialogue = Dialogue { messages, tools: Some(written.clone()) };
         if let Some(decoded) = round_trip(entry, &dialogue)? {
             let written = entry.codec.vocab().normalise(written.trim());
-
-            prop_assert!(decoded.iter().any(|message| message.content.contains(&*written)));
+            // As declarations, tools are not read back as JSON.
+            let file = Format::built_in(entry.format).expect("it is");
+            let is_declared = file.text().contains("\"declarations\"");
+            let is_told = |message: &Message| message.content.contains(&*written);
+            prop_assert!(is_declared || decoded.iter().any(is_told));
         }
         Ok(())
     });

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use crate::call::json_arguments;
 use crate::conversation;
 use crate::encode::EncodeOptions;
+use crate::format::declarations::{Declared, declared};
 use crate::format::{Format, SystemPlace, ToolsPlace, dated};
 use crate::grammar::{FixedText, Grammar};
 use crate::message::{CallBody, Media, Message, Role, leading_systems};
@@ -45,7 +46,7 @@ pub(crate) fn canonical(
             }
         }
     }
-    let tools = tools.map(|tools| vocab.normalise(&tools).into_owned());
+    let tools = tools.map(|tools| declared_text(&tools, format, vocab));
     if format.folds_system() {
         fold_system(&mut messages, format, grammar);
     }
@@ -68,7 +69,8 @@ pub(crate) fn canonical(
     }
     // If the turn that declares tools has a pattern without a system message, that pattern is used.
     let is_in_place = tools.is_some() && format.tools_turns().1.is_some();
-    if let Some(text) = format.default_system().filter(|_| !has_system && !is_in_place) {
+    let absent = format.absent_system(options.thinking == Some(true) && !answered);
+    if let Some(text) = absent.filter(|_| !has_system && !is_in_place) {
         messages.insert(begun, Message::new(Role::System, vocab.normalise(text)));
     }
     let absent = format.without_system().filter(|_| !has_system);
@@ -97,6 +99,24 @@ pub(crate) fn canonical(
         }
     }
     messages
+}
+
+/// The text of the tools as it is read: with the control tokens of declarations spelled out.
+fn declared_text(tools: &str, format: &Format, vocab: &Vocab) -> String {
+    let parts = format.declares().and_then(|declares| Some((declares, declared(tools)?)));
+    let Some(((quote, between), parts)) = parts else {
+        return vocab.normalise(tools).into_owned();
+    };
+    let quote = [Piece::Control(quote.to_vec())];
+    let no_field = |_: Field| String::new();
+    parts.iter().fold(String::new(), |mut text, part| {
+        match part {
+            Declared::Text(more) => text.push_str(&vocab.normalise(more)),
+            Declared::Quote => text.push_str(&spelled(&quote, format, no_field)),
+            Declared::Between => text.push_str(&spelled(between, format, no_field)),
+        }
+        text
+    })
 }
 
 /// Replaces a text by its new form.

@@ -171,7 +171,10 @@ impl Codec {
         let answer = Answer::read(self, prompt, completion)?;
         let asks =
             if prompt.trail().answers_result(self.grammar()) { Role::Tool } else { Role::User };
-        let mut turns = vec![Message::new(asks, "x"), answer.message.clone()];
+        let is_named = asks == Role::Tool && self.format().names_results();
+        let name = is_named.then(|| "x".to_owned());
+        let question = Message { name, ..Message::new(asks, "x") };
+        let mut turns = vec![question, answer.message.clone()];
         turns.extend(messages);
         Ok((turns, answer))
     }

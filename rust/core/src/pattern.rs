@@ -37,6 +37,8 @@ pub(crate) enum Field {
     Date,
     /// The reasoning effort: one of the file's words.
     Effort,
+    /// Whether reasoning is asked for: a condition, without text.
+    Thinking,
 }
 
 /// Change of a field's text before it is written.
@@ -135,7 +137,7 @@ pub(crate) enum FieldContent {
 }
 
 impl Field {
-    const ALL: [(&'static str, Self, FieldContent); 15] = [
+    const ALL: [(&'static str, Self, FieldContent); 16] = [
         ("content", Self::Content, FieldContent::Text),
         ("name", Self::Name, FieldContent::Word),
         ("calls", Self::Calls, FieldContent::Items),
@@ -151,6 +153,7 @@ impl Field {
         ("type", Self::Type, FieldContent::Word),
         ("date", Self::Date, FieldContent::Word),
         ("effort", Self::Effort, FieldContent::Word),
+        ("thinking", Self::Thinking, FieldContent::Word),
     ];
 
     fn parse(word: &str) -> Option<Self> {
@@ -163,6 +166,11 @@ impl Field {
 
     pub(crate) fn holds(self) -> FieldContent {
         Self::ALL[self as usize].2
+    }
+
+    /// Whether the field stands in a guard alone, around what is written if it holds.
+    pub(crate) fn is_condition(self) -> bool {
+        matches!(self, Self::Tools | Self::Thinking)
     }
 
     /// Whether the field is read and ignored.

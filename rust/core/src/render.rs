@@ -17,6 +17,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::error::{Error, MessagePart, Result};
+use crate::format::declarations::{Declared, declared};
 use crate::format::{Format, ReasoningWhen, dated};
 use crate::grammar::{BoundPiece, FixedText, Grammar, Row, Rule};
 use crate::json;
@@ -66,6 +67,11 @@ pub(crate) struct RenderOptions<'a> {
 }
 
 impl<'a> RenderOptions<'a> {
+    /// Whether reasoning is asked for, in the turn that begins the conversation.
+    fn thinks(&self) -> bool {
+        self.thinking == Some(true) && !self.answered
+    }
+
     /// The word for a field of the first turn: the caller's, or else the format's. Tools have an empty word, because
     /// they are written elsewhere.
     fn word(&self, field: Field, format: &'a Format) -> Option<&'a str> {
@@ -113,7 +119,7 @@ pub(crate) fn render(
     options: &RenderOptions<'_>,
 ) -> Result<Rendered> {
     check_media(messages, format)?;
-    let plan = Plan::new(messages, format, options.tools.is_some())?;
+    let plan = Plan::new(messages, format, options.tools.is_some(), options.thinks())?;
     check_answers(messages, options.generation_prompt, grammar)?;
     let mut renderer = Renderer::new(format, grammar, vocab, options);
     let content: usize = messages.iter().map(|message| message.content.len()).sum();
@@ -197,7 +203,7 @@ pub(crate) fn written(
 ) -> Vec<Written> {
     let as_it_is = Written { content: Some(Filter::None), reasoning: None };
     let mut filters = vec![as_it_is; messages.len()];
-    let Ok(plan) = Plan::new(messages, format, false) else { return filters };
+    let Ok(plan) = Plan::new(messages, format, false, false) else { return filters };
     let options = RenderOptions::default();
     let renderer = Renderer::new(format, grammar, vocab, &options);
     let reasoning_from = reasoning_from(messages, answered, format);
@@ -259,6 +265,8 @@ struct Turn<'a> {
     reasons: bool,
     /// Whether it is the last message.
     is_last: bool,
+    /// Whether something else than a result follows.
+    is_unanswered: bool,
 }
 
 impl<'a> Turn<'a> {
@@ -271,6 +279,7 @@ impl<'a> Turn<'a> {
             after_result: false,
             reasons: true,
             is_last: false,
+            is_unanswered: false,
         }
     }
 
@@ -364,6 +373,10 @@ impl<'a> Renderer<'a> {
                 || kept.is_some(),
             is_last: index + 1 == messages.len() && !self.options.generation_prompt
                 || kept.is_some_and(|kept| kept.is_last),
+            is_unanswered: match messages.get(index + 1) {
+                Some(next) => next.role != Role::Tool,
+                None => self.options.generation_prompt,
+            },
             ..Turn::new(&messages[index], index as i32)
         };
         let results = grammar.results.as_ref();
@@ -556,11 +569,15 @@ impl<'a> Renderer<'a> {
             _ => None,
         });
         let has_content = has_media || !filter.unwrap_or_default().trim(content).is_empty();
-        for piece in pattern::written(&rule.pieces, |field| field == Field::Tools || has_content) {
+        let thinks = self.options.thinks();
+        let is_present = |field: Field| match field {
+            Field::Tools => true,
+            Field::Thinking => thinks,
+            _ => has_content,
+        };
+        for piece in pattern::written(&rule.pieces, is_present) {
             match (piece, turn) {
-                (Piece::Field(Field::Tools, _), _) => {
-                    self.slot(text, Source { message: -1, field: SourceField::Tools });
-                }
+                (Piece::Field(Field::Tools, _), _) => self.declare(text),
                 (&Piece::Field(_, filter), Some(turn)) => {
                     self.content(turn.message, filter, turn.source(SourceField::Content))?;
                 }
@@ -570,11 +587,33 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
+    /// Writes the tools: as text, or as declarations with control tokens.
+    fn declare(&mut self, tools: &str) {
+        let source = Source { message: -1, field: SourceField::Tools };
+        let declares = self.grammar.declares.as_ref();
+        let Some((declares, parts)) = declares.zip(declares.and_then(|_| declared(tools))) else {
+            return self.slot(tools, source);
+        };
+        for part in parts {
+            match part {
+                Declared::Text(text) => self.slot(&text, source),
+                Declared::Quote => self.control(declares.quote, source.scaffold()),
+                Declared::Between => {
+                    declares.between.iter().for_each(|piece| self.fixed(piece, source.scaffold()));
+                }
+            }
+        }
+    }
+
     fn message(&mut self, turn: &Turn<'_>, open: bool) -> Result<()> {
         let (row, mut present) = self.row(turn)?;
         if self.options.tools.is_some() {
             present |= Field::Tools.bit();
         }
+        if turn.index <= 0 && self.options.thinks() {
+            present |= Field::Thinking.bit();
+        }
+        let calls_in_turn = present & Field::Calls.bit() != 0 && self.format.answers_in_turn();
         let is_assistant = turn.message.role == Role::Assistant;
         let first_span = self.out.spans.len();
         let mut generated_from = self.out.text.len();
@@ -602,7 +641,13 @@ impl<'a> Renderer<'a> {
         } else {
             let (before, closer) = pieces.split_at(*close_at);
             self.pieces(before, turn, present)?;
-            if let Some((closer, after)) = closer.split_first() {
+            if calls_in_turn {
+                // Results go on in its turn: the token that begins them closes it.
+                if let Some(&id) = self.grammar.stop.first().filter(|_| turn.is_unanswered) {
+                    self.control(id, turn.source(SourceField::Scaffold));
+                    end = Some(self.out.text.len());
+                }
+            } else if let Some((closer, after)) = closer.split_first() {
                 self.piece(closer, turn, present)?;
                 end = Some(self.out.text.len());
                 self.pieces(after, turn, present)?;

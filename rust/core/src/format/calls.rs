@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use super::ObjectSpec;
+use super::{ObjectSpec, RowSpec};
 use super::id_form::IdForm;
 use super::rules::{
     check_after_text, check_head, check_pieces, control_names, has_field, head, is_field, is_text,
@@ -12,6 +12,7 @@ use super::rules::{
 use super::table::Table;
 use crate::call::{CallTags, Shape};
 use crate::error::{Checked, wrong};
+use crate::message::Role;
 use crate::pattern::{Field, FieldContent, Piece, is_white, walk};
 use crate::word::is_word_byte;
 
@@ -266,7 +267,9 @@ pub(crate) fn tags(items: &[Vec<Piece>]) -> CallTags {
 
 /// Control tokens inside arguments have no other use.
 pub(super) fn check_tokens_of_arguments(table: &Table<'_>) -> Checked<()> {
-    let rows = table.rows.iter().flat_map(|row| walk(&row.pieces));
+    // A result has no calls: the token that opens it is the only one that could stand in one.
+    let seen = |row: &RowSpec| if row.role == Role::Tool { 1 } else { usize::MAX };
+    let rows = table.rows.iter().flat_map(|row| walk(&row.pieces).take(seen(row)));
     let items = table.calls.iter().flat_map(|call| call.items.iter().flat_map(|item| walk(item)));
     let list = table.list.into_iter().flat_map(ListSpec::pieces);
     let others = rows.chain(items).chain(list).chain(table.prompt);

@@ -171,6 +171,8 @@ pub(super) struct PlaceFile {
     #[serde(default)]
     pub(super) system: SystemPlace,
     pub(super) tools: Option<ToolsPlace>,
+    #[serde(default)]
+    pub(super) results: ResultsPlace,
 }
 
 /// The place of a system message.
@@ -186,6 +188,17 @@ pub(crate) enum SystemPlace {
     FirstUser,
     /// In the last user's turn.
     LastUser,
+}
+
+/// The place of results.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ResultsPlace {
+    /// In turns of their own.
+    #[default]
+    Own,
+    /// In the turn of the assistant that called.
+    Assistant,
 }
 
 /// The place of the turn that declares tools.
@@ -211,6 +224,7 @@ pub(super) struct ToolsFile {
     pub(super) style: Option<ToolsStyle>,
     pub(super) between: Option<String>,
     pub(super) indent: Option<u8>,
+    pub(super) quote: Option<String>,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
@@ -227,6 +241,7 @@ pub(super) enum ToolsStyle {
     List,
     Indent,
     Typescript,
+    Declarations,
 }
 
 /// The patterns around a list of calls.

@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 
 use super::calls::Answerer;
 use super::file::{
-    CALL_KEYS, CallFile, File, GenerationWhen, Loss, OneOrMany, SystemPlace, ToolsPlace,
+    CALL_KEYS, CallFile, File, GenerationWhen, Loss, OneOrMany, ResultsPlace, SystemPlace, ToolsPlace,
     ToolsShape, ToolsStyle,
 };
 use super::patterns::Patterns;
@@ -57,6 +57,7 @@ impl Spec {
         let media = media::media(&file.media, &patterns, &patterns.used())?;
         patterns.refuse_unused()?;
         check_system(&file, &rows)?;
+        check_results_place(&file, &rows, &stop)?;
         let table = Table {
             guarantee: file.guarantee,
             order: file.order,
@@ -124,6 +125,7 @@ impl Spec {
             in_reasoning: file.calls.in_reasoning,
             bare_calls: file.calls.bare,
             results,
+            results_place: file.place.results,
             stop,
             tools,
             begin_turn,
@@ -224,6 +226,27 @@ fn check_system(file: &File, rows: &[RowSpec]) -> Checked<()> {
     Ok(())
 }
 
+/// Results in the assistant's turn begin with the token that stops the model, and the message after them has no header.
+fn check_results_place(file: &File, rows: &[RowSpec], stop: &[String]) -> Checked<()> {
+    if file.place.results == ResultsPlace::Own {
+        return Ok(());
+    }
+    let begins = |row: &RowSpec| match row.pieces.first() {
+        Some(Piece::Control(names)) => names.first() == stop.first() && !stop.is_empty(),
+        _ => false,
+    };
+    let mut results = rows.iter().filter(|row| row.role == Role::Tool).peekable();
+    if results.peek().is_none() || !results.all(begins) {
+        let problem = "is `assistant`, expected `turn.tool` to begin with the first token of `generation.stop`";
+        return wrong("place.results", problem);
+    }
+    if file.after_tool.assistant.is_none() {
+        let problem = "is `assistant` without a row for what follows a result, expected `after_tool.assistant`";
+        return wrong("place.results", problem);
+    }
+    Ok(())
+}
+
 /// The row of the default system message is that of others without the literal after the text, in which the default
 /// does not end: another row would read less than that. Or it is a row that is only read: see
 /// [`table::check_default`].
@@ -279,7 +302,7 @@ fn allowed(role: Role) -> &'static [Field] {
         Role::Assistant => {
             &[Field::Content, Field::Calls, Field::Reasoning, Field::Channel, Field::Type]
         }
-        Role::System => &[Field::Content, Field::Tools],
+        Role::System => &[Field::Content, Field::Tools, Field::Thinking],
         Role::Tool => &[Field::Content, Field::Id, Field::Name],
     }
 }
@@ -304,6 +327,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
             if rules::has_field(&pieces, Field::Tools) {
                 return wrong(key, "has `{tools}`, expected `{?tools:…?}` around a literal only");
             }
+            check_thinking(&key, &pieces)?;
             let mut place = place;
             if role == Role::Assistant {
                 let is_other = |row: &&RowSpec| row.role == role && row.place == RowUse::Both;
@@ -380,6 +404,14 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
     Ok(rows)
 }
 
+/// Whether reasoning is asked for is a condition without a text.
+fn check_thinking(key: &str, pieces: &[Piece]) -> Checked<()> {
+    if rules::has_field(pieces, Field::Thinking) {
+        return wrong(key, "has `{thinking}`, expected `{?thinking:…?}` around tokens and literals");
+    }
+    Ok(())
+}
+
 /// The generation prompts with and without reasoning: an assistant row begins with each.
 fn thinking(
     file: &File,
@@ -438,10 +470,11 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     let Some(place) = file.place.tools else {
         return wrong("turn.tools", "has no place, expected `place.tools`");
     };
-    let fields = [Field::Tools, Field::System, Field::Content];
+    let fields = [Field::Tools, Field::System, Field::Content, Field::Thinking];
     let texts = texts.clone().into_vec();
     let turns = texts.iter().map(|text| patterns.pieces("turn.tools", text, &fields));
     let mut turns = turns.collect::<Checked<Vec<_>>>()?;
+    turns.iter().try_for_each(|turn| check_thinking("turn.tools", turn))?;
     let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, filter) if filter.is_json());
     if turns.iter().flat_map(|turn| walk(turn)).any(is_value) {
         return wrong(
@@ -489,7 +522,25 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         let problem = "is given beside another `style`, expected `style = \"indent\"`";
         return wrong("tools.indent", problem);
     }
+    if file.tools.quote.is_some() && file.tools.style != Some(ToolsStyle::Declarations) {
+        let problem = "is given beside another `style`, expected `style = \"declarations\"`";
+        return wrong("tools.quote", problem);
+    }
     let layout = match (file.tools.style, &file.tools.between) {
+        (Some(ToolsStyle::Declarations), between) => {
+            let quote = patterns.pieces(
+                "tools.quote",
+                file.tools.quote.as_deref().unwrap_or_default(),
+                &[],
+            )?;
+            let [Piece::Control(quote)] = &quote[..] else {
+                let problem = "is not one control token, expected the token around strings";
+                return wrong("tools.quote", problem);
+            };
+            let between = between.as_deref().unwrap_or_default();
+            let between = patterns.pieces("tools.between", between, &[])?;
+            ToolsLayout::Declarations { quote: quote.clone(), between }
+        }
         (Some(ToolsStyle::List | ToolsStyle::Typescript), Some(_)) => {
             let problem =
                 "is given beside a `style` that writes a list, expected `line` or `indent`";

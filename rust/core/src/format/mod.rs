@@ -9,6 +9,7 @@ pub(crate) mod also;
 mod ambiguity;
 mod between;
 pub(crate) mod calls;
+pub(crate) mod declarations;
 mod evidence;
 pub(crate) mod file;
 mod id_form;
@@ -51,7 +52,7 @@ pub(crate) use also::AlsoSpec;
 pub(crate) use calls::{CallBodySpec, CallSpec, ListForm, ListSpec};
 use chatcodec_vocab::{TokenId, Vocab};
 pub use evidence::{FolderHints, TemplateSource};
-use file::File;
+use file::{File, ResultsPlace};
 pub use file::{BareCalls, InReasoning};
 pub(crate) use file::{LastWhen, Order, ReasoningWhen, SystemPlace, ToolsPlace};
 pub(crate) use id_form::IdForm;
@@ -71,6 +72,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("exaone4", include_str!("../../formats/exaone4.toml")),
     ("gemma2", include_str!("../../formats/gemma2.toml")),
     ("gemma3", include_str!("../../formats/gemma3.toml")),
+    ("gemma4", include_str!("../../formats/gemma4.toml")),
     ("glm4", include_str!("../../formats/glm4.toml")),
     ("glm4.5", include_str!("../../formats/glm4.5.toml")),
     ("granite3", include_str!("../../formats/granite3.toml")),
@@ -209,6 +211,7 @@ struct Spec {
     in_reasoning: InReasoning,
     bare_calls: BareCalls,
     results: Option<ResultsSpec>,
+    results_place: ResultsPlace,
 }
 
 /// A row of the table: writes and reads one shape of message.
@@ -306,6 +309,8 @@ enum ToolsLayout {
     Indented(u8, String),
     /// A namespace of functions as types of TypeScript.
     Typescript,
+    /// Functions as [`declarations`] writes them: the token around strings, and what stands between two.
+    Declarations { quote: Vec<String>, between: Vec<Piece> },
 }
 
 impl Format {
@@ -608,6 +613,12 @@ impl Format {
         self.spec.default_system.as_deref()
     }
 
+    /// The system message of a conversation without one: the default, or an empty one where its turn says that
+    /// reasoning is asked for.
+    pub(crate) fn absent_system(&self, thinking: bool) -> Option<&str> {
+        self.default_system().or_else(|| (thinking && self.tells_thinking()).then_some(""))
+    }
+
     /// The turn of a conversation without a system message, where it is more than a text.
     pub(crate) fn without_system(&self) -> Option<&WithoutSystem> {
         self.spec.without_system.as_ref()
@@ -634,6 +645,34 @@ impl Format {
     /// The role whose turn has the tools, if they have no turn of their own.
     pub(crate) fn tools_in(&self) -> Option<Role> {
         self.spec.tools.as_ref()?.holds
+    }
+
+    /// The token around the strings of declared tools, and the pieces between two tools.
+    pub(crate) fn declares(&self) -> Option<(&[String], &[Piece])> {
+        match &self.spec.tools.as_ref()?.layout {
+            ToolsLayout::Declarations { quote, between } => Some((quote, between)),
+            _ => None,
+        }
+    }
+
+    /// The control tokens in the text of the tools.
+    pub(crate) fn declaring_tokens(&self) -> impl Iterator<Item = Piece> {
+        let (quote, between) = self.declares().unwrap_or_default();
+        let quote = (!quote.is_empty()).then(|| Piece::Control(quote.to_vec()));
+        quote.into_iter().chain(between.iter().cloned())
+    }
+
+    /// Whether the turn of the system says that reasoning is asked for.
+    pub(crate) fn tells_thinking(&self) -> bool {
+        let mut rows = self.spec.rows.iter().filter(|row| row.role == Role::System);
+        let is_guard =
+            |piece: &Piece| matches!(piece, Piece::Optional { field: Field::Thinking, .. });
+        rows.any(|row| row.pieces.iter().any(is_guard))
+    }
+
+    /// Whether results stand in the assistant's turn.
+    pub(crate) fn answers_in_turn(&self) -> bool {
+        self.spec.results_place == ResultsPlace::Assistant
     }
 
     pub(crate) fn reasoning(&self) -> ReasoningWhen {
@@ -804,7 +843,9 @@ impl Format {
         let path = Path::Argument("tools");
         match layout.unwrap_or(ToolsLayout::List) {
             ToolsLayout::Indent(n) => json::write_list(tools, Layout::Indent(n), path, &mut out)?,
-            ToolsLayout::List => json::write_list(tools, Layout::Line, path, &mut out)?,
+            ToolsLayout::List | ToolsLayout::Declarations { .. } => {
+                json::write_list(tools, Layout::Line, path, &mut out)?;
+            }
             ToolsLayout::Typescript => {
                 typescript::write(tools, "functions", path, &mut out)?;
                 return Ok(out);

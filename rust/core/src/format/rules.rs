@@ -181,13 +181,12 @@ pub(super) fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
             let is_plain = |piece: &Piece| match piece {
                 Piece::Literal(_) => true,
                 Piece::Field(inner, _) => inner == field,
-                Piece::Control(_) => *field == Field::Reasoning,
+                Piece::Control(_) => matches!(field, Field::Reasoning | Field::Thinking),
                 Piece::Space => field.holds() == FieldContent::Word,
                 _ => false,
             };
-            // The condition is whether tools are given; a field that is ignored may be a literal.
-            let is_whole =
-                field.is_silent() || has_field(inside, *field) != (*field == Field::Tools);
+            // A condition has no text; a field that is ignored may be a literal.
+            let is_whole = field.is_silent() || has_field(inside, *field) != field.is_condition();
             if !is_whole || !inside.iter().all(is_plain) {
                 let name = field.name();
                 let problem = format!(
@@ -242,7 +241,7 @@ pub(super) fn check_head(key: &str, head: &[&Piece], text: Option<&Piece>) -> Ch
                 return wrong(key, problem);
             }
             Piece::Optional { field, .. }
-                if field.holds() != FieldContent::Word && *field != Field::Tools =>
+                if field.holds() != FieldContent::Word && !field.is_condition() =>
             {
                 let name = field.name();
                 let problem = format!(
@@ -353,6 +352,15 @@ pub(super) fn check_after_text(key: &str, tail: &[&Piece], free: bool) -> Checke
     let is_scaffold = |piece: &&Piece| match piece {
         Piece::Literal(text) => is_white(text),
         piece => **piece == Piece::Space,
+    };
+    // The text may end before a literal and the token that closes the row.
+    let after = match after {
+        [Piece::Literal(text), Piece::Control(_), after @ ..]
+            if is_free && text.len() <= MAX_SUFFIX_BYTES =>
+        {
+            after
+        }
+        after => after,
     };
     if !after.iter().all(is_scaffold) {
         return wrong(key, "goes on after the token that closes it, expected white space only");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::places::Places;
 use super::starts::Starts;
 use super::{
-    AfterCalls, BareOpening, BoundPiece, Closer, FixedText, Grammar, Item, List, Literal,
+    AfterCalls, BareOpening, BoundPiece, Closer, Declares, FixedText, Grammar, Item, List, Literal,
     MediaRule, Op, Reasoning, Results, Row, Rule, Stop, Suffix, Text, control_ids, openers,
     token_ids,
 };
@@ -156,6 +156,7 @@ impl Binder<'_> {
             after_content: format.after_content().to_owned(),
             tools: tools.map(|turn| self.rule(&turn.pieces, None)),
             tools_alone: tools_alone.map(|turn| self.rule(&turn.pieces, None)),
+            declares: self.declares(),
             begin,
             begin_turn: begin_turn.unwrap_or_default(),
             without_system: [false, true].map(|tools| self.without_system(tools)),
@@ -180,7 +181,18 @@ impl Binder<'_> {
         let absent = self.format.without_system().into_iter().flat_map(WithoutSystem::turns);
         let turns = tools.into_iter().chain(alone).chain(absent);
         let pieces = turns.flat_map(|turn| walk(&turn.inside));
-        pieces.flat_map(|piece| token_ids(&self.ids_of(piece))).collect()
+        let mut ids: Vec<TokenId> =
+            pieces.flat_map(|piece| token_ids(&self.ids_of(piece))).collect();
+        let declaring = self.format.declaring_tokens();
+        ids.extend(declaring.flat_map(|piece| token_ids(&self.ids_of(&piece))));
+        ids
+    }
+
+    /// The control tokens of declared tools.
+    fn declares(&self) -> Option<Declares> {
+        let (quote, between) = self.format.declares()?;
+        let quote = *self.control_ids(quote).first()?;
+        Some(Declares { quote, between: self.pieces(between) })
     }
 
     /// The turn of a conversation without a system message.
@@ -570,7 +582,7 @@ impl Binder<'_> {
         Reasoning {
             open: token_ids(&self.ids_of(pieces.open)),
             before: pieces.before.to_owned(),
-            text: Text { at: 0, field, is_value: false, prefixed: false, closer, next: 0 },
+            text: Text { at: 0, field, is_value: false, prefixed: false, closer, next: 0, goes_on: false },
             after: pieces.then.to_owned(),
             closes_alone: false,
         }
@@ -640,7 +652,8 @@ impl Binder<'_> {
     fn text(&self, read: &[Op], at: usize, prefixed: bool, role: Option<Role>) -> Text {
         let Op::Field(field, filter) = read[at] else {
             let closer = Closer::default();
-            return Text { at, field: Field::Content, is_value: false, prefixed, closer, next: at };
+            let (field, is_value, goes_on) = (Field::Content, false, false);
+            return Text { at, field, is_value, prefixed, closer, next: at, goes_on };
         };
         let is_value = filter.is_json();
         if is_value {
@@ -651,7 +664,7 @@ impl Binder<'_> {
             });
             let ids = ids.unwrap_or_default();
             let closer = Closer { ids, ..Closer::default() };
-            return Text { at, field, is_value, prefixed, closer, next: at + 1 };
+            return Text { at, field, is_value, prefixed, closer, next: at + 1, goes_on: false };
         }
         let mut suffix = Suffix::default();
         let mut next = at + 1;
@@ -686,7 +699,9 @@ impl Binder<'_> {
             None => self.close_openly(&mut closer, role),
         }
         let closer = closer.ready();
-        Text { at, field, is_value, prefixed, closer, next }
+        let after = read.get(next + 1..).unwrap_or_default();
+        let goes_on = !closer.ids.is_empty() && after.iter().any(|op| matches!(op, Op::Control(_)));
+        Text { at, field, is_value, prefixed, closer, next, goes_on }
     }
 
     /// A row without a closing control token ends where something else begins.

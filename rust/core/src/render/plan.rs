@@ -41,7 +41,12 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub(super) fn new(messages: &[Message], format: &'a Format, tools: bool) -> Result<Self> {
+    pub(super) fn new(
+        messages: &[Message],
+        format: &'a Format,
+        tools: bool,
+        thinking: bool,
+    ) -> Result<Self> {
         let place = format.tools_place();
         if tools && place.is_none() {
             let problem = format!("have no place in {}", format.described());
@@ -74,7 +79,8 @@ impl<'a> Plan<'a> {
             steps.push(Step::Tools);
         }
         let tools_at = tools_at.filter(|_| !tools_first);
-        let default = format.default_system().filter(|_| !has_system && !messages.is_empty());
+        let absent = format.absent_system(thinking);
+        let default = absent.filter(|_| !has_system && !messages.is_empty());
         let begun = usize::from(format.has_begun(messages));
         let tools_in_default =
             tools && format.tools_in() == Some(Role::System) && first_system.is_none();

@@ -32,7 +32,7 @@ pub(crate) fn find_unplaced(
     if !late.is_empty() {
         return Ok(late);
     }
-    let plan = match Plan::new(messages, format, options.tools.is_some()) {
+    let plan = match Plan::new(messages, format, options.tools.is_some(), options.thinks()) {
         Ok(plan) => plan,
         Err(error) => return error.droppable().map(|found| vec![found]).ok_or(error),
     };

@@ -251,6 +251,11 @@ impl Held {
         matches!(self.items.first(), Some(HeldItem::Text { .. }))
     }
 
+    /// Its first item.
+    pub(super) fn first(&self) -> Option<&HeldItem> {
+        self.items.first()
+    }
+
     /// The control token at the beginning, if text spelled it.
     pub(super) fn spelled(&self) -> Option<TokenId> {
         match self.items.first() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::CallTags;
-use super::python::{respace, string_length};
+use super::python::{respace, respace_only, string_length};
 use super::schema::Parameters;
 use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use super::values::{JSON, Keys, Values};
@@ -132,7 +132,7 @@ impl BoundShape for BoundQuoted {
 
 /// Arguments with the spaces of `json.dumps`, and texts as the vocabulary decodes them.
 fn read_as(arguments: &str, vocab: &Vocab) -> String {
-    respace(json::trim(arguments), &|text| vocab.canonical_text(text))
+    respace_only(&respace(json::trim(arguments), &|text| vocab.canonical_text(text)))
 }
 
 /// Writes the members of a JSON object with the spaces of `json.dumps`, without its braces.

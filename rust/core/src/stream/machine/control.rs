@@ -2,6 +2,7 @@
 //! place as it was, for the next function.
 
 use super::calls::Call;
+use super::text::TextState;
 use super::uncertain::{Uncertain, UncertainHeader};
 use super::{Outside, Piece, Place, Reader, Turn, Within};
 use crate::bound::Bound;
@@ -67,6 +68,11 @@ impl Turn {
             && (grammar.ends(id) || self.role == Role::Tool && is_around)
     }
 
+    /// Whether a control token ends the text, and the row goes on after it.
+    pub(super) fn goes_on_after(&self, bound: &Bound, id: TokenId) -> bool {
+        self.text(bound).is_some_and(|text| text.goes_on && text.closer.ids.contains(&id))
+    }
+
     /// Whether a control token closes the text that is read, or the row.
     fn is_closed_by(&self, bound: &Bound, id: TokenId) -> bool {
         let last = self.row(bound).rule.closer();
@@ -123,9 +129,14 @@ impl Reader<'_> {
             return Ok(self.try_header(place, token));
         }
         match place {
-            Place::In(turn, Within::Text(text)) if is_spelled => {
+            Place::In(turn, Within::Text(text))
+                if is_spelled && !turn.is_closed_by(self.bound, id) =>
+            {
                 let spelling = self.spelling(id);
                 Ok(self.text_of_turn(turn, text, Piece { text: &spelling, first: at, at }))
+            }
+            Place::In(turn, within) if turn.goes_on_after(self.bound, id) => {
+                Ok(self.end_within_row(turn, within, token))
             }
             Place::In(turn, within) => {
                 let end = self.control_at_end(turn, within, id, (first, at));
@@ -225,6 +236,16 @@ impl Reader<'_> {
             // White space that is held belongs to the text that the spelling of the token begins.
             None => Err(place),
         }
+    }
+
+    /// Reads a control token that ends a text, after which the row goes on up to another token.
+    fn end_within_row(&mut self, turn: Turn, within: Within, token: Control) -> Place {
+        self.end_turn_text(&turn, within);
+        let next = turn.text(self.bound).map_or(0, |text| text.next);
+        let header = UncertainHeader::within(self.bound, turn.row, next);
+        self.machine.uncertain = Some(Uncertain::header(header));
+        self.again(vec![token.held()]);
+        Place::In(turn, TextState::new().into())
     }
 
     /// Reads a control token that ends a turn or a frame, at these first and last positions.

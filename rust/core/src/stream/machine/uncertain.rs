@@ -328,6 +328,10 @@ impl Reader<'_> {
                 return place;
             }
         }
+        let ends_text = |id| {
+            continues && place.turn().is_some_and(|turn| turn.goes_on_after(self.bound, id))
+        };
+        let is_end = matches!(held.first(), Some(&HeldItem::Control { id, .. }) if ends_text(id));
         if continues {
             place = self.end_row(place);
         } else if spelled.is_none() && !matches!(place, Place::In(_, Within::BetweenCalls { .. })) {
@@ -357,7 +361,7 @@ impl Reader<'_> {
             Some(&HeldItem::Text { first, .. }) => {
                 self.reject_text(place, &mut items, first, continues)
             }
-            Some(HeldItem::Control { .. }) if !continues => {
+            Some(HeldItem::Control { .. }) if !continues || is_end => {
                 self.reject_control(&mut items);
                 place
             }
