@@ -333,7 +333,7 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
         # Two keys of equal length, of two formats.
         "microsoft/Phi-4-mini-reasoning",
         # Of a family whose other models have a format.
-        *("c4ai-command-r7b-12-2024", "google/gemma-4-31B-it", "deepseek-ai/DeepSeek-V3.2"),
+        *("c4ai-command-r7b-12-2024", "google/functiongemma-270m-it", "deepseek-ai/DeepSeek-V3.2"),
         *("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen3Guard-Gen-8B", "granite-3.2-8b-instruct"),
         *("zai-org/GLM-5", "THUDM/GLM-4-9B-0414", "Qwen/QwQ-32B"),
         *("nvidia/Llama-3_3-Nemotron-Super-49B-v1_5", "LiquidAI/LFM2.5-1.2B-Thinking"),

@@ -315,6 +315,7 @@ def test_texts_in_arguments_are_composed_and_json_stays_json(
                 "would end",
                 "would be read as",
                 "at its ends",
+                "without white space, quotes",
             )
             if not any(word in str(error) for word in refused):
                 raise

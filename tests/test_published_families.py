@@ -42,6 +42,13 @@ FAMILIES = [
     Family("command-r", "templates/aya.jinja", own=(("bos_token", "<BOS_TOKEN>"),)),
     Family("exaone4", "templates/exaone4.jinja", "callstr emptyans parts reasontext think"),
     Family("gemma2", "templates/gemma.jinja", same=12, own=(("bos_token", "<bos>"),)),
+    Family(
+        "gemma4",
+        "templates/examples_tool_chat_template_gemma4.jinja",
+        "call callans callnt callstr par reasoncall reasonlast train",
+        same=26,
+        own=(("bos_token", "<bos>"),),
+    ),
     Family("granite3", "templates/granite-3.0-instruct.jinja", "callans callstr developer nothing"),
     Family(
         "granite3:3.3",

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use super::{ObjectSpec, RowSpec};
 use super::id_form::IdForm;
 use super::rules::{
     check_after_text, check_head, check_pieces, control_names, has_field, head, is_field, is_text,
 };
 use super::table::Table;
+use super::{ObjectSpec, RowSpec};
 use crate::call::{CallTags, Shape};
 use crate::error::{Checked, wrong};
 use crate::message::Role;

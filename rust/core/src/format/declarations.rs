@@ -44,7 +44,7 @@ fn sorted(value: Option<&Owned>) -> Vec<(&str, &Owned)> {
 }
 
 /// Whether a value counts as true in a template.
-fn is_true(value: &&Owned) -> bool {
+fn is_true(value: &Owned) -> bool {
     match value {
         Owned::Null => false,
         Owned::Bool(value) => *value,
@@ -62,7 +62,8 @@ fn type_of(schema: &Owned) -> String {
         Some(Owned::Text(name)) => name.to_uppercase(),
         Some(Owned::List(names)) => {
             let names = names.iter().filter_map(Owned::as_str);
-            let names: Vec<String> = names.map(|name| format!("'{}'", name.to_uppercase())).collect();
+            let names: Vec<String> =
+                names.map(|name| format!("'{}'", name.to_uppercase())).collect();
             format!("[{}]", names.join(", "))
         }
         _ => String::new(),
@@ -101,18 +102,18 @@ impl Writer {
         self.push(name);
         self.push("{description:");
         self.described(function.get("description"));
-        if let Some(parameters) = function.get("parameters").filter(is_true) {
+        if let Some(parameters) = function.get("parameters").filter(|value| is_true(value)) {
             self.push(",parameters:{");
-            if let Some(properties) = parameters.get("properties").filter(is_true) {
+            if let Some(properties) = parameters.get("properties").filter(|value| is_true(value)) {
                 self.push("properties:{");
                 self.properties(Some(properties), false, 1);
                 self.push("},");
             }
-            if let Some(required) = parameters.get("required").filter(is_true) {
+            if let Some(required) = parameters.get("required").filter(|value| is_true(value)) {
                 self.required(required);
                 self.push(",");
             }
-            if parameters.get("type").is_some_and(|value| is_true(&value)) {
+            if parameters.get("type").is_some_and(is_true) {
                 self.push("type:");
                 self.quoted(&type_of(parameters));
             }
@@ -120,7 +121,7 @@ impl Writer {
         }
         if let Some(response) = function.get("response") {
             self.push(",response:{");
-            if let Some(description) = response.get("description").filter(is_true) {
+            if let Some(description) = response.get("description").filter(|value| is_true(value)) {
                 self.push("description:");
                 self.described(Some(description));
                 self.push(",");
@@ -164,24 +165,26 @@ impl Writer {
         let mut comma = "";
         let mut next = |writer: &mut Self| writer.push(std::mem::replace(&mut comma, ","));
         let name = type_of(schema);
-        if let Some(description) = schema.get("description").filter(is_true) {
+        if let Some(description) = schema.get("description").filter(|value| is_true(value)) {
             next(self);
             self.push("description:");
             self.described(Some(description));
         }
-        if let Some(choices) = schema.get("enum").filter(is_true).filter(|_| name == "STRING") {
+        if let Some(choices) =
+            schema.get("enum").filter(|value| is_true(value)).filter(|_| name == "STRING")
+        {
             next(self);
             self.push("enum:");
             self.value(choices, depth);
         }
         let items = schema.get("items").filter(|items| matches!(items, Owned::Map(_)));
-        if let Some(items) = items.filter(is_true).filter(|_| name == "ARRAY") {
+        if let Some(items) = items.filter(|value| is_true(value)).filter(|_| name == "ARRAY") {
             next(self);
             self.push("items:{");
             self.items(items, depth);
             self.push("}");
         }
-        if schema.get("nullable").is_some_and(|value| is_true(&value)) {
+        if schema.get("nullable").is_some_and(is_true) {
             next(self);
             self.push("nullable:true");
         }
@@ -191,7 +194,7 @@ impl Writer {
             self.push("properties:{");
             self.properties(own.or(Some(schema)), own.is_none(), depth + 1);
             self.push("}");
-            if let Some(required) = schema.get("required").filter(is_true) {
+            if let Some(required) = schema.get("required").filter(|value| is_true(value)) {
                 next(self);
                 self.required(required);
             }

@@ -7,8 +7,8 @@ use hashbrown::HashSet;
 
 use super::calls::Answerer;
 use super::file::{
-    CALL_KEYS, CallFile, File, GenerationWhen, Loss, OneOrMany, ResultsPlace, SystemPlace, ToolsPlace,
-    ToolsShape, ToolsStyle,
+    CALL_KEYS, CallFile, File, GenerationWhen, Loss, OneOrMany, ResultsPlace, SystemPlace,
+    ToolsPlace, ToolsShape, ToolsStyle,
 };
 use super::patterns::Patterns;
 use super::table::{self, Reads, Table};
@@ -49,7 +49,7 @@ impl Spec {
         let without_system = without_system::without_system(&file, &patterns, &rows)?;
         let prompt = patterns.pieces("generation.prompt", &file.generation.prompt, &[])?;
         let thinking = thinking(&file, &patterns, &rows)?;
-        let stop = stop(&patterns, &file.generation.stop)?;
+        let stop = stop(&patterns, &file, &rows)?;
         let begin = patterns.pieces("begin", &file.begin, &[])?;
         let end = patterns.pieces("end", &file.end, &[])?;
         let needed = patterns.used();
@@ -57,7 +57,6 @@ impl Spec {
         let media = media::media(&file.media, &patterns, &patterns.used())?;
         patterns.refuse_unused()?;
         check_system(&file, &rows)?;
-        check_results_place(&file, &rows, &stop)?;
         let table = Table {
             guarantee: file.guarantee,
             order: file.order,
@@ -351,6 +350,10 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                 }
             }
             rules::check_pieces(&key, &pieces)?;
+            if role != Role::Tool && rules::goes_on(&pieces) {
+                let problem = "goes on after the token that closes it, expected white space only";
+                return wrong(key, problem);
+            }
             if place == RowUse::WrittenDefault {
                 check_default(&key, &pieces, file.default_system.as_deref(), &rows)?;
             }
@@ -407,7 +410,10 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
 /// Whether reasoning is asked for is a condition without a text.
 fn check_thinking(key: &str, pieces: &[Piece]) -> Checked<()> {
     if rules::has_field(pieces, Field::Thinking) {
-        return wrong(key, "has `{thinking}`, expected `{?thinking:…?}` around tokens and literals");
+        return wrong(
+            key,
+            "has `{thinking}`, expected `{?thinking:…?}` around tokens and literals",
+        );
     }
     Ok(())
 }
@@ -433,16 +439,20 @@ fn thinking(
 }
 
 /// The control tokens that stop the model although no row writes them.
-fn stop(patterns: &Patterns, text: &str) -> Checked<Vec<String>> {
-    let pieces = patterns.pieces("generation.stop", text, &[])?;
-    match &pieces[..] {
-        [] => Ok(Vec::new()),
-        [Piece::Control(names)] => Ok(names.clone()),
-        _ => wrong(
-            "generation.stop",
-            "is more or less than one control token, expected `{A}` or `{A|B}`",
-        ),
-    }
+fn stop(patterns: &Patterns, file: &File, rows: &[RowSpec]) -> Checked<Vec<String>> {
+    let pieces = patterns.pieces("generation.stop", &file.generation.stop, &[])?;
+    let names: &[String] = match &pieces[..] {
+        [] => &[],
+        [Piece::Control(names)] => names,
+        _ => {
+            return wrong(
+                "generation.stop",
+                "is more or less than one control token, expected `{A}` or `{A|B}`",
+            );
+        }
+    };
+    check_results_place(file, rows, names)?;
+    Ok(names.to_vec())
 }
 
 fn roles(file: &BTreeMap<String, String>) -> Checked<BTreeMap<String, Role>> {
@@ -518,6 +528,23 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         let problem = "does not fit `place.tools`: in a system's turn stands `{system}`, in a user's `{content}`";
         return wrong("turn.tools", problem);
     }
+    let layout = tools_layout(file, patterns)?;
+    let unwrap = file.tools.shape == Some(ToolsShape::Function);
+    if matches!(layout, ToolsLayout::Typescript) && !unwrap {
+        return wrong("tools.shape", "is not `function`, expected it as `style` is `typescript`");
+    }
+    let after_system = matches!(place, ToolsPlace::AfterSystem);
+    if !after_system && rules::begins_with_text(&pieces) {
+        return wrong("turn.tools", "begins with text, expected a control token");
+    }
+    let role = holds.unwrap_or(Role::System);
+    let turn = tools_turn(pieces, role, rows)?;
+    let alone = alone.map(|pieces| tools_turn(pieces, role, rows)).transpose()?;
+    Ok(Some(ToolsSpec { turn, alone, unwrap, layout, holds, place }))
+}
+
+/// How tools are written.
+fn tools_layout(file: &File, patterns: &Patterns) -> Checked<ToolsLayout> {
     if file.tools.indent.is_some() && file.tools.style != Some(ToolsStyle::Indent) {
         let problem = "is given beside another `style`, expected `style = \"indent\"`";
         return wrong("tools.indent", problem);
@@ -526,7 +553,7 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         let problem = "is given beside another `style`, expected `style = \"declarations\"`";
         return wrong("tools.quote", problem);
     }
-    let layout = match (file.tools.style, &file.tools.between) {
+    Ok(match (file.tools.style, &file.tools.between) {
         (Some(ToolsStyle::Declarations), between) => {
             let quote = patterns.pieces(
                 "tools.quote",
@@ -555,19 +582,7 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         (None | Some(ToolsStyle::Line), between) => {
             ToolsLayout::Line(between.clone().unwrap_or_default())
         }
-    };
-    let unwrap = file.tools.shape == Some(ToolsShape::Function);
-    if matches!(layout, ToolsLayout::Typescript) && !unwrap {
-        return wrong("tools.shape", "is not `function`, expected it as `style` is `typescript`");
-    }
-    let after_system = matches!(place, ToolsPlace::AfterSystem);
-    if !after_system && rules::begins_with_text(&pieces) {
-        return wrong("turn.tools", "begins with text, expected a control token");
-    }
-    let role = holds.unwrap_or(Role::System);
-    let turn = tools_turn(pieces, role, rows)?;
-    let alone = alone.map(|pieces| tools_turn(pieces, role, rows)).transpose()?;
-    Ok(Some(ToolsSpec { turn, alone, unwrap, layout, holds, place }))
+    })
 }
 
 /// How many spaces a level of the tools' JSON is indented by.

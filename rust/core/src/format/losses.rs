@@ -33,6 +33,9 @@ impl Format {
         } else if spec.default_system.is_some() || spec.without_system.is_some() {
             losses.push("that there was no system message: the default one comes back");
         }
+        if self.tells_thinking() {
+            losses.push("that there was no system message: an empty one comes back, if reasoning is asked for");
+        }
         if spec.folds_system {
             losses.push("a system message: comes back as the beginning of the user's");
         }

@@ -368,6 +368,12 @@ pub(super) fn check_after_text(key: &str, tail: &[&Piece], free: bool) -> Checke
     Ok(())
 }
 
+/// Whether a row has more than one control token after its text.
+pub(super) fn goes_on(pieces: &[Piece]) -> bool {
+    let after = after_last(pieces, is_text).unwrap_or_default();
+    after.iter().filter(|piece| matches!(piece, Piece::Control(_))).count() > 1
+}
+
 /// Whether a row reads the output of another: it may have more alternatives for each control token, and white space
 /// after the last one.
 pub(super) fn reads(row: &[Piece], written: &[Piece]) -> bool {

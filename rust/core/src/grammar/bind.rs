@@ -582,7 +582,15 @@ impl Binder<'_> {
         Reasoning {
             open: token_ids(&self.ids_of(pieces.open)),
             before: pieces.before.to_owned(),
-            text: Text { at: 0, field, is_value: false, prefixed: false, closer, next: 0, goes_on: false },
+            text: Text {
+                at: 0,
+                field,
+                is_value: false,
+                prefixed: false,
+                closer,
+                next: 0,
+                goes_on: false,
+            },
             after: pieces.then.to_owned(),
             closes_alone: false,
         }

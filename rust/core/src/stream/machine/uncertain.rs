@@ -328,9 +328,8 @@ impl Reader<'_> {
                 return place;
             }
         }
-        let ends_text = |id| {
-            continues && place.turn().is_some_and(|turn| turn.goes_on_after(self.bound, id))
-        };
+        let ends_text =
+            |id| continues && place.turn().is_some_and(|turn| turn.goes_on_after(self.bound, id));
         let is_end = matches!(held.first(), Some(&HeldItem::Control { id, .. }) if ends_text(id));
         if continues {
             place = self.end_row(place);
