@@ -179,7 +179,8 @@ def test_what_the_template_writes_is_admitted(name: str) -> None:
         if given is None:
             continue
         prompt, ids = given
-        lark = codec.constrain(tools=TOOLS, prompt=prompt, **CHOICES[choice]).lark()
+        constraint = codec.constrain(tools=TOOLS, prompt=prompt, **CHOICES[choice])
+        lark = constraint.lark(unicode_escapes=True)
         at = walker.refused_at(walker.matcher(lark), ids)
         assert at == len(ids), (choice, codec.vocab.decode(ids[:at]), codec.vocab.decode(ids))
         admitted += bool(made)

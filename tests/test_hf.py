@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import importlib
+import queue
 import subprocess
 import sys
 import threading
@@ -149,6 +150,8 @@ def test_a_streamer_reads_what_generate_gives() -> None:
     assert streamer.message == {"role": "assistant", "content": "Hello there"}
     with pytest.raises(ValueError, match="2 sequences"):
         ours.streamer().put(np.array([[1], [2]]))
+    with pytest.raises(queue.Empty):
+        next(ours.streamer(timeout=0.01))
 
 
 def test_what_is_wrong_is_a_typed_error() -> None:

@@ -529,10 +529,13 @@ class Constraint:
 
         Raises `MessageError` for what llama.cpp cannot express.
         """
-    def lark(self, /) -> str:
+    def lark(self, /, *, unicode_escapes: bool = False) -> str:
         """
-        The grammar for llguidance 1.x, in its Lark syntax, by itself or as the backend of a
+        The grammar for llguidance 1.7 or newer, in its Lark syntax, by itself or as the backend of a
         server.
+
+        With `unicode_escapes`, strings of JSON may escape any character by its number, as some chat templates write
+        them; llguidance before 1.8, which vLLM 0.33 has, refuses such a grammar.
 
         Raises `MessageError` for what llguidance cannot express.
         """

@@ -236,9 +236,14 @@ class SafeTokenizer:
             data = {name: values[0] for name, values in columns.items()}
         return _batch_encoding(data, return_tensors)
 
-    def streamer(self, prompt: Encoding | Sequence[int] | None = None) -> Streamer:
+    def streamer(
+        self,
+        prompt: Encoding | Sequence[int] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Streamer:
         """Return a `Streamer` for `model.generate(..., streamer=…)`."""
-        return Streamer(self.codec, prompt)
+        return Streamer(self.codec, prompt, timeout=timeout)
 
 
 def _dict_of(tool: Any) -> Any:  # noqa: ANN401
@@ -303,14 +308,25 @@ class Streamer:
         for event in streamer.events: ...
     """
 
-    def __init__(self, codec: Codec, prompt: Encoding | Sequence[int] | None = None) -> None:
-        """Read the completions of a codec. `prompt` is the ids before the completion."""
+    def __init__(
+        self,
+        codec: Codec,
+        prompt: Encoding | Sequence[int] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Read the completions of a codec. `prompt` is the ids before the completion.
+
+        Waiting longer than `timeout` seconds for an event raises `queue.Empty`, as in transformers'
+        `TextIteratorStreamer`; None waits for ever, even if `generate` has failed in its thread.
+        """
         import queue  # noqa: PLC0415
 
         self._codec = codec
         self._stream: Stream | None = None
         self._prompt = prompt
         self._has_prompt = False
+        self._timeout = timeout
         self._queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self.events: list[Event] = []
         """The events so far."""
@@ -349,7 +365,7 @@ class Streamer:
 
     def __next__(self) -> Event:
         """Wait for the next event."""
-        event = self._queue.get()
+        event = self._queue.get(timeout=self._timeout)
         if event is None:
             # For whoever asks once more.
             self._queue.put(None)

@@ -25,12 +25,16 @@ impl Constraint {
 
 #[pymethods]
 impl Constraint {
-    /// The grammar for llguidance 1.x, in its Lark syntax, by itself or as the backend of a
+    /// The grammar for llguidance 1.7 or newer, in its Lark syntax, by itself or as the backend of a
     /// server.
     ///
+    /// With `unicode_escapes`, strings of JSON may escape any character by its number, as some chat templates write
+    /// them; llguidance before 1.8, which vLLM 0.33 has, refuses such a grammar.
+    ///
     /// Raises `MessageError` for what llguidance cannot express.
-    fn lark(&self) -> PyResult<String> {
-        self.inner.lark().map_err(raise)
+    #[pyo3(signature = (*, unicode_escapes=false))]
+    fn lark(&self, unicode_escapes: bool) -> PyResult<String> {
+        self.inner.lark(unicode_escapes).map_err(raise)
     }
 
     /// The constraint for xgrammar 0.2 as a structural tag, in JSON: `Grammar.from_structural_tag`, the option

@@ -112,13 +112,13 @@ fn is_within_one(keys: &Map<String, Value>, key: &str) -> bool {
 }
 
 /// A constraint in llguidance's Lark, which names control tokens by their ids.
-pub(super) fn print(constraint: &Constraint) -> Result<String> {
+pub(super) fn print(constraint: &Constraint, unicode_escapes: bool) -> Result<String> {
     for (path, schema) in &constraint.schemas {
         let judge =
             |keys: &Map<String, Value>, key: &str, value: &Value| problem(schema, keys, key, value);
         schema::check(Path::Argument(path), schema, &judge)?;
     }
-    let mut printer = Printer::default();
+    let mut printer = Printer { unicode_escapes, ..Printer::default() };
     let mut rules = OPTIONS.to_owned();
     let start = printer.expression(&constraint.start);
     let _ = writeln!(rules, "start: {start}");
@@ -136,6 +136,8 @@ struct Printer {
     terminals: String,
     /// The number of each terminal.
     known: HashMap<String, usize>,
+    /// Whether strings of JSON may escape any character by its number.
+    unicode_escapes: bool,
 }
 
 impl Printer {
@@ -158,7 +160,23 @@ impl Printer {
             Expression::Ids(ids) | Expression::End(ids) => token(ids),
             Expression::Literal(text) => string(text),
             Expression::Text(parts) => self.text(parts),
-            Expression::Json(schema) => format!("%json {}", spaced(schema)),
+            Expression::Json(schema) => format!("%json {}", self.spaced(schema)),
+        }
+    }
+
+    /// A schema with the spacing and the escapes that JSON may have.
+    fn spaced(&self, schema: &Value) -> Value {
+        let mut options = json!({"whitespace_flexible": true, "whitespace_pattern": SPACE});
+        if self.unicode_escapes {
+            options["json_allow_general_unicode_escapes"] = true.into();
+        }
+        match schema {
+            Value::Object(members) => {
+                let mut members = members.clone();
+                members.insert("x-guidance".to_owned(), options);
+                Value::Object(members)
+            }
+            schema => json!({"allOf": [schema], "x-guidance": options}),
         }
     }
 
@@ -217,21 +235,4 @@ fn token(ids: &[TokenId]) -> String {
 
 fn string(text: &str) -> String {
     Value::from(text).to_string()
-}
-
-/// A schema with the spacing that JSON may have.
-fn spaced(schema: &Value) -> Value {
-    let spacing = json!({
-        "whitespace_flexible": true,
-        "whitespace_pattern": SPACE,
-        "json_allow_general_unicode_escapes": true,
-    });
-    match schema {
-        Value::Object(members) => {
-            let mut members = members.clone();
-            members.insert("x-guidance".to_owned(), spacing);
-            Value::Object(members)
-        }
-        schema => json!({"allOf": [schema], "x-guidance": spacing}),
-    }
 }

@@ -159,10 +159,16 @@ impl Constraint {
 
     /// The constraint in llguidance's Lark.
     ///
+    /// With `unicode_escapes`, strings of JSON may escape any character by its number, as some templates write them;
+    /// llguidance before 1.8 refuses such a grammar.
+    ///
     /// # Errors
     /// [`Error::Message`] for what llguidance cannot express.
-    pub fn lark(&self) -> Result<String> {
-        once(&self.printed.lark, || lark::print(self))
+    pub fn lark(&self, unicode_escapes: bool) -> Result<String> {
+        if unicode_escapes {
+            return lark::print(self, unicode_escapes);
+        }
+        once(&self.printed.lark, || lark::print(self, unicode_escapes))
     }
 
     /// The constraint as a structural tag of xgrammar, in JSON. It is exact with the tokens of
