@@ -18,6 +18,7 @@ help:
 	@echo "make test-data   fetch real vocabularies for the tests into test-data, 250 MB"
 	@echo "make test-engine, test-vllm, test-xgrammar   with the real llama.cpp, vLLM, xgrammar, which they install"
 	@echo "make test-vllm-engine   with vLLM's engine on the CPU, after make test-vllm"
+	@echo "make test-sglang-engine   with SGLang's engine on the CPU, which it installs, 10 GB"
 	@echo "make test-routers   the gateway with the routers of vLLM and SGLang"
 	@echo "make test-plugins   plug-ins in the Python of SGLang, LMDeploy and trainers, without torch"
 	@echo "make test-load   a thousand streams through the gateway for five minutes"
@@ -158,6 +159,15 @@ test-routers: build $(VENV)/ready
 	test -d target/routers || $(BIN)/pip install --quiet --target target/routers \
 	  vllm-router==0.1.17 sglang-router==0.3.2
 	CHATCODEC_ROUTERS=target/routers $(BIN)/python -m pytest -n 0 tests/test_routers.py
+
+# SGLang's server and engine on the CPU, with the plug-in and behind the gateway: 10 GB in target/sglang.
+.PHONY: test-sglang-engine
+test-sglang-engine: build $(VENV)/ready
+	test -d target/sglang || $(PYTHON) -m venv target/sglang
+	target/sglang/bin/pip install --quiet sglang==0.5.23
+	rm -rf target/sglang-wheel && $(BIN)/maturin build --quiet --out target/sglang-wheel
+	target/sglang/bin/pip install --quiet --no-deps --force-reinstall target/sglang-wheel/*.whl
+	CHATCODEC_SGLANG_PYTHON=target/sglang/bin/python $(BIN)/python -m pytest -n 0 tests/test_sglang_engine.py
 
 # Plug-ins in the engines' own Python, without torch: a gigabyte in target/plugins.
 PLUGIN_SOURCES := axolotl==0.19.0 lagent==0.2.4 lmdeploy==0.18.0 renderers==0.1.12 sglang==0.5.23 verl==0.9.1 \

@@ -1,7 +1,8 @@
 """Writes a model of random weights for servers that load transformers' folders.
 
-`python scripts/random_transformer.py TOKENIZER FOLDER`, in a Python with torch and transformers.
-TOKENIZER is a folder with Qwen3's tokenizer files. The model is a Qwen3 of two layers, 20 MB.
+`python scripts/random_transformer.py TOKENIZER FOLDER [gpt2]`, in a Python with torch and
+transformers. TOKENIZER is a folder with Qwen3's tokenizer files. The model is a Qwen3 of two
+layers, or a GPT-2, 20 MB.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 
-def write(tokenizer: Path, folder: Path) -> None:
+def write(tokenizer: Path, folder: Path, kind: str = "qwen3") -> None:
     """Write the model beside its tokenizer."""
     torch: Any = importlib.import_module("torch")
     transformers: Any = importlib.import_module("transformers")
@@ -21,6 +22,18 @@ def write(tokenizer: Path, folder: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(tokenizer / name, folder / name)
     torch.manual_seed(0)
+    if kind == "gpt2":
+        config = transformers.GPT2Config(
+            n_embd=64,
+            n_layer=2,
+            n_head=2,
+            n_positions=2048,
+            vocab_size=151936,
+            bos_token_id=151643,
+            eos_token_id=151645,
+        )
+        transformers.GPT2LMHeadModel(config).to(torch.bfloat16).save_pretrained(folder)
+        return
     config = transformers.Qwen3Config(
         hidden_size=64,
         intermediate_size=128,
@@ -37,4 +50,4 @@ def write(tokenizer: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), Path(sys.argv[2]))
+    write(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
