@@ -207,3 +207,39 @@ def test_the_template_of_a_gguf_file_is_read(tmp_path: Path) -> None:
     encoding = codec.encode([{"role": "user", "content": "<s>"}])
     assert encoding.text == "<s><|im_start|>user\n<s><|im_end|>\n"
     assert sum(encoding.is_control) == 3
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["examples_tool_chat_template_gemma4.jinja", "google-gemma-4-31B-it-interleaved.jinja"],
+)
+def test_a_format_that_says_where_it_differs_reads_for_a_template(
+    tmp_path: Path, template: str
+) -> None:
+    """The template writes: it is not what the format writes. Completions are read by the format."""
+    golden = data.ROOT / "tests" / "golden" / "gemma4.json"
+    tokens = json.loads(golden.read_text(encoding="utf-8"))["special_tokens"]
+    text = data.find(f"templates/{template}").read_text(encoding="utf-8")
+    path = folder(tmp_path / "model", text, bos_token="<bos>", eos_token="<eos>")  # noqa: S106
+    size = Vocab.load(data.EMBEDDED_MODEL).size
+    added = {token: size + nth for nth, token in enumerate(tokens)}
+    (path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
+    codec = Codec.from_pretrained(path)
+    assert codec.format.name == "gemma4"
+    told = codec.describe()
+    assert "conversations are written by the model's chat template" in told
+    assert "they differ on: training, a call" in told
+    prompt = codec.encode([{"role": "user", "content": "Hi"}], enable_thinking=True)
+    assert prompt.text.startswith("<bos><|turn>system\n<|think|>\n<turn|>")
+    answer = [
+        *(codec.vocab.control["<|channel>"], *codec.vocab.encode("thought\nHm.")),
+        *(codec.vocab.control["<channel|>"], *codec.vocab.encode("Hello.")),
+        codec.vocab.control["<turn|>"],
+    ]
+    parsed = codec.parse(answer, prompt=prompt)
+    assert parsed.message == {"role": "assistant", "content": "Hello.", "reasoning": "Hm."}
+    assert parsed.finish == "stop"
+    # With one difference more than the file names, the template has no such reader.
+    other = text.replace("'<|turn>system", "'<|turn>other")
+    (path / "chat_template.jinja").write_text(other, encoding="utf-8")
+    assert Codec.from_pretrained(path).format.name != "gemma4"

@@ -15,7 +15,7 @@ use crate::encode::EncodeOptions;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::message::{Message, Owned, Role};
-use crate::recognise::{Recognised, recognise_template};
+use crate::recognise::{Recognised, recognise_reader};
 use crate::span::SpanKind;
 use crate::template::Template;
 use crate::templated::TemplateWriter;
@@ -23,7 +23,7 @@ use crate::templated::TemplateWriter;
 /// How completions are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reader {
-    /// A built-in format, which writes what the template does.
+    /// A built-in format, which writes what the template does, or differs from it where its file says so.
     Recognised(Recognised),
     /// A format that was derived from the template: texts of messages, and these parts.
     Derived(DerivedParts),
@@ -58,7 +58,7 @@ impl Codec {
         own: &[(String, String)],
         vocab: &Vocab,
     ) -> Result<(Self, Reader)> {
-        if let Ok(found) = recognise_template(template, own, vocab) {
+        if let Some(found) = recognise_reader(template, own, vocab) {
             let format = Format::built_in(&found.format)?;
             let codec = Self::with_template(template, own, &format, vocab)?;
             return Ok((codec, Reader::Recognised(found)));

@@ -1,4 +1,4 @@
-//! Which built-in format writes what a model's own chat template does.
+//! Which built-in format writes what a model's own chat template does, or reads what its model writes.
 //!
 //! In: a template and a vocabulary. Out: the format whose text and control tokens are the
 //! template's on a fixed set of conversations. The template is run, so parts that it builds count as well.
@@ -53,9 +53,15 @@ pub struct Recognised {
 
 impl Recognised {
     /// Whether the format stands for the template: all but odd conversations are the same.
-    fn is_exact(&self) -> bool {
+    pub fn is_exact(&self) -> bool {
+        self.is_exact_but(&[])
+    }
+
+    /// Whether all are the same but odd conversations and these.
+    fn is_exact_but(&self, known: &[String]) -> bool {
         let is_odd = |name: &String| PROBES.iter().any(|probe| probe.name == *name && probe.odd);
-        !self.same.is_empty() && self.differs.iter().chain(&self.refused).all(is_odd)
+        let mut others = self.differs.iter().chain(&self.refused);
+        !self.same.is_empty() && others.all(|name| is_odd(name) || known.contains(name))
     }
 }
 
@@ -66,25 +72,28 @@ struct Written {
     control: Vec<Range<usize>>,
 }
 
-/// The built-in format that writes what a template does.
-///
-/// # Errors
-/// [`Error::Format`] if the template differs from each format; the text names the nearest one and on what they
-/// differ.
-pub(crate) fn recognise_template(
+/// The built-in format that writes what a template does, or differs from it only where its file says so. Such a
+/// format reads what the template's model writes.
+pub(crate) fn recognise_reader(
     template: &Template,
     own: &[(String, String)],
     vocab: &Vocab,
-) -> Result<Recognised> {
-    let refused =
-        |problem: String| Error::Format { file: "model".into(), key: String::new(), problem };
+) -> Option<Recognised> {
+    candidates(template, own, vocab).into_iter().find(|found| {
+        let format = Format::built_in(&found.format);
+        format.is_ok_and(|format| found.is_exact_but(format.differs()))
+    })
+}
+
+/// The built-in formats that a vocabulary has the tokens of, compared with a template; the nearest first.
+fn candidates(template: &Template, own: &[(String, String)], vocab: &Vocab) -> Vec<Recognised> {
     let mut written: Vec<Option<RenderedTemplate>> = Vec::with_capacity(PROBES.len());
     for probe in PROBES.iter() {
         match rendered(template, probe, own) {
             Ok(rendered) => written.push(Some(rendered)),
             // A template that fails from the beginning would take all its steps each time.
             Err(Error::Template { .. }) if written.iter().flatten().next().is_none() => {
-                return Err(refused("has a chat template that fails".into()));
+                return Vec::new();
             }
             Err(_) => written.push(None),
         }
@@ -107,22 +116,7 @@ pub(crate) fn recognise_template(
         let others = found.differs.len() + found.refused.len();
         (!found.is_exact(), usize::MAX - found.same.len(), others)
     });
-    match all.into_iter().next() {
-            Some(found) if found.is_exact() => Ok(found),
-            Some(near) if !near.same.is_empty() => {
-                let differs: Vec<String> = near.differs.into_iter().chain(near.refused).collect();
-                let problem = format!(
-                    "has a chat template that no built-in format equals; the nearest is `{}`, which differs on: {}; \
-                     expected `format=`, that name or another",
-                    near.format,
-                    differs.join(", ")
-                );
-                Err(refused(problem))
-            }
-            _ => Err(refused(
-                "has a chat template that no built-in format is like; expected `format=`, a name or a `Format`".into(),
-            )),
-        }
+    all
 }
 
 /// Whether a vocabulary has a format's control tokens, or would get them from it.

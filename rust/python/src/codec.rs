@@ -386,7 +386,7 @@ impl Codec {
         let codec = Self::of_template(&template, Some(vocab.as_any()), reader)?;
         let codec = match codec.reader {
             // What the format writes is the same, and it takes more kinds of messages.
-            Reader::Recognised(found) => {
+            Reader::Recognised(found) if found.is_exact() => {
                 let format = Bound::new(py, Format::new(codec.inner.format().clone()))?;
                 let codec = Self::new(format.as_any(), Some(vocab.as_any()), None, check_template)?;
                 Self { reader: Reader::Recognised(found), ..codec }

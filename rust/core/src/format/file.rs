@@ -21,6 +21,8 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) models: Vec<String>,
     #[serde(default)]
+    pub(super) differs: Vec<String>,
+    #[serde(default)]
     pub(super) tokenizer_classes: Vec<String>,
     #[serde(default)]
     pub(super) begin: String,

@@ -55,8 +55,7 @@ impl Spec {
         let needed = patterns.used();
         let also = also::also(&file, &patterns, list.as_ref())?;
         let media = media::media(&file.media, &patterns, &patterns.used())?;
-        patterns.refuse_unused()?;
-        check_system(&file, &rows)?;
+        check_whole(&file, &patterns, &rows)?;
         let table = Table {
             guarantee: file.guarantee,
             order: file.order,
@@ -102,6 +101,7 @@ impl Spec {
             vocabulary: file.vocabulary,
             lacking: Vec::new(),
             models: file.models,
+            differs: file.differs,
             tokenizer_classes: file.tokenizer_classes,
             append: file.append,
             append_at: file.append_at,
@@ -148,6 +148,7 @@ fn check_lists(file: &File) -> Checked<()> {
     }
     check_words("silent", &file.silent, MAX_APPENDED)?;
     check_words("models", &file.models, MAX_NAMES)?;
+    check_words("differs", &file.differs, MAX_NAMES)?;
     check_words("tokenizer_classes", &file.tokenizer_classes, MAX_NAMES)?;
     check_words("markers", &file.markers, MAX_MARKERS)
 }
@@ -189,6 +190,12 @@ fn check_words(key: &str, words: &[String], most: usize) -> Checked<()> {
         return wrong(key, format!("has `{word}` twice, expected each word once"));
     }
     Ok(())
+}
+
+/// What is checked once all patterns are known.
+fn check_whole(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<()> {
+    patterns.refuse_unused()?;
+    check_system(file, rows)
 }
 
 /// Checks that the rows have the place of a system message.

@@ -163,6 +163,8 @@ struct Spec {
     lacking: Vec<String>,
     /// Words in the names of its models.
     models: Vec<String>,
+    /// Conversations that it writes otherwise than the template of its models, by the names of recognition.
+    differs: Vec<String>,
     /// Tokenizer classes that its models alone have.
     tokenizer_classes: Vec<String>,
     control: Vec<(String, Vec<String>)>,
@@ -579,6 +581,11 @@ impl Format {
             ("effort", !self.efforts().is_empty()),
         ];
         known.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
+    }
+
+    /// Conversations that it writes otherwise than the template of its models.
+    pub(crate) fn differs(&self) -> &[String] {
+        &self.spec.differs
     }
 
     pub(crate) fn append(&self) -> &[String] {
