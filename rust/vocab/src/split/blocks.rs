@@ -1,11 +1,11 @@
-//! The pieces of ASCII text under the patterns of cl100k's family, 64 characters at a time.
+//! The pieces of ASCII text under the patterns of cl100k's and o200k's families, 64 characters at a time.
 //!
 //! Each class is a mask with a bit for each character ([`masks`](super::masks)). The classes of a
 //! character and its neighbours decide where a piece begins, for all 64 places at once. A block begins
 //! at the beginning of a piece, so no state is carried between blocks. Near the end of a block, where
 //! the next characters would decide, no place is used.
 
-use super::masks::Masks;
+use super::masks::{Cases, Masks, controls};
 use super::scan::Digits;
 
 /// Number of characters in a block.
@@ -14,12 +14,28 @@ pub(crate) const BLOCK: usize = 64;
 /// Number of following characters that decide whether a piece begins at a place.
 pub(super) const AHEAD: usize = 2;
 
+/// What letters make a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Words {
+    /// All letters; a contraction is a piece: cl100k.
+    Whole,
+    /// `UPPER*LOWER+|UPPER+LOWER*`: o200k, where a contraction joins the word before it if there are any.
+    Cased { contractions: bool },
+    /// All letters, and no contractions; white space ends at a number as at the end of a text: DeepSeek-V3.
+    BetweenNumbers,
+}
+
 /// A bit for each place of a block where a piece certainly begins, without the first place.
-#[inline]
-pub(super) fn starts(block: &[u8; BLOCK], digits: Digits) -> u64 {
+#[inline(always)]
+pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> u64 {
     let masks = Masks::of(block);
+    let wide = match words {
+        // A control character is of no alternative.
+        Words::BetweenNumbers => masks.wide | controls(block),
+        Words::Whole | Words::Cased { .. } => masks.wide,
+    };
     // Places after a character beyond ASCII are not used.
-    let count = masks.wide.trailing_zeros();
+    let count = wide.trailing_zeros();
     let Some(before @ 1..) = count.checked_sub(AHEAD as u32) else { return 0 };
     let mut certain = u64::MAX >> (u64::BITS - before);
     let Masks { letter, number, space, newline, blank, apostrophe, .. } = masks;
@@ -30,7 +46,7 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits) -> u64 {
     let gap = space & !newline;
     let signs = other & !after_other & !after_blank;
     // A single sign joins the letters after it, and so does the last character of a gap.
-    let words = letter & !after_letter & !(gap << 1) & !(signs << 1);
+    let first_letters = letter & !after_letter & !(gap << 1) & !(signs << 1);
     let numbers = match digits {
         Digits::One => number,
         Digits::Many => number & !after_number,
@@ -40,16 +56,18 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits) -> u64 {
     let taken = run_from(newline, newline & after_other);
     let gaps = space & !after_space & !taken;
     // The last character of a gap is separate, or joins the next piece.
-    let last = gap & !(space >> 1);
+    let last = match words {
+        Words::BetweenNumbers => gap & !((space | number) >> 1),
+        Words::Whole | Words::Cased { .. } => gap & !(space >> 1),
+    };
     // A gap after a newline begins a piece unless another newline follows it.
     let after_newline = gap & (newline << 1);
     let ends = gap.wrapping_add(after_newline) & !gap;
     let before_newline = after_newline != 0 && ends & newline != 0;
-    let mut starts = words | signs | numbers | gaps | last;
+    let mut starts = first_letters | signs | numbers | gaps | last;
     if before_newline {
         // Rare: up to the first such gap.
-        let first = after_newline & after_newline.wrapping_neg();
-        certain &= first - 1;
+        certain &= below_first(after_newline);
     } else {
         starts |= after_newline;
     }
@@ -59,13 +77,58 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits) -> u64 {
     if going_on < count {
         certain &= (1 << going_on) - 1;
     }
-    let mut contractions = apostrophe & signs & certain;
-    while contractions != 0 {
-        let at = contractions.trailing_zeros() as usize;
-        contractions &= contractions - 1;
-        starts |= after_contraction(block, at);
+    match words {
+        Words::Whole => {
+            let mut contractions = apostrophe & signs & certain;
+            while contractions != 0 {
+                let at = contractions.trailing_zeros() as usize;
+                contractions &= contractions - 1;
+                starts |= contraction(block, at).map_or(0, |length| place(at + length));
+            }
+        }
+        Words::BetweenNumbers => {}
+        Words::Cased { contractions } => {
+            let Cases { upper, slash } = Cases::of(block);
+            let upper = upper & letter;
+            starts |= upper & ((letter & !upper) << 1);
+            // Rare: a slash after such newlines joins them.
+            certain &= below_first(slash & taken << 1);
+            if contractions {
+                starts = with_suffixes(block, starts, apostrophe & after_letter & certain);
+            }
+        }
     }
     starts & certain & !1
+}
+
+/// All places below the first of a mask; all places if it is empty.
+#[inline(always)]
+fn below_first(mask: u64) -> u64 {
+    (mask & mask.wrapping_neg()).wrapping_sub(1)
+}
+
+/// The beginnings of pieces where contractions are suffixes, after letters, of the word before them.
+#[inline(always)]
+fn with_suffixes(block: &[u8; BLOCK], mut starts: u64, mut apostrophes: u64) -> u64 {
+    let mut end = 0;
+    while apostrophes != 0 {
+        let at = apostrophes.trailing_zeros() as usize;
+        apostrophes &= apostrophes - 1;
+        // The letter before it may end a contraction, which has no second suffix.
+        if at != end
+            && let Some(length) = contraction(block, at)
+        {
+            end = at + length;
+            starts = starts & !(place(end).wrapping_sub(place(at))) | place(end);
+        }
+    }
+    starts
+}
+
+/// The bit of a place; none for places after the block.
+#[inline(always)]
+fn place(at: usize) -> u64 {
+    1u64.checked_shl(at as u32).unwrap_or(0)
 }
 
 /// The runs of bits that begin with a bit of `firsts`.
@@ -87,13 +150,13 @@ fn every_third(number: u64) -> u64 {
     all
 }
 
-/// The place after a contraction at a given place, if there is one.
-#[inline]
-fn after_contraction(block: &[u8; BLOCK], at: usize) -> u64 {
+/// The length of a contraction at a given place, if there is one.
+#[inline(always)]
+fn contraction(block: &[u8; BLOCK], at: usize) -> Option<usize> {
     let letter = |at: usize| block.get(at).map_or(0, u8::to_ascii_lowercase);
     match (letter(at + 1), letter(at + 2)) {
-        (b's' | b't' | b'm' | b'd', _) => 1 << (at + 2),
-        (b'r' | b'v', b'e') | (b'l', b'l') if at + 3 < BLOCK => 1 << (at + 3),
-        _ => 0,
+        (b's' | b't' | b'm' | b'd', _) => Some(2),
+        (b'r' | b'v', b'e') | (b'l', b'l') => Some(3),
+        _ => None,
     }
 }

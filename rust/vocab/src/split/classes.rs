@@ -11,7 +11,7 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 use crate::utf8::{PREFIXES, char_at, prefix_of_three};
 
 /// Classes of characters, one bit each.
-pub(super) type Mask = u8;
+pub(super) type Mask = u16;
 
 /// `\p{L}`
 pub(super) const LETTER: Mask = 1;
@@ -30,7 +30,13 @@ pub(super) const LOWER: Mask = 1 << 6;
 /// `[\r\n]`
 pub(super) const NEWLINE: Mask = 1 << 7;
 
-const PATTERNS: [(Mask, &str); 8] = [
+/// `\p{Han}`
+pub(super) const HAN: Mask = 1 << 8;
+
+/// Chinese and Japanese, as DeepSeek-V3 separates them.
+pub(super) const CHINESE: Mask = 1 << 9;
+
+const PATTERNS: [(Mask, &str); 10] = [
     (LETTER, r"\p{L}"),
     (NUMBER, r"\p{N}"),
     (SPACE, r"\s"),
@@ -39,6 +45,8 @@ const PATTERNS: [(Mask, &str); 8] = [
     (UPPER, r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"),
     (LOWER, r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"),
     (NEWLINE, r"[\r\n]"),
+    (HAN, r"\p{Han}"),
+    (CHINESE, r"[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]"),
 ];
 
 const CHARS: usize = 0x11_0000;

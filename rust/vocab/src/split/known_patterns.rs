@@ -20,18 +20,34 @@ const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\
 /// Mistral's tekken: o200k's without contractions, digit by digit.
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-const DEEPSEEK_V3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
+pub(super) const DEEPSEEK_V3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
 
-const LLAMA3_SCAN: Known =
-    Known::Cl100k { contractions: Contractions::Folded, digits: Digits::Three, whole_end: false };
-const QWEN2_SCAN: Known =
-    Known::Cl100k { contractions: Contractions::Folded, digits: Digits::One, whole_end: false };
-const CL100K_SCAN: Known =
-    Known::Cl100k { contractions: Contractions::Folded, digits: Digits::Three, whole_end: true };
+const LLAMA3_SCAN: Known = Known::Cl100k {
+    contractions: Contractions::Folded,
+    digits: Digits::Three,
+    whole_end: false,
+    marks: false,
+};
+const QWEN2_SCAN: Known = Known::Cl100k {
+    contractions: Contractions::Folded,
+    digits: Digits::One,
+    whole_end: false,
+    marks: false,
+};
+const CL100K_SCAN: Known = Known::Cl100k {
+    contractions: Contractions::Folded,
+    digits: Digits::Three,
+    whole_end: true,
+    marks: false,
+};
 
 /// Oniguruma's reading of [`CL100K`]: `{1,3}+` is one to three digits, once or more.
-pub(super) const CL100K_ONIGURUMA: Known =
-    Known::Cl100k { contractions: Contractions::Folded, digits: Digits::Many, whole_end: true };
+pub(super) const CL100K_ONIGURUMA: Known = Known::Cl100k {
+    contractions: Contractions::Folded,
+    digits: Digits::Many,
+    whole_end: true,
+    marks: false,
+};
 
 /// Every pattern with a hand-written scanner, in every spelling that files use.
 pub(super) const KNOWN: &[(&str, Known)] = &[
@@ -49,6 +65,7 @@ pub(super) const KNOWN: &[(&str, Known)] = &[
             contractions: Contractions::Ascii,
             digits: Digits::Three,
             whole_end: false,
+            marks: false,
         },
     ),
     // tiktoken's spellings of cl100k: the second is equal to the first, the third is not.
@@ -64,10 +81,28 @@ pub(super) const KNOWN: &[(&str, Known)] = &[
     (QWEN2, QWEN2_SCAN),
     (
         r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        Known::Cl100k { contractions: Contractions::Ascii, digits: Digits::One, whole_end: false },
+        Known::Cl100k {
+            contractions: Contractions::Ascii,
+            digits: Digits::One,
+            whole_end: false,
+            marks: false,
+        },
     ),
-    (O200K, Known::O200k { contractions: Contractions::Folded, digits: Digits::Three }),
-    (TEKKEN, Known::O200k { contractions: Contractions::No, digits: Digits::One }),
+    (
+        QWEN35,
+        Known::Cl100k {
+            contractions: Contractions::Folded,
+            digits: Digits::One,
+            whole_end: false,
+            marks: true,
+        },
+    ),
+    (O200K, Known::O200k { contractions: Contractions::Folded, digits: Digits::Three, han: false }),
+    (TEKKEN, Known::O200k { contractions: Contractions::No, digits: Digits::One, han: false }),
+    (
+        KIMI_K2,
+        Known::O200k { contractions: Contractions::Folded, digits: Digits::Three, han: true },
+    ),
     (DEEPSEEK_V3, Known::DeepSeekV3),
     // The same with literal newlines.
     (
@@ -121,8 +156,13 @@ const DEEPSEEK_CODER: &[&str] = &[
     r"\p{N}",
 ];
 
-const DEEPSEEK_V3_ALL: &[&str] =
-    &[r"\p{N}{1,3}", r"[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+", DEEPSEEK_V3];
+const DEEPSEEK_V3_ALL: &[&str] = &[UP_TO_THREE, DEEPSEEK_CHINESE[0], DEEPSEEK_V3];
+
+pub(super) const UP_TO_THREE: &str = r"\p{N}{1,3}";
+
+/// What DeepSeek-V3 splits off before its main pattern, in the spellings of files.
+pub(super) const DEEPSEEK_CHINESE: [&str; 2] =
+    [r"[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+", "[一-龥\u{3040}-ゟ゠-ヿ]+"];
 
 /// Qwen 3.5: marks belong to letters.
 const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";

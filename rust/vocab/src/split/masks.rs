@@ -151,3 +151,87 @@ impl Masks {
         masks
     }
 }
+
+/// What o200k's patterns ask beside [`Masks`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Cases {
+    /// Upper case, of the letters; undefined for other characters.
+    pub(super) upper: u64,
+    pub(super) slash: u64,
+}
+
+impl Cases {
+    #[inline(always)]
+    pub(super) fn of(block: &[u8; BLOCK]) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has it.
+            return unsafe { Self::of_vectors(block) };
+        }
+        Self::of_bytes(block)
+    }
+
+    /// The same, one character after another.
+    pub(super) fn of_bytes(block: &[u8; BLOCK]) -> Self {
+        let mut cases = Self::default();
+        for (at, byte) in block.iter().enumerate() {
+            cases.upper |= u64::from(byte & 0x20 == 0) << at;
+            cases.slash |= u64::from(*byte == b'/') << at;
+        }
+        cases
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn of_vectors(block: &[u8; BLOCK]) -> Self {
+        use std::arch::x86_64::{
+            _mm256_cmpeq_epi8, _mm256_movemask_epi8, _mm256_set1_epi8, _mm256_slli_epi16,
+        };
+        let mut cases = Self::default();
+        for (nth, vector) in vectors(block).into_iter().enumerate() {
+            let bits = |vector| u64::from(_mm256_movemask_epi8(vector) as u32) << (32 * nth);
+            // The bit of lower case becomes the highest of its byte.
+            cases.upper |= bits(_mm256_slli_epi16::<2>(vector));
+            cases.slash |= bits(_mm256_cmpeq_epi8(vector, _mm256_set1_epi8(b'/'.cast_signed())));
+        }
+        cases.upper = !cases.upper;
+        cases
+    }
+}
+
+/// ASCII's control characters that are no white space.
+#[inline(always)]
+pub(super) fn controls(block: &[u8; BLOCK]) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has it.
+        return unsafe { controls_of_vectors(block) };
+    }
+    controls_of_bytes(block)
+}
+
+/// The same, one character after another.
+pub(super) fn controls_of_bytes(block: &[u8; BLOCK]) -> u64 {
+    let is_control = |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\t'..=b'\r');
+    let bits = block.iter().enumerate().map(|(at, byte)| u64::from(is_control(byte)) << at);
+    bits.fold(0, |all, bit| all | bit)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+fn controls_of_vectors(block: &[u8; BLOCK]) -> u64 {
+    use std::arch::x86_64::{
+        _mm256_andnot_si256, _mm256_cmpeq_epi8, _mm256_movemask_epi8, _mm256_or_si256,
+        _mm256_set1_epi8,
+    };
+    let mut controls = 0;
+    for (nth, vector) in vectors(block).into_iter().enumerate() {
+        let delete = _mm256_cmpeq_epi8(vector, _mm256_set1_epi8(0x7F));
+        let all = _mm256_or_si256(within(vector, 0, 0x20), delete);
+        let found = _mm256_andnot_si256(within(vector, b'\t', 5), all);
+        controls |= u64::from(_mm256_movemask_epi8(found) as u32) << (32 * nth);
+    }
+    controls
+}

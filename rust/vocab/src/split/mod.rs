@@ -3,6 +3,9 @@
 //! In: text. Out: its pieces, in order; their concatenation is the text, byte for byte. Cost: linear, for
 //! the patterns that real vocabularies have; others are matched by a bounded engine, see [`regex`].
 
+// The loop over a text's blocks and its scanner become one function for each pattern.
+#![allow(clippy::inline_always)]
+
 mod blocks;
 mod classes;
 mod cover;
@@ -20,7 +23,7 @@ mod threes;
 use crate::error::{Error, Result, place};
 pub(crate) use blocks::BLOCK;
 pub(crate) use cover::covers_every_text;
-use known_patterns::{CL100K, CL100K_ONIGURUMA, KNOWN, NAMES};
+use known_patterns::{CL100K, CL100K_ONIGURUMA, DEEPSEEK_CHINESE, KNOWN, NAMES, UP_TO_THREE};
 pub(crate) use masks::Prose;
 pub(crate) use matcher::Work;
 use regex::Dialect;
@@ -101,6 +104,13 @@ impl Splitter {
     /// Splitters in sequence: each splits the pieces of the previous one.
     pub(crate) fn sequence(mut splitters: Vec<Self>) -> Self {
         splitters.retain(|splitter| !matches!(splitter, Self::Whole));
+        if let [Self::Runs(numbers), Self::Runs(chinese), Self::Known(Known::DeepSeekV3)] =
+            splitters.as_slice()
+            && numbers.pattern() == UP_TO_THREE
+            && DEEPSEEK_CHINESE.contains(&chinese.pattern())
+        {
+            return Self::Known(Known::DeepSeekV3Whole);
+        }
         match splitters.len() {
             0 => Self::Whole,
             1 => splitters.swap_remove(0),

@@ -5,8 +5,10 @@
 //! the expression would backtrack, the function computes the place: so it finds every match in one
 //! pass, and reads each character of any text a few times at most.
 
-use super::blocks;
-use super::classes::{Classes, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, SPACE, UPPER};
+use super::blocks::{self, Words};
+use super::classes::{
+    CHINESE, Classes, HAN, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, SPACE, UPPER,
+};
 
 /// Maximum number of digits in a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,13 +42,23 @@ pub(crate) enum Known {
         digits: Digits,
         /// Whether white space at the end of the text is one piece, newlines and all: `\s++$`.
         whole_end: bool,
+        /// Whether marks belong to letters, `[\p{L}\p{M}]+`: Qwen 3.5.
+        marks: bool,
     },
     /// `[^\r\n\p{L}\p{N}]?UPPER*LOWER+('s…)?|[^\r\n\p{L}\p{N}]?UPPER+LOWER*('s…)?|\p{N}{1,3}|`
     /// ` ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`.
-    O200k { contractions: Contractions, digits: Digits },
+    O200k {
+        contractions: Contractions,
+        digits: Digits,
+        /// Whether `\p{Han}+` is a piece before all else and no part of a word, and no slash joins newlines after
+        /// signs: Kimi K2.
+        han: bool,
+    },
     /// `[ASCII sign][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|`
     /// `\s*[\r\n]+|\s+(?!\S)|\s+`.
     DeepSeekV3,
+    /// DeepSeek-V3's three patterns in turn: `\p{N}{1,3}`, then Chinese and Japanese, then the one above.
+    DeepSeekV3Whole,
 }
 
 impl Known {
@@ -59,14 +71,19 @@ impl Known {
         };
         match self {
             Self::Gpt2 => "the pattern of GPT-2".to_owned(),
-            Self::Cl100k { digits: many, whole_end, .. } => {
+            Self::Cl100k { digits: many, whole_end, marks, .. } => {
                 let end = if whole_end { ", white space at the end together" } else { "" };
-                format!("a pattern as cl100k_base has it, {}{end}", digits(many))
+                let marks = if marks { ", marks with letters" } else { "" };
+                format!("a pattern as cl100k_base has it, {}{end}{marks}", digits(many))
             }
-            Self::O200k { digits: many, .. } => {
-                format!("a pattern as o200k_base has it, {}", digits(many))
+            Self::O200k { digits: many, han, .. } => {
+                let han = if han { ", Chinese apart" } else { "" };
+                format!("a pattern as o200k_base has it, {}{han}", digits(many))
             }
             Self::DeepSeekV3 => "the pattern of DeepSeek-V3".to_owned(),
+            Self::DeepSeekV3Whole => {
+                "the pattern of DeepSeek-V3, digits by threes, Chinese apart".to_owned()
+            }
         }
     }
 
@@ -97,13 +114,40 @@ pub(super) fn ends(known: Known, text: &str, mut each: impl FnMut(usize, u64)) {
     // One loop for each pattern, chosen once.
     match known {
         Known::Gpt2 => pieces(text, |at| scanner.gpt2(at), next, each_piece),
-        Known::Cl100k { contractions, digits, whole_end } => {
-            scanner.scan_cl100k(contractions, digits, whole_end, each);
-        }
-        Known::O200k { contractions, digits } => {
-            pieces(text, |at| scanner.o200k(at, contractions, digits), next, each_piece);
+        Known::Cl100k { contractions, digits, whole_end, marks: false } => scanner.blocks(
+            |block| blocks::starts(block, digits, Words::Whole),
+            |at| scanner.cl100k(at, LETTER, contractions, digits, whole_end),
+            each,
+        ),
+        Known::Cl100k { contractions, digits, whole_end, marks: true } => scanner.blocks(
+            |block| blocks::starts(block, digits, Words::Whole),
+            |at| scanner.cl100k(at, LETTER | MARK, contractions, digits, whole_end),
+            each,
+        ),
+        Known::O200k { contractions, digits, han } => {
+            let words = Words::Cased { contractions: contractions != Contractions::No };
+            scanner.blocks(
+                |block| blocks::starts(block, digits, words),
+                |at| {
+                    if han {
+                        scanner.kimi_k2(at, contractions, digits)
+                    } else {
+                        scanner.o200k(at, contractions, digits)
+                    }
+                },
+                each,
+            );
         }
         Known::DeepSeekV3 => pieces(text, |at| scanner.deepseek_v3(at), next, each_piece),
+        Known::DeepSeekV3Whole => {
+            // The end of the text between numbers and Chinese that was looked at last.
+            let mut section = 0;
+            scanner.blocks(
+                |block| blocks::starts(block, Digits::Three, Words::BetweenNumbers),
+                |at| scanner.deepseek_v3_whole(at, &mut section),
+                each,
+            );
+        }
     }
 }
 
@@ -192,14 +236,13 @@ impl Scanner<'_> {
         self.spaces(at)
     }
 
-    /// Calls `each` with the ends of the matches of cl100k's family. Every character is part of a
-    /// match.
-    #[inline]
-    fn scan_cl100k(
+    /// Calls `each` with the ends of the matches of a pattern: of the ASCII text of a block at once, by
+    /// `starts`, and elsewhere by `end_of_match`. Every character must be part of a match.
+    #[inline(always)]
+    fn blocks(
         self,
-        contractions: Contractions,
-        digits: Digits,
-        whole_end: bool,
+        starts: impl Fn(&[u8; blocks::BLOCK]) -> u64,
+        mut end_of_match: impl FnMut(usize) -> usize,
         mut each: impl FnMut(usize, u64),
     ) {
         let bytes = self.text.as_bytes();
@@ -209,14 +252,14 @@ impl Scanner<'_> {
         {
             let is_ascii = rest.iter().take(blocks::AHEAD + 1).all(u8::is_ascii);
             if let Some(block) = rest.first_chunk().filter(|_| is_ascii) {
-                let starts = blocks::starts(block, digits);
+                let starts = starts(block);
                 if let Some(last) = starts.checked_ilog2() {
                     each(at, starts);
                     at += last as usize;
                     continue;
                 }
             }
-            at = self.cl100k(at, contractions, digits, whole_end);
+            at = end_of_match(at);
             each(at, 1);
         }
     }
@@ -225,6 +268,7 @@ impl Scanner<'_> {
     fn cl100k(
         self,
         at: usize,
+        letters: Mask,
         contractions: Contractions,
         digits: Digits,
         whole_end: bool,
@@ -237,38 +281,63 @@ impl Scanner<'_> {
             }
         }
         let (class, next) = self.class(at);
-        if class & LETTER != 0 {
-            return self.run(next, LETTER);
+        if class & letters != 0 {
+            return self.run(next, letters);
         }
         if class & NUMBER != 0 {
             return self.digits(next, digits);
         }
         let (second, after) = self.class(next);
-        if second & LETTER != 0 && class & NEWLINE == 0 {
-            return self.run(after, LETTER);
+        if second & letters != 0 && class & NEWLINE == 0 {
+            return self.run(after, letters);
         }
+        let signs = |from| self.run_without(from, SPACE | NUMBER | letters);
         if class & SPACE == 0 {
-            return self.run(self.signs(next), NEWLINE);
+            return self.run(signs(next), NEWLINE);
         }
-        if first == b' ' && second & (SPACE | LETTER | NUMBER) == 0 && next < self.text.len() {
-            return self.run(self.signs(after), NEWLINE);
+        if first == b' ' && second & (SPACE | NUMBER | letters) == 0 && next < self.text.len() {
+            return self.run(signs(after), NEWLINE);
         }
         self.lines_or_spaces(at, whole_end)
     }
 
     #[inline]
+    fn kimi_k2(self, at: usize, contractions: Contractions, digits: Digits) -> usize {
+        let end = self.run(at, HAN);
+        if end > at {
+            return end;
+        }
+        let is_newline = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        self.cased(at, |from| self.word(from, HAN), contractions, digits, is_newline)
+    }
+
+    #[inline]
     fn o200k(self, at: usize, contractions: Contractions, digits: Digits) -> usize {
+        let is_slash_or_newline = |byte: &u8| matches!(byte, b'\r' | b'\n' | b'/');
+        self.cased(at, |from| self.word(from, 0), contractions, digits, is_slash_or_newline)
+    }
+
+    /// The end of o200k's match. `word` finds words, and what `joins` directly after signs joins them.
+    #[inline(always)]
+    fn cased(
+        self,
+        at: usize,
+        word: impl Fn(usize) -> Word,
+        contractions: Contractions,
+        digits: Digits,
+        joins: impl Fn(&u8) -> bool,
+    ) -> usize {
         let (class, next) = self.class(at);
         let end = if class & LETTER != 0 {
-            self.word(at).end
+            word(at).end
         } else if class & (NUMBER | NEWLINE) != 0 {
             at
         } else {
             // The one character that may precede a word. A mark may also be the first character of
             // the word.
-            let word = self.word(next);
-            match word.end > next {
-                true if class & MARK == 0 || word.is_lower => word.end,
+            let Word { end, is_lower } = word(next);
+            match end > next {
+                true if class & MARK == 0 || is_lower => end,
                 _ if class & MARK != 0 => next,
                 _ => at,
             }
@@ -279,34 +348,37 @@ impl Scanner<'_> {
         if class & NUMBER != 0 {
             return self.digits(next, digits);
         }
-        let is_slash_or_newline = |from: usize| {
+        let with_joined = |from: usize| {
             let bytes = &self.text.as_bytes()[from..];
-            let run = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n' | b'/'));
+            let run = bytes.iter().position(|byte| !joins(byte));
             from + run.unwrap_or(bytes.len())
         };
         if class & SPACE == 0 {
-            return is_slash_or_newline(self.signs(next));
+            return with_joined(self.signs(next));
         }
         let (second, after) = self.class(next);
         if self.byte(at) == b' '
             && second & (SPACE | LETTER | NUMBER) == 0
             && next < self.text.len()
         {
-            return is_slash_or_newline(self.signs(after));
+            return with_joined(self.signs(after));
         }
         self.lines_or_spaces(at, false)
     }
 
-    /// The match of `UPPER*LOWER+|UPPER+LOWER*`.
-    #[inline]
-    fn word(self, from: usize) -> Word {
+    /// The match of `UPPER*LOWER+|UPPER+LOWER*`, of characters that are in none of the classes `without`.
+    #[inline(always)]
+    fn word(self, from: usize, without: Mask) -> Word {
         // The end of the run of UPPER, and the end of its last character that is also LOWER.
         let (mut at, mut last_both) = (from, None);
         loop {
             let (class, next) = self.class(at);
+            if class & without != 0 {
+                break;
+            }
             if class & UPPER == 0 {
                 if class & LOWER != 0 {
-                    return Word { end: self.run(next, LOWER), is_lower: true };
+                    return Word { end: self.run_of(next, LOWER, without), is_lower: true };
                 }
                 break;
             }
@@ -347,6 +419,47 @@ impl Scanner<'_> {
             return self.run(self.run(after, SIGN), NEWLINE);
         }
         if class & SPACE != 0 { self.lines_or_spaces(at, false) } else { at }
+    }
+
+    /// The end of the characters from a place on that are in `classes` and in none of `without`.
+    #[inline(always)]
+    fn run_of(self, from: usize, classes: Mask, without: Mask) -> usize {
+        if without == 0 {
+            return self.run(from, classes);
+        }
+        let mut at = from;
+        loop {
+            let (class, next) = self.class(at);
+            if class & classes == 0 || class & without != 0 {
+                return at;
+            }
+            at = next;
+        }
+    }
+
+    /// The end of the piece that begins at a place: a match, or the text before the next one.
+    #[inline]
+    fn deepseek_v3_whole(self, at: usize, section: &mut usize) -> usize {
+        let (class, next) = self.class(at);
+        if class & NUMBER != 0 {
+            return self.digits(next, Digits::Three);
+        }
+        if class & CHINESE != 0 {
+            return self.run(next, CHINESE);
+        }
+        if at >= *section {
+            *section = self.run_without(next, NUMBER | CHINESE);
+        }
+        let within = Self { text: &self.text[..*section], ..self };
+        let end = within.deepseek_v3(at);
+        if end > at {
+            return end;
+        }
+        let mut end = next;
+        while end < *section && within.deepseek_v3(end) == end {
+            end = self.class(end).1;
+        }
+        end
     }
 
     /// The end of `[^\s\p{L}\p{N}]*`.

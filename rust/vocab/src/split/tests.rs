@@ -7,12 +7,17 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::Splitter;
-use super::classes::{Classes, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, SPACE, UPPER};
-use super::known_patterns::{CL100K, KNOWN, NAMES, NUMBERS_BY_THREES};
-use super::masks::{Masks, Prose};
+use super::classes::{
+    CHINESE, Classes, HAN, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, SPACE, UPPER,
+};
+use super::known_patterns::{
+    CL100K, DEEPSEEK_CHINESE, DEEPSEEK_V3, KNOWN, NAMES, NUMBERS_BY_THREES, UP_TO_THREE,
+};
+use super::masks::{Cases, Masks, Prose, controls, controls_of_bytes};
 use super::matcher::Work;
 use super::regex::{Dialect, Regex};
 use super::runs::Runs;
+use super::scan::Known;
 use super::threes::{self, Threes};
 
 /// Pieces by the splitter.
@@ -98,7 +103,7 @@ fn ascii_text() -> impl Strategy<Value = String> {
     let words = vec![
         " ", "  ", "\t", "\n", "\r\n", "\n\n", " \n", "\n  ", "a", "word", "Words", " the", "'s",
         "'LL", "'", "'st", "''s", "!", "!!", "!\n", "(a", ".\n\n  ", "1", "12", "123", "1234567",
-        "\u{b}", "\0", "\u{1c}",
+        "\u{b}", "\0", "\u{1c}", "ABC", "aBCd", "it's", "'S", "'lL", "'rex", "/", ",\n/", "\n/\n",
     ];
     let word = prop_oneof![60 => select(words), 1 => select(vec!["é", "\u{a0}", "中", "ſ"])];
     prop::collection::vec(word, 20..100).prop_map(|words| words.concat())
@@ -155,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn names_are_their_regular_expressions(text in nasty_text()) {
+    fn names_are_their_regular_expressions(text in prop_oneof![3 => nasty_text(), 1 => ascii_text()]) {
         for (names, patterns) in NAMES {
             let splitter = named(names[0]);
             prop_assert_eq!(pieces(&splitter, &text), by_regex(patterns, &text), "{}", names[0]);
@@ -190,11 +195,26 @@ proptest! {
 }
 
 #[test]
+fn vocabularies_of_today_have_scanners() {
+    for name in ["llama3", "qwen2", "qwen35", "o200k", "tekken", "kimi-k2", "deepseek-v3"] {
+        assert!(matches!(named(name), Splitter::Known(_)), "{name}");
+    }
+    for chinese in DEEPSEEK_CHINESE {
+        let patterns = [UP_TO_THREE, chinese, DEEPSEEK_V3];
+        let splitters = patterns.map(|pattern| Splitter::from_oniguruma(pattern).unwrap());
+        let splitter = Splitter::sequence(splitters.to_vec());
+        assert!(matches!(splitter, Splitter::Known(Known::DeepSeekV3Whole)), "{chinese}");
+    }
+}
+
+#[test]
 fn masks_are_the_classes_of_bytes() {
     for first in 0..=u8::MAX {
         let block = std::array::from_fn(|at| first.wrapping_add((at as u8).wrapping_mul(37)));
         assert_eq!(Masks::of(&block), Masks::of_bytes(&block), "{block:?}");
         assert_eq!(Prose::of(&block), Prose::of_bytes(&block), "{block:?}");
+        assert_eq!(Cases::of(&block), Cases::of_bytes(&block), "{block:?}");
+        assert_eq!(controls(&block), controls_of_bytes(&block), "{block:?}");
     }
 }
 
@@ -216,7 +236,7 @@ fn runs_of_a_class_end_where_its_characters_do() {
 #[test]
 fn every_character_is_of_the_classes_of_its_expressions() {
     let classes = Classes::of_unicode();
-    let all: [(Mask, &str); 8] = [
+    let all: [(Mask, &str); 10] = [
         (LETTER, r"\p{L}"),
         (NUMBER, r"\p{N}"),
         (SPACE, r"\s"),
@@ -225,6 +245,8 @@ fn every_character_is_of_the_classes_of_its_expressions() {
         (UPPER, r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"),
         (LOWER, r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"),
         (NEWLINE, r"[\r\n]"),
+        (HAN, r"\p{Han}"),
+        (CHINESE, DEEPSEEK_CHINESE[0].trim_end_matches('+')),
     ];
     for (mask, pattern) in all {
         let regex = fancy_regex::Regex::new(pattern).unwrap();
