@@ -25,6 +25,10 @@ use hashbrown::HashSet;
 /// No token of a real vocabulary is longer.
 const MAX_TOKEN_BYTES: usize = 1024;
 
+/// Pre-tokens of up to this many bytes are units: a word of two characters, an emoji after a space. They come
+/// again, and splitting one takes longer than finding it.
+const SHORT: usize = 8;
+
 /// Bytes are the first symbols.
 const BYTES: Symbol = 256;
 
@@ -212,7 +216,7 @@ impl ByteBpe {
             let unit = start..from + ends.trailing_zeros() as usize;
             start = unit.end;
             let key = Key::of(text.as_bytes(), &unit);
-            if key.is_some_and(Key::is_ascii) {
+            if unit.len() <= SHORT || key.is_some_and(Key::is_ascii) {
                 units.push_key(unit, key, false);
             } else {
                 self.push_parts(text, unit, &mut units);

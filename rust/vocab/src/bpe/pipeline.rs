@@ -17,7 +17,7 @@ use super::text_cache::{Form, TextCache};
 use crate::token::TokenId;
 
 /// Number of units in a block.
-const BLOCK: usize = 256;
+const BLOCK: usize = 512;
 
 /// Number of bytes that can be read for units that end within the first 64 of them.
 const NEAR: usize = 64 + 16;

@@ -184,26 +184,39 @@ fn next_unstable(text: &str, stable: &mut usize) -> Option<(usize, usize)> {
         {
             at += 32;
         }
-        while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>())
-            && word.is_ascii()
-        {
-            at += 8;
+        while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+            let ascii = (u64::from_le_bytes(*word) & WIDE).trailing_zeros() as usize / 8;
+            at += ascii;
+            if ascii < 8 {
+                break;
+            }
         }
         if from < at {
             *stable = at - 1;
         }
-        // Runs of characters of three bytes: Chinese and its neighbours.
-        let from = at;
-        while let Some(prefix) = prefix_of_three(bytes, at)
-            && (COMMON[prefix] == u64::MAX || COMMON[prefix] >> (bytes[at + 2] & 63) & 1 != 0)
-        {
-            at += 3;
-        }
-        if from < at {
-            *stable = at - 3;
+        // Runs of characters of three bytes: Chinese and its neighbours; and of four: emoji.
+        loop {
+            if let Some(prefix) = prefix_of_three(bytes, at)
+                && (COMMON[prefix] == u64::MAX || COMMON[prefix] >> (bytes[at + 2] & 63) & 1 != 0)
+            {
+                *stable = at;
+                at += 3;
+            } else if let Some(&[0xF0, 0x9F, 0x80..=0xAB, _]) =
+                bytes.get(at..).and_then(|rest| rest.first_chunk::<4>())
+            {
+                *stable = at;
+                at += 4;
+            } else {
+                break;
+            }
         }
         if at == bytes.len() {
             return None;
+        }
+        if bytes[at].is_ascii() {
+            *stable = at;
+            at += 1;
+            continue;
         }
         let (c, length) = char_at(bytes, at);
         if !char::from_u32(c).is_some_and(is_stable) {
@@ -213,6 +226,9 @@ fn next_unstable(text: &str, stable: &mut usize) -> Option<(usize, usize)> {
         at += length;
     }
 }
+
+/// The high bit of each byte.
+const WIDE: u64 = 0x8080_8080_8080_8080;
 
 /// Whether a character may compose with the one before it, or change places with it.
 pub fn may_join(c: char) -> bool {
@@ -311,8 +327,9 @@ mod tests {
 
     /// Characters that compose, reorder and expand; jamo, and signs newer than the tables.
     fn text() -> impl Strategy<Value = String> {
-        let odd = "[a-fÅéΩΣσςİıſK中か。\u{3099}\u{300}-\u{345}\u{958}\u{9be}\u{9c7}\u{1100}-\u{11ff}가-각ﬁ①Ⅷ\u{11383}-\u{113c9}<> \u{1d157}-\u{1d165}]{0,12}";
-        prop_oneof![4 => odd, 1 => "\\PC{0,12}", 1 => any::<String>()]
+        let odd = "[a-fÅéΩΣσςİıſK中か。\u{3099}\u{300}-\u{345}\u{958}\u{9be}\u{9c7}\u{1100}-\u{11ff}가-각ﬁ①Ⅷ\u{11383}-\u{113c9}<> \u{1d157}-\u{1d165}😀\u{1faff}]{0,12}";
+        let mixed = "([a-z ]{0,40}[é中😀\u{301}か\u{3099}]{0,3}){0,4}";
+        prop_oneof![4 => odd, 2 => mixed, 1 => "\\PC{0,12}", 1 => any::<String>()]
     }
 
     proptest! {
