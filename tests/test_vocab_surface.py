@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import data
 import models
 import pytest
-from chatcodec import Codec, Format, Vocab, VocabError
+from chatcodec import Codec, Format, MessageError, Vocab, VocabError
 from clock import within
 from hypothesis import given
 from hypothesis import strategies as st
@@ -491,3 +491,29 @@ def test_a_real_folder_of_several_vocabularies_asks_for_one() -> None:
     with pytest.raises(VocabError, match="expected one of them") as caught:
         Vocab.load(folder)
     assert caught.value.file == str(folder)
+
+
+@pytest.mark.parametrize("wide", ["", "é", "中", "😀"])
+def test_a_long_text_is_encoded_as_any_string_of_its_characters(wide: str) -> None:
+    """Of one, two and four bytes a character in memory, and of ASCII for long stretches."""
+    vocab = Vocab.embedded()
+    line = f"Some words of a text{wide}, and more of them.\n"
+    plain = "Only words in ASCII.\n" * 200
+    text = (line * 30 + plain) * 100
+    whole = vocab.encode(text).tolist()
+    assert vocab.decode(whole) == text
+
+    class Text(str):
+        """Read in another way: its slices are its own affair."""
+
+        __slots__ = ()
+
+    assert vocab.encode(Text(text)).tolist() == whole
+    assert vocab.encode(text, threads=1).tolist() == whole
+
+
+def test_a_long_text_with_half_of_a_surrogate_pair_is_refused() -> None:
+    text = "Some words é. " * 40_000
+    for broken in (text + "\ud800", "\udfff" + text, text + "\ud83d" + text):
+        with pytest.raises(MessageError, match="`text` holds half of a surrogate pair"):
+            Vocab.embedded().encode(broken)

@@ -1,19 +1,25 @@
-//! Long work on a thread of its own, while the caller's thread waits and checks for signals.
+//! Long work that signals interrupt.
 //!
-//! An interrupt ends the wait at once. The work is asked to stop, and its result is dropped.
+//! Work that looks at its stop flag now and then is done [in place](in_place), and checks for signals itself: no
+//! thread begins, nothing is copied, and the memory of the caller's thread is used again. Other work is done on a
+//! thread of its own ([`away`]), while the caller's thread waits and checks for signals: an interrupt ends the wait at
+//! once, the work is asked to stop, and its result is dropped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Thread, current, park_timeout};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chatcodec::Stop;
 use pyo3::prelude::*;
 
 use crate::guard::{Place, probe};
 
-/// Maximum delay of a signal.
+/// Time between two checks for signals of a thread that waits.
 const PERIOD: Duration = Duration::from_millis(10);
+
+/// Time between two checks for signals of a thread that works, which may have to wait for the interpreter.
+const WORK_PERIOD: Duration = Duration::from_millis(50);
 
 /// Number of bytes of text that are worth a thread; less for vocabularies that another library
 /// runs.
@@ -37,7 +43,37 @@ impl Drop for Ended {
     }
 }
 
-/// Does long work. Raises the exception of a signal's handler.
+/// Does long work that looks at its stop flag. Raises the exception of a signal's handler.
+pub(crate) fn in_place<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    let raised = Arc::new(Mutex::new(None));
+    let last = Mutex::new(Instant::now());
+    let stop = {
+        let raised = Arc::clone(&raised);
+        Stop::asking(move || {
+            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+            if last.elapsed() < WORK_PERIOD {
+                return false;
+            }
+            let checked = Python::attach(|py| py.check_signals());
+            *last = Instant::now();
+            let Err(error) = checked else { return false };
+            *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            true
+        })
+    };
+    let done = py.detach(|| {
+        stop.during(|| {
+            probe(Place::Away);
+            work()
+        })
+    });
+    match raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(error) => Err(error),
+        None => Ok(done),
+    }
+}
+
+/// Does long work on a thread of its own. Raises the exception of a signal's handler.
 pub(crate) fn away<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,

@@ -1,5 +1,6 @@
 //! The argument "ids": one int, ints, or a buffer of ints; and text.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use chatcodec::TokenId;
@@ -7,11 +8,12 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyAny, PyByteArray, PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple,
+    PyAny, PyByteArray, PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PySet, PySlice, PyString,
+    PyTuple,
 };
 
 use crate::array::{IntArray, has_buffer};
-use crate::away::look;
+use crate::away::{LONG_TEXT, look};
 use crate::encoding::Encoding;
 use crate::errors::{MessageError, VocabError};
 use crate::guard::_Panics;
@@ -269,6 +271,35 @@ pub(crate) fn text<'a>(text: &'a Bound<'_, PyString>, path: &str) -> PyResult<&'
         error.set_cause(text.py(), Some(cause));
         error
     })
+}
+
+/// Number of characters of a long text that become UTF-8 at once: some are ASCII alone, which costs nothing.
+const STEP: usize = 1 << 11;
+
+/// [`text`] for text that may be long. The interpreter keeps the UTF-8 of a string as long as the string, and makes it
+/// in four to six times as much memory; that of a long one is made here step by step instead.
+pub(crate) fn long_text<'a>(given: &'a Bound<'_, PyString>, path: &str) -> PyResult<Cow<'a, str>> {
+    let count = given.len()?;
+    let is_short = count < LONG_TEXT || !given.is_exact_instance_of::<PyString>();
+    // The interpreter has the UTF-8 of ASCII already.
+    if is_short || given.call_method0("isascii")?.is_truthy()? {
+        return text(given, path).map(Cow::Borrowed);
+    }
+    let mut copy = String::new();
+    for start in (0..count).step_by(STEP) {
+        let end = count.min(start + STEP);
+        let slice = PySlice::new(given.py(), start as isize, end as isize, 1);
+        let slice = given.as_any().get_item(slice)?;
+        let part = text(slice.cast()?, path)?;
+        if copy.capacity() - copy.len() < part.len() {
+            // As if the rest had as many bytes a character.
+            let done = copy.len() + part.len();
+            let expected = (done as u64 * count as u64 / end as u64) as usize;
+            copy.reserve_exact(expected + expected / 16 - copy.len());
+        }
+        copy.push_str(part);
+    }
+    Ok(Cow::Owned(copy))
 }
 
 /// The argument "threads": how many may take part, of which no number is too large.

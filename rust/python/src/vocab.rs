@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBytes, PyDict, PyString, PyTuple};
 
 use crate::array::IntArray;
-use crate::away::{LONG_IDS, away};
+use crate::away::{LONG_IDS, away, in_place};
 use crate::batch::{is_long, threads_for};
 use crate::errors::{VocabError, quoted, raise, raise_in};
 use crate::heap;
@@ -88,13 +88,15 @@ pub(crate) fn load(py: Python<'_>, path: PathBuf, options: VocabOptions) -> PyRe
     let absolute = std::path::absolute(&path).ok();
     let absolute = absolute.and_then(|path| path.to_str().map(str::to_owned));
     let origin = absolute.map(|path| Arc::new(Origin { path, model: None, revision: None }));
-    let (vocab, hints) = away(py, move || {
+    // On this thread, whose freed memory the first text uses again.
+    let (vocab, hints) = py.detach(|| {
+        heap::reserve();
         let files = read_files(&path)?;
         let hints = Arc::new(read_hints(&path, &files));
         let vocab = CoreVocab::load_files(VocabFiles { files, options });
         heap::give_back();
         Ok::<_, PyErr>((vocab, hints))
-    })??;
+    })?;
     let inner = vocab.map_err(|error| raise_in(error, Some(&name)))?;
     Ok(Vocab { inner, hints, origin })
 }
@@ -389,15 +391,17 @@ impl Vocab {
         text: &Bound<'_, PyString>,
         threads: Option<Threads>,
     ) -> PyResult<IntArray> {
-        let text = ids::text(text, "text")?;
+        let text = ids::long_text(text, "text")?;
         let threads = threads_for(text.len(), threads);
         let ids = if text.len() < DETACH_BYTES {
-            self.inner.try_encode(text)
-        } else if is_long(text.len(), &self.inner) {
-            let (vocab, text) = (self.inner.clone(), text.to_owned());
-            away(py, move || vocab.try_encode_on(threads, &text))?
+            self.inner.try_encode(&text)
+        } else if !is_long(text.len(), &self.inner) {
+            py.detach(|| self.inner.try_encode_on(threads, &text))
+        } else if self.inner.lossless() {
+            in_place(py, || self.inner.try_encode_on(threads, &text))?
         } else {
-            py.detach(|| self.inner.try_encode_on(threads, text))
+            let (vocab, text) = (self.inner.clone(), text.into_owned());
+            away(py, move || vocab.try_encode_on(threads, &text))?
         };
         ids.map(IntArray::int32).map_err(raise)
     }

@@ -1,11 +1,14 @@
 //! Cancellation of long work.
 //!
-//! In: a flag that another thread sets. Out: work under the flag ends early, with an error or a partial
-//! result; the caller discards both. Cost: none for work without a flag.
+//! In: a flag that another thread sets, or a function that the work itself calls now and then. Out: work
+//! under the flag ends early, with an error or a partial result; the caller discards both. Cost: none for
+//! work without a flag.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{ThreadId, current};
 
 use crate::error::Error;
 
@@ -14,18 +17,41 @@ thread_local! {
 }
 
 /// Cancellation flag. Clones share the flag.
-#[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+#[derive(Clone, Default)]
+pub struct Stop {
+    flag: Arc<AtomicBool>,
+    look: Option<Look>,
+}
+
+/// Whether to stop, asked on one thread.
+#[derive(Clone)]
+struct Look {
+    ask: Arc<dyn Fn() -> bool + Send + Sync>,
+    thread: ThreadId,
+}
 
 impl Stop {
-    /// Asks to stop.
-    pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    /// A flag that is also set when `ask` returns true. Work on this thread, and on no other, calls `ask`
+    /// now and then.
+    pub fn asking(ask: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        let look = Look { ask: Arc::new(ask), thread: current().id() };
+        Self { look: Some(look), ..Self::default() }
     }
 
-    /// Whether a thread has called [`Stop::stop`].
+    /// Asks to stop.
+    pub fn stop(&self) {
+        self.flag.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a thread has called [`Stop::stop`], or the function of [`Stop::asking`] says so.
     pub fn is_asked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        if let Some(Look { ask, thread }) = &self.look
+            && *thread == current().id()
+            && ask()
+        {
+            self.stop();
+        }
+        self.flag.load(Ordering::Relaxed)
     }
 
     /// Runs work under this flag.
@@ -57,8 +83,18 @@ impl Stop {
     }
 }
 
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stop").field("flag", &self.flag).finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
     use super::Stop;
     use crate::vocab::Vocab;
 
@@ -73,5 +109,19 @@ mod tests {
         stop.stop();
         assert!(stop.during(|| vocab.try_encode(&text)).is_err());
         assert!(stop.during(|| vocab.try_encode_on(3, &text)).is_err());
+    }
+
+    #[test]
+    fn work_asks_on_the_thread_that_waits_for_the_answer() {
+        let vocab = Vocab::embedded();
+        let text = "Some words of a text. ".repeat(200_000);
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let stop = Stop::asking(move || count.fetch_add(1, Ordering::Relaxed) == 2);
+        assert!(stop.during(|| vocab.try_encode(&text)).is_err());
+        assert_eq!(asked.load(Ordering::Relaxed), 3);
+        let elsewhere = stop.clone();
+        assert!(thread::spawn(move || elsewhere.is_asked()).join().unwrap());
+        assert_eq!(asked.load(Ordering::Relaxed), 3);
     }
 }
