@@ -64,6 +64,8 @@ class Effort:
 FULL = Effort()
 OTHERS = Effort(seconds=2.0)
 """For vocabularies beside the main ones."""
+FURTHER = Effort(seconds=1.0)
+"""For vocabularies whose rows say little that those of others do not."""
 LONGER = Effort(rounds=3, seconds=2.0, whole=4.0)
 QUICK = Effort(rounds=3, seconds=2.0, least=2, whole=0.4)
 
@@ -130,7 +132,8 @@ def _full() -> Iterator[Task]:
     yield from _conversations("Mixtral 8x22B", FULL.of(*CHAT))
     for name in others[1:]:
         yield from _documents(name, texts.KINDS, DOCUMENT, OTHERS)
-    yield from _documents("gpt-oss", ("English",), DOCUMENT, FULL)
+    for name in ("gpt-oss", "DeepSeek-V3", "Qwen3.5", "GLM-4", "MiniMax-M1"):
+        yield from _documents(name, ("English", "Chinese", "code", "emoji"), DOCUMENT, FURTHER)
 
 
 def _main() -> tuple[str, ...]:

@@ -58,6 +58,14 @@ FORMATS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """The formats whose streams are measured, all that a new one needs: each with a vocabulary, and the
 control tokens that this lacks."""
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""The pattern of o200k_base, which a file of ranks does not state."""
 UNUSED = 210_000
 """Ids that no vocabulary here has, for control tokens that are added."""
 TURN = "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
@@ -79,6 +87,10 @@ def all_of_them() -> dict[str, Vocabulary]:
             _llama3(),
             *found,
             _gpt_oss(),
+            _ranks("GLM-4", "glm4/tokenizer.model", _llama3_pattern()),
+            _tokenizer_json("DeepSeek-V3", "deepseek-v3.2"),
+            _tokenizer_json("MiniMax-M1", "minimax-m1"),
+            _tokenizer_json("Qwen3.5", "qwen3.5"),
             _mixtral(),
             *(
                 _format(name, str(DATA / "vocab" / file), *added)
@@ -161,17 +173,21 @@ def _qwen2() -> Vocabulary:
     )
 
 
-def _llama3() -> Vocabulary:
-    folder = DATA / "vocab" / "llama3"
-    path = folder / "tokenizer.model"
-    pattern = json.loads((folder / "specials.json").read_bytes())["pattern"]
+def _tokenizer_json(name: str, folder: str) -> Vocabulary:
+    path = DATA / "vocab" / folder / "tokenizer.json"
+    plain = _made(folder, "plain", lambda: {**json.loads(path.read_bytes()), "added_tokens": []})
+    return Vocabulary(name, {"ours": {"path": str(path)}, "json": {"path": plain}})
+
+
+def _ranks(name: str, file: str, pattern: str) -> Vocabulary:
+    path = DATA / "vocab" / file
     plain = _made(
-        "llama3",
+        path.parent.name,
         "plain",
         lambda: ranks_json.tokenizer_json(ranks_json.read(path.read_bytes()), pattern),
     )
     return Vocabulary(
-        "Llama-3",
+        name,
         {
             "ours": {"path": str(path)},
             "json": {"path": plain},
@@ -180,15 +196,20 @@ def _llama3() -> Vocabulary:
     )
 
 
+def _llama3_pattern() -> str:
+    specials = DATA / "vocab" / "llama3" / "specials.json"
+    pattern: str = json.loads(specials.read_bytes())["pattern"]
+    return pattern
+
+
+def _llama3() -> Vocabulary:
+    return _ranks("Llama-3", "llama3/tokenizer.model", _llama3_pattern())
+
+
 def _gpt_oss() -> Vocabulary:
-    folder = DATA / "vocab" / "gpt-oss"
-    return Vocabulary(
-        "gpt-oss",
-        {
-            "ours": {"path": str(folder / "o200k_base.tiktoken")},
-            "harmony": {"path": str(folder)},
-        },
-    )
+    vocabulary = _ranks("gpt-oss", "gpt-oss/o200k_base.tiktoken", O200K)
+    vocabulary.forms["harmony"] = {"path": str(DATA / "vocab" / "gpt-oss")}
+    return vocabulary
 
 
 def _mixtral() -> Vocabulary:
