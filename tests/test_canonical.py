@@ -19,6 +19,9 @@ from hypothesis import strategies as st
 
 Message = dict[str, Any]
 
+COMMAND_A = (
+    Format.built_in("command-a").text.partition('default_system = """\n')[2].partition('"""')[0]
+)
 DEFAULT_SYSTEM = {
     "kimi-k2": "You are Kimi, an AI assistant created by Moonshot AI.",
     "kimi-k2:thinking": "You are Kimi, an AI assistant created by Moonshot AI.",
@@ -31,6 +34,7 @@ DEFAULT_SYSTEM = {
         "Knowledge Cutoff Date: April 2024. You are Granite, developed by IBM. "
         "You are a helpful AI assistant."
     ),
+    "command-a": COMMAND_A,
     "jamba": "",
     "ling": "detailed thinking on",
     "qwen2.5:mimo": "You are MiMo, an AI assistant developed by Xiaomi.",
@@ -39,6 +43,8 @@ DEFAULT_SYSTEM = {
     .text.partition('without_system = """{SYSTEM}')[2]
     .partition("{SYSTEM_END}")[0]
     .replace("{?date: The current date is {date}.?}", ""),
+    "nemotron3": "",
+    "nemotron3:ultra": "",
     "olmo3": (
         "You are a helpful function-calling AI assistant. You do not currently have access to any "
         "functions. <functions></functions>"
@@ -68,6 +74,7 @@ FOLDED = {"gemma3": "first", "mixtral-8x22b": "last", "mixtral-8x7b": "first"}
 """Formats that write a system text before which user's, two newlines between."""
 
 REASONING = {
+    "command-a": "all",
     "deepseek:r1": "last",
     "deepseek:v3.1": "last",
     "glm4.5": "since",
@@ -78,7 +85,10 @@ REASONING = {
     "minimax-m2": "since",
     "mistral:v13": "all",
     "qwen3": "since",
+    "nemotron3": "since",
+    "nemotron3:ultra": "since",
     "qwen3.5": "since",
+    "qwen3:qwq": "last",
     "qwen3:thinking": "since",
     "step3.5": "since",
     "seed-oss": "all",

@@ -313,8 +313,13 @@ def test_formats() -> None:
         ("granite-3.0-8b-instruct.Q8_0.gguf", "granite3"),
         ("CohereForAI/aya-expanse-8b", "command-r"),
         ("CohereForAI/c4ai-command-r-plus", "command-r"),
+        ("CohereForAI/c4ai-command-r7b-12-2024", "command-a"),
+        ("CohereLabs/c4ai-command-a-03-2025", "command-a"),
         ("LiquidAI/LFM2.5-1.2B-Instruct", "lfm2:2.5"),
         ("NousResearch/Hermes-3-Llama-3.1-8B", "hermes"),
+        ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron3"),
+        ("nvidia/Nemotron-3-Ultra-550b-a55b", "nemotron3:ultra"),
+        ("Qwen/QwQ-32B", "qwen3:qwq"),
     ],
 )
 def test_the_format_of_a_model(model: str, name: str) -> None:
@@ -333,9 +338,13 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
         # Two keys of equal length, of two formats.
         "microsoft/Phi-4-mini-reasoning",
         # Of a family whose other models have a format.
-        *("c4ai-command-r7b-12-2024", "google/functiongemma-270m-it", "deepseek-ai/DeepSeek-V3.2"),
+        *(
+            "c4ai-command-r7b-arabic-02-2025",
+            "google/functiongemma-270m-it",
+            "deepseek-ai/DeepSeek-V3.2",
+        ),
         *("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen3Guard-Gen-8B", "granite-3.2-8b-instruct"),
-        *("zai-org/GLM-5", "THUDM/GLM-4-9B-0414", "Qwen/QwQ-32B"),
+        *("zai-org/GLM-5", "THUDM/GLM-4-9B-0414", "Qwen/QwQ-32B-Preview"),
         *("nvidia/Llama-3_3-Nemotron-Super-49B-v1_5", "LiquidAI/LFM2.5-1.2B-Thinking"),
     ],
 )

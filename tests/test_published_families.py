@@ -39,6 +39,14 @@ class Family:
 
 FAMILIES = [
     Family("alpaca", "templates/alpaca.jinja", "developer train", same=13),
+    Family(
+        "command-a",
+        "templates/command_a_tool_use.jinja",
+        "call callstr developer nothing nothink par parts reason reasoncall reasonlast systools "
+        "tools train",
+        same=19,
+        own=(("bos_token", "<BOS_TOKEN>"),),
+    ),
     Family("command-r", "templates/aya.jinja", own=(("bos_token", "<BOS_TOKEN>"),)),
     Family("exaone4", "templates/exaone4.jinja", "callstr emptyans parts reasontext think"),
     Family("gemma2", "templates/gemma.jinja", same=12, own=(("bos_token", "<bos>"),)),
@@ -79,12 +87,36 @@ FAMILIES = [
         "templates/examples_tool_chat_template_mistral3.jinja",
         "call callans callnt callstr no_tools nones par systools tools",
     ),
+    Family(
+        "nemotron3",
+        "templates/trl_nemotron_3_nano.jinja",
+        "call callans callnt developer oddsystem par parts reason reasoncall reasontext",
+        same=23,
+    ),
+    Family(
+        "nemotron3:ultra",
+        "templates/trl_nemotron_3_ultra.jinja",
+        "call callans callnt developer par parts reasoncall reasontext",
+        same=25,
+    ),
     Family("phi3:3.5", "templates/phi_35.jinja", "developer"),
     Family("phi4:reasoning", "templates/phi_4.jinja", "developer nothing twosys"),
+    Family(
+        "qwen3-coder",
+        "templates/examples_tool_chat_template_qwen3coder.jinja",
+        "call callans callnt developer par",
+        same=23,
+    ),
     Family(
         "qwen3.5",
         "vocab/qwen3.5/tokenizer_config.json",
         "call callans callnt par reasoncall reasontext",
+    ),
+    Family(
+        "qwen3:qwq",
+        "templates/otc-qwq-32b.jinja",
+        "callstr developer reasonlast reasontext",
+        same=24,
     ),
     Family("qwen2.5:mimo", "templates/MiMo-VL.jinja", "callstr developer"),
     Family("qwen3:instruct", "templates/trl_qwen3_instruct_2507.jinja", "developer parts"),

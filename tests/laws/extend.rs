@@ -62,8 +62,9 @@ fn turns(entry: &'static Entry) -> impl Strategy<Value = Turns> {
             // As the caller is told them.
             call.id = Some(format!("call_{number}"));
         }
-        if entry.format.starts_with("kimi-k2") {
-            // Its calls are told by ids that hold their names: others are known to the whole conversation only.
+        if ["kimi-k2", "command-a"].iter().any(|name| entry.format.starts_with(name)) {
+            // Its calls are told by ids that hold their names or numbers: others are known to the whole conversation
+            // only.
             for call in &mut answer.calls {
                 call.id = None;
             }

@@ -309,6 +309,10 @@ fn no_format_is_read_as_another() {
             _ if name.starts_with("mixtral") => "mistral",
             // Phi-3.5's tokens, without newlines after those that open turns.
             "phi4-mini" => "phi3",
+            // Command R's tokens, with a text before each system message.
+            "command-a" => "command-r",
+            // Qwen 3's tokens, with other white space around reasoning.
+            "nemotron3" => "qwen3",
             _ => name,
         }
         .to_owned()

@@ -564,6 +564,7 @@ fn object_of(object: &ObjectSpec, spec: &CallSpec, name: &str, schema: &Arc<Valu
 fn id(form: &IdForm, name: &str) -> Expression {
     match form {
         IdForm::Any => Expression::part(Part::regex("[A-Za-z0-9_.:-]{1,64}")),
+        IdForm::Numbered => Expression::part(Part::regex("0|[1-9][0-9]{0,5}")),
         IdForm::Nine => Expression::part(Part::regex("[A-Za-z0-9]{9}")),
         IdForm::Named { before, between } => Expression::sequence([
             Expression::literal(format!("{before}{name}{between}")),

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use crate::format::Format;
+use crate::format::{Format, IdForm};
 use crate::message::{CallBody, Message, Role};
 
 /// Gives calls their ids, and results the kind and id of the call that they answer.
@@ -110,6 +110,10 @@ impl Links {
                     None => by_order.map(|made| made.id.clone()),
                     Some(given) => match by_id {
                         Some(&at) => Some(made[at].id.clone()),
+                        None if *format.id_form() == IdForm::Numbered => {
+                            let by_order = by_order.map(|made| made.id.clone());
+                            by_order.or_else(|| IdForm::Numbered.fit(Some(&given), "", 0))
+                        }
                         None if !format.id_form().has_name() => {
                             format.id_form().fit(Some(&given), "", 0)
                         }

@@ -7,6 +7,7 @@ use serde::de::IgnoredAny;
 
 use super::Guarantee;
 use super::media::MediaFile;
+use super::xml::Apart;
 use crate::message::Role;
 use chatcodec_vocab::TokenId;
 
@@ -227,6 +228,10 @@ pub(super) struct ToolsFile {
     pub(super) between: Option<String>,
     pub(super) indent: Option<u8>,
     pub(super) quote: Option<String>,
+    #[serde(default)]
+    pub(super) apart: Vec<Apart>,
+    #[serde(default)]
+    pub(super) members: Vec<String>,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
@@ -244,6 +249,7 @@ pub(super) enum ToolsStyle {
     Indent,
     Typescript,
     Declarations,
+    Xml,
 }
 
 /// The patterns around a list of calls.

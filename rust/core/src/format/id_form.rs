@@ -11,6 +11,8 @@ pub(crate) enum IdForm {
     Nine,
     /// Text, the function's name, text, and the call's number.
     Named { before: String, between: String },
+    /// The call's number.
+    Numbered,
 }
 
 const LENGTH: usize = 9;
@@ -21,6 +23,9 @@ impl IdForm {
     pub(crate) fn parse(form: &str) -> Option<Self> {
         if form == "alphanumeric9" {
             return Some(Self::Nine);
+        }
+        if form == "{index}" {
+            return Some(Self::Numbered);
         }
         let (before, rest) = form.split_once("{name}")?;
         let between = rest.strip_suffix("{index}")?;
@@ -47,7 +52,10 @@ impl IdForm {
 
     /// Whether an id has the form.
     pub(crate) fn is_of(&self, id: &str) -> bool {
-        !self.has_name() || self.name(id).len() < id.len()
+        match self {
+            Self::Numbered => is_number(id),
+            form => !form.has_name() || form.name(id).len() < id.len(),
+        }
     }
 
     /// The name in an id; the text before the name or the number after it may be missing.
@@ -77,6 +85,8 @@ impl IdForm {
             {
                 Some(given.to_owned())
             }
+            (Self::Numbered, Some(given)) if is_number(given) => Some(given.to_owned()),
+            (Self::Numbered, _) => Some(number.to_string()),
             (Self::Named { before, between }, _) => {
                 Some(format!("{before}{name}{between}{number}"))
             }
@@ -116,6 +126,9 @@ mod tests {
         let made = nine.fit(Some("call_1"), "f", 0).unwrap();
         assert!(is_nine(&made) && nine.fit(Some("call_2"), "f", 0) != Some(made.clone()));
         assert_eq!(nine.fit(Some("call_1"), "g", 5), Some(made));
+        let numbered = IdForm::parse("{index}").unwrap();
+        assert_eq!(numbered.fit(Some("call_1"), "f", 3).as_deref(), Some("3"));
+        assert_eq!(numbered.fit(Some("7"), "f", 3).as_deref(), Some("7"));
         let named = IdForm::parse("functions.{name}:{index}").unwrap();
         assert_eq!(named.fit(None, "f", 3).as_deref(), Some("functions.f:3"));
         assert_eq!(named.fit(Some("functions.f:7"), "f", 3).as_deref(), Some("functions.f:7"));
@@ -124,9 +137,15 @@ mod tests {
         for odd in ["f:0", "functions.f", "functions.:0", "functions.f:x", ""] {
             assert_eq!(named.name(odd), odd);
         }
-        for wrong in
-            ["", "{name}", "{index}{name}", "{name}{index}", "{name}1{index}", "a b{name}:{index}"]
-        {
+        for wrong in [
+            "",
+            "{name}",
+            "a{index}",
+            "{index}{name}",
+            "{name}{index}",
+            "{name}1{index}",
+            "a b{name}:{index}",
+        ] {
             assert_eq!(IdForm::parse(wrong), None, "{wrong}");
         }
     }

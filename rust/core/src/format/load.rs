@@ -23,6 +23,7 @@ use crate::call::{ShapeKeys, json_object, shape};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
 use crate::pattern::{self, Field, Piece, walk};
+use crate::word::is_word_byte;
 
 /// Maximum number of rows, forms of calls, appended tokens, and markers.
 const MAX_ROWS: usize = 64;
@@ -340,7 +341,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                 let mut others = rows.iter().filter(is_other);
                 let is_read = |row: &RowSpec| {
                     row.pieces == pieces
-                        || reasoning::is_read_by(&pieces, &row.pieces)
+                        || reasoning::is_read_by(&pieces, &row.pieces, &file.calls.after_content)
                         || unmarked_calls::is_read_by(&pieces, &row.pieces)
                 };
                 let is_read_back = others.clone().any(is_read);
@@ -357,7 +358,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                 }
             }
             rules::check_pieces(&key, &pieces)?;
-            if role != Role::Tool && rules::goes_on(&pieces) {
+            if role != Role::Tool && rules::goes_on(&reasoning::without(&pieces)) {
                 let problem = "goes on after the token that closes it, expected white space only";
                 return wrong(key, problem);
             }
@@ -535,11 +536,8 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         let problem = "does not fit `place.tools`: in a system's turn stands `{system}`, in a user's `{content}`";
         return wrong("turn.tools", problem);
     }
-    let layout = tools_layout(file, patterns)?;
     let unwrap = file.tools.shape == Some(ToolsShape::Function);
-    if matches!(layout, ToolsLayout::Typescript) && !unwrap {
-        return wrong("tools.shape", "is not `function`, expected it as `style` is `typescript`");
-    }
+    let layout = tools_layout(file, unwrap, patterns)?;
     let after_system = matches!(place, ToolsPlace::AfterSystem);
     if !after_system && rules::begins_with_text(&pieces) {
         return wrong("turn.tools", "begins with text, expected a control token");
@@ -547,11 +545,12 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     let role = holds.unwrap_or(Role::System);
     let turn = tools_turn(pieces, role, rows)?;
     let alone = alone.map(|pieces| tools_turn(pieces, role, rows)).transpose()?;
-    Ok(Some(ToolsSpec { turn, alone, unwrap, layout, holds, place }))
+    let members = file.tools.members.clone();
+    Ok(Some(ToolsSpec { turn, alone, unwrap, layout, members, holds, place }))
 }
 
-/// How tools are written.
-fn tools_layout(file: &File, patterns: &Patterns) -> Checked<ToolsLayout> {
+/// How tools are written. `unwrap`: as functions.
+fn tools_layout(file: &File, unwrap: bool, patterns: &Patterns) -> Checked<ToolsLayout> {
     if file.tools.indent.is_some() && file.tools.style != Some(ToolsStyle::Indent) {
         let problem = "is given beside another `style`, expected `style = \"indent\"`";
         return wrong("tools.indent", problem);
@@ -560,7 +559,21 @@ fn tools_layout(file: &File, patterns: &Patterns) -> Checked<ToolsLayout> {
         let problem = "is given beside another `style`, expected `style = \"declarations\"`";
         return wrong("tools.quote", problem);
     }
-    Ok(match (file.tools.style, &file.tools.between) {
+    if !file.tools.apart.is_empty() && file.tools.style != Some(ToolsStyle::Xml) {
+        let problem = "is given beside another `style`, expected `style = \"xml\"`";
+        return wrong("tools.apart", problem);
+    }
+    check_words("tools.members", &file.tools.members, MAX_NAMES)?;
+    if file.tools.members.iter().any(|member| !member.bytes().all(is_word_byte)) {
+        let problem = "has another word, expected letters, digits and `_.:-` only";
+        return wrong("tools.members", problem);
+    }
+    let is_line = matches!(file.tools.style, None | Some(ToolsStyle::Line));
+    if !file.tools.members.is_empty() && !is_line {
+        let problem = "is given beside another `style`, expected `style = \"line\"`";
+        return wrong("tools.members", problem);
+    }
+    let layout = match (file.tools.style, &file.tools.between) {
         (Some(ToolsStyle::Declarations), between) => {
             let quote = patterns.pieces(
                 "tools.quote",
@@ -575,7 +588,7 @@ fn tools_layout(file: &File, patterns: &Patterns) -> Checked<ToolsLayout> {
             let between = patterns.pieces("tools.between", between, &[])?;
             ToolsLayout::Declarations { quote: quote.clone(), between }
         }
-        (Some(ToolsStyle::List | ToolsStyle::Typescript), Some(_)) => {
+        (Some(ToolsStyle::List | ToolsStyle::Typescript | ToolsStyle::Xml), Some(_)) => {
             let problem =
                 "is given beside a `style` that writes a list, expected `line` or `indent`";
             return wrong("tools.between", problem);
@@ -586,10 +599,21 @@ fn tools_layout(file: &File, patterns: &Patterns) -> Checked<ToolsLayout> {
         (Some(ToolsStyle::Indent), None) => ToolsLayout::Indent(indent(file)?),
         (Some(ToolsStyle::List), None) => ToolsLayout::List,
         (Some(ToolsStyle::Typescript), None) => ToolsLayout::Typescript,
+        (Some(ToolsStyle::Xml), None) => ToolsLayout::Xml(file.tools.apart.clone()),
         (None | Some(ToolsStyle::Line), between) => {
             ToolsLayout::Line(between.clone().unwrap_or_default())
         }
-    })
+    };
+    let of_functions = match layout {
+        ToolsLayout::Typescript => Some("typescript"),
+        ToolsLayout::Xml(_) => Some("xml"),
+        _ => None,
+    };
+    if let Some(style) = of_functions.filter(|_| !unwrap) {
+        let problem = format!("is not `function`, expected it as `style` is `{style}`");
+        return wrong("tools.shape", problem);
+    }
+    Ok(layout)
 }
 
 /// How many spaces a level of the tools' JSON is indented by.

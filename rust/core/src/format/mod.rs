@@ -9,6 +9,7 @@ pub(crate) mod also;
 mod ambiguity;
 mod between;
 pub(crate) mod calls;
+pub(crate) mod content_block;
 pub(crate) mod declarations;
 mod evidence;
 pub(crate) mod file;
@@ -33,6 +34,7 @@ pub(crate) mod unmarked_calls;
 mod variant;
 mod without_system;
 mod work;
+mod xml;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -58,6 +60,7 @@ pub(crate) use file::{LastWhen, Order, ReasoningWhen, SystemPlace, ToolsPlace};
 pub(crate) use id_form::IdForm;
 pub(crate) use media::MediaSpec;
 pub(crate) use preamble::BeginSpec;
+use typescript::Schema;
 use variant::Document;
 pub(crate) use without_system::{WithoutSystem, dated};
 use work::Work;
@@ -67,6 +70,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("alpaca", include_str!("../../formats/alpaca.toml")),
     ("chatglm3", include_str!("../../formats/chatglm3.toml")),
     ("chatml", include_str!("../../formats/chatml.toml")),
+    ("command-a", include_str!("../../formats/command-a.toml")),
     ("command-r", include_str!("../../formats/command-r.toml")),
     ("deepseek", include_str!("../../formats/deepseek.toml")),
     ("exaone4", include_str!("../../formats/exaone4.toml")),
@@ -93,6 +97,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("mistral", include_str!("../../formats/mistral.toml")),
     ("mixtral-8x22b", include_str!("../../formats/mixtral-8x22b.toml")),
     ("mixtral-8x7b", include_str!("../../formats/mixtral-8x7b.toml")),
+    ("nemotron3", include_str!("../../formats/nemotron3.toml")),
     ("olmo3", include_str!("../../formats/olmo3.toml")),
     ("phi3", include_str!("../../formats/phi3.toml")),
     ("phi4", include_str!("../../formats/phi4.toml")),
@@ -285,6 +290,8 @@ struct ToolsSpec {
     /// Whether `{"type": "function", "function": {…}}` is written as its function.
     unwrap: bool,
     layout: ToolsLayout,
+    /// The members of each tool, one that it lacks as `null`; all as they are given, if empty.
+    members: Vec<String>,
     /// The message whose turn it replaces.
     holds: Option<Role>,
     place: ToolsPlace,
@@ -313,6 +320,8 @@ enum ToolsLayout {
     Typescript,
     /// Functions as [`declarations`] writes them: the token around strings, and what stands between two.
     Declarations { quote: Vec<String>, between: Vec<Piece> },
+    /// Functions and their parameters as XML elements, with the keys that have places of their own.
+    Xml(Vec<xml::Apart>),
 }
 
 impl Format {
@@ -857,11 +866,23 @@ impl Format {
                 typescript::write(tools, "functions", path, &mut out)?;
                 return Ok(out);
             }
+            ToolsLayout::Xml(apart) => {
+                xml::write(tools, &apart, path, &mut out)?;
+                return Ok(out);
+            }
             ToolsLayout::Line(between) => {
-                return write_each(tools, Layout::Line, &between, path, vocab);
+                let members = self.spec.tools.as_ref().map_or(&[][..], |tools| &tools.members);
+                let line = |tool: &N, path: Path<'_>, out: &mut String| match members {
+                    [] => json::write(tool, Layout::Line, path, out),
+                    members => write_members(tool, members, path, out),
+                };
+                return write_each(tools, line, &between, path, vocab);
             }
             ToolsLayout::Indented(n, between) => {
-                return write_each(tools, Layout::Indent(n), &between, path, vocab);
+                let indented = |tool: &N, path: Path<'_>, out: &mut String| {
+                    json::write(tool, Layout::Indent(n), path, out)
+                };
+                return write_each(tools, indented, &between, path, vocab);
             }
         }
         Ok(normalised(out, vocab))
@@ -871,7 +892,7 @@ impl Format {
 /// Writes tools one by one.
 fn write_each<N: Node>(
     tools: &[N],
-    layout: Layout,
+    write: impl Fn(&N, Path<'_>, &mut String) -> Result<()>,
     between: &str,
     path: Path<'_>,
     vocab: &Vocab,
@@ -882,10 +903,31 @@ fn write_each<N: Node>(
             out.push_str(between);
         }
         let mut written = String::new();
-        json::write(tool, layout, path.item(i), &mut written)?;
+        write(tool, path.item(i), &mut written)?;
         out.push_str(&normalised(written, vocab));
     }
     Ok(out)
+}
+
+/// Writes a tool as an object with these members; one that it lacks is `null`.
+fn write_members<N: Node>(
+    tool: &N,
+    members: &[String],
+    path: Path<'_>,
+    out: &mut String,
+) -> Result<()> {
+    let tool = Schema::new(tool);
+    let mut open = "{";
+    for member in members {
+        out.extend([open, "\"", member, "\": "]);
+        open = ", ";
+        match tool.get(member) {
+            Some(value) => json::write(value, Layout::Line, path, out)?,
+            None => out.push_str("null"),
+        }
+    }
+    out.push('}');
+    Ok(())
 }
 
 /// A JSON value with normalised texts.

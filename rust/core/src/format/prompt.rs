@@ -3,7 +3,7 @@
 
 use super::Guarantee;
 use super::reasoning::{self, Around};
-use super::rules::{control_names, head, is_calls_only};
+use super::rules::{self, control_names, head, is_calls_only};
 use super::table::Table;
 use crate::error::{Checked, wrong};
 use crate::message::Role;
@@ -74,6 +74,14 @@ fn beginnings(table: &Table<'_>) -> Vec<Beginning> {
         if !has_block(&plain) {
             beginnings.push((plain, None));
         }
+        // An empty block with white space of its own.
+        let has_content = rules::has_field(&row.pieces, Field::Content);
+        let is_own =
+            |other: &super::RowSpec| reasoning::has_own_block(&row.pieces, &other.pieces, "");
+        let around = rows().filter(|other| has_content && is_own(other));
+        let mut close = around.filter_map(|other| Some(reasoning::pieces_of(&other.pieces)?.close));
+        let own = || head(&row.pieces).into_iter().cloned().collect();
+        beginnings.extend(close.next().map(|close| (own(), Some(close.clone()))));
         let is_alone = |other: &super::RowSpec| reasoning::closes_alone(&other.pieces, &row.pieces);
         beginnings.extend(with_block(&row.pieces, rows().any(is_alone)));
     }

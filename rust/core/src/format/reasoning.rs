@@ -5,6 +5,7 @@ use std::ops::Range;
 use hashbrown::HashSet;
 
 use super::ListSpec;
+use super::content_block;
 use super::rules::{control_names, has_field, is_field};
 use super::table::{Reads, Table};
 use super::{RowSpec, RowUse};
@@ -70,22 +71,35 @@ fn inside(stretch: &[Piece]) -> &[Piece] {
     }
 }
 
-/// A row without its reasoning, and so without the tokens around it.
+/// A row without its reasoning, and so without the tokens around it, and without tokens around its content.
 pub(crate) fn without(pieces: &[Piece]) -> Vec<Piece> {
     let mut rest = pieces.to_vec();
-    if let Some(stretch) = stretch_of(pieces) {
+    content_block::remove(&mut rest);
+    if let Some(stretch) = stretch_of(&rest) {
         rest.drain(stretch);
     }
     rest
 }
 
+/// A row without the tokens around its content.
+fn without_block(pieces: &[Piece]) -> Vec<Piece> {
+    let mut rest = pieces.to_vec();
+    content_block::remove(&mut rest);
+    rest
+}
+
 /// Whether a row with reasoning reads another row: they are equal without reasoning, or with empty
-/// reasoning between the tokens.
-pub(super) fn is_read_by(row: &[Piece], other: &[Piece]) -> bool {
+/// reasoning between the tokens, or one has a block of its own. `after_content` is what stands between content and
+/// calls.
+pub(super) fn is_read_by(row: &[Piece], other: &[Piece], after_content: &str) -> bool {
+    if has_calls_alone(row, other) {
+        return true;
+    }
+    let (row, other) = (&without_block(row)[..], &without_block(other)[..]);
     let Some(Around { open, before, after, close, then }) = pieces_of(other) else {
         return false;
     };
-    if closes_alone(row, other) {
+    if closes_alone(row, other) || has_own_block(row, other, after_content) {
         return true;
     }
     let same = |own: Around<'_>| {
@@ -109,6 +123,70 @@ pub(super) fn is_read_by(row: &[Piece], other: &[Piece]) -> bool {
         pieces.into_iter().map(plain).collect()
     };
     unfiltered(plain) == unfiltered(without(other))
+}
+
+/// Whether a row is another one without its reasoning, and with its calls in the place of its content, which has tokens
+/// around it.
+fn has_calls_alone(row: &[Piece], other: &[Piece]) -> bool {
+    let is_calls = |piece: &Piece| is_field(piece, Field::Calls);
+    let plain = without(other);
+    let place = plain.iter().position(|piece| is_field(piece, Field::Content));
+    let (Some(at), Some(place)) = (row.iter().position(is_calls), place) else { return false };
+    content_block::tokens(other).is_some()
+        && at == place
+        && row[..at] == plain[..at]
+        && row[at + 1..] == plain[at + 1..]
+}
+
+/// Whether a row has the tokens of the other row's reasoning with other white space, which a reader removes: an empty
+/// block without the text before or after reasoning, or without the text after the block; or a block with nothing but
+/// calls after it.
+pub(crate) fn has_own_block(row: &[Piece], other: &[Piece], after_content: &str) -> bool {
+    let (row, other) = (&without_block(row)[..], &without_block(other)[..]);
+    let (Some(stretch), Some(Around { open, before, after, close, then })) =
+        (stretch_of(other), pieces_of(other))
+    else {
+        return false;
+    };
+    let Some([first, block @ ..]) = row.strip_prefix(&other[..stretch.start]) else { return false };
+    let Some(end) = block.iter().position(|piece| piece == close).filter(|_| first == open) else {
+        return false;
+    };
+    let (inside, rest) = (&block[..end], &block[end + 1..]);
+    let is_empty = match inside {
+        [] => true,
+        [Piece::Literal(text)] => *text == before || *text == format!("{before}{after}"),
+        _ => false,
+    };
+    let has_reasoning =
+        || pieces_of(row).is_some_and(|own| (own.before, own.after) == (before, after));
+    let (white, rest) = match rest {
+        [Piece::Literal(white), rest @ ..] if is_white(white) => (white.as_str(), rest),
+        rest => ("", rest),
+    };
+    match (rest, &other[stretch.end..]) {
+        (
+            [Piece::Field(Field::Content, own), rest @ ..],
+            [Piece::Field(Field::Content, _), tail @ ..],
+        ) => {
+            // White space at the beginning of content would be read as what stands after the block.
+            let is_trimmed = !own.is_json() && own.trim(&format!("{then}x")) == "x";
+            is_empty && rest == tail && (white == then || white.is_empty() && is_trimmed)
+        }
+        (
+            [Piece::Field(Field::Calls, _), rest @ ..],
+            [Piece::Field(Field::Content, _), tail @ ..],
+        ) => {
+            let tail = match tail.split_first() {
+                Some((Piece::Optional { field: Field::Calls, .. }, tail)) => tail,
+                _ => tail,
+            };
+            let is_read =
+                white.is_empty() || white == then || white == format!("{then}{after_content}");
+            (is_empty || has_reasoning()) && rest == tail && is_read
+        }
+        _ => false,
+    }
 }
 
 /// Whether a row has only the closing token in place of the other row's reasoning.

@@ -3,7 +3,7 @@
 //! A row is a *head*, a field for text, and the end of the text; a second text may follow. The head
 //! identifies a row, so two heads may never both fit: [`super::ambiguity`] checks this.
 
-use super::reasoning;
+use super::{content_block, reasoning};
 use crate::error::{Checked, wrong};
 use crate::limits::{HOLD_LIMIT, MAX_SUFFIX_BYTES, MAX_WORD_BYTES};
 use crate::pattern::{Field, FieldContent, Piece, is_white, walk};
@@ -101,6 +101,11 @@ pub(crate) fn as_read(pieces: &[Piece], folds_system: bool) -> Vec<Piece> {
 /// Checks the shape of a single row.
 pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
     check_pieces(key, pieces)?;
+    if content_block::tokens(pieces).is_some() {
+        let mut pieces = pieces.to_vec();
+        content_block::remove(&mut pieces);
+        return check_row(key, &pieces);
+    }
     if has_field(pieces, Field::Reasoning) {
         reasoning::check_row(key, pieces)?;
         return check_row(key, &reasoning::without(pieces));
@@ -129,7 +134,11 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
         let words = rest.iter().position(|piece| matches!(piece, Piece::Control(_)));
         let (before, after) = rest.split_at(words.unwrap_or(rest.len()));
         check_words(key, before)?;
-        rest = after;
+        // Another token may close the turn.
+        rest = match after {
+            [Piece::Control(_), Piece::Control(_), ..] => &after[1..],
+            after => after,
+        };
     }
     check_after_text(key, rest, true)
 }

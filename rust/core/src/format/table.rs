@@ -12,8 +12,8 @@ use super::rules::{
 };
 use super::work::Work;
 use super::{
-    AlsoSpec, CallSpec, Guarantee, ListSpec, RowSpec, RowUse, also, calls, last, reasoning,
-    text_rows, unmarked_calls,
+    AlsoSpec, CallSpec, Guarantee, ListSpec, RowSpec, RowUse, also, calls, content_block, last,
+    reasoning, text_rows, unmarked_calls,
 };
 use crate::error::{Checked, wrong};
 use crate::message::Role;
@@ -107,6 +107,7 @@ pub(super) fn check(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     text_rows::check(table)?;
     check_openers(table, reads)?;
     reasoning::check_tokens(table, reads)?;
+    content_block::check(table, reads)?;
     calls::check_tokens_of_arguments(table)?;
     unmarked_calls::check(table)
 }
@@ -290,7 +291,21 @@ pub(super) fn check_inside(
     table: &Table<'_>,
     reads: &Reads,
 ) -> Checked<()> {
-    let of_rows = reads.rows.iter().flat_map(|row| walk(&row.pieces)).filter_map(control_names);
+    // Tokens inside the turn of a result do nothing in another turn.
+    let results = table.rows.iter().filter(|row| row.role == Role::Tool);
+    let inner = |pieces: &'_ [Piece]| {
+        let tokens = walk(pieces).filter_map(control_names).collect::<Vec<_>>();
+        tokens.get(1..tokens.len().saturating_sub(1)).unwrap_or_default().concat()
+    };
+    let inner: Vec<(&str, Vec<String>)> =
+        results.map(|row| (row.key.as_str(), inner(&row.pieces))).collect();
+    let is_taken = |key: &str, name: &String| {
+        !inner.iter().any(|(own, names)| *own == key && names.contains(name))
+    };
+    let of_rows = reads.rows.iter().flat_map(|row| {
+        let names = walk(&row.pieces).filter_map(control_names).flatten();
+        names.filter(|name| is_taken(&row.key, name)).map(std::slice::from_ref)
+    });
     let taken: HashSet<&str> = of_rows.flatten().chain(table.stop).map(String::as_str).collect();
     if walk(inside).any(|piece| matches!(piece, Piece::Cut | Piece::Space)) {
         return wrong(

@@ -29,17 +29,17 @@ pub(crate) fn write<N: Node>(
 }
 
 /// The members of a dict; none for other values.
-struct Schema<N>(Vec<(N, N)>);
+pub(super) struct Schema<N>(pub(super) Vec<(N, N)>);
 
 impl<N: Node> Schema<N> {
-    fn new(node: &N) -> Self {
+    pub(super) fn new(node: &N) -> Self {
         match node.view() {
             View::Map(members) => Self(members),
             _ => Self(Vec::new()),
         }
     }
 
-    fn get(&self, key: &str) -> Option<&N> {
+    pub(super) fn get(&self, key: &str) -> Option<&N> {
         let is_key = |node: &N| matches!(node.view(), View::Text(text) if text == key);
         self.0.iter().find(|(name, _)| is_key(name)).map(|(_, value)| value)
     }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use super::places::Places;
 use super::starts::Starts;
 use super::{
-    AfterCalls, BareOpening, BoundPiece, Closer, Declares, FixedText, Grammar, Item, List, Literal,
-    MediaRule, Op, Reasoning, Results, Row, Rule, Stop, Suffix, Text, control_ids, openers,
-    token_ids,
+    AfterCalls, BareOpening, BoundPiece, Closer, ContentBlock, Declares, FixedText, Grammar, Item,
+    List, Literal, MediaRule, Op, Reasoning, Results, Row, Rule, Stop, Suffix, Text, control_ids,
+    openers, token_ids,
 };
 use crate::call::{BoundShape, ObjectSpec, Prefix};
 use crate::error::{Error, Result};
 use crate::format::{
     CallBodySpec, Format, Guarantee, ListForm, ListSpec, MediaSpec, RowSpec, RowUse, SystemPlace,
-    WithoutSystem, also, calls, last, reasoning, rules, unmarked_calls,
+    WithoutSystem, also, calls, content_block, last, reasoning, rules, unmarked_calls,
 };
 use crate::marker::{self, Markers};
 use crate::message::Role;
@@ -93,7 +93,7 @@ impl Binder<'_> {
                     text_first: rules::begins_with_text(&row.pieces),
                     first_only: is_first,
                     place: row.place,
-                    places: Places::of(&rule.pieces),
+                    places: self.places(row, &rule),
                     rule,
                     reserved: last::reserved(row, format.rows(), format.calls(), format.list()),
                 }
@@ -542,6 +542,26 @@ impl Binder<'_> {
         rule
     }
 
+    /// The fields of a row. A row for calls alone, whose header is that of another row, has the other row's filter: white
+    /// space that the other row removes is no content of its own.
+    fn places(&self, row: &RowSpec, rule: &Rule) -> Places {
+        let mut places = Places::of(&rule.pieces);
+        let own_block = |other: &&RowSpec| {
+            reasoning::has_own_block(&row.pieces, &other.pieces, self.format.after_content())
+        };
+        if row.place == RowUse::Written
+            && places.content.is_none()
+            && let Some(other) = self.format.rows().iter().find(own_block)
+        {
+            let filter = walk(&other.pieces).find_map(|piece| match piece {
+                &Piece::Field(Field::Content, filter) => Some(filter),
+                _ => None,
+            });
+            places.content = filter.filter(|filter| filter.trim(" ").is_empty());
+        }
+        places
+    }
+
     /// Loading the format has checked the shape of the pattern.
     fn rule(&self, pieces: &[Piece], role: Option<Role>) -> Rule {
         self.rule_of(pieces, role, false)
@@ -551,8 +571,18 @@ impl Binder<'_> {
     fn rule_of(&self, pieces: &[Piece], role: Option<Role>, is_also: bool) -> Rule {
         let mut written = self.pieces(pieces);
         let open_at = split_at_text(&mut written);
-        let mut after = written[open_at..].iter();
-        let close_at = after.position(|piece| matches!(piece, Piece::Control(_)));
+        let is_control = |piece: &BoundPiece| matches!(piece, Piece::Control(_));
+        let tokens = content_block::tokens(pieces);
+        // The token beside the text closes nothing else.
+        let close_at = match tokens {
+            Some(_) => written[open_at..]
+                .iter()
+                .enumerate()
+                .filter(|(_, piece)| is_control(piece))
+                .nth(1)
+                .map(|(at, _)| at),
+            None => written[open_at..].iter().position(is_control),
+        };
         let close_at = close_at.map_or(written.len(), |at| open_at + at);
         let read_pieces = reasoning::without(&rules::as_read(pieces, self.format.folds_system()));
         let (mut read, prefixed) = self.read(&self.pieces(&read_pieces));
@@ -571,7 +601,9 @@ impl Binder<'_> {
             let mut rows = self.format.rows().iter();
             reasoning.closes_alone = rows.any(|row| reasoning::closes_alone(&row.pieces, pieces));
         }
-        Rule { pieces: written, read, texts, open_at, close_at, reasoning }
+        let ids = |names| token_ids(&self.control_ids(names));
+        let block = tokens.map(|[open, close]| ContentBlock { open: ids(open), close: ids(close) });
+        Rule { pieces: written, read, texts, open_at, close_at, reasoning, block }
     }
 
     fn reasoning(&self, pieces: &reasoning::Around<'_>) -> Reasoning {

@@ -137,6 +137,15 @@ pub(crate) struct Rule {
     pub(crate) close_at: usize,
     /// The reasoning before the text, if the row has one.
     pub(crate) reasoning: Option<Reasoning>,
+    /// Tokens of their own around the text, if the row has them.
+    pub(crate) block: Option<ContentBlock>,
+}
+
+/// Control tokens around a text, inside its turn.
+#[derive(Debug)]
+pub(crate) struct ContentBlock {
+    pub(crate) open: Vec<TokenId>,
+    pub(crate) close: Vec<TokenId>,
 }
 
 /// Reasoning between two control tokens.

@@ -120,6 +120,7 @@ impl Reader<'_> {
         let place = place.or_else(|place| {
             if may_answer { self.control_of_reasoning(place, id) } else { Err(place) }
         });
+        let place = place.or_else(|place| self.control_of_block(place, id));
         let place = match place.or_else(|place| self.control_after_calls(place, id, at)) {
             Ok(place) => return Ok(place),
             Err(place) => place,

@@ -311,6 +311,25 @@ impl Reader<'_> {
         Ok(Place::In(turn, TextState { lead: Some(lead), line: super::Line::Start, ..text }.into()))
     }
 
+    /// Reads a control token before or after the text of a turn, which another token closes; other tokens return the
+    /// place.
+    pub(super) fn control_of_block(&mut self, place: Place, id: TokenId) -> Result<Place, Place> {
+        let Place::In(turn, Within::Text(text)) = place else { return Err(place) };
+        let Some(block) = turn.row(self.bound).rule.block.as_ref().filter(|_| !turn.is_thinking())
+        else {
+            return Err(Place::In(turn, text.into()));
+        };
+        if block.open.contains(&id) && matches!(text.lead, Some(Lead::Begin | Lead::Close)) {
+            self.end_text(&turn, text.into(), &Suffix::default());
+            return Ok(Place::In(turn, TextState { lead: None, ..text }.into()));
+        }
+        if block.close.contains(&id) {
+            self.end_turn_text(&turn, text.into());
+            return Ok(Place::In(turn, Within::AfterCall));
+        }
+        Err(Place::In(turn, text.into()))
+    }
+
     /// Whether a control token belongs to a call that is only drafted, within reasoning.
     pub(super) fn is_draft(&self, place: &Place, id: TokenId) -> bool {
         matches!(place, Place::In(turn, Within::Text(_) | Within::AfterCall) if turn.is_thinking())

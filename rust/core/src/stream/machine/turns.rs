@@ -239,8 +239,9 @@ impl Reader<'_> {
             self.machine.last = Some(turn.role);
         }
         let may_call = turn.is_answer() && grammar.bare_items().next().is_some();
-        let reasoning = grammar.rows[row].rule.reasoning.as_ref();
-        let lead = if may_call { Some(Lead::Call) } else { reasoning.map(|_| Lead::Begin) };
+        let rule = &grammar.rows[row].rule;
+        let has_tokens = rule.reasoning.is_some() || rule.block.is_some();
+        let lead = if may_call { Some(Lead::Call) } else { has_tokens.then_some(Lead::Begin) };
         let within = match turn.text(self.bound) {
             Some(text) if text.is_value => Within::Value(Box::new(ValueReader::new())),
             text => {
