@@ -243,3 +243,26 @@ def test_a_format_that_says_where_it_differs_reads_for_a_template(
     other = text.replace("'<|turn>system", "'<|turn>other")
     (path / "chat_template.jinja").write_text(other, encoding="utf-8")
     assert Codec.from_pretrained(path).format.name != "gemma4"
+
+
+@pytest.mark.parametrize(
+    ("template", "bos", "name"),
+    [
+        ("trl_nemotron_3_nano.jinja", "<s>", "nemotron3"),
+        ("trl_nemotron_3_ultra.jinja", "<s>", "nemotron3:ultra"),
+        ("command_a_tool_use.jinja", "<BOS_TOKEN>", "command-a"),
+        ("otc-qwq-32b.jinja", "<s>", "qwen3:qwq"),
+        ("examples_tool_chat_template_qwen3coder.jinja", "<s>", "qwen3-coder"),
+    ],
+)
+def test_published_templates_are_read_by_their_formats(
+    tmp_path: Path, template: str, bos: str, name: str
+) -> None:
+    golden = data.ROOT / "tests" / "golden" / f"{name.replace(':', '-')}.json"
+    tokens = json.loads(golden.read_text(encoding="utf-8"))["special_tokens"]
+    text = data.find(f"templates/{template}").read_text(encoding="utf-8")
+    path = folder(tmp_path / "model", text, bos_token=bos)
+    size = Vocab.load(data.EMBEDDED_MODEL).size
+    added = {token: size + nth for nth, token in enumerate(tokens)}
+    (path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
+    assert Codec.from_pretrained(path).format.name == name
