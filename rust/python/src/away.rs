@@ -54,8 +54,10 @@ pub(crate) fn in_place<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send)
             if last.elapsed() < WORK_PERIOD {
                 return false;
             }
-            let checked = Python::attach(|py| py.check_signals());
-            *last = Instant::now();
+            let checked = Python::attach(|py| {
+                *last = Instant::now();
+                py.check_signals()
+            });
             let Err(error) = checked else { return false };
             *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             true
