@@ -36,6 +36,14 @@ fn split_keys(events: &[Event]) -> Vec<bool> {
     events.iter().map(is_split).collect()
 }
 
+/// The id that the end of the first of these calls tells.
+fn id_at_the_end(events: &[Event]) -> Option<String> {
+    events.iter().find_map(|event| match &event.kind {
+        EventKind::ActionEnd { id, .. } => Some(id.clone()),
+        _ => None,
+    })?
+}
+
 /// What one place of a stream holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Symbol {
@@ -637,7 +645,7 @@ impl Account<'_> {
                 (!is_held || self.scaffold.has_reasoning && told != Told::Delta).then_some(taken);
             steps.push(Step { text, is_escaped, is_optional: false, gap, strays: Arc::default() });
         };
-        for (event, is_split) in events.iter().zip(split) {
+        for (nth, (event, is_split)) in events.iter().zip(split).enumerate() {
             match &event.kind {
                 EventKind::TurnStart { role: new, name } => {
                     (role, open, in_call, acted) = (Some(*new), true, false, false);
@@ -654,6 +662,8 @@ impl Account<'_> {
                     is_code = *kind == chatcodec::ActionKind::Code;
                     (gap.is_boundary, gap.is_call) = (true, true);
                     gap.names.extend(name.iter().chain(id).cloned());
+                    // An id may be told at the end of a call that has it before its arguments.
+                    gap.names.extend(id_at_the_end(&events[nth..]));
                 }
                 EventKind::ActionEnd { name, id, .. } => {
                     (in_call, acted) = (false, true);
