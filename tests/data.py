@@ -77,6 +77,15 @@ def find(relative: str) -> Path:
     return path
 
 
+def qwen3_folder() -> Path:
+    """The folder of Qwen3's tokenizer, for tests of servers; skips a module where it is absent."""
+    folders = [DATA / "vocab" / "qwen3", DATA / "qwen3"]
+    found = next((folder for folder in folders if folder.exists()), None)
+    if found is None:
+        pytest.skip(f"no vocabulary in {folders[-1]}", allow_module_level=True)
+    return found
+
+
 def model_path(name: str) -> Path:
     """The SentencePiece model of a vocabulary of `MODELS`, or the embedded one."""
     return EMBEDDED_MODEL if name == "embedded" else find(MODELS[name])

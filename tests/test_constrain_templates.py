@@ -50,9 +50,6 @@ OTHERWISE = {
 }
 """The templates whose own spelling of calls is not admitted; that of the derived format is."""
 
-NAMED = {"examples_tool_chat_template_qwen3coder.jinja", "trl_nemotron_3_ultra.jinja"}
-"""The templates that a built-in format reads, to which some tags are text that are tokens here."""
-
 pytestmark = pytest.mark.skipif(
     not published.PUBLISHED, reason=f"no templates in {published.FOLDER}"
 )
@@ -65,8 +62,6 @@ def walker_of(name: str) -> walks.Walker:
     found = codec and derived.parts(codec)
     if codec is None or not found or "calls" not in found:
         pytest.skip("its calls are not read")
-    if name in NAMED:
-        pytest.skip("tags that are text to its format are tokens here")
     if name in OPENED:
         with pytest.raises(MessageError, match="`prompt` opens `<think>`, which"):
             codec.constrain(tools=TOOLS, prompt=prompt_of(codec))

@@ -42,6 +42,14 @@ TOOLS: list[dict[str, Any]] = [
 ]
 
 
+NAMED = {"examples_tool_chat_template_qwen3coder.jinja", "trl_nemotron_3_ultra.jinja"}
+"""The templates that a built-in format reads. Tags within their calls and tools are text in the
+models' vocabularies, and so to the format."""
+INNER = re.compile(
+    "</?(default|description|enum|function|name|parameters?|properties|required|return|type)>"
+)
+
+
 def spellings_of(source: str) -> tuple[str, ...]:
     """The control tokens of a template: those of its source, and of what it writes."""
     found = {*SPELLED.findall(source), *oracle.OWN.values()}
@@ -59,7 +67,10 @@ def codec_of(name: str) -> Codec | None:
     source = published.text_of(name)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "tokenizer.json")
-        published.tokenizer(spellings_of(source)).save(str(path))
+        spellings = spellings_of(source)
+        if name in NAMED:
+            spellings = tuple(one for one in spellings if not INNER.fullmatch(one))
+        published.tokenizer(spellings).save(str(path))
         try:
             return Codec(Template(source, **oracle.OWN), Vocab.load(path))
         except ChatCodecError:

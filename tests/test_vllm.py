@@ -27,14 +27,10 @@ if TYPE_CHECKING:
     from naive import Value
 
 VLLM = os.environ.get("CHATCODEC_VLLM")
-FOLDER = data.DATA / "vocab" / "qwen3"
-if not FOLDER.exists():
-    FOLDER = data.DATA / "qwen3"
 
 if not VLLM:
     pytest.skip("`make test-vllm` runs these", allow_module_level=True)
-if not FOLDER.exists():
-    pytest.skip(f"no vocabulary in {FOLDER}", allow_module_level=True)
+FOLDER = data.qwen3_folder()
 
 CONFIG = {
     "architectures": ["Qwen3ForCausalLM"],

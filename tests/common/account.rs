@@ -392,23 +392,29 @@ fn without_texts(elements: &[Element]) -> Stretch {
 fn ends_of(elements: &[Element], text: &[char]) -> BTreeSet<usize> {
     let mut reached = BTreeSet::from([0]);
     for element in elements {
-        let after = |at: usize| -> Vec<usize> {
-            let text = &text[at..];
-            let run = |is: fn(char) -> bool| text.iter().take_while(|&&c| is(c)).count();
-            match element {
-                Element::Literal(literal) => {
-                    let literal: Vec<char> = literal.chars().collect();
-                    let is_there = text.starts_with(&literal);
-                    is_there.then_some(at + literal.len()).into_iter().collect()
-                }
-                Element::White => (at..=at + run(is_white)).collect(),
-                Element::Any => (at..=at + text.len()).collect(),
-                Element::Cut => (at..=at + usize::from(text.first() == Some(&' '))).collect(),
-                Element::Field(..) => (at + 1..=at + run(is_word)).collect(),
-                Element::Control(_) | Element::Guard(..) => Vec::new(),
+        let run =
+            |at: usize, is: fn(char) -> bool| text[at..].iter().take_while(|&&c| is(c)).count();
+        let nearest = reached.first().copied();
+        reached = match element {
+            Element::Literal(literal) => {
+                let literal: Vec<char> = literal.chars().collect();
+                let here = reached.into_iter().filter(|&at| text[at..].starts_with(&literal));
+                here.map(|at| at + literal.len()).collect()
             }
+            // Everything after the nearest place, and so from all others.
+            Element::Any => nearest.map_or(0..0, |at| at..text.len() + 1).collect(),
+            Element::White => {
+                reached.into_iter().flat_map(|at| at..=at + run(at, is_white)).collect()
+            }
+            Element::Cut => {
+                let is_space = |at: usize| text.get(at) == Some(&' ');
+                reached.into_iter().flat_map(|at| at..=at + usize::from(is_space(at))).collect()
+            }
+            Element::Field(..) => {
+                reached.into_iter().flat_map(|at| at + 1..=at + run(at, is_word)).collect()
+            }
+            Element::Control(_) | Element::Guard(..) => BTreeSet::new(),
         };
-        reached = reached.into_iter().flat_map(after).collect();
     }
     reached
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from chatcodec.serve.backends.base import (
@@ -17,11 +18,11 @@ from chatcodec.serve.backends.base import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from chatcodec import Constraint
 
-__all__ = ["SAMPLING", "Vllm", "grammar_of"]
+__all__ = ["SAMPLING", "ChoiceReader", "Vllm", "grammar_of"]
 
 SAMPLING = same(
     "temperature",
@@ -77,25 +78,39 @@ class Vllm(Backend):
         return _Reader(job)
 
 
-class _Reader(Reader):
+class ChoiceReader(Reader):
+    """Reads a choice with `token_ids`, in the events of both protocols."""
+
     def __init__(self, job: Job) -> None:
+        """Read for a job."""
         self.top = job.logprobs
 
     def read(self, event: Mapping[str, Any]) -> Step:
+        """Read an event."""
         if not event["choices"]:
             return Step()
         choice = event["choices"][0]
         ids = ids_of(choice.get("token_ids") or [])
         step = Step(ids, reason=reason_of(choice.get("finish_reason")))
-        told = choice.get("logprobs")
-        if self.top is not None and told:
-            tops = told.get("top_logprobs") or [{} for _ in ids]
-            for id_, value, top in zip(ids, told["token_logprobs"], tops, strict=True):
-                likeliest = [
-                    (int(name.removeprefix(_NAMED)), float(each))
-                    for name, each in (top or {}).items()
-                ]
-                # vLLM adds the sampled id where it is not among the likeliest.
-                likeliest.sort(key=lambda each: -each[1])
-                step.logprobs.append(Logprob(id_, float(value), likeliest[: self.top]))
+        if self.top is not None:
+            step.logprobs += self.logprobs(ids, choice.get("logprobs"), self.top)
         return step
+
+    @abstractmethod
+    def logprobs(self, ids: list[int], told: Any, top: int) -> Iterator[Logprob]:  # noqa: ANN401
+        """Give what is told of each id, with at most `top` others."""
+
+
+class _Reader(ChoiceReader):
+    def logprobs(self, ids: list[int], told: Any, top: int) -> Iterator[Logprob]:  # noqa: ANN401
+        if not told:
+            return
+        tops = told.get("top_logprobs") or [{} for _ in ids]
+        for id_, value, others in zip(ids, told["token_logprobs"], tops, strict=True):
+            likeliest = [
+                (int(name.removeprefix(_NAMED)), float(each))
+                for name, each in (others or {}).items()
+            ]
+            # vLLM adds the sampled id where it is not among the likeliest.
+            likeliest.sort(key=lambda each: -each[1])
+            yield Logprob(id_, float(value), likeliest[:top])

@@ -9,15 +9,12 @@ from chatcodec.serve.backends.base import (
     Job,
     Logprob,
     Reader,
-    Step,
-    ids_of,
-    reason_of,
     renamed,
 )
-from chatcodec.serve.backends.vllm import SAMPLING, grammar_of
+from chatcodec.serve.backends.vllm import SAMPLING, ChoiceReader, grammar_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
 __all__ = ["VllmGenerate"]
 
@@ -60,23 +57,14 @@ class VllmGenerate(Backend):
         return _Reader(job)
 
 
-class _Reader(Reader):
-    def __init__(self, job: Job) -> None:
-        self.top = job.logprobs
-
-    def read(self, event: Mapping[str, Any]) -> Step:
-        if not event["choices"]:
-            return Step()
-        choice = event["choices"][0]
-        ids = ids_of(choice.get("token_ids") or [])
-        step = Step(ids, reason=reason_of(choice.get("finish_reason")))
-        if self.top is not None and ids:
-            for each in choice["logprobs"]["content"]:
-                # vLLM tells the sampled id first, whether or not it is among the likeliest.
-                top = [
-                    (other["token_id"], float(other["logprob"])) for other in each["top_logprobs"]
-                ]
-                top.sort(key=lambda pair: -pair[1])
-                entry = Logprob(each["token_id"], float(each["logprob"]), top[: self.top])
-                step.logprobs.append(entry)
-        return step
+class _Reader(ChoiceReader):
+    def logprobs(self, ids: list[int], told: Any, top: int) -> Iterator[Logprob]:  # noqa: ANN401
+        if not ids:
+            return
+        for each in told["content"]:
+            # vLLM tells the sampled id first, whether or not it is among the likeliest.
+            others = [
+                (other["token_id"], float(other["logprob"])) for other in each["top_logprobs"]
+            ]
+            others.sort(key=lambda pair: -pair[1])
+            yield Logprob(each["token_id"], float(each["logprob"]), others[:top])
