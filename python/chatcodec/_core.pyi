@@ -811,8 +811,8 @@ class Format:
     @property
     def media(self, /) -> list[str]:
         """
-        Kinds of media parts that the format has placeholders for: of `image`, `video`
-        and `audio`. Of a codec's format, those for which the vocabulary has the tokens.
+        The kinds of media parts for which the format has placeholders, among `image`, `video` and `audio`.
+        A codec's format has those whose tokens the vocabulary has.
         """
     @property
     def name(self, /) -> str:

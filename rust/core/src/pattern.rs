@@ -168,7 +168,7 @@ impl Field {
         Self::ALL[self as usize].2
     }
 
-    /// Whether the field stands in a guard alone, around what is written if it holds.
+    /// Whether the field is used only as a condition (`{?field:…?}`), and is not written itself.
     pub(crate) fn is_condition(self) -> bool {
         matches!(self, Self::Tools | Self::Thinking)
     }

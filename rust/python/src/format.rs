@@ -96,8 +96,8 @@ impl Format {
         self.inner.vocabulary()
     }
 
-    /// Kinds of media parts that the format has placeholders for: of `image`, `video`
-    /// and `audio`. Of a codec's format, those for which the vocabulary has the tokens.
+    /// The kinds of media parts for which the format has placeholders, among `image`, `video` and `audio`.
+    /// A codec's format has those whose tokens the vocabulary has.
     #[getter]
     fn media(&self) -> Words {
         self.inner.media()

@@ -267,7 +267,7 @@ pub(crate) fn tags(items: &[Vec<Piece>]) -> CallTags {
 
 /// Control tokens inside arguments have no other use.
 pub(super) fn check_tokens_of_arguments(table: &Table<'_>) -> Checked<()> {
-    // A result has no calls: the token that opens it is the only one that could stand in one.
+    // A result has no calls, so the only token of calls that it could contain is the one that opens it.
     let seen = |row: &RowSpec| if row.role == Role::Tool { 1 } else { usize::MAX };
     let rows = table.rows.iter().flat_map(|row| walk(&row.pieces).take(seen(row)));
     let items = table.calls.iter().flat_map(|call| call.items.iter().flat_map(|item| walk(item)));

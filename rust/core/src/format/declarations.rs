@@ -13,7 +13,7 @@ pub(crate) enum Declared {
     Text(String),
     /// The token around a string.
     Quote,
-    /// What stands between two tools.
+    /// The text between two tools.
     Between,
 }
 

@@ -314,11 +314,11 @@ enum ToolsLayout {
     List,
     /// One line for each tool, with a separator.
     Line(String),
-    /// Each tool as `json.dumps(tool, indent=n)`, and what stands between two.
+    /// Each tool as `json.dumps(tool, indent=n)`, and the text between two.
     Indented(u8, String),
     /// A namespace of functions as types of TypeScript.
     Typescript,
-    /// Functions as [`declarations`] writes them: the token around strings, and what stands between two.
+    /// Functions as [`declarations`] writes them: the token around strings, and the text between two functions.
     Declarations { quote: Vec<String>, between: Vec<Piece> },
     /// Functions and their parameters as XML elements, with the keys that have places of their own.
     Xml(Vec<xml::Apart>),
@@ -686,7 +686,7 @@ impl Format {
         rows.any(|row| row.pieces.iter().any(is_guard))
     }
 
-    /// Whether results stand in the assistant's turn.
+    /// Whether results are written in the assistant's turn.
     pub(crate) fn answers_in_turn(&self) -> bool {
         self.spec.results_place == ResultsPlace::Assistant
     }

@@ -89,7 +89,7 @@ fn without_block(pieces: &[Piece]) -> Vec<Piece> {
 }
 
 /// Whether a row with reasoning reads another row: they are equal without reasoning, or with empty
-/// reasoning between the tokens, or one has a block of its own. `after_content` is what stands between content and
+/// reasoning between the tokens, or one has a block of its own. `after_content` is the text between content and
 /// calls.
 pub(super) fn is_read_by(row: &[Piece], other: &[Piece], after_content: &str) -> bool {
     if has_calls_alone(row, other) {
@@ -169,7 +169,7 @@ pub(crate) fn has_own_block(row: &[Piece], other: &[Piece], after_content: &str)
             [Piece::Field(Field::Content, own), rest @ ..],
             [Piece::Field(Field::Content, _), tail @ ..],
         ) => {
-            // White space at the beginning of content would be read as what stands after the block.
+            // White space at the beginning of content would be read as the white space after the block.
             let is_trimmed = !own.is_json() && own.trim(&format!("{then}x")) == "x";
             is_empty && rest == tail && (white == then || white.is_empty() && is_trimmed)
         }
