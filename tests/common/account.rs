@@ -397,9 +397,12 @@ fn ends_of(elements: &[Element], text: &[char]) -> BTreeSet<usize> {
         let nearest = reached.first().copied();
         reached = match element {
             Element::Literal(literal) => {
-                let literal: Vec<char> = literal.chars().collect();
-                let here = reached.into_iter().filter(|&at| text[at..].starts_with(&literal));
-                here.map(|at| at + literal.len()).collect()
+                let end = |at: usize| {
+                    let mut rest = text[at..].iter();
+                    let is_here = literal.chars().all(|c| rest.next() == Some(&c));
+                    is_here.then_some(text.len() - rest.len())
+                };
+                reached.into_iter().filter_map(end).collect()
             }
             // Everything after the nearest place, and so from all others.
             Element::Any => nearest.map_or(0..0, |at| at..text.len() + 1).collect(),
@@ -529,23 +532,37 @@ impl Account<'_> {
     /// Where the characters end that can be accounted for.
     pub fn check(&self, symbols: &[Symbol], events: &[Event]) -> Result<(), String> {
         let steps = self.steps(events);
+        // A text told character by character has a place for a gap between each two.
+        self.search(symbols, &steps, true).or_else(|_| self.search(symbols, &steps, false))
+    }
+
+    /// As `check`. `is_greedy`: where a text may go on without a gap, no gap is looked for within it.
+    fn search(&self, symbols: &[Symbol], steps: &[Step], is_greedy: bool) -> Result<(), String> {
+        let spelled: Vec<Vec<usize>> = match self.is_spelled {
+            true => (0..symbols.len()).map(|at| self.spelled(&symbols[at..])).collect(),
+            false => Vec::new(),
+        };
         let mut reached = BTreeSet::from([0]);
         for (nth, step) in steps.iter().enumerate() {
-            let mut next = BTreeSet::new();
-            for &from in &reached {
-                let last = if step.gap.is_some() { symbols.len() } else { from };
-                for at in from..=last {
-                    let ends = self.ends(step, symbols, at);
-                    if ends.is_empty() {
-                        continue;
+            let mut next = if step.is_optional { reached.clone() } else { BTreeSet::new() };
+            match &step.gap {
+                None => next.extend(reached.iter().flat_map(|&at| self.ends(step, symbols, at))),
+                Some(gap) => {
+                    let first = reached.first().copied().unwrap_or(0);
+                    for at in first..=symbols.len() {
+                        let ends = self.ends(step, symbols, at);
+                        let is_declared = |&from: &usize| {
+                            let spelled = self.is_spelled.then(|| &spelled[from..at]);
+                            self.is_declared(&symbols[from..at], spelled, gap)
+                        };
+                        // One way there is enough, and the shortest gap is the soonest looked at.
+                        if !ends.is_empty() && reached.range(..=at).rev().any(is_declared) {
+                            next.extend(ends);
+                            if is_greedy && !gap.is_boundary && reached.last() == Some(&at) {
+                                break;
+                            }
+                        }
                     }
-                    if step.gap.as_ref().is_none_or(|gap| self.is_declared(&symbols[from..at], gap))
-                    {
-                        next.extend(ends);
-                    }
-                }
-                if step.is_optional {
-                    next.insert(from);
                 }
             }
             if next.is_empty() {
@@ -807,18 +824,19 @@ impl Account<'_> {
         }
     }
 
-    /// Whether what no event tells is declared where it stands.
-    fn is_declared(&self, symbols: &[Symbol], gap: &Gap) -> bool {
+    /// Whether what no event tells is declared where it stands. `spelled` are the lengths of the control tokens that
+    /// each of the symbols begins to spell.
+    fn is_declared(&self, symbols: &[Symbol], spelled: Option<&[Vec<usize>]>, gap: &Gap) -> bool {
         // What spells a control token may be part of a name.
-        let spelled = self.is_spelled.then(|| self.stretches(symbols, true)).flatten();
-        let ways = spelled.into_iter().chain(self.stretches(symbols, false));
+        let split = spelled.and_then(|spelled| self.stretches(symbols, spelled));
+        let ways = split.into_iter().chain(self.stretches(symbols, &[]));
         ways.into_iter().any(|stretches| self.are_declared(&stretches, symbols.is_empty(), gap))
             || self.is_spelled && gap.is_call && self.is_spelled_call(symbols, gap)
     }
 
     /// Whether all of a gap may be of a call, with control tokens spelled within names and beside them.
     fn is_spelled_call(&self, symbols: &[Symbol], gap: &Gap) -> bool {
-        let Some(stretches) = self.stretches(symbols, false) else { return false };
+        let Some(stretches) = self.stretches(symbols, &[]) else { return false };
         let scaffold = &*self.scaffold;
         let mut words = scaffold.words.clone();
         words.extend(scaffold.control.iter().chain(&gap.names).cloned());
@@ -945,8 +963,9 @@ impl Account<'_> {
         is_first && is_last && middle.iter().all(is_between)
     }
 
-    /// The characters between control tokens; none, if one is not of the format.
-    fn stretches(&self, symbols: &[Symbol], is_spelled: bool) -> Option<Vec<Vec<char>>> {
+    /// The characters between control tokens, and between those that are spelled with one of these lengths; none, if a
+    /// control token is not of the format.
+    fn stretches(&self, symbols: &[Symbol], spelled: &[Vec<usize>]) -> Option<Vec<Vec<char>>> {
         let vocab = self.entry.codec.vocab();
         let mut stretches = vec![Vec::new()];
         let mut at = 0;
@@ -954,8 +973,9 @@ impl Account<'_> {
             at += 1;
             match symbol {
                 Symbol::Char(c) => {
-                    let spelled = is_spelled.then(|| self.spelled(&symbols[at - 1..])).flatten();
-                    if let Some(length) = spelled {
+                    let lengths = spelled.get(at - 1).into_iter().flatten();
+                    let longest = lengths.filter(|length| **length <= symbols.len() + 1 - at).max();
+                    if let Some(length) = longest {
                         at += length - 1;
                         stretches.push(Vec::new());
                     } else {
@@ -975,14 +995,14 @@ impl Account<'_> {
         Some(stretches)
     }
 
-    /// How long the longest control token is that is spelled at the beginning of symbols.
-    fn spelled(&self, symbols: &[Symbol]) -> Option<usize> {
+    /// How long the control tokens are that are spelled at the beginning of symbols.
+    fn spelled(&self, symbols: &[Symbol]) -> Vec<usize> {
         let begins = |spelling: &String| {
             let mut symbols = symbols.iter();
             spelling.chars().all(|c| symbols.next() == Some(&Symbol::Char(c)))
         };
         let known = self.scaffold.control.iter().filter(|spelling| begins(spelling));
-        known.map(|spelling| spelling.chars().count()).max()
+        known.map(|spelling| spelling.chars().count()).collect()
     }
 
     fn shown(&self, symbols: &[Symbol]) -> String {
