@@ -538,10 +538,8 @@ impl Account<'_> {
 
     /// As `check`. `is_greedy`: where a text may go on without a gap, no gap is looked for within it.
     fn search(&self, symbols: &[Symbol], steps: &[Step], is_greedy: bool) -> Result<(), String> {
-        let spelled: Vec<Vec<usize>> = match self.is_spelled {
-            true => (0..symbols.len()).map(|at| self.spelled(&symbols[at..])).collect(),
-            false => Vec::new(),
-        };
+        let places = if self.is_spelled { 0..symbols.len() } else { 0..0 };
+        let spelled: Vec<Vec<usize>> = places.map(|at| self.spelled(&symbols[at..])).collect();
         let mut reached = BTreeSet::from([0]);
         for (nth, step) in steps.iter().enumerate() {
             let mut next = if step.is_optional { reached.clone() } else { BTreeSet::new() };
