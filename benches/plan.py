@@ -132,7 +132,7 @@ def _full() -> Iterator[Task]:
     yield from _conversations("Mixtral 8x22B", FULL.of(*CHAT))
     for name in others[1:]:
         yield from _documents(name, texts.KINDS, DOCUMENT, OTHERS)
-    for name in ("gpt-oss", "DeepSeek-V3", "Qwen3.5", "GLM-4", "MiniMax-M1"):
+    for name in ("gpt-oss", "DeepSeek-V3", "Qwen3.5", "Kimi-K2", "GLM-4", "MiniMax-M1"):
         yield from _documents(name, ("English", "Chinese", "code", "emoji"), DOCUMENT, FURTHER)
 
 

@@ -66,6 +66,16 @@ O200K = (
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 """The pattern of o200k_base, which a file of ranks does not state."""
+_LETTERS = tuple(
+    rf"[\p{{Lu}}\p{{Lt}}\p{{Lm}}\p{{Lo}}\p{{M}}&&[^\p{{Han}}]]{one}"
+    rf"[\p{{Ll}}\p{{Lm}}\p{{Lo}}\p{{M}}&&[^\p{{Han}}]]{other}(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    for one, other in ("*+", "+*")
+)
+KIMI_K2 = (
+    rf"[\p{{Han}}]+|[^\r\n\p{{L}}\p{{N}}]?{_LETTERS[0]}|[^\r\n\p{{L}}\p{{N}}]?{_LETTERS[1]}"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""Kimi K2's pattern, which its file of ranks does not state: o200k's, with Chinese split off."""
 UNUSED = 210_000
 """Ids that no vocabulary here has, for control tokens that are added."""
 TURN = "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
@@ -89,6 +99,7 @@ def all_of_them() -> dict[str, Vocabulary]:
             _gpt_oss(),
             _ranks("GLM-4", "glm4/tokenizer.model", _llama3_pattern()),
             _tokenizer_json("DeepSeek-V3", "deepseek-v3.2"),
+            _ranks("Kimi-K2", "kimi-k2/kimi_k2.tiktoken", KIMI_K2),
             _tokenizer_json("MiniMax-M1", "minimax-m1"),
             _tokenizer_json("Qwen3.5", "qwen3.5"),
             _mixtral(),
