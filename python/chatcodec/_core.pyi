@@ -31,7 +31,7 @@ from chatcodec.options import (
     VocabKind,
 )
 
-__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "EncodedTable", "Encoding", "Format", "IntArray", "Media", "Neutralized", "Note", "Notice", "Parsed", "Placeholder", "Reasoning", "Rendered", "ResponseTemplate", "Stream", "StreamPool", "Template", "Text", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats", "pack", "pack_table"]
+__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "EncodedTable", "Encoding", "Format", "IntArray", "Media", "Neutralized", "Note", "Notice", "Parsed", "Placeholder", "Reasoning", "Rendered", "ResponseTemplate", "Stream", "StreamPool", "Template", "Text", "TextBatch", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats", "pack", "pack_table"]
 
 __version__: Final[str]
 """
@@ -1294,6 +1294,40 @@ class Text:
         """
 
 @final
+class TextBatch:
+    """
+    The ids of many texts, concatenated: text `i` has `ids[offsets[i]:offsets[i + 1]]`.
+    """
+    def __arrow_c_array__(self, /, requested_schema: "object" = None) -> tuple[Any, Any]:
+        """
+        The ids as an Arrow array of lists that shares their memory: a list of int32 for each text.
+        `pa.array(batch)`, `pl.Series(batch)`.
+        """
+    def __getitem__(self, index: SupportsIndex, /) -> IntArray:
+        """
+        The ids of one text: int32, one dimension.
+        """
+    def __iter__(self, /) -> Iterator[IntArray]:
+        """
+        Iterates over the ids of each text, in order.
+        """
+    def __len__(self, /) -> int: ...
+    def __reduce__(self, /) -> "tuple[object, ...]": ...
+    def __repr__(self, /) -> str: ...
+    @staticmethod
+    def _restore(ids: IntArray, offsets: IntArray) -> TextBatch: ...
+    @property
+    def ids(self, /) -> IntArray:
+        """
+        The ids of all texts, concatenated; int32, one dimension.
+        """
+    @property
+    def offsets(self, /) -> IntArray:
+        """
+        Position of the first id of each text, then the number of all ids; int64, one entry more than there are texts.
+        """
+
+@final
 class ToolTypes:
     """
     What the schemas of tools say that arguments are, read once, for `tools=` of streams, which share it.
@@ -1423,6 +1457,12 @@ class Vocab:
         half of a surrogate pair, and `VocabError` for text without a token, in a vocabulary that is
         not `lossless`. All cores, or `threads`, share a text of half a megabyte or more; the ids
         are the same.
+        """
+    def encode_batch(self, /, texts: "Iterable[str]", *, threads: SupportsIndex | None = None) -> TextBatch:
+        """
+        Encodes many texts, each as `encode` does, and faster. `batch.ids` has the ids of all, and `batch[i]`
+        those of one. All cores, or `threads`, share the texts; the interpreter is released. Raises
+        `TypeError` for an item that is no `str`, and `encode`'s errors with the item (`texts[3]`).
         """
     @staticmethod
     def from_pretrained(name_or_dir: "str | PathLike[str]", *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None) -> Vocab:

@@ -157,6 +157,10 @@ impl IntArray {
         Ok(IntIter(self.items.list(py)?.try_iter()?))
     }
 
+    pub(crate) fn get(&self, at: usize) -> Option<i64> {
+        self.items.get(at)
+    }
+
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = i64> + '_ {
         (0..self.items.len()).filter_map(|at| self.items.get(at))
     }
@@ -193,7 +197,7 @@ pub(crate) fn numpy_array<'py>(
 
 #[pymethods]
 impl IntArray {
-    fn __len__(&self) -> usize {
+    pub(crate) fn __len__(&self) -> usize {
         self.items.len()
     }
 

@@ -31,7 +31,8 @@ pub(crate) fn encode_all(
     threads: Option<Threads>,
 ) -> Vec<chatcodec::Result<chatcodec::Encoding>> {
     let asked = threads.map(|Threads(threads)| threads);
-    let threads = asked.unwrap_or_else(|| worthwhile_threads(&conversations));
+    let bytes = || conversations.iter().flatten().map(text_bytes).sum();
+    let threads = asked.unwrap_or_else(|| worthwhile_threads(bytes()));
     let threads = threads.clamp(1, MAX_THREADS);
     // Cores without a conversation share the long texts of the others.
     let mut options = options.clone();
@@ -120,8 +121,7 @@ pub(crate) fn threads_for(bytes: usize, threads: Option<Threads>) -> usize {
 }
 
 /// As many threads as there are cores, unless there is less text than is worth one.
-fn worthwhile_threads(conversations: &[chatcodec::Result<Conversation>]) -> usize {
-    let bytes: usize = conversations.iter().flatten().map(text_bytes).sum();
+pub(crate) fn worthwhile_threads(bytes: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     cores.min(bytes.div_ceil(THREAD_BYTES))
 }

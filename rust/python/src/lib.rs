@@ -33,6 +33,7 @@ mod rows;
 mod stream;
 mod table;
 mod template;
+mod text_batch;
 mod texts;
 mod typed;
 mod types;
@@ -82,6 +83,8 @@ mod _core {
     use super::table::EncodedTable;
     #[pymodule_export]
     use super::template::{Rendered, Template};
+    #[pymodule_export]
+    use super::text_batch::TextBatch;
     #[pymodule_export]
     use super::types::ToolTypes;
     #[pymodule_export]

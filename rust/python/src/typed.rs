@@ -143,6 +143,15 @@ typed_return!(
 );
 
 typed_return!(
+    /// `Iterator[IntArray]`
+    ArrayIter, PyIterator,
+    type_hint_subscript!(
+        type_hint_identifier!("collections.abc", "Iterator"),
+        <crate::array::IntArray as pyo3::PyTypeInfo>::TYPE_HINT
+    )
+);
+
+typed_return!(
     /// `dict[str, int]`
     StrIntDict, PyDict,
     type_hint_subscript!(

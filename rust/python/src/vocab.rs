@@ -19,6 +19,7 @@ use crate::heap;
 use crate::ids::{self, Ids, ListOf, Threads};
 use crate::node::{Member, is_mapping, members};
 use crate::report::VocabReport;
+use crate::text_batch::{TextBatch, encode_texts};
 use crate::typed::{StrDict, StrIntDict};
 use crate::vocab_files::{locate, read_files, read_hints};
 
@@ -404,6 +405,18 @@ impl Vocab {
             away(py, move || vocab.try_encode_on(threads, &text))?
         };
         ids.map(IntArray::int32).map_err(raise)
+    }
+
+    /// Encodes many texts, each as `encode` does, and faster. `batch.ids` has the ids of all, and `batch[i]`
+    /// those of one. All cores, or `threads`, share the texts; the interpreter is released. Raises
+    /// `TypeError` for an item that is no `str`, and `encode`'s errors with the item (`texts[3]`).
+    #[pyo3(signature = (texts: "Iterable[str]", *, threads = None), text_signature = "($self, texts, *, threads=None)")]
+    fn encode_batch(
+        &self,
+        texts: &Bound<'_, PyAny>,
+        threads: Option<Threads>,
+    ) -> PyResult<TextBatch> {
+        encode_texts(&self.inner, texts, threads)
     }
 
     /// Decodes ids to text. Control tokens become their spellings (`control="spell"`) or are left

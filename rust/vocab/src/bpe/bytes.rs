@@ -207,8 +207,50 @@ impl ByteBpe {
         out: &mut Vec<TokenId>,
     ) -> Result<()> {
         let mut units = Units::new(self, text, scratch, out);
+        let parted = self.push_text(text, 0..text.len(), &mut units);
+        units.flush();
+        parted
+    }
+
+    /// Appends the ids of texts that lie one after another in `joined`, text `n` up to `ends[n]`, and for each text
+    /// the number of all ids up to its end. Their units share blocks, so short texts are as fast as a long one.
+    ///
+    /// # Errors
+    /// As [`Self::encode`]; then `counts` has the texts before the one with the error.
+    pub(crate) fn encode_each(
+        &self,
+        joined: &str,
+        ends: &[usize],
+        scratch: &mut Scratch,
+        out: &mut Vec<TokenId>,
+        counts: &mut Vec<usize>,
+    ) -> Result<()> {
+        let mut units = Units::new(self, joined, scratch, out);
         let mut start = 0;
-        let parted = self.splitter.ends(text, |from, ends| {
+        let mut push = |end: usize| {
+            let span = std::mem::replace(&mut start, end)..end;
+            self.check(&joined[span.clone()])?;
+            self.push_text(joined, span, &mut units)?;
+            units.end_text();
+            Ok(())
+        };
+        let pushed = ends.iter().try_for_each(|&end| push(end));
+        counts.append(&mut units.counts());
+        pushed
+    }
+
+    /// Whether some tokens are matched as a whole, whatever the text around them.
+    pub(crate) fn has_whole(&self) -> bool {
+        self.whole.is_some()
+    }
+
+    /// The units of a part of `text`, which is split as if it stood alone.
+    #[inline(always)]
+    fn push_text(&self, text: &str, span: Range<usize>, units: &mut Units<'_, Self>) -> Result<()> {
+        let base = span.start;
+        let mut start = base;
+        self.splitter.ends(&text[span], |from, ends| {
+            let from = base + from;
             if !ends.is_power_of_two() {
                 start = units.push_ends(start, from, ends, false);
                 return;
@@ -219,11 +261,9 @@ impl ByteBpe {
             if unit.len() <= SHORT || key.is_some_and(Key::is_ascii) {
                 units.push_key(unit, key, false);
             } else {
-                self.push_parts(text, unit, &mut units);
+                self.push_parts(text, unit, units);
             }
-        });
-        units.flush();
-        parted
+        })
     }
 
     /// Splits a pre-token at pairs of characters that no token contains.

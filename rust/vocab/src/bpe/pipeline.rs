@@ -47,6 +47,8 @@ pub struct Scratch {
     line: Vec<TokenId>,
     /// The ids of units with more ids than a place holds.
     many: Vec<TokenId>,
+    /// The texts that end in the block: the number of units before each end.
+    text_ends: Vec<u32>,
 }
 
 /// Cache of units that are too long for a key: twice 512 KiB.
@@ -168,13 +170,21 @@ pub(super) struct Unit {
 
 const MANY: u32 = u32::MAX;
 
-/// The units of one text in the pipeline.
+impl Unit {
+    fn number_of_ids(&self) -> usize {
+        if self.count == MANY { (self.ids[1] - self.ids[0]) as usize } else { self.count as usize }
+    }
+}
+
+/// The units of one text in the pipeline, or of several that lie one after another.
 pub(super) struct Units<'a, M> {
     merging: &'a M,
     text: &'a str,
     scratch: &'a mut Scratch,
     out: &'a mut Vec<TokenId>,
     count: usize,
+    /// For each text that has ended, the number of ids up to its end; without those that end in the block.
+    counts: Vec<usize>,
 }
 
 impl<'a, M: Merging> Units<'a, M> {
@@ -186,7 +196,19 @@ impl<'a, M: Merging> Units<'a, M> {
     ) -> Self {
         scratch.cache.open();
         scratch.block.resize(BLOCK, Unit::default());
-        Self { merging, text, scratch, out, count: 0 }
+        scratch.text_ends.clear();
+        Self { merging, text, scratch, out, count: 0, counts: Vec::new() }
+    }
+
+    /// A text ends after the units so far.
+    pub(super) fn end_text(&mut self) {
+        self.scratch.text_ends.push(self.count as u32);
+    }
+
+    /// For each text that has ended, the number of all ids up to its end.
+    pub(super) fn counts(mut self) -> Vec<usize> {
+        self.flush();
+        self.counts
     }
 
     /// The next unit, which is not empty.
@@ -284,8 +306,29 @@ impl<'a, M: Merging> Units<'a, M> {
     }
 
     /// Appends the ids of the units so far.
-    #[inline(never)]
     pub(super) fn flush(&mut self) {
+        let from = self.out.len();
+        self.append();
+        if !self.scratch.text_ends.is_empty() {
+            self.count_ids(from);
+        }
+    }
+
+    /// Counts the ids of texts that end in the block, whose ids begin at `from`.
+    fn count_ids(&mut self, from: usize) {
+        let Scratch { block, text_ends, .. } = &mut *self.scratch;
+        let (mut units, mut ids) = (block.iter(), from);
+        let mut done = 0;
+        for end in text_ends.drain(..) {
+            let between = units.by_ref().take((end - done) as usize);
+            ids += between.map(Unit::number_of_ids).sum::<usize>();
+            done = end;
+            self.counts.push(ids);
+        }
+    }
+
+    #[inline(never)]
+    fn append(&mut self) {
         let count = std::mem::take(&mut self.count).min(BLOCK);
         let Scratch { cache, missed, block, line, .. } = &mut *self.scratch;
         missed.resize(BLOCK, 0);

@@ -59,6 +59,9 @@ const MAX_SCRATCHES: usize = 64;
 /// Bytes of text encoded between two checks of the stop flag: some hundredths of a second.
 const STRETCH: usize = 1 << 20;
 
+/// Number of bytes of texts that are encoded together.
+const JOINED: usize = 1 << 15;
+
 /// What defines a vocabulary; the rest of [`Inner`] is derived from them.
 #[derive(Clone)]
 struct Definition {
@@ -313,6 +316,52 @@ impl Vocab {
             self.encode_run(threads, &self.normalise(text), prefix, scratch, &mut ids)
         })?;
         Ok(ids)
+    }
+
+    /// [`Vocab::try_encode`] of many texts: appends the ids of each to `ids`, and the number of all ids up to its end
+    /// to `counts`. The ids are those of each text alone, sooner: short texts are encoded together.
+    ///
+    /// # Errors
+    /// As there; then `counts` has one more for each text before the one with the error.
+    pub fn try_encode_each<'a>(
+        &self,
+        texts: impl IntoIterator<Item = &'a str>,
+        ids: &mut Vec<TokenId>,
+        counts: &mut Vec<usize>,
+    ) -> Result<()> {
+        let prefix = self.dummy_prefix() != DummyPrefix::Never;
+        let engine = &self.inner.definition.model.engine;
+        let stop = Stop::current();
+        self.with_scratch(|scratch| {
+            let (mut joined, mut ends) = (String::new(), Vec::new());
+            let encode = |joined: &mut String,
+                          ends: &mut Vec<usize>,
+                          scratch: &mut _,
+                          ids: &mut _,
+                          counts: &mut _| {
+                if stop.as_ref().is_some_and(Stop::is_asked) {
+                    return Err(Stop::error());
+                }
+                engine.encode_each(joined, ends, prefix, scratch, ids, counts)?;
+                joined.clear();
+                ends.clear();
+                Ok(())
+            };
+            for text in texts {
+                let text = self.normalise(text);
+                if joined.len() + text.len() > JOINED {
+                    encode(&mut joined, &mut ends, scratch, ids, counts)?;
+                }
+                if text.len() > JOINED {
+                    self.encode_stretches(&text, prefix, scratch, ids)?;
+                    counts.push(ids.len());
+                    continue;
+                }
+                joined.push_str(&text);
+                ends.push(joined.len());
+            }
+            encode(&mut joined, &mut ends, scratch, ids, counts)
+        })
     }
 
     /// Text to ids as [`Vocab::try_encode`], for vocabularies that are [lossless](Self::lossless).

@@ -114,6 +114,35 @@ impl Engine {
         Ok(())
     }
 
+    /// Appends the ids of texts that lie one after another in `joined`, text `n` up to `ends[n]`, and for each text
+    /// the number of all ids up to its end.
+    ///
+    /// # Errors
+    /// As [`Self::encode`]; then `counts` has the texts before the one with the error.
+    pub(crate) fn encode_each(
+        &self,
+        joined: &str,
+        ends: &[usize],
+        dummy_prefix: bool,
+        scratch: &mut Scratch,
+        ids: &mut Vec<TokenId>,
+        counts: &mut Vec<usize>,
+    ) -> Result<()> {
+        if let Self::Bytes(bpe) = self
+            && !dummy_prefix
+            && !bpe.has_whole()
+        {
+            return bpe.encode_each(joined, ends, scratch, ids, counts);
+        }
+        let mut start = 0;
+        for &end in ends {
+            self.encode(&joined[start..end], dummy_prefix, scratch, ids)?;
+            counts.push(ids.len());
+            start = end;
+        }
+        Ok(())
+    }
+
     /// Splits a long text into a bounded number of parts. Encoded separately, the parts have the ids of
     /// the whole; only the first part has a dummy prefix.
     pub(crate) fn parts<'a>(&self, text: &'a str, count: usize) -> Vec<&'a str> {
