@@ -36,6 +36,10 @@ DEFAULT_SYSTEM = {
     ),
     "command-a": COMMAND_A,
     "jamba": "",
+    "laguna": (
+        "You are a helpful, conversationally-fluent assistant made by Poolside. You are here to be "
+        "helpful to users through natural language conversations."
+    ),
     "ling": "detailed thinking on",
     "qwen2.5:mimo": "You are MiMo, an AI assistant developed by Xiaomi.",
     "minimax-m2": ("You are a helpful assistant. Your name is MiniMax-M2 and is built by MiniMax."),
@@ -81,6 +85,7 @@ REASONING = {
     "harmony": "until",
     "harmony:full": "all",
     "kimi-k2:thinking": "since",
+    "laguna": "all",
     "ling": "all",
     "minimax-m2": "since",
     "mistral:v13": "all",
@@ -172,7 +177,7 @@ def conversations(draw: st.DrawFn) -> list[Message]:
 
 def unframed(messages: list[Message]) -> list[Message]:
     """Messages without the turn that the format itself begins with."""
-    return [message for message in messages if message.get("name") != "system"]
+    return [message for message in messages if message.get("name") not in ("system", "developer")]
 
 
 @pytest.mark.parametrize("name", chatcodec.formats())

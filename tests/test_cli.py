@@ -320,6 +320,9 @@ def test_formats() -> None:
         ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron3"),
         ("nvidia/Nemotron-3-Ultra-550b-a55b", "nemotron3:ultra"),
         ("Qwen/QwQ-32B", "qwen3:qwq"),
+        ("ai-sage/GigaChat3.1-10B-A1.8B-bf16", "gigachat3"),
+        ("RekaAI/reka-edge-2603", "reka-edge"),
+        ("poolside/Laguna-S-2.1", "laguna"),
     ],
 )
 def test_the_format_of_a_model(model: str, name: str) -> None:

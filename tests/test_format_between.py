@@ -177,7 +177,61 @@ item = "{name}({arguments})"
     ),
 }
 
+WORDS = """\
+guarantee = "ids"
+generation = { prompt = "assistant{S}" }
+[turn]
+system = "system{S}{content}{E}\\n"
+user = "user{S}{content}{E}\\n"
+assistant = "assistant{S}{content}{E}\\n"
+"""
+
+REFUSED |= {
+    "a word before an id, after a turn that nothing closes": (
+        WORDS.replace("system{S}{content}{E}", "system{S}{content}"),
+        "`turn.system` is closed by no control token",
+    ),
+    "a word before an id, beside a system text without a mark": (
+        WORDS.replace("[turn]", 'place = { system = "first" }\n[turn]').replace('"system{S}', '"'),
+        "`turn.system` begins with any text, which may be that of `turn.user`",
+    ),
+    "a word before an id, beside an answer without a header": (
+        WORDS + 'tool = "{R}{content}{RE}"\n[after_tool]\nassistant = "{content}{E}"\n',
+        "`after_tool.assistant` begins with any text, which may be that of `turn.system`",
+    ),
+    "a word that another turn begins with, and then text": (
+        WORDS.replace("{S}", ": ").replace('"user: ', '"system: x'),
+        "`turn.user` can be read as `turn.system`",
+    ),
+    "a name before an id": (
+        WORDS.replace('"user{S}', '"{?name:{name}?}{B}'),
+        "`turn.user` begins with a field or a guard",
+    ),
+    "white space before a word and an id": (
+        WORDS.replace('"user{S}', '"\\n\\nuser{S}'),
+        "which reads as the beginning of `turn.user`",
+    ),
+}
+
 READ = {
+    "words of roles before an id": WORDS,
+    "words of roles that an id tells from text": WORDS.replace('"user{S}', '"system'),
+    "words of roles before text": WORDS.replace("{S}", ": "),
+    "words of roles that begin alike": WORDS.replace('"system{S}', '"user system{S}')
+    .replace('"assistant{S}{', '"the user\\n{S}{')
+    .replace('"assistant{S}"', '"the user\\n{S}"'),
+    "results in the user's turn, which begins with a word": WORDS.replace("{S}", ": ").replace(
+        "[turn]", 'results = { open = "user: ", close = "{E}" }\n[turn]'
+    )
+    + 'tool = "{R}\\n{content}\\n{RE}"\n',
+    "a word in one role's turn, a token in the others'": WORDS.replace(
+        '"assistant{S}', '"{A}'
+    ).replace('"system{S}', '"{B}'),
+    "tools in the system message's turn, which begins with a word": WORDS.replace(
+        "[turn]",
+        'place = { tools = "system", system = "first" }\n[turn]\n'
+        'tools = ["system{S}{system}\\n{tools}{E}\\n", "system{S}{tools}{E}\\n"]',
+    ),
     "results that begin with the text of the user's turn": """\
 guarantee = "text"
 generation = { prompt = "A:" }
@@ -279,7 +333,20 @@ def test_a_file_that_does_not_read_back_is_refused(name: str, tmp_path: Path) ->
     assert problem in str(caught.value)
 
 
-TEXTS = ["x", " x", "x\n", "\n", "", " ", "\nx", "tools"]
+TEXTS = [
+    "x",
+    " x",
+    "x\n",
+    "\n",
+    "",
+    " ",
+    "\nx",
+    "tools",
+    "user",
+    "user: x",
+    "system: ",
+    "assistant",
+]
 
 
 def conversations(text: str) -> list[list[dict[str, Any]]]:

@@ -7,6 +7,7 @@ written with other ids than the genuine marker has, as `on_marker` says.
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,9 @@ class Case:
 
     @property
     def codec(self) -> Codec:
+        if self.vocab == "appended":
+            path = data.ROOT / "tests" / "golden" / f"{self.format}.json"
+            return data.load_case(self.format, "appended", json.loads(path.read_text("utf-8")))
         return data.load_format(self.format, self.vocab)
 
 
@@ -49,6 +53,7 @@ CASES = [
     Case("alpaca", "llama2", ("### Instruction:", "### Response:")),
     Case("vicuna", "llama2", ("USER:", "ASSISTANT:")),
     Case("vicuna:lines", "llama2", ("USER:", "ASSISTANT:")),
+    Case("laguna", "appended", ("</user>", "<system>")),
 ]
 
 

@@ -57,6 +57,12 @@ FAMILIES = [
         same=26,
         own=(("bos_token", "<bos>"),),
     ),
+    Family(
+        "gigachat3",
+        "templates/GigaChat3.1-10B-A1.8B.jinja",
+        "answered developer nothing par parts sysonly",
+        own=(("bos_token", "<s>"),),
+    ),
     Family("granite3", "templates/granite-3.0-instruct.jinja", "callans callstr developer nothing"),
     Family(
         "granite3:3.3",
@@ -69,6 +75,7 @@ FAMILIES = [
         "call callans callnt callstr developer documents nothing par parts",
         own=(("bos_token", "<|startoftext|>"),),
     ),
+    Family("laguna", "templates/poolside-Laguna-S-2.1.jinja", "developer nothing parts"),
     Family(
         "lfm2",
         "templates/trl_lfm2.jinja",
@@ -120,6 +127,7 @@ FAMILIES = [
     ),
     Family("qwen2.5:mimo", "templates/MiMo-VL.jinja", "callstr developer"),
     Family("qwen3:instruct", "templates/trl_qwen3_instruct_2507.jinja", "developer parts"),
+    Family("reka-edge", "templates/Reka-Edge.jinja", "answered parts reasontext think"),
     Family("seed-oss", "templates/ByteDance-Seed-OSS.jinja", "callnt developer emptyans"),
     Family("spark2.5", "templates/Spark2.5.jinja", same=31),
     Family("vicuna:lines", "templates/vicuna.jinja", "parts", same=12, typeset=True),

@@ -68,6 +68,8 @@ struct Style {
     is_text: bool,
     /// Whether one token opens every turn, before the role's word.
     is_shared: bool,
+    /// What follows the role's word where that begins every turn, and tokens tell turns apart.
+    after_word: Option<&'static str>,
     after_opener: &'static str,
     before: &'static str,
     end: &'static str,
@@ -77,6 +79,8 @@ impl Style {
     fn new(tape: &mut Tape) -> Self {
         let is_text = tape.may(25);
         let is_shared = tape.may(40);
+        let is_word = !is_text && tape.may(20);
+        let after_word = is_word.then(|| tape.one_of(&["{B}", ":", ": ", " turn{B}", ""]));
         let after_opener = tape.one_of(&["\n", "", " ", "\n\n", ": "]);
         let end = tape.one_of(if is_text {
             &["{E}", "\n\n", "\n", "", " END", "{E}\n", " "]
@@ -84,7 +88,7 @@ impl Style {
             &["{E}", "{E}\n", "", "\n", "{E}{~}", " {E}", "\n{E}\n", " END"]
         });
         let before = if tape.may(10) { tape.one_of(WHITE) } else { "" };
-        Self { is_text, is_shared, after_opener, before, end }
+        Self { is_text, is_shared, after_word, after_opener, before, end }
     }
 
     fn opener(&self, tape: &mut Tape, role: &str) -> String {
@@ -96,6 +100,8 @@ impl Style {
             String::new()
         } else if self.is_text {
             if tape.may(15) { format!("{{B}}{role}") } else { format!("{initial}:") }
+        } else if let Some(after) = self.after_word {
+            format!("{role}{after}")
         } else if self.is_shared {
             format!("{{B}}{role}")
         } else {
@@ -238,7 +244,7 @@ impl<'t> Draft<'t> {
             line(&mut top, "order", &["alternate".to_owned()]);
         }
         let has_calls = tape.may(45);
-        let has_reasoning = !style.is_text && tape.may(30);
+        let has_reasoning = tape.may(30);
         let places = ["first", "first_user", "last_user"];
         let system_place = if tape.may(35) { places[tape.below(3)] } else { "own" };
         let place = match system_place {
@@ -529,7 +535,8 @@ fn call(tape: &mut Tape, top: &mut String, rest: &mut String) {
     match kind {
         0 => {
             line(rest, "item", &[disturbed(tape, format!("{{C}}{space}{{call}}{end}"))]);
-            let _ = writeln!(rest, "object = {{ name = \"name\", arguments = \"arguments\" }}");
+            let keys = ["name = \"name\", arguments = \"arguments\"", "arguments = \"{name}\""];
+            let _ = writeln!(rest, "object = {{ {} }}", tape.one_of(&keys));
         }
         1 => {
             let between = tape.one_of(&["\n", "{K}", " ", "{X}"]);
@@ -540,7 +547,7 @@ fn call(tape: &mut Tape, top: &mut String, rest: &mut String) {
             );
         }
         2 => {
-            let between = tape.one_of(&["\n", "\n{~}"]);
+            let between = tape.one_of(&["\n", "\n{~}", ""]);
             line(
                 rest,
                 "item",
@@ -574,7 +581,8 @@ fn call(tape: &mut Tape, top: &mut String, rest: &mut String) {
         }
         _ => {
             line(rest, "item", &["{call}".to_owned()]);
-            let _ = writeln!(rest, "object = {{ name = \"name\", arguments = \"parameters\" }}");
+            let keys = ["name = \"name\", arguments = \"parameters\"", "arguments = \"{name}\""];
+            let _ = writeln!(rest, "object = {{ {} }}", tape.one_of(&keys));
         }
     }
 }

@@ -324,7 +324,8 @@ fn words() -> Vec<String> {
     for word in &mut words {
         for spelling in &spellings {
             if let Some(at) = word.find(spelling.as_str()) {
-                word.truncate(at + spelling.len() - 1);
+                word.truncate(at + spelling.len());
+                word.pop();
             }
         }
         // No vocabulary has longer pieces.

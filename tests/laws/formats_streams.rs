@@ -146,26 +146,33 @@ fn an_answer_has_all_ids_of_its_first_character() {
             EncodeOptions { add_generation_prompt: Some(true), ..EncodeOptions::default() };
         let Ok(prompt) = entry.encode(&asked, &prompted) else { return outside() };
         let Ok(completion) = entry.codec.vocab().try_encode(answer) else { return outside() };
+        let answered = [asked[0].clone(), Message::new(Role::Assistant, "y")];
+        let Ok(written) = entry.encode(&answered, &EncodeOptions::default()) else {
+            return outside();
+        };
+        let rest = written.text().strip_prefix(prompt.text()).unwrap_or_default();
+        let has_space = rest.starts_with(' ');
         let starts = [Start::Prompt(prompt.ids()), Start::Completion];
         for start in starts.into_iter().take(if is_whole { 0 } else { 2 }) {
             let events = check_splits(&entry.codec, start, &completion, 0..=completion.len())?;
-            check_first(entry, &events, 0, &completion)?;
+            check_first(entry, &events, 0, (&completion, has_space))?;
         }
         if is_whole {
             let ids = [prompt.ids(), &completion].concat();
             let events = check_splits(&entry.codec, Start::Conversation, &ids, 0..=ids.len())?;
-            check_first(entry, &events, prompt.ids().len() as u32, &completion)?;
+            check_first(entry, &events, prompt.ids().len() as u32, (&completion, has_space))?;
         }
         Ok(())
     });
 }
 
-/// What an answer from id `base` on tells first: a start that ends before it, and text that begins there.
+/// What an answer from id `base` on tells first: a start that ends before it, and text that begins there. With
+/// `has_space`, the row has a space after the prompt.
 fn check_first(
     entry: &Entry,
     events: &[Event],
     base: u32,
-    answer: &[TokenId],
+    (answer, has_space): (&[TokenId], bool),
 ) -> Result<(), TestCaseError> {
     let is_told = |event: &&Event| {
         !matches!(event.kind, EventKind::TurnStart { .. } | EventKind::TurnEnd { .. })
@@ -174,10 +181,9 @@ fn check_first(
     let Some(first) = events.iter().find(is_told) else { return Ok(()) };
     let is_start =
         |event: &&Event| matches!(event.kind, EventKind::TurnStart { role: Role::Assistant, .. });
-    // Where turns are told apart by text, a space that begins the answer is the row's own.
     let space =
         entry.codec.vocab().token_bytes(answer[0]).is_ok_and(|bytes| bytes.starts_with(b" "));
-    let own = base + u32::from(space && !entry.is_ids());
+    let own = base + u32::from(space && has_space);
     if let Some(start) = events.iter().rfind(is_start) {
         prop_assert!(start.tokens.end <= own, "{events:?}");
         if entry.codec.generation_prompt().is_empty() && own == base {

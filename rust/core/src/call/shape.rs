@@ -102,6 +102,11 @@ pub(crate) trait Shape: Debug + Send + Sync {
         ""
     }
 
+    /// Whether each pair begins with what no word holds, so that a word may stand right before the arguments.
+    fn ends_word(&self) -> bool {
+        false
+    }
+
     /// Whether the arguments are one JSON value.
     fn is_json(&self) -> bool {
         false

@@ -544,7 +544,8 @@ fn object_of(object: &ObjectSpec, spec: &CallSpec, name: &str, schema: &Arc<Valu
     let mut parts = Vec::new();
     let mut open = "{";
     for (member, keys) in &object.members {
-        let key = keys.first().map_or("", |key| key);
+        let key = if object.by_name { Some(name) } else { keys.first().map(String::as_str) };
+        let key = key.unwrap_or_default();
         parts.push(Expression::literal(format!("{open}\"{key}\": ")));
         open = ", ";
         match member {

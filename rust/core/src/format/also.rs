@@ -68,7 +68,7 @@ fn bare_object() -> CallSpec {
         (Member::Arguments, keys(&["arguments", "parameters"])),
     ];
     let items = vec![vec![Piece::Field(Field::Call, Filter::None)]];
-    let body = CallBodySpec::Object(ObjectSpec { members, several: false });
+    let body = CallBodySpec::Object(ObjectSpec { members, several: false, by_name: false });
     let (id, result) = (IdForm::Any, Answerer::default());
     CallSpec { kind: "bare".to_owned(), own: items.len(), items, body, id, result }
 }
@@ -134,8 +134,8 @@ pub(super) fn reads(also: &AlsoSpec, list: Option<&ListSpec>, work: &Work) -> Ch
     for call in &also.calls {
         let key = format!("also.{}.item", call.kind);
         for (pieces, _) in call.items.iter().flat_map(|item| as_read(item, list)) {
-            check_ways(&key, &with_brace(&pieces), work)?;
-            reads.push(Read { key: key.clone(), pieces });
+            check_ways(&key, &with_brace(&pieces), false, work)?;
+            reads.push(Read { key: key.clone(), pieces, ends_word: false });
         }
     }
     Ok(reads)

@@ -36,8 +36,8 @@ impl Head {
 }
 
 /// Checks that a head is read in one way: words and white space end, and optional parts are
-/// distinguishable.
-pub(super) fn check_ways(key: &str, pieces: &[Piece], work: &Work) -> Checked<()> {
+/// distinguishable. With `ends_word`, no word goes on after the head.
+pub(super) fn check_ways(key: &str, pieces: &[Piece], ends_word: bool, work: &Work) -> Checked<()> {
     // A dummy prefix after a cut is always read.
     let own = ways(key, pieces, false, work)?;
     let before_value = walk(pieces).find(|piece| is_text(piece)).is_some_and(ends_itself);
@@ -45,7 +45,10 @@ pub(super) fn check_ways(key: &str, pieces: &[Piece], work: &Work) -> Checked<()
         for (at, step) in way.iter().enumerate().filter(|(_, step)| step.repeats) {
             let ends = match way.get(at + 1) {
                 Some(next) => !next.class.meets(&step.class),
-                None => before_value && step.class == Class::Space,
+                None => {
+                    ends_word && step.class == Class::Word
+                        || before_value && step.class == Class::Space
+                }
             };
             if !ends {
                 return wrong(

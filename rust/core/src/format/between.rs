@@ -6,6 +6,7 @@
 
 use super::rules::{after_last, as_read, begins_with_text, is_calls, is_calls_only, open_suffix};
 use super::table::Table;
+use super::text_rows::is_bare_first;
 use super::{
     Guarantee, ListForm, ResultsSpec, RowSpec, RowUse, SystemPlace, ToolsPlace, ToolsSpec,
     WithoutSystem,
@@ -139,10 +140,9 @@ fn check_code(table: &Table<'_>) -> Checked<()> {
 /// A system text without a marker is read only at the beginning, and ends where a marker begins.
 fn check_first(table: &Table<'_>, beside: &Beside<'_>, units: &[Unit]) -> Checked<()> {
     let is_bare = |row: &&RowSpec| {
-        row.role == Role::System && row.place.is_read() && begins_with_text(&row.pieces)
+        is_bare_first(row, table) && row.place.is_read() && begins_with_text(&row.pieces)
     };
-    let bare = table.rows.iter().find(is_bare).filter(|_| table.system == SystemPlace::First);
-    let Some(bare) = bare else { return Ok(()) };
+    let Some(bare) = table.rows.iter().find(is_bare) else { return Ok(()) };
     let is_inside = |unit: &Unit| matches!(&*unit.key, "results.between" | "results.close");
     let may_be_first = |unit: &&Unit| {
         let follows = |role| table.order.follows(None, role);
@@ -315,7 +315,7 @@ fn text_rows<'t>(
 ) -> impl Iterator<Item = &'t RowSpec> {
     table.rows.iter().filter(move |row| {
         let is_answer = row.place == RowUse::AfterTool && is_answered;
-        let is_first = row.role == Role::System && table.system == SystemPlace::First;
+        let is_first = is_bare_first(row, table);
         let may_come = last.is_some_and(|last| may_come(table, last, row.role));
         let is_read = row.place.is_read() && !is_calls_only(&row.pieces) && !is_first && may_come;
         (is_answer || is_read) && begins_with_text(&row.pieces)

@@ -248,6 +248,7 @@ pub(super) enum ToolsStyle {
     List,
     Indent,
     Typescript,
+    Signatures,
     Declarations,
     Xml,
 }

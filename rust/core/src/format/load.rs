@@ -538,8 +538,8 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     }
     let unwrap = file.tools.shape == Some(ToolsShape::Function);
     let layout = tools_layout(file, unwrap, patterns)?;
-    let after_system = matches!(place, ToolsPlace::AfterSystem);
-    if !after_system && rules::begins_with_text(&pieces) {
+    let is_after = matches!(place, ToolsPlace::AfterSystem | ToolsPlace::System);
+    if !is_after && file.guarantee == Guarantee::Text && rules::begins_with_text(&pieces) {
         return wrong("turn.tools", "begins with text, expected a control token");
     }
     let role = holds.unwrap_or(Role::System);
@@ -588,7 +588,15 @@ fn tools_layout(file: &File, unwrap: bool, patterns: &Patterns) -> Checked<Tools
             let between = patterns.pieces("tools.between", between, &[])?;
             ToolsLayout::Declarations { quote: quote.clone(), between }
         }
-        (Some(ToolsStyle::List | ToolsStyle::Typescript | ToolsStyle::Xml), Some(_)) => {
+        (
+            Some(
+                ToolsStyle::List
+                | ToolsStyle::Typescript
+                | ToolsStyle::Signatures
+                | ToolsStyle::Xml,
+            ),
+            Some(_),
+        ) => {
             let problem =
                 "is given beside a `style` that writes a list, expected `line` or `indent`";
             return wrong("tools.between", problem);
@@ -599,6 +607,7 @@ fn tools_layout(file: &File, unwrap: bool, patterns: &Patterns) -> Checked<Tools
         (Some(ToolsStyle::Indent), None) => ToolsLayout::Indent(indent(file)?),
         (Some(ToolsStyle::List), None) => ToolsLayout::List,
         (Some(ToolsStyle::Typescript), None) => ToolsLayout::Typescript,
+        (Some(ToolsStyle::Signatures), None) => ToolsLayout::Signatures,
         (Some(ToolsStyle::Xml), None) => ToolsLayout::Xml(file.tools.apart.clone()),
         (None | Some(ToolsStyle::Line), between) => {
             ToolsLayout::Line(between.clone().unwrap_or_default())
@@ -606,6 +615,7 @@ fn tools_layout(file: &File, unwrap: bool, patterns: &Patterns) -> Checked<Tools
     };
     let of_functions = match layout {
         ToolsLayout::Typescript => Some("typescript"),
+        ToolsLayout::Signatures => Some("signatures"),
         ToolsLayout::Xml(_) => Some("xml"),
         _ => None,
     };

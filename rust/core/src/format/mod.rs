@@ -26,6 +26,7 @@ pub(crate) mod reasoning;
 mod reduce;
 mod results;
 pub(crate) mod rules;
+mod signatures;
 mod split_turns;
 mod table;
 mod text_rows;
@@ -77,6 +78,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("gemma2", include_str!("../../formats/gemma2.toml")),
     ("gemma3", include_str!("../../formats/gemma3.toml")),
     ("gemma4", include_str!("../../formats/gemma4.toml")),
+    ("gigachat3", include_str!("../../formats/gigachat3.toml")),
     ("glm4", include_str!("../../formats/glm4.toml")),
     ("glm4.5", include_str!("../../formats/glm4.5.toml")),
     ("granite3", include_str!("../../formats/granite3.toml")),
@@ -86,6 +88,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("internlm2", include_str!("../../formats/internlm2.toml")),
     ("jamba", include_str!("../../formats/jamba.toml")),
     ("kimi-k2", include_str!("../../formats/kimi-k2.toml")),
+    ("laguna", include_str!("../../formats/laguna.toml")),
     ("lfm2", include_str!("../../formats/lfm2.toml")),
     ("ling", include_str!("../../formats/ling.toml")),
     ("llama2", include_str!("../../formats/llama2.toml")),
@@ -107,6 +110,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("qwen3", include_str!("../../formats/qwen3.toml")),
     ("qwen3-coder", include_str!("../../formats/qwen3-coder.toml")),
     ("qwen3.5", include_str!("../../formats/qwen3.5.toml")),
+    ("reka-edge", include_str!("../../formats/reka-edge.toml")),
     ("seed-oss", include_str!("../../formats/seed-oss.toml")),
     ("spark2.5", include_str!("../../formats/spark2.5.toml")),
     ("vicuna", include_str!("../../formats/vicuna.toml")),
@@ -318,6 +322,8 @@ enum ToolsLayout {
     Indented(u8, String),
     /// A namespace of functions as types of TypeScript.
     Typescript,
+    /// Signatures of TypeScript with indented properties.
+    Signatures,
     /// Functions as [`declarations`] writes them: the token around strings, and the text between two functions.
     Declarations { quote: Vec<String>, between: Vec<Piece> },
     /// Functions and their parameters as XML elements, with the keys that have places of their own.
@@ -864,6 +870,10 @@ impl Format {
             }
             ToolsLayout::Typescript => {
                 typescript::write(tools, "functions", path, &mut out)?;
+                return Ok(out);
+            }
+            ToolsLayout::Signatures => {
+                signatures::write(tools, "functions", path, &mut out)?;
                 return Ok(out);
             }
             ToolsLayout::Xml(apart) => {

@@ -38,6 +38,8 @@ pub(super) struct Table<'a> {
 pub(super) struct Read {
     pub(super) key: String,
     pub(super) pieces: Vec<Piece>,
+    /// Whether no word goes on after its head, that of a call.
+    pub(super) ends_word: bool,
 }
 
 /// The patterns that are read at a place: rows in their order, then the forms of calls.
@@ -54,11 +56,13 @@ impl Reads {
         let rows = table.rows.iter().filter(is_read).map(|row| Read {
             key: row.key.clone(),
             pieces: reasoning::without(&as_read(&row.pieces, table.folds_system)),
+            ends_word: false,
         });
         let also = also::reads(table.also, table.list, table.work)?;
         let mut reads = Self { rows: rows.collect(), items: Vec::new(), also };
         for call in table.calls {
             let key = format!("call.{}.item", call.kind);
+            let has_tags = call.body.shape().is_some_and(|shape| shape.ends_word());
             for item in &call.items {
                 let opens = table.list.map_or(&[][..], |list| &list.open);
                 let bytes = |pieces: &[Piece]| walk(pieces).map(Piece::len).sum::<usize>();
@@ -66,7 +70,8 @@ impl Reads {
                 table.work.count(&key, bytes(item) + opened.sum::<usize>())?;
                 for (pieces, _) in calls::items_as_read(item, table.list) {
                     check_head_bytes(&key, &head(&pieces))?;
-                    reads.items.push(Read { key: key.clone(), pieces });
+                    let ends_word = has_tags && ends_in_control(&pieces);
+                    reads.items.push(Read { key: key.clone(), pieces, ends_word });
                 }
             }
         }
@@ -83,6 +88,12 @@ impl Reads {
         let openers = self.all().filter_map(|read| head_opener(&read.pieces));
         openers.flatten().map(String::as_str).collect()
     }
+}
+
+/// Whether a control token follows the arguments of a call.
+fn ends_in_control(item: &[Piece]) -> bool {
+    let at = item.iter().position(|piece| is_field(piece, Field::Arguments));
+    at.is_some_and(|at| matches!(item.get(at + 1), Some(Piece::Control(_))))
 }
 
 /// The names of the first control token.
@@ -152,8 +163,8 @@ fn check_decidable(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     let (row_heads, item_heads) = (walked(rows)?, walked(items)?);
     let is_last: Vec<bool> = rows.iter().map(|row| last::is_last(&row.key, table)).collect();
     let is_text_format = table.guarantee == Guarantee::Text;
-    for (at, Read { key, pieces }) in rows.iter().enumerate() {
-        check_ways(key, pieces, work)?;
+    for (at, Read { key, pieces, .. }) in rows.iter().enumerate() {
+        check_ways(key, pieces, false, work)?;
         if is_last[at] || is_field_first(pieces) {
             continue;
         }
@@ -171,12 +182,12 @@ fn check_decidable(table: &Table<'_>, reads: &Reads) -> Checked<()> {
             }
         }
     }
-    for (at, Read { key, pieces: item }) in items.iter().enumerate() {
-        check_ways(key, item, work)?;
+    for (at, Read { key, pieces: item, ends_word }) in items.iter().enumerate() {
+        check_ways(key, item, *ends_word, work)?;
         // Written output must not be read by an earlier row or form. In the place of a name, the literal of
         // another form is a name that no function can have.
         let is_written = items[..at].iter().all(|before| before.key != *key);
-        for (nth, Read { key: other, pieces: row }) in rows.iter().enumerate() {
+        for (nth, Read { key: other, pieces: row, .. }) in rows.iter().enumerate() {
             let is_first = is_written || table.list.is_some() || last::is_word_first(row);
             let is_apart = if last::is_word_first(row) {
                 last::is_apart(row, item)
@@ -188,7 +199,7 @@ fn check_decidable(table: &Table<'_>, reads: &Reads) -> Checked<()> {
                 return same_as(key, other);
             }
         }
-        for (nth, Read { key: other, pieces: before }) in
+        for (nth, Read { key: other, pieces: before, .. }) in
             items[..at].iter().enumerate().filter(|_| is_written)
         {
             let is_taken = (has_field(before, Field::Name) || !has_field(item, Field::Name))
@@ -248,7 +259,7 @@ fn check_openers(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     let others = table.rows.iter().filter(|r| r.role != Role::Assistant && r.place.is_read());
     let of_others = others.filter_map(|row| opener(&row.pieces)).flatten();
     let of_others: HashSet<&str> = of_others.map(String::as_str).collect();
-    for Read { key, pieces } in reads.items.iter().chain(&reads.also).filter(|_| !has_frames) {
+    for Read { key, pieces, .. } in reads.items.iter().chain(&reads.also).filter(|_| !has_frames) {
         if opener(pieces).is_some_and(|names| has_any(&of_others, names)) {
             return wrong(
                 key,
@@ -260,7 +271,7 @@ fn check_openers(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     let around = table.list.into_iter().flat_map(|list| list.open.iter().chain(&list.close));
     let around = around.flatten().filter_map(control_names).flatten();
     let around: HashSet<&str> = around.map(String::as_str).collect();
-    for Read { key, pieces } in &reads.rows {
+    for Read { key, pieces, .. } in &reads.rows {
         if head_opener(pieces).is_some_and(|names| has_any(&around, names)) {
             return wrong(
                 key,

@@ -9,14 +9,18 @@ use super::rules::{
     open_suffix,
 };
 use super::table::{Table, has_any, opener};
-use super::{Guarantee, RowSpec, reasoning};
+use super::{Guarantee, RowSpec, RowUse, reasoning};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
 use crate::pattern::{Piece, is_white, walk};
 
 pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     let rows = text_rows(table)?;
-    check_heads(&rows)?;
+    match table.guarantee {
+        // A token closes each turn, so that no text is searched for the beginning of the next.
+        Guarantee::Ids => check_places(table, &rows)?,
+        Guarantee::Text => check_heads(&rows)?,
+    }
     check_bare_calls(table)?;
     check_open_calls(table, &rows)?;
     let read = |row: &&RowSpec| !is_calls_only(&row.pieces) && row.place.is_read();
@@ -33,7 +37,7 @@ fn text_rows<'t>(table: &Table<'t>) -> Checked<Vec<&'t RowSpec>> {
         if is_calls_only(&row.pieces) || !begins_with_text(&row.pieces) || !row.place.is_read() {
             continue;
         }
-        let is_first = row.role == Role::System && table.system == SystemPlace::First;
+        let is_first = is_bare_first(row, table);
         let is_answer = row.role == Role::Assistant && table.order == Order::Alternate;
         if is_first {
             let is_taken = |other: &&RowSpec| {
@@ -47,10 +51,12 @@ fn text_rows<'t>(table: &Table<'t>) -> Checked<Vec<&'t RowSpec>> {
             }
             continue;
         }
-        if table.guarantee == Guarantee::Ids && !is_answer {
-            return wrong(&row.key, "begins with text, expected a control token");
-        }
         let read = as_read(&row.pieces, table.folds_system);
+        if table.guarantee == Guarantee::Ids && !is_answer && !begins_with_literal(&read) {
+            let problem =
+                "begins with a field or a guard, expected a control token, or text of its own";
+            return wrong(&row.key, problem);
+        }
         // A system message of text may precede it, and would become its text.
         let is_system = |other: &&RowSpec| other.role == Role::System;
         let is_alone = table.order == Order::Alternate && !text_rows.iter().any(is_system);
@@ -77,6 +83,28 @@ fn text_rows<'t>(table: &Table<'t>) -> Checked<Vec<&'t RowSpec>> {
         text_rows.push(row);
     }
     Ok(text_rows)
+}
+
+/// Under `guarantee = "ids"`, rows that begin with text of their own are apart from all else that may begin with text.
+fn check_places(table: &Table<'_>, text_rows: &[&RowSpec]) -> Checked<()> {
+    let is_own = |row: &&&RowSpec| begins_with_literal(&as_read(&row.pieces, table.folds_system));
+    let Some(own) = text_rows.iter().find(is_own) else { return Ok(()) };
+    let is_other = |row: &&RowSpec| {
+        let is_read = row.place.is_read() || row.place == RowUse::AfterTool;
+        let pieces = as_read(&row.pieces, table.folds_system);
+        is_read
+            && !is_calls_only(&row.pieces)
+            && begins_with_text(&pieces)
+            && !begins_with_literal(&pieces)
+    };
+    if let Some(other) = table.rows.iter().find(is_other) {
+        let problem = format!(
+            "begins with any text, which may be that of `{}`, expected a control token or text of its own",
+            own.key
+        );
+        return wrong(&other.key, problem);
+    }
+    Ok(())
 }
 
 /// Whether only white space surrounds a text.
@@ -155,6 +183,13 @@ fn check_before(row: &RowSpec, table: &Table<'_>, text_rows: &[&RowSpec]) -> Che
         );
     }
     Ok(())
+}
+
+/// Whether a row is that of a system message which is first because nothing marks it.
+pub(super) fn is_bare_first(row: &RowSpec, table: &Table<'_>) -> bool {
+    let is_marked = table.guarantee == Guarantee::Ids
+        && begins_with_literal(&as_read(&row.pieces, table.folds_system));
+    row.role == Role::System && table.system == SystemPlace::First && !is_marked
 }
 
 /// Whether a row begins with text that is more than white space.

@@ -179,8 +179,15 @@ impl<'a> Renderer<'a> {
         let mut open = "{";
         for (member, keys) in &object.members {
             let quote = if *member == Member::Arguments { "" } else { "\"" };
-            let key = keys.first().map_or("", |key| key);
-            self.push_text(SpanKind::Literal, &format!("{open}\"{key}\": {quote}"), scaffold);
+            if object.by_name {
+                self.push_text(SpanKind::Literal, "{\"", scaffold);
+                let source = turn.source(SourceField::FunctionName(call.number));
+                self.slot_as(call.name, source, true);
+                self.push_text(SpanKind::Literal, "\": ", scaffold);
+            } else {
+                let key = keys.first().map_or("", |key| key);
+                self.push_text(SpanKind::Literal, &format!("{open}\"{key}\": {quote}"), scaffold);
+            }
             open = ", ";
             match member {
                 Member::Name => {

@@ -13,6 +13,9 @@ pub(crate) const KEYS: &[&str] = &["object", "several"];
 const ORDER: [(&str, Member); 3] =
     [("name", Member::Name), ("arguments", Member::Arguments), ("id", Member::Id)];
 
+/// The key of the arguments in an object whose only key is the name: `{"f": {…}}`.
+const BY_NAME: &str = "{name}";
+
 /// Reads `object = { name = …, arguments = …, id = …, order = […] }` and `several`.
 pub(crate) fn parse(key: &str, table: &toml::Table) -> Checked<Option<ObjectSpec>> {
     let several = match table.get("several") {
@@ -30,6 +33,9 @@ pub(crate) fn parse(key: &str, table: &toml::Table) -> Checked<Option<ObjectSpec
         Some(_) => return wrong(format!("{key}.object"), "is not a table, expected the members"),
     };
     let key = format!("{key}.object");
+    if let Some(spec) = by_name(&key, object, several)? {
+        return Ok(Some(spec));
+    }
     let mut members: Vec<(Member, Vec<String>)> = Vec::new();
     for (name, value) in object.iter().filter(|(name, _)| *name != "order") {
         let key = format!("{key}.{name}");
@@ -52,11 +58,25 @@ pub(crate) fn parse(key: &str, table: &toml::Table) -> Checked<Option<ObjectSpec
         }
         members.push((member, words));
     }
-    let spec = ObjectSpec { members, several };
+    let spec = ObjectSpec { members, several, by_name: false };
     if !spec.has(Member::Name) || !spec.has(Member::Arguments) {
         return wrong(key, "lacks a key, expected `name` and `arguments`");
     }
     Ok(Some(spec.in_order(&order(&key, object)?)))
+}
+
+/// An object whose only key is the name, if `arguments` says so.
+fn by_name(key: &str, object: &toml::Table, several: bool) -> Checked<Option<ObjectSpec>> {
+    let is_name = |value: &toml::Value| words(value).is_some_and(|words| words == [BY_NAME]);
+    if !object.get("arguments").is_some_and(is_name) {
+        return Ok(None);
+    }
+    if let Some(other) = object.keys().find(|name| *name != "arguments") {
+        let problem = "stands beside `arguments = \"{name}\"`, expected no other member";
+        return wrong(format!("{key}.{other}"), problem);
+    }
+    let members = vec![(Member::Arguments, vec![BY_NAME.to_owned()])];
+    Ok(Some(ObjectSpec { members, several, by_name: true }))
 }
 
 /// The members in the order of writing.
@@ -111,6 +131,8 @@ pub(crate) struct ObjectSpec {
     pub(crate) members: Vec<(Member, Vec<String>)>,
     /// Whether several are read where one is written.
     pub(crate) several: bool,
+    /// Whether the only key is the name, and its value the arguments.
+    pub(crate) by_name: bool,
 }
 
 impl ObjectSpec {

@@ -285,9 +285,17 @@ impl CallScanner {
             return (spaces, self.keep(&text[..spaces]));
         }
         let key = self.string();
+        if keys.by_name && !self.has_name {
+            // Its value comes next.
+            self.has_name = true;
+            self.raw.clear();
+            return (0, Step::Name(key));
+        }
         let is_string = text.starts_with(['"', '\'']);
         self.value = Mender::plain();
-        self.state = match keys.member(&key) {
+        let is_arguments = keys.by_name && self.arguments.is_none();
+        let member = if is_arguments { Some(Member::Arguments) } else { keys.member(&key) };
+        self.state = match member {
             Some(Member::Name) if !self.has_name => {
                 if !is_string {
                     return (0, self.broken());
@@ -416,6 +424,7 @@ mod tests {
                 key(Member::Id, "id"),
             ],
             several: false,
+            by_name: false,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::expression::{Expression, Rules};
 use crate::limits::MAX_SUFFIX_BYTES;
 use crate::path::Path;
 use crate::pattern::{Piece, is_white};
+use crate::word::is_word_byte;
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
 /// The patterns before a key, between the key and its value, and after the value.
@@ -80,6 +81,13 @@ fn first_tag(pieces: &[Piece]) -> Option<&Piece> {
 impl Shape for Tagged {
     fn patterns(&self) -> Vec<&[Piece]> {
         vec![&self.open, &self.between, &self.close]
+    }
+
+    fn ends_word(&self) -> bool {
+        match self.open.first() {
+            Some(Piece::Literal(text)) => !text.bytes().next().is_some_and(is_word_byte),
+            first => matches!(first, Some(Piece::Control(_))),
+        }
     }
 
     fn check_after<'p>(&self, key: &str, after: &'p [Piece]) -> Checked<&'p [Piece]> {
