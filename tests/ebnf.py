@@ -226,14 +226,28 @@ class Grammar:
             stacks = self.after(stacks, item)
         return () in stacks
 
-    def walk(self, chooser: random.Random, most: int) -> list[str | int] | None:
-        """A random sentence; none, if it does not end after `most` items."""
+    def walk(
+        self, chooser: random.Random, most: int, texts: Sequence[str] = ()
+    ) -> list[str | int] | None:
+        """A random sentence; none, if it does not end after `most` items.
+
+        `texts` are tried now and then: no chooser finds a marker by chance.
+        """
         items: list[str | int] = []
         stacks = self.start()
         eager = chooser.choice([0.1, 0.3, 0.6])
         while len(items) < most:
             if () in stacks and (len(stacks) == 1 or chooser.random() < eager):
                 return items
+            if texts and chooser.random() < eager / 4:
+                text = chooser.choice(texts)
+                tried = stacks
+                for char in text:
+                    tried = self.after(tried, char)
+                if tried:
+                    items += text
+                    stacks = tried
+                    continue
             nodes = sorted({stack[0] for stack in stacks if stack}, key=repr)
             closing = [node for node in nodes if is_closing(node)]
             node = chooser.choice(closing if closing and chooser.random() < eager else nodes)

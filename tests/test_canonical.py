@@ -47,6 +47,7 @@ DEFAULT_SYSTEM = {
     .text.partition('without_system = """{SYSTEM}')[2]
     .partition("{SYSTEM_END}")[0]
     .replace("{?date: The current date is {date}.?}", ""),
+    "nemotron-nano2": "",
     "nemotron3": "",
     "nemotron3:ultra": "",
     "olmo3": (
@@ -90,6 +91,7 @@ REASONING = {
     "minimax-m2": "since",
     "mistral:v13": "all",
     "qwen3": "since",
+    "nemotron-nano2": "last",
     "nemotron3": "since",
     "nemotron3:ultra": "since",
     "qwen3.5": "since",

@@ -319,6 +319,7 @@ def test_formats() -> None:
         ("NousResearch/Hermes-3-Llama-3.1-8B", "hermes"),
         ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron3"),
         ("nvidia/Nemotron-3-Ultra-550b-a55b", "nemotron3:ultra"),
+        ("nvidia/NVIDIA-Nemotron-Nano-9B-v2", "nemotron-nano2"),
         ("Qwen/QwQ-32B", "qwen3:qwq"),
         ("ai-sage/GigaChat3.1-10B-A1.8B-bf16", "gigachat3"),
         ("RekaAI/reka-edge-2603", "reka-edge"),

@@ -109,10 +109,13 @@ class Walker:
     @staticmethod
     def tags(lark: str) -> list[str]:
         """The texts of a grammar that hold a closing tag, or open a call without a token."""
-        lines = [line for line in lark.splitlines() if "/(?s:" not in line]
-        literals = re.findall(r'"(?:[^"\\\n]|\\.)*"', "\n".join(lines))
-        texts = {json.loads(literal) for literal in literals if "</" in literal or "(" in literal}
-        return sorted(texts)
+        text = "\n".join(line for line in lark.splitlines() if "/(?s:" not in line)
+        one = r'"(?:[^"\\\n]|\\.)*"'
+        # A marker that is text has literals beside it.
+        runs = re.findall(rf"{one}(?: {one})+", text)
+        texts = {json.loads(literal) for literal in re.findall(one, text)}
+        texts |= {"".join(map(json.loads, re.findall(one, run))) for run in runs}
+        return sorted(text for text in texts if "</" in text or "(" in text or "<TOOL" in text)
 
     def mask(self, matcher: LLMatcher) -> np.ndarray[tuple[int], np.dtype[np.bool]]:
         """Which ids may come next: bool[vocabulary]."""

@@ -124,6 +124,8 @@ pub struct Scaffold {
     has_values: bool,
     has_reasoning: bool,
     control: Vec<String>,
+    /// Markers that are text.
+    text: Vec<String>,
 }
 
 fn told_of(field: &str) -> Option<Told> {
@@ -208,7 +210,8 @@ impl Scaffold {
             has_reasoning: rows.iter().any(|(_, row)| {
                 expansions(row).concat().iter().any(|e| told_element(e) == Some(Told::Reasoning))
             }),
-            control: spec.control.values().flatten().cloned().collect(),
+            control: spec.control.values().flatten().chain(&spec.text).cloned().collect(),
+            text: spec.text.clone(),
         };
         for (role, row) in &rows {
             for row in expansions(row) {
@@ -538,7 +541,8 @@ impl Account<'_> {
 
     /// As `check`. `is_greedy`: where a text may go on without a gap, no gap is looked for within it.
     fn search(&self, symbols: &[Symbol], steps: &[Step], is_greedy: bool) -> Result<(), String> {
-        let places = if self.is_spelled { 0..symbols.len() } else { 0..0 };
+        let is_spelled = self.is_spelled || !self.scaffold.text.is_empty();
+        let places = if is_spelled { 0..symbols.len() } else { 0..0 };
         let spelled: Vec<Vec<usize>> = places.map(|at| self.spelled(&symbols[at..])).collect();
         let mut reached = BTreeSet::from([0]);
         for (nth, step) in steps.iter().enumerate() {
@@ -550,7 +554,7 @@ impl Account<'_> {
                     for at in first..=symbols.len() {
                         let ends = self.ends(step, symbols, at);
                         let is_declared = |&from: &usize| {
-                            let spelled = self.is_spelled.then(|| &spelled[from..at]);
+                            let spelled = is_spelled.then(|| &spelled[from..at]);
                             self.is_declared(&symbols[from..at], spelled, gap)
                         };
                         // One way there is enough, and the shortest gap is the soonest looked at.
@@ -829,7 +833,7 @@ impl Account<'_> {
         let split = spelled.and_then(|spelled| self.stretches(symbols, spelled));
         let ways = split.into_iter().chain(self.stretches(symbols, &[]));
         ways.into_iter().any(|stretches| self.are_declared(&stretches, symbols.is_empty(), gap))
-            || self.is_spelled && gap.is_call && self.is_spelled_call(symbols, gap)
+            || spelled.is_some() && gap.is_call && self.is_spelled_call(symbols, gap)
     }
 
     /// Whether all of a gap may be of a call, with control tokens spelled within names and beside them.
@@ -999,7 +1003,8 @@ impl Account<'_> {
             let mut symbols = symbols.iter();
             spelling.chars().all(|c| symbols.next() == Some(&Symbol::Char(c)))
         };
-        let known = self.scaffold.control.iter().filter(|spelling| begins(spelling));
+        let known = if self.is_spelled { &self.scaffold.control } else { &self.scaffold.text };
+        let known = known.iter().filter(|spelling| begins(spelling));
         known.map(|spelling| spelling.chars().count()).collect()
     }
 

@@ -31,6 +31,8 @@ pub struct Spec {
     pub table: toml::Table,
     /// The spellings of each control token.
     pub control: BTreeMap<String, Vec<String>>,
+    /// The texts of markers that are text.
+    pub text: Vec<String>,
 }
 
 impl Spec {
@@ -44,7 +46,9 @@ impl Spec {
         }
         let control = table["control"].as_table().expect("control tokens").iter();
         let control = control.map(|(name, value)| (name.clone(), strings(Some(value)))).collect();
-        Self { table, control }
+        let text = table.get("text").and_then(toml::Value::as_table).into_iter().flatten();
+        let text = text.flat_map(|(_, value)| strings(Some(value))).collect();
+        Self { table, control, text }
     }
 
     /// A value by its path.

@@ -62,7 +62,7 @@ pub struct Able {
     pub named: Vec<String>,
     /// Whether a function's name is any text.
     pub free_names: bool,
-    /// Whether text may be a call.
+    /// Whether an assistant's text may be a call, or end reasoning.
     pub bare_calls: bool,
     /// Whether a control token takes the white space beside it.
     pub strips: bool,
@@ -136,7 +136,7 @@ impl Able {
             tools: writes(std::slice::from_ref(&user), Some("[]")),
             named: named.collect(),
             bare_calls: codec.format().guarantee() == Guarantee::Ids
-                && BARE_CALLS.iter().any(is_call),
+                && (BARE_CALLS.iter().any(is_call) || codec.format().text().contains("\n[text]\n")),
             free_names: after_user(calling(function("a b", r#"{"a": 1}"#))),
             strips: shown != plain.text(),
         }

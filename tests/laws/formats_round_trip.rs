@@ -50,6 +50,7 @@ const ABSENT: &[&str] = &[
     "lfm2:2.5",
     "ling",
     "lfm2",
+    "nemotron-nano2",
     "nemotron3",
     "nemotron3:ultra",
     "olmo3",

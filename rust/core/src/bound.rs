@@ -27,6 +27,7 @@ pub(crate) struct Bound {
     prompt: Vec<TokenId>,
     whole_texts: OnceLock<WholeTexts>,
     spellings: OnceLock<Spellings>,
+    text_markers: OnceLock<Spellings>,
 }
 
 impl Bound {
@@ -47,6 +48,7 @@ impl Bound {
         let asked = render::render(&question, &format, &grammar, &vocab, &options).and_then(encode);
         let prompt = asked.map_or_else(|_| generation_prompt.clone(), |asked| asked.ids().to_vec());
         let (whole_texts, spellings) = (OnceLock::new(), OnceLock::new());
+        let text_markers = OnceLock::new();
         Ok(Self {
             format,
             vocab,
@@ -56,6 +58,7 @@ impl Bound {
             prompt,
             whole_texts,
             spellings,
+            text_markers,
         })
     }
 
@@ -91,10 +94,16 @@ impl Bound {
         self.whole_texts.get_or_init(|| WholeTexts::new(&self.vocab))
     }
 
-    /// The spellings of the format's control tokens.
+    /// The spellings of the format's control tokens, and the texts of its markers.
     #[inline]
     pub(crate) fn spellings(&self) -> &Spellings {
-        self.spellings.get_or_init(|| Spellings::new(&self.format, &self.vocab))
+        self.spellings.get_or_init(|| Spellings::all(&self.format, &self.grammar, &self.vocab))
+    }
+
+    /// The texts of the format's markers that are ordinary text.
+    #[inline]
+    pub(crate) fn text_markers(&self) -> &Spellings {
+        self.text_markers.get_or_init(|| Spellings::of_text(&self.grammar))
     }
 
     /// The form of the calls that an item of the grammar reads.

@@ -271,7 +271,7 @@ fn spelled_around(
         match piece {
             Piece::Literal(literal) => text.push_str(literal),
             Piece::Control(names) => {
-                let mut known = format.control().iter();
+                let mut known = format.control().iter().chain(format.text_markers());
                 let spellings = known.find(|(name, _)| names.first() == Some(name));
                 text.extend(spellings.and_then(|(_, spellings)| spellings.first()).cloned());
             }

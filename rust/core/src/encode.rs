@@ -10,6 +10,7 @@ mod note;
 mod options;
 mod placeholder;
 mod slots;
+mod text_markers;
 mod trail;
 mod unmarked_calls;
 
@@ -130,24 +131,8 @@ pub(crate) fn encode(
 ) -> Result<Encoding> {
     let Rendered { text, spans, generated, originals, goes_on, prompt_at, paths } = rendered;
     let path = |span: usize| path_of(paths.as_deref(), spans[span].source);
-    let breaks = match on_marker {
-        OnMarker::Report => Vec::new(),
-        OnMarker::Error => {
-            if let Some(found) = collisions(&text, &spans, grammar).next() {
-                let marker = &found.marker.marker.text;
-                let problem = format!("spells the marker {marker:?}, expected none");
-                return Err(Error::message(path(found.span), problem));
-            }
-            Vec::new()
-        }
-        OnMarker::Break => marker_breaks(&text, &spans, grammar, &path)?,
-    };
-    if on_marker != OnMarker::Report
-        && let Some(span) = unmarked_calls::first(&text, &spans, &generated, grammar, vocab)
-    {
-        let problem = "begins as a call does, and would be read as one whatever its ids are";
-        return Err(Error::message(path(span), problem));
-    }
+    let parts = (&*text, &*spans, &*generated);
+    let breaks = breaks_for(on_marker, parts, grammar, vocab, &path)?;
     let mut ids = with_room(&text);
     let mut pieces = Vec::with_capacity(spans.len());
     vocab.with_scratch(|scratch| -> Result<()> {
@@ -185,6 +170,10 @@ pub(crate) fn encode(
                     None => run = Some(span.text.clone()),
                 },
                 SpanKind::Control(id) | SpanKind::Repeated(id, _) => {
+                    if id.is_text() {
+                        // Unreachable by construction, as above.
+                        return Err(Error::vocab("control", format!("has no id {}", id.get())));
+                    }
                     let count =
                         if let SpanKind::Repeated(_, count) = span.kind { count } else { 1 };
                     pieces.extend(flush(&mut run, first, &mut ids)?);
@@ -230,6 +219,51 @@ pub(crate) fn encode(
         encoding.check_markers()?;
     }
     Ok(encoding)
+}
+
+/// Positions at which text is split, so that no marker in a caller's text has the ids of the genuine one.
+///
+/// # Errors
+/// [`Error::Message`] for text that the policy refuses, or that a split does not help.
+fn breaks_for(
+    on_marker: OnMarker,
+    (text, spans, generated): (&str, &[Span], &[Range<usize>]),
+    grammar: &Grammar,
+    vocab: &Vocab,
+    path: &dyn Fn(usize) -> String,
+) -> Result<Vec<usize>> {
+    let breaks = match on_marker {
+        OnMarker::Report => return Ok(Vec::new()),
+        OnMarker::Error => {
+            if let Some(found) = collisions(text, spans, grammar).next() {
+                let marker = &found.marker.marker.text;
+                let problem = format!("spells the marker {marker:?}, expected none");
+                return Err(Error::message(path(found.span), problem));
+            }
+            Vec::new()
+        }
+        OnMarker::Break => marker_breaks(text, spans, grammar, path)?,
+    };
+    match read_otherwise((text, spans, generated), grammar, vocab) {
+        Some((span, problem)) => Err(Error::message(path(span), problem)),
+        None => Ok(breaks),
+    }
+}
+
+/// The first slot that a reader would take for something else whatever ids it has, and why.
+fn read_otherwise(
+    (text, spans, generated): (&str, &[Span], &[Range<usize>]),
+    grammar: &Grammar,
+    vocab: &Vocab,
+) -> Option<(usize, String)> {
+    if let Some(span) = unmarked_calls::first(text, spans, generated, grammar, vocab) {
+        let problem = "begins as a call does, and would be read as one whatever its ids are";
+        return Some((span, problem.to_owned()));
+    }
+    let (span, marker) = text_markers::first(text, spans, generated, grammar)?;
+    let problem =
+        format!("spells the marker {marker:?}, and would be read as it whatever its ids are");
+    Some((span, problem))
 }
 
 /// The path of a source in the caller's arguments; empty for text of the format or template.
@@ -594,10 +628,12 @@ impl Encoding {
 
     /// Markers that overlap the caller's text, in formats whose markers are text: leftmost-longest.
     /// In formats with unmarked calls, also the assistant's text or code that would be read as a
-    /// call.
+    /// call. In formats with markers that are text, also the assistant's text that spells one where it would be
+    /// read as the marker.
     pub fn collisions(&self) -> Vec<Collision> {
         let mut collisions = self.markers();
         collisions.extend(self.bare_calls());
+        collisions.extend(self.text_markers());
         collisions
     }
 

@@ -482,7 +482,10 @@ impl<'a> Renderer<'a> {
     }
 
     fn control(&mut self, id: ControlId, source: Source) {
-        let vocab = self.vocab;
+        let (vocab, grammar) = (self.vocab, self.grammar);
+        if let Some(text) = grammar.text_of(id) {
+            return self.push_text(SpanKind::Literal, text, source);
+        }
         (self.in_run, self.cut) = (false, false);
         self.push(SpanKind::Control(id), vocab.spelling(id.get()), source);
         if std::mem::take(&mut self.ends_at_next)
@@ -631,7 +634,11 @@ impl<'a> Renderer<'a> {
                 self.prompt_bytes(&row.rule.pieces, present)
             };
             let is_isolated = self.options.boundary == Boundary::Isolated;
-            self.isolate_at = is_isolated.then_some(generated_from);
+            self.isolate_at = is_isolated.then(|| {
+                let asked = self.asked_bytes(&row.rule.pieces, present);
+                asked
+                    .map_or(generated_from, |bytes| generated_from.max(self.out.text.len() + bytes))
+            });
         }
         check_reserved(turn, row)?;
         let Rule { pieces, open_at, close_at, .. } = &row.rule;
@@ -674,7 +681,7 @@ impl<'a> Renderer<'a> {
         if spans.iter().any(|span| matches!(span.kind, SpanKind::Slot { .. })) {
             return false;
         }
-        let is_control = |piece: &&BoundPiece| matches!(piece, Piece::Control(_));
+        let is_control = |piece: &&BoundPiece| matches!(piece, Piece::Control(ids) if ids.first().is_some_and(|id| !id.is_text()));
         let controls =
             spans.iter().filter(|span| matches!(span.kind, SpanKind::Control(_))).count();
         let written: usize = spans.iter().map(|span| span.text.len()).sum();
@@ -707,9 +714,24 @@ impl<'a> Renderer<'a> {
         bytes
     }
 
+    /// Number of bytes of a row that a whole prompt writes whose markers are text: its last id ends there.
+    fn asked_bytes(&self, pieces: &[BoundPiece], present: u32) -> Option<usize> {
+        if self.grammar.text_markers.is_empty() {
+            return None;
+        }
+        let begins = |prompt: &[BoundPiece]| {
+            let row = pattern::written(pieces, |field| present & field.bit() != 0);
+            prompt.iter().zip(row).filter(|(prompt, row)| prompt == row).count() == prompt.len()
+        };
+        let whole = self.grammar.prompts().filter(|prompt| begins(prompt));
+        whole.map(|prompt| prompt.iter().map(|piece| self.written_bytes(piece)).sum()).max()
+    }
+
     fn written_bytes(&self, piece: &BoundPiece) -> usize {
         match piece {
-            Piece::Control(ids) => ids.first().map_or(0, |&id| self.vocab.spelling(id.get()).len()),
+            Piece::Control(ids) => ids.first().map_or(0, |&id| {
+                self.grammar.text_of(id).unwrap_or_else(|| self.vocab.spelling(id.get())).len()
+            }),
             Piece::Literal(FixedText::Encoded(text)) => text.len(),
             Piece::Literal(FixedText::Taken(text)) => text.len(),
             _ => 0,

@@ -105,7 +105,7 @@ impl State {
             index: FIRST,
             machine: Machine::at_start(bound),
             output: Output::new(),
-            search: None,
+            search: Search::of(bound, MarkerPolicy::Ids),
         }
     }
 
@@ -119,6 +119,9 @@ impl State {
                 state.step(bound, id, &mut events);
                 events.clear();
             }
+        }
+        if let Some(text) = state.search.as_mut().and_then(|search| search.end_prompt()) {
+            state.reader(bound, &mut events).input(text);
         }
         if state.machine.is_answered() {
             state.reader(bound, &mut events).open_answer();
@@ -135,10 +138,16 @@ impl State {
     }
 
     /// Sets which input is a control token, from here on.
-    fn read_by(&mut self, policy: MarkerPolicy) {
-        let by_text = policy == MarkerPolicy::Text;
-        self.search = (policy != MarkerPolicy::Ids).then(|| Box::new(Search::new(by_text)));
-        self.output.by_text |= by_text;
+    fn read_by(&mut self, bound: &Bound, policy: MarkerPolicy) {
+        self.search = match (self.search.take(), Search::of(bound, policy)) {
+            // The end of the prompt may be the beginning of a marker.
+            (Some(mut held), Some(_)) if policy != MarkerPolicy::Text => {
+                held.read_by(policy);
+                Some(held)
+            }
+            (_, search) => search,
+        };
+        self.output.by_text |= policy == MarkerPolicy::Text;
     }
 
     /// Ends the text before position `at`: reads the rest of an unfinished character, and text that might have
@@ -146,7 +155,7 @@ impl State {
     fn end_text(&mut self, bound: &Bound, at: u32, out: &mut Vec<Event>) {
         self.end_character(bound, at, out);
         if let Some(search) = &mut self.search {
-            let items = search.finish(bound.spellings());
+            let items = search.finish(bound);
             self.read_items(bound, items, out);
         }
     }
@@ -162,10 +171,10 @@ impl State {
     /// Reads text, in which control tokens may be spelled.
     fn read_piece(&mut self, bound: &Bound, piece: Piece<'_>, out: &mut Vec<Event>) {
         let Some(search) = &mut self.search else { return self.reader(bound, out).text(piece) };
-        if !search.is_by_text() && search.passes(bound.spellings(), piece.text) {
+        if !search.is_by_text() && search.passes(bound, piece.text) {
             return self.reader(bound, out).text(piece);
         }
-        let items = search.push(bound.spellings(), piece);
+        let items = search.push(bound, piece);
         self.read_items(bound, items, out);
     }
 
@@ -211,7 +220,7 @@ impl State {
     #[inline]
     fn pass<'c>(&mut self, bound: &'c Bound, id: TokenId) -> Option<(Part, &'c str, Range<u32>)> {
         let text = bound.whole_texts().get(id)?;
-        let is_searched = self.search.as_ref().is_some_and(|s| !s.passes(bound.spellings(), text));
+        let is_searched = self.search.as_ref().is_some_and(|s| !s.passes(bound, text));
         if is_searched || !self.decoder.is_between() {
             return None;
         }
@@ -223,12 +232,16 @@ impl State {
 
     /// Reads the ids that emit their text of a turn, and nothing else.
     fn pass_run(&mut self, bound: &Bound, ids: &[TokenId]) -> Option<Run> {
-        if self.search.is_some() || !self.decoder.is_between() {
+        let is_held = self.search.as_ref().is_some_and(|search| !search.is_empty());
+        if is_held || !self.decoder.is_between() {
             return None;
         }
         let texts = bound.whole_texts();
+        let spellings = self.search.as_ref().map(|search| search.spellings(bound));
+        let is_plain = |text: &&str| spellings.is_none_or(|spellings| spellings.lacks(text));
+        let text_of = |id| texts.get(id).filter(is_plain);
         let first = self.index;
-        let run = self.machine.pass_run(bound, &mut self.output, ids, |id| texts.get(id), first)?;
+        let run = self.machine.pass_run(bound, &mut self.output, ids, text_of, first)?;
         (self.has_begun, self.index) = (false, first.saturating_add(run.count as u32));
         Some(run)
     }
@@ -249,7 +262,7 @@ impl State {
             return self.read_piece(bound, Piece { text, first, at: last }, out);
         }
         match &self.search {
-            Some(search) if !search.passes(bound.spellings(), text) => {
+            Some(search) if !search.passes(bound, text) => {
                 self.read_piece(bound, Piece { text, first, at: last }, out);
             }
             _ => self.read_characters(bound, text, first, out),
@@ -316,7 +329,7 @@ impl Stream {
     /// events are in characters. An id counts as one position.
     #[must_use]
     pub fn reading(mut self, policy: MarkerPolicy) -> Self {
-        self.state.read_by(policy);
+        self.state.read_by(&self.bound, policy);
         self
     }
 
@@ -347,11 +360,7 @@ impl Stream {
 
     /// The input that is a control token.
     pub fn policy(&self) -> MarkerPolicy {
-        match &self.state.search {
-            None => MarkerPolicy::Ids,
-            Some(search) if search.is_by_text() => MarkerPolicy::Text,
-            Some(_) => MarkerPolicy::IdsOrText,
-        }
+        self.state.search.as_ref().map_or(MarkerPolicy::Ids, |search| search.policy())
     }
 
     /// Reads one id and appends its events to `out`, where neighbouring texts are joined.

@@ -14,6 +14,18 @@ impl ControlId {
         Self(id)
     }
 
+    /// The stand-in of a marker that a format writes as ordinary text, by its number: readers find the text, and
+    /// then read this. It is no id: the number is negative, no vocabulary has it, and an encoder refuses it.
+    pub fn of_text(marker: u16) -> Self {
+        Self(-1 - TokenId::from(marker))
+    }
+
+    /// Whether this stands for text.
+    #[inline]
+    pub fn is_text(self) -> bool {
+        self.0 < 0
+    }
+
     /// The id itself.
     #[inline]
     pub fn get(self) -> TokenId {

@@ -21,6 +21,16 @@ use crate::path::Path;
 use crate::pattern::{Field, Piece, walk};
 use chatcodec_vocab::{DummyPrefix, TokenId};
 
+fn is_content(piece: &BoundPiece) -> bool {
+    matches!(piece, Piece::Field(Field::Content, _))
+}
+
+/// Text that holds one of these, if there are some.
+fn spelling(texts: &[&str]) -> Option<String> {
+    let texts = shortest(texts.iter().map(|text| escape_regex(text)).collect());
+    (!texts.is_empty()).then(|| format!(".*({}).*", texts.join("|")))
+}
+
 /// What a field of a pattern holds.
 enum Hole {
     /// Nothing.
@@ -191,7 +201,8 @@ impl Builder<'_> {
         has_content: bool,
     ) -> Result<Option<Expression>> {
         let is_required = self.choice.is_required() || !has_content;
-        if calls.is_none() || is_required || !has_text_after_calls(row) {
+        let is_joined = has_text_after_calls(row) || !self.grammar.text_of_calls().is_empty();
+        if calls.is_none() || is_required || !is_joined {
             return self.row_with(row, calls, has_content, is_required);
         }
         // One terminal up to the end where there are no calls: a lexer takes the longest.
@@ -227,8 +238,8 @@ impl Builder<'_> {
                 Field::Content if !has_content => Hole::Maybe(Expression::EMPTY),
                 Field::Content => Hole::Maybe(self.content(row)),
                 Field::Reasoning => match self.options.reasoning {
-                    Some(true) => Hole::Filled(Expression::any()),
-                    None => Hole::Maybe(Expression::any()),
+                    Some(true) => Hole::Filled(self.reasoning()),
+                    None => Hole::Maybe(self.reasoning()),
                     Some(false) => Hole::Absent,
                 },
                 Field::Calls => match calls {
@@ -291,8 +302,33 @@ impl Builder<'_> {
         let stops = row.rule.texts.iter().flat_map(|text| &text.closer.stops);
         let stops = shortest(stops.map(|stop| escape_regex(&stop.literal.text)).collect());
         let stops = (!stops.is_empty()).then(|| format!(".*({}).*", stops.join("|")));
-        let except = except.chain(stops).collect();
+        let except = except.chain(stops).chain(self.markers_in_content(row)).collect();
         Expression::part(Part::Any { except })
+    }
+
+    /// The reasoning of a row: text without the markers that end it.
+    fn reasoning(&self) -> Expression {
+        let ends = spelling(&self.grammar.text_within_reasoning());
+        let again = self.grammar.text_opens_reasoning().into_iter().map(escape_regex).collect();
+        let again = shortest(again);
+        let again = (!again.is_empty()).then(|| format!(r"\s*({}).*", again.join("|")));
+        Expression::part(Part::Any { except: ends.into_iter().chain(again).collect() })
+    }
+
+    /// Content that the reader takes for a call, or for reasoning, by markers that are text.
+    fn markers_in_content(&self, row: &Row) -> impl Iterator<Item = String> + use<> {
+        let calls = spelling(&self.grammar.text_of_calls());
+        // After a block that is always written, such a marker is text.
+        let before = row.rule.pieces.iter().take_while(|piece| !is_content(piece));
+        let mut before = before.filter_map(|piece| match piece {
+            Piece::Control(ids) => ids.first(),
+            _ => None,
+        });
+        let around = self.grammar.text_around_any_reasoning();
+        let first = shortest(around.into_iter().map(escape_regex).collect());
+        let first = (!first.is_empty() && !before.any(|id| id.is_text()))
+            .then(|| format!("({}).*", first.join("|")));
+        calls.into_iter().chain(first)
     }
 
     /// The parts of a pattern, and whether it ends the completion; `None`, if a field that it needs is absent.
@@ -311,6 +347,10 @@ impl Builder<'_> {
         while let [piece, after @ ..] = rest {
             rest = after;
             match piece {
+                Piece::Control(ids) if ids.iter().any(|id| id.is_text()) => {
+                    let text = ids.first().and_then(|&id| self.grammar.text_of(id));
+                    parts.extend(text.map(Expression::literal));
+                }
                 Piece::Control(ids) => {
                     let ids: Vec<TokenId> = ids.iter().map(|id| id.get()).collect();
                     let ends: Vec<TokenId> =
@@ -393,6 +433,7 @@ impl Builder<'_> {
         let (mut open, mut between, mut close) =
             (Expression::EMPTY, Expression::EMPTY, Expression::EMPTY);
         let mut skipped = 0;
+        let mut lead = Expression::EMPTY;
         if let Some(list) = list {
             open = fixed(&list.open)?;
             close = fixed(&list.close)?;
@@ -409,6 +450,14 @@ impl Builder<'_> {
             };
             is_bare |= item.before.is_some();
             is_unmarked |= matches!(item.rule.pieces.get(skipped), Some(Piece::Field(..)));
+            let mut skipped = skipped;
+            if let Some(Piece::Control(ids)) = item.rule.pieces.get(skipped)
+                && let Some(text) = ids.first().and_then(|&id| self.grammar.text_of(id))
+            {
+                // A marker that is text is one terminal with the content before it.
+                lead = Expression::literal(text);
+                skipped += 1;
+            }
             if spec.body.is_code() {
                 if self.tools.has_code {
                     let (code, ends) = self.code(item, skipped)?;
@@ -433,10 +482,14 @@ impl Builder<'_> {
         {
             between = fixed(&list.between)?;
         }
-        let begins_with_text = match &open {
-            Expression::Sequence(parts) => matches!(parts.first(), Some(Expression::Literal(_))),
-            open => matches!(open, Expression::Literal(_)),
-        };
+        let has_marker = !self.grammar.text_of_calls().is_empty();
+        let begins_with_text = !has_marker
+            && match &open {
+                Expression::Sequence(parts) => {
+                    matches!(parts.first(), Some(Expression::Literal(_)))
+                }
+                open => matches!(open, Expression::Literal(_)),
+            };
         let first = if begins_with_text {
             // One terminal up to the point where no other text can follow: a lexer takes the longest.
             let first = all.iter().map(|call| Expression::sequence([open.clone(), call.clone()]));
@@ -447,12 +500,12 @@ impl Builder<'_> {
         let call = rules.share(Expression::choice(all));
         let mut parts = match first {
             Some(first) => vec![first],
-            None => vec![open, call.clone()],
+            None => vec![open, lead.clone(), call.clone()],
         };
         // A reader cannot distinguish a second unmarked call from text after the first.
         let is_alone = is_unmarked && between == Expression::EMPTY;
         if self.options.parallel && !is_ended && !is_alone {
-            let next = Expression::sequence([between, call]);
+            let next = Expression::sequence([between, lead, call]);
             parts.push(Expression::Repeat(Box::new(next), 0, None));
         }
         if !is_ended {

@@ -47,7 +47,7 @@ impl Opened {
     pub(super) fn new(bound: &Bound, prompt: &[TokenId]) -> Result<Self> {
         let grammar = bound.grammar();
         let mut all: Vec<(Vec<Written>, Vec<TokenId>)> =
-            grammar.prompts().map(|pieces| (parts(pieces), ids(bound, pieces))).collect();
+            grammar.prompts().map(|pieces| (parts(grammar, pieces), ids(bound, pieces))).collect();
         all.sort_by_key(|(_, ids)| ids.len());
         let mut ways = Vec::new();
         let mut add = |parts, is_begun, is_after_tool| {
@@ -81,7 +81,7 @@ impl Opened {
         if ways.is_empty() && bound.ends_with_prompt(prompt) {
             // A prompt of text, whose ids depend on the text before it.
             ways.push(Way {
-                parts: parts(&grammar.generation_prompt),
+                parts: parts(grammar, &grammar.generation_prompt),
                 is_begun: false,
                 is_after_tool: false,
             });
@@ -138,13 +138,23 @@ fn after_unread(
 }
 
 /// The parts of a generation prompt, which holds no field.
-fn parts(pieces: &[BoundPiece]) -> Vec<Written> {
-    let parts = pieces.iter().filter_map(|piece| match piece {
-        Piece::Control(ids) => ids.first().map(|id| Written::Id(id.get())),
+fn parts(grammar: &Grammar, pieces: &[BoundPiece]) -> Vec<Written> {
+    let mut parts: Vec<Written> = Vec::new();
+    let all = pieces.iter().filter_map(|piece| match piece {
+        Piece::Control(ids) => ids.first().map(|&id| match grammar.text_of(id) {
+            Some(text) => Written::Text(text.to_owned()),
+            None => Written::Id(id.get()),
+        }),
         Piece::Literal(FixedText::Encoded(text)) => Some(Written::Text(text.text.clone())),
         _ => None,
     });
-    parts.collect()
+    for part in all {
+        match (parts.last_mut(), part) {
+            (Some(Written::Text(before)), Written::Text(text)) => before.push_str(&text),
+            (_, part) => parts.push(part),
+        }
+    }
+    parts
 }
 
 /// The control tokens that end turns which are not the assistant's.

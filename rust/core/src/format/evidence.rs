@@ -422,7 +422,8 @@ impl Format {
         for piece in self.patterns().into_iter().flat_map(walk) {
             match piece {
                 Piece::Control(names) => {
-                    let known = self.control().iter().find(|(name, _)| Some(name) == names.first());
+                    let mut known = self.control().iter().chain(self.text_markers());
+                    let known = known.find(|(name, _)| Some(name) == names.first());
                     control.extend(known.map(|(_, spellings)| &spellings[..]));
                 }
                 Piece::Literal(text) => texts.extend(fragments(text)),

@@ -45,6 +45,8 @@ pub(super) struct File {
     pub(super) reasoning: ReasoningWhen,
     pub(super) control: BTreeMap<String, OneOrMany>,
     #[serde(default)]
+    pub(super) text: BTreeMap<String, OneOrMany>,
+    #[serde(default)]
     pub(super) roles: BTreeMap<String, String>,
     pub(super) generation: GenerationFile,
     #[serde(default)]

@@ -16,8 +16,8 @@ use super::work::Work;
 use super::{
     CallBodySpec, CallSpec, FixedTurn, Guarantee, IdForm, ListForm, ListSpec, RowSpec, RowUse,
     Spec, ToolsLayout, ToolsSpec, WithoutSystem, after_tool, also, between, calls, last, media,
-    preamble, prompt, reasoning, results, rules, split_turns, text_rows, unmarked_calls,
-    without_system,
+    preamble, prompt, reasoning, results, rules, split_turns, text_markers, text_rows,
+    unmarked_calls, without_system,
 };
 use crate::call::{ShapeKeys, json_object, shape};
 use crate::error::{Checked, wrong};
@@ -38,7 +38,7 @@ pub(super) const MAX_SPELLING_BYTES: usize = 1024;
 
 impl Spec {
     pub(super) fn new(text: &Arc<str>, file: File, work: &Work) -> Checked<Self> {
-        let patterns = Patterns::new(&file.control, work)?;
+        let patterns = Patterns::new(&file.control, &file.text, work)?;
         check_lists(&file)?;
         let folds_system = file.losses.contains(&Loss::System);
         let mut rows = rows(&file, &patterns)?;
@@ -56,7 +56,7 @@ impl Spec {
         let needed = patterns.used();
         let also = also::also(&file, &patterns, list.as_ref())?;
         let media = media::media(&file.media, &patterns, &patterns.used())?;
-        check_whole(&file, &patterns, &rows)?;
+        check_whole(&file, &patterns, &rows, &calls, list.as_ref())?;
         let table = Table {
             guarantee: file.guarantee,
             order: file.order,
@@ -88,11 +88,7 @@ impl Spec {
             table::check_frame("results.between", &results.between, &reads)?;
             table::check_frame("results.close", &results.close, &reads)?;
         }
-        let of_use = |is_needed| {
-            let control = patterns.control.iter().zip(&needed);
-            let control = control.filter(|(_, needed)| **needed == is_needed);
-            control.map(|(group, _)| group.clone()).collect()
-        };
+        let of_use = |is_needed| patterns.of_use(&needed, is_needed);
         Ok(Self {
             text: text.clone(),
             variant: None,
@@ -137,6 +133,7 @@ impl Spec {
             space_mark: patterns.space_mark.take(),
             control: of_use(true),
             optional: of_use(false),
+            text_markers: patterns.text().to_vec(),
         })
     }
 }
@@ -194,8 +191,15 @@ fn check_words(key: &str, words: &[String], most: usize) -> Checked<()> {
 }
 
 /// What is checked once all patterns are known.
-fn check_whole(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<()> {
+fn check_whole(
+    file: &File,
+    patterns: &Patterns,
+    rows: &[RowSpec],
+    calls: &[CallSpec],
+    list: Option<&ListSpec>,
+) -> Checked<()> {
     patterns.refuse_unused()?;
+    text_markers::check(patterns, file.guarantee, rows, calls, list)?;
     check_system(file, rows)
 }
 

@@ -29,6 +29,7 @@ pub(crate) mod rules;
 mod signatures;
 mod split_turns;
 mod table;
+mod text_markers;
 mod text_rows;
 mod typescript;
 pub(crate) mod unmarked_calls;
@@ -100,6 +101,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("mistral", include_str!("../../formats/mistral.toml")),
     ("mixtral-8x22b", include_str!("../../formats/mixtral-8x22b.toml")),
     ("mixtral-8x7b", include_str!("../../formats/mixtral-8x7b.toml")),
+    ("nemotron-nano2", include_str!("../../formats/nemotron-nano2.toml")),
     ("nemotron3", include_str!("../../formats/nemotron3.toml")),
     ("olmo3", include_str!("../../formats/olmo3.toml")),
     ("phi3", include_str!("../../formats/phi3.toml")),
@@ -179,6 +181,8 @@ struct Spec {
     control: Vec<(String, Vec<String>)>,
     /// Control tokens that only forms for reading use; a vocabulary may lack them.
     optional: Vec<(String, Vec<String>)>,
+    /// Markers that the assistant's own text spells.
+    text_markers: Vec<(String, Vec<String>)>,
     /// Tokens that the vocabulary file lacks: they follow its last id.
     append: Vec<String>,
     /// The id of the first of them in the vocabulary of the model.
@@ -731,6 +735,11 @@ impl Format {
 
     pub(crate) fn control(&self) -> &[(String, Vec<String>)] {
         &self.spec.control
+    }
+
+    /// Markers of reasoning and calls that are ordinary text: their names and texts.
+    pub(crate) fn text_markers(&self) -> &[(String, Vec<String>)] {
+        &self.spec.text_markers
     }
 
     pub(crate) fn rows(&self) -> &[RowSpec] {

@@ -10,6 +10,7 @@ use chatcodec_vocab::SPACE_MARK;
 
 use super::file::OneOrMany;
 use super::load::MAX_SPELLING_BYTES;
+use super::text_markers;
 use super::work::Work;
 use crate::error::{Checked, wrong};
 use crate::limits::MAX_SUFFIX_BYTES;
@@ -24,6 +25,8 @@ const SPELLING_STEPS: usize = 4;
 /// Reads patterns and keeps account of the control tokens that they use.
 pub(super) struct Patterns {
     pub(super) control: Vec<(String, Vec<String>)>,
+    /// The number of tokens in `control` that the table `[control]` has; markers of `[text]` follow.
+    own: usize,
     by_name: HashMap<String, usize>,
     /// Finds their spellings, in the order of `spelled`.
     finder: AhoCorasick,
@@ -35,18 +38,30 @@ pub(super) struct Patterns {
 }
 
 impl Patterns {
-    pub(super) fn new(file: &BTreeMap<String, OneOrMany>, work: &Work) -> Checked<Self> {
-        if file.len() > MAX_CONTROL {
-            let count = file.len();
-            return wrong("control", format!("has {count} tokens, expected at most {MAX_CONTROL}"));
+    pub(super) fn new(
+        file: &BTreeMap<String, OneOrMany>,
+        text: &BTreeMap<String, OneOrMany>,
+        work: &Work,
+    ) -> Checked<Self> {
+        for (key, table) in [("control", file), ("text", text)] {
+            let count = table.len();
+            if count > MAX_CONTROL {
+                return wrong(key, format!("has {count} tokens, expected at most {MAX_CONTROL}"));
+            }
+        }
+        if let Some(name) = text.keys().find(|name| file.contains_key(*name)) {
+            let problem = format!("has the name of `control.{name}`, expected one of its own");
+            return wrong(format!("text.{name}"), problem);
         }
         let control: Vec<(String, Vec<String>)> = file
             .iter()
+            .chain(text)
             .map(|(name, spellings)| (name.clone(), spellings.clone().into_vec()))
             .collect();
+        let own = file.len();
         let mut taken: HashMap<String, String> = HashMap::new();
-        for (name, spellings) in &control {
-            let key = || format!("control.{name}");
+        for (nth, (name, spellings)) in control.iter().enumerate() {
+            let key = || key_of(name, nth < own);
             if !pattern::is_control_name(name) {
                 return wrong(key(), "is not a name, expected upper-case letters, digits and `_`");
             }
@@ -66,8 +81,9 @@ impl Patterns {
                 work.count(&key(), spelling.len() * SPELLING_STEPS)?;
                 let other = taken.insert(spelling.clone(), name.clone());
                 if let Some(other) = other.filter(|other| other != name) {
+                    let other = key_of(&other, file.contains_key(&other));
                     let problem = format!(
-                        "has the spelling {spelling:?} of `control.{other}`, expected one of its own"
+                        "has the spelling {spelling:?} of `{other}`, expected one of its own"
                     );
                     return wrong(key(), problem);
                 }
@@ -86,7 +102,30 @@ impl Patterns {
             control.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
         let used = vec![false; control.len()].into();
         let space_mark = RefCell::default();
-        Ok(Self { control, by_name, finder, spelled, used, space_mark })
+        text_markers::check_texts(&control[own..])?;
+        Ok(Self { control, own, by_name, finder, spelled, used, space_mark })
+    }
+
+    /// The control tokens of which `needed` says so.
+    pub(super) fn of_use(&self, needed: &[bool], is_needed: bool) -> Vec<(String, Vec<String>)> {
+        let control = self.control[..self.own].iter().zip(needed);
+        let control = control.filter(|(_, needed)| **needed == is_needed);
+        control.map(|(group, _)| group.clone()).collect()
+    }
+
+    /// The markers that are ordinary text.
+    pub(super) fn text(&self) -> &[(String, Vec<String>)] {
+        &self.control[self.own..]
+    }
+
+    /// Whether a piece is a marker that is ordinary text.
+    pub(super) fn is_text(&self, piece: &Piece) -> bool {
+        let Piece::Control(names) = piece else { return false };
+        names.iter().any(|name| self.is_text_name(name))
+    }
+
+    fn is_text_name(&self, name: &str) -> bool {
+        self.by_name.get(name).is_some_and(|&at| at >= self.own)
     }
 
     pub(super) fn pieces(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
@@ -106,6 +145,7 @@ impl Patterns {
                     for name in names {
                         self.use_control(key, name)?;
                     }
+                    self.check_text(key, names)?;
                 }
                 Piece::Literal(text) if is_white(text) && text.len() > MAX_SUFFIX_BYTES => {
                     let count = text.len();
@@ -155,11 +195,30 @@ impl Patterns {
         Ok(())
     }
 
+    /// Checks that a marker of text is in the assistant's turn, and no choice mixes it with control tokens.
+    fn check_text(&self, key: &str, names: &[String]) -> Checked<()> {
+        let Some(name) = names.iter().find(|name| self.is_text_name(name)) else { return Ok(()) };
+        if !text_markers::may_stand_in(key) {
+            let problem = format!(
+                "has `{{{name}}}`, which `text` defines, expected it in the assistant's turn and in calls only"
+            );
+            return wrong(key, problem);
+        }
+        if names.iter().any(|name| !self.is_text_name(name)) {
+            let problem =
+                format!("has `{{{name}}}` of `text` beside a control token, expected one kind");
+            return wrong(key, problem);
+        }
+        Ok(())
+    }
+
     /// A spelling that is an ordinary word is not a marker: ChatGLM3's `sop` occurs in
-    /// `sophisticated`.
+    /// `sophisticated`. The texts of `[text]` are markers in the assistant's turn only.
     fn refuse_spelling(&self, key: &str, text: &str) -> Checked<()> {
-        let Some(found) = self.finder.find(text) else { return Ok(()) };
-        let (at, nth) = self.spelled[found.pattern().as_usize()];
+        let is_marker = |at: usize| at < self.own || text_markers::may_stand_in(key);
+        let mut found =
+            self.finder.find_iter(text).map(|found| self.spelled[found.pattern().as_usize()]);
+        let Some((at, nth)) = found.find(|(at, _)| is_marker(*at)) else { return Ok(()) };
         let (name, spellings) = &self.control[at];
         wrong(key, format!("spells `{}` as text, expected `{{{name}}}`", spellings[nth]))
     }
@@ -174,11 +233,16 @@ impl Patterns {
             Some(at) => {
                 let name = &self.control[at].0;
                 let problem = format!("is used by no pattern, expected `{{{name}}}` in one");
-                wrong(format!("control.{name}"), problem)
+                wrong(key_of(name, at < self.own), problem)
             }
             None => Ok(()),
         }
     }
+}
+
+/// The key of a control token, or of a marker that is text.
+fn key_of(name: &str, is_control: bool) -> String {
+    format!("{}.{name}", if is_control { "control" } else { "text" })
 }
 
 fn check_filter(key: &str, field: Field, filter: Filter) -> Checked<()> {

@@ -74,8 +74,9 @@ pub(super) fn reduce(file: &mut Table, missing: &[String], calls: bool) -> bool 
         remove(file, "generation", "thinking");
         remove(file, "generation", "no_thinking");
     }
-    if let Some(control) = table_mut(file, "control") {
-        control.retain(|name, _| used.contains(name) && !missing.iter().any(|lost| lost == name));
+    for key in ["control", "text"] {
+        let Some(tokens) = table_mut(file, key) else { continue };
+        tokens.retain(|name, _| used.contains(name) && !missing.iter().any(|lost| lost == name));
     }
     true
 }

@@ -13,8 +13,8 @@ use super::{
 use crate::call::{BoundShape, ObjectSpec, Prefix};
 use crate::error::{Error, Result};
 use crate::format::{
-    CallBodySpec, Format, Guarantee, ListForm, ListSpec, MediaSpec, RowSpec, RowUse, SystemPlace,
-    WithoutSystem, also, calls, content_block, last, reasoning, rules, unmarked_calls,
+    CallBodySpec, Format, Guarantee, InReasoning, ListForm, ListSpec, MediaSpec, RowSpec, RowUse,
+    SystemPlace, WithoutSystem, also, calls, content_block, last, reasoning, rules, unmarked_calls,
 };
 use crate::marker::{self, Markers};
 use crate::message::Role;
@@ -139,6 +139,8 @@ impl Binder<'_> {
                 .collect(),
             call_ids: Vec::new(),
             starts: Starts::default(),
+            text_markers: Vec::new(),
+            calls_in_reasoning: format.calls_in_reasoning() == InReasoning::Call,
             spelled_ids: self.spelled_ids(),
             after_calls: self.after_calls(),
             header_ids: self.header_ids().into_iter().map(ControlId::get).collect(),

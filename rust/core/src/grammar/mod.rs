@@ -392,6 +392,10 @@ pub(crate) struct Grammar {
     pub(super) header_ids: Vec<TokenId>,
     /// The first steps of patterns, for each place of a stream.
     pub(crate) starts: Starts,
+    /// The texts of markers that are no control tokens, by the numbers of their stand-ins.
+    pub(crate) text_markers: Vec<Vec<String>>,
+    /// Whether a call within reasoning is a call.
+    calls_in_reasoning: bool,
 }
 
 /// How a media part is written and read.
@@ -462,11 +466,18 @@ impl Grammar {
             known.next().is_some_and(is_free) && known.next().is_none()
         };
         let optional = format.optional_control().iter().filter(|(_, group)| has(group));
-        let control: Vec<(String, Vec<String>)> = control.iter().chain(optional).cloned().collect();
+        // A marker of text is a control token where the vocabulary has it as one.
+        let (known, text): (Vec<_>, Vec<_>) =
+            format.text_markers().iter().cloned().partition(|(_, group)| has(group));
+        let control: Vec<(String, Vec<String>)> =
+            control.iter().chain(optional).cloned().chain(known).collect();
         let groups: Vec<Vec<String>> = control.iter().map(|(_, group)| group.clone()).collect();
-        let (vocab, ids) = vocab.with_aliases(&groups)?;
+        let (vocab, mut ids) = vocab.with_aliases(&groups)?;
+        ids.extend((0..text.len()).map(|marker| ControlId::of_text(marker as u16)));
+        let control: Vec<(String, Vec<String>)> = control.into_iter().chain(text.clone()).collect();
         let binder = Binder { format, control: &control, ids: &ids, vocab: &vocab };
-        let grammar = binder.grammar()?;
+        let mut grammar = binder.grammar()?;
+        grammar.text_markers = text.into_iter().map(|(_, group)| group).collect();
         let lacks = |kind: &MediaKind| grammar.media_of(*kind).is_none();
         let lacking = format.media_specs().iter().map(|spec| spec.kind).filter(lacks).collect();
         Ok((grammar, format.without_media(lacking), vocab))
@@ -480,6 +491,62 @@ impl Grammar {
         let others = self.turn_openers.iter().chain(&self.item_openers).chain(closers);
         let others: Vec<TokenId> = others.copied().collect();
         self.header_ids.retain(|id| !others.contains(id));
+    }
+
+    /// The text that is written for the stand-in of a marker.
+    pub(crate) fn text_of(&self, id: ControlId) -> Option<&str> {
+        let marker = usize::try_from(-1 - id.get()).ok()?;
+        self.text_markers.get(marker)?.first().map(String::as_str)
+    }
+
+    /// All texts of the stand-ins among some ids.
+    fn texts_of<'a>(&'a self, ids: &'a [TokenId]) -> impl Iterator<Item = &'a str> + 'a {
+        let markers = ids.iter().filter_map(|id| usize::try_from(-1 - id).ok());
+        markers.filter_map(|at| self.text_markers.get(at)).flatten().map(String::as_str)
+    }
+
+    /// The texts that begin calls, of markers that are text.
+    pub(crate) fn text_of_calls(&self) -> Vec<&str> {
+        self.texts_of(&self.item_openers).collect()
+    }
+
+    /// The texts that end calls, or lists of them.
+    pub(crate) fn text_ends_of_calls(&self) -> Vec<&str> {
+        let closers = self.items.iter().filter_map(|item| item.rule.closer());
+        let ends = closers.flat_map(|closer| self.texts_of(&closer.ids));
+        ends.chain(self.texts_of(&self.calls_close_ids)).collect()
+    }
+
+    /// The texts that open or close the reasoning of a row.
+    pub(crate) fn text_around_any_reasoning(&self) -> Vec<&str> {
+        let around = self.rows.iter().filter_map(|row| row.rule.reasoning.as_ref());
+        let texts = around
+            .flat_map(|own| self.texts_of(&own.open).chain(self.texts_of(&own.text.closer.ids)));
+        texts.collect()
+    }
+
+    /// The texts that open reasoning.
+    pub(crate) fn text_opens_reasoning(&self) -> Vec<&str> {
+        let around = self.rows.iter().filter_map(|row| row.rule.reasoning.as_ref());
+        around.flat_map(|own| self.texts_of(&own.open)).collect()
+    }
+
+    /// The texts that end reasoning, and where calls may be in it those that begin calls.
+    pub(crate) fn text_within_reasoning(&self) -> Vec<&str> {
+        let around = self.rows.iter().filter_map(|row| row.rule.reasoning.as_ref());
+        let ends = around.flat_map(|own| self.texts_of(&own.text.closer.ids));
+        let calls = self.calls_in_reasoning.then(|| self.text_of_calls());
+        ends.chain(calls.into_iter().flatten()).collect()
+    }
+
+    /// Whether the body of each call is JSON.
+    pub(crate) fn has_json_calls(&self) -> bool {
+        self.items.iter().all(|item| item.ends_itself)
+    }
+
+    /// Whether an id is the stand-in of a marker that is text.
+    pub(crate) fn is_text_marker(id: TokenId) -> bool {
+        id < 0
     }
 
     pub(crate) fn opens_turn(&self, id: TokenId) -> bool {

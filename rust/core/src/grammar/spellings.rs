@@ -2,8 +2,9 @@
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
+use super::Grammar;
 use crate::format::Format;
-use chatcodec_vocab::{TokenId, Vocab};
+use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
 /// The spellings of a format's control tokens.
 #[derive(Debug)]
@@ -16,14 +17,24 @@ pub(crate) struct Spellings {
 }
 
 impl Spellings {
-    pub(crate) fn new(format: &Format, vocab: &Vocab) -> Self {
+    /// All spellings: of control tokens, and of markers that are text.
+    pub(crate) fn all(format: &Format, grammar: &Grammar, vocab: &Vocab) -> Self {
         let control = format.control().iter().chain(format.optional_control());
+        let control = control.chain(format.text_markers());
         let spellings = control.flat_map(|(_, group)| group);
         let is_word = |spelling: &&String| format.silent().contains(spelling);
-        let mut known: Vec<(String, TokenId)> = spellings
+        let known = spellings
             .filter(|spelling| !spelling.is_empty() && !is_word(spelling))
-            .filter_map(|spelling| Some((spelling.clone(), *vocab.control().get(spelling)?)))
-            .collect();
+            .filter_map(|spelling| Some((spelling.clone(), *vocab.control().get(spelling)?)));
+        Self::new(known.chain(of_text(grammar)).collect())
+    }
+
+    /// The texts of markers that are text.
+    pub(crate) fn of_text(grammar: &Grammar) -> Self {
+        Self::new(of_text(grammar).collect())
+    }
+
+    fn new(mut known: Vec<(String, TokenId)>) -> Self {
         known.sort_unstable();
         known.dedup();
         let texts = || known.iter().map(|(text, _)| text.as_str());
@@ -57,4 +68,13 @@ impl Spellings {
         };
         (earliest..text.len()).find(may_become).unwrap_or(text.len())
     }
+}
+
+/// The texts of markers, with their stand-ins.
+fn of_text(grammar: &Grammar) -> impl Iterator<Item = (String, TokenId)> + '_ {
+    let markers = grammar.text_markers.iter().enumerate();
+    markers.flat_map(|(nth, texts)| {
+        let id = ControlId::of_text(nth as u16).get();
+        texts.iter().map(move |text| (text.clone(), id))
+    })
 }

@@ -211,8 +211,10 @@ impl Held {
         let mut at = Position::default();
         for piece in pieces {
             match (piece, self.items.get(at.item)?) {
-                (BoundPiece::Control(ids), HeldItem::Control { id, spelled: None, .. })
-                    if at.byte == 0 && ids.iter().any(|known| known.get() == *id) =>
+                (BoundPiece::Control(ids), HeldItem::Control { id, spelled, .. })
+                    if at.byte == 0
+                        && (spelled.is_none() || Grammar::is_text_marker(*id))
+                        && ids.iter().any(|known| known.get() == *id) =>
                 {
                     at.item += 1;
                 }

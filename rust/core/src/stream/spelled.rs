@@ -8,13 +8,14 @@ use aho_corasick::Input;
 
 use super::header::HeldItem;
 use super::machine::Piece;
+use crate::bound::Bound;
 use crate::call::Mended;
 use crate::grammar::Spellings;
 
 /// What counts as a control token of the format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MarkerPolicy {
-    /// Its id alone: text is never control.
+    /// Its id alone: text is never control. Where a format's markers are text (`[text]`), also that text.
     #[default]
     Ids,
     /// Its id, and its spelling in the text of other ids.
@@ -45,7 +46,9 @@ impl Spelled {
 pub(super) struct Search {
     text: String,
     pieces: Vec<Mark>,
-    by_text: bool,
+    policy: MarkerPolicy,
+    /// Number of bytes of `text` that the reader has already: the end of a prompt.
+    known: usize,
 }
 
 /// Positions of the text from byte `start` on: the first character began at `first`, the others are at `at`.
@@ -57,32 +60,69 @@ struct Mark {
 }
 
 impl Search {
-    pub(super) fn new(by_text: bool) -> Self {
-        Self { text: String::new(), pieces: Vec::new(), by_text }
+    pub(super) fn new(policy: MarkerPolicy) -> Self {
+        Self { text: String::new(), pieces: Vec::new(), policy, known: 0 }
+    }
+
+    /// The search that a policy needs; none where only ids count.
+    pub(super) fn of(bound: &Bound, policy: MarkerPolicy) -> Option<Box<Self>> {
+        let is_needed = policy != MarkerPolicy::Ids || !bound.grammar().text_markers.is_empty();
+        is_needed.then(|| Box::new(Self::new(policy)))
+    }
+
+    /// Sets the policy, from here on.
+    pub(super) fn read_by(&mut self, policy: MarkerPolicy) {
+        self.policy = policy;
+    }
+
+    pub(super) fn policy(&self) -> MarkerPolicy {
+        self.policy
     }
 
     /// Whether every character has its own position.
     pub(super) fn is_by_text(&self) -> bool {
-        self.by_text
+        self.policy == MarkerPolicy::Text
+    }
+
+    /// The spellings that it looks for.
+    #[inline]
+    pub(super) fn spellings<'b>(&self, bound: &'b Bound) -> &'b Spellings {
+        match self.policy {
+            MarkerPolicy::Ids => bound.text_markers(),
+            MarkerPolicy::IdsOrText | MarkerPolicy::Text => bound.spellings(),
+        }
     }
 
     /// Whether the text is plain: nothing is held, and it begins no spelling.
     #[inline]
-    pub(super) fn passes(&self, spellings: &Spellings, text: &str) -> bool {
-        self.text.is_empty() && spellings.lacks(text)
+    pub(super) fn passes(&self, bound: &Bound, text: &str) -> bool {
+        self.is_empty() && self.spellings(bound).lacks(text)
+    }
+
+    /// Whether nothing is held.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
     }
 
     /// Adds a piece, and returns the items that are certain.
-    pub(super) fn push(&mut self, spellings: &Spellings, piece: Piece<'_>) -> Vec<HeldItem> {
+    pub(super) fn push(&mut self, bound: &Bound, piece: Piece<'_>) -> Vec<HeldItem> {
         let Piece { text, first, at } = piece;
         self.pieces.push(Mark { start: self.text.len(), first, at });
         self.text.push_str(text);
-        self.take(spellings, false)
+        self.take(self.spellings(bound), false)
     }
 
     /// Ends the text, and returns the rest of the items.
-    pub(super) fn finish(&mut self, spellings: &Spellings) -> Vec<HeldItem> {
-        if self.text.is_empty() { Vec::new() } else { self.take(spellings, true) }
+    pub(super) fn finish(&mut self, bound: &Bound) -> Vec<HeldItem> {
+        if self.is_empty() { Vec::new() } else { self.take(self.spellings(bound), true) }
+    }
+
+    /// Returns the held end of a prompt as text. It is still held: what comes next may complete a marker.
+    pub(super) fn end_prompt(&mut self) -> Option<HeldItem> {
+        self.known = self.text.len();
+        let at = self.pieces.last()?.at;
+        (!self.is_empty()).then(|| HeldItem::Text { text: self.text.clone(), first: at, at })
     }
 
     fn take(&mut self, spellings: &Spellings, is_last: bool) -> Vec<HeldItem> {
@@ -97,27 +137,33 @@ impl Search {
         };
         while let Some((start, end, which)) = find(cursor.byte).filter(|found| found.0 < hold) {
             self.add_text(&mut cursor, start, &mut items);
-            let (first, at) = cursor.go_to(end, self.by_text);
+            let (first, at) = cursor.go_to(end, self.is_by_text());
             let (spelling, id) = &spellings.known[which];
-            let spelled = Box::new(Spelled { text: spelling.clone(), first, missing: None });
+            let text = spelling[self.known.saturating_sub(start).min(spelling.len())..].to_owned();
+            let spelled = Box::new(Spelled { text, first, missing: None });
             items.push(HeldItem::Control { id: *id, at, spelled: Some(spelled) });
             if hold < end {
                 hold = begun(end);
             }
         }
         self.add_text(&mut cursor, hold, &mut items);
-        let pieces = cursor.rest(self.by_text);
+        let pieces = cursor.rest(self.is_by_text());
         text[hold..].clone_into(&mut self.text);
         self.pieces = pieces;
+        self.known = self.known.saturating_sub(hold);
         items
     }
 
     /// Adds text up to byte `end` to the items: one item for each piece of ids.
     fn add_text(&self, cursor: &mut Cursor<'_>, end: usize, items: &mut Vec<HeldItem>) {
+        let by_text = self.is_by_text();
+        if cursor.byte < self.known.min(end) {
+            cursor.go_to(self.known.min(end), by_text);
+        }
         while cursor.byte < end {
-            let to = if self.by_text { end } else { cursor.piece_end().min(end) };
+            let to = if by_text { end } else { cursor.piece_end().min(end) };
             let text = cursor.text[cursor.byte..to].to_owned();
-            let (first, at) = cursor.go_to(to, self.by_text);
+            let (first, at) = cursor.go_to(to, by_text);
             items.push(HeldItem::Text { text, first, at });
         }
     }

@@ -8,6 +8,7 @@ use super::{Outside, Piece, Place, Reader, Turn, Within};
 use crate::bound::Bound;
 use crate::call::Ended;
 use crate::event::NoticeKind;
+use crate::grammar::Grammar;
 use crate::message::Role;
 use crate::stream::PROMPT;
 use crate::stream::header::HeldItem;
@@ -33,6 +34,11 @@ impl Control {
     /// The spelling as text.
     fn piece<'t>(&self, text: &'t str) -> Piece<'t> {
         Piece { text, first: self.first, at: self.at }
+    }
+
+    /// Whether it is a marker of text in a turn of others, where such markers mean nothing.
+    fn is_of_others(&self, place: &Place) -> bool {
+        Grammar::is_text_marker(self.id) && place.turn().is_some_and(|turn| !turn.is_answer())
     }
 
     fn held(self) -> HeldItem {
@@ -85,7 +91,9 @@ impl Reader<'_> {
     /// Reads a control token.
     pub(super) fn control(&mut self, place: Place, token: Control) -> Place {
         if let Some(spelled) = token.spelled.as_deref()
-            && place.quotes(self)
+            && (token.is_of_others(&place)
+                || place.quotes(self)
+                || Grammar::is_text_marker(token.id) && self.is_draft(&place, token.id))
         {
             return self.text_at(place, token.piece(&spelled.text));
         }
@@ -277,7 +285,9 @@ impl Reader<'_> {
     /// Reads a control token that means nothing at a place: a spelled token is text, any other is reported.
     fn unexpected(&mut self, mut place: Place, token: &Control) -> Place {
         if let Some(spelled) = token.spelled.as_deref() {
-            self.out.notice_between(NoticeKind::UnexpectedControl, PROMPT);
+            if !Grammar::is_text_marker(token.id) {
+                self.out.notice_between(NoticeKind::UnexpectedControl, PROMPT);
+            }
             return self.text_at(place, token.piece(&spelled.text));
         }
         self.flush_text(&mut place);

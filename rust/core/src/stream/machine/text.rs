@@ -6,7 +6,7 @@ use crate::bound::Bound;
 use crate::call::Mended;
 use crate::event::{EventKind, TurnReason};
 use crate::format::{BareCalls, InReasoning};
-use crate::grammar::{Closer, Suffix};
+use crate::grammar::{Closer, Grammar, Suffix};
 use crate::limits::HOLD_LIMIT;
 use crate::stream::header::Decision;
 use crate::stream::value::ValueReader;
@@ -286,8 +286,10 @@ impl Reader<'_> {
         let lead = text.and_then(|text| text.lead);
         let (opens, closes) =
             (reasoning.open.contains(&id), reasoning.text.closer.ids.contains(&id));
+        // Ordinary text may spell a marker: it opens reasoning only where no content has come.
+        let may_open = !Grammar::is_text_marker(id) || lead == Some(Lead::Begin) || text.is_none();
         let lead = match turn.is_thinking() {
-            false if opens => {
+            false if opens && may_open => {
                 self.end_text(&turn, within, &Suffix::default());
                 Lead::Open
             }
@@ -381,7 +383,8 @@ impl Reader<'_> {
                 if !has_lead {
                     self.emit_before(turn, suffix);
                 }
-                if has_lead || !self.machine.held.is(suffix, false) {
+                // White space that may be the pattern's beside reasoning is the suffix where it ends the row.
+                if !self.machine.held.is(suffix, false) {
                     let (text, first, at) = self.machine.held.take_all();
                     self.emit_text(turn, text, first, at);
                 }

@@ -8,7 +8,7 @@ use crate::bound::Bound;
 use crate::call::{CallScanner, Mended, Step};
 use crate::event::{ActionKind, NoticeKind};
 use crate::format::CallBodySpec;
-use crate::grammar::RuleOf;
+use crate::grammar::{Grammar, RuleOf};
 use crate::message::Role;
 use crate::pattern::Field;
 use crate::stream::PROMPT;
@@ -389,7 +389,10 @@ impl Reader<'_> {
         let is_opener = grammar.opens_turn(id) || grammar.opens_item(id);
         let kind = if is_opener { NoticeKind::Malformed } else { NoticeKind::UnexpectedControl };
         if spelled.is_some() {
-            self.out.notice_between(kind, PROMPT);
+            // Ordinary text may spell a marker that is text.
+            if !Grammar::is_text_marker(id) {
+                self.out.notice_between(kind, PROMPT);
+            }
             let text = HeldItem::Control { id, at, spelled }.into_text();
             if !text.is_empty() {
                 items.insert(0, text);
