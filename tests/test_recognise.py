@@ -253,6 +253,9 @@ def test_a_format_that_says_where_it_differs_reads_for_a_template(
         ("command_a_tool_use.jinja", "<BOS_TOKEN>", "command-a"),
         ("otc-qwq-32b.jinja", "<s>", "qwen3:qwq"),
         ("examples_tool_chat_template_qwen3coder.jinja", "<s>", "qwen3-coder"),
+        ("GigaChat3.1-10B-A1.8B.jinja", "<s>", "gigachat3"),
+        ("Reka-Edge.jinja", "<s>", "reka-edge"),
+        ("poolside-Laguna-S-2.1.jinja", "〈|EOS|〉", "laguna"),
     ],
 )
 def test_published_templates_are_read_by_their_formats(

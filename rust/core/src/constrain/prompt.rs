@@ -5,6 +5,7 @@ use crate::bound::Bound;
 use crate::encode;
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules};
+use crate::format::Guarantee;
 use crate::grammar::{BoundPiece, FixedText, Grammar};
 use crate::message::Role;
 use crate::pattern::Piece;
@@ -59,12 +60,17 @@ impl Opened {
             found => {
                 // From the last token on that a generation prompt begins with, or after the last one of a turn
                 // that is not the assistant's.
-                let begun = all.iter().filter_map(|(parts, _)| match parts.first() {
+                let begun = all.iter().filter_map(|(parts, ids)| match parts.first() {
                     Some(Written::Id(first)) => prompt.iter().rposition(|id| id == first),
-                    _ if grammar.generation_prompt.is_empty() => {
-                        let ends = turn_ends(grammar);
-                        prompt.iter().rposition(|id| ends.contains(id)).map(|at| at + 1)
+                    // Text before a token: a run of its own, whose ids do not depend on what is around it.
+                    Some(Written::Text(_)) if matches!(parts.last(), Some(Written::Id(_))) => {
+                        prompt.windows(ids.len()).rposition(|window| window == &ids[..])
                     }
+                    // Text alone: its turn begins where a token has closed the one before.
+                    Some(Written::Text(_)) if bound.format().guarantee() == Guarantee::Ids => {
+                        turn_end(grammar, prompt)
+                    }
+                    _ if grammar.generation_prompt.is_empty() => turn_end(grammar, prompt),
                     _ => None,
                 });
                 if let Some(at) = begun.max() {
@@ -157,14 +163,15 @@ fn parts(grammar: &Grammar, pieces: &[BoundPiece]) -> Vec<Written> {
     parts
 }
 
-/// The control tokens that end turns which are not the assistant's.
-fn turn_ends(grammar: &Grammar) -> Vec<TokenId> {
+/// Where the last turn ends that is not the assistant's.
+fn turn_end(grammar: &Grammar, prompt: &[TokenId]) -> Option<usize> {
     let others = grammar.rows.iter().filter(|row| row.role != Role::Assistant);
     let last = others.filter_map(|row| match row.rule.pieces.last() {
         Some(Piece::Control(ids)) => Some(ids),
         _ => None,
     });
-    last.flatten().map(|id| id.get()).collect()
+    let ends: Vec<TokenId> = last.flatten().map(|id| id.get()).collect();
+    prompt.iter().rposition(|id| ends.contains(id)).map(|at| at + 1)
 }
 
 /// The ids of a generation prompt.
