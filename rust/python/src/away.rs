@@ -21,6 +21,9 @@ const PERIOD: Duration = Duration::from_millis(10);
 /// Time between two checks for signals of a thread that works, which may have to wait for the interpreter.
 const WORK_PERIOD: Duration = Duration::from_millis(50);
 
+/// Minimum number of bytes of text for which releasing the interpreter is worth its cost.
+pub(crate) const DETACH_BYTES: usize = 4096;
+
 /// Number of bytes of text that are worth a thread; less for vocabularies that another library
 /// runs.
 pub(crate) const LONG_TEXT: usize = 1 << 18;

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyString, PyTuple};
 
 use crate::arrow_read::reader_of;
-use crate::away::{LONG_IDS, away};
+use crate::away::{DETACH_BYTES, LONG_IDS, away};
 use crate::batch::{encode_all, in_conversation, is_long, text_bytes, threads_for};
 use crate::constraint::Constraint;
 use crate::encoding::{Batch, Encoding, label_options};
@@ -1287,9 +1287,6 @@ fn vocab_of<'py>(
     let file = path.display().to_string();
     Ok((Bound::new(py, load(py, path, VocabOptions::default())?)?, Some(file)))
 }
-
-/// Minimum size of text for which releasing the interpreter is worth its cost.
-const DETACH_BYTES: usize = 4096;
 
 /// Cost of reading an id, in bytes of text.
 const ID_BYTES: usize = 4;

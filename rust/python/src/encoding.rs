@@ -4,7 +4,7 @@ use chatcodec::{Encoding as CoreEncoding, LabelOptions, Role};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyAny, PyDict, PyRange, PyString, PyTuple};
+use pyo3::types::{PyAny, PyDict, PyIterator, PyRange, PyString, PyTuple};
 
 use crate::array::{IntArray, numpy_array};
 use crate::arrow::Exported;
@@ -504,6 +504,17 @@ impl Dropped {
     }
 }
 
+/// Iterates over what `__getitem__` gives for each index below `length`.
+pub(crate) fn by_index<'py>(
+    object: &Bound<'py, PyAny>,
+    length: usize,
+) -> PyResult<Bound<'py, PyIterator>> {
+    let py = object.py();
+    let places = PyRange::new(py, 0, length.cast_signed())?;
+    let arguments = (object.getattr("__getitem__")?, places);
+    py.import("builtins")?.call_method1("map", arguments)?.try_iter()
+}
+
 /// The ids of many conversations, concatenated: conversation `i` has `ids[offsets[i]:offsets[i +
 /// 1]]`.
 #[pyclass(module = "chatcodec._core", frozen, sequence)]
@@ -601,10 +612,7 @@ impl Batch {
 
     /// Iterates over the encodings in order; raises the error of a conversation without one.
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<EncodingIter<'py>> {
-        let py = slf.py();
-        let places = PyRange::new(py, 0, slf.get().encodings.len().cast_signed())?;
-        let arguments = (slf.getattr("__getitem__")?, places);
-        Ok(EncodingIter(py.import("builtins")?.call_method1("map", arguments)?.try_iter()?))
+        by_index(slf, slf.get().encodings.len()).map(EncodingIter)
     }
 
     /// The ids as an Arrow array of lists that shares their memory: a list of int32 for each

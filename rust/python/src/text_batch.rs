@@ -1,23 +1,20 @@
 //! Many texts at once: their ids, one after another, and where each begins.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use chatcodec::{TokenId, Vocab, VocabError};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyRange, PyString, PyTuple};
+use pyo3::types::{PyAny, PyString, PyTuple};
 
 use crate::array::IntArray;
 use crate::arrow::Exported;
-use crate::away::{away, in_place, look};
+use crate::away::{DETACH_BYTES, away, in_place, look};
 use crate::batch::{is_long, share, worthwhile_threads};
+use crate::encoding::by_index;
 use crate::errors::raise;
 use crate::ids::{self, Threads};
 use crate::typed::{ArrayIter, Capsules};
-
-/// Less text is encoded with the interpreter held.
-const DETACH_BYTES: usize = 4096;
 
 /// Minimum number of bytes of a group of texts, which one thread encodes.
 const GROUP_BYTES: usize = 1 << 16;
@@ -65,10 +62,7 @@ impl TextBatch {
 
     /// Iterates over the ids of each text, in order.
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<ArrayIter<'py>> {
-        let py = slf.py();
-        let places = PyRange::new(py, 0, slf.get().__len__().cast_signed())?;
-        let arguments = (slf.getattr("__getitem__")?, places);
-        Ok(ArrayIter(py.import("builtins")?.call_method1("map", arguments)?.try_iter()?))
+        by_index(slf, slf.get().__len__()).map(ArrayIter)
     }
 
     /// The ids as an Arrow array of lists that shares their memory: a list of int32 for each text.
@@ -121,11 +115,12 @@ pub(crate) fn encode_texts(
     for (nth, text) in given.iter().enumerate() {
         look(py, nth)?;
         texts.push(match text.to_str() {
-            Ok(text) => Cow::Borrowed(text),
-            Err(_) => ids::long_text(text, &format!("texts[{nth}]"))?,
+            Ok(text) => text,
+            // The error with its path, which is not made for each text.
+            Err(_) => ids::text(text, &format!("texts[{nth}]"))?,
         });
     }
-    let bytes: usize = texts.iter().map(|text| text.len()).sum();
+    let bytes = bytes_of(&texts);
     let threads = match threads {
         Some(Threads(threads)) => threads.max(1),
         None => worthwhile_threads(bytes),
@@ -138,8 +133,7 @@ pub(crate) fn encode_texts(
         in_place(py, || Encoded::of(vocab, &texts, threads))?
     } else {
         let vocab = vocab.clone();
-        let texts: Vec<Cow<'static, str>> =
-            texts.iter().map(|text| Cow::Owned(text.to_string())).collect();
+        let texts: Vec<String> = texts.into_iter().map(str::to_owned).collect();
         away(py, move || Encoded::of(&vocab, &texts, threads))?
     };
     if let Some(error) = encoded.error {
@@ -180,7 +174,7 @@ struct Encoded {
 }
 
 impl Encoded {
-    fn of(vocab: &Vocab, texts: &[Cow<'_, str>], threads: usize) -> Self {
+    fn of(vocab: &Vocab, texts: &[impl AsRef<str> + Sync], threads: usize) -> Self {
         let groups = groups(texts, threads);
         if groups.len() < 2 {
             return Self::of_group(vocab, texts, threads);
@@ -201,31 +195,31 @@ impl Encoded {
     }
 
     /// One long text may have several threads.
-    fn of_group(vocab: &Vocab, texts: &[Cow<'_, str>], threads: usize) -> Self {
+    fn of_group(vocab: &Vocab, texts: &[impl AsRef<str>], threads: usize) -> Self {
         if let ([text], 2..) = (texts, threads) {
-            return match vocab.try_encode_on(threads, text) {
+            return match vocab.try_encode_on(threads, text.as_ref()) {
                 Ok(ids) => Self { ends: vec![ids.len()], ids, error: None },
                 Err(error) => Self { error: Some(error), ..Self::default() },
             };
         }
-        let bytes: usize = texts.iter().map(|text| text.len()).sum();
+        let bytes = bytes_of(texts);
         let mut encoded = Self { ids: Vec::with_capacity(bytes / 5 * 2), ..Self::default() };
-        let texts = texts.iter().map(|text| &**text);
+        let texts = texts.iter().map(AsRef::as_ref);
         encoded.error = vocab.try_encode_each(texts, &mut encoded.ids, &mut encoded.ends).err();
         encoded
     }
 }
 
 /// Texts in groups for threads: one for each text that is long, others together.
-fn groups(texts: &[Cow<'_, str>], threads: usize) -> Vec<Range<usize>> {
+fn groups(texts: &[impl AsRef<str>], threads: usize) -> Vec<Range<usize>> {
     if threads < 2 {
         return Vec::new();
     }
-    let bytes: usize = texts.iter().map(|text| text.len()).sum();
+    let bytes = bytes_of(texts);
     let size = (bytes / threads / GROUPS).max(GROUP_BYTES);
     let (mut groups, mut start, mut held) = (Vec::new(), 0, 0);
     for (nth, text) in texts.iter().enumerate() {
-        held += text.len();
+        held += text.as_ref().len();
         if held >= size {
             groups.push(start..nth + 1);
             (start, held) = (nth + 1, 0);
@@ -235,4 +229,8 @@ fn groups(texts: &[Cow<'_, str>], threads: usize) -> Vec<Range<usize>> {
         groups.push(start..texts.len());
     }
     groups
+}
+
+fn bytes_of(texts: &[impl AsRef<str>]) -> usize {
+    texts.iter().map(|text| text.as_ref().len()).sum()
 }

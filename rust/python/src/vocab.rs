@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBytes, PyDict, PyString, PyTuple};
 
 use crate::array::IntArray;
-use crate::away::{LONG_IDS, away, in_place};
+use crate::away::{DETACH_BYTES, LONG_IDS, away, in_place};
 use crate::batch::{is_long, threads_for};
 use crate::errors::{VocabError, quoted, raise, raise_in};
 use crate::heap;
@@ -67,9 +67,6 @@ impl Vocab {
         &self.hints
     }
 }
-
-/// Minimum size of text for which releasing the interpreter is worth its cost.
-const DETACH_BYTES: usize = 4096;
 
 fn spelling(word: &str) -> PyResult<Spelling> {
     match word {

@@ -20,7 +20,7 @@ impl ControlId {
         Self(-1 - TokenId::from(marker))
     }
 
-    /// Whether this stands for text.
+    /// Whether this is no id of the vocabulary, but stands for a format's marker that is ordinary text.
     #[inline]
     pub fn is_text(self) -> bool {
         self.0 < 0

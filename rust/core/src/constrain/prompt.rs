@@ -62,7 +62,7 @@ impl Opened {
                 // that is not the assistant's.
                 let begun = all.iter().filter_map(|(parts, ids)| match parts.first() {
                     Some(Written::Id(first)) => prompt.iter().rposition(|id| id == first),
-                    // Text before a token: a run of its own, whose ids do not depend on what is around it.
+                    // Text and then a token: the text is encoded alone, so it has the same ids everywhere.
                     Some(Written::Text(_)) if matches!(parts.last(), Some(Written::Id(_))) => {
                         prompt.windows(ids.len()).rposition(|window| window == &ids[..])
                     }

@@ -106,7 +106,7 @@ impl Patterns {
         Ok(Self { control, own, by_name, finder, spelled, used, space_mark })
     }
 
-    /// The control tokens of which `needed` says so.
+    /// The control tokens that a vocabulary must have, or the optional ones; `needed` has a mark for each token.
     pub(super) fn of_use(&self, needed: &[bool], is_needed: bool) -> Vec<(String, Vec<String>)> {
         let control = self.control[..self.own].iter().zip(needed);
         let control = control.filter(|(_, needed)| **needed == is_needed);

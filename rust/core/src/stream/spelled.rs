@@ -118,7 +118,7 @@ impl Search {
         if self.is_empty() { Vec::new() } else { self.take(self.spellings(bound), true) }
     }
 
-    /// Returns the held end of a prompt as text. It is still held: what comes next may complete a marker.
+    /// The held end of a prompt as text, for the reader. It stays held, because the answer may complete a marker.
     pub(super) fn end_prompt(&mut self) -> Option<HeldItem> {
         self.known = self.text.len();
         let at = self.pieces.last()?.at;
