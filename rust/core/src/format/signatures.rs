@@ -5,9 +5,11 @@
 //! it, a list or an object as JSON. Nothing is escaped, as in the template. Time is linear apart from nesting, which is
 //! bounded.
 
-use super::typescript::Schema;
+use hashbrown::HashSet;
+
+use super::schema::{Schema, check_depth, text};
 use crate::error::{Error, Result};
-use crate::json::{self, Layout, MAX_WRITE_DEPTH};
+use crate::json::{self, Layout};
 use crate::message::{Node, SURROGATE, View};
 use crate::path::Path;
 
@@ -41,10 +43,10 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn function<N: Node>(&mut self, function: &Schema<N>) -> Result<()> {
-        let Some(View::Text(name)) = function.get("name").map(Node::view) else {
+        let Some(name) = function.text_of("name", self.path)? else {
             return Err(Error::message(self.path.key("name"), "is missing, expected a string"));
         };
-        self.comments(function, 0);
+        self.comments(function, 0)?;
         self.out.extend(["type ", name, " = ("]);
         if let Some(parameters) = with_properties(function, "parameters") {
             self.out.push_str("_: ");
@@ -59,12 +61,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The type of a schema, whose properties stand after `indent` spaces.
+    /// The type of a schema; `indent` is the number of spaces before its properties.
     fn of<N: Node>(&mut self, schema: &Schema<N>, indent: usize, depth: usize) -> Result<()> {
-        if depth > MAX_WRITE_DEPTH {
-            let problem = format!("is nested deeper than {MAX_WRITE_DEPTH}");
-            return Err(Error::message(self.path.key("parameters"), problem));
-        }
+        check_depth(depth, self.path)?;
         let kind = match schema.get("type").map(Node::view) {
             Some(View::Text(kind)) => kind,
             _ => "any",
@@ -94,10 +93,7 @@ impl Writer<'_> {
 
     /// The values of an enumeration, or the kind of the schema.
     fn choice<N: Node>(&mut self, schema: &Schema<N>, quote: &str, kind: &str) -> Result<()> {
-        let values = match schema.get("enum").map(Node::view) {
-            Some(View::List(values)) => values,
-            _ => Vec::new(),
-        };
+        let values = schema.list("enum").unwrap_or_default();
         let mut between = "";
         for value in &values {
             self.out.extend([between, quote]);
@@ -113,19 +109,17 @@ impl Writer<'_> {
 
     fn object<N: Node>(&mut self, schema: &Schema<N>, indent: usize, depth: usize) -> Result<()> {
         self.out.push_str("{\n");
-        let required = match schema.get("required").map(Node::view) {
-            Some(View::List(required)) => required,
-            _ => Vec::new(),
-        };
+        let required = schema.list("required").unwrap_or_default();
+        let required = required.iter().map(|name| text(name, self.path));
+        let required: HashSet<&str> =
+            required.filter_map(Result::transpose).collect::<Result<_>>()?;
         let properties = schema.get("properties").map(Schema::new);
         for (key, property) in properties.iter().flat_map(|properties| &properties.0) {
-            let View::Text(key) = key.view() else {
+            let Some(key) = text(key, self.path)? else {
                 let path = self.path.key("parameters");
                 return Err(Error::message(path, "has a key that is not a string"));
             };
-            let is_required =
-                required.iter().any(|name| matches!(name.view(), View::Text(name) if name == key));
-            let sign = if is_required { ": " } else { "?: " };
+            let sign = if required.contains(key) { ": " } else { "?: " };
             self.property([key, sign], &Schema::new(property), indent, depth)?;
         }
         let others = schema.get("additionalProperties");
@@ -149,7 +143,7 @@ impl Writer<'_> {
         indent: usize,
         depth: usize,
     ) -> Result<()> {
-        self.comments(schema, indent);
+        self.comments(schema, indent)?;
         for (key, value) in &schema.0 {
             let View::Text(key) = key.view() else { continue };
             if !BOUNDS.contains(&key) {
@@ -173,12 +167,13 @@ impl Writer<'_> {
     }
 
     /// The lines of a description that are more than white space.
-    fn comments<N: Node>(&mut self, schema: &Schema<N>, indent: usize) {
-        let Some(View::Text(text)) = schema.get("description").map(Node::view) else { return };
+    fn comments<N: Node>(&mut self, schema: &Schema<N>, indent: usize) -> Result<()> {
+        let text = schema.text_of("description", self.path)?.unwrap_or_default();
         for line in text.split('\n').filter(|line| !line.trim().is_empty()) {
             self.spaces(indent);
             self.out.extend(["// ", line, "\n"]);
         }
+        Ok(())
     }
 
     fn quoted<N: Node>(&mut self, value: &N) -> Result<()> {
@@ -215,6 +210,7 @@ fn with_properties<N: Node>(function: &Schema<N>, key: &str) -> Option<Schema<N>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::MAX_WRITE_DEPTH;
     use serde_json::{Value, json};
 
     fn written(functions: &Value) -> Result<String> {

@@ -7,9 +7,10 @@
 
 use hashbrown::HashSet;
 
+use super::schema::{self, Schema, check_depth};
 use crate::error::{Error, Result};
-use crate::json::{self, Layout, MAX_WRITE_DEPTH};
-use crate::message::{Node, SURROGATE, View};
+use crate::json::{self, Layout};
+use crate::message::{Node, View};
 use crate::path::Path;
 
 /// Appends a namespace of `functions`; `path` is the path of the list.
@@ -26,34 +27,6 @@ pub(crate) fn write<N: Node>(
     }
     out.extend(["} // namespace ", namespace]);
     Ok(())
-}
-
-/// The members of a dict; none for other values.
-pub(super) struct Schema<N>(pub(super) Vec<(N, N)>);
-
-impl<N: Node> Schema<N> {
-    pub(super) fn new(node: &N) -> Self {
-        match node.view() {
-            View::Map(members) => Self(members),
-            _ => Self(Vec::new()),
-        }
-    }
-
-    pub(super) fn get(&self, key: &str) -> Option<&N> {
-        let is_key = |node: &N| matches!(node.view(), View::Text(text) if text == key);
-        self.0.iter().find(|(name, _)| is_key(name)).map(|(_, value)| value)
-    }
-
-    fn list(&self, key: &str) -> Option<Vec<N>> {
-        match self.get(key)?.view() {
-            View::List(items) => Some(items),
-            _ => None,
-        }
-    }
-
-    fn is_true(&self, key: &str) -> bool {
-        self.get(key).is_some_and(|node| matches!(node.view(), View::Bool(true)))
-    }
 }
 
 struct Writer<'a> {
@@ -90,10 +63,7 @@ impl Writer<'_> {
 
     /// The type of a schema, with further lines after `indent` spaces.
     fn of<N: Node>(&mut self, schema: &Schema<N>, indent: usize, depth: usize) -> Result<()> {
-        if depth > MAX_WRITE_DEPTH {
-            let problem = format!("is nested deeper than {MAX_WRITE_DEPTH}");
-            return Err(Error::message(self.path.key("parameters"), problem));
-        }
+        check_depth(depth, self.path)?;
         if let Some(variants) = schema.list("oneOf") {
             for variant in variants {
                 let variant = Schema::new(&variant);
@@ -294,22 +264,19 @@ impl Writer<'_> {
     }
 
     fn text_of<'s, N: Node>(&self, schema: &'s Schema<N>, key: &str) -> Result<Option<&'s str>> {
-        schema.get(key).map_or(Ok(None), |node| self.text(node))
+        schema.text_of(key, self.path)
     }
 
     /// The text of a node, if it is text.
     fn text<'s, N: Node>(&self, node: &'s N) -> Result<Option<&'s str>> {
-        match node.view() {
-            View::Text(text) => Ok(Some(text)),
-            View::Surrogate => Err(Error::message(self.path, SURROGATE)),
-            _ => Ok(None),
-        }
+        schema::text(node, self.path)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::MAX_WRITE_DEPTH;
     use serde_json::{Value, json};
 
     fn written(functions: &Value) -> Result<String> {

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-use super::typescript::Schema;
+use super::schema::Schema;
 use crate::error::{Error, Result};
 use crate::json::{self, Layout};
 use crate::message::{Node, SURROGATE, View};
