@@ -16,6 +16,7 @@ mod json_texts;
 mod leniency;
 mod marks;
 mod media;
+mod nested;
 mod p1_control;
 mod p2_files;
 mod p2_formats;

@@ -2,6 +2,7 @@
 
 pub(crate) mod json_arguments;
 pub(crate) mod json_object;
+mod nested;
 mod numbers;
 pub(crate) mod prefix;
 pub(crate) mod python;

@@ -19,6 +19,9 @@ use crate::path::Path;
 /// Maximum number of parts of a schema that are visited for one parameter.
 const MAX_STEPS: usize = 256;
 
+/// Maximum number of parts of a schema that describe one value.
+const MAX_ALTERNATIVES: usize = 16;
+
 /// Number of bytes of a reference that count as one step.
 const POINTER_BYTES: usize = 64;
 
@@ -35,15 +38,27 @@ impl Kinds {
     /// Numbers that are not integers.
     const FRACTION: Self = Self(1 << 2);
     const BOOLEAN: Self = Self(1 << 3);
-    const NULL: Self = Self(1 << 4);
-    const OBJECT: Self = Self(1 << 5);
-    const ARRAY: Self = Self(1 << 6);
+    pub(crate) const NULL: Self = Self(1 << 4);
+    pub(crate) const OBJECT: Self = Self(1 << 5);
+    pub(crate) const ARRAY: Self = Self(1 << 6);
     const NONE: Self = Self(0);
     /// All kinds: nothing is known.
     pub(crate) const ANY: Self = Self((1 << 7) - 1);
     /// All kinds except strings.
     #[cfg(test)]
     pub(crate) const OTHER: Self = Self(Self::ANY.0 & !Self::STRING.0);
+
+    /// The kinds that a text within tags may have, where structures have tags of their own: without a schema, no
+    /// `null` and no structure; with one, no structure beside strings.
+    pub(crate) fn of_text(self) -> Self {
+        if self == Self::ANY {
+            Self::STRING | Self::INTEGER | Self::FRACTION | Self::BOOLEAN
+        } else if self.meets(Self::STRING) {
+            Self(self.0 & !(Self::OBJECT | Self::ARRAY).0)
+        } else {
+            self
+        }
+    }
 
     /// Whether both have a kind in common.
     pub(crate) fn meets(self, other: Self) -> bool {
@@ -174,12 +189,76 @@ pub(crate) struct Parameters {
     kinds: HashMap<String, Kinds>,
     /// The kinds of parameters that are not named.
     others: Kinds,
+    /// The schema itself, for values within parameters.
+    schema: Value,
+}
+
+/// The parts of a schema that describe one value, as JSON pointers. Without any, nothing is known of the value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Parts(Vec<String>);
+
+impl Parts {
+    /// The schema itself, which describes all parameters.
+    pub(crate) fn all() -> Self {
+        Self(vec![String::new()])
+    }
 }
 
 impl Parameters {
     /// The kinds of one parameter.
     pub(crate) fn kinds(&self, name: &str) -> Kinds {
         self.kinds.get(name).copied().unwrap_or(self.others)
+    }
+
+    /// The kinds of the value that parts describe.
+    pub(crate) fn kinds_of(&self, parts: &Parts) -> Kinds {
+        let all = parts.0.iter().filter_map(|at| self.schema.pointer(at));
+        let all = all.map(|part| kinds_of(part, &self.schema)).reduce(Kinds::bitor);
+        all.unwrap_or(Kinds::ANY)
+    }
+
+    /// The parts that describe a member of an object.
+    pub(crate) fn member(&self, object: &Parts, name: &str) -> Parts {
+        let key = name.replace('~', "~0").replace('/', "~1");
+        self.within(object, |part| {
+            let properties = part.get("properties");
+            let named =
+                properties.and_then(|all| all.get(name)).map(|_| format!("/properties/{key}"));
+            let others = part.get("additionalProperties").filter(|others| others.is_object());
+            named.or_else(|| others.map(|_| "/additionalProperties".to_owned()))
+        })
+    }
+
+    /// The parts that describe an item of a list.
+    pub(crate) fn item(&self, list: &Parts, index: usize) -> Parts {
+        self.within(list, |part| {
+            let first = part.get("prefixItems").and_then(|first| first.get(index));
+            let others = part.get("items").filter(|others| others.is_object());
+            let first = first.map(|_| format!("/prefixItems/{index}"));
+            first.or_else(|| others.map(|_| "/items".to_owned()))
+        })
+    }
+
+    /// The parts within others, their references, and their alternatives.
+    fn within(&self, parts: &Parts, find: impl Fn(&Value) -> Option<String>) -> Parts {
+        let mut steps = MAX_STEPS;
+        let mut open = parts.0.clone();
+        let mut found = Vec::new();
+        while let Some(at) = open.pop() {
+            let Some(part) = self.schema.pointer(&at) else { continue };
+            if spend(&mut steps, 1 + at.len() / POINTER_BYTES).is_none() {
+                return Parts(Vec::new());
+            }
+            found.extend(find(part).map(|inner| format!("{at}{inner}")));
+            let target = part.get("$ref").and_then(Value::as_str);
+            open.extend(target.and_then(|target| target.strip_prefix('#')).map(str::to_owned));
+            for alternatives in ["anyOf", "oneOf", "allOf"] {
+                let count = part.get(alternatives).and_then(Value::as_array).map_or(0, Vec::len);
+                open.extend((0..count).map(|nth| format!("{at}/{alternatives}/{nth}")));
+            }
+        }
+        found.truncate(MAX_ALTERNATIVES);
+        Parts(found)
     }
 }
 
@@ -252,15 +331,16 @@ impl ToolTypes {
     }
 }
 
-fn parameters(schema: &Value) -> Parameters {
+fn parameters(whole: &Value) -> Parameters {
     let mut steps = MAX_STEPS;
-    let schema = resolved(schema, schema, &mut steps).unwrap_or(schema);
+    let schema = resolved(whole, whole, &mut steps).unwrap_or(whole);
     let kinds_of = |part: &Value| kinds(part, schema, &mut { MAX_STEPS });
     let named = schema.get("properties").and_then(Value::as_object);
     let named = named.into_iter().flatten();
     Parameters {
         kinds: named.map(|(name, part)| (name.clone(), kinds_of(part))).collect(),
         others: schema.get("additionalProperties").map_or(Kinds::ANY, kinds_of),
+        schema: whole.clone(),
     }
 }
 

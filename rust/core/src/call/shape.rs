@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::schema::Parameters;
-use super::{CallTags, Ended, Mended, Prefix, json_arguments, python, quoted, tagged};
+use super::{CallTags, Ended, Mended, Prefix, json_arguments, nested, python, quoted, tagged};
 use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
 use crate::path::Path;
@@ -31,6 +31,7 @@ struct Declaration {
 
 /// All shapes. The first that recognises its keys is taken.
 const DECLARED: &[Declaration] = &[
+    Declaration { keys: &["pair", "list_item"], parse: nested::parse },
     Declaration { keys: &["pair"], parse: python::shape::parse },
     Declaration { keys: &["pair"], parse: tagged::shape::parse },
     Declaration { keys: &["quote"], parse: quoted::parse },
@@ -61,8 +62,12 @@ impl<'a> ShapeKeys<'a> {
 
 /// The names of all keys of shapes.
 pub(crate) fn keys() -> Vec<&'static str> {
-    let mut keys: Vec<&str> = DECLARED.iter().flat_map(|declared| declared.keys).copied().collect();
-    keys.dedup();
+    let mut keys: Vec<&str> = Vec::new();
+    for key in DECLARED.iter().flat_map(|declared| declared.keys) {
+        if !keys.contains(key) {
+            keys.push(key);
+        }
+    }
     keys
 }
 

@@ -6,12 +6,14 @@
 //! lists, `pattern` and `format`. Other keywords that restrict a value are errors with their place.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use hashbrown::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
+use super::nested::Style as TagStyle;
 use super::numbers::{NUMBER, numbers};
-use super::schema::kinds_of;
+use super::schema::{Kinds, kinds_of};
 use super::strings::{self, Style};
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules};
@@ -83,6 +85,10 @@ const OF_TYPES: [(&str, &[&str]); 4] = [
     ("object", &["properties", "required", "additionalProperties"]),
 ];
 
+/// Texts that a reader takes as a value other than a string, where a value may be either.
+pub(super) const LIKE_JSON: [&str; 2] =
+    [r#"\s*[\[{"'0-9+.-].*"#, r"\s*(?i:true|false|null|none|nil|nan|infinity|inf)\s*"];
+
 /// Parts of a schema that are followed, each as often as something refers to it.
 const MAX_STEPS: usize = 10_000;
 /// Schemas within schemas.
@@ -102,13 +108,22 @@ struct Bare<'a> {
     keys: &'a Keys<'a>,
 }
 
+/// The form of values in nested tags.
+pub(super) struct InTags<'a> {
+    pub(super) style: &'a TagStyle,
+    /// The kinds of the value that is described.
+    pub(super) kinds: Kinds,
+}
+
 /// Builds the languages of values.
 pub(crate) struct Values<'a> {
     root: &'a Value,
-    rules: &'a mut Rules,
+    pub(super) rules: &'a mut Rules,
     words: Words,
     /// Without, objects and strings are those of JSON.
     bare: Option<Bare<'a>>,
+    /// The tags that objects and lists are made of, beside strings without quotes.
+    pub(super) tags: Option<InTags<'a>>,
     /// Regular expressions that no string may match.
     except: Vec<String>,
     /// The rules of references.
@@ -117,6 +132,14 @@ pub(crate) struct Values<'a> {
     any: Option<usize>,
     steps: usize,
     depth: usize,
+}
+
+/// The items of a list: how many, the first ones, and those after them.
+pub(super) struct ListOf {
+    pub(super) least: u32,
+    pub(super) most: Option<u32>,
+    pub(super) first: Vec<Expression>,
+    pub(super) others: Option<Expression>,
 }
 
 /// A member of an object: name, schema, and whether it is required.
@@ -138,8 +161,14 @@ impl<'a> Values<'a> {
         except: Vec<String>,
     ) -> Self {
         let references = HashMap::new();
-        let (bare, any) = (None, None);
-        Self { root, rules, words, bare, except, references, any, steps: 0, depth: 0 }
+        let (bare, tags, any) = (None, None, None);
+        Self { root, rules, words, bare, tags, except, references, any, steps: 0, depth: 0 }
+    }
+
+    /// The same with objects and lists in nested tags, and strings without quotes.
+    pub(super) fn with_tags(self, style: &'a TagStyle) -> Self {
+        let tags = InTags { style, kinds: Kinds::OBJECT };
+        Self { tags: Some(tags), ..self }
     }
 
     /// The same, with strings between two control tokens, bare keys, and no spaces.
@@ -385,6 +414,9 @@ impl<'a> Values<'a> {
 
     /// A string in quotes.
     fn string(&self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Expression> {
+        if let Some(tags) = &self.tags {
+            return tags.string(keys, path);
+        }
         if !strings::KEYWORDS.iter().any(|keyword| keys.contains_key(*keyword)) {
             return Ok(self.any_string());
         }
@@ -406,7 +438,8 @@ impl<'a> Values<'a> {
         Expression::part(Part::Regex { regex, also: Vec::new(), except: self.except.clone() })
     }
 
-    fn array(&mut self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Expression> {
+    /// The items of a list.
+    pub(super) fn list_of(&mut self, keys: &Map<String, Value>, path: Path<'_>) -> Result<ListOf> {
         let count = |key: &'static str| match keys.get(key).map(Value::as_u64) {
             None => Ok(None),
             Some(Some(count)) if count <= MAX_ITEMS => Ok(Some(count as u32)),
@@ -417,9 +450,9 @@ impl<'a> Values<'a> {
         };
         let least = count("minItems")?.unwrap_or(0);
         let mut most = count("maxItems")?;
-        let first = keys.get("prefixItems").and_then(Value::as_array);
-        let first = first.map_or(&[][..], Vec::as_slice);
-        let count = first.len() as u32;
+        let known = keys.get("prefixItems").and_then(Value::as_array);
+        let known = known.map_or(&[][..], Vec::as_slice);
+        let count = known.len() as u32;
         let others = match keys.get("items") {
             Some(Value::Bool(false)) => {
                 most = Some(most.unwrap_or(count).min(count));
@@ -427,17 +460,37 @@ impl<'a> Values<'a> {
             }
             _ if most.is_some_and(|most| most <= count) => None,
             None => Some(self.any()),
-            Some(items) => Some(self.value(items, path.key("items"))?),
+            Some(items) => Some(self.value_within(items, path.key("items"))?),
         };
         if most.is_some_and(|most| most < least) {
             let problem = "is less than the items that `minItems` asks for, expected more";
             return Err(Error::message(path.key("maxItems"), problem));
         }
-        let mut items = Vec::new();
+        let mut first = Vec::new();
         let list = path.key("prefixItems");
-        for (at, item) in first.iter().enumerate().take(most.unwrap_or(count) as usize) {
-            items.push(self.value(item, list.item(at))?);
+        for (at, item) in known.iter().enumerate().take(most.unwrap_or(count) as usize) {
+            first.push(self.value_within(item, list.item(at))?);
         }
+        Ok(ListOf { least, most, first, others })
+    }
+
+    /// A member of an object, or an item of a list.
+    pub(super) fn value_within(&mut self, schema: &Value, path: Path<'_>) -> Result<Expression> {
+        let kinds = kinds_of(schema, self.root);
+        let outer = self.tags.as_mut().map(|tags| std::mem::replace(&mut tags.kinds, kinds));
+        let value = self.value(schema, path);
+        if let (Some(tags), Some(kinds)) = (&mut self.tags, outer) {
+            tags.kinds = kinds;
+        }
+        value
+    }
+
+    fn array(&mut self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Expression> {
+        if self.tags.is_some() {
+            return self.array_in_tags(keys, path);
+        }
+        let ListOf { least, most, first: items, others } = self.list_of(keys, path)?;
+        let count = items.len() as u32;
         let written_comma = self.comma();
         let comma = || written_comma.clone();
         let mut inner = Expression::EMPTY;
@@ -471,6 +524,9 @@ impl<'a> Values<'a> {
     }
 
     fn object(&mut self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Expression> {
+        if self.tags.is_some() {
+            return self.object_in_tags(keys, path);
+        }
         let inner = match members(keys, path)? {
             Members::Any(others) => {
                 let value = self.value(others, path.key("additionalProperties"))?;
@@ -561,6 +617,10 @@ impl<'a> Values<'a> {
         let number = self.rules.reserve();
         self.any = Some(number);
         let value = || Expression::Rule(number);
+        if let Some(tags) = &self.tags {
+            self.rules.set(number, tags.any(&value()));
+            return value();
+        }
         let written_comma = self.comma();
         let comma = || written_comma.clone();
         let list = |item: Expression| {
@@ -595,7 +655,11 @@ impl<'a> Values<'a> {
     }
 
     fn reference(&mut self, pointer: &Value, path: Path<'_>) -> Result<Expression> {
-        let key = pointer.as_str().unwrap_or_default().to_owned();
+        let mut key = pointer.as_str().unwrap_or_default().to_owned();
+        if let Some(tags) = &self.tags {
+            // Text is told from other values by the kinds of all that may stand here.
+            let _ = write!(key, " {:?}", tags.kinds);
+        }
         if let Some(&number) = self.references.get(&key) {
             return Ok(Expression::Rule(number));
         }
@@ -627,6 +691,9 @@ impl<'a> Values<'a> {
 
     /// A value that a schema lists.
     fn written(&self, value: &Value, path: Path<'_>) -> Result<Expression> {
+        if let Some(tags) = &self.tags {
+            return tags.listed(value, path);
+        }
         let Some(bare) = &self.bare else { return Ok(Expression::literal(self.literal(value))) };
         let around = |open: &str, inner: Vec<Expression>, close: &str| {
             let mut all = vec![Expression::literal(open)];

@@ -8,14 +8,12 @@ use serde_json::{Map, Value};
 use super::{Stretch, Tag, TaggedStyle};
 use crate::call::schema::{Kinds, kinds_of};
 use crate::call::strings::{self, Style};
-use crate::call::values::{self, JSON, Members, Values, members, restricted, restricting};
+use crate::call::values::{
+    self, JSON, LIKE_JSON, Members, Values, members, restricted, restricting,
+};
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules, escape_regex, shortest};
 use crate::path::Path;
-
-/// Texts that a reader takes as a value other than a string, where a value may be either.
-const LIKE_JSON: [&str; 2] =
-    [r#"\s*[\[{"'0-9+.-].*"#, r"\s*(?i:true|false|null|none|nil|nan|infinity|inf)\s*"];
 
 /// The language of the arguments that follow a schema, which is at `path`.
 ///

@@ -1,0 +1,214 @@
+//! The call shape `pair = "{KEY}{key}>{value}{KEY_END}{key}>"` with `list_item = "item"`: a key is the name of two tags,
+//! around a value that is text, the tags of an object's members, or the tags of a list's items.
+//!
+//! Written: one JSON object becomes tags; strings are bare, numbers and booleans are JSON, members that are `null` are
+//! left out. Read, as text comes: the JSON object that the tags mean, with the spaces of `json.dumps`. Tags are control
+//! tokens, so a text may spell any of them. Memory: the names of the open tags, the text of one tag, and the part of a
+//! value that [`BareValue`](super::unquoted::BareValue) holds back. Time is linear in the text, times the nesting.
+
+mod language;
+mod reader;
+mod write;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::CallTags;
+use super::python::respace;
+use super::schema::Parameters;
+use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
+use super::values::{JSON, Values};
+use crate::error::{self, Checked, wrong};
+use crate::expression::{Expression, Rules};
+use crate::json;
+use crate::limits::MAX_SUFFIX_BYTES;
+use crate::path::Path;
+use crate::pattern::Piece;
+use chatcodec_vocab::{ControlId, TokenId, Vocab};
+use reader::Reader;
+
+/// Longer keys are refused: a reader holds a key until its end.
+const MAX_KEY_BYTES: usize = 1024;
+
+/// Tags within tags: arguments that are nested deeper are refused, and end where they are read.
+const MAX_DEPTH: usize = 256;
+
+/// The shape as a format file declares it.
+#[derive(Debug)]
+struct Nested {
+    open: [Piece; 1],
+    open_end: String,
+    close: [Piece; 1],
+    close_end: String,
+    item: String,
+}
+
+pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
+    let pair = keys.text("pair")?;
+    let (key, items) = (format!("{}.pair", keys.key), format!("{}.list_item", keys.key));
+    let parts = pair.map(|pair| pair.split("{key}").collect::<Vec<_>>()).unwrap_or_default();
+    let Some(item) = keys.text("list_item")? else {
+        if parts.len() > 2 {
+            return wrong(
+                items,
+                "is missing beside a `pair` with a second `{key}`, expected the name of items",
+            );
+        }
+        return Ok(None);
+    };
+    let parts = match parts[..] {
+        [open, within, close_end] => {
+            within.split_once("{value}").map(|(open_end, close)| (open, open_end, close, close_end))
+        }
+        _ => None,
+    };
+    let Some((open, open_end, close, close_end)) = parts else {
+        let problem =
+            "is given, expected a `pair` with `{key}`, `{value}` and `{key}` again beside it";
+        return wrong(items, problem);
+    };
+    let token = |pattern: &str| match <[Piece; 1]>::try_from((keys.pattern)(&key, pattern)?) {
+        Ok(token @ [Piece::Control(_)]) => Ok(token),
+        _ => wrong(&*key, "has no control token alone before a key, expected one"),
+    };
+    let text = |pattern: &str| match &(keys.pattern)(&key, pattern)?[..] {
+        [Piece::Literal(text)] if text.trim() == text && text.len() <= MAX_SUFFIX_BYTES => {
+            Ok(text.clone())
+        }
+        _ => wrong(
+            &*key,
+            format!(
+                "has no text alone after a key, expected one of at most {MAX_SUFFIX_BYTES} bytes without white space at its ends"
+            ),
+        ),
+    };
+    let nested = Nested {
+        open: token(open)?,
+        open_end: text(open_end)?,
+        close: token(close)?,
+        close_end: text(close_end)?,
+        item: item.to_owned(),
+    };
+    if let ([Piece::Control(open)], [Piece::Control(close)]) = (&nested.open, &nested.close)
+        && let Some(name) = open.iter().find(|name| close.contains(name))
+    {
+        return wrong(key, format!("has `{{{name}}}` before both keys, expected two tokens"));
+    }
+    check_key(item, &nested.open_end, &nested.close_end)
+        .or_else(|problem| wrong(items, format!("is {item:?}, {problem}")))?;
+    Ok(Some(Arc::new(nested)))
+}
+
+/// Checks that a key reads back between its tokens and the texts after it.
+fn check_key(key: &str, open_end: &str, close_end: &str) -> Result<(), String> {
+    if !(1..=MAX_KEY_BYTES).contains(&key.len()) || json::trim(key) != key {
+        return Err(format!("expected 1 to {MAX_KEY_BYTES} bytes without white space at the ends"));
+    }
+    let is_ended = |end: &&str| format!("{key}{end}").find(end) != Some(key.len());
+    match [open_end, close_end].iter().find(|end| is_ended(end)) {
+        Some(end) => Err(format!("expected none with {end:?} in it, where a reader would end it")),
+        None => Ok(()),
+    }
+}
+
+impl Shape for Nested {
+    fn patterns(&self) -> Vec<&[Piece]> {
+        vec![&self.open, &self.close]
+    }
+
+    fn ends_word(&self) -> bool {
+        true
+    }
+
+    fn check_after<'p>(&self, key: &str, after: &'p [Piece]) -> Checked<&'p [Piece]> {
+        match after {
+            [Piece::Control(_), ..] => Ok(after),
+            _ => wrong(key, "has no control token right after its arguments, expected one"),
+        }
+    }
+
+    fn loss(&self) -> &'static str {
+        "arguments: their spelling, members that are null, and what tags do not tell apart: strings that are numbers or \
+         booleans, empty objects and lists, and an object with the key of items alone"
+    }
+
+    fn bind(
+        &self,
+        _: CallTags,
+        tokens: &dyn Fn(&Piece) -> Vec<ControlId>,
+    ) -> Result<Arc<dyn BoundShape>, String> {
+        let [open, close] = [&self.open, &self.close].map(|piece| tokens(&piece[0]));
+        let (Some(&first), Some(&last)) = (open.first(), close.first()) else {
+            return Err("has a token without ids".to_owned());
+        };
+        let ids = |ids: Vec<ControlId>| ids.into_iter().map(ControlId::get).collect();
+        let style = Style {
+            open: ids(open),
+            open_end: self.open_end.clone(),
+            close: ids(close),
+            close_end: self.close_end.clone(),
+            item: self.item.clone(),
+        };
+        Ok(Arc::new(BoundNested { style: Arc::new(style), control: [first, last] }))
+    }
+}
+
+/// The spelling of tags, with the ids of a vocabulary.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Style {
+    /// The tokens before the key of an opening tag: the first is written, all are read. And the text after the key.
+    open: Vec<TokenId>,
+    open_end: String,
+    /// The same of a closing tag.
+    close: Vec<TokenId>,
+    close_end: String,
+    /// The key of the items of lists.
+    item: String,
+}
+
+impl Style {
+    /// Checks that a key reads back.
+    fn check_key(&self, key: &str) -> Result<(), String> {
+        check_key(key, &self.open_end, &self.close_end)
+            .map_err(|problem| format!("has the key {key:?}, {problem}"))
+    }
+}
+
+#[derive(Debug)]
+struct BoundNested {
+    style: Arc<Style>,
+    control: [ControlId; 2],
+}
+
+impl BoundShape for BoundNested {
+    fn control(&self) -> &[ControlId] {
+        &self.control
+    }
+
+    fn write(&self, arguments: &str, vocab: &Vocab) -> Result<Vec<Written<'_>>, String> {
+        write::write(&read_as(arguments, vocab), &self.style)
+    }
+
+    fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
+        reader::canonical(&read_as(arguments, vocab), &self.style)
+    }
+
+    fn expression(
+        &self,
+        schema: &Arc<Value>,
+        rules: &mut Rules,
+        path: Path<'_>,
+    ) -> error::Result<Expression> {
+        Values::new(schema, rules, JSON, Vec::new()).with_tags(&self.style).arguments_in_tags(path)
+    }
+
+    fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
+        Box::new(Reader::new(self.style.clone(), parameters))
+    }
+}
+
+/// Arguments with the spaces of `json.dumps`, and texts as the vocabulary decodes them.
+fn read_as(arguments: &str, vocab: &Vocab) -> String {
+    respace(json::trim(arguments), &|text| vocab.canonical_text(text))
+}
