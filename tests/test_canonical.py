@@ -82,6 +82,7 @@ REASONING = {
     "command-a": "all",
     "deepseek:r1": "last",
     "deepseek:v3.1": "last",
+    "deepseek:v4": "since",
     "glm4.5": "since",
     "harmony": "until",
     "harmony:full": "all",

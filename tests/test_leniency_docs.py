@@ -53,6 +53,9 @@ KIMI = (
 )
 ARGUMENTS = '<|tool_call_argument_begin|>{"a": 1}'
 DEEPSEEK = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+DSML = "｜DSML｜"
+BLOCK = f'<{DSML}tool_calls>\n<{DSML}invoke name="f">\n{{}}</{DSML}invoke>\n</{DSML}tool_calls>'
+VALUE = f'<{DSML}parameter name="a"{{}}>b</{DSML}parameter>'
 CALL = f"<tool_call>\n{OBJECT}\n</tool_call>"
 
 EXAMPLES: dict[str, list[Example]] = {
@@ -114,6 +117,13 @@ EXAMPLES: dict[str, list[Example]] = {
             "kimi-k2", KIMI.format(f"functions.f:0{ARGUMENTS}").replace("<|tool_call_end|>", "")
         ),
         Example("kimi-k2", KIMI.format(f"functions.f:0{ARGUMENTS}")[:-28] + "<|im_end|>"),
+    ],
+    'no `string="…"`': [Example("deepseek:v4", "\n\n" + BLOCK.format(VALUE.format("")))],
+    '`string="false"` before': [
+        Example("deepseek:v4", "\n\n" + BLOCK.format(VALUE.format(' string="false"'))),
+    ],
+    "the block of calls without": [
+        Example("deepseek:v4", "So. " + BLOCK.format(VALUE.format(' string="true"'))),
     ],
     "as another version writes it": [
         Example("deepseek:v3.1", DEEPSEEK.format("function<｜tool▁sep｜>f\n```json\n{}\n```")),

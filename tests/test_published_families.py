@@ -58,6 +58,12 @@ FAMILIES = [
         own=(("bos_token", "<bos>"),),
     ),
     Family(
+        "deepseek:v4",
+        "templates/deepseek-ai-DeepSeek-V4.jinja",
+        "developer parts reasoncall reasonlast twousers",
+        own=(("bos_token", "<｜begin▁of▁sentence｜>"),),
+    ),
+    Family(
         "gigachat3",
         "templates/GigaChat3.1-10B-A1.8B.jinja",
         "answered developer nothing par parts sysonly",

@@ -18,7 +18,7 @@ from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 if TYPE_CHECKING:
     from chatcodec import Codec
 
-MAX_TOKENS = 250
+MAX_TOKENS = 600
 CLOSERS = {b'"', b"}", b"]", b")", b">", b"\n", b",", b":", b"'", b"<"}
 
 
@@ -87,11 +87,13 @@ class Walker:
         ids: list[int] = []
         while len(ids) < MAX_TOKENS:
             if closers and chooser.random() < eager / 4:
-                text = self.encode(chooser.choice(closers))
-                tried = matcher.deep_copy()
-                if tried.try_consume_tokens(text) == len(text):
-                    matcher = tried
-                    ids += text
+                for closer in chooser.sample(closers, len(closers)):
+                    text = self.encode(closer)
+                    tried = matcher.deep_copy()
+                    if tried.try_consume_tokens(text) == len(text):
+                        matcher = tried
+                        ids += text
+                        break
             mask = self.mask(matcher)
             pick = chooser.random()
             options = np.flatnonzero(mask & self.special)
@@ -115,7 +117,8 @@ class Walker:
         runs = re.findall(rf"{one}(?: {one})+", text)
         texts = {json.loads(literal) for literal in re.findall(one, text)}
         texts |= {"".join(map(json.loads, re.findall(one, run))) for run in runs}
-        return sorted(text for text in texts if "</" in text or "(" in text or "<TOOL" in text)
+        is_tag = re.compile(r"</|\(|<TOOL|<\Z").search
+        return sorted(text for text in texts if is_tag(text))
 
     def mask(self, matcher: LLMatcher) -> np.ndarray[tuple[int], np.dtype[np.bool]]:
         """Which ids may come next: bool[vocabulary]."""

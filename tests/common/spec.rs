@@ -33,6 +33,8 @@ pub struct Spec {
     pub control: BTreeMap<String, Vec<String>>,
     /// The texts of markers that are text.
     pub text: Vec<String>,
+    /// The patterns of each tag.
+    tags: BTreeMap<String, Vec<String>>,
 }
 
 impl Spec {
@@ -44,11 +46,13 @@ impl Spec {
             let variants = variants.as_ref().and_then(toml::Value::as_table).expect("variants");
             merge(&mut table, variants[variant].as_table().expect("a variant"));
         }
-        let control = table["control"].as_table().expect("control tokens").iter();
-        let control = control.map(|(name, value)| (name.clone(), strings(Some(value)))).collect();
-        let text = table.get("text").and_then(toml::Value::as_table).into_iter().flatten();
-        let text = text.flat_map(|(_, value)| strings(Some(value))).collect();
-        Self { table, control, text }
+        let words = |key: &str| -> BTreeMap<String, Vec<String>> {
+            let words = table.get(key).and_then(toml::Value::as_table).into_iter().flatten();
+            words.map(|(name, value)| (name.clone(), strings(Some(value)))).collect()
+        };
+        let (control, tags) = (words("control"), words("tag"));
+        let text = words("text").into_values().flatten().collect();
+        Self { table, control, text, tags }
     }
 
     /// A value by its path.
@@ -63,7 +67,22 @@ impl Spec {
 
     /// The patterns of a key: one, a list, or none.
     pub fn patterns(&self, path: &[&str]) -> Vec<Pattern> {
-        strings(self.get(path)).iter().map(|text| pattern(text)).collect()
+        let texts = strings(self.get(path)).into_iter().flat_map(|text| self.without_tags(text));
+        texts.map(|text| pattern(&text)).collect()
+    }
+
+    /// The text of a pattern with each tag written out, in each of its ways.
+    fn without_tags(&self, text: String) -> Vec<String> {
+        let mut texts = vec![text];
+        for (name, ways) in &self.tags {
+            let tag = format!("{{{name}}}");
+            let all = texts.iter().flat_map(|text| {
+                let used = if text.contains(&tag) { &ways[..] } else { &ways[..1] };
+                used.iter().map(|way| text.replace(&tag, way))
+            });
+            texts = all.collect();
+        }
+        texts
     }
 
     /// The names of the tables in a table.
@@ -119,6 +138,7 @@ const FIELDS: &[&str] = &[
     "effort",
     "thinking",
     "index",
+    "string",
 ];
 
 /// A pattern's elements. A brace that begins none of the forms is text.

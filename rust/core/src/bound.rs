@@ -10,7 +10,7 @@ use crate::call::ObjectSpec;
 use crate::encode::{self, OnMarker};
 use crate::error::Result;
 use crate::format::{CallBodySpec, Format};
-use crate::grammar::{Grammar, Spellings};
+use crate::grammar::{Grammar, Spellings, TagTable};
 use crate::message::{Message, Role};
 use crate::render::{self, RenderOptions};
 
@@ -28,6 +28,7 @@ pub(crate) struct Bound {
     whole_texts: OnceLock<WholeTexts>,
     spellings: OnceLock<Spellings>,
     text_markers: OnceLock<Spellings>,
+    tags: Option<TagTable>,
 }
 
 impl Bound {
@@ -49,6 +50,7 @@ impl Bound {
         let prompt = asked.map_or_else(|_| generation_prompt.clone(), |asked| asked.ids().to_vec());
         let (whole_texts, spellings) = (OnceLock::new(), OnceLock::new());
         let text_markers = OnceLock::new();
+        let tags = TagTable::new(&vocab);
         Ok(Self {
             format,
             vocab,
@@ -59,6 +61,7 @@ impl Bound {
             whole_texts,
             spellings,
             text_markers,
+            tags,
         })
     }
 
@@ -104,6 +107,12 @@ impl Bound {
     #[inline]
     pub(crate) fn text_markers(&self) -> &Spellings {
         self.text_markers.get_or_init(|| Spellings::of_text(&self.grammar))
+    }
+
+    /// The control tokens with text around them.
+    #[inline]
+    pub(crate) fn tags(&self) -> Option<&TagTable> {
+        self.tags.as_ref()
     }
 
     /// The form of the calls that an item of the grammar reads.

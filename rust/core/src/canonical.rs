@@ -271,9 +271,9 @@ fn spelled_around(
         match piece {
             Piece::Literal(literal) => text.push_str(literal),
             Piece::Control(names) => {
-                let mut known = format.control().iter().chain(format.text_markers());
-                let spellings = known.find(|(name, _)| names.first() == Some(name));
-                text.extend(spellings.and_then(|(_, spellings)| spellings.first()).cloned());
+                let name = names.first();
+                let spelling = name.and_then(|name| format.written_spelling(name));
+                text.push_str(spelling.as_deref().unwrap_or_default());
             }
             &Piece::Field(field, filter) => {
                 if matches!(field, Field::Content | Field::System) {

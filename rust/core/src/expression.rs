@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use chatcodec_vocab::TokenId;
+use chatcodec_vocab::{TokenId, Vocab};
 use serde_json::Value;
 
 /// A language of control tokens and text.
@@ -102,6 +102,38 @@ impl Expression {
     /// A terminal of one part.
     pub(crate) fn part(part: Part) -> Self {
         Self::Text(vec![part])
+    }
+
+    /// A control token, or a tag with its text; empty without one.
+    pub(crate) fn token(vocab: &Vocab, id: Option<TokenId>) -> Self {
+        let Some(id) = id else { return Self::EMPTY };
+        let Some(tag) = vocab.tag(id) else { return Self::Ids(vec![id]) };
+        let token = Self::Ids(vec![tag.token.get()]);
+        Self::sequence([Self::literal(&*tag.before), token, Self::literal(&*tag.after)])
+    }
+
+    /// The same language with the text of each tag beside its token.
+    pub(crate) fn with_tags(self, vocab: &Vocab) -> Self {
+        let all = |parts: Vec<Self>| parts.into_iter().map(|part| part.with_tags(vocab));
+        match self {
+            Self::Ids(ids) if ids.iter().any(|&id| vocab.tag(id).is_some()) => {
+                Self::choice(ids.into_iter().map(|id| Self::token(vocab, Some(id))))
+            }
+            Self::Sequence(parts) => Self::sequence(all(parts)),
+            Self::Choice(parts) => Self::choice(all(parts)),
+            Self::Repeat(part, least, most) => {
+                Self::Repeat(Box::new(part.with_tags(vocab)), least, most)
+            }
+            other => other,
+        }
+    }
+
+    /// Whether text comes first.
+    pub(crate) fn begins_with_text(&self) -> bool {
+        match self {
+            Self::Sequence(parts) => parts.first().is_some_and(Self::begins_with_text),
+            other => matches!(other, Self::Literal(_)),
+        }
     }
 
     /// An optional expression.

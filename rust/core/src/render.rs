@@ -486,6 +486,11 @@ impl<'a> Renderer<'a> {
         if let Some(text) = grammar.text_of(id) {
             return self.push_text(SpanKind::Literal, text, source);
         }
+        if let Some(tag) = vocab.tag(id.get()) {
+            self.push_text(SpanKind::Literal, &tag.before, source);
+            self.control(tag.token, source);
+            return self.push_text(SpanKind::Literal, &tag.after, source);
+        }
         (self.in_run, self.cut) = (false, false);
         self.push(SpanKind::Control(id), vocab.spelling(id.get()), source);
         if std::mem::take(&mut self.ends_at_next)

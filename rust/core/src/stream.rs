@@ -13,6 +13,7 @@ mod machine;
 mod output;
 mod pending;
 mod spelled;
+mod tags;
 mod value;
 
 use std::ops::Range;
@@ -32,6 +33,7 @@ use machine::{Machine, Piece, Reader, Run};
 use output::Output;
 pub use spelled::MarkerPolicy;
 use spelled::Search;
+use tags::TagReader;
 
 /// Position of every id of a prompt: before the stream's first.
 const PROMPT: u32 = 0;
@@ -66,6 +68,8 @@ pub(crate) struct State {
     output: Output,
     /// Search for spelled control tokens, where they count.
     search: Option<Box<Search>>,
+    /// Reader of tags, in formats with some.
+    tags: Option<Box<TagReader>>,
 }
 
 /// Id that emits its own text and does nothing else: most ids do.
@@ -106,6 +110,7 @@ impl State {
             machine: Machine::at_start(bound),
             output: Output::new(),
             search: Search::of(bound, MarkerPolicy::Ids),
+            tags: bound.tags().map(|_| Box::default()),
         }
     }
 
@@ -120,9 +125,11 @@ impl State {
                 events.clear();
             }
         }
+        // Text that stands at the end of a prompt is the prompt's.
         if let Some(text) = state.search.as_mut().and_then(|search| search.end_prompt()) {
-            state.reader(bound, &mut events).input(text);
+            state.read_items(bound, vec![text], &mut events);
         }
+        state.end_tags(bound, true, &mut events);
         if state.machine.is_answered() {
             state.reader(bound, &mut events).open_answer();
         }
@@ -147,11 +154,15 @@ impl State {
             }
             (_, search) => search,
         };
-        self.output.by_text |= policy == MarkerPolicy::Text;
+        let by_text = policy == MarkerPolicy::Text;
+        self.output.by_text |= by_text;
+        if let Some(tags) = self.tags.as_mut().filter(|tags| tags.is_idle()) {
+            **tags = TagReader::new(by_text);
+        }
     }
 
     /// Ends the text before position `at`: reads the rest of an unfinished character, and text that might have
-    /// become a control token.
+    /// become a control token. Text before a tag may still be held.
     fn end_text(&mut self, bound: &Bound, at: u32, out: &mut Vec<Event>) {
         self.end_character(bound, at, out);
         if let Some(search) = &mut self.search {
@@ -170,15 +181,70 @@ impl State {
 
     /// Reads text, in which control tokens may be spelled.
     fn read_piece(&mut self, bound: &Bound, piece: Piece<'_>, out: &mut Vec<Event>) {
-        let Some(search) = &mut self.search else { return self.reader(bound, out).text(piece) };
+        let Some(search) = &mut self.search else { return self.read_text(bound, piece, out) };
         if !search.is_by_text() && search.passes(bound, piece.text) {
-            return self.reader(bound, out).text(piece);
+            return self.read_text(bound, piece, out);
         }
         let items = search.push(bound, piece);
         self.read_items(bound, items, out);
     }
 
+    /// Reads text, which may be that of a tag.
+    fn read_text(&mut self, bound: &Bound, piece: Piece<'_>, out: &mut Vec<Event>) {
+        let (Some(tags), Some(table)) = (&mut self.tags, bound.tags()) else {
+            return self.reader(bound, out).text(piece);
+        };
+        if tags.passes(table, piece.text) {
+            return self.reader(bound, out).text(piece);
+        }
+        let items = tags.text(table, piece);
+        self.read_whole(bound, items, out);
+    }
+
+    /// Reads what is no text.
+    fn read_token(&mut self, bound: &Bound, item: HeldItem, out: &mut Vec<Event>) {
+        if let (Some(tags), Some(table)) = (&mut self.tags, bound.tags()) {
+            if let HeldItem::Control { id, at, spelled: None, .. } = item {
+                let items = tags.control(table, id, at);
+                return self.read_whole(bound, items, out);
+            }
+            self.end_tags(bound, false, out);
+        }
+        self.reader(bound, out).input(item);
+    }
+
+    /// Reads text that might have become a tag. In a prompt, a tag may go on after it.
+    fn end_tags(&mut self, bound: &Bound, is_prompt: bool, out: &mut Vec<Event>) {
+        let (Some(tags), Some(table)) = (&mut self.tags, bound.tags()) else { return };
+        if !(is_prompt && tags.is_opened()) {
+            let items = tags.finish(table, false);
+            self.read_whole(bound, items, out);
+        }
+    }
+
     fn read_items(&mut self, bound: &Bound, items: Vec<HeldItem>, out: &mut Vec<Event>) {
+        if self.tags.is_none() {
+            return self.read_whole(bound, items, out);
+        }
+        for item in items {
+            match item {
+                // A tag has a token, which text alone has not.
+                HeldItem::Text { text, first, .. }
+                    if self.output.by_text
+                        && !self.tags.as_ref().is_some_and(|t| t.is_opened()) =>
+                {
+                    self.read_characters(bound, &text, first, out);
+                }
+                HeldItem::Text { text, first, at } => {
+                    self.read_text(bound, Piece { text: &text, first, at }, out);
+                }
+                item => self.read_token(bound, item, out),
+            }
+        }
+    }
+
+    /// Reads items in which tags were looked for.
+    fn read_whole(&mut self, bound: &Bound, items: Vec<HeldItem>, out: &mut Vec<Event>) {
         for item in items {
             match item {
                 HeldItem::Text { text, first, .. } if self.output.by_text => {
@@ -221,7 +287,9 @@ impl State {
     fn pass<'c>(&mut self, bound: &'c Bound, id: TokenId) -> Option<(Part, &'c str, Range<u32>)> {
         let text = bound.whole_texts().get(id)?;
         let is_searched = self.search.as_ref().is_some_and(|s| !s.passes(bound, text));
-        if is_searched || !self.decoder.is_between() {
+        let is_held =
+            self.tags.as_ref().zip(bound.tags()).is_some_and(|(t, all)| !t.passes(all, text));
+        if is_searched || is_held || !self.decoder.is_between() {
             return None;
         }
         let part = self.machine.pass(bound, &mut self.output, text)?;
@@ -236,9 +304,15 @@ impl State {
         if is_held || !self.decoder.is_between() {
             return None;
         }
-        let texts = bound.whole_texts();
+        if self.tags.as_ref().is_some_and(|tags| !tags.is_idle()) {
+            return None;
+        }
+        let (texts, tags) = (bound.whole_texts(), bound.tags());
         let spellings = self.search.as_ref().map(|search| search.spellings(bound));
-        let is_plain = |text: &&str| spellings.is_none_or(|spellings| spellings.lacks(text));
+        let is_plain = |text: &&str| {
+            spellings.is_none_or(|spellings| spellings.lacks(text))
+                && tags.is_none_or(|tags| !tags.may_begin(text))
+        };
         let text_of = |id| texts.get(id).filter(is_plain);
         let first = self.index;
         let run = self.machine.pass_run(bound, &mut self.output, ids, text_of, first)?;
@@ -265,6 +339,9 @@ impl State {
             Some(search) if !search.passes(bound, text) => {
                 self.read_piece(bound, Piece { text, first, at: last }, out);
             }
+            _ if self.tags.as_ref().is_some_and(|tags| !tags.is_idle()) => {
+                self.read_text(bound, Piece { text, first, at: last }, out);
+            }
             _ => self.read_characters(bound, text, first, out),
         }
     }
@@ -283,14 +360,14 @@ impl State {
                 }
                 return;
             }
-            Some((TokenKind::Control, _)) => HeldItem::Control { id, at, spelled: None },
+            Some((TokenKind::Control, _)) => HeldItem::Control { id, first: at, at, spelled: None },
             _ => HeldItem::Unknown { text: id.to_string(), at },
         };
         self.end_text(bound, at, out);
         if matches!(item, HeldItem::Control { .. }) {
             self.decoder.begin_text();
         }
-        self.reader(bound, out).input(item);
+        self.read_token(bound, item, out);
     }
 }
 
@@ -440,7 +517,7 @@ impl Stream {
         self.emitting(out, |state, bound, out| {
             let at = state.next_position();
             state.end_text(bound, at, out);
-            state.reader(bound, out).input(HeldItem::Unknown { text: id, at });
+            state.read_token(bound, HeldItem::Unknown { text: id, at }, out);
         });
     }
 
@@ -454,6 +531,7 @@ impl Stream {
         self.emitting(out, |state, bound, out| {
             let index = state.index;
             state.end_text(bound, index, out);
+            state.end_tags(bound, false, out);
             state.reader(bound, out).finish(reason, index);
         });
     }
@@ -538,6 +616,6 @@ mod tests {
 
     #[test]
     fn a_stream_is_small() {
-        assert!(size_of::<Stream>() <= 256, "{} bytes", size_of::<Stream>());
+        assert!(size_of::<Stream>() <= 264, "{} bytes", size_of::<Stream>());
     }
 }

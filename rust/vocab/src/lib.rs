@@ -35,6 +35,6 @@ pub use error::{Error, Result, excerpt, place, problem_excerpt};
 pub use stop::Stop;
 pub use token::{ControlId, DummyPrefix, TokenId};
 pub use vocab::{
-    GgufChat, Spelled, Spelling, Strips, TextDecoder, TextToken, TokenKind, Vocab, VocabFiles,
+    GgufChat, Spelled, Spelling, Strips, Tag, TextDecoder, TextToken, TokenKind, Vocab, VocabFiles,
     VocabOptions, VocabReport, WholeTexts, begins_with_space, may_join, with_room,
 };

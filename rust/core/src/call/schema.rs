@@ -45,7 +45,6 @@ impl Kinds {
     /// All kinds: nothing is known.
     pub(crate) const ANY: Self = Self((1 << 7) - 1);
     /// All kinds except strings.
-    #[cfg(test)]
     pub(crate) const OTHER: Self = Self(Self::ANY.0 & !Self::STRING.0);
 
     /// The kinds that a text within tags may have, where structures have tags of their own: without a schema, no

@@ -84,6 +84,8 @@ pub(crate) struct BareValue {
     held: String,
     /// The beginning of the value in that text, after white space.
     start: Option<usize>,
+    /// Whether the value was said to be JSON, and may be a string: then one in quotes is that string.
+    is_json: bool,
 }
 
 impl BareValue {
@@ -94,7 +96,23 @@ impl BareValue {
             out.push('"');
         }
         let lexer = Lexer::default();
-        Self { mode, lexer, ended: false, is_valid: true, held: String::new(), start: None }
+        Self {
+            mode,
+            lexer,
+            ended: false,
+            is_valid: true,
+            held: String::new(),
+            start: None,
+            is_json: false,
+        }
+    }
+
+    /// Begins a value that was said to be JSON. Text that is none is a string all the same.
+    pub(crate) fn json(kinds: Kinds) -> Self {
+        let other = kinds & Kinds::OTHER;
+        let is_json = kinds.meets(Kinds::STRING);
+        let kinds = if other.meets(Kinds::OTHER) { other } else { Kinds::OTHER };
+        Self { is_json, ..Self::new(kinds, &mut String::new()) }
     }
 
     /// Whether the next text is emitted as the inside of a JSON string.
@@ -132,12 +150,15 @@ impl BareValue {
                 if let Some(word) = kinds.word(value) {
                     out.push_str(word);
                     is_mended = true;
-                } else if self.is_valid && self.lexer.is_complete_at_end() && kinds.have(value) {
+                } else if self.is_valid && self.lexer.is_complete_at_end() && kinds.have(value)
+                    || self.is_json && json::is_value(value)
+                {
                     out.push_str(value);
                 } else if let Some(meant) = meant(value, kinds) {
                     out.push_str(&meant);
                     is_mended = true;
                 } else {
+                    is_mended = self.is_json;
                     self.text(out);
                     out.push('"');
                 }

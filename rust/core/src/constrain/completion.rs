@@ -201,7 +201,9 @@ impl Builder<'_> {
         has_content: bool,
     ) -> Result<Option<Expression>> {
         let is_required = self.choice.is_required() || !has_content;
-        let is_joined = has_text_after_calls(row) || !self.grammar.text_of_calls().is_empty();
+        let has_marker = !self.grammar.text_of_calls().is_empty();
+        let begins_with_text = calls.is_some_and(Expression::begins_with_text);
+        let is_joined = has_text_after_calls(row) || has_marker || begins_with_text;
         if calls.is_none() || is_required || !is_joined {
             return self.row_with(row, calls, has_content, is_required);
         }
@@ -359,7 +361,7 @@ impl Builder<'_> {
                         parts.push(Expression::End(ends));
                         return Ok(Some((parts, true)));
                     }
-                    parts.push(Expression::Ids(ids.into_iter().take(1).collect()));
+                    parts.push(Expression::token(self.bound.vocab(), ids.first().copied()));
                     parts.extend(self.dummy_prefix(rest));
                 }
                 Piece::Cut => parts.extend(self.dummy_prefix(rest)),
@@ -482,15 +484,9 @@ impl Builder<'_> {
         {
             between = fixed(&list.between)?;
         }
+        let is_tokens = list.is_some_and(|list| list.form == ListForm::Tokens);
         let has_marker = !self.grammar.text_of_calls().is_empty();
-        let begins_with_text = !has_marker
-            && match &open {
-                Expression::Sequence(parts) => {
-                    matches!(parts.first(), Some(Expression::Literal(_)))
-                }
-                open => matches!(open, Expression::Literal(_)),
-            };
-        let first = if begins_with_text {
+        let first = if open.begins_with_text() && !is_tokens && !has_marker {
             // One terminal up to the point where no other text can follow: a lexer takes the longest.
             let first = all.iter().map(|call| Expression::sequence([open.clone(), call.clone()]));
             Some(rules.share(Expression::choice(first)))
@@ -548,7 +544,10 @@ impl Builder<'_> {
                     _ => Hole::Absent,
                 },
                 Field::Arguments => match &item.shape {
-                    Some(shape) => Hole::Filled(shape.expression(schema, rules, path)?),
+                    Some(shape) => {
+                        let arguments = shape.expression(schema, rules, path)?;
+                        Hole::Filled(arguments.with_tags(self.bound.vocab()))
+                    }
                     None => Hole::Absent,
                 },
                 _ => Hole::Absent,

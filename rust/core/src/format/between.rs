@@ -164,7 +164,9 @@ fn check_first(table: &Table<'_>, beside: &Beside<'_>, units: &[Unit]) -> Checke
     }
     let Some(tools) = beside.tools else { return Ok(()) };
     let turns = [Some(&tools.turn), tools.alone.as_ref()];
-    if turns.into_iter().flatten().any(|turn| begins_with_text(&turn.pieces)) {
+    // In the system message's place, tools come first as that does.
+    let turns = turns.into_iter().filter(|_| tools.place != ToolsPlace::System);
+    if turns.flatten().any(|turn| begins_with_text(&turn.pieces)) {
         let problem = format!(
             "begins with text, which reads as a part of `{}`, expected a control token",
             bare.key

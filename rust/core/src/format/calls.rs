@@ -297,8 +297,16 @@ pub(crate) fn items_as_read(item: &[Piece], list: Option<&ListSpec>) -> Vec<(Vec
     let is_free = is_in_block(item, Some(list));
     let opened = list.open.iter().map(|open| {
         // White space before a call that begins with text is ignored.
-        let tokens = open.iter().filter(|piece| !is_free || matches!(piece, Piece::Control(_)));
-        let white = is_free.then_some(Piece::Space);
+        // So is white space between the token of a list and that of a call.
+        let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
+        let is_between = open.len() > 1
+            && open
+                .last()
+                .is_some_and(|last| matches!(last, Piece::Literal(text) if is_white(text)))
+            && list.form == ListForm::Tokens
+            && item.first().is_some_and(is_control);
+        let tokens = open.iter().filter(|piece| !(is_free || is_between) || is_control(piece));
+        let white = (is_free || is_between).then_some(Piece::Space);
         (tokens.cloned().chain(white).chain(item.iter().cloned()).collect(), true)
     });
     match list.form {

@@ -422,9 +422,14 @@ impl Format {
         for piece in self.patterns().into_iter().flat_map(walk) {
             match piece {
                 Piece::Control(names) => {
+                    let tag = self.tags().iter().find(|(name, _)| Some(name) == names.first());
+                    let way = tag.and_then(|(_, ways)| ways.first());
+                    let token = way.map(|way| &way.token).or(names.first());
                     let mut known = self.control().iter().chain(self.text_markers());
-                    let known = known.find(|(name, _)| Some(name) == names.first());
+                    let known = known.find(|(name, _)| Some(name) == token);
                     control.extend(known.map(|(_, spellings)| &spellings[..]));
+                    let around = way.into_iter().flat_map(|way| [&way.before, &way.after]);
+                    texts.extend(around.flat_map(|text| fragments(text)));
                 }
                 Piece::Literal(text) => texts.extend(fragments(text)),
                 _ => {}

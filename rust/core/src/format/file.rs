@@ -47,6 +47,8 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) text: BTreeMap<String, OneOrMany>,
     #[serde(default)]
+    pub(super) tag: BTreeMap<String, OneOrMany>,
+    #[serde(default)]
     pub(super) roles: BTreeMap<String, String>,
     pub(super) generation: GenerationFile,
     #[serde(default)]

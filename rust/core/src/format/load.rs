@@ -16,7 +16,7 @@ use super::work::Work;
 use super::{
     CallBodySpec, CallSpec, FixedTurn, Guarantee, IdForm, ListForm, ListSpec, RowSpec, RowUse,
     Spec, ToolsLayout, ToolsSpec, WithoutSystem, after_tool, also, between, calls, last, media,
-    preamble, prompt, reasoning, results, rules, split_turns, text_markers, text_rows,
+    preamble, prompt, reasoning, results, rules, split_turns, tags, text_markers, text_rows,
     unmarked_calls, without_system,
 };
 use crate::call::{ShapeKeys, json_object, shape};
@@ -38,7 +38,7 @@ pub(super) const MAX_SPELLING_BYTES: usize = 1024;
 
 impl Spec {
     pub(super) fn new(text: &Arc<str>, file: File, work: &Work) -> Checked<Self> {
-        let patterns = Patterns::new(&file.control, &file.text, work)?;
+        let patterns = Patterns::new(&file.control, &file.text, tags::tags(&file.tag)?, work)?;
         check_lists(&file)?;
         let folds_system = file.losses.contains(&Loss::System);
         let mut rows = rows(&file, &patterns)?;
@@ -134,6 +134,7 @@ impl Spec {
             control: of_use(true),
             optional: of_use(false),
             text_markers: patterns.text().to_vec(),
+            tags: patterns.tags,
         })
     }
 }

@@ -30,6 +30,7 @@ mod schema;
 mod signatures;
 mod split_turns;
 mod table;
+pub(crate) mod tags;
 mod text_markers;
 mod text_rows;
 mod typescript;
@@ -64,6 +65,7 @@ pub(crate) use id_form::IdForm;
 pub(crate) use media::MediaSpec;
 pub(crate) use preamble::BeginSpec;
 use schema::Schema;
+use tags::TagSpec;
 use variant::Document;
 pub(crate) use without_system::{WithoutSystem, dated};
 use work::Work;
@@ -180,6 +182,8 @@ struct Spec {
     /// Tokenizer classes that its models alone have.
     tokenizer_classes: Vec<String>,
     control: Vec<(String, Vec<String>)>,
+    /// Control tokens with text around them, by name.
+    tags: Vec<(String, Vec<TagSpec>)>,
     /// Control tokens that only forms for reading use; a vocabulary may lack them.
     optional: Vec<(String, Vec<String>)>,
     /// Markers that the assistant's own text spells.
@@ -741,6 +745,26 @@ impl Format {
     /// Markers of reasoning and calls that are ordinary text: their names and texts.
     pub(crate) fn text_markers(&self) -> &[(String, Vec<String>)] {
         &self.spec.text_markers
+    }
+
+    /// Control tokens with text around them, by name: the first way is written, all are read.
+    pub(crate) fn tags(&self) -> &[(String, Vec<TagSpec>)] {
+        &self.spec.tags
+    }
+
+    /// How a control token, a marker or a tag is spelled where it is written; none for an unknown name.
+    pub(crate) fn written_spelling(&self, name: &str) -> Option<Cow<'_, str>> {
+        let of_token = |name: &str| {
+            let mut known = self.control().iter().chain(self.text_markers());
+            let known = known.find(|(known, _)| known == name);
+            known.and_then(|(_, spellings)| spellings.first()).map(String::as_str)
+        };
+        if let Some((_, ways)) = self.tags().iter().find(|(known, _)| known == name) {
+            let way = ways.first()?;
+            let token = of_token(&way.token)?;
+            return Some(format!("{}{token}{}", way.before, way.after).into());
+        }
+        of_token(name).map(Cow::Borrowed)
     }
 
     pub(crate) fn rows(&self) -> &[RowSpec] {

@@ -10,6 +10,7 @@ use chatcodec_vocab::SPACE_MARK;
 
 use super::file::OneOrMany;
 use super::load::MAX_SPELLING_BYTES;
+use super::tags::TagSpec;
 use super::text_markers;
 use super::work::Work;
 use crate::error::{Checked, wrong};
@@ -27,6 +28,8 @@ pub(super) struct Patterns {
     pub(super) control: Vec<(String, Vec<String>)>,
     /// The number of tokens in `control` that the table `[control]` has; markers of `[text]` follow.
     own: usize,
+    /// The tags, which follow the control tokens in `by_name` and `used`.
+    pub(super) tags: Vec<(String, Vec<TagSpec>)>,
     by_name: HashMap<String, usize>,
     /// Finds their spellings, in the order of `spelled`.
     finder: AhoCorasick,
@@ -41,6 +44,7 @@ impl Patterns {
     pub(super) fn new(
         file: &BTreeMap<String, OneOrMany>,
         text: &BTreeMap<String, OneOrMany>,
+        tags: Vec<(String, Vec<TagSpec>)>,
         work: &Work,
     ) -> Checked<Self> {
         for (key, table) in [("control", file), ("text", text)] {
@@ -98,12 +102,21 @@ impl Patterns {
             .kind(Some(AhoCorasickKind::NoncontiguousNFA))
             .build(control.iter().flat_map(|(_, spellings)| spellings))
             .or_else(|e| wrong("control", format!("has spellings that are too much: {e}")))?;
-        let by_name =
-            control.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
-        let used = vec![false; control.len()].into();
+        let names = control.iter().map(|(name, _)| name).chain(tags.iter().map(|(name, _)| name));
+        let by_name: HashMap<String, usize> =
+            names.enumerate().map(|(at, name)| (name.clone(), at)).collect();
+        let is_taken = |name: &String| file.contains_key(name) || text.contains_key(name);
+        if let Some((name, _)) = tags.iter().find(|(name, _)| is_taken(name)) {
+            let other = key_of(name, file.contains_key(name));
+            let problem = format!("has the name of `{other}`, expected one of its own");
+            return wrong(format!("tag.{name}"), problem);
+        }
+        let used = vec![false; control.len() + tags.len()].into();
         let space_mark = RefCell::default();
         text_markers::check_texts(&control[own..])?;
-        Ok(Self { control, own, by_name, finder, spelled, used, space_mark })
+        let patterns = Self { control, own, tags, by_name, finder, spelled, used, space_mark };
+        patterns.check_tags()?;
+        Ok(patterns)
     }
 
     /// The control tokens that a vocabulary must have, or the optional ones; `needed` has a mark for each token.
@@ -125,7 +138,41 @@ impl Patterns {
     }
 
     fn is_text_name(&self, name: &str) -> bool {
-        self.by_name.get(name).is_some_and(|&at| at >= self.own)
+        self.by_name.get(name).is_some_and(|at| (self.own..self.control.len()).contains(at))
+    }
+
+    /// The tokens of tags are defined, and their text spells none.
+    fn check_tags(&self) -> Checked<()> {
+        for (name, ways) in &self.tags {
+            let key = format!("tag.{name}");
+            for way in ways {
+                for text in [&way.before, &way.after] {
+                    self.refuse_spelling(&key, text)?;
+                    if text.contains(SPACE_MARK) {
+                        self.space_mark.borrow_mut().get_or_insert_with(|| text.clone());
+                    }
+                }
+                match self.by_name.get(&way.token) {
+                    Some(&at) if at < self.own => {}
+                    _ => {
+                        let known: Vec<&str> =
+                            self.control[..self.own].iter().map(|(name, _)| &**name).collect();
+                        let problem = format!(
+                            "has `{{{}}}`, which `control` does not define; expected one of `{}`",
+                            way.token,
+                            known.join("`, `")
+                        );
+                        return wrong(key, problem);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The tokens of tags.
+    fn is_of_tag(&self, name: &str) -> bool {
+        self.tags.iter().flat_map(|(_, ways)| ways).any(|way| way.token == name)
     }
 
     pub(super) fn pieces(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
@@ -184,14 +231,33 @@ impl Patterns {
 
     fn use_control(&self, key: &str, name: &str) -> Checked<()> {
         let Some(&at) = self.by_name.get(name) else {
-            let known: Vec<&str> = self.control.iter().map(|(name, _)| &**name).collect();
+            let tags = self.tags.iter().map(|(name, _)| &**name);
+            let known: Vec<&str> =
+                self.control.iter().map(|(name, _)| &**name).chain(tags).collect();
             let problem = format!(
                 "has `{{{name}}}`, which `control` does not define; expected one of `{}`",
                 known.join("`, `")
             );
             return wrong(key, problem);
         };
-        self.used.borrow_mut()[at] = true;
+        let is_tag = at >= self.control.len();
+        if is_tag && !["calls.", "call.", "also."].iter().any(|begin| key.starts_with(begin)) {
+            let problem = format!("has the tag `{{{name}}}`, expected tags in calls only");
+            return wrong(key, problem);
+        }
+        if !is_tag && self.is_of_tag(name) && key != "turn.tools" {
+            let problem = format!(
+                "has `{{{name}}}`, the token of a tag, expected the tag, or the token in `turn.tools`"
+            );
+            return wrong(key, problem);
+        }
+        let mut used = self.used.borrow_mut();
+        used[at] = true;
+        if is_tag {
+            for way in &self.tags[at - self.control.len()].1 {
+                used[self.by_name[&way.token]] = true;
+            }
+        }
         Ok(())
     }
 
@@ -213,9 +279,10 @@ impl Patterns {
     }
 
     /// A spelling that is an ordinary word is not a marker: ChatGLM3's `sop` occurs in
-    /// `sophisticated`. The texts of `[text]` are markers in the assistant's turn only.
+    /// `sophisticated`. The texts of `[text]` are markers in the assistant's turn only, and in tags.
     fn refuse_spelling(&self, key: &str, text: &str) -> Checked<()> {
-        let is_marker = |at: usize| at < self.own || text_markers::may_stand_in(key);
+        let may_stand = text_markers::may_stand_in(key) || key.starts_with("tag.");
+        let is_marker = |at: usize| at < self.own || may_stand;
         let mut found =
             self.finder.find_iter(text).map(|found| self.spelled[found.pattern().as_usize()]);
         let Some((at, nth)) = found.find(|(at, _)| is_marker(*at)) else { return Ok(()) };
@@ -229,11 +296,14 @@ impl Patterns {
     }
 
     pub(super) fn refuse_unused(&self) -> Checked<()> {
-        match self.used.borrow().iter().position(|used| !used) {
-            Some(at) => {
-                let name = &self.control[at].0;
+        let control = self.control.iter().enumerate();
+        let control = control.map(|(at, (name, _))| (key_of(name, at < self.own), name));
+        let mut names =
+            control.chain(self.tags.iter().map(|(name, _)| (format!("tag.{name}"), name)));
+        match self.used.borrow().iter().position(|used| !used).and_then(|at| names.nth(at)) {
+            Some((key, name)) => {
                 let problem = format!("is used by no pattern, expected `{{{name}}}` in one");
-                wrong(key_of(name, at < self.own), problem)
+                wrong(key, problem)
             }
             None => Ok(()),
         }

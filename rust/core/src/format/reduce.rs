@@ -46,6 +46,7 @@ pub(super) fn reduce(file: &mut Table, missing: &[String], calls: bool) -> bool 
         let ends = |key| ["open", "close"].map(|end| has(file, key, end));
         (ends("calls"), ends("results"))
     };
+    let missing = &with_tags(file, missing);
     if needs_any(file, missing) {
         return false;
     }
@@ -74,11 +75,30 @@ pub(super) fn reduce(file: &mut Table, missing: &[String], calls: bool) -> bool 
         remove(file, "generation", "thinking");
         remove(file, "generation", "no_thinking");
     }
+    let is_kept = |name: &str, used: &BTreeSet<String>| {
+        used.contains(name) && !missing.iter().any(|lost| lost == name)
+    };
+    if let Some(tags) = table_mut(file, "tag") {
+        tags.retain(|name, _| is_kept(name, &used));
+        tags.values().for_each(|tag| names(tag, &mut used));
+    }
     for key in ["control", "text"] {
         let Some(tokens) = table_mut(file, key) else { continue };
-        tokens.retain(|name, _| used.contains(name) && !missing.iter().any(|lost| lost == name));
+        tokens.retain(|name, _| is_kept(name, &used));
     }
     true
+}
+
+/// The names of missing tokens, and of the tags that have one of them.
+fn with_tags(file: &Table, missing: &[String]) -> Vec<String> {
+    let mut all = missing.to_vec();
+    let lost = Lost { control: missing, ..Lost::default() };
+    for (name, tag) in table(file, "tag").into_iter().flatten() {
+        if !keep(&mut tag.clone(), &lost) {
+            all.push(name.clone());
+        }
+    }
+    all
 }
 
 /// Whether a plain conversation is written with one of these tokens.

@@ -73,6 +73,8 @@ pub(super) struct Binder<'a> {
     pub(super) format: &'a Format,
     pub(super) control: &'a [(String, Vec<String>)],
     pub(super) ids: &'a [ControlId],
+    /// The ids of each tag, the written one first.
+    pub(super) tags: &'a [(String, Vec<ControlId>)],
     pub(super) vocab: &'a Vocab,
 }
 
@@ -187,6 +189,12 @@ impl Binder<'_> {
             pieces.flat_map(|piece| token_ids(&self.ids_of(piece))).collect();
         let declaring = self.format.declaring_tokens();
         ids.extend(declaring.flat_map(|piece| token_ids(&self.ids_of(&piece))));
+        // Beside the text of a tag, a token is read as that tag.
+        let of_tags = self.tags.iter().flat_map(|(_, ids)| ids).filter(|id| {
+            self.vocab.tag(id.get()).is_some_and(|tag| ids.contains(&tag.token.get()))
+        });
+        let of_tags: Vec<TokenId> = of_tags.map(|id| id.get()).collect();
+        ids.extend(of_tags);
         ids
     }
 
@@ -440,9 +448,17 @@ impl Binder<'_> {
         rules.next().map(|rule| rule.before).unwrap_or_default()
     }
 
+    /// The id of a control token, or of a tag as it is written.
     fn control_id(&self, name: &str) -> Option<ControlId> {
         let mut known = self.control.iter().zip(self.ids);
-        known.find(|((known, _), _)| known == name).map(|(_, id)| *id)
+        let own = known.find(|((known, _), _)| known == name).map(|(_, id)| *id);
+        own.or_else(|| self.tag_ids(name).first().copied())
+    }
+
+    /// The ids of a tag; none for another name.
+    fn tag_ids(&self, name: &str) -> &[ControlId] {
+        let known = self.tags.iter().find(|(known, _)| known == name);
+        known.map_or(&[], |(_, ids)| ids)
     }
 
     /// A pattern with the ids of the vocabulary.
@@ -513,7 +529,11 @@ impl Binder<'_> {
 
     /// The ids of the names of a control token.
     fn control_ids(&self, names: &[String]) -> Vec<ControlId> {
-        names.iter().filter_map(|name| self.control_id(name)).collect()
+        let ids = |name: &String| match self.tag_ids(name) {
+            [] => self.control_id(name).into_iter().collect(),
+            tags => tags.to_vec(),
+        };
+        names.iter().flat_map(ids).collect()
     }
 
     /// The ids of a piece that is a control token; none for other pieces.

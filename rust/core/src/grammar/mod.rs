@@ -8,6 +8,7 @@ mod bind;
 mod places;
 mod spellings;
 mod starts;
+mod tags;
 
 use crate::call::{BoundShape, Prefix};
 use crate::error::{Error, Result};
@@ -22,6 +23,7 @@ use places::Places;
 pub(crate) use spellings::Spellings;
 use starts::Starts;
 pub(crate) use starts::{RuleOf, Start, steps_from};
+pub(crate) use tags::{TagTable, TagToken};
 
 /// Text of a format, with the details of a vocabulary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -473,14 +475,50 @@ impl Grammar {
             control.iter().chain(optional).cloned().chain(known).collect();
         let groups: Vec<Vec<String>> = control.iter().map(|(_, group)| group.clone()).collect();
         let (vocab, mut ids) = vocab.with_aliases(&groups)?;
+        let (vocab, tags) = Self::bind_tags(format, vocab, &control, &ids);
         ids.extend((0..text.len()).map(|marker| ControlId::of_text(marker as u16)));
         let control: Vec<(String, Vec<String>)> = control.into_iter().chain(text.clone()).collect();
-        let binder = Binder { format, control: &control, ids: &ids, vocab: &vocab };
+        let binder = Binder { format, control: &control, ids: &ids, tags: &tags, vocab: &vocab };
         let mut grammar = binder.grammar()?;
         grammar.text_markers = text.into_iter().map(|(_, group)| group).collect();
         let lacks = |kind: &MediaKind| grammar.media_of(*kind).is_none();
         let lacking = format.media_specs().iter().map(|spec| spec.kind).filter(lacks).collect();
         Ok((grammar, format.without_media(lacking), vocab))
+    }
+
+    /// Gives the tags of a format ids of their own: the vocabulary with them, and the ids of each tag.
+    fn bind_tags(
+        format: &Format,
+        vocab: Vocab,
+        control: &[(String, Vec<String>)],
+        ids: &[ControlId],
+    ) -> (Vocab, Vec<(String, Vec<ControlId>)>) {
+        if format.tags().is_empty() && vocab.tags().next().is_none() {
+            return (vocab, Vec::new());
+        }
+        let token = |name: &String| {
+            let mut known = control.iter().zip(ids);
+            known.find(|((known, _), _)| known == name).map(|(_, id)| *id)
+        };
+        let (mut names, mut tags) = (Vec::new(), Vec::new());
+        for (name, ways) in format.tags() {
+            for way in ways {
+                // An optional token may be missing, and with it the tag.
+                if let Some(id) = token(&way.token) {
+                    names.push(name.clone());
+                    tags.push((way.before.clone(), id, way.after.clone()));
+                }
+            }
+        }
+        let (vocab, of_tags) = vocab.with_tags(tags);
+        let mut all: Vec<(String, Vec<ControlId>)> = Vec::new();
+        for (name, id) in names.into_iter().zip(of_tags) {
+            match all.last_mut() {
+                Some((known, ids)) if *known == name => ids.push(id),
+                _ => all.push((name, vec![id])),
+            }
+        }
+        (vocab, all)
     }
 
     /// Keeps the control tokens that occur inside headers alone.

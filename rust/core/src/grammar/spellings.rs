@@ -26,7 +26,8 @@ impl Spellings {
         let known = spellings
             .filter(|spelling| !spelling.is_empty() && !is_word(spelling))
             .filter_map(|spelling| Some((spelling.clone(), *vocab.control().get(spelling)?)));
-        Self::new(known.chain(of_text(grammar)).collect())
+        let tags = vocab.tags().map(|(id, _)| (vocab.spelling(id).to_owned(), id));
+        Self::new(known.chain(tags).chain(of_text(grammar)).collect())
     }
 
     /// The texts of markers that are text.

@@ -62,8 +62,11 @@ impl<'a> Renderer<'a> {
                 let text = "alone after an assistant's message would read as part of it";
                 return problem("tool_calls", text.to_owned());
             }
+            // Without a caller's message there may be tools in its place.
             Some((row, present))
-                if present & Field::Content.bit() == 0 && writes_nothing(row, present) =>
+                if turn.index >= 0
+                    && present & Field::Content.bit() == 0
+                    && writes_nothing(row, present) =>
             {
                 let path = format!("messages[{}].content", turn.index);
                 let text = "is empty, and nothing else would be written".to_owned();

@@ -25,6 +25,8 @@ pub(super) enum HeldItem {
     },
     Control {
         id: TokenId,
+        /// Its first position: it may have text of its own, or be spelled.
+        first: u32,
         at: u32,
         /// Its spelling, if text spelled the token.
         spelled: Option<Box<Spelled>>,
@@ -75,8 +77,8 @@ impl HeldItem {
     /// The position of its first id.
     pub(super) fn first(&self) -> u32 {
         match self {
-            Self::Text { first, .. } => *first,
-            item => item.spelled().map_or_else(|| item.at(), |spelled| spelled.first),
+            Self::Text { first, .. } | Self::Control { first, .. } => *first,
+            Self::Unknown { at, .. } => *at,
         }
     }
 }

@@ -409,8 +409,8 @@ impl<'a> Reader<'a> {
             HeldItem::Text { text, first, at } => {
                 self.text_at(place, Piece { text: &text, first, at })
             }
-            HeldItem::Control { id, at, spelled } => {
-                self.control(place, Control::new(id, at, spelled))
+            HeldItem::Control { id, first, at, spelled } => {
+                self.control(place, Control { id, first, at, spelled })
             }
             HeldItem::Unknown { text, at } => {
                 let place = self.settle_media(place);

@@ -40,15 +40,75 @@ impl Spelled {
     }
 }
 
-/// Text that may become a spelling. In a stream of text, every character has its own position; in a stream of ids,
-/// a character has the position of its id.
+/// Text that may become a spelling.
 #[derive(Debug, Clone)]
 pub(super) struct Search {
+    held: Stretch,
+    policy: MarkerPolicy,
+    /// Number of bytes of the text that the reader has already: the end of a prompt.
+    known: usize,
+}
+
+/// Text that is held, in pieces. In a stream of text, every character has its own position; in a stream of ids, a
+/// character has the position of its id.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stretch {
     text: String,
     pieces: Vec<Mark>,
-    policy: MarkerPolicy,
-    /// Number of bytes of `text` that the reader has already: the end of a prompt.
-    known: usize,
+    by_text: bool,
+}
+
+impl Stretch {
+    pub(super) fn new(by_text: bool) -> Self {
+        Self { text: String::new(), pieces: Vec::new(), by_text }
+    }
+
+    /// No text, of the same kind of stream.
+    pub(super) fn empty(&self) -> Self {
+        Self::new(self.by_text)
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    pub(super) fn push(&mut self, piece: Piece<'_>) {
+        let Piece { text, first, at } = piece;
+        self.pieces.push(Mark { start: self.text.len(), first, at });
+        self.text.push_str(text);
+    }
+
+    /// Takes the text up to byte `end`: one item for each piece of ids.
+    pub(super) fn take(&mut self, end: usize, items: &mut Vec<HeldItem>) {
+        if end == 0 {
+            return;
+        }
+        let (text, pieces) = (std::mem::take(&mut self.text), std::mem::take(&mut self.pieces));
+        let mut cursor = Cursor { text: &text, pieces: &pieces, piece: 0, byte: 0, chars: 0 };
+        cursor.add_text(end, self.by_text, items);
+        (self.text, self.pieces) = (text[end..].to_owned(), cursor.rest(self.by_text));
+    }
+
+    pub(super) fn take_all(&mut self, items: &mut Vec<HeldItem>) {
+        self.take(self.text.len(), items);
+    }
+
+    /// Leaves out the text up to byte `end`: the positions of its first and last character, if there are some.
+    pub(super) fn skip(&mut self, end: usize) -> Option<(u32, u32)> {
+        if end == 0 {
+            return None;
+        }
+        let (text, pieces) = (std::mem::take(&mut self.text), std::mem::take(&mut self.pieces));
+        let mut cursor = Cursor { text: &text, pieces: &pieces, piece: 0, byte: 0, chars: 0 };
+        let found = cursor.go_to(end, self.by_text);
+        (self.text, self.pieces) = (text[end..].to_owned(), cursor.rest(self.by_text));
+        Some(found)
+    }
 }
 
 /// Positions of the text from byte `start` on: the first character began at `first`, the others are at `at`.
@@ -61,7 +121,8 @@ struct Mark {
 
 impl Search {
     pub(super) fn new(policy: MarkerPolicy) -> Self {
-        Self { text: String::new(), pieces: Vec::new(), policy, known: 0 }
+        let held = Stretch::new(policy == MarkerPolicy::Text);
+        Self { held, policy, known: 0 }
     }
 
     /// The search that a policy needs; none where only ids count.
@@ -73,6 +134,7 @@ impl Search {
     /// Sets the policy, from here on.
     pub(super) fn read_by(&mut self, policy: MarkerPolicy) {
         self.policy = policy;
+        self.held.by_text = policy == MarkerPolicy::Text;
     }
 
     pub(super) fn policy(&self) -> MarkerPolicy {
@@ -81,7 +143,7 @@ impl Search {
 
     /// Whether every character has its own position.
     pub(super) fn is_by_text(&self) -> bool {
-        self.policy == MarkerPolicy::Text
+        self.held.by_text
     }
 
     /// The spellings that it looks for.
@@ -102,14 +164,12 @@ impl Search {
     /// Whether nothing is held.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.text.is_empty()
+        self.held.is_empty()
     }
 
     /// Adds a piece, and returns the items that are certain.
     pub(super) fn push(&mut self, bound: &Bound, piece: Piece<'_>) -> Vec<HeldItem> {
-        let Piece { text, first, at } = piece;
-        self.pieces.push(Mark { start: self.text.len(), first, at });
-        self.text.push_str(text);
+        self.held.push(piece);
         self.take(self.spellings(bound), false)
     }
 
@@ -120,15 +180,17 @@ impl Search {
 
     /// The held end of a prompt as text, for the reader. It stays held, because the answer may complete a marker.
     pub(super) fn end_prompt(&mut self) -> Option<HeldItem> {
-        self.known = self.text.len();
-        let at = self.pieces.last()?.at;
-        (!self.is_empty()).then(|| HeldItem::Text { text: self.text.clone(), first: at, at })
+        self.known = self.held.text.len();
+        let at = self.held.pieces.last()?.at;
+        (!self.is_empty()).then(|| HeldItem::Text { text: self.held.text.clone(), first: at, at })
     }
 
     fn take(&mut self, spellings: &Spellings, is_last: bool) -> Vec<HeldItem> {
-        let text = std::mem::take(&mut self.text);
+        let by_text = self.held.by_text;
+        let text = std::mem::take(&mut self.held.text);
         let begun = |from| if is_last { text.len() } else { spellings.begun(&text, from) };
-        let mut cursor = Cursor { text: &text, pieces: &self.pieces, piece: 0, byte: 0, chars: 0 };
+        let pieces = std::mem::take(&mut self.held.pieces);
+        let mut cursor = Cursor { text: &text, pieces: &pieces, piece: 0, byte: 0, chars: 0 };
         let mut items = Vec::new();
         let mut hold = begun(0);
         let find = |from| {
@@ -136,36 +198,23 @@ impl Search {
             Some((found.start(), found.end(), found.pattern().as_usize()))
         };
         while let Some((start, end, which)) = find(cursor.byte).filter(|found| found.0 < hold) {
-            self.add_text(&mut cursor, start, &mut items);
-            let (first, at) = cursor.go_to(end, self.is_by_text());
+            cursor.pass(self.known.min(start), by_text);
+            cursor.add_text(start, by_text, &mut items);
+            let (first, at) = cursor.go_to(end, by_text);
             let (spelling, id) = &spellings.known[which];
             let text = spelling[self.known.saturating_sub(start).min(spelling.len())..].to_owned();
             let spelled = Box::new(Spelled { text, first, missing: None });
-            items.push(HeldItem::Control { id: *id, at, spelled: Some(spelled) });
+            items.push(HeldItem::Control { id: *id, first, at, spelled: Some(spelled) });
             if hold < end {
                 hold = begun(end);
             }
         }
-        self.add_text(&mut cursor, hold, &mut items);
-        let pieces = cursor.rest(self.is_by_text());
-        text[hold..].clone_into(&mut self.text);
-        self.pieces = pieces;
+        cursor.pass(self.known.min(hold), by_text);
+        cursor.add_text(hold, by_text, &mut items);
+        self.held.pieces = cursor.rest(by_text);
+        text[hold..].clone_into(&mut self.held.text);
         self.known = self.known.saturating_sub(hold);
         items
-    }
-
-    /// Adds text up to byte `end` to the items: one item for each piece of ids.
-    fn add_text(&self, cursor: &mut Cursor<'_>, end: usize, items: &mut Vec<HeldItem>) {
-        let by_text = self.is_by_text();
-        if cursor.byte < self.known.min(end) {
-            cursor.go_to(self.known.min(end), by_text);
-        }
-        while cursor.byte < end {
-            let to = if by_text { end } else { cursor.piece_end().min(end) };
-            let text = cursor.text[cursor.byte..to].to_owned();
-            let (first, at) = cursor.go_to(to, by_text);
-            items.push(HeldItem::Text { text, first, at });
-        }
     }
 }
 
@@ -192,6 +241,23 @@ impl Cursor<'_> {
             0 => piece.first,
             chars if by_text => piece.first.saturating_add(chars),
             _ => piece.at,
+        }
+    }
+
+    /// Moves to byte `end`, if that comes.
+    fn pass(&mut self, end: usize, by_text: bool) {
+        if self.byte < end {
+            self.go_to(end, by_text);
+        }
+    }
+
+    /// Adds text up to byte `end` to the items: one item for each piece of ids.
+    fn add_text(&mut self, end: usize, by_text: bool, items: &mut Vec<HeldItem>) {
+        while self.byte < end {
+            let to = if by_text { end } else { self.piece_end().min(end) };
+            let text = self.text[self.byte..to].to_owned();
+            let (first, at) = self.go_to(to, by_text);
+            items.push(HeldItem::Text { text, first, at });
         }
     }
 

@@ -132,8 +132,8 @@ impl Source {
             Self::Files(_) => model.tokens.clone(),
         };
         let (source, model) = (self, Arc::new(model));
-        let (appended, aliases) = (Vec::new(), Vec::new());
-        Ok(Definition { source, withheld, model, tokens, text, control, appended, aliases })
+        let (appended, aliases, tags) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Definition { source, withheld, model, tokens, text, control, appended, aliases, tags })
     }
 }
 

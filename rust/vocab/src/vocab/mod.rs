@@ -62,6 +62,9 @@ const STRETCH: usize = 1 << 20;
 /// Number of bytes of texts that are encoded together.
 const JOINED: usize = 1 << 15;
 
+/// The id of the first tag: the others count down from it, and no vocabulary has so many ids.
+const FIRST_TAG: TokenId = TokenId::MAX;
+
 /// What defines a vocabulary; the rest of [`Inner`] is derived from them.
 #[derive(Clone)]
 struct Definition {
@@ -78,6 +81,29 @@ struct Definition {
     appended: Vec<String>,
     /// Groups of spellings that were made aliases of each other.
     aliases: Vec<Vec<String>>,
+    /// Control tokens with text around them that a format reads as one token.
+    tags: Vec<Tag>,
+}
+
+/// A control token with text on either side. It has an id of its own, which is no id of the vocabulary: no sequence
+/// of ids holds it, and nobody can give it to a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag {
+    /// The text before the token.
+    pub before: String,
+    /// The token.
+    pub token: ControlId,
+    /// The text after the token.
+    pub after: String,
+    /// All of it, as it is spelled.
+    spelling: String,
+}
+
+impl Tag {
+    /// The id of the tag at an index, above all ids of vocabularies.
+    fn id(index: usize) -> ControlId {
+        ControlId::new(FIRST_TAG - index as TokenId)
+    }
 }
 
 /// A vocabulary: text to ids and ids to text, never control from text.
@@ -453,6 +479,33 @@ impl Vocab {
         Ok((vocab, ids.into_iter().map(ControlId::new).collect()))
     }
 
+    /// This vocabulary with these tags in place of others, text around a control token each; and the ids of the
+    /// tags.
+    #[must_use]
+    pub fn with_tags(&self, tags: Vec<(String, ControlId, String)>) -> (Self, Vec<ControlId>) {
+        let tags: Vec<Tag> = tags
+            .into_iter()
+            .map(|(before, token, after)| {
+                let spelling = format!("{before}{}{after}", self.spelling(token.get()));
+                Tag { before, token, after, spelling }
+            })
+            .collect();
+        let ids = (0..tags.len()).map(Tag::id).collect();
+        (Self::assemble(Definition { tags, ..self.inner.definition.clone() }), ids)
+    }
+
+    /// The tag with an id.
+    #[inline]
+    pub fn tag(&self, id: TokenId) -> Option<&Tag> {
+        let index = usize::try_from(FIRST_TAG.checked_sub(id)?).ok()?;
+        self.inner.definition.tags.get(index)
+    }
+
+    /// The tags, each with its id.
+    pub fn tags(&self) -> impl Iterator<Item = (TokenId, &Tag)> {
+        self.inner.definition.tags.iter().enumerate().map(|(at, tag)| (Tag::id(at).get(), tag))
+    }
+
     /// This vocabulary with more aliases; `ids` are control in it.
     fn with_groups(&self, groups: &[Vec<String>], ids: &[TokenId]) -> Self {
         let inner = &*self.inner;
@@ -656,9 +709,12 @@ impl Vocab {
         }
     }
 
-    /// The displayed spelling of a control token.
+    /// The displayed spelling of a control token, or of a tag.
     #[inline]
     pub fn spelling(&self, id: TokenId) -> &str {
+        if let Some(tag) = self.tag(id) {
+            return &tag.spelling;
+        }
         if let Some(shown) = self.inner.shown.get(&id) {
             return shown;
         }

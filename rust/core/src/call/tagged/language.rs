@@ -40,8 +40,8 @@ pub(super) fn arguments(
     match members(&keys, path)? {
         Members::Any(schema) => {
             let key = Expression::part(Part::regex("[A-Za-z_][A-Za-z0-9_]{0,63}"));
-            let value = language.value(schema, path.key("additionalProperties"))?;
-            Ok(Expression::Repeat(Box::new(language.pair(key, value)), 0, None))
+            let pair = language.pair_of(key, schema, path.key("additionalProperties"))?;
+            Ok(Expression::Repeat(Box::new(pair), 0, None))
         }
         Members::Named(named) => {
             let mut pairs = Vec::new();
@@ -53,8 +53,8 @@ pub(super) fn arguments(
                         "is the name of a property that no tag can hold, expected another";
                     return Err(Error::message(properties.key(name), problem));
                 }
-                let value = language.value(part, properties.key(name))?;
-                let pair = language.pair(Expression::literal(name), value);
+                let pair =
+                    language.pair_of(Expression::literal(name), part, properties.key(name))?;
                 pairs.push(if is_required { pair } else { pair.optional() });
             }
             Ok(Expression::sequence(pairs))
@@ -71,17 +71,79 @@ struct Language<'a> {
 }
 
 impl Language<'_> {
-    fn pair(&self, key: Expression, value: Expression) -> Expression {
-        let tags = |stretch: &Stretch| {
-            let tags = stretch.written.iter().map(|tag| match tag {
-                Tag::Text(text) => Expression::literal(text.clone()),
-                Tag::Control(ids) => Expression::Ids(ids.iter().take(1).copied().collect()),
-            });
-            Expression::sequence(tags)
+    /// A pair; where the tag of the key says whether the value is a string, a choice of these.
+    fn pair_of(&mut self, key: Expression, part: &Value, path: Path<'_>) -> Result<Expression> {
+        let Some(kind) = &self.style.kind else {
+            let value = self.value(part, path)?;
+            return Ok(self.pair(key, value));
         };
-        let TaggedStyle { open, between, close, .. } = self.style;
+        let mut ways = Vec::new();
+        for (is_string, value) in self.typed_values(part, path)? {
+            let key = [key.clone(), Expression::literal(kind.written(is_string))];
+            let key = Expression::sequence(key);
+            ways.push(self.pair_after(key, value));
+        }
+        Ok(Expression::choice(ways))
+    }
+
+    /// The values by a schema, strings and others apart.
+    fn typed_values(&mut self, part: &Value, path: Path<'_>) -> Result<Vec<(bool, Expression)>> {
+        let kinds = kinds_of(part, self.schema);
+        if !kinds.meets(Kinds::STRING) {
+            return Ok(vec![(false, self.values.value(part, path)?)]);
+        }
+        let flat = match part {
+            Value::Object(keys) => self.values.flat(keys, path)?,
+            _ => Cow::Owned(Map::new()),
+        };
+        let keys = flat.into_owned();
+        values::check(&keys, path)?;
+        if kinds == Kinds::STRING {
+            return Ok(vec![(true, self.text(&keys, path)?)]);
+        }
+        let text = Expression::part(Part::Any { except: self.in_text.clone() });
+        if restricting(&keys).next().is_none() {
+            return Ok(vec![(true, text), (false, self.values.any_but_string())]);
+        }
+        let mut all = Vec::new();
+        if let Some(Value::Array(types)) = keys.get("type") {
+            for kind in types {
+                let mut keys = keys.clone();
+                keys.insert("type".to_owned(), kind.clone());
+                if kind == "string" {
+                    all.push((true, self.text(&keys, path)?));
+                } else {
+                    all.push((false, self.values.value(&Value::Object(keys), path)?));
+                }
+            }
+            return Ok(all);
+        }
+        let several = ["anyOf", "oneOf"].into_iter().find(|keyword| keys.contains_key(*keyword));
+        if let Some(keyword) = several
+            && let Some(Value::Array(parts)) = keys.get(keyword)
+            && restricting(&keys).count() == 1
+        {
+            let list = path.key(keyword);
+            for (at, part) in parts.iter().enumerate() {
+                all.extend(self.typed_values(part, list.item(at))?);
+            }
+            return Ok(all);
+        }
+        let problem = "is a schema of strings and other values, expected their types in `type`, `anyOf` or `oneOf`; \
+                       `strict=False` takes any arguments";
+        Err(Error::message(path, problem))
+    }
+
+    fn pair(&self, key: Expression, value: Expression) -> Expression {
+        let between = tags(&self.style.between);
+        self.pair_after(Expression::sequence([key, between]), value)
+    }
+
+    /// A pair, with a key and the tags after it.
+    fn pair_after(&self, key: Expression, value: Expression) -> Expression {
+        let TaggedStyle { open, close, .. } = self.style;
         let value = closed(value, &tags(close));
-        Expression::sequence([tags(open), key, tags(between), value])
+        Expression::sequence([tags(open), key, value])
     }
 
     /// A value by its schema.
@@ -175,6 +237,14 @@ impl Language<'_> {
         let (regex, also) = restricted(Style::Bare, keys, path)?;
         Ok(Expression::part(Part::Regex { regex, also, except: self.in_text.clone() }))
     }
+}
+
+/// The language of consecutive tags.
+fn tags(stretch: &Stretch) -> Expression {
+    Expression::sequence(stretch.written.iter().map(|tag| match tag {
+        Tag::Text(text) => Expression::literal(text.clone()),
+        Tag::Control(ids) => Expression::Ids(ids.iter().take(1).copied().collect()),
+    }))
 }
 
 /// A value with the tags that close it. Text and the tags are one terminal: a lexer takes the longest text.

@@ -41,6 +41,56 @@ pub(crate) struct TaggedStyle {
     between: Stretch,
     close: Stretch,
     call: CallTags,
+    kind: Option<KindAttribute>,
+}
+
+/// The attribute that says whether a value is a string, after the key and its quote: ` string="true">`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KindAttribute {
+    /// The text from the quote of the key to the word, and after the word.
+    pub(crate) before: String,
+    pub(crate) after: String,
+}
+
+impl KindAttribute {
+    /// The words for a string, and for other JSON.
+    const WORDS: [(bool, &str); 2] = [(true, "true"), (false, "false")];
+
+    fn written(&self, is_string: bool) -> String {
+        let KindAttribute { before, after } = self;
+        format!("{before}{is_string}{after}")
+    }
+
+    /// Splits the text up to the end of the tag at the quote of the key: its length, and what it says.
+    fn at_end(&self, text: &str) -> Option<(usize, bool)> {
+        let rest = text.strip_suffix(self.after.trim_end_matches(SPACES))?;
+        Self::WORDS.iter().find_map(|&(is_string, word)| {
+            let key = rest.strip_suffix(word)?.strip_suffix(&*self.before)?;
+            Some((key.len(), is_string))
+        })
+    }
+
+    /// What other attributes of the tag say.
+    fn among(&self, attributes: &str) -> Option<bool> {
+        let name = self.before.trim_start_matches('"').trim();
+        let name = name.trim_end_matches(['"', '=']);
+        let words = attributes.split(SPACES).find_map(|word| word.strip_prefix(name))?;
+        let word = words.strip_prefix('=')?.trim_matches(['"', '\'', '>']).to_lowercase();
+        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(is_string, _)| *is_string)
+    }
+
+    /// Refuses a key in which a reader would find the attribute.
+    fn check(&self, key: &str) -> Result<(), String> {
+        let ends_early = |is_string| {
+            let written = self.written(is_string);
+            let read = written.trim_end_matches(SPACES);
+            format!("{key}{read}").find(read) != Some(key.len())
+        };
+        if [true, false].into_iter().any(ends_early) {
+            return Err(format!("with {:?} in it, where a reader would end it", self.before));
+        }
+        Ok(())
+    }
 }
 
 /// Tags of text around the pairs of a call.
@@ -65,7 +115,15 @@ impl TaggedStyle {
             between: Stretch::new(between)?,
             close: Stretch::new(close)?,
             call,
+            kind: None,
         })
+    }
+
+    /// The same with an attribute that says what a value is. The tag ends in the quote of the key, and in what
+    /// comes after the attribute's own quote.
+    pub(crate) fn with_kind(mut self, kind: KindAttribute) -> Self {
+        self.kind = Some(kind);
+        self
     }
 
     /// The beginning of a call's header.
@@ -90,6 +148,9 @@ impl TaggedStyle {
 
     /// The quote around a key.
     fn quote(&self) -> Option<char> {
+        if self.kind.is_some() {
+            return Some('"');
+        }
         let (open, close) = (self.open.core(), self.between.core());
         (open.ends_with('"') && close.starts_with('"') && close.len() > 1).then_some('"')
     }
@@ -215,7 +276,7 @@ pub(crate) fn write<'a>(
         }
         let is_string = matches!(value, Value::String(_));
         let value = value.bare();
-        if is_string && !reads_back(&value) {
+        if is_string && style.kind.is_none() && !reads_back(&value) {
             let problem = "has a text whose beginning is JSON, longer than the hold limit, \
                            which would be read as JSON";
             return Err(problem.to_owned());
@@ -232,9 +293,15 @@ pub(crate) fn write<'a>(
         if let Some(tag) = style.tag_in(&value) {
             return Err(format!("has a value in which {tag:?} begins a line, which would end it"));
         }
+        if let Some(kind) = &style.kind {
+            kind.check(&key).map_err(|why| format!("has a key {why}"))?;
+        }
         style.open.write(&mut written);
         written.push(Written::Value(key));
-        style.between.write(&mut written);
+        match &style.kind {
+            Some(kind) => written.push(Written::Text(kind.written(is_string).into())),
+            None => style.between.write(&mut written),
+        }
         written.push(Written::Value(value));
         style.close.write(&mut written);
     }
@@ -243,17 +310,26 @@ pub(crate) fn write<'a>(
 
 /// Arguments after a round trip without a schema: a string that is JSON of another kind becomes
 /// that JSON.
-pub(crate) fn canonical(arguments: &str) -> String {
+pub(crate) fn canonical(arguments: &str, style: &TaggedStyle) -> String {
     let Some(members) = members(arguments) else { return arguments.to_owned() };
     let mut out = String::from("{");
     for (i, Member { key, value }) in members.into_iter().enumerate() {
         write_key(&key, i > 0, &mut out);
-        let mut reader = BareValue::new(Kinds::ANY, &mut out);
+        let is_string = matches!(value, Value::String(_));
+        let mut reader = match &style.kind {
+            Some(_) => typed_value(is_string, Kinds::ANY, &mut out),
+            None => BareValue::new(Kinds::ANY, &mut out),
+        };
         reader.push(&value.bare(), &mut out);
         reader.end(&mut out);
     }
     out.push('}');
     out
+}
+
+/// A value whose tag says whether it is a string.
+fn typed_value(is_string: bool, kinds: Kinds, out: &mut String) -> BareValue {
+    if is_string { BareValue::new(Kinds::STRING, out) } else { BareValue::json(kinds) }
 }
 
 /// Whether a bare text is read as a given value.
@@ -354,6 +430,14 @@ mod tests {
             let call = CallTags { open: vec!["<f=".into()], close: vec!["</f>".into()] };
             TaggedStyle::new(open, between, close, call).unwrap()
         })
+    }
+
+    /// Tags of tokens that say whether a value is a string.
+    fn typed() -> TaggedStyle {
+        let kind = KindAttribute { before: "\" string=\"".into(), after: "\">".into() };
+        let [open, close] = [vec![token(KEY)], vec![token(VALUE_END), text("\n")]];
+        let style = TaggedStyle::new(open, vec![text("\">")], close, CallTags::default());
+        style.unwrap().with_kind(kind)
     }
 
     #[derive(Debug, Clone)]
@@ -516,6 +600,61 @@ mod tests {
             let (read, _, complete) = read_text(&format!("<p=a>{value}</p></f>"), &style, kind);
             assert_eq!((read, complete), (format!("{{\"a\": {json}}}"), true), "{value}");
         }
+    }
+
+    #[test]
+    fn a_tag_says_what_a_value_is() {
+        let style = typed();
+        for (tag, value, kind, json, is_mended) in [
+            ("a\" string=\"true\">", "1", Kinds::ANY, r#""1""#, false),
+            ("a\" string=\"true\">", "1", Kinds::OTHER, r#""1""#, false),
+            ("a\" string=\"true\">", "", Kinds::ANY, r#""""#, false),
+            ("a\" string=\"false\">", "1", Kinds::ANY, "1", false),
+            ("a\" string=\"false\">", " [1, \"</\"] ", Kinds::ANY, r#"[1, "</"]"#, false),
+            ("a\" string=\"false\">", "\"x\"", Kinds::ANY, r#""x""#, false),
+            ("a\" string=\"false\">", "\"x\"", Kinds::STRING, r#""x""#, false),
+            ("a\" string=\"false\">", "\"1\"", Kinds::ANY, r#""1""#, false),
+            ("a\" string=\"false\">", "\"1\"", Kinds::OTHER, "1", true),
+            ("a\" string=\"false\">", "True", Kinds::ANY, "true", true),
+            ("a\" string=\"false\">", "x y", Kinds::ANY, r#""x y""#, true),
+            ("a\">", "1", Kinds::ANY, "1", true),
+            ("a\" string='True'>", "1", Kinds::ANY, r#""1""#, true),
+            ("a\"  string=\"true\" >", "1", Kinds::ANY, r#""1""#, true),
+            ("a\"b\" string=\"true\">", "1", Kinds::ANY, "", false),
+        ] {
+            let items = [Item::Control(KEY), Item::Text(tag.into()), Item::Text(value.into())];
+            let items: Vec<Item> = items.into_iter().chain([Item::Control(VALUE_END)]).collect();
+            let whole = read_closed(&items, usize::MAX, &style, &|_| kind);
+            for chars in 1..5 {
+                assert_eq!(read_closed(&items, chars, &style, &|_| kind), whole, "{tag}{value}");
+            }
+            let expected = match json {
+                "" => r#"{"a\"b": "1"}"#.to_owned(),
+                json => format!("{{\"a\": {json}}}"),
+            };
+            assert_eq!(whole, (expected, true), "{tag}{value}");
+            let (mut scanner, mut told) = (TaggedScanner::new(), false);
+            for item in &items {
+                match item {
+                    Item::Control(id) => {
+                        scanner.push_control(*id, &style, &|_| kind);
+                    }
+                    Item::Text(text) => {
+                        scanner.push(text, &style, &|_| kind);
+                    }
+                }
+                told |= scanner.take_mended().is_some();
+            }
+            assert_eq!(told, is_mended, "{tag}{value}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_would_end_its_tag_is_refused() {
+        for key in [r#"a\" string=\"true\">"#, r#"a\">"#, r#"a\" b>"#, r#"\"a\""#] {
+            assert!(write(&format!("{{\"{key}\": 1}}"), &typed()).is_err(), "{key}");
+        }
+        assert!(write(r#"{"a\"b>": "1"}"#, &typed()).is_ok());
     }
 
     #[test]
@@ -837,7 +976,7 @@ mod tests {
             let given = format!("{{\"a\": \"{}\"}}", escaped(&value));
             if let Ok(mut items) = written(&given, &style) {
                 items.push(Item::Text("</f>".into()));
-                prop_assert_eq!(read_closed(&items, chars, &style, &unknown), (canonical(&respace_only(&given)), true));
+                prop_assert_eq!(read_closed(&items, chars, &style, &unknown), (canonical(&respace_only(&given), &style), true));
             }
         }
 
@@ -861,15 +1000,24 @@ mod tests {
                 items.push(Item::Text("</f>".into()));
                 let expected = |json: String| (json, "</f>".to_owned(), true);
                 prop_assert_eq!(
-                    read(&items, chars, &style, &unknown), expected(canonical(&respace_only(&text))));
+                    read(&items, chars, &style, &unknown), expected(canonical(&respace_only(&text), &style)));
                 prop_assert_eq!(
                     read(&items, chars, &style, &kinds_of), expected(respace_only(&text)));
+            }
+            // Where a tag says what a value is, no schema is needed, and none changes it.
+            let style = typed();
+            if let Ok(items) = written(&text, &style) {
+                prop_assert_eq!(canonical(&respace_only(&text), &style), respace_only(&text));
+                for kinds in [Kinds::ANY, Kinds::STRING, Kinds::OTHER] {
+                    let read = read_closed(&items, chars, &style, &|_| kinds);
+                    prop_assert_eq!(read, (respace_only(&text), true));
+                }
             }
         }
 
         #[test]
         fn chunks_do_not_matter(items in items(), chars in 1usize..7) {
-            for style in styles() {
+            for style in styles().into_iter().chain([typed()]) {
                 let whole = read(&items, usize::MAX, &style, &kinds_of_any);
                 prop_assert_eq!(&read(&items, chars, &style, &kinds_of_any), &whole);
                 prop_assert!(!whole.2 || json::is_value(&whole.0), "{}", whole.0);

@@ -4,7 +4,7 @@
 //! reported as mended.
 
 use super::value::Found;
-use super::{SPACES, Tag, TaggedStyle, write_key};
+use super::{SPACES, Tag, TaggedStyle, typed_value, write_key};
 use crate::call::schema::Kinds;
 use crate::call::unquoted::BareValue;
 use crate::call::{Ended, Mended};
@@ -53,6 +53,8 @@ pub(crate) struct TaggedScanner {
     held: String,
     key: String,
     quote: Quote,
+    /// Whether the tag of the key says that the value is a string.
+    is_string: Option<bool>,
     value: Option<BareValue>,
     /// Whether nothing of the value was emitted.
     fresh: bool,
@@ -72,6 +74,7 @@ impl TaggedScanner {
             held: String::new(),
             key: String::new(),
             quote: Quote::Own,
+            is_string: None,
             value: None,
             fresh: false,
             has_pairs: false,
@@ -145,10 +148,7 @@ impl TaggedScanner {
                 State::Key { start } => {
                     self.held.push(c);
                     if let Some((end, tags)) = self.key_end(start, style) {
-                        let attributes = &self.held[end..tags];
-                        if attributes.len() > 1 {
-                            attributes.clone_into(&mut self.odd);
-                        }
+                        self.read_attributes(start, end, tags, style);
                         self.end_key(start, end, 1);
                         self.settle(style, kinds_of, &mut out);
                     } else if self.held.len() > HOLD_LIMIT {
@@ -340,9 +340,35 @@ impl TaggedScanner {
         self.state = State::Key { start: self.held.len() };
     }
 
+    /// Reads the attributes of a key, which are text from byte `end` to byte `tags`.
+    fn read_attributes(&mut self, start: usize, end: usize, tags: usize, style: &TaggedStyle) {
+        let attributes = &self.held[end..tags];
+        let Some(kind) = &style.kind else {
+            if attributes.len() > 1 {
+                attributes.clone_into(&mut self.odd);
+            }
+            return;
+        };
+        let own = kind.at_end(&self.held[start..]);
+        self.is_string = own.map(|(_, is_string)| is_string);
+        if own.is_none() {
+            self.is_string = kind.among(attributes);
+            if self.is_string.is_none() && attributes.len() > 1 {
+                attributes.clone_into(&mut self.odd);
+            } else {
+                self.mended = Some(Mended::Tag);
+            }
+        }
+    }
+
     /// The end of the key, and the beginning of the tags after the key and its attributes.
     fn key_end(&self, start: usize, style: &TaggedStyle) -> Option<(usize, usize)> {
         let core = style.between.core();
+        if let Some(kind) = &style.kind
+            && let Some((length, _)) = kind.at_end(&self.held[start..])
+        {
+            return Some((start + length, self.held.len() - (core.len() - 1)));
+        }
         let quote = match self.quote {
             Quote::Own if style.quote().is_none() => {
                 let key = &self.held[start..];
@@ -380,7 +406,10 @@ impl TaggedScanner {
                 self.has_pairs = true;
                 self.fresh = true;
                 let kinds = kinds_of(&self.key);
-                self.value = Some(BareValue::new(kinds, out));
+                self.value = Some(match self.is_string.take() {
+                    Some(is_string) => typed_value(is_string, kinds, out),
+                    None => BareValue::new(kinds, out),
+                });
                 self.state = State::Value { skipped: 0 };
             }
             Place::Close => {

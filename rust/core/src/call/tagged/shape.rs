@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Tag, TaggedScanner, TaggedStyle, canonical, language, read_as, write};
+use super::{KindAttribute, Tag, TaggedScanner, TaggedStyle, canonical, language, read_as, write};
 use crate::call::schema::{Kinds, Parameters};
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use crate::call::{CallTags, Ended, Mended};
@@ -14,7 +14,7 @@ use crate::expression::{Expression, Rules};
 use crate::limits::MAX_SUFFIX_BYTES;
 use crate::path::Path;
 use crate::pattern::{Piece, is_white};
-use crate::word::is_word_byte;
+use crate::word::{is_word, is_word_byte};
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
 /// The patterns before a key, between the key and its value, and after the value.
@@ -23,6 +23,8 @@ struct Tagged {
     open: Vec<Piece>,
     between: Vec<Piece>,
     close: Vec<Piece>,
+    /// The attribute that says whether a value is a string.
+    kind: Option<KindAttribute>,
 }
 
 pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
@@ -36,12 +38,44 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
         let problem = "is neither `python` nor a pattern with `{key}` and `{value}` after it";
         return wrong(key, problem);
     };
-    let [open, between, close] = parts.map(|part| (keys.pattern)(&key, part));
-    let tagged = Tagged { open: open?, between: between?, close: close? };
+    let (parts, kind) = match parts[1].split_once(KIND) {
+        None => (parts.map(str::to_owned), None),
+        Some((before, after)) => {
+            let kind = kind_attribute(&key, before, after)?;
+            let between = kind.after.clone();
+            ([parts[0].to_owned(), between, parts[2].to_owned()], Some(kind))
+        }
+    };
+    let [open, between, close] = parts.map(|part| (keys.pattern)(&key, &part));
+    let tagged = Tagged { open: open?, between: between?, close: close?, kind };
     for pieces in tagged.patterns() {
         check(&key, pieces)?;
     }
     Ok(Some(Arc::new(tagged)))
+}
+
+/// Where the pattern of a pair says whether its value is a string.
+const KIND: &str = "{string}";
+
+/// The attribute around `{string}`: `" string="` and `">`.
+fn kind_attribute(key: &str, before: &str, after: &str) -> Checked<KindAttribute> {
+    let name = before.strip_prefix('"').and_then(|text| text.strip_suffix("=\""));
+    let is_name = |name: &str| {
+        let word = name.trim_start_matches(' ');
+        word.len() < name.len() && is_word(word)
+    };
+    let ends = after.strip_prefix('"').is_some_and(|end| {
+        let end = end.trim_end();
+        !end.is_empty() && !end.contains(['"', '{', '}'])
+    });
+    if !name.is_some_and(is_name) || !ends {
+        return wrong(
+            key,
+            "has `{string}` elsewhere than in an attribute after the key, expected `{key}\" string=\"{string}\">{value}`",
+        );
+    }
+    let of = str::to_owned;
+    Ok(KindAttribute { before: of(before), after: of(after) })
 }
 
 /// Checks one of the patterns beside a key or a value.
@@ -111,6 +145,9 @@ impl Shape for Tagged {
     }
 
     fn loss(&self) -> &'static str {
+        if self.kind.is_some() {
+            return "arguments: their spelling, they come back as `json.dumps` writes them";
+        }
         "arguments: their spelling, and strings that are JSON of another kind, which come back as that"
     }
 
@@ -133,7 +170,10 @@ impl Shape for Tagged {
             pieces.iter().filter_map(tag).collect()
         };
         let (open, between, close) = (tags(&self.open), tags(&self.between), tags(&self.close));
-        let style = TaggedStyle::new(open, between, close, around)?;
+        let mut style = TaggedStyle::new(open, between, close, around)?;
+        if let Some(kind) = &self.kind {
+            style = style.with_kind(kind.clone());
+        }
         Ok(Arc::new(BoundTagged { style: Arc::new(style), control }))
     }
 }
@@ -154,7 +194,7 @@ impl BoundShape for BoundTagged {
     }
 
     fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
-        canonical(&read_as(arguments, vocab))
+        canonical(&read_as(arguments, vocab), &self.style)
     }
 
     fn expression(

@@ -399,7 +399,7 @@ impl Reader<'_> {
         }
         if let Some(id) = way.opener() {
             let spelled = Some(Box::new(Spelled::missing(first, Mended::Several)));
-            self.again(vec![HeldItem::Control { id, at: first, spelled }, text]);
+            self.again(vec![HeldItem::Control { id, first, at: first, spelled }, text]);
         }
         Place::In(turn, Within::AfterCall)
     }

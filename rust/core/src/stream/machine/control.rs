@@ -26,11 +26,6 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub(super) fn new(id: TokenId, at: u32, spelled: Option<Box<Spelled>>) -> Self {
-        let first = spelled.as_deref().map_or(at, |spelled| spelled.first);
-        Self { id, first, at, spelled }
-    }
-
     /// The spelling as text.
     fn piece<'t>(&self, text: &'t str) -> Piece<'t> {
         Piece { text, first: self.first, at: self.at }
@@ -42,7 +37,7 @@ impl Control {
     }
 
     fn held(self) -> HeldItem {
-        HeldItem::Control { id: self.id, at: self.at, spelled: self.spelled }
+        HeldItem::Control { id: self.id, first: self.first, at: self.at, spelled: self.spelled }
     }
 }
 
@@ -141,7 +136,8 @@ impl Reader<'_> {
             Place::In(turn, Within::Text(text))
                 if is_spelled && !turn.is_closed_by(self.bound, id) =>
             {
-                let spelling = self.spelling(id);
+                // As any text is read: some vocabularies have one token for a space and for U+2581.
+                let spelling = self.bound.vocab().spaced(self.spelling(id).into());
                 Ok(self.text_of_turn(turn, text, Piece { text: &spelling, first: at, at }))
             }
             Place::In(turn, within) if turn.goes_on_after(self.bound, id) => {

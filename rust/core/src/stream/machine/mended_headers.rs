@@ -92,7 +92,7 @@ impl Opener<'_> {
         let begins = matches!(items.first(), Some(HeldItem::Control { id, .. }) if *id == self.id);
         out.push(match items.first() {
             Some(token) if begins => token.clone(),
-            _ => HeldItem::Control { id: self.id, at: first, spelled: None },
+            _ => HeldItem::Control { id: self.id, first, at: first, spelled: None },
         });
         let mut rest = &items[usize::from(begins)..];
         let mut is_mended = !begins;

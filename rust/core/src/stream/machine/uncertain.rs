@@ -384,7 +384,7 @@ impl Reader<'_> {
 
     /// Reports the control token that began no header.
     fn reject_control(&mut self, items: &mut Vec<HeldItem>) {
-        let HeldItem::Control { id, at, spelled } = items.remove(0) else { return };
+        let HeldItem::Control { id, first, at, spelled } = items.remove(0) else { return };
         let grammar = self.bound.grammar();
         let is_opener = grammar.opens_turn(id) || grammar.opens_item(id);
         let kind = if is_opener { NoticeKind::Malformed } else { NoticeKind::UnexpectedControl };
@@ -393,7 +393,7 @@ impl Reader<'_> {
             if !Grammar::is_text_marker(id) {
                 self.out.notice_between(kind, PROMPT);
             }
-            let text = HeldItem::Control { id, at, spelled }.into_text();
+            let text = HeldItem::Control { id, first, at, spelled }.into_text();
             if !text.is_empty() {
                 items.insert(0, text);
             }

@@ -303,7 +303,7 @@ impl Reader<'_> {
             let (first, _) = held.bounds();
             let spelled = Some(Box::new(Spelled::missing(first, Mended::CallOpener)));
             let mut items = held.into_items();
-            items.insert(0, HeldItem::Control { id, at: first, spelled });
+            items.insert(0, HeldItem::Control { id, first, at: first, spelled });
             self.again(items);
             return place;
         }

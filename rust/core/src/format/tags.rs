@@ -1,0 +1,85 @@
+//! Tags: a control token with text around it, which patterns name as one token.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashSet;
+
+use super::file::OneOrMany;
+use super::load::MAX_SPELLING_BYTES;
+use crate::error::{Checked, wrong};
+use crate::pattern::{self, Piece};
+
+/// Maximum number of tags, and of ways to write one.
+const MAX_TAGS: usize = 64;
+const MAX_WAYS: usize = 16;
+
+/// One way to write a tag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TagSpec {
+    /// The text before the token.
+    pub(crate) before: String,
+    /// The name of the token.
+    pub(crate) token: String,
+    /// The text after the token.
+    pub(crate) after: String,
+}
+
+/// The tags of a file by name: the first way is written, all are read.
+pub(super) fn tags(file: &BTreeMap<String, OneOrMany>) -> Checked<Vec<(String, Vec<TagSpec>)>> {
+    if file.len() > MAX_TAGS {
+        return wrong("tag", format!("has {} tags, expected at most {MAX_TAGS}", file.len()));
+    }
+    let mut seen = HashSet::new();
+    let mut tags = Vec::with_capacity(file.len());
+    for (name, texts) in file {
+        let key = format!("tag.{name}");
+        if !pattern::is_control_name(name) {
+            return wrong(key, "is not a name, expected upper-case letters, digits and `_`");
+        }
+        let texts = texts.clone().into_vec();
+        if texts.is_empty() || texts.len() > MAX_WAYS {
+            let count = texts.len();
+            return wrong(key, format!("has {count} patterns, expected 1 to {MAX_WAYS}"));
+        }
+        let mut ways = Vec::with_capacity(texts.len());
+        for text in &texts {
+            let way = way(&key, text)?;
+            if !seen.insert(text.clone()) {
+                return wrong(
+                    key,
+                    format!("has {text:?}, which is a tag already, expected another"),
+                );
+            }
+            ways.push(way);
+        }
+        tags.push((name.clone(), ways));
+    }
+    Ok(tags)
+}
+
+/// Reads `<{TOKEN}name>`.
+fn way(key: &str, text: &str) -> Checked<TagSpec> {
+    if text.len() > MAX_SPELLING_BYTES {
+        let problem = format!("has {} bytes, expected at most {MAX_SPELLING_BYTES}", text.len());
+        return wrong(key, problem);
+    }
+    let pieces = pattern::parse(text).or_else(|problem| wrong(key, problem))?;
+    let (before, names, after) = match &pieces[..] {
+        [Piece::Literal(before), Piece::Control(names)] => (before.as_str(), names, ""),
+        [Piece::Literal(before), Piece::Control(names), Piece::Literal(after)] => {
+            (before.as_str(), names, after.as_str())
+        }
+        [Piece::Control(names), Piece::Literal(after)] => ("", names, after.as_str()),
+        _ => return wrong(key, "is not one control token with text around it, expected that"),
+    };
+    let [token] = &names[..] else {
+        return wrong(key, "has a choice of control tokens, expected one");
+    };
+    let is_beside =
+        |text: &str, side: Option<char>| !text.is_empty() && side.is_some_and(char::is_whitespace);
+    if is_beside(before, before.chars().next_back()) || is_beside(after, after.chars().next()) {
+        return wrong(key, "has white space beside its token, expected none there");
+    }
+    let of = str::to_owned;
+    Ok(TagSpec { before: of(before), token: token.clone(), after: of(after) })
+}
