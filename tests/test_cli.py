@@ -362,6 +362,22 @@ def test_a_model_without_a_format(model: str) -> None:
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize(
+    ("model", "near"),
+    [
+        ("openai/gpt-os-20b", ["gpt-oss"]),
+        ("deepseek-ai/DeepSeek-V3.2", ["deepseek-v3", "deepseek-v2", "deepseek-v3.1"]),
+        ("google/functiongemma-270m-it", []),
+        ("x", []),
+    ],
+)
+def test_names_near_the_name_of_a_model(model: str, near: list[str]) -> None:
+    with pytest.raises(chatcodec.FormatError) as raised:
+        chatcodec.Format.for_model(model)
+    named = re.findall("`([^`]*)`", str(raised.value).partition("expected")[2])
+    assert named == [*near, "Codec.from_pretrained"]
+
+
 def test_version() -> None:
     assert run("--version") == Ran(0, f"chatcodec {chatcodec.__version__}\n", "")
 

@@ -54,20 +54,28 @@ impl Format {
         if let Some(format) = format_of(&given) {
             return Self::built_in(format);
         }
-        let plain = own.to_lowercase();
-        let near = |key: &str| {
-            let begin: String = plain.chars().take(key.chars().count()).collect();
-            distance(key, &begin)
-        };
-        let known = ENTRIES.iter().filter(|(_, _, format)| !format.is_empty());
-        let mut keys: Vec<&str> = known.map(|(_, key, _)| &**key).collect();
-        keys.sort_by_cached_key(|key| near(key));
-        keys.truncate(SHOWN);
-        let keys = keys.join("`, `");
+        let near = near(&own.to_lowercase()).join("`, `");
+        let or_near =
+            if near.is_empty() { String::new() } else { format!("a name such as `{near}`, or ") };
         Err(refused(format!(
-            "no built-in format is known for this model; expected a name such as `{keys}`, or the name of a format"
+            "no built-in format is known for this model; expected {or_near}the name of a format; without one, \
+             `Codec.from_pretrained` uses the model's own chat template"
         )))
     }
+}
+
+/// The keys nearest to a name that have a format; none that differ from its beginning in half of their characters.
+fn near(name: &str) -> Vec<&'static str> {
+    let apart = |key: &str| {
+        let length = key.chars().count();
+        let begin: String = name.chars().take(length).collect();
+        let apart = distance(key, &begin);
+        (2 * apart < length).then_some(apart)
+    };
+    let known = ENTRIES.iter().filter(|(_, _, format)| !format.is_empty());
+    let mut keys: Vec<_> = known.filter_map(|(_, key, _)| Some((apart(key)?, &**key))).collect();
+    keys.sort_unstable();
+    keys.into_iter().take(SHOWN).map(|(_, key)| key).collect()
 }
 
 /// The format of the longest key that a name has; none where keys of equal length name several, or none.
