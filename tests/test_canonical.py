@@ -30,6 +30,14 @@ DEFAULT_SYSTEM = {
     "granite4": (
         "You are a helpful assistant. Please ensure responses are professional, accurate, and safe."
     ),
+    "granite3:3.1": (
+        "Knowledge Cutoff Date: April 2024.\nYou are Granite, developed by IBM. "
+        "You are a helpful AI assistant."
+    ),
+    "granite3:3.2": (
+        "Knowledge Cutoff Date: April 2024.\nYou are Granite, developed by IBM. "
+        "You are a helpful AI assistant."
+    ),
     "granite3:3.3": (
         "Knowledge Cutoff Date: April 2024. You are Granite, developed by IBM. "
         "You are a helpful AI assistant."
@@ -43,6 +51,23 @@ DEFAULT_SYSTEM = {
     "ling": "detailed thinking on",
     "qwen2.5:mimo": "You are MiMo, an AI assistant developed by Xiaomi.",
     "minimax-m2": ("You are a helpful assistant. Your name is MiniMax-M2 and is built by MiniMax."),
+    "mistral:devstral": Format.built_in("mistral:devstral")
+    .text.partition("default_system = '''")[2]
+    .partition("'''")[0],
+    "mistral:magistral": Format.built_in("mistral:magistral")
+    .text.partition("[variant.magistral.turn]\nwithout_system = '''{SYSTEM}")[2]
+    .partition("{SYSTEM_END}")[0]
+    .replace("{THINK}", "[THINK]")
+    .replace("{THINK_END}", "[/THINK]"),
+    "mistral:ministral3": Format.built_in("mistral:ministral3")
+    .text.partition("[variant.ministral3.turn]\nwithout_system = '''{SYSTEM}")[2]
+    .partition("{SYSTEM_END}")[0]
+    .replace("{THINK}", "[THINK]")
+    .replace("{THINK_END}", "[/THINK]"),
+    "mistral:small3.2": Format.built_in("mistral:small3.2")
+    .text.partition("without_system = '''{SYSTEM}")[2]
+    .partition("{SYSTEM_END}")[0]
+    .replace("{?date: The current date is {date}.?}", ""),
     "mistral:small3": Format.built_in("mistral:small3")
     .text.partition('without_system = """{SYSTEM}')[2]
     .partition("{SYSTEM_END}")[0]
@@ -84,18 +109,22 @@ REASONING = {
     "deepseek:v3.1": "last",
     "deepseek:v4": "since",
     "glm4.5": "since",
+    "glm4.5:4.7": "since",
     "harmony": "until",
     "harmony:full": "all",
     "kimi-k2:thinking": "since",
     "laguna": "all",
     "ling": "all",
     "minimax-m2": "since",
+    "mistral:magistral": "all",
+    "mistral:ministral3": "all",
     "mistral:v13": "all",
     "qwen3": "since",
     "nemotron-nano2": "last",
     "nemotron3": "since",
     "nemotron3:ultra": "since",
     "qwen3.5": "since",
+    "qwen3.5:small": "since",
     "qwen3:qwq": "last",
     "qwen3:thinking": "since",
     "step3.5": "since",

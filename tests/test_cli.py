@@ -325,6 +325,22 @@ def test_formats() -> None:
         ("ai-sage/GigaChat3.1-10B-A1.8B-bf16", "gigachat3"),
         ("RekaAI/reka-edge-2603", "reka-edge"),
         ("poolside/Laguna-S-2.1", "laguna"),
+        ("zai-org/GLM-4.6-FP8", "glm4.5"),
+        ("zai-org/GLM-4.7-Flash", "glm4.5:4.7"),
+        ("zai-org/GLM-5", "glm4.5:4.7"),
+        ("baidu/ERNIE-4.5-21B-A3B-PT", "ernie4.5"),
+        ("mistralai/Magistral-Small-2509", "mistral:magistral"),
+        ("ibm-granite/granite-3.1-8b-instruct", "granite3:3.1"),
+        ("granite-3.2-8b-instruct", "granite3:3.2"),
+        ("ibm-granite/granite-4.1-8b", "granite4:4.1"),
+        ("mistralai/Mistral-Small-3.1-24B-Instruct-2503", "mistral:small3"),
+        ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "mistral:small3.2"),
+        ("mistralai/Devstral-Small-2507", "mistral:devstral"),
+        ("mistralai/Ministral-3-14B-Reasoning-2512", "mistral:ministral3"),
+        ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B", "nemotron3"),
+        ("Qwen/Qwen3.5-0.8B", "qwen3.5:small"),
+        ("Qwen/Qwen3.5-27B", "qwen3.5"),
+        ("stepfun-ai/Step-3.5-Flash", "step3.5"),
     ],
 )
 def test_the_format_of_a_model(model: str, name: str) -> None:
@@ -339,7 +355,7 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
     [
         *("qwne3", "", "gemma-99-it", "x" * 10_000, "\n"),
         # Near a known family, and with another template.
-        *("Qwen/Qwen3-Embedding-0.6B", "Qwen3-Reranker-4B", "zai-org/GLM-4.5V", "GLM-4.6"),
+        *("Qwen/Qwen3-Embedding-0.6B", "Qwen3-Reranker-4B", "zai-org/GLM-4.5V", "GLM-4.6V"),
         # Two keys of equal length, of two formats.
         "microsoft/Phi-4-mini-reasoning",
         # Of a family whose other models have a format.
@@ -348,9 +364,11 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
             "google/functiongemma-270m-it",
             "deepseek-ai/DeepSeek-V3.2",
         ),
-        *("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen3Guard-Gen-8B", "granite-3.2-8b-instruct"),
-        *("zai-org/GLM-5", "THUDM/GLM-4-9B-0414", "Qwen/QwQ-32B-Preview"),
+        *("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen3Guard-Gen-8B", "granite-3.2-8b-base"),
+        *("zai-org/GLM-5.1", "THUDM/GLM-4-9B-0414", "Qwen/QwQ-32B-Preview"),
         *("nvidia/Llama-3_3-Nemotron-Super-49B-v1_5", "LiquidAI/LFM2.5-1.2B-Thinking"),
+        *("HuggingFaceTB/SmolLM3-3B", "mistralai/Devstral-Small-2505", "Qwen/Qwen3.8-27B"),
+        *("baidu/ERNIE-4.5-21B-A3B-Thinking", "moonshotai/Kimi-K2.5"),
     ],
 )
 def test_a_model_without_a_format(model: str) -> None:

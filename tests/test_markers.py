@@ -50,6 +50,7 @@ CASES = [
     Case("mixtral-8x7b:template", "mixtral-8x7b", INST, system=False),
     Case("deepseek", "deepseek-llm", ("\n\nUser: ", "\n\nAssistant: ")),
     Case("deepseek", "deepseek-v3", ("\n\nUser: ", "\n\nAssistant: ")),
+    Case("ernie4.5", "appended", ("\nUser: ", "\nAssistant: ")),
     Case("alpaca", "llama2", ("### Instruction:", "### Response:")),
     Case("vicuna", "llama2", ("USER:", "ASSISTANT:")),
     Case("vicuna:lines", "llama2", ("USER:", "ASSISTANT:")),

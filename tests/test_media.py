@@ -41,7 +41,10 @@ WITH_MEDIA = [name for name in formats() if Format.built_in(name).media]
 FIXED = ("llama3.2",)
 """Formats in which an image is one token."""
 
-ROWS = ("mistral", "mistral:small3", "mistral:v11", "mistral:v13")
+ROWS = (
+    *("mistral", "mistral:devstral", "mistral:magistral", "mistral:ministral3"),
+    *("mistral:small3", "mistral:small3.2", "mistral:v11", "mistral:v13"),
+)
 """Formats that separate the rows of an image."""
 
 
@@ -50,8 +53,9 @@ def codec_of(name: str) -> Codec:
     """A codec of a format on the embedded vocabulary with the format's control tokens."""
     keys = tomllib.loads(Format.built_in(name).text)
     spellings = []
-    for value in keys["control"].values():
-        spellings += value[:1] if isinstance(value, list) else [value]
+    own = keys.get("variant", {}).get(name.partition(":")[2], {}).get("control", {})
+    for value in (keys["control"] | own).values():
+        spellings += value[:1] if isinstance(value, list) else [value] if value else []
     known = Vocab.load(data.EMBEDDED_MODEL).control
     more = [spelling for spelling in spellings if spelling not in known]
     return data.load_appended(name, tuple(more))

@@ -34,7 +34,7 @@ class Family:
     """Whether the template is indented for people: its newlines and indents are to be removed."""
 
     def __str__(self) -> str:
-        return self.format
+        return f"{self.format} {self.template.rpartition('/')[2]}"
 
 
 FAMILIES = [
@@ -48,6 +48,7 @@ FAMILIES = [
         own=(("bos_token", "<BOS_TOKEN>"),),
     ),
     Family("command-r", "templates/aya.jinja", own=(("bos_token", "<BOS_TOKEN>"),)),
+    Family("ernie4.5", "templates/ernie-4.5-pt.jinja", "developer", same=21),
     Family("exaone4", "templates/exaone4.jinja", "callstr emptyans parts reasontext think"),
     Family("gemma2", "templates/gemma.jinja", same=12, own=(("bos_token", "<bos>"),)),
     Family(
@@ -69,11 +70,37 @@ FAMILIES = [
         "answered developer nothing par parts sysonly",
         own=(("bos_token", "<s>"),),
     ),
+    Family("glm4.5", "templates/GLM-4.6.jinja", "developer emptyans nothink reasontext", same=30),
+    Family("glm4.5:4.7", "templates/GLM-4.7-Flash.jinja", "developer reasontext", same=32),
     Family("granite3", "templates/granite-3.0-instruct.jinja", "callans callstr developer nothing"),
+    Family(
+        "granite3:3.1",
+        "templates/granite-3.1-8b-instruct.jinja",
+        "callans callstr developer documents sysonly",
+        same=21,
+    ),
+    Family(
+        "granite3:3.2",
+        "templates/granite-3.2-8b-instruct.jinja",
+        "call callans callnt callstr developer documents par sysonly",
+        same=23,
+    ),
     Family(
         "granite3:3.3",
         "templates/ibm-granite-granite-3.3-2B-Instruct.jinja",
         "callans callstr developer documents sysonly",
+    ),
+    Family(
+        "granite4",
+        "templates/ibm-granite-granite-4.0.jinja",
+        "developer documents parts",
+        same=28,
+    ),
+    Family(
+        "granite4:4.1",
+        "templates/ibm-granite-granite-4.1.jinja",
+        "developer documents parts",
+        same=28,
     ),
     Family(
         "jamba",
@@ -95,6 +122,19 @@ FAMILIES = [
         own=(("bos_token", "<|startoftext|>"),),
     ),
     Family("ling", "templates/inclusionai-ling-3.0-flash.jinja", "developer nothink reasontext"),
+    Family("mistral:devstral", "templates/unsloth-mistral-Devstral-Small-2507.jinja", same=25),
+    Family(
+        "mistral:ministral3",
+        "templates/mistralai-Ministral-3-14B-Reasoning-2512.jinja",
+        "reason reasoncall reasonlast",
+        same=24,
+    ),
+    Family(
+        "mistral:small3.2",
+        "templates/Mistral-Small-3.2-24B-Instruct-2506.jinja",
+        "callans callstr no_tools nothing",
+        same=24,
+    ),
     Family(
         "mistral:small3",
         "templates/examples_tool_chat_template_mistral3.jinja",
@@ -105,6 +145,18 @@ FAMILIES = [
         "templates/trl_nemotron_3_nano.jinja",
         "call callans callnt developer oddsystem par parts reason reasoncall reasontext",
         same=23,
+    ),
+    Family(
+        "nemotron3",
+        "templates/trl_nemotron_3_super.jinja",
+        "call callans callnt developer oddsystem par parts reason reasoncall reasontext",
+        same=23,
+    ),
+    Family(
+        "nemotron3:ultra",
+        "templates/trl_nemotron_3_5_lightning.jinja",
+        "call callans callnt developer par parts reasoncall reasontext",
+        same=25,
     ),
     Family(
         "nemotron3:ultra",
@@ -125,6 +177,14 @@ FAMILIES = [
         "vocab/qwen3.5/tokenizer_config.json",
         "call callans callnt par reasoncall reasontext",
     ),
+    Family("qwen3.5", "templates/trl_qwen3_6.jinja", "reasontext", same=29),
+    Family(
+        "qwen3.5:small",
+        "templates/trl_qwen3_5_nothink.jinja",
+        "call callans callnt par reasoncall reasontext",
+        same=24,
+    ),
+    Family("qwen3:instruct", "templates/trl_qwen3_vl.jinja", "developer twosys", same=29),
     Family(
         "qwen3:qwq",
         "templates/otc-qwq-32b.jinja",
@@ -135,6 +195,13 @@ FAMILIES = [
     Family("qwen3:instruct", "templates/trl_qwen3_instruct_2507.jinja", "developer parts"),
     Family("reka-edge", "templates/Reka-Edge.jinja", "answered parts reasontext think"),
     Family("seed-oss", "templates/ByteDance-Seed-OSS.jinja", "callnt developer emptyans"),
+    Family(
+        "step3.5",
+        "templates/StepFun3.5-Flash.jinja",
+        "call callans callnt developer par reasoncall reasontext",
+        same=25,
+        own=(("bos_token", "<｜begin▁of▁sentence｜>"),),
+    ),
     Family("spark2.5", "templates/Spark2.5.jinja", same=31),
     Family("vicuna:lines", "templates/vicuna.jinja", "parts", same=12, typeset=True),
     Family(

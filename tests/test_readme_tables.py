@@ -83,6 +83,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "qwen3": ("qwen3",),
     "qwen3-coder": ("qwen3",),
     "qwen3.5": ("qwen3.5",),
+    "qwen3.5:small": ("qwen3.5",),
     "qwen3:instruct": ("qwen3",),
     "qwen3:thinking": ("qwen3",),
     "yi": ("yi",),

@@ -256,6 +256,13 @@ def test_a_format_that_says_where_it_differs_reads_for_a_template(
         ("GigaChat3.1-10B-A1.8B.jinja", "<s>", "gigachat3"),
         ("Reka-Edge.jinja", "<s>", "reka-edge"),
         ("poolside-Laguna-S-2.1.jinja", "〈|EOS|〉", "laguna"),
+        ("GLM-4.6.jinja", "<s>", "glm4.5"),
+        ("GLM-4.7-Flash.jinja", "<s>", "glm4.5:4.7"),
+        ("StepFun3.5-Flash.jinja", "<｜begin▁of▁sentence｜>", "step3.5"),
+        ("ibm-granite-granite-4.1.jinja", "<s>", "granite4:4.1"),
+        ("trl_nemotron_3_super.jinja", "<s>", "nemotron3"),
+        ("trl_qwen3_5_nothink.jinja", "<s>", "qwen3.5:small"),
+        ("trl_qwen3_6.jinja", "<s>", "qwen3.5"),
     ],
 )
 def test_published_templates_are_read_by_their_formats(

@@ -100,7 +100,8 @@ fn results(entry: &'static Entry) -> impl Strategy<Value = Vec<Message>> {
 fn is_moved(entry: &Entry, turns: &Turns) -> bool {
     let moves = |what: &str| {
         let place = entry.codec.format().text().lines().find(|line| line.starts_with("place"));
-        (!entry.format.contains(':') || ["mistral:v11", "mistral:small3"].contains(&entry.format))
+        let inherits = ["mistral:v11", "mistral:small3", "mistral:small3.2"];
+        (!entry.format.contains(':') || inherits.contains(&entry.format))
             && place.is_some_and(|place| place.contains(&format!("{what} = \"last_user\"")))
     };
     let is_system = |message: &Message| message.role == Role::System;

@@ -317,8 +317,8 @@ fn no_format_is_read_as_another() {
             "phi4-mini" => "phi3",
             // Command R's tokens, with a text before each system message.
             "command-a" => "command-r",
-            // Qwen 3's tokens, with other white space around reasoning.
-            "nemotron3" => "qwen3",
+            // Qwen 3's tokens, with other white space around reasoning, and other turns of results.
+            "nemotron3" | "step3" => "qwen3",
             _ => name,
         }
         .to_owned()
