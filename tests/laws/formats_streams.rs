@@ -100,11 +100,14 @@ fn every_split_of_a_conversation() {
         let ids = encoding.ids();
         let events = check_splits(&entry.codec, Start::Conversation, ids, 0..=ids.len())?;
         check_whole_turns(&events)?;
-        check_starts(&encoding, &events)?;
         let odd = events.iter().find(|event| is_odd(event));
         let is_promised = entry.is_certain()
             || options.on_marker != OnMarker::Report
             || encoding.collisions().is_empty();
+        // A turn that a text forges begins with ids of that text.
+        if is_promised {
+            check_starts(&encoding, &events)?;
+        }
         prop_assert!(odd.is_none() || !is_promised, "{odd:?} in {events:?}");
         for end in 0..ids.len() {
             let events = read(entry.codec.read_stream(), &[&ids[..end]], TurnReason::Length);
