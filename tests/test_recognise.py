@@ -248,21 +248,21 @@ def test_a_format_that_says_where_it_differs_reads_for_a_template(
 @pytest.mark.parametrize(
     ("template", "bos", "name"),
     [
-        ("trl_nemotron_3_nano.jinja", "<s>", "nemotron3"),
-        ("trl_nemotron_3_ultra.jinja", "<s>", "nemotron3:ultra"),
-        ("command_a_tool_use.jinja", "<BOS_TOKEN>", "command-a"),
-        ("otc-qwq-32b.jinja", "<s>", "qwen3:qwq"),
-        ("examples_tool_chat_template_qwen3coder.jinja", "<s>", "qwen3-coder"),
-        ("GigaChat3.1-10B-A1.8B.jinja", "<s>", "gigachat3"),
-        ("Reka-Edge.jinja", "<s>", "reka-edge"),
-        ("poolside-Laguna-S-2.1.jinja", "〈|EOS|〉", "laguna"),
-        ("GLM-4.6.jinja", "<s>", "glm4.5"),
-        ("GLM-4.7-Flash.jinja", "<s>", "glm4.5:4.7"),
-        ("StepFun3.5-Flash.jinja", "<｜begin▁of▁sentence｜>", "step3.5"),
-        ("ibm-granite-granite-4.1.jinja", "<s>", "granite4:4.1"),
-        ("trl_nemotron_3_super.jinja", "<s>", "nemotron3"),
-        ("trl_qwen3_5_nothink.jinja", "<s>", "qwen3.5:small"),
-        ("trl_qwen3_6.jinja", "<s>", "qwen3.5"),
+        ("templates/trl_nemotron_3_nano.jinja", "<s>", "nemotron3"),
+        ("templates/trl_nemotron_3_ultra.jinja", "<s>", "nemotron3:ultra"),
+        ("templates/command_a_tool_use.jinja", "<BOS_TOKEN>", "command-a"),
+        ("templates/otc-qwq-32b.jinja", "<s>", "qwen3:qwq"),
+        ("templates/examples_tool_chat_template_qwen3coder.jinja", "<s>", "qwen3-coder"),
+        ("templates/GigaChat3.1-10B-A1.8B.jinja", "<s>", "gigachat3"),
+        ("templates/Reka-Edge.jinja", "<s>", "reka-edge"),
+        ("templates/poolside-Laguna-S-2.1.jinja", "〈|EOS|〉", "laguna"),
+        ("families/GLM-4.6.jinja", "<s>", "glm4.5"),
+        ("families/GLM-4.7-Flash.jinja", "<s>", "glm4.5:4.7"),
+        ("families/StepFun3.5-Flash.jinja", "<｜begin▁of▁sentence｜>", "step3.5"),
+        ("families/ibm-granite-granite-4.1.jinja", "<s>", "granite4:4.1"),
+        ("families/trl_nemotron_3_super.jinja", "<s>", "nemotron3"),
+        ("families/trl_qwen3_5_nothink.jinja", "<s>", "qwen3.5:small"),
+        ("families/trl_qwen3_6.jinja", "<s>", "qwen3.5"),
     ],
 )
 def test_published_templates_are_read_by_their_formats(
@@ -270,7 +270,7 @@ def test_published_templates_are_read_by_their_formats(
 ) -> None:
     golden = data.ROOT / "tests" / "golden" / f"{name.replace(':', '-')}.json"
     tokens = json.loads(golden.read_text(encoding="utf-8"))["special_tokens"]
-    text = data.find(f"templates/{template}").read_text(encoding="utf-8")
+    text = data.find(template).read_text(encoding="utf-8")
     path = folder(tmp_path / "model", text, bos_token=bos)
     size = Vocab.load(data.EMBEDDED_MODEL).size
     added = {token: size + nth for nth, token in enumerate(tokens)}
