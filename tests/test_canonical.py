@@ -48,7 +48,12 @@ DEFAULT_SYSTEM = {
         "You are a helpful, conversationally-fluent assistant made by Poolside. You are here to be "
         "helpful to users through natural language conversations."
     ),
+    "laguna:xs": (
+        "You are a helpful, conversationally-fluent assistant made by Poolside. You are here to be "
+        "helpful to users through natural language conversations."
+    ),
     "ling": "detailed thinking on",
+    "llama-nemotron": "",
     "qwen2.5:mimo": "You are MiMo, an AI assistant developed by Xiaomi.",
     "minimax-m2": ("You are a helpful assistant. Your name is MiniMax-M2 and is built by MiniMax."),
     "mistral:devstral": Format.built_in("mistral:devstral")
@@ -114,7 +119,9 @@ REASONING = {
     "harmony:full": "all",
     "kimi-k2:thinking": "since",
     "laguna": "all",
+    "laguna:xs": "all",
     "ling": "all",
+    "minicpm5": "since",
     "minimax-m2": "since",
     "mistral:magistral": "all",
     "mistral:ministral3": "all",

@@ -342,6 +342,9 @@ def test_formats() -> None:
         ("Qwen/Qwen3.5-0.8B", "qwen3.5:small"),
         ("Qwen/Qwen3.5-27B", "qwen3.5"),
         ("stepfun-ai/Step-3.5-Flash", "step3.5"),
+        ("poolside/Laguna-XS.2", "laguna:xs"),
+        ("openbmb/MiniCPM5-1B", "minicpm5"),
+        ("nvidia/Llama-3_3-Nemotron-Super-49B-v1_5", "llama-nemotron"),
     ],
 )
 def test_the_format_of_a_model(model: str, name: str) -> None:
@@ -367,7 +370,7 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
         ),
         *("Qwen/Qwen2.5-Omni-7B", "Qwen3Guard-Gen-8B", "granite-3.2-8b-base"),
         *("zai-org/GLM-5.1", "THUDM/GLM-4-9B-0414", "Qwen/QwQ-32B-Preview"),
-        *("nvidia/Llama-3_3-Nemotron-Super-49B-v1_5", "LiquidAI/LFM2.5-1.2B-Thinking"),
+        *("nvidia/Llama-3_3-Nemotron-Super-49B-v1", "LiquidAI/LFM2.5-1.2B-Thinking"),
         *("HuggingFaceTB/SmolLM3-3B", "mistralai/Devstral-Small-2505", "Qwen/Qwen3.8-27B"),
         *("baidu/ERNIE-4.5-21B-A3B-Thinking", "moonshotai/Kimi-K2.5"),
     ],

@@ -45,6 +45,7 @@ QWEN = "<tool_call>\n<function=f>\n{}</tool_call>"
 PAIR = "<parameter=a>\nb\n</parameter>\n"
 MINIMAX = '</think><minimax:tool_call>\n<invoke name="f">\n{}</minimax:tool_call>'
 NAMED = '<parameter name="a">b</parameter>\n'
+CDATA = '<function name="f"><param name="a">{}</param></function>'
 GLM = "<tool_call>f\n{}</tool_call>"
 GLM_PAIR = "<arg_key>a</arg_key>\n<arg_value>b</arg_value>\n"
 OBJECT = '{"name": "f", "arguments": {"a": 1}}'
@@ -81,6 +82,10 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "further attributes in a tag": [
         Example("minimax-m2", MINIMAX.replace('"f"', '"f" x="1"').format(f"{NAMED}</invoke>\n")),
+    ],
+    "no `]]>`": [
+        Example("minicpm5", CDATA.format("<![CDATA[a < b")),
+        Example("minicpm5", CDATA.format(" <![CDATA[a < b]]> ")),
     ],
     "no `</arg_value>`": [
         Example("glm4.5", GLM.format("<arg_key>a</arg_key>\n<arg_value>b\n")),

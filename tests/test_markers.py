@@ -38,7 +38,7 @@ class Case:
     @property
     def codec(self) -> Codec:
         if self.vocab == "appended":
-            path = data.ROOT / "tests" / "golden" / f"{self.format}.json"
+            path = data.ROOT / "tests" / "golden" / f"{self.format.replace(':', '-')}.json"
             return data.load_case(self.format, "appended", json.loads(path.read_text("utf-8")))
         return data.load_format(self.format, self.vocab)
 
@@ -55,6 +55,7 @@ CASES = [
     Case("vicuna", "llama2", ("USER:", "ASSISTANT:")),
     Case("vicuna:lines", "llama2", ("USER:", "ASSISTANT:")),
     Case("laguna", "appended", ("</user>", "<system>")),
+    Case("laguna:xs", "appended", ("</user>", "<system>")),
 ]
 
 

@@ -110,6 +110,12 @@ FAMILIES = [
     ),
     Family("laguna", "templates/poolside-Laguna-S-2.1.jinja", "developer nothing parts"),
     Family(
+        "laguna:xs",
+        "templates/poolside-Laguna-XS.2.jinja",
+        "developer emptyans nothing parts reasontext twosys",
+        same=28,
+    ),
+    Family(
         "lfm2",
         "templates/trl_lfm2.jinja",
         "callans callstr developer parts",
@@ -134,6 +140,12 @@ FAMILIES = [
         "families/Mistral-Small-3.2-24B-Instruct-2506.jinja",
         "callans callstr no_tools nothing",
         same=24,
+    ),
+    Family(
+        "minicpm5",
+        "templates/openbmb-MiniCPM5-1B.jinja",
+        "call callans callnt developer par parts reasoncall reasontext",
+        same=25,
     ),
     Family(
         "mistral:small3",

@@ -256,6 +256,8 @@ def test_a_format_that_says_where_it_differs_reads_for_a_template(
         ("templates/GigaChat3.1-10B-A1.8B.jinja", "<s>", "gigachat3"),
         ("templates/Reka-Edge.jinja", "<s>", "reka-edge"),
         ("templates/poolside-Laguna-S-2.1.jinja", "〈|EOS|〉", "laguna"),
+        ("templates/poolside-Laguna-XS.2.jinja", "〈|EOS|〉", "laguna:xs"),
+        ("templates/openbmb-MiniCPM5-1B.jinja", "<s>", "minicpm5"),
         ("families/GLM-4.6.jinja", "<s>", "glm4.5"),
         ("families/GLM-4.7-Flash.jinja", "<s>", "glm4.5:4.7"),
         ("families/StepFun3.5-Flash.jinja", "<｜begin▁of▁sentence｜>", "step3.5"),

@@ -83,6 +83,14 @@ impl Entry {
         self.codec.format().losses().iter().any(|loss| loss.ends_with("its control tokens as text"))
     }
 
+    /// Whether a string that is an argument has texts of the format around it.
+    pub fn wraps(&self, text: &str) -> bool {
+        let file: toml::Table = self.codec.format().text().parse().expect("a file that loads");
+        let calls = file.get("call").and_then(toml::Value::as_table).into_iter().flatten();
+        let listed = calls.filter_map(|(_, call)| call.get("wrap")?.get("when")?.as_array());
+        listed.flatten().filter_map(toml::Value::as_str).any(|when| text.contains(when))
+    }
+
     pub fn encode(
         &self,
         messages: &[Message],

@@ -43,6 +43,8 @@ pub(crate) enum Mended {
     CallEnd,
     /// A value whose spelling differs from the schema of its tool.
     Value,
+    /// The texts around a string.
+    Wrap,
     /// A call with a spelling that is not JSON, in a format with calls in JSON.
     Python,
     /// A call within reasoning.
@@ -77,6 +79,7 @@ impl Mended {
             Self::ValueEnd => "the tag that closes an argument is missing",
             Self::CallEnd => "what closes the call is missing",
             Self::Value => "an argument was quoted or written as in Python",
+            Self::Wrap => "the texts around an argument are not the format's",
             Self::Python => "the call's JSON is quoted or written as in Python",
             Self::Unopened => "what opens reasoning is missing",
             Self::Several => "calls stand in one block",

@@ -254,7 +254,12 @@ pub(crate) fn tags(items: &[Vec<Piece>]) -> CallTags {
     for item in items {
         for (piece, next) in walk(item).zip(walk(item).skip(1)) {
             match (piece, next) {
-                (Piece::Literal(text), Piece::Field(Field::Name, _)) => push(&mut tags.open, text),
+                // Text that begins as a word does goes on after a token, and opens nothing by itself.
+                (Piece::Literal(text), Piece::Field(Field::Name, _))
+                    if !text.trim_start().bytes().next().is_some_and(is_word_byte) =>
+                {
+                    push(&mut tags.open, text);
+                }
                 (Piece::Field(Field::Arguments, _), Piece::Literal(text)) => {
                     push(&mut tags.close, text);
                 }

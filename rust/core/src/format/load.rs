@@ -272,14 +272,8 @@ fn check_default(
         return wrong(key, "is given without `default_system`, expected both or none");
     };
     let after = |row: &RowSpec| {
-        let at = row.pieces.iter().position(|piece| rules::is_field(piece, Field::Content))?;
-        let (Some(Piece::Literal(after)), Some(rest)) =
-            (row.pieces.get(at + 1), row.pieces.get(at + 2..))
-        else {
-            return None;
-        };
-        let is_same = [&row.pieces[..=at], rest].concat() == pieces;
-        is_same.then(|| after.clone())
+        let (without, after) = without_end(&row.pieces)?;
+        (without == pieces).then_some(after)
     };
     let own = || rows.iter().filter(|row| row.role == Role::System && row.name.is_none());
     if own().any(|row| row.place == RowUse::Last && row.pieces == pieces) {
@@ -295,6 +289,17 @@ fn check_default(
         return wrong("default_system", problem);
     }
     Ok(())
+}
+
+/// A row without the literal after its text, and that literal.
+fn without_end(row: &[Piece]) -> Option<(Vec<Piece>, String)> {
+    let at = row.iter().position(|piece| rules::is_field(piece, Field::Content))?;
+    match (row.get(at + 1), row.get(at + 2..)) {
+        (Some(Piece::Literal(after)), Some(rest)) => {
+            Some(([&row[..=at], rest].concat(), after.clone()))
+        }
+        _ => None,
+    }
 }
 
 /// A default system message, filtered by its row.
@@ -548,8 +553,8 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         return wrong("turn.tools", "begins with text, expected a control token");
     }
     let role = holds.unwrap_or(Role::System);
-    let turn = tools_turn(pieces, role, rows)?;
-    let alone = alone.map(|pieces| tools_turn(pieces, role, rows)).transpose()?;
+    let turn = tools_turn(pieces, role, rows, file.guarantee)?;
+    let alone = alone.map(|pieces| tools_turn(pieces, role, rows, file.guarantee)).transpose()?;
     let members = file.tools.members.clone();
     Ok(Some(ToolsSpec { turn, alone, unwrap, layout, members, holds, place }))
 }
@@ -640,10 +645,26 @@ fn indent(file: &File) -> Checked<u8> {
 }
 
 /// A turn that declares tools, and the row that reads it back.
-fn tools_turn(pieces: Vec<Piece>, role: Role, rows: &[RowSpec]) -> Checked<FixedTurn> {
+fn tools_turn(
+    pieces: Vec<Piece>,
+    role: Role,
+    rows: &[RowSpec],
+    guarantee: Guarantee,
+) -> Checked<FixedTurn> {
     let readers = rows.iter().filter(|row| row.role == role && row.place == RowUse::Both);
+    // A row may also have a literal after its text, in which the turn does not end: a reader takes it off where it is.
+    let read_without_end = |row: &RowSpec| {
+        let (without, after) = without_end(&row.pieces)?;
+        let at = without.iter().position(|piece| rules::is_field(piece, Field::Content))?;
+        let is_closed = matches!(without.get(at + 1), Some(Piece::Control(_)));
+        let inside = results::read_as(&without, &pieces, Field::Tools)?;
+        let ends_otherwise = matches!(inside.last(), Some(Piece::Literal(text))
+            if !text.ends_with(&after) && !after.ends_with(text.as_str()));
+        (guarantee == Guarantee::Ids && is_closed && ends_otherwise).then_some(inside)
+    };
     let read_back = |row: &RowSpec| {
-        Some((row.name.clone(), results::read_as(&row.pieces, &pieces, Field::Tools)?))
+        let inside = results::read_as(&row.pieces, &pieces, Field::Tools);
+        Some((row.name.clone(), inside.or_else(|| read_without_end(row))?))
     };
     rules::check_pieces("turn.tools", &pieces)?;
     // A row of a name reads less than the row without a name.

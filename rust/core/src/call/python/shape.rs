@@ -42,6 +42,11 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
         Some("json") => JSON,
         _ => return Ok(None),
     };
+    if keys.table.contains_key("wrap") {
+        let problem =
+            "is given beside a call in Python, expected it beside a pattern of tagged pairs";
+        return wrong(format!("{}.wrap", keys.key), problem);
+    }
     Ok(Some(Arc::new(Python { words })))
 }
 

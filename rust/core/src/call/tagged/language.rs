@@ -35,7 +35,12 @@ pub(super) fn arguments(
         in_text.push(format!(r"(.*\n)?[ \t]*({}).*", tags.join("|")));
     }
     let values = Values::new(schema, rules, JSON, in_json);
-    let mut language = Language { style, schema, values, in_text };
+    // The text in a wrap may hold what closes the wrap: only the end of the value closes it.
+    let in_wrap = in_text.clone();
+    if let Some(wrap) = &style.wrap {
+        in_text.extend(wrap.when.iter().map(|when| within(when)));
+    }
+    let mut language = Language { style, schema, values, in_text, in_wrap };
     let keys = language.values.arguments(path)?;
     match members(&keys, path)? {
         Members::Any(schema) => {
@@ -68,6 +73,8 @@ struct Language<'a> {
     values: Values<'a>,
     /// The expressions that no bare text may match.
     in_text: Vec<String>,
+    /// The expressions that no text in a wrap may match.
+    in_wrap: Vec<String>,
 }
 
 impl Language<'_> {
@@ -164,7 +171,9 @@ impl Language<'_> {
         // Text that is not JSON is a string.
         let mut except = self.in_text.clone();
         except.extend(LIKE_JSON.map(str::to_owned));
-        let text = Expression::part(Part::Any { except });
+        let text = Expression::choice(
+            [Expression::part(Part::Any { except })].into_iter().chain(self.wrapped(any_except)),
+        );
         if restricting(keys).next().is_none() {
             return Ok(Expression::choice([text, self.values.any_but_string()]));
         }
@@ -222,7 +231,12 @@ impl Language<'_> {
                 return Err(unfollowed(keyword, path));
             }
             let texts = values.iter().filter_map(Value::as_str);
-            let texts: Vec<Expression> = texts.map(Expression::literal).collect();
+            let spelled = |text: &str| match self.style.wrap_of(text) {
+                Some(wrap) => wrap.around(text),
+                None => text.to_owned(),
+            };
+            let texts: Vec<Expression> =
+                texts.map(|text| Expression::literal(spelled(text))).collect();
             if !texts.is_empty() {
                 return Ok(Expression::choice(texts));
             }
@@ -232,11 +246,33 @@ impl Language<'_> {
             return Err(unfollowed(keyword, path));
         }
         if keys.keys().all(|key| !strings::KEYWORDS.contains(&&**key)) {
-            return Ok(Expression::part(Part::Any { except: self.in_text.clone() }));
+            return Ok(self.bare_or_wrapped(any_except));
         }
         let (regex, also) = restricted(Style::Bare, keys, path)?;
-        Ok(Expression::part(Part::Regex { regex, also, except: self.in_text.clone() }))
+        Ok(self.bare_or_wrapped(|except| {
+            let (regex, also) = (regex.clone(), also.clone());
+            Expression::part(Part::Regex { regex, also, except })
+        }))
     }
+
+    /// A text, given the expressions that it may not match: bare, or in the wrap.
+    fn bare_or_wrapped(&self, text: impl Fn(Vec<String>) -> Expression) -> Expression {
+        let bare = text(self.in_text.clone());
+        Expression::choice([bare].into_iter().chain(self.wrapped(text)))
+    }
+
+    /// A text in the wrap, if there is one.
+    fn wrapped(&self, text: impl Fn(Vec<String>) -> Expression) -> Option<Expression> {
+        let wrap = self.style.wrap.as_ref()?;
+        let inside = text(self.in_wrap.clone());
+        let [open, close] = [&wrap.open, &wrap.close].map(|text| Expression::literal(text.clone()));
+        Some(Expression::sequence([open, inside, close]))
+    }
+}
+
+/// Any text that matches none of some expressions.
+fn any_except(except: Vec<String>) -> Expression {
+    Expression::part(Part::Any { except })
 }
 
 /// The language of consecutive tags.

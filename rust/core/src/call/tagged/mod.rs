@@ -1,7 +1,7 @@
 //! Arguments as tagged pairs of key and value, `<parameter=a>\n1\n</parameter>`, to and from a JSON
 //! object.
 //!
-//! Written: one JSON object becomes pairs; strings are bare, other values are JSON. Read, as text comes:
+//! Written: one JSON object becomes pairs; strings are bare or in a wrap, other values are JSON. Read, as text comes:
 //! pairs become the text of a JSON object with the spaces of `json.dumps`. White space between tags is free.
 //! Beside a value, the white space of the style belongs to the tag, and further white space to the value. A
 //! missing tag is replaced by the next one. Memory: a tag, a key, and the part of a value that [`BareValue`]
@@ -11,6 +11,7 @@ mod language;
 mod scanner;
 pub(super) mod shape;
 mod value;
+mod wrap;
 
 use super::Written;
 use super::python::respace;
@@ -20,6 +21,7 @@ use crate::json::{self, Lexer};
 use chatcodec_vocab::{TokenId, Vocab};
 use scanner::Place;
 use scanner::TaggedScanner;
+use wrap::Wrap;
 
 /// Longer keys are refused: a reader holds back a key until its end.
 const MAX_KEY_BYTES: usize = 1024;
@@ -42,6 +44,7 @@ pub(crate) struct TaggedStyle {
     close: Stretch,
     call: CallTags,
     kind: Option<KindAttribute>,
+    wrap: Option<Wrap>,
 }
 
 /// The attribute that says whether a value is a string, after the key and its quote: ` string="true">`.
@@ -116,6 +119,7 @@ impl TaggedStyle {
             close: Stretch::new(close)?,
             call,
             kind: None,
+            wrap: None,
         })
     }
 
@@ -124,6 +128,16 @@ impl TaggedStyle {
     pub(crate) fn with_kind(mut self, kind: KindAttribute) -> Self {
         self.kind = Some(kind);
         self
+    }
+
+    /// The same with a wrap around strings.
+    fn with_wrap(self, wrap: Option<Wrap>) -> Self {
+        Self { wrap, ..self }
+    }
+
+    /// The wrap around a string, if the string has one.
+    fn wrap_of(&self, text: &str) -> Option<&Wrap> {
+        self.wrap.as_ref().filter(|wrap| wrap.holds(text))
     }
 
     /// The beginning of a call's header.
@@ -151,7 +165,7 @@ impl TaggedStyle {
         if self.kind.is_some() {
             return Some('"');
         }
-        let (open, close) = (self.open.core(), self.between.core());
+        let (open, close) = (self.open.last(), self.between.core());
         (open.ends_with('"') && close.starts_with('"') && close.len() > 1).then_some('"')
     }
 
@@ -224,6 +238,14 @@ impl Stretch {
         &self.first[self.spaces..]
     }
 
+    /// The last tag, if it is a text.
+    fn last(&self) -> &str {
+        match self.read.last() {
+            Some(Tag::Text(text)) => text,
+            _ => "",
+        }
+    }
+
     /// Number of tags between the first `from` tags and the tag that is this token.
     fn find_control(&self, from: usize, id: TokenId) -> Option<usize> {
         (from..self.read.len()).position(|tag| self.is_control(tag, id))
@@ -274,9 +296,11 @@ pub(crate) fn write<'a>(
         if json::trim(&key) != key {
             return Err(format!("has the key {key:?}, expected no white space at its ends"));
         }
-        let is_string = matches!(value, Value::String(_));
+        let wrap = value.text().and_then(|text| style.wrap_of(text));
+        let is_string = value.text().is_some();
         let value = value.bare();
-        if is_string && style.kind.is_none() && !reads_back(&value) {
+        let value = wrap.map(|wrap| wrap.around(&value)).unwrap_or(value);
+        if is_string && wrap.is_none() && style.kind.is_none() && !reads_back(&value) {
             let problem = "has a text whose beginning is JSON, longer than the hold limit, \
                            which would be read as JSON";
             return Err(problem.to_owned());
@@ -308,16 +332,18 @@ pub(crate) fn write<'a>(
     Ok(written)
 }
 
-/// Arguments after a round trip without a schema: a string that is JSON of another kind becomes
+/// Arguments after a round trip without a schema: a string that is JSON of another kind, and has no wrap, becomes
 /// that JSON.
 pub(crate) fn canonical(arguments: &str, style: &TaggedStyle) -> String {
     let Some(members) = members(arguments) else { return arguments.to_owned() };
     let mut out = String::from("{");
     for (i, Member { key, value }) in members.into_iter().enumerate() {
         write_key(&key, i > 0, &mut out);
-        let is_string = matches!(value, Value::String(_));
+        let is_string = value.text().is_some();
+        let is_wrapped = value.text().is_some_and(|text| style.wrap_of(text).is_some());
         let mut reader = match &style.kind {
             Some(_) => typed_value(is_string, Kinds::ANY, &mut out),
+            None if is_wrapped => BareValue::new(Kinds::STRING, &mut out),
             None => BareValue::new(Kinds::ANY, &mut out),
         };
         reader.push(&value.bare(), &mut out);
@@ -357,6 +383,14 @@ enum Value<'a> {
 }
 
 impl Value<'_> {
+    /// The text of a string.
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            Self::Other(_) => None,
+        }
+    }
+
     fn bare(self) -> String {
         match self {
             Self::String(text) => text,
@@ -438,6 +472,18 @@ mod tests {
         let [open, close] = [vec![token(KEY)], vec![token(VALUE_END), text("\n")]];
         let style = TaggedStyle::new(open, vec![text("\">")], close, CallTags::default());
         style.unwrap().with_kind(kind)
+    }
+
+    /// Text in tags, and tokens, with a wrap around strings.
+    fn wrapped_styles() -> [TaggedStyle; 2] {
+        let [_, quoted, tokens] = styles();
+        let when = ["<", "&", "\n"].map(str::to_owned).to_vec();
+        let wrap = Wrap { open: "<![CDATA[".into(), close: "]]>".into(), when };
+        [quoted, tokens].map(|style| style.with_wrap(Some(wrap.clone())))
+    }
+
+    fn every_style() -> impl Iterator<Item = TaggedStyle> {
+        styles().into_iter().chain(wrapped_styles())
     }
 
     #[derive(Debug, Clone)]
@@ -650,11 +696,63 @@ mod tests {
     }
 
     #[test]
+    fn strings_are_taken_out_of_their_wrap() {
+        let [style, _] = wrapped_styles();
+        for (value, kind, json) in [
+            ("<![CDATA[<b>]]>", Kinds::ANY, r#""<b>""#),
+            ("<![CDATA[]]>", Kinds::ANY, r#""""#),
+            ("<![CDATA[1]]>", Kinds::ANY, r#""1""#),
+            ("<![CDATA[{\"k\": \"<\"}]]>", Kinds::OTHER, r#"{"k": "<"}"#),
+            ("<![CDATA[x]]>y]]>", Kinds::STRING, r#""x]]>y""#),
+            ("<![CDATA[<![CDATA[x]]>]]>", Kinds::STRING, r#""<![CDATA[x]]>""#),
+            ("<![CDATA[x]]]>", Kinds::ANY, r#""x]""#),
+            ("<![CDATA[\nx\n]]>", Kinds::STRING, r#""\nx\n""#),
+            ("\n <![CDATA[x]]> \n", Kinds::ANY, r#""x""#),
+            ("<![CDATA[x", Kinds::ANY, r#""x""#),
+            ("<![CDATA[x]]", Kinds::ANY, r#""x]]""#),
+            ("<![CDATA x", Kinds::ANY, r#""<![CDATA x""#),
+            ("<![CDAT", Kinds::STRING, r#""<![CDAT""#),
+            ("1", Kinds::ANY, "1"),
+            ("", Kinds::ANY, r#""""#),
+        ] {
+            let (read, _, complete) =
+                read_text(&format!("<p name=\"a\">{value}</p></f>"), &style, kind);
+            assert_eq!((read, complete), (format!("{{\"a\": {json}}}"), true), "{value}");
+        }
+        for (cut, json) in [
+            ("<![CD", r#"{"a": "#),
+            ("<![CDATA[x", r#"{"a": "x"#),
+            ("<![CDATA[x]]>", r#"{"a": "x"#),
+        ] {
+            let (read, ..) = read_text(&format!("<p name=\"a\">{cut}"), &style, Kinds::ANY);
+            assert_eq!(read, json, "{cut}");
+        }
+    }
+
+    #[test]
     fn a_key_that_would_end_its_tag_is_refused() {
         for key in [r#"a\" string=\"true\">"#, r#"a\">"#, r#"a\" b>"#, r#"\"a\""#] {
             assert!(write(&format!("{{\"{key}\": 1}}"), &typed()).is_err(), "{key}");
         }
         assert!(write(r#"{"a\"b>": "1"}"#, &typed()).is_ok());
+    }
+
+    #[test]
+    fn strings_that_hold_a_listed_text_have_the_wrap() {
+        let [_, style] = wrapped_styles();
+        for (value, written_as) in [
+            (r#""a""#, "a"),
+            (r#""<""#, "<![CDATA[<]]>"),
+            (r#""a&b""#, "<![CDATA[a&b]]>"),
+            (r#""]]>""#, "]]>"),
+            (r#""<]]>""#, "<![CDATA[<]]>]]>"),
+            (r#"["<"]"#, r#"["<"]"#),
+            (r#""\n1""#, "<![CDATA[\n1]]>"),
+        ] {
+            let items = written(&format!("{{\"a\": {value}}}"), &style).unwrap();
+            let text = |item: &Item| matches!(item, Item::Text(text) if text == written_as);
+            assert!(items.iter().any(text), "{value}: {items:?}");
+        }
     }
 
     #[test]
@@ -848,7 +946,11 @@ mod tests {
                 "True",
                 "null",
                 "{\"a\": 1}",
-                " "
+                " ",
+                "<![CDATA[",
+                "]]>",
+                "]]",
+                "&",
             ])
             .prop_map(str::to_owned),
         ];
@@ -885,6 +987,9 @@ mod tests {
             "\n",
             "a",
             "<",
+            "<![CDATA[",
+            "]]>",
+            "]",
         ]);
         let item = prop_oneof![
             4 => tag.prop_map(|tag| Item::Text(tag.into())),
@@ -995,7 +1100,7 @@ mod tests {
             };
             let object = serde_json::Value::Object(object);
             let text = if pretty { format!("{object:#}") } else { object.to_string() };
-            for style in styles() {
+            for style in every_style() {
                 let Ok(mut items) = written(&text, &style) else { continue };
                 items.push(Item::Text("</f>".into()));
                 let expected = |json: String| (json, "</f>".to_owned(), true);
@@ -1017,7 +1122,7 @@ mod tests {
 
         #[test]
         fn chunks_do_not_matter(items in items(), chars in 1usize..7) {
-            for style in styles().into_iter().chain([typed()]) {
+            for style in every_style().chain([typed()]) {
                 let whole = read(&items, usize::MAX, &style, &kinds_of_any);
                 prop_assert_eq!(&read(&items, chars, &style, &kinds_of_any), &whole);
                 prop_assert!(!whole.2 || json::is_value(&whole.0), "{}", whole.0);

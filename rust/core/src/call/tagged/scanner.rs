@@ -4,9 +4,9 @@
 //! reported as mended.
 
 use super::value::Found;
+use super::wrap::PairValue;
 use super::{SPACES, Tag, TaggedStyle, typed_value, write_key};
 use crate::call::schema::Kinds;
-use crate::call::unquoted::BareValue;
 use crate::call::{Ended, Mended};
 use crate::json;
 use crate::limits::HOLD_LIMIT;
@@ -55,7 +55,7 @@ pub(crate) struct TaggedScanner {
     quote: Quote,
     /// Whether the tag of the key says that the value is a string.
     is_string: Option<bool>,
-    value: Option<BareValue>,
+    value: Option<PairValue>,
     /// Whether nothing of the value was emitted.
     fresh: bool,
     has_pairs: bool,
@@ -101,8 +101,8 @@ impl TaggedScanner {
         matches!(self.state, State::Value { skipped } if skipped == style.between.after.len())
             && self.held.is_empty()
             && !self.fresh
-            && self.value.as_ref().is_some_and(BareValue::is_text)
             && text.bytes().all(is_plain)
+            && self.value.as_ref().is_some_and(|value| value.is_same(text, style.wrap.as_ref()))
     }
 
     /// Text that was read and is outside pairs, or after them.
@@ -256,12 +256,13 @@ impl TaggedScanner {
             self.held.truncate(value.len());
         }
         let Some(mut value) = self.value.take() else { return false };
-        value.push(&std::mem::take(&mut self.held), out);
+        let wrap = style.wrap.as_ref();
+        value.push(&std::mem::take(&mut self.held), wrap, out);
         if ended == Ended::Cut {
-            value.cut(out);
+            value.cut(wrap, out);
             return false;
         }
-        let is_understood = value.end(out).is_understood;
+        let (is_understood, _) = value.end(wrap, out);
         self.mended = Some(Mended::ValueEnd);
         is_understood && ended == Ended::Closed
     }
@@ -406,9 +407,10 @@ impl TaggedScanner {
                 self.has_pairs = true;
                 self.fresh = true;
                 let kinds = kinds_of(&self.key);
+                let wrap = style.wrap.as_ref();
                 self.value = Some(match self.is_string.take() {
-                    Some(is_string) => typed_value(is_string, kinds, out),
-                    None => BareValue::new(kinds, out),
+                    Some(is_string) => PairValue::bare(typed_value(is_string, kinds, out), kinds),
+                    None => PairValue::new(kinds, wrap, out),
                 });
                 self.state = State::Value { skipped: 0 };
             }
@@ -453,7 +455,7 @@ impl TaggedScanner {
         if self.held.is_empty() && !(self.fresh && SPACES.contains(&c)) {
             let plain = text.bytes().position(|byte| style.stops_at(byte)).unwrap_or(text.len());
             if plain > 0 {
-                self.tell(&text[..plain], out);
+                self.tell(&text[..plain], style, out);
                 return plain;
             }
         }
@@ -479,7 +481,7 @@ impl TaggedScanner {
             None => {
                 let rest = self.held.split_off(style.held_from(&self.held, self.fresh));
                 let told = std::mem::replace(&mut self.held, rest);
-                self.tell(&told, out);
+                self.tell(&told, style, out);
             }
         }
         c.len_utf8()
@@ -489,18 +491,18 @@ impl TaggedScanner {
     fn end_skip(&mut self, skipped: usize, style: &TaggedStyle, out: &mut String) {
         let after = &style.between.after;
         if skipped < after.len() {
-            self.tell(&after[..skipped], out);
+            self.tell(&after[..skipped], style, out);
             self.state = State::Value { skipped: after.len() };
         }
     }
 
-    fn tell(&mut self, text: &str, out: &mut String) {
+    fn tell(&mut self, text: &str, style: &TaggedStyle, out: &mut String) {
         if text.is_empty() {
             return;
         }
         self.fresh = false;
         if let Some(value) = &mut self.value {
-            value.push(text, out);
+            value.push(text, style.wrap.as_ref(), out);
         }
     }
 
@@ -509,13 +511,11 @@ impl TaggedScanner {
     fn end_value(&mut self, style: &TaggedStyle, closed: bool, out: &mut String) {
         let held = std::mem::take(&mut self.held);
         let before = if closed { &style.close.first[..style.close.spaces] } else { "" };
-        self.tell(held.strip_suffix(before).unwrap_or(&held), out);
+        self.tell(held.strip_suffix(before).unwrap_or(&held), style, out);
         if let Some(value) = self.value.take() {
-            let whole = value.end(out);
-            self.is_valid &= whole.is_understood;
-            if whole.is_mended {
-                self.mended = Some(Mended::Value);
-            }
+            let (is_understood, mended) = value.end(style.wrap.as_ref(), out);
+            self.is_valid &= is_understood;
+            self.mended = mended.or(self.mended);
         }
         self.state = State::Tags { place: Place::Close, tag: 1, read: 0 };
     }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{KindAttribute, Tag, TaggedScanner, TaggedStyle, canonical, language, read_as, write};
+use super::wrap::Wrap;
+use super::{
+    KindAttribute, SPACES, Tag, TaggedScanner, TaggedStyle, canonical, language, read_as, write,
+};
 use crate::call::schema::{Kinds, Parameters};
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use crate::call::{CallTags, Ended, Mended};
@@ -25,10 +28,20 @@ struct Tagged {
     close: Vec<Piece>,
     /// The attribute that says whether a value is a string.
     kind: Option<KindAttribute>,
+    wrap: Option<Wrap>,
 }
 
+/// How many texts may call for a wrap.
+const MAX_WHEN: usize = 16;
+
 pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
-    let Some(pair) = keys.text("pair")? else { return Ok(None) };
+    let Some(pair) = keys.text("pair")? else {
+        if keys.table.contains_key("wrap") {
+            let problem = "is given without `pair`, expected it beside a pattern of tagged pairs";
+            return wrong(format!("{}.wrap", keys.key), problem);
+        }
+        return Ok(None);
+    };
     let key = format!("{}.pair", keys.key);
     let parts = pair.split_once("{key}").and_then(|(open, rest)| {
         let (between, close) = rest.split_once("{value}")?;
@@ -47,9 +60,21 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
         }
     };
     let [open, between, close] = parts.map(|part| (keys.pattern)(&key, &part));
-    let tagged = Tagged { open: open?, between: between?, close: close?, kind };
+    let wrap = wrap(keys)?;
+    if wrap.is_some() && kind.is_some() {
+        let problem = "is given beside `{string}` in `pair`, expected one of them";
+        return wrong(format!("{}.wrap", keys.key), problem);
+    }
+    let tagged = Tagged { open: open?, between: between?, close: close?, kind, wrap };
     for pieces in tagged.patterns() {
         check(&key, pieces)?;
+    }
+    if let (Some(wrap), Some(Piece::Literal(tag))) = (&tagged.wrap, first_tag(&tagged.close)) {
+        let tag = tag.trim_matches(SPACES);
+        if let Some(name) = wrap.name_of(|text| text.contains(tag)) {
+            let problem = format!("holds {tag:?}, which closes a value, expected other text");
+            return wrong(format!("{}.wrap.{name}", keys.key), problem);
+        }
     }
     Ok(Some(Arc::new(tagged)))
 }
@@ -76,6 +101,59 @@ fn kind_attribute(key: &str, before: &str, after: &str) -> Checked<KindAttribute
     }
     let of = str::to_owned;
     Ok(KindAttribute { before: of(before), after: of(after) })
+}
+
+/// The texts around strings that hold one of some texts.
+fn wrap(keys: &ShapeKeys<'_>) -> Checked<Option<Wrap>> {
+    let Some(value) = keys.table.get("wrap") else { return Ok(None) };
+    let key = format!("{}.wrap", keys.key);
+    let table = value.as_table().filter(|table| {
+        table.len() == 3 && ["open", "close", "when"].iter().all(|name| table.contains_key(*name))
+    });
+    let Some(table) = table else {
+        let problem = "is not a table of `open`, `close` and `when`, expected these three keys";
+        return wrong(key, problem);
+    };
+    let text = |name: &str| {
+        let text = table.get(name).and_then(toml::Value::as_str).unwrap_or_default();
+        let key = format!("{key}.{name}");
+        match <[Piece; 1]>::try_from((keys.pattern)(&key, text)?) {
+            Ok([Piece::Literal(text)])
+                if text.len() <= MAX_SUFFIX_BYTES && text.trim_matches(SPACES) == text =>
+            {
+                Ok(text)
+            }
+            _ => wrong(
+                key,
+                format!(
+                    "is not literal text without white space at its ends, expected some of at most {MAX_SUFFIX_BYTES} bytes"
+                ),
+            ),
+        }
+    };
+    let (open, close) = (text("open")?, text("close")?);
+    let listed = table.get("when").and_then(toml::Value::as_array).map_or(&[][..], Vec::as_slice);
+    let when: Vec<String> =
+        listed.iter().filter_map(|text| text.as_str().map(str::to_owned)).collect();
+    if when.len() != listed.len()
+        || !(1..=MAX_WHEN).contains(&when.len())
+        || when.iter().any(|text| text.is_empty() || text.len() > MAX_SUFFIX_BYTES)
+    {
+        let problem = format!(
+            "is not a list of 1 to {MAX_WHEN} texts, expected the texts that call for the wrap"
+        );
+        return wrong(format!("{key}.when"), problem);
+    }
+    let wrap = Wrap { open, close, when };
+    if !wrap.holds(&wrap.open) {
+        let problem = "holds none of the texts of `when`, expected one in it, so that a string that begins with it has the wrap";
+        return wrong(format!("{key}.open"), problem);
+    }
+    if wrap.open.starts_with(|c: char| c.is_alphanumeric() || "[{\"'+-.".contains(c)) {
+        let problem = "begins as a value may begin, expected a sign that no JSON begins with";
+        return wrong(format!("{key}.open"), problem);
+    }
+    Ok(Some(wrap))
 }
 
 /// Checks one of the patterns beside a key or a value.
@@ -170,7 +248,8 @@ impl Shape for Tagged {
             pieces.iter().filter_map(tag).collect()
         };
         let (open, between, close) = (tags(&self.open), tags(&self.between), tags(&self.close));
-        let mut style = TaggedStyle::new(open, between, close, around)?;
+        let style = TaggedStyle::new(open, between, close, around)?;
+        let mut style = style.with_wrap(self.wrap.clone());
         if let Some(kind) = &self.kind {
             style = style.with_kind(kind.clone());
         }
