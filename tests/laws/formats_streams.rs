@@ -320,11 +320,18 @@ fn no_format_is_read_as_another() {
             "phi4-mini" => "phi3",
             // Command R's tokens, with a text before each system message.
             "command-a" => "command-r",
+            // Llama 3's tokens, with calls that are text between markers.
+            "llama-nemotron" => "llama3",
             // Qwen 3's tokens, with other white space around reasoning, and other turns of results.
-            "nemotron3" | "step3" => "qwen3",
+            "minicpm5" | "nemotron3" | "step3" => "qwen3",
             _ => name,
         }
         .to_owned()
+    };
+    // With the same tokens, results stand in a user's turn here, and in turns of their own there.
+    let is_beside = |one: &Entry, other: &Entry| {
+        [one.format, other.format] == ["qwen3-coder", "step3.5"]
+            || [other.format, one.format] == ["qwen3-coder", "step3.5"]
     };
     let options = EncodeOptions::default();
     // The tokens of xLAM are Qwen's and Llama's, its calls are text, and a newline ends the system's text.
@@ -332,7 +339,8 @@ fn no_format_is_read_as_another() {
     let of_ids = || shared().iter().filter(is_own);
     check_each(of_ids(), 60, dialogue, |entry, dialogue| {
         let others = of_ids().filter(|other| other.vocab == entry.vocab);
-        let others = others.filter(|other| family(other) != family(entry));
+        let others =
+            others.filter(|other| family(other) != family(entry) && !is_beside(entry, other));
         let Ok(encoding) = dialogue.encode(entry, &options) else { return outside() };
         if dialogue.messages.is_empty() {
             // A prompt alone may be another format's.
