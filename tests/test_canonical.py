@@ -55,6 +55,8 @@ DEFAULT_SYSTEM = {
     "ling": "detailed thinking on",
     "llama-nemotron": "",
     "qwen2.5:mimo": "You are MiMo, an AI assistant developed by Xiaomi.",
+    "minimax-m3": "You are a helpful assistant.",
+    "minimax-m3:thinking": "You are a helpful assistant.",
     "minimax-m2": ("You are a helpful assistant. Your name is MiniMax-M2 and is built by MiniMax."),
     "mistral:devstral": Format.built_in("mistral:devstral")
     .text.partition("default_system = '''")[2]
@@ -123,6 +125,8 @@ REASONING = {
     "ling": "all",
     "minicpm5": "since",
     "minimax-m2": "since",
+    "minimax-m3": "all",
+    "minimax-m3:thinking": "all",
     "mistral:magistral": "all",
     "mistral:ministral3": "all",
     "mistral:v13": "all",
@@ -216,7 +220,11 @@ def conversations(draw: st.DrawFn) -> list[Message]:
 
 def unframed(messages: list[Message]) -> list[Message]:
     """Messages without the turn that the format itself begins with."""
-    return [message for message in messages if message.get("name") not in ("system", "developer")]
+    return [
+        message
+        for message in messages
+        if message.get("name") not in ("system", "developer", "root")
+    ]
 
 
 @pytest.mark.parametrize("name", chatcodec.formats())

@@ -304,6 +304,7 @@ def test_formats() -> None:
         ("gpt-oss-120b", "harmony"),
         ("DeepSeek V3.1", "deepseek:v3.1"),
         ("deepseek-ai/DeepSeek-V4-Flash", "deepseek:v4"),
+        ("MiniMaxAI/MiniMax-M3", "minimax-m3"),
         ("meta-llama/Llama-3.2-1B-Instruct/", "llama3.2"),
         ("Qwen/Qwen3-4B-Thinking-2507", "qwen3:thinking"),
         ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "qwen3-coder"),

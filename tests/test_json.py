@@ -22,6 +22,7 @@ from chatcodec import Codec, MessageError, Vocab
 from chatcodec.events import ActionDelta, ActionEnd
 from hypothesis import given
 from hypothesis import strategies as st
+from test_call_nested import without_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -316,6 +317,7 @@ def test_texts_in_arguments_are_composed_and_json_stays_json(
                 "would be read as",
                 "at its ends",
                 "without white space, quotes",
+                "without white space at the ends",
             )
             if not any(word in str(error) for word in refused):
                 raise
@@ -328,8 +330,11 @@ def test_texts_in_arguments_are_composed_and_json_stays_json(
         (call,) = decoded[-1]["tool_calls"]
         text = call["function"]["arguments"]
         read = json.loads(text)
-        assert composed(read) == composed(arguments)
         losses = codec.format.losses
+        if any("members that are null" in loss for loss in losses):
+            assert composed(read) == composed(without_schema(arguments) or {})
+            continue
+        assert composed(read) == composed(arguments)
         is_kept = any("without the white space around them" in loss for loss in losses)
         if is_kept and isinstance(given_as, str):
             assert text == given_as or not unicodedata.is_normalized("NFC", given_as)

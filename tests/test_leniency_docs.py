@@ -44,6 +44,8 @@ def typed(format_: str, text: str, **options: Any) -> Example:  # noqa: ANN401
 QWEN = "<tool_call>\n<function=f>\n{}</tool_call>"
 PAIR = "<parameter=a>\nb\n</parameter>\n"
 MINIMAX = '</think><minimax:tool_call>\n<invoke name="f">\n{}</minimax:tool_call>'
+NS = "]<]minimax[>["
+NESTED = f'</mm:think>{NS}<tool_call>\n{NS}<invoke name="f">{{}}{NS}</invoke>\n{NS}</tool_call>'
 NAMED = '<parameter name="a">b</parameter>\n'
 CDATA = '<function name="f"><param name="a">{}</param></function>'
 GLM = "<tool_call>f\n{}</tool_call>"
@@ -86,6 +88,17 @@ EXAMPLES: dict[str, list[Example]] = {
     "no `]]>`": [
         Example("minicpm5", CDATA.format("<![CDATA[a < b")),
         Example("minicpm5", CDATA.format(" <![CDATA[a < b]]> ")),
+    ],
+    "no closing tag of a key": [
+        Example("minimax-m3", NESTED.format(f"{NS}<a>b{NS}<c>d{NS}</c>")),
+        Example("minimax-m3", NESTED.format(f"{NS}<a>{NS}<b>c{NS}</b>")),
+    ],
+    "a closing tag with a key": [Example("minimax-m3", NESTED.format(f"{NS}<a>b{NS}</c>"))],
+    "a list by its schema": [
+        typed("minimax-m3", NESTED.format(f"{NS}<n>{NS}<x>1{NS}</x>{NS}</n>"))
+    ],
+    "text between the tags of keys": [
+        Example("minimax-m3", NESTED.format(f"{NS}<a>b{NS}</a>odd{NS}<c>d{NS}</c>")),
     ],
     "no `</arg_value>`": [
         Example("glm4.5", GLM.format("<arg_key>a</arg_key>\n<arg_value>b\n")),

@@ -128,6 +128,13 @@ FAMILIES = [
         own=(("bos_token", "<|startoftext|>"),),
     ),
     Family("ling", "templates/inclusionai-ling-3.0-flash.jinja", "developer nothink reasontext"),
+    Family("minimax-m3", "templates/MiniMax-M3.jinja", "nothing twosys"),
+    Family(
+        "minimax-m3:thinking",
+        "templates/MiniMax-M3.jinja",
+        "nothing twosys",
+        own=(("thinking_mode", "enabled"),),
+    ),
     Family("mistral:devstral", "templates/unsloth-mistral-Devstral-Small-2507.jinja", same=25),
     Family(
         "mistral:ministral3",

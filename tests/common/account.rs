@@ -44,6 +44,28 @@ fn id_at_the_end(events: &[Event]) -> Option<String> {
     })?
 }
 
+/// The keys in JSON that may end early.
+fn keys(json: &str) -> Vec<String> {
+    let mut keys = Vec::new();
+    let mut rest = json;
+    while let Some(open) = rest.find('"') {
+        let is_close = |&(at, c): &(usize, char)| {
+            let before = &rest[open + 1..at];
+            c == '"' && (before.len() - before.trim_end_matches('\\').len()).is_multiple_of(2)
+        };
+        let Some((close, _)) = rest.char_indices().filter(|(at, _)| *at > open).find(is_close)
+        else {
+            break;
+        };
+        let text = &rest[open..=close];
+        rest = &rest[close + 1..];
+        if rest.starts_with(':') {
+            keys.extend(serde_json::from_str::<String>(text).ok());
+        }
+    }
+    keys
+}
+
 /// What one place of a stream holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Symbol {
@@ -122,6 +144,8 @@ pub struct Scaffold {
     has_frames: bool,
     has_pairs: bool,
     has_values: bool,
+    /// Whether what closes an argument has its key again.
+    repeats_key: bool,
     has_reasoning: bool,
     control: Vec<String>,
     /// Markers that are text.
@@ -207,6 +231,7 @@ impl Scaffold {
             has_frames: spec.get(&["frame"]).is_some(),
             has_pairs: false,
             has_values: false,
+            repeats_key: false,
             has_reasoning: rows.iter().any(|(_, row)| {
                 expansions(row).concat().iter().any(|e| told_element(e) == Some(Told::Reasoning))
             }),
@@ -240,6 +265,11 @@ impl Scaffold {
                     calls.extend(spec.patterns(&[key, &name, inner]));
                 }
                 scaffold.has_pairs |= spec.get(&[key, &name, "pair"]).is_some();
+                let is_key = |e: &&Element| matches!(e, Element::Field(field, _) if field == "key");
+                let pairs = spec.patterns(&[key, &name, "pair"]);
+                scaffold.repeats_key |=
+                    pairs.iter().any(|pair| pair.iter().filter(is_key).count() > 1);
+                scaffold.words.extend(strings(spec.get(&[key, &name, "list_item"])));
                 for member in ["name", "arguments", "id"] {
                     let keys = strings(spec.get(&[key, &name, "object", member]));
                     scaffold.words.extend(keys);
@@ -592,6 +622,7 @@ impl Account<'_> {
         let mut acted = false;
         let mut in_string = false;
         let mut is_code = false;
+        let mut arguments = String::new();
         let split = split_keys(events);
         let odd: Vec<String> = events
             .iter()
@@ -684,6 +715,7 @@ impl Account<'_> {
                 }
                 EventKind::ActionStart { name, id, kind, .. } => {
                     (in_call, in_string) = (true, false);
+                    arguments.clear();
                     is_code = *kind == chatcodec::ActionKind::Code;
                     (gap.is_boundary, gap.is_call) = (true, true);
                     gap.names.extend(name.iter().chain(id).cloned());
@@ -694,6 +726,7 @@ impl Account<'_> {
                     (in_call, acted) = (false, true);
                     (gap.is_boundary, gap.is_call) = (true, true);
                     gap.names.extend(name.iter().chain(id).cloned());
+                    gap.names.extend(keys(&arguments));
                 }
                 EventKind::Media { .. } => gap.is_boundary = true,
                 EventKind::Text(text) => {
@@ -707,6 +740,10 @@ impl Account<'_> {
                     if is_code || !(self.scaffold.has_pairs || any_mended) {
                         push(&mut steps, &mut gap, Told::Delta, role, open, text, false);
                         continue;
+                    }
+                    if self.scaffold.repeats_key {
+                        arguments.push_str(text);
+                        gap.names.extend(keys(&arguments));
                     }
                     for (text, begins) in chunks(text, &mut in_string) {
                         gap.is_boundary |= begins;

@@ -91,6 +91,15 @@ impl Entry {
         listed.flatten().filter_map(toml::Value::as_str).any(|when| text.contains(when))
     }
 
+    /// Whether the format's own turn comes back with its control tokens as text.
+    pub fn spells_own_turn(&self) -> bool {
+        let is_own = |loss: &&str| {
+            loss.starts_with("that the format's own turn")
+                && loss.ends_with("its control tokens as text")
+        };
+        self.codec.format().losses().iter().any(is_own)
+    }
+
     pub fn encode(
         &self,
         messages: &[Message],

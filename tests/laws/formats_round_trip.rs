@@ -81,6 +81,8 @@ const ABSENT: &[&str] = &[
     "kimi-k2:thinking",
     "llama4",
     "minimax-m2",
+    "minimax-m3",
+    "minimax-m3:thinking",
     "mistral:devstral",
     "mistral:magistral",
     "mistral:ministral3",
@@ -256,6 +258,7 @@ fn changes_ids(entry: &Entry, dialogue: &Dialogue) -> bool {
     // A text in the turn of another is normalised with it, and trimmed with it.
     dialogue.tools.is_some()
         || is_default && entry.spells_default()
+        || entry.spells_own_turn()
         || loses("that a text was a result") && has(Role::Tool)
         || loses("a system message: comes back as the beginning") && has(Role::System)
         || loses("arguments: their spelling, and strings that are JSON")

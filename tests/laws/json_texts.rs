@@ -215,7 +215,9 @@ fn round_trip(entry: &Entry, dialogue: &Dialogue) -> Result<Option<Vec<Message>>
 
 #[test]
 fn arguments_come_back_with_their_texts_normalised() {
-    let entries = || normalising().iter().filter(|entry| entry.able.functions);
+    // What nested tags keep has laws of its own.
+    let is_kept = |entry: &&Entry| !has_loss(entry, "arguments: their spelling, members");
+    let entries = || normalising().iter().filter(|entry| entry.able.functions).filter(is_kept);
     assert!(entries().count() > 60 || std::env::var_os("CHATCODEC_FORMATS").is_some());
     let inputs =
         |entry: &Entry| arguments(has_loss(entry, "arguments: their spelling, they come back"));

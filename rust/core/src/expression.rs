@@ -81,6 +81,13 @@ impl Rules {
         }
     }
 
+    /// Writes out the tags in all rules.
+    pub(crate) fn put_tags(&mut self, vocab: &Vocab) {
+        for rule in &mut self.0 {
+            *rule = std::mem::replace(rule, Expression::EMPTY).with_tags(vocab);
+        }
+    }
+
     pub(crate) fn into_vec(self) -> Vec<Expression> {
         self.0
     }
@@ -109,7 +116,8 @@ impl Expression {
         let Some(id) = id else { return Self::EMPTY };
         let Some(tag) = vocab.tag(id) else { return Self::Ids(vec![id]) };
         let token = Self::Ids(vec![tag.token.get()]);
-        Self::sequence([Self::literal(&*tag.before), token, Self::literal(&*tag.after)])
+        let next = tag.next.map_or(Self::EMPTY, |next| Self::Ids(vec![next.get()]));
+        Self::sequence([Self::literal(&*tag.before), token, Self::literal(&*tag.after), next])
     }
 
     /// The same language with the text of each tag beside its token.

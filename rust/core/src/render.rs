@@ -489,7 +489,9 @@ impl<'a> Renderer<'a> {
         if let Some(tag) = vocab.tag(id.get()) {
             self.push_text(SpanKind::Literal, &tag.before, source);
             self.control(tag.token, source);
-            return self.push_text(SpanKind::Literal, &tag.after, source);
+            self.push_text(SpanKind::Literal, &tag.after, source);
+            tag.next.into_iter().for_each(|next| self.control(next, source));
+            return;
         }
         (self.in_run, self.cut) = (false, false);
         self.push(SpanKind::Control(id), vocab.spelling(id.get()), source);

@@ -204,6 +204,11 @@ impl State {
     /// Reads what is no text.
     fn read_token(&mut self, bound: &Bound, item: HeldItem, out: &mut Vec<Event>) {
         if let (Some(tags), Some(table)) = (&mut self.tags, bound.tags()) {
+            if let HeldItem::Control { id, at, .. } = item
+                && let Some(items) = tags.second(table, id, at)
+            {
+                return self.read_whole(bound, items, out);
+            }
             if let HeldItem::Control { id, at, spelled: None, .. } = item {
                 let items = tags.control(table, id, at);
                 return self.read_whole(bound, items, out);

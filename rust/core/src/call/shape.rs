@@ -136,11 +136,12 @@ pub(crate) trait Shape: Debug + Send + Sync {
     fn loss(&self) -> &'static str;
 
     /// Puts the ids of a vocabulary in. `around` is the text around the calls; `tokens` gives the ids of a piece
-    /// that is a control token.
+    /// that is a control token, `vocab` has its tags.
     fn bind(
         &self,
         around: CallTags,
         tokens: &dyn Fn(&Piece) -> Vec<ControlId>,
+        vocab: &Vocab,
     ) -> Result<Arc<dyn BoundShape>, String>;
 }
 

@@ -54,6 +54,7 @@ pub(super) fn build(
     let builder = Builder { bound, grammar: bound.grammar(), tools, choice, answer, options };
     builder.check_answer()?;
     let calls = if tools.is_empty() { None } else { Some(builder.calls(&mut rules)?) };
+    rules.put_tags(bound.vocab());
     let mut start = None;
     for way in &opened.ways {
         if let Some(turn) = builder.turn(calls.as_ref(), way.is_after_tool)? {

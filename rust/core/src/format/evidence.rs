@@ -425,9 +425,12 @@ impl Format {
                     let tag = self.tags().iter().find(|(name, _)| Some(name) == names.first());
                     let way = tag.and_then(|(_, ways)| ways.first());
                     let token = way.map(|way| &way.token).or(names.first());
-                    let mut known = self.control().iter().chain(self.text_markers());
-                    let known = known.find(|(name, _)| Some(name) == token);
-                    control.extend(known.map(|(_, spellings)| &spellings[..]));
+                    let next = way.and_then(|way| way.next.as_ref());
+                    for token in token.into_iter().chain(next) {
+                        let mut known = self.control().iter().chain(self.text_markers());
+                        let known = known.find(|(name, _)| name == token);
+                        control.extend(known.map(|(_, spellings)| &spellings[..]));
+                    }
                     let around = way.into_iter().flat_map(|way| [&way.before, &way.after]);
                     texts.extend(around.flat_map(|text| fragments(text)));
                 }

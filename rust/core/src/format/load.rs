@@ -75,6 +75,7 @@ impl Spec {
         table::check_default(&table, file.default_system.as_deref())?;
         after_tool::check(&table, &reads, results.as_ref())?;
         prompt::check(&table, &thinking)?;
+        table::check_inside("turn.begin", preamble::inside(begin_turn.as_ref()), &table, &reads)?;
         check_around(&table, &reads, tools.as_ref(), without_system.as_ref(), [&begin, &end])?;
         let beside = between::Beside {
             tools: tools.as_ref(),

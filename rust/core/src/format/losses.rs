@@ -74,8 +74,12 @@ impl Format {
         if self.names_results() {
             losses.push("a result's name: it takes that of the call that it answers");
         }
-        if spec.begin_turn.is_some() {
-            losses.push("that the format's own turn was not given: it comes back as a message");
+        if let Some(begin) = &spec.begin_turn {
+            losses.push(if begin.has_control() {
+                "that the format's own turn was not given: it comes back as a message, its control tokens as text"
+            } else {
+                "that the format's own turn was not given: it comes back as a message"
+            });
         }
         if self.has_role(Role::Tool) && spec.calls.is_empty() {
             losses.push("the call that a result answers: its `tool_call_id`");

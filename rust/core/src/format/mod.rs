@@ -104,6 +104,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("llama4", include_str!("../../formats/llama4.toml")),
     ("minicpm5", include_str!("../../formats/minicpm5.toml")),
     ("minimax-m2", include_str!("../../formats/minimax-m2.toml")),
+    ("minimax-m3", include_str!("../../formats/minimax-m3.toml")),
     ("mistral", include_str!("../../formats/mistral.toml")),
     ("mixtral-8x22b", include_str!("../../formats/mixtral-8x22b.toml")),
     ("mixtral-8x7b", include_str!("../../formats/mixtral-8x7b.toml")),
@@ -766,7 +767,8 @@ impl Format {
         if let Some((_, ways)) = self.tags().iter().find(|(known, _)| known == name) {
             let way = ways.first()?;
             let token = of_token(&way.token)?;
-            return Some(format!("{}{token}{}", way.before, way.after).into());
+            let next = way.next.as_deref().map_or(Some(""), of_token)?;
+            return Some(format!("{}{token}{}{next}", way.before, way.after).into());
         }
         of_token(name).map(Cow::Borrowed)
     }

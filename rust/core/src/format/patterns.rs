@@ -152,18 +152,17 @@ impl Patterns {
                         self.space_mark.borrow_mut().get_or_insert_with(|| text.clone());
                     }
                 }
-                match self.by_name.get(&way.token) {
-                    Some(&at) if at < self.own => {}
-                    _ => {
-                        let known: Vec<&str> =
-                            self.control[..self.own].iter().map(|(name, _)| &**name).collect();
-                        let problem = format!(
-                            "has `{{{}}}`, which `control` does not define; expected one of `{}`",
-                            way.token,
-                            known.join("`, `")
-                        );
-                        return wrong(key, problem);
-                    }
+                let is_own =
+                    |name: &String| self.by_name.get(name).is_some_and(|&at| at < self.own);
+                let tokens = [Some(&way.token), way.next.as_ref()];
+                if let Some(other) = tokens.into_iter().flatten().find(|name| !is_own(name)) {
+                    let known: Vec<&str> =
+                        self.control[..self.own].iter().map(|(name, _)| &**name).collect();
+                    let problem = format!(
+                        "has `{{{other}}}`, which `control` does not define; expected one of `{}`",
+                        known.join("`, `")
+                    );
+                    return wrong(key, problem);
                 }
             }
         }
@@ -172,7 +171,8 @@ impl Patterns {
 
     /// The tokens of tags.
     fn is_of_tag(&self, name: &str) -> bool {
-        self.tags.iter().flat_map(|(_, ways)| ways).any(|way| way.token == name)
+        let mut ways = self.tags.iter().flat_map(|(_, ways)| ways);
+        ways.any(|way| way.token == name || way.next.as_deref() == Some(name))
     }
 
     pub(super) fn pieces(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
@@ -255,7 +255,9 @@ impl Patterns {
         used[at] = true;
         if is_tag {
             for way in &self.tags[at - self.control.len()].1 {
-                used[self.by_name[&way.token]] = true;
+                for token in [Some(&way.token), way.next.as_ref()].into_iter().flatten() {
+                    used[self.by_name[token]] = true;
+                }
             }
         }
         Ok(())

@@ -20,6 +20,18 @@ pub(crate) struct BeginSpec {
     pub(crate) efforts: Vec<String>,
 }
 
+impl BeginSpec {
+    /// Whether its text has control tokens, which are read as their spellings.
+    pub(super) fn has_control(&self) -> bool {
+        walk(&self.inside).any(|piece| matches!(piece, Piece::Control(_)))
+    }
+}
+
+/// The text of the format's own turn, if it has one.
+pub(super) fn inside(turn: Option<&BeginSpec>) -> &[Piece] {
+    turn.map_or(&[], |turn| &turn.inside)
+}
+
 pub(super) fn begin(
     file: &File,
     patterns: &Patterns,
@@ -55,14 +67,17 @@ pub(super) fn begin(
     if walk(&inside).any(|piece| !is_plain(piece)) {
         return wrong(
             key,
-            "has more than literals and words in its text, expected no control token, `{~}` or `{/}` there",
+            "has more than literals, words and control tokens in its text, expected no `{~}` or `{/}` there",
         );
     }
     Ok(Some(BeginSpec { pieces, inside, name, efforts }))
 }
 
 fn is_plain(piece: &Piece) -> bool {
-    matches!(piece, Piece::Literal(_) | Piece::Field(..) | Piece::Optional { .. })
+    matches!(
+        piece,
+        Piece::Literal(_) | Piece::Control(_) | Piece::Field(..) | Piece::Optional { .. }
+    )
 }
 
 /// Checks that an optional field has an optional part of its own; the part of `tools` is written if there are

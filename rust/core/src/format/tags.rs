@@ -1,4 +1,4 @@
-//! Tags: a control token with text around it, which patterns name as one token.
+//! Tags: a control token with text around it, or two with text between them, which patterns name as one token.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +22,8 @@ pub(crate) struct TagSpec {
     pub(crate) token: String,
     /// The text after the token.
     pub(crate) after: String,
+    /// The name of a second token, after that text.
+    pub(crate) next: Option<String>,
 }
 
 /// The tags of a file by name: the first way is written, all are read.
@@ -64,22 +66,36 @@ fn way(key: &str, text: &str) -> Checked<TagSpec> {
         return wrong(key, problem);
     }
     let pieces = pattern::parse(text).or_else(|problem| wrong(key, problem))?;
-    let (before, names, after) = match &pieces[..] {
+    let (pieces, next) = match &pieces[..] {
+        [first @ .., Piece::Control(next)]
+            if first.iter().any(|p| matches!(p, Piece::Control(_))) =>
+        {
+            (first, Some(next))
+        }
+        pieces => (pieces, None),
+    };
+    let (before, names, after) = match pieces {
         [Piece::Literal(before), Piece::Control(names)] => (before.as_str(), names, ""),
         [Piece::Literal(before), Piece::Control(names), Piece::Literal(after)] => {
             (before.as_str(), names, after.as_str())
         }
         [Piece::Control(names), Piece::Literal(after)] => ("", names, after.as_str()),
-        _ => return wrong(key, "is not one control token with text around it, expected that"),
+        [Piece::Control(names)] if next.is_some() => ("", names, ""),
+        _ => {
+            let problem = "is not one control token with text around it, nor two with text between them, expected that";
+            return wrong(key, problem);
+        }
     };
-    let [token] = &names[..] else {
-        return wrong(key, "has a choice of control tokens, expected one");
+    let one = |names: &[String]| match names {
+        [token] => Ok(token.clone()),
+        _ => wrong(key, "has a choice of control tokens, expected one"),
     };
+    let (token, next) = (one(names)?, next.map(|names| one(names)).transpose()?);
     let is_beside =
         |text: &str, side: Option<char>| !text.is_empty() && side.is_some_and(char::is_whitespace);
     if is_beside(before, before.chars().next_back()) || is_beside(after, after.chars().next()) {
         return wrong(key, "has white space beside its token, expected none there");
     }
     let of = str::to_owned;
-    Ok(TagSpec { before: of(before), token: token.clone(), after: of(after) })
+    Ok(TagSpec { before: of(before), token, after: of(after), next })
 }

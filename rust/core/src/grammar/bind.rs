@@ -185,8 +185,9 @@ impl Binder<'_> {
         let absent = self.format.without_system().into_iter().flat_map(WithoutSystem::turns);
         let turns = tools.into_iter().chain(alone).chain(absent);
         let pieces = turns.flat_map(|turn| walk(&turn.inside));
+        let begin = self.format.begin_turn().into_iter().flat_map(|begin| walk(&begin.inside));
         let mut ids: Vec<TokenId> =
-            pieces.flat_map(|piece| token_ids(&self.ids_of(piece))).collect();
+            pieces.chain(begin).flat_map(|piece| token_ids(&self.ids_of(piece))).collect();
         let declaring = self.format.declaring_tokens();
         ids.extend(declaring.flat_map(|piece| token_ids(&self.ids_of(&piece))));
         // Beside the text of a tag, a token is read as that tag.
@@ -416,7 +417,7 @@ impl Binder<'_> {
         let Some(shape) = spec.and_then(|spec| spec.body.shape()) else { return Ok(None) };
         let tokens = |piece: &Piece| self.ids_of(piece);
         let around = spec.map(|spec| calls::tags(&spec.items)).unwrap_or_default();
-        let shape = shape.bind(around, &tokens).map_err(|problem| {
+        let shape = shape.bind(around, &tokens, self.vocab).map_err(|problem| {
             Error::vocab("control", format!("leaves a pair of `call` that {problem}"))
         })?;
         Ok(Some(shape))

@@ -504,9 +504,12 @@ impl Grammar {
         for (name, ways) in format.tags() {
             for way in ways {
                 // An optional token may be missing, and with it the tag.
-                if let Some(id) = token(&way.token) {
+                let next = way.next.as_ref().map(token);
+                if let Some(id) = token(&way.token)
+                    && next != Some(None)
+                {
                     names.push(name.clone());
-                    tags.push((way.before.clone(), id, way.after.clone()));
+                    tags.push((way.before.clone(), id, way.after.clone(), next.flatten()));
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The tags of a format, control tokens with text around them, as a stream looks for them.
 
-use chatcodec_vocab::{TokenId, Vocab};
+use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
 /// The tags of a format.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct TagToken {
     pub(crate) before: String,
     pub(crate) token: TokenId,
     pub(crate) after: String,
+    /// A second token after that text.
+    pub(crate) next: Option<TokenId>,
 }
 
 impl TagTable {
@@ -32,6 +34,7 @@ impl TagTable {
                 before: tag.before.clone(),
                 token: tag.token.get(),
                 after: tag.after.clone(),
+                next: tag.next.map(ControlId::get),
             })
             .collect();
         tags.sort_by_key(|tag| std::cmp::Reverse((tag.after.len(), tag.before.len())));

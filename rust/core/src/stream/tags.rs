@@ -63,6 +63,30 @@ impl TagReader {
         items
     }
 
+    /// Reads the second token of a tag: the tag, if there is one.
+    pub(super) fn second(
+        &mut self,
+        table: &TagTable,
+        token: TokenId,
+        at: u32,
+    ) -> Option<Vec<HeldItem>> {
+        let opened = self.opened.as_ref()?;
+        let (before, after) = (self.before.text(), opened.after.text());
+        let tag = table.tags.iter().find(|tag| {
+            tag.next == Some(token)
+                && tag.token == opened.token
+                && tag.after == after
+                && before.ends_with(&*tag.before)
+        })?;
+        let (start, opened_at) = (before.len() - tag.before.len(), opened.at);
+        let mut items = Vec::new();
+        self.before.take(start, &mut items);
+        let first = self.before.skip(tag.before.len()).map_or(opened_at, |(first, _)| first);
+        items.push(HeldItem::Control { id: tag.id, first, at, spelled: None });
+        self.opened = None;
+        Some(items)
+    }
+
     /// Reads a control token: the items that are certain.
     pub(super) fn control(&mut self, table: &TagTable, token: TokenId, at: u32) -> Vec<HeldItem> {
         let mut items = self.finish(table, true);
@@ -101,12 +125,13 @@ impl TagReader {
         let (before, after) = (self.before.text(), opened.after.text());
         let fits = |tag: &&TagToken| tag.token == opened.token && before.ends_with(&*tag.before);
         let tags = || table.tags.iter().filter(fits);
-        if !is_last
-            && tags().any(|tag| tag.after.len() > after.len() && tag.after.starts_with(after))
-        {
+        let may_go_on = |tag: &TagToken| {
+            tag.after.starts_with(after) && (tag.after.len() > after.len() || tag.next.is_some())
+        };
+        if !is_last && tags().any(may_go_on) {
             return;
         }
-        let found = tags().find(|tag| after.starts_with(&*tag.after));
+        let found = tags().find(|tag| tag.next.is_none() && after.starts_with(&*tag.after));
         let (token, at) = (opened.token, opened.at);
         let Some(mut opened) = self.opened.take() else { return };
         let Some(tag) = found else {

@@ -85,7 +85,7 @@ struct Definition {
     tags: Vec<Tag>,
 }
 
-/// A control token with text on either side. It has an id of its own, which is no id of the vocabulary: no sequence
+/// A control token with text on either side, and perhaps another token after that. It has an id of its own, which is no id of the vocabulary: no sequence
 /// of ids holds it, and nobody can give it to a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
@@ -95,6 +95,8 @@ pub struct Tag {
     pub token: ControlId,
     /// The text after the token.
     pub after: String,
+    /// A second token after that text.
+    pub next: Option<ControlId>,
     /// All of it, as it is spelled.
     spelling: String,
 }
@@ -482,12 +484,16 @@ impl Vocab {
     /// This vocabulary with these tags in place of others, text around a control token each; and the ids of the
     /// tags.
     #[must_use]
-    pub fn with_tags(&self, tags: Vec<(String, ControlId, String)>) -> (Self, Vec<ControlId>) {
+    pub fn with_tags(
+        &self,
+        tags: Vec<(String, ControlId, String, Option<ControlId>)>,
+    ) -> (Self, Vec<ControlId>) {
         let tags: Vec<Tag> = tags
             .into_iter()
-            .map(|(before, token, after)| {
-                let spelling = format!("{before}{}{after}", self.spelling(token.get()));
-                Tag { before, token, after, spelling }
+            .map(|(before, token, after, next)| {
+                let end = next.map_or("", |next| self.spelling(next.get()));
+                let spelling = format!("{before}{}{after}{end}", self.spelling(token.get()));
+                Tag { before, token, after, next, spelling }
             })
             .collect();
         let ids = (0..tags.len()).map(Tag::id).collect();

@@ -53,6 +53,7 @@ impl Shape for Json {
         &self,
         _: CallTags,
         _: &dyn Fn(&Piece) -> Vec<ControlId>,
+        _: &Vocab,
     ) -> Result<Arc<dyn BoundShape>, String> {
         Ok(Arc::new(*self))
     }

@@ -137,6 +137,7 @@ impl Shape for Nested {
         &self,
         _: CallTags,
         tokens: &dyn Fn(&Piece) -> Vec<ControlId>,
+        vocab: &Vocab,
     ) -> Result<Arc<dyn BoundShape>, String> {
         let [open, close] = [&self.open, &self.close].map(|piece| tokens(&piece[0]));
         let (Some(&first), Some(&last)) = (open.first(), close.first()) else {
@@ -149,6 +150,7 @@ impl Shape for Nested {
             close: ids(close),
             close_end: self.close_end.clone(),
             item: self.item.clone(),
+            others: [first, last].map(|token| others(token, vocab)),
         };
         Ok(Arc::new(BoundNested { style: Arc::new(style), control: [first, last] }))
     }
@@ -165,14 +167,32 @@ pub(super) struct Style {
     close_end: String,
     /// The key of the items of lists.
     item: String,
+    /// The texts after the tokens that make them other tags.
+    others: [Vec<String>; 2],
 }
 
 impl Style {
     /// Checks that a key reads back.
     fn check_key(&self, key: &str) -> Result<(), String> {
-        check_key(key, &self.open_end, &self.close_end)
-            .map_err(|problem| format!("has the key {key:?}, {problem}"))
+        let is_other = |(others, end): (&Vec<String>, &String)| {
+            let text = format!("{key}{end}");
+            others.iter().any(|other| text.starts_with(&**other))
+        };
+        let problem = if self.others.iter().zip([&self.open_end, &self.close_end]).any(is_other) {
+            Err("which would be read as another tag of calls".to_owned())
+        } else {
+            check_key(key, &self.open_end, &self.close_end)
+        };
+        problem.map_err(|problem| format!("has the key {key:?}, {problem}"))
     }
+}
+
+/// The texts with which tags of the same token go on after a tag.
+fn others(tag: ControlId, vocab: &Vocab) -> Vec<String> {
+    let Some(own) = vocab.tag(tag.get()) else { return Vec::new() };
+    let same = vocab.tags().filter(|(_, other)| other.token == own.token && *other != own);
+    let rest = same.filter_map(|(_, other)| other.after.strip_prefix(&*own.after));
+    rest.filter(|rest| !rest.is_empty()).map(str::to_owned).collect()
 }
 
 #[derive(Debug)]

@@ -78,6 +78,7 @@ impl Shape for Python {
         &self,
         _: CallTags,
         _: &dyn Fn(&Piece) -> Vec<ControlId>,
+        _: &Vocab,
     ) -> Result<Arc<dyn BoundShape>, String> {
         Ok(Arc::new(*self))
     }

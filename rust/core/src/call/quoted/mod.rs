@@ -79,6 +79,7 @@ impl Shape for Quoted {
         &self,
         _: CallTags,
         tokens: &dyn Fn(&Piece) -> Vec<ControlId>,
+        _: &Vocab,
     ) -> Result<Arc<dyn BoundShape>, String> {
         let quotes = tokens(&self.quote[0]);
         if quotes.is_empty() {

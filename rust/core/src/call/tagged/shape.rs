@@ -233,6 +233,7 @@ impl Shape for Tagged {
         &self,
         around: CallTags,
         tokens: &dyn Fn(&Piece) -> Vec<ControlId>,
+        _: &Vocab,
     ) -> Result<Arc<dyn BoundShape>, String> {
         let mut control = Vec::new();
         let mut tags = |pieces: &[Piece]| -> Vec<Tag> {
