@@ -14,6 +14,7 @@ import data
 import jinja2
 import jsonschema
 import pytest
+from calls import answer, completion, read, read_arguments
 from chatcodec import Codec, Format, FormatError, MessageError, Vocab
 from chatcodec.events import ActionEnd, Notice
 from hypothesis import given
@@ -24,8 +25,6 @@ from walks import Walker
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chatcodec.events import Event
-    from naive import Message
 
 NESTED = """\
 name = "nested"
@@ -87,19 +86,6 @@ def codec(tmp_path_factory: pytest.TempPathFactory) -> Codec:
     return Codec(Format.load(path), Vocab.embedded())
 
 
-def answer(*arguments: object, name: str = "f") -> list[Message]:
-    function = [{"name": name, "arguments": json.dumps(a, ensure_ascii=False)} for a in arguments]
-    calls: list[Any] = [{"type": "function", "function": call} for call in function]
-    return [
-        {"role": "user", "content": "Q"},
-        {"role": "assistant", "content": "", "tool_calls": calls},
-    ]
-
-
-def read_arguments(message: Message) -> list[Any]:
-    return [json.loads(call["function"]["arguments"]) for call in message["tool_calls"]]
-
-
 def schema_of(value: object) -> dict[str, Any]:
     """A schema that says the type of each value, and the keys of each object."""
     match value:
@@ -117,8 +103,8 @@ def schema_of(value: object) -> dict[str, Any]:
             return {"type": "string"}
 
 
-def tools(arguments: object) -> list[dict[str, Any]]:
-    return [{"type": "function", "function": {"name": "f", "parameters": schema_of(arguments)}}]
+def tools(schema: object) -> list[dict[str, Any]]:
+    return [{"type": "function", "function": {"name": "f", "parameters": schema}}]
 
 
 def meant(text: str) -> object:
@@ -187,10 +173,8 @@ def test_arguments_come_back_as_their_tags_say(
 def test_with_a_schema_all_comes_back_in_any_chunking(
     codec: Codec, arguments: dict[str, Any], size: int
 ) -> None:
-    prompt = codec.encode(answer(arguments)[:1], add_generation_prompt=True)
-    ids = codec.encode(answer(arguments), stop_final=True).ids.tolist()[len(prompt.ids) :]
-    ids = ids[: ids.index(codec.vocab.control["<|im_end|>"]) + 1]
-    stream = codec.stream(prompt=prompt.ids, tools=tools(arguments), keep=True)
+    prompt, ids = completion(codec, arguments)
+    stream = codec.stream(prompt=prompt, tools=tools(schema_of(arguments)), keep=True)
     events = [e for at in range(0, len(ids), size) for e in stream.push(ids[at : at + size])]
     events += stream.finish("stop")
     ends = [event for event in events if isinstance(event, ActionEnd)]
@@ -267,21 +251,6 @@ def test_arguments_are_nested_up_to_a_bound(codec: Codec) -> None:
     assert [event.complete for event in events if isinstance(event, ActionEnd)] == [False]
 
 
-def read(codec: Codec, *parts: str, schema: object = None) -> tuple[list[Event], Message]:
-    """The events and the message of parts, each a text or a control token."""
-    control = codec.vocab.control
-    ids: list[int] = []
-    for part in parts:
-        ids += [control[part]] if part in control else codec.vocab.encode(part)
-    prompt = codec.encode(answer({})[:1], add_generation_prompt=True)
-    known = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
-    given = known if schema else None
-    stream = codec.stream(prompt=prompt.ids, keep=True, tools=given)
-    events = [*stream.push(ids), *stream.finish("stop")]
-    assert stream.message() == codec.parse(ids, prompt=prompt.ids, tools=given).message
-    return events, stream.message()
-
-
 def parts_of(text: str) -> list[str]:
     """`<` is the token that opens a tag, `/` the one that closes it."""
     marks = {"<": "<|k|>", "/": "<|/k|>"}
@@ -329,9 +298,9 @@ OBJECT: dict[str, Any] = {"type": "object", "properties": {"b": {"type": "intege
 def test_what_tags_mean(
     codec: Codec, text: str, schema: object, arguments: object, notices: list[str]
 ) -> None:
-    whole = {"type": "object", "properties": schema} if schema else None
+    known = tools({"type": "object", "properties": schema}) if schema else None
     events, message = read(
-        codec, "<|call>", "f>", *parts_of(text), "<call|>", "<|im_end|>", schema=whole
+        codec, "<|call>", "f>", *parts_of(text), "<call|>", "<|im_end|>", tools=known
     )
     assert read_arguments(message) == [arguments]
     assert [event.kind for event in events if isinstance(event, Notice)] == notices
@@ -347,10 +316,10 @@ def test_references_are_followed_at_any_depth(codec: Codec) -> None:
     }
     schema = {"$ref": "#/$defs/node", "$defs": {"node": node}}
     text = "<next><next><name>1/name>/next>/next>"
-    _, message = read(codec, "<|call>", "f>", *parts_of(text), "<call|>", schema=schema)
+    _, message = read(codec, "<|call>", "f>", *parts_of(text), "<call|>", tools=tools(schema))
     assert read_arguments(message) == [{"next": {"next": {"name": "1"}}}]
     loop = {"$ref": "#/$defs/loop", "$defs": {"loop": {"$ref": "#/$defs/loop"}}}
-    _, message = read(codec, "<|call>", "f>", *parts_of("<a>1/a>"), "<call|>", schema=loop)
+    _, message = read(codec, "<|call>", "f>", *parts_of("<a>1/a>"), "<call|>", tools=tools(loop))
     assert read_arguments(message) == [{"a": 1}]
 
 
@@ -444,7 +413,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 def test_what_is_admitted_is_read_and_follows_its_schema(codec: Codec, name: str) -> None:
     schema = {"type": "object", "additionalProperties": False, "$defs": {"tree": TREE}}
     schema |= SCHEMAS[name]
-    known = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    known = tools(schema)
     constraint = codec.constrain(tools=known, tool_choice="required", parallel=False)
     walker = Walker(codec)
     grammar = walker.matcher(constraint.lark())
@@ -470,12 +439,10 @@ def test_what_is_written_is_admitted_if_it_follows_its_schema(
     codec: Codec, arguments: dict[str, Any]
 ) -> None:
     schema = {**TREE, "$defs": {"tree": TREE}}
-    known = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    known = tools(schema)
     walker = Walker(codec)
     grammar = walker.matcher(codec.constrain(tools=known, tool_choice="required").lark())
-    prompt = codec.encode(answer(arguments)[:1], add_generation_prompt=True)
-    ids = codec.encode(answer(arguments), stop_final=True).ids.tolist()[len(prompt.ids) :]
-    ids = ids[: ids.index(codec.vocab.control["<|im_end|>"]) + 1]
+    _, ids = completion(codec, arguments)
     is_valid = jsonschema.Draft202012Validator(schema).is_valid(arguments)
     assert (walker.refused_at(grammar, ids) == len(ids)) == is_valid
 
@@ -493,7 +460,7 @@ def test_a_schema_that_tags_cannot_follow_is_refused(
     codec: Codec, part: dict[str, Any], problem: str
 ) -> None:
     schema = {"type": "object", "properties": {"x": part}, "additionalProperties": False}
-    known = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    known = tools(schema)
     with pytest.raises(MessageError, match=rf"tools\[0\].*x.*{problem}"):
         codec.constrain(tools=known, tool_choice="required")
     codec.constrain(tools=known, tool_choice="required", strict=False)

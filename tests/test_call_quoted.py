@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import data
 import jinja2
 import pytest
+from calls import answer, completion, read, read_arguments
 from chatcodec import Codec, Format, FormatError, MessageError, Vocab
 from chatcodec.events import ActionDelta, ActionEnd, Notice
 from hypothesis import given
@@ -21,8 +22,6 @@ from strategies import hostile_texts, json_values
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from chatcodec.events import Event
-    from naive import Message
 
 QUOTED = """\
 name = "quoted"
@@ -65,19 +64,6 @@ def codec(tmp_path_factory: pytest.TempPathFactory) -> Codec:
     return Codec(Format.load(path), Vocab.embedded())
 
 
-def answer(*arguments: object, name: str = "f") -> list[Message]:
-    function = [{"name": name, "arguments": json.dumps(a, ensure_ascii=False)} for a in arguments]
-    calls: list[Any] = [{"type": "function", "function": call} for call in function]
-    return [
-        {"role": "user", "content": "Q"},
-        {"role": "assistant", "content": "", "tool_calls": calls},
-    ]
-
-
-def read_arguments(message: Message) -> list[Any]:
-    return [json.loads(call["function"]["arguments"]) for call in message["tool_calls"]]
-
-
 def test_a_call_is_written_as_its_parts(codec: Codec) -> None:
     arguments = {"at": "Paris", "days": 3, "on": True, "with": {"a": [1, "x", []]}, "none": None}
     encoding = codec.encode(answer(arguments))
@@ -101,16 +87,14 @@ def test_arguments_come_back(codec: Codec, arguments: list[dict[str, Any]]) -> N
 def test_any_chunking_gives_the_same_events(
     codec: Codec, arguments: dict[str, Any], size: int
 ) -> None:
-    prompt = codec.encode(answer(arguments)[:1], add_generation_prompt=True)
-    ids = codec.encode(answer(arguments), stop_final=True).ids.tolist()[len(prompt.ids) :]
-    ids = ids[: ids.index(codec.vocab.control["<|im_end|>"]) + 1]
-    stream = codec.stream(prompt=prompt.ids, keep=True)
+    prompt, ids = completion(codec, arguments)
+    stream = codec.stream(prompt=prompt, keep=True)
     events = [e for at in range(0, len(ids), size) for e in stream.push(ids[at : at + size])]
     events += stream.finish("stop")
     ends = [event for event in events if isinstance(event, ActionEnd)]
     assert [end.complete for end in ends] == [True]
     assert not [event for event in events if isinstance(event, Notice)]
-    assert stream.message() == codec.parse(ids, prompt=prompt.ids).message
+    assert stream.message() == codec.parse(ids, prompt=prompt).message
     assert read_arguments(stream.message()) == [arguments]
 
 
@@ -156,19 +140,6 @@ def test_a_key_that_would_not_read_back_is_refused(codec: Codec, key: str) -> No
 def test_arguments_are_an_object(codec: Codec, arguments: object) -> None:
     with pytest.raises(MessageError, match="is not a JSON object"):
         codec.encode(answer(arguments))
-
-
-def read(codec: Codec, *parts: str) -> tuple[list[Event], Message]:
-    """The events and the message of parts, each a text or a control token."""
-    control = codec.vocab.control
-    ids: list[int] = []
-    for part in parts:
-        ids += [control[part]] if part in control else codec.vocab.encode(part)
-    prompt = codec.encode(answer({})[:1], add_generation_prompt=True)
-    stream = codec.stream(prompt=prompt.ids, keep=True)
-    events = [*stream.push(ids), *stream.finish("stop")]
-    assert stream.message() == codec.parse(ids, prompt=prompt.ids).message
-    return events, stream.message()
 
 
 def test_what_a_model_writes_otherwise(codec: Codec) -> None:

@@ -109,6 +109,7 @@ struct Bare<'a> {
 }
 
 /// The form of values in nested tags.
+#[derive(Clone, Copy)]
 pub(super) struct InTags<'a> {
     pub(super) style: &'a TagStyle,
     /// The kinds of the value that is described.
@@ -486,8 +487,8 @@ impl<'a> Values<'a> {
     }
 
     fn array(&mut self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Expression> {
-        if self.tags.is_some() {
-            return self.array_in_tags(keys, path);
+        if let Some(tags) = self.tags {
+            return self.array_in_tags(tags, keys, path);
         }
         let ListOf { least, most, first: items, others } = self.list_of(keys, path)?;
         let count = items.len() as u32;
@@ -523,9 +524,13 @@ impl<'a> Values<'a> {
         Ok(Expression::sequence([Expression::literal("["), inner, Expression::literal("]")]))
     }
 
-    fn object(&mut self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Expression> {
-        if self.tags.is_some() {
-            return self.object_in_tags(keys, path);
+    pub(super) fn object(
+        &mut self,
+        keys: &Map<String, Value>,
+        path: Path<'_>,
+    ) -> Result<Expression> {
+        if let Some(tags) = self.tags {
+            return self.object_in_tags(tags, keys, path);
         }
         let inner = match members(keys, path)? {
             Members::Any(others) => {

@@ -1,8 +1,8 @@
-//! Tags: control tokens with text around them, which the table names as one token.
+//! Tags: one control token with text around it, or two with text between them, read as the one token that the table has.
 //!
-//! Input: text in pieces of any size, and control tokens. Output: the same, where a token with the text of a tag on
-//! both sides is that tag. Text that may stand before the token of a tag is held back, and text after such a token
-//! until it decides; if no tag fits, the token is read as it is, and the text as text. Of several tags that fit, the
+//! Input: text in pieces of any size, and control tokens. Output: the same, with one token in the place of each tag. Text
+//! that may be the beginning of a tag is held back, and so is text after a tag's token, until it decides which tag it is.
+//! If no tag fits, the token is passed on as it is, and the text as text. Of several tags that fit, the
 //! one with the most text after its token is taken, then the one with the most text before it. Memory: the longest
 //! tag. Time: linear in the text, times the number of tags.
 
@@ -78,10 +78,9 @@ impl TagReader {
                 && tag.after == after
                 && before.ends_with(&*tag.before)
         })?;
-        let (start, opened_at) = (before.len() - tag.before.len(), opened.at);
+        let opened_at = opened.at;
         let mut items = Vec::new();
-        self.before.take(start, &mut items);
-        let first = self.before.skip(tag.before.len()).map_or(opened_at, |(first, _)| first);
+        let first = self.take_before(tag, opened_at, &mut items);
         items.push(HeldItem::Control { id: tag.id, first, at, spelled: None });
         self.opened = None;
         Some(items)
@@ -113,6 +112,12 @@ impl TagReader {
         items
     }
 
+    /// Takes the text before a tag whose token is at `at`, and returns where the tag begins.
+    fn take_before(&mut self, tag: &TagToken, at: u32, items: &mut Vec<HeldItem>) -> u32 {
+        self.before.take(self.before.text().len() - tag.before.len(), items);
+        self.before.skip(tag.before.len()).map_or(at, |(first, _)| first)
+    }
+
     /// Keeps the text that may stand before a token.
     fn keep(&mut self, table: &TagTable, items: &mut Vec<HeldItem>) {
         let at = table.begun(self.before.text());
@@ -140,8 +145,7 @@ impl TagReader {
             self.before = opened.after;
             return self.keep(table, items);
         };
-        self.before.take(self.before.text().len() - tag.before.len(), items);
-        let first = self.before.skip(tag.before.len()).map_or(at, |(first, _)| first);
+        let first = self.take_before(tag, at, items);
         let last = opened.after.skip(tag.after.len()).map_or(at, |(_, last)| last);
         items.push(HeldItem::Control { id: tag.id, first, at: last, spelled: None });
         self.before = opened.after;

@@ -110,18 +110,16 @@ impl Values<'_> {
     /// A keyword of the schema that cannot be followed, or a key that is not allowed.
     pub(super) fn arguments_in_tags(mut self, path: Path<'_>) -> Result<Expression> {
         let keys = self.arguments(path)?;
-        self.object_in_tags(&keys, path)
+        self.object(&keys, path)
     }
 
     /// An object: its members in the order of the schema.
     pub(in super::super) fn object_in_tags(
         &mut self,
+        InTags { style, kinds }: InTags<'_>,
         keys: &Map<String, Value>,
         path: Path<'_>,
     ) -> Result<Expression> {
-        let Some(&InTags { style, kinds }) = self.tags.as_ref() else {
-            return Ok(Expression::EMPTY);
-        };
         let may_be_list = kinds.meets(Kinds::ARRAY);
         match members(keys, path)? {
             Members::Any(schema) => {
@@ -150,12 +148,10 @@ impl Values<'_> {
     /// A list: its items.
     pub(in super::super) fn array_in_tags(
         &mut self,
+        InTags { style, kinds }: InTags<'_>,
         keys: &Map<String, Value>,
         path: Path<'_>,
     ) -> Result<Expression> {
-        let Some(&InTags { style, kinds }) = self.tags.as_ref() else {
-            return Ok(Expression::EMPTY);
-        };
         let ListOf { mut least, most, first, others } = self.list_of(keys, path)?;
         if kinds.meets(Kinds::OBJECT) {
             // Without items it reads as an object.
