@@ -91,10 +91,18 @@ DEFAULT_SYSTEM = {
         "your model weights are available at https://huggingface.co/allenai. You do not currently "
         "have access to any functions. <functions></functions>"
     ),
+    "olmo3:think": "You are a helpful AI assistant.",
     "phi4:reasoning": Format.built_in("phi4:reasoning")
     .text.partition('default_system = "')[2]
     .partition('"\n')[0],
     "qwen2": "You are a helpful assistant",
+    "qwen3.8": Format.built_in("qwen3.8")
+    .text.partition('default_system = "')[2]
+    .partition('"\n')[0],
+    "qwen3.8:low": Format.built_in("qwen3.8:low")
+    .text.partition("[variant.low]")[2]
+    .partition('default_system = "')[2]
+    .partition('"\n')[0],
     "qwen2:instruct": "You are a helpful assistant.",
     "qwen2.5": "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
     "vicuna": (
@@ -117,11 +125,13 @@ REASONING = {
     "deepseek:v4": "since",
     "glm4.5": "since",
     "glm4.5:4.7": "since",
+    "glm4.5:5.3": "all",
     "harmony": "until",
     "harmony:full": "all",
     "kimi-k2:thinking": "since",
     "laguna": "all",
     "laguna:xs": "all",
+    "lfm2:2.5-thinking": "since",
     "ling": "all",
     "minicpm5": "since",
     "minimax-m2": "since",
@@ -134,8 +144,12 @@ REASONING = {
     "nemotron-nano2": "last",
     "nemotron3": "since",
     "nemotron3:ultra": "since",
+    "olmo3:think": "all",
     "qwen3.5": "since",
     "qwen3.5:small": "since",
+    "qwen3.8": "all",
+    "qwen3.8:low": "all",
+    "qwen3.8:medium": "all",
     "qwen3:qwq": "last",
     "qwen3:thinking": "since",
     "step3.5": "since",
@@ -224,6 +238,7 @@ def unframed(messages: list[Message]) -> list[Message]:
         message
         for message in messages
         if message.get("name") not in ("system", "developer", "root")
+        and message.get("content") != "Reasoning Effort: Max"
     ]
 
 

@@ -345,6 +345,10 @@ def test_formats() -> None:
         ("stepfun-ai/Step-3.5-Flash", "step3.5"),
         ("poolside/Laguna-XS.2", "laguna:xs"),
         ("openbmb/MiniCPM5-1B", "minicpm5"),
+        ("allenai/Olmo-3-32B-Think", "olmo3:think"),
+        ("Qwen/Qwen3.8-27B", "qwen3.8"),
+        ("zai-org/GLM-5.3-Flash", "glm4.5:5.3"),
+        ("LiquidAI/LFM2.5-8B-A1B", "lfm2:2.5-thinking"),
         ("nvidia/Llama-3_3-Nemotron-Super-49B-v1_5", "llama-nemotron"),
     ],
 )
@@ -372,7 +376,7 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
         *("Qwen/Qwen2.5-Omni-7B", "Qwen3Guard-Gen-8B", "granite-3.2-8b-base"),
         *("zai-org/GLM-5.1", "THUDM/GLM-4-9B-0414", "Qwen/QwQ-32B-Preview"),
         *("nvidia/Llama-3_3-Nemotron-Super-49B-v1", "LiquidAI/LFM2.5-1.2B-Thinking"),
-        *("HuggingFaceTB/SmolLM3-3B", "mistralai/Devstral-Small-2505", "Qwen/Qwen3.8-27B"),
+        *("HuggingFaceTB/SmolLM3-3B", "mistralai/Devstral-Small-2505"),
         *("baidu/ERNIE-4.5-21B-A3B-Thinking", "moonshotai/Kimi-K2.5"),
     ],
 )

@@ -29,7 +29,7 @@ class Family:
     differs: str = ""
     same: int = 14
     own: tuple[tuple[str, str], ...] = ()
-    """Special tokens of the template that differ from the oracle's."""
+    """Special tokens of the template that differ from the oracle's, and options of the template."""
     typeset: bool = False
     """Whether the template is indented for people: its newlines and indents are to be removed."""
 
@@ -72,6 +72,9 @@ FAMILIES = [
     ),
     Family("glm4.5", "families/GLM-4.6.jinja", "developer emptyans nothink reasontext", same=30),
     Family("glm4.5:4.7", "families/GLM-4.7-Flash.jinja", "developer reasontext", same=32),
+    Family(
+        "glm4.5:5.3", "families/GLM-5.3-Flash.jinja", "developer nothing reasontext", same=30
+    ),
     Family("granite3", "templates/granite-3.0-instruct.jinja", "callans callstr developer nothing"),
     Family(
         "granite3:3.1",
@@ -125,6 +128,13 @@ FAMILIES = [
         "lfm2:2.5",
         "templates/LFM2.5-Instruct.jinja",
         "callans callstr developer parts",
+        own=(("bos_token", "<|startoftext|>"),),
+    ),
+    Family(
+        "lfm2:2.5-thinking",
+        "families/LFM2.5-8B-A1B.jinja",
+        "call callans callnt developer nones par reasoncall reasonlast reasontext",
+        same=23,
         own=(("bos_token", "<|startoftext|>"),),
     ),
     Family("ling", "templates/inclusionai-ling-3.0-flash.jinja", "developer nothink reasontext"),
@@ -202,6 +212,19 @@ FAMILIES = [
         "families/trl_qwen3_5_nothink.jinja",
         "call callans callnt par reasoncall reasontext",
         same=24,
+    ),
+    Family("qwen3.8", "families/trl_qwen3_8.jinja", same=29),
+    Family(
+        "qwen3.8:low",
+        "families/trl_qwen3_8.jinja",
+        same=29,
+        own=(("reasoning_effort", "low"),),
+    ),
+    Family(
+        "qwen3.8:medium",
+        "families/trl_qwen3_8.jinja",
+        same=30,
+        own=(("reasoning_effort", "medium"),),
     ),
     Family("qwen3:instruct", "families/trl_qwen3_vl.jinja", "developer twosys", same=29),
     Family(

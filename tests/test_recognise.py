@@ -260,11 +260,14 @@ def test_a_format_that_says_where_it_differs_reads_for_a_template(
         ("templates/openbmb-MiniCPM5-1B.jinja", "<s>", "minicpm5"),
         ("families/GLM-4.6.jinja", "<s>", "glm4.5"),
         ("families/GLM-4.7-Flash.jinja", "<s>", "glm4.5:4.7"),
+        ("families/GLM-5.3-Flash.jinja", "<s>", "glm4.5:5.3"),
         ("families/StepFun3.5-Flash.jinja", "<｜begin▁of▁sentence｜>", "step3.5"),
         ("families/ibm-granite-granite-4.1.jinja", "<s>", "granite4:4.1"),
         ("families/trl_nemotron_3_super.jinja", "<s>", "nemotron3"),
         ("families/trl_qwen3_5_nothink.jinja", "<s>", "qwen3.5:small"),
         ("families/trl_qwen3_6.jinja", "<s>", "qwen3.5"),
+        ("families/trl_qwen3_8.jinja", "<s>", "qwen3.8"),
+        ("families/LFM2.5-8B-A1B.jinja", "<|startoftext|>", "lfm2:2.5-thinking"),
     ],
 )
 def test_published_templates_are_read_by_their_formats(

@@ -153,11 +153,21 @@ impl Able {
             tools: writes(std::slice::from_ref(&user), Some("[]")),
             named: named.collect(),
             bare_calls: codec.format().guarantee() == Guarantee::Ids
-                && (BARE_CALLS.iter().any(is_call) || codec.format().text().contains("\n[text]\n")),
+                && (BARE_CALLS.iter().any(is_call) || has_text_markers(codec.format())),
             free_names: after_user(calling(function("a b", r#"{"a": 1}"#))),
             strips: shown != plain.text(),
         }
     }
+}
+
+/// Whether the file, or the variant that is loaded, has markers that are text.
+fn has_text_markers(format: &Format) -> bool {
+    let of_variant = format.name().split_once(':').is_some_and(|(_, variant)| {
+        let quoted = format!("\n[variant.\"{variant}\".text]\n");
+        let bare = format!("\n[variant.{variant}.text]\n");
+        format.text().contains(&quoted) || format.text().contains(&bare)
+    });
+    of_variant || format.text().contains("\n[text]\n")
 }
 
 /// Calls as some formats write them without a token.

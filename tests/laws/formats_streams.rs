@@ -316,6 +316,7 @@ fn no_format_is_read_as_another() {
         let name = entry.format.split([':', '.']).next().unwrap_or_default();
         match name {
             _ if name.starts_with("mixtral") => "mistral",
+            _ if entry.format == "olmo3:think" => "qwen3",
             // Phi-3.5's tokens, without newlines after those that open turns.
             "phi4-mini" => "phi3",
             // Command R's tokens, with a text before each system message.

@@ -7,7 +7,7 @@ use crate::call::json_arguments;
 use crate::conversation;
 use crate::encode::EncodeOptions;
 use crate::format::declarations::{Declared, declared};
-use crate::format::{Format, SystemPlace, ToolsPlace, dated};
+use crate::format::{Format, SystemPlace, ToolsPlace, word_as_written};
 use crate::grammar::{FixedText, Grammar};
 use crate::message::{CallBody, Media, Message, Role, leading_systems};
 use crate::pattern::{self, Field, Filter, Piece};
@@ -63,7 +63,7 @@ pub(crate) fn canonical(
             Field::Tools => tools.as_ref().map(|_| "tools".to_owned()).unwrap_or_default(),
             _ => String::new(),
         });
-        let name = Some(begin.name.clone());
+        let name = begin.name.clone();
         messages.insert(0, Message { name, ..Message::new(Role::System, text) });
         begun = 1;
     }
@@ -280,7 +280,7 @@ fn spelled_around(
                     start = text.len();
                 }
                 let value = value(field);
-                let value = dated(&value, filter);
+                let value = word_as_written(&value, filter);
                 text.push_str(if held.media.is_empty() { filter.trim(&value) } else { &value });
             }
             Piece::Optional { .. } | Piece::Space | Piece::Cut | Piece::Rest => {}

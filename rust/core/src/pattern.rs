@@ -66,10 +66,12 @@ pub(crate) enum Filter {
     MonthDay,
     /// A day as `28 June 2025`.
     DayMonth,
+    /// A word with a capital first letter.
+    Capital,
 }
 
 impl Filter {
-    const ALL: [(&'static str, Self); 9] = [
+    const ALL: [(&'static str, Self); 10] = [
         ("trim", Self::Trim),
         ("trim_end", Self::TrimEnd),
         ("trim_end_spaces", Self::TrimEndSpaces),
@@ -79,6 +81,7 @@ impl Filter {
         ("string", Self::String),
         ("month_day", Self::MonthDay),
         ("day_month", Self::DayMonth),
+        ("capital", Self::Capital),
     ];
 
     fn parse(word: &str) -> Result<Self, String> {
@@ -111,7 +114,12 @@ impl Filter {
             Self::TrimEndSpaces => text.trim_end_matches(' '),
             Self::TrimLines => text.trim_matches('\n'),
             Self::TrimLinesStart => text.trim_start_matches('\n'),
-            Self::None | Self::Value | Self::String | Self::MonthDay | Self::DayMonth => text,
+            Self::None
+            | Self::Value
+            | Self::String
+            | Self::MonthDay
+            | Self::DayMonth
+            | Self::Capital => text,
         }
     }
 }

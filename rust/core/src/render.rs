@@ -18,7 +18,7 @@ use hashbrown::HashMap;
 
 use crate::error::{Error, MessagePart, Result};
 use crate::format::declarations::{Declared, declared};
-use crate::format::{Format, ReasoningWhen, dated};
+use crate::format::{Format, ReasoningWhen, word_as_written};
 use crate::grammar::{BoundPiece, FixedText, Grammar, Row, Rule};
 use crate::json;
 use crate::message::{Message, Piece as Part, Role};
@@ -552,7 +552,7 @@ impl<'a> Renderer<'a> {
         for piece in pattern::written(pieces, |field| options.word(field, format).is_some()) {
             match *piece {
                 Piece::Field(field, filter) => {
-                    let word = dated(options.word(field, format).unwrap_or_default(), filter);
+                    let word = word_as_written(options.word(field, format).unwrap_or_default(), filter);
                     self.push_text(SpanKind::Literal, &word, Source::NONE);
                 }
                 _ => self.fixed(piece, Source::NONE),

@@ -108,6 +108,7 @@ impl Encoding {
         let Self { text, spans, generated, grammar, .. } = self;
         let mut found: Vec<Spelled<'_>> = spelled(text, spans, generated, grammar).collect();
         found.sort_by_key(|found| (found.at.start, std::cmp::Reverse(found.at.end)));
+        found.dedup_by(|next, kept| next.span == kept.span && next.at == kept.at);
         let collision = |Spelled { span, at, marker }: Spelled<'_>| {
             let span = &self.spans[span];
             let escaped = span.kind == SpanKind::Slot { escaped: true };

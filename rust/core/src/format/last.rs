@@ -24,9 +24,10 @@ pub(super) fn is_only_read(pieces: &[Piece], before: &[Piece]) -> bool {
             _ => None,
         })
     };
+    let is_kept = |filter: Option<Filter>| filter.is_some_and(|filter| !filter.is_json());
     let is_same = fields(pieces) == fields(before)
-        && content(pieces) == Some(Filter::None)
-        && content(before) == Some(Filter::None);
+        && is_kept(content(before))
+        && content(pieces) == content(before);
     matches!(pieces.first(), Some(Piece::Control(_))) && (is_same || pieces.contains(&Piece::Rest))
 }
 

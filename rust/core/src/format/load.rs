@@ -268,12 +268,14 @@ fn check_default(
     pieces: &[Piece],
     default: Option<&str>,
     rows: &[RowSpec],
+    patterns: &Patterns,
 ) -> Checked<()> {
     let Some(default) = default else {
         return wrong(key, "is given without `default_system`, expected both or none");
     };
     let after = |row: &RowSpec| {
-        let (without, after) = without_end(&row.pieces)?;
+        let spelling = |names: &[String]| patterns.spelling(names);
+        let (without, after) = without_end(&rules::with_spelled_tokens(&row.pieces, spelling))?;
         (without == pieces).then_some(after)
     };
     let own = || rows.iter().filter(|row| row.role == Role::System && row.name.is_none());
@@ -288,6 +290,24 @@ fn check_default(
         let problem =
             format!("ends in {after:?}, which `turn.system` writes, expected another text");
         return wrong("default_system", problem);
+    }
+    Ok(())
+}
+
+/// Tokens after the text of a system row neither open a turn nor close the row.
+fn check_tokens_after_text(rows: &[RowSpec]) -> Checked<()> {
+    let openers = rows.iter().filter_map(|row| rules::control_names(row.pieces.first()?));
+    let openers: Vec<&String> = openers.flatten().collect();
+    for row in rows.iter().filter(|row| row.role == Role::System) {
+        let Some(between) = rules::tokens_after_text(&row.pieces) else { continue };
+        let last = row.pieces.iter().rev().find_map(rules::control_names).unwrap_or_default();
+        let mut names = between.iter().filter_map(rules::control_names).flatten();
+        if let Some(name) = names.find(|name| openers.contains(name) || last.contains(name)) {
+            let problem = format!(
+                "has `{{{name}}}` after its text, which opens or closes a turn, expected a token that does neither"
+            );
+            return wrong(&row.key, problem);
+        }
     }
     Ok(())
 }
@@ -369,12 +389,15 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                 }
             }
             rules::check_pieces(&key, &pieces)?;
-            if role != Role::Tool && rules::goes_on(&reasoning::without(&pieces)) {
+            let spells = role == Role::System
+                && file.guarantee == Guarantee::Ids
+                && rules::tokens_after_text(&pieces).is_some();
+            if role != Role::Tool && !spells && rules::goes_on(&reasoning::without(&pieces)) {
                 let problem = "goes on after the token that closes it, expected white space only";
                 return wrong(key, problem);
             }
             if place == RowUse::WrittenDefault {
-                check_default(&key, &pieces, file.default_system.as_deref(), &rows)?;
+                check_default(&key, &pieces, file.default_system.as_deref(), &rows, patterns)?;
             }
             if place == RowUse::Written
                 && let Some(rest) = rules::after_last(&pieces, rules::is_calls)
@@ -397,7 +420,10 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                 return wrong(key, problem);
             }
             if matches!(place, RowUse::Both | RowUse::Last | RowUse::AfterTool) {
-                rules::check_row(&key, &rules::as_read(&pieces, folds_system))?;
+                let read = rules::as_read(&pieces, folds_system);
+                let spelling = |names: &[String]| patterns.spelling(names);
+                let spelled = spells.then(|| rules::with_spelled_tokens(&read, spelling));
+                rules::check_row(&key, &spelled.unwrap_or(read))?;
             }
             rows.push(RowSpec { key, role, name: name.cloned(), pieces, place });
             if rows.len() > MAX_ROWS {
@@ -423,6 +449,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
     }
     row("last.assistant", Role::Assistant, None, file.last.assistant.as_ref())?;
     row("after_tool.assistant", Role::Assistant, None, file.after_tool.assistant.as_ref())?;
+    check_tokens_after_text(&rows)?;
     Ok(rows)
 }
 

@@ -67,7 +67,7 @@ pub(crate) use preamble::BeginSpec;
 use schema::Schema;
 use tags::TagSpec;
 use variant::Document;
-pub(crate) use without_system::{WithoutSystem, dated};
+pub(crate) use without_system::{WithoutSystem, word_as_written};
 use work::Work;
 
 /// The formats that come with this crate, by name.
@@ -119,6 +119,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("qwen3", include_str!("../../formats/qwen3.toml")),
     ("qwen3-coder", include_str!("../../formats/qwen3-coder.toml")),
     ("qwen3.5", include_str!("../../formats/qwen3.5.toml")),
+    ("qwen3.8", include_str!("../../formats/qwen3.8.toml")),
     ("reka-edge", include_str!("../../formats/reka-edge.toml")),
     ("seed-oss", include_str!("../../formats/seed-oss.toml")),
     ("spark2.5", include_str!("../../formats/spark2.5.toml")),
@@ -568,9 +569,7 @@ impl Format {
     /// Whether a conversation has a first turn of its own.
     pub(crate) fn has_begun(&self, messages: &[Message]) -> bool {
         let begin = self.begin_turn();
-        messages.first().zip(begin).is_some_and(|(message, begin)| {
-            message.role == Role::System && message.name.as_deref() == Some(&begin.name)
-        })
+        messages.first().zip(begin).is_some_and(|(message, begin)| begin.is_given(message))
     }
 
     /// The caller's system message, after the format's own.

@@ -175,6 +175,13 @@ impl Patterns {
         ways.any(|way| way.token == name || way.next.as_deref() == Some(name))
     }
 
+    /// The first spelling of the first of some control tokens.
+    pub(super) fn spelling(&self, names: &[String]) -> String {
+        let at = names.first().and_then(|name| self.by_name.get(name));
+        let spelling = at.and_then(|&at| self.control[at].1.first());
+        spelling.cloned().unwrap_or_default()
+    }
+
     pub(super) fn pieces(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
         let pieces = self.row(key, text, allowed)?;
         if walk(&pieces).any(|piece| *piece == Piece::Rest) {
@@ -328,6 +335,7 @@ fn check_filter(key: &str, field: Field, filter: Filter) -> Checked<()> {
         }
         Filter::Value | Filter::String => field == Field::Content,
         Filter::MonthDay | Filter::DayMonth => field == Field::Date,
+        Filter::Capital => field == Field::Effort,
     };
     if fits {
         return Ok(());

@@ -2,10 +2,11 @@
 
 use super::file::File;
 use super::patterns::Patterns;
-use super::{RowSpec, RowUse, results};
+use super::without_system::word_as_written;
+use super::{RowSpec, RowUse, SystemPlace, results};
 use crate::error::{Checked, wrong};
-use crate::message::Role;
-use crate::pattern::{Field, Filter, Piece, walk};
+use crate::message::{Message, Role};
+use crate::pattern::{Field, Piece, walk};
 use crate::word::is_word;
 
 /// The turn, and the row that reads it back.
@@ -13,14 +14,48 @@ pub(crate) struct BeginSpec {
     pub(crate) pieces: Vec<Piece>,
     /// The text that the reading row takes as its content.
     pub(crate) inside: Vec<Piece>,
-    /// The name of that row: a conversation that begins with a message of this name has its own
-    /// first turn.
-    pub(crate) name: String,
+    /// The name of that row, or none if it is the system's. A conversation that begins with a message of this name has
+    /// its own first turn, and one that begins with a system message that is this turn.
+    pub(crate) name: Option<String>,
     /// The words for the reasoning effort; the first is the default.
     pub(crate) efforts: Vec<String>,
 }
 
 impl BeginSpec {
+    /// Whether a message, the first of a conversation, is this turn.
+    pub(crate) fn is_given(&self, message: &Message) -> bool {
+        if message.role != Role::System || message.name != self.name {
+            return false;
+        }
+        // Vocabularies change white space and the case of letters.
+        let letters = |text: &'_ str| -> String {
+            let kept = text.chars().filter(|c| !c.is_whitespace() && *c != '\u{2581}');
+            kept.flat_map(char::to_lowercase).collect()
+        };
+        let longest = self.texts().map(|text| text.len()).max().unwrap_or_default();
+        self.name.is_some()
+            || message.content.len() <= longest * 2 && {
+                let content = letters(&message.content);
+                self.texts().any(|text| letters(&text) == content)
+            }
+    }
+
+    /// The texts that it may have, one for each effort.
+    fn texts(&self) -> impl Iterator<Item = String> + '_ {
+        let efforts = self.efforts.iter().map(String::as_str);
+        let count = self.efforts.len().max(1);
+        efforts.chain([""]).take(count).map(|effort| {
+            let text = |piece: &Piece| match piece {
+                Piece::Literal(text) => text.clone(),
+                Piece::Field(Field::Effort, filter) => {
+                    word_as_written(effort, *filter).into_owned()
+                }
+                _ => String::new(),
+            };
+            self.inside.iter().map(text).collect()
+        })
+    }
+
     /// Whether its text has control tokens, which are read as their spellings.
     pub(super) fn has_control(&self) -> bool {
         walk(&self.inside).any(|piece| matches!(piece, Piece::Control(_)))
@@ -46,7 +81,7 @@ pub(super) fn begin(
     };
     let key = "turn.begin";
     let pieces = patterns.pieces(key, text, &[Field::Date, Field::Effort, Field::Tools])?;
-    let has_effort = walk(&pieces).any(|piece| *piece == Piece::Field(Field::Effort, Filter::None));
+    let has_effort = walk(&pieces).any(|piece| matches!(piece, Piece::Field(Field::Effort, _)));
     if has_effort == efforts.is_empty() {
         let problem = "and `{effort}` in `turn.begin` belong together, expected both or neither";
         return wrong("options.effort", problem);
@@ -57,13 +92,16 @@ pub(super) fn begin(
     }
     check_optional(key, &pieces, None)?;
     let named = rows.iter().filter(|row| row.role == Role::System && row.place == RowUse::Both);
-    let mut named = named.filter_map(|row| Some((row.name.clone()?, &row.pieces)));
-    let found = named.find_map(|(name, row)| Some((name, results::inside_of(row, &pieces)?)));
-    let Some((name, inside)) = found else {
-        let problem =
-            "is read back by no row, expected a row `named.X.system` that differs in the text only";
+    let read = |row: &RowSpec| Some((row.name.clone(), results::inside_of(&row.pieces, &pieces)?));
+    let (of_names, others): (Vec<&RowSpec>, Vec<&RowSpec>) =
+        named.partition(|row| row.name.is_some());
+    let Some((name, inside)) = of_names.into_iter().chain(others).find_map(read) else {
+        let problem = "is read back by no row, expected a row `named.X.system` or `turn.system` that differs in the text only";
         return wrong(key, problem);
     };
+    if name.is_none() {
+        check_system(file, &inside)?;
+    }
     if walk(&inside).any(|piece| !is_plain(piece)) {
         return wrong(
             key,
@@ -71,6 +109,22 @@ pub(super) fn begin(
         );
     }
     Ok(Some(BeginSpec { pieces, inside, name, efforts }))
+}
+
+/// Checks the text of a turn that the system's row reads: it is known by its text, so that has nothing that depends on
+/// the conversation.
+fn check_system(file: &File, inside: &[Piece]) -> Checked<()> {
+    let is_known =
+        |piece: &Piece| matches!(piece, Piece::Literal(_) | Piece::Field(Field::Effort, _));
+    if !inside.iter().all(is_known) || inside.is_empty() {
+        let problem = "is read by `turn.system`, expected literals and `{effort}` only in its text";
+        return wrong("turn.begin", problem);
+    }
+    if file.place.system != SystemPlace::Own {
+        let problem = "is read by `turn.system`, expected `place.system` to be `own`";
+        return wrong("turn.begin", problem);
+    }
+    Ok(())
 }
 
 fn is_plain(piece: &Piece) -> bool {

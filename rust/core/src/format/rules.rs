@@ -98,6 +98,34 @@ pub(crate) fn as_read(pieces: &[Piece], folds_system: bool) -> Vec<Piece> {
     pieces.iter().filter(|piece| !is_folded(piece)).cloned().collect()
 }
 
+/// The literals and control tokens between the text of a row and the token that closes it, if tokens are among them.
+pub(crate) fn tokens_after_text(pieces: &[Piece]) -> Option<&[Piece]> {
+    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
+    let at = pieces.iter().position(|piece| is_field(piece, Field::Content))?;
+    let last = pieces.iter().rposition(is_control)?;
+    let between = pieces.get(at + 1..last)?;
+    let is_plain = |piece: &Piece| is_control(piece) || matches!(piece, Piece::Literal(_));
+    (between.iter().any(is_control) && between.iter().all(is_plain)).then_some(between)
+}
+
+/// A row in which the tokens between its text and the token that closes it are text: a reader reads control tokens
+/// in a system text as their spellings.
+pub(crate) fn with_spelled_tokens(
+    pieces: &[Piece],
+    spelling: impl Fn(&[String]) -> String,
+) -> Vec<Piece> {
+    let at = pieces.iter().position(|piece| is_field(piece, Field::Content));
+    let (Some(between), Some(at)) = (tokens_after_text(pieces), at) else {
+        return pieces.to_vec();
+    };
+    let text = |piece: &Piece| match piece {
+        Piece::Literal(text) => text.clone(),
+        piece => control_names(piece).map(&spelling).unwrap_or_default(),
+    };
+    let spelled = Piece::Literal(between.iter().map(text).collect());
+    [&pieces[..=at], &[spelled], &pieces[at + 1 + between.len()..]].concat()
+}
+
 /// Checks the shape of a single row.
 pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
     check_pieces(key, pieces)?;

@@ -56,10 +56,15 @@ impl WithoutSystem {
     }
 }
 
-/// A date as a filter writes it.
-pub(crate) fn dated(date: &str, filter: Filter) -> Cow<'_, str> {
-    let spelled = filter.day_form().and_then(|form| Clock::parse_day(date)?.format(form));
-    spelled.map_or(Cow::Borrowed(date), Cow::Owned)
+/// A date or another word as a filter writes it.
+pub(crate) fn word_as_written(word: &str, filter: Filter) -> Cow<'_, str> {
+    if filter == Filter::Capital {
+        let mut rest = word.chars();
+        let first = rest.next().map(|c| c.to_ascii_uppercase());
+        return first.into_iter().chain(rest).collect::<String>().into();
+    }
+    let day = filter.day_form().and_then(|form| Clock::parse_day(word)?.format(form));
+    day.map_or(Cow::Borrowed(word), Cow::Owned)
 }
 
 pub(super) fn without_system(

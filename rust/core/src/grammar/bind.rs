@@ -188,6 +188,9 @@ impl Binder<'_> {
         let begin = self.format.begin_turn().into_iter().flat_map(|begin| walk(&begin.inside));
         let mut ids: Vec<TokenId> =
             pieces.chain(begin).flat_map(|piece| token_ids(&self.ids_of(piece))).collect();
+        let systems = self.format.rows().iter().filter(|row| row.role == Role::System);
+        let after = systems.filter_map(|row| rules::tokens_after_text(&row.pieces)).flatten();
+        ids.extend(after.flat_map(|piece| token_ids(&self.ids_of(piece))));
         let declaring = self.format.declaring_tokens();
         ids.extend(declaring.flat_map(|piece| token_ids(&self.ids_of(&piece))));
         // Beside the text of a tag, a token is read as that tag.
@@ -607,7 +610,14 @@ impl Binder<'_> {
             None => written[open_at..].iter().position(is_control),
         };
         let close_at = close_at.map_or(written.len(), |at| open_at + at);
-        let read_pieces = reasoning::without(&rules::as_read(pieces, self.format.folds_system()));
+        let mut read_pieces =
+            reasoning::without(&rules::as_read(pieces, self.format.folds_system()));
+        if role == Some(Role::System) {
+            read_pieces = rules::with_spelled_tokens(&read_pieces, |names| {
+                let id = self.control_ids(names).first().map(|id| id.get());
+                id.map(|id| self.vocab.spelling(id).to_owned()).unwrap_or_default()
+            });
+        }
         let (mut read, prefixed) = self.read(&self.pieces(&read_pieces));
         if is_also
             && also::needs_brace(pieces)

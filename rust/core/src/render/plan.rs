@@ -74,14 +74,14 @@ impl<'a> Plan<'a> {
             Some(ToolsPlace::LastUser) => Some(user_at(messages.iter().rposition(is_user))?),
         };
         let mut steps = Vec::with_capacity(messages.len() + 2);
-        let tools_first = tools_at.is_some() && place == Some(ToolsPlace::First);
+        let begun = usize::from(format.has_begun(messages));
+        let tools_first = tools_at.is_some() && place == Some(ToolsPlace::First) && begun == 0;
         if tools_first {
             steps.push(Step::Tools);
         }
-        let tools_at = tools_at.filter(|_| !tools_first);
+        let tools_at = tools_at.filter(|_| !tools_first).map(|at| at.max(begun));
         let absent = format.absent_system(thinking);
         let default = absent.filter(|_| !has_system && !messages.is_empty());
-        let begun = usize::from(format.has_begun(messages));
         let tools_in_default =
             tools && format.tools_in() == Some(Role::System) && first_system.is_none();
         if tools_in_default && begun == 0 {
