@@ -72,9 +72,7 @@ FAMILIES = [
     ),
     Family("glm4.5", "families/GLM-4.6.jinja", "developer emptyans nothink reasontext", same=30),
     Family("glm4.5:4.7", "families/GLM-4.7-Flash.jinja", "developer reasontext", same=32),
-    Family(
-        "glm4.5:5.3", "families/GLM-5.3-Flash.jinja", "developer nothing reasontext", same=30
-    ),
+    Family("glm4.5:5.3", "families/GLM-5.3-Flash.jinja", "developer nothing reasontext", same=30),
     Family("granite3", "templates/granite-3.0-instruct.jinja", "callans callstr developer nothing"),
     Family(
         "granite3:3.1",

@@ -316,7 +316,6 @@ fn no_format_is_read_as_another() {
         let name = entry.format.split([':', '.']).next().unwrap_or_default();
         match name {
             _ if name.starts_with("mixtral") => "mistral",
-            _ if entry.format == "olmo3:think" => "qwen3",
             // Phi-3.5's tokens, without newlines after those that open turns.
             "phi4-mini" => "phi3",
             // Command R's tokens, with a text before each system message.
@@ -329,10 +328,12 @@ fn no_format_is_read_as_another() {
         }
         .to_owned()
     };
-    // With the same tokens, results stand in a user's turn here, and in turns of their own there.
     let is_beside = |one: &Entry, other: &Entry| {
+        // With the same tokens, results stand in a user's turn here, and in turns of their own there.
         [one.format, other.format] == ["qwen3-coder", "step3.5"]
-            || [other.format, one.format] == ["qwen3-coder", "step3.5"]
+            // The tags of reasoning are text here, and tokens there.
+            || ["lfm2:2.5-thinking", "olmo3:think"].contains(&one.format)
+                && family(other) == "qwen3"
     };
     let options = EncodeOptions::default();
     // The tokens of xLAM are Qwen's and Llama's, its calls are text, and a newline ends the system's text.
@@ -340,8 +341,9 @@ fn no_format_is_read_as_another() {
     let of_ids = || shared().iter().filter(is_own);
     check_each(of_ids(), 60, dialogue, |entry, dialogue| {
         let others = of_ids().filter(|other| other.vocab == entry.vocab);
-        let others =
-            others.filter(|other| family(other) != family(entry) && !is_beside(entry, other));
+        let others = others
+            .filter(|other| family(other) != family(entry))
+            .filter(|other| !is_beside(entry, other) && !is_beside(other, entry));
         let Ok(encoding) = dialogue.encode(entry, &options) else { return outside() };
         if dialogue.messages.is_empty() {
             // A prompt alone may be another format's.

@@ -168,6 +168,7 @@ fn conversations_are_written_as_the_reference_writes_them() {
             boundary: if isolated { Boundary::Isolated } else { Boundary::Reference },
             stop_final: options["stop_final"] == true,
             thinking: options["thinking"].as_bool(),
+            effort: options["effort"].as_str().map(str::to_owned),
             date: options["date"].as_str().map(str::to_owned),
             ..EncodeOptions::default()
         };

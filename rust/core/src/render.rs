@@ -552,7 +552,8 @@ impl<'a> Renderer<'a> {
         for piece in pattern::written(pieces, |field| options.word(field, format).is_some()) {
             match *piece {
                 Piece::Field(field, filter) => {
-                    let word = word_as_written(options.word(field, format).unwrap_or_default(), filter);
+                    let word =
+                        word_as_written(options.word(field, format).unwrap_or_default(), filter);
                     self.push_text(SpanKind::Literal, &word, Source::NONE);
                 }
                 _ => self.fixed(piece, Source::NONE),

@@ -345,8 +345,17 @@ fn allowed(role: Role) -> &'static [Field] {
     }
 }
 
+/// A row as a reader reads it: without a system text that it takes for the user's, and with control tokens in the
+/// system's text spelled out.
+fn as_read(file: &File, patterns: &Patterns, role: Role, pieces: &[Piece]) -> Vec<Piece> {
+    let read = rules::as_read(pieces, file.losses.contains(&Loss::System));
+    if role != Role::System || file.guarantee != Guarantee::Ids {
+        return read;
+    }
+    rules::with_spelled_tokens(&read, |names| patterns.spelling(names))
+}
+
 fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
-    let folds_system = file.losses.contains(&Loss::System);
     let mut rows = Vec::new();
     let wraps_results = !file.results.open.is_empty() || !file.results.close.is_empty();
     let mut row = |key: &str, role, name: Option<&String>, texts: Option<&OneOrMany>| {
@@ -389,10 +398,8 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                 }
             }
             rules::check_pieces(&key, &pieces)?;
-            let spells = role == Role::System
-                && file.guarantee == Guarantee::Ids
-                && rules::tokens_after_text(&pieces).is_some();
-            if role != Role::Tool && !spells && rules::goes_on(&reasoning::without(&pieces)) {
+            let read = as_read(file, patterns, role, &pieces);
+            if role != Role::Tool && rules::goes_on(&reasoning::without(&read)) {
                 let problem = "goes on after the token that closes it, expected white space only";
                 return wrong(key, problem);
             }
@@ -420,10 +427,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                 return wrong(key, problem);
             }
             if matches!(place, RowUse::Both | RowUse::Last | RowUse::AfterTool) {
-                let read = rules::as_read(&pieces, folds_system);
-                let spelling = |names: &[String]| patterns.spelling(names);
-                let spelled = spells.then(|| rules::with_spelled_tokens(&read, spelling));
-                rules::check_row(&key, &spelled.unwrap_or(read))?;
+                rules::check_row(&key, &read)?;
             }
             rows.push(RowSpec { key, role, name: name.cloned(), pieces, place });
             if rows.len() > MAX_ROWS {
