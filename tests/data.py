@@ -45,6 +45,7 @@ FILES = {
     "gpt-oss": "vocab/gpt-oss/o200k_base.tiktoken",
     "deepseek-llm": "vocab/deepseek-llm/deepseek-llm.gguf",
     "deepseek-v3": "vocab/deepseek-v3/deepseek.tiktoken",
+    "deepseek-v3.2": "vocab/deepseek-v3.2/tokenizer.json",
     "kimi-k2": "vocab/kimi-k2/kimi_k2.tiktoken",
     "llama3": "vocab/llama3/tokenizer.model",
     "mistral": "vocab/mixtral-8x22b/tokenizer.model.v7",

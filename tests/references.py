@@ -37,6 +37,7 @@ FILES = {
     "chatglm3": SHARED / "vocab/chatglm3/tokenizer.model",
     "deepseek-llm": SHARED / "vocab/deepseek-llm/deepseek-llm.gguf",
     "deepseek-v3": SHARED / "vocab/deepseek-v3/deepseek.tiktoken",
+    "deepseek-v3.2": SHARED / "vocab/deepseek-v3.2/tokenizer.json",
     "gpt-oss": SHARED / "vocab/gpt-oss/o200k_base.tiktoken",
     "internlm2": SHARED / "vocab/internlm2/tokenizer.model",
     "kimi-k2": SHARED / "vocab/kimi-k2/kimi_k2.tiktoken",

@@ -88,10 +88,10 @@ def test_what_is_said_of_a_models_folder_is_true(
     codec = Codec.from_pretrained(path)
     said = codec.describe()
     own = codec.template
-    if "the format was recognised" in said:
-        assert own is None
+    if own is None:
+        assert "the format was recognised" in said
     else:
-        assert own is not None
+        # A format that is only near the template may have been recognised as its reader.
         assert "written by the model's chat template" in said
         written = 0
         for title, (messages, tools, more) in SCENARIOS.items():

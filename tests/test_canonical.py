@@ -122,6 +122,7 @@ REASONING = {
     "command-a": "all",
     "deepseek:r1": "last",
     "deepseek:v3.1": "last",
+    "deepseek:v3.2": "since",
     "deepseek:v4": "since",
     "glm4.5": "since",
     "glm4.5:4.7": "since",

@@ -303,6 +303,9 @@ def test_formats() -> None:
         ("Qwen/Qwen3-4B-Instruct-2507", "qwen3:instruct"),
         ("gpt-oss-120b", "harmony"),
         ("DeepSeek V3.1", "deepseek:v3.1"),
+        ("deepseek-ai/DeepSeek-V3.2", "deepseek:v3.2"),
+        ("deepseek-ai/DeepSeek-V3.2-Speciale", "deepseek:v3.2"),
+        ("deepseek-ai/DeepSeek-V3.2-Exp", "deepseek:v3.1"),
         ("deepseek-ai/DeepSeek-V4-Flash", "deepseek:v4"),
         ("MiniMaxAI/MiniMax-M3", "minimax-m3"),
         ("meta-llama/Llama-3.2-1B-Instruct/", "llama3.2"),
@@ -371,7 +374,7 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
         *(
             "c4ai-command-r7b-arabic-02-2025",
             "google/functiongemma-270m-it",
-            "deepseek-ai/DeepSeek-V3.2",
+            "deepseek-ai/DeepSeek-OCR",
         ),
         *("Qwen/Qwen2.5-Omni-7B", "Qwen3Guard-Gen-8B", "granite-3.2-8b-base"),
         *("zai-org/GLM-5.1", "THUDM/GLM-4-9B-0414", "Qwen/QwQ-32B-Preview"),
@@ -393,7 +396,7 @@ def test_a_model_without_a_format(model: str) -> None:
     ("model", "near"),
     [
         ("openai/gpt-os-20b", ["gpt-oss"]),
-        ("deepseek-ai/DeepSeek-V3.2", ["deepseek-v3", "deepseek-v2", "deepseek-v3.1"]),
+        ("deepseek-ai/DeepSeek-OCR", ["deepseek-r1", "deepseek-v2", "deepseek-v3"]),
         ("google/functiongemma-270m-it", []),
         ("x", []),
     ],

@@ -60,6 +60,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "deepseek:r1": DEEPSEEK_V3,
     "deepseek:v3": DEEPSEEK_V3,
     "deepseek:v3.1": DEEPSEEK_V3,
+    "deepseek:v3.2": ("deepseek-v3.2",),
     "glm4": ("glm4",),
     "harmony": ("gpt-oss",),
     "harmony:full": ("gpt-oss",),

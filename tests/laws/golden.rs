@@ -38,6 +38,7 @@ const VOCABS: &[(&str, &[&str])] = &[
     ("chatglm3", &["chatglm3/tokenizer.model"]),
     ("deepseek-llm", &["deepseek-llm/deepseek-llm.gguf"]),
     ("deepseek-v3", &["deepseek-v3/deepseek.tiktoken", "deepseek-v3/specials.json"]),
+    ("deepseek-v3.2", &["deepseek-v3.2/tokenizer.json"]),
     ("glm4", &["glm4/tokenizer.model", "glm4/specials.json"]),
     ("gpt-oss", &["gpt-oss/o200k_base.tiktoken", "gpt-oss/specials.json"]),
     ("internlm2", &["internlm2/tokenizer.model"]),

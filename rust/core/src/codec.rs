@@ -8,7 +8,7 @@ use crate::collect::Collector;
 use crate::constrain::{self, ConstrainOptions, ConstrainRequest, Constraint};
 use crate::conversation::{self, Conversation, OnUnsupported, ReadOptions, Shape, Values};
 use crate::encode::{self, EncodeOptions, Encoding, End, Note, NoteKind, TemplateGiven, Trail};
-use crate::error::{Droppable, Error, Result};
+use crate::error::{Droppable, Error, MessagePart, Result};
 use crate::event::{Event, EventKind, TurnReason};
 use crate::format::Format;
 use crate::grammar::Grammar;
@@ -292,6 +292,10 @@ impl Codec {
         }
         let format = self.inner.bound.format();
         loop {
+            if self.begins_with_text_result(&conversation.messages) {
+                conversation.leave_out(vec![Droppable::Part(0, MessagePart::Whole)]);
+                continue;
+            }
             let mut linked = conversation.messages.clone();
             conversation::link(&mut linked, format);
             let ends = linked.last().is_some_and(|last| last.role == Role::Assistant);
@@ -326,6 +330,9 @@ impl Codec {
         let (format, vocab, grammar) = self.parts();
         let linker = conversation::link(&mut messages, format);
         let end = self.end_of(&messages, options)?;
+        if self.begins_with_text_result(&messages) {
+            return Err(render::result_apart(0));
+        }
         let rendered = self.render(&messages, tools, end, options)?;
         let trail = Trail::new(&messages, tools.is_some(), linker, end, format);
         let EncodeOptions { on_marker, threads, .. } = *options;
@@ -334,6 +341,12 @@ impl Codec {
             encoding.set_trail(trail);
         }
         encoding
+    }
+
+    /// Whether a conversation begins with a result that only stands after an assistant's message.
+    fn begins_with_text_result(&self, messages: &[Message]) -> bool {
+        self.inner.bound.grammar().has_text_results()
+            && messages.first().is_some_and(|first| first.role == Role::Tool)
     }
 
     /// The end of the messages under these options, checked.

@@ -121,6 +121,9 @@ pub(crate) fn render(
     check_media(messages, format)?;
     let plan = Plan::new(messages, format, options.tools.is_some(), options.thinks())?;
     check_answers(messages, options.generation_prompt, grammar)?;
+    if let Some(at) = results_apart(messages, grammar).next() {
+        return Err(result_apart(at));
+    }
     let mut renderer = Renderer::new(format, grammar, vocab, options);
     let content: usize = messages.iter().map(|message| message.content.len()).sum();
     renderer.out.text.reserve(content + messages.len() * HEADER_BYTES);
@@ -138,9 +141,11 @@ pub(crate) fn render(
     }
     if options.generation_prompt {
         renderer.out.prompt_at = Some(renderer.out.text.len());
-        if !follows_result(messages, messages.len(), grammar) {
-            renderer.scaffold(prompt_of(grammar, options.thinking));
-        }
+        renderer.scaffold(if follows_result(messages, messages.len(), grammar) {
+            prompt_after_tool(grammar, options.thinking)
+        } else {
+            prompt_of(grammar, options.thinking)
+        });
     } else if !options.continue_final {
         if options.stop_final {
             renderer.stop(messages.len());
@@ -154,6 +159,34 @@ pub(crate) fn render(
 pub(crate) fn prompt_of(grammar: &Grammar, thinking: Option<bool>) -> &[BoundPiece] {
     let asked = thinking.and_then(|thinking| grammar.thinking[usize::from(!thinking)].as_ref());
     asked.unwrap_or(&grammar.generation_prompt)
+}
+
+/// The same after a result, in a format that has a row for the message there.
+fn prompt_after_tool(grammar: &Grammar, thinking: Option<bool>) -> &[BoundPiece] {
+    let (plain, asked) = &grammar.after_tool_prompts;
+    let asked = thinking.and_then(|thinking| asked[usize::from(!thinking)].as_ref());
+    asked.unwrap_or(plain)
+}
+
+/// The results of text that follow another's message, where no token stands before them. A result that comes first
+/// follows what is not among the messages.
+fn results_apart<'m>(
+    messages: &'m [Message],
+    grammar: &Grammar,
+) -> impl Iterator<Item = usize> + use<'m> {
+    let may_be = grammar.has_text_results();
+    let is_apart = move |pair: &[Message]| {
+        may_be
+            && pair[1].role == Role::Tool
+            && !matches!(pair[0].role, Role::Assistant | Role::Tool)
+    };
+    messages.windows(2).enumerate().filter(move |(_, pair)| is_apart(pair)).map(|(at, _)| at + 1)
+}
+
+/// The error of a result that follows no assistant's message.
+pub(crate) fn result_apart(at: usize) -> Error {
+    let problem = "is a result, which can only stand after an assistant's message";
+    Error::unplaced(format!("messages[{at}].role"), problem.to_owned(), at, MessagePart::Whole)
 }
 
 /// The first message whose reasoning is written. `answered`: an answer precedes the messages.
@@ -637,9 +670,9 @@ impl<'a> Renderer<'a> {
                     .map(|piece| self.written_bytes(piece))
                     .sum::<usize>()
             } else if turn.after_result {
-                0
+                self.prompt_bytes(&self.grammar.after_tool_prompts.0, &row.rule.pieces, present)
             } else {
-                self.prompt_bytes(&row.rule.pieces, present)
+                self.prompt_bytes(&self.grammar.generation_prompt, &row.rule.pieces, present)
             };
             let is_isolated = self.options.boundary == Boundary::Isolated;
             self.isolate_at = is_isolated.then(|| {
@@ -700,12 +733,12 @@ impl<'a> Renderer<'a> {
         })
     }
 
-    /// Number of bytes of a row that the generation prompt writes: their common beginning.
-    fn prompt_bytes(&self, pieces: &[BoundPiece], present: u32) -> usize {
+    /// Number of bytes of a row that a generation prompt writes: their common beginning.
+    fn prompt_bytes(&self, prompt: &[BoundPiece], pieces: &[BoundPiece], present: u32) -> usize {
         use FixedText::Encoded;
         let mut bytes = 0;
         let row = pattern::written(pieces, |field| present & field.bit() != 0);
-        for (prompt, row) in self.grammar.generation_prompt.iter().zip(row) {
+        for (prompt, row) in prompt.iter().zip(row) {
             match (prompt, row) {
                 (Piece::Literal(Encoded(prompt)), Piece::Literal(Encoded(row)))
                     if row.starts_with(&**prompt) =>

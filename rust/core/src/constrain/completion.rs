@@ -131,8 +131,8 @@ impl Builder<'_> {
         let mut frames = Vec::new();
         let mut thoughts = Vec::new();
         let mut answers = Vec::new();
-        for (at, row) in self.grammar.rows.iter().enumerate() {
-            let is_own = (self.grammar.after_tool == Some(at)) == is_after_tool;
+        for row in &self.grammar.rows {
+            let is_own = row.place.is_after_tool() == is_after_tool;
             if row.role != Role::Assistant || row.name.is_some() || !is_own {
                 continue;
             }
@@ -146,7 +146,11 @@ impl Builder<'_> {
                         all.extend(self.row(row, calls, true)?);
                     }
                 }
-                RowUse::Both | RowUse::Written | RowUse::WrittenLast | RowUse::AfterTool => {
+                RowUse::Both
+                | RowUse::Written
+                | RowUse::WrittenLast
+                | RowUse::AfterTool
+                | RowUse::WrittenAfterTool => {
                     if self.answer.is_some() && calls.is_some() {
                         // Either JSON or calls.
                         if !self.choice.is_required() {

@@ -55,9 +55,14 @@ impl Opened {
             ways.push(Way { parts, is_begun, is_after_tool });
         };
         let ended = all.iter().rposition(|(_, ids)| prompt.ends_with(ids));
-        match ended.map(|at| &all[at]) {
-            Some((parts, ids)) if !ids.is_empty() => add(parts.clone(), false, false),
-            found => {
+        match (ended.map(|at| &all[at]), after_text_results(bound, prompt)) {
+            (Some((parts, ids)), _) if !ids.is_empty() => add(parts.clone(), false, false),
+            (_, Some((lead, rest))) => {
+                let rest = decoded(bound, rest)?;
+                let is_begun = !rest.is_empty();
+                add([lead, rest].concat(), is_begun, true);
+            }
+            (found, None) => {
                 // From the last token on that a generation prompt begins with, or after the last one of a turn
                 // that is not the assistant's.
                 let begun = all.iter().filter_map(|(parts, ids)| match parts.first() {
@@ -77,7 +82,7 @@ impl Opened {
                     let parts = after_unread(bound, decoded(bound, &prompt[at..])?, &all)?;
                     add(parts, true, false);
                 }
-                if grammar.after_tool.is_some() {
+                if grammar.after_tool.is_some() && grammar.answer_ids.is_empty() {
                     add(Vec::new(), false, true);
                 } else if let Some((parts, _)) = found {
                     add(parts.clone(), false, false);
@@ -105,6 +110,31 @@ impl Opened {
         let parts = self.ways.iter().flat_map(|way| &way.parts);
         parts.map(|part| if let Written::Text(text) = part { text.len() } else { 4 }).sum()
     }
+}
+
+/// What a prompt has of a message after results of text, up to the token that begins the message, and the ids after
+/// that.
+fn after_text_results<'p>(
+    bound: &Bound,
+    prompt: &'p [TokenId],
+) -> Option<(Vec<Written>, &'p [TokenId])> {
+    let grammar = bound.grammar();
+    let ends = grammar.stop_ids();
+    let ended = prompt.iter().rposition(|id| ends.contains(id))? + 1;
+    let at = ended + prompt[ended..].iter().position(|&id| bound.vocab().is_control(id))?;
+    let token = Some(prompt[at]).filter(|&id| grammar.opens_answer(id))?;
+    let rows = grammar.rows.iter().filter(|row| row.place.is_after_tool());
+    let is_own = |pieces: &&[BoundPiece]| {
+        let first = pieces.iter().find_map(|piece| match piece {
+            Piece::Control(ids) => Some(ids),
+            _ => None,
+        });
+        first.is_some_and(|ids| ids.iter().any(|id| id.get() == token))
+    };
+    let pieces = rows.map(|row| &row.rule.pieces[..]).find(is_own)?;
+    let white = pieces.first().filter(|piece| !matches!(piece, Piece::Control(_)));
+    let lead = white.map(std::slice::from_ref).map_or_else(Vec::new, |white| parts(grammar, white));
+    Some(([lead, vec![Written::Id(token)]].concat(), &prompt[at + 1..]))
 }
 
 /// What a prompt has written, without pairs of control tokens that the format does not read, and the text in them:

@@ -205,8 +205,12 @@ fn units(table: &Table<'_>, beside: &Beside<'_>) -> Vec<Unit> {
         !matches!(row.place, RowUse::Last) && !is_in_text
     };
     let rows = table.rows.iter().filter(is_own);
-    let mut units: Vec<Unit> =
-        rows.map(|row| unit(&row.key, Some(row.role), &row.pieces)).collect();
+    let of_row = |row: &RowSpec| {
+        let unit = unit(&row.key, Some(row.role), &row.pieces);
+        // White space before a row after results belongs to these.
+        Unit { before: unit.before && !row.place.is_after_tool(), ..unit }
+    };
+    let mut units: Vec<Unit> = rows.map(of_row).collect();
     if let Some(results) = beside.results {
         let role = Some(folded.map_or(Role::Tool, |folded| folded.role));
         // White space between results is not part of their text.

@@ -114,6 +114,7 @@ impl Spec {
             roles: roles(&file.roles)?,
             begin,
             end,
+            after_tool: after_tool::prompts(&rows, &prompt, &thinking)?,
             generation_prompt: prompt,
             thinking,
             reasoning: file.reasoning,
@@ -375,7 +376,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                 return wrong(key, "has `{tools}`, expected `{?tools:…?}` around a literal only");
             }
             check_thinking(&key, &pieces)?;
-            let mut place = place;
+            let mut place = after_tool::place(place, &key, &pieces, &rows, file)?;
             if role == Role::Assistant {
                 let is_other = |row: &&RowSpec| row.role == role && row.place == RowUse::Both;
                 let mut others = rows.iter().filter(is_other);

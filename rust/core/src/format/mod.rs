@@ -4,7 +4,7 @@
 //! key: an unknown word, an unused or undefined control token, the spelling of a control token
 //! inside ordinary text, or a row that is ambiguous or cannot be read back.
 
-mod after_tool;
+pub(crate) mod after_tool;
 pub(crate) mod also;
 mod ambiguity;
 mod between;
@@ -54,6 +54,7 @@ use crate::json::{self, Layout};
 use crate::message::{CallBody, MediaKind, Message, Node, Role};
 use crate::path::Path;
 use crate::pattern::{self, Field, Piece};
+pub(crate) use after_tool::AfterToolPrompts;
 pub(crate) use also::AlsoSpec;
 pub(crate) use calls::{CallBodySpec, CallSpec, ListForm, ListSpec};
 use chatcodec_vocab::{TokenId, Vocab};
@@ -210,6 +211,8 @@ struct Spec {
     generation_prompt: Vec<Piece>,
     /// The generation prompts with and without reasoning.
     thinking: [Option<Vec<Piece>>; 2],
+    /// The prompts after a result.
+    after_tool: AfterToolPrompts,
     reasoning: ReasoningWhen,
     /// The messages that the rows `last.assistant` write.
     last_when: LastWhen,
@@ -263,6 +266,8 @@ pub(crate) enum RowUse {
     WrittenDefault,
     /// Written and read for the message after a result.
     AfterTool,
+    /// Written for the message after a result; the row `AfterTool` reads it.
+    WrittenAfterTool,
     /// Only read; other patterns write it, in pieces.
     Read,
     /// Only read, where no other row fits.
@@ -279,6 +284,11 @@ impl RowUse {
 
     pub(crate) fn is_frame(self) -> bool {
         matches!(self, Self::Frame(_))
+    }
+
+    /// Whether it writes the message after a result.
+    pub(crate) fn is_after_tool(self) -> bool {
+        matches!(self, Self::AfterTool | Self::WrittenAfterTool)
     }
 }
 
@@ -819,6 +829,11 @@ impl Format {
     /// The generation prompt with or without reasoning.
     pub(crate) fn thinking_prompt(&self, thinking: bool) -> Option<&[Piece]> {
         self.spec.thinking[usize::from(!thinking)].as_deref()
+    }
+
+    /// The prompts after a result.
+    pub(crate) fn after_tool(&self) -> &AfterToolPrompts {
+        &self.spec.after_tool
     }
 
     /// The role that a word names, OpenAI's or the format's own, if the format has a turn for it.

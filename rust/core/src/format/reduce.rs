@@ -51,11 +51,12 @@ pub(super) fn reduce(file: &mut Table, missing: &[String], calls: bool) -> bool 
         return false;
     }
     let (list, results) = frames(file);
+    let answers = answers(file);
     let mut gone = Lost { control: missing, ..Lost::default() };
     reduce_patterns(file, &gone);
     let (list_left, results_left) = frames(file);
     gone.calls = reduce_calls(file, calls || list != list_left);
-    if results != results_left || !has(file, "turn", "tool") {
+    if results != results_left || answers != self::answers(file) || !has(file, "turn", "tool") {
         remove_results(file);
     }
     gone.tools = gone.calls || (has_tools && !has(file, "turn", "tools"));
@@ -87,6 +88,14 @@ pub(super) fn reduce(file: &mut Table, missing: &[String], calls: bool) -> bool 
         tokens.retain(|name, _| is_kept(name, &used));
     }
     true
+}
+
+/// The number of rows for the message after a result.
+fn answers(file: &Table) -> usize {
+    match table(file, "after_tool").and_then(|rows| rows.get("assistant")) {
+        Some(Value::Array(rows)) => rows.len(),
+        rows => usize::from(rows.is_some()),
+    }
 }
 
 /// The names of missing tokens, and of the tags that have one of them.

@@ -3,9 +3,10 @@
 //! A row is a *head*, a field for text, and the end of the text; a second text may follow. The head
 //! identifies a row, so two heads may never both fit: [`super::ambiguity`] checks this.
 
-use super::{content_block, reasoning};
+use super::{Guarantee, RowSpec, content_block, reasoning};
 use crate::error::{Checked, wrong};
 use crate::limits::{HOLD_LIMIT, MAX_SUFFIX_BYTES, MAX_WORD_BYTES};
+use crate::message::Role;
 use crate::pattern::{Field, FieldContent, Piece, is_white, walk};
 
 /// Longer patterns are refused: real ones have about twenty pieces.
@@ -58,6 +59,17 @@ pub(crate) fn begins_with_text(pieces: &[Piece]) -> bool {
         }
         _ => true,
     }
+}
+
+/// Whether a row reads results that are ordinary text from their beginning to their end: they come after an assistant's
+/// message only.
+pub(crate) fn is_text_result(row: &RowSpec, guarantee: Guarantee) -> bool {
+    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
+    guarantee == Guarantee::Ids
+        && row.role == Role::Tool
+        && row.place.is_read()
+        && begins_with_text(&row.pieces)
+        && !walk(&row.pieces).any(is_control)
 }
 
 /// The pieces before the first text of a row, in order of writing. An optional part around the text is one of them.

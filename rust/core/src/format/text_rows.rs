@@ -3,10 +3,11 @@
 
 use hashbrown::HashSet;
 
+use super::after_tool::lead;
 use super::file::{Order, SystemPlace};
 use super::rules::{
     after_last, as_read, begins_with_text, control_names, head, is_calls, is_calls_only, is_text,
-    open_suffix,
+    is_text_result, open_suffix,
 };
 use super::table::{Table, has_any, opener};
 use super::{Guarantee, RowSpec, RowUse, reasoning};
@@ -88,11 +89,18 @@ fn text_rows<'t>(table: &Table<'t>) -> Checked<Vec<&'t RowSpec>> {
 /// Under `guarantee = "ids"`, rows that begin with text of their own are apart from all else that may begin with text.
 fn check_places(table: &Table<'_>, text_rows: &[&RowSpec]) -> Checked<()> {
     let is_own = |row: &&&RowSpec| begins_with_literal(&as_read(&row.pieces, table.folds_system));
+    // Results of text come after an assistant's message only: no system text stands there that comes first, and a
+    // token ends them before the answer.
+    let is_result = |row: &&&RowSpec| is_text_result(row, table.guarantee);
+    let has_others = text_rows.iter().filter(is_own).any(|row| !is_result(&row));
     let Some(own) = text_rows.iter().find(is_own) else { return Ok(()) };
     let is_other = |row: &&RowSpec| {
         let is_read = row.place.is_read() || row.place == RowUse::AfterTool;
         let pieces = as_read(&row.pieces, table.folds_system);
+        let is_apart = is_bare_first(row, table)
+            || row.place == RowUse::AfterTool && lead(&row.pieces).is_some();
         is_read
+            && (has_others || !is_apart)
             && !is_calls_only(&row.pieces)
             && begins_with_text(&pieces)
             && !begins_with_literal(&pieces)
@@ -159,6 +167,7 @@ fn check_before(row: &RowSpec, table: &Table<'_>, text_rows: &[&RowSpec]) -> Che
     }
     let next: Vec<&&RowSpec> = text_rows
         .iter()
+        .filter(|next| row.role == Role::Assistant || !is_text_result(next, table.guarantee))
         .filter(|next| table.order == Order::Free || next.role != row.role)
         .filter(|next| {
             table.order == Order::Free || row.role != Role::System || next.role == Role::User

@@ -14,7 +14,8 @@ use crate::call::{BoundShape, ObjectSpec, Prefix};
 use crate::error::{Error, Result};
 use crate::format::{
     CallBodySpec, Format, Guarantee, InReasoning, ListForm, ListSpec, MediaSpec, RowSpec, RowUse,
-    SystemPlace, WithoutSystem, also, calls, content_block, last, reasoning, rules, unmarked_calls,
+    SystemPlace, WithoutSystem, after_tool, also, calls, content_block, last, reasoning, rules,
+    unmarked_calls,
 };
 use crate::marker::{self, Markers};
 use crate::message::Role;
@@ -94,6 +95,7 @@ impl Binder<'_> {
                     calls_only: rules::is_calls_only(&row.pieces),
                     text_first: rules::begins_with_text(&row.pieces),
                     first_only: is_first,
+                    answer_only: rules::is_text_result(row, format.guarantee()),
                     place: row.place,
                     places: self.places(row, &rule),
                     rule,
@@ -148,6 +150,8 @@ impl Binder<'_> {
             header_ids: self.header_ids().into_iter().map(ControlId::get).collect(),
             thinking: [prompt(true), prompt(false)],
             after_tool: rows.iter().position(|row| row.place == RowUse::AfterTool),
+            after_tool_prompts: self.after_tool_prompts(),
+            answer_ids: self.answer_ids(),
             write_order,
             read_order,
             read_last,
@@ -200,6 +204,21 @@ impl Binder<'_> {
         let of_tags: Vec<TokenId> = of_tags.map(|id| id.get()).collect();
         ids.extend(of_tags);
         ids
+    }
+
+    /// The prompts after a result: the plain one, and those with and without reasoning.
+    fn after_tool_prompts(&self) -> (Vec<BoundPiece>, [Option<Vec<BoundPiece>>; 2]) {
+        let prompts = self.format.after_tool();
+        let asked = prompts.thinking.each_ref();
+        let asked = asked.map(|prompt| prompt.as_ref().map(|pieces| self.pieces(pieces)));
+        (self.pieces(&prompts.plain), asked)
+    }
+
+    /// The tokens that begin the message after a result.
+    fn answer_ids(&self) -> Vec<TokenId> {
+        let rows = self.format.rows().iter().filter(|row| row.place.is_after_tool());
+        let tokens = rows.filter_map(|row| after_tool::lead(&row.pieces));
+        tokens.flat_map(|(_, token)| token_ids(&self.ids_of(token))).collect()
     }
 
     /// The control tokens of declared tools.
@@ -782,7 +801,9 @@ impl Binder<'_> {
         let rows = self.format.rows().iter().filter(|row| {
             let is_first =
                 row.role == Role::System && self.format.system_place() == SystemPlace::First;
+            let is_apart = rules::is_text_result(row, self.format.guarantee());
             row.place.is_read()
+                && (!is_apart || role == Some(Role::Assistant))
                 && rules::begins_with_text(&row.pieces)
                 && !rules::is_calls_only(&row.pieces)
                 && !is_first

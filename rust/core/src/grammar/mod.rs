@@ -196,6 +196,7 @@ impl Rule {
 
 /// One row of the table.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each says another thing about the row")]
 pub(crate) struct Row {
     pub(crate) role: Role,
     pub(crate) name: Option<String>,
@@ -206,6 +207,8 @@ pub(crate) struct Row {
     pub(crate) text_first: bool,
     /// Whether it may only be the first row.
     pub(crate) first_only: bool,
+    /// Whether it may only come after an assistant's message: results that are text.
+    pub(crate) answer_only: bool,
     pub(crate) place: RowUse,
     /// The fields that it writes.
     pub(crate) places: Places,
@@ -360,6 +363,10 @@ pub(crate) struct Grammar {
     pub(crate) thinking: [Option<Vec<BoundPiece>>; 2],
     /// The row of a message after a result, if it has one of its own.
     pub(crate) after_tool: Option<usize>,
+    /// The prompts after a result: the plain one, and those with and without reasoning.
+    pub(crate) after_tool_prompts: (Vec<BoundPiece>, [Option<Vec<BoundPiece>>; 2]),
+    /// The tokens that begin the message after a result, and end results of text.
+    pub(crate) answer_ids: Vec<TokenId>,
     /// Rows in the order in which they are tried for writing a message.
     pub(crate) write_order: Vec<usize>,
     /// Rows in the order in which they are tried for reading: rows with more control tokens before
@@ -665,6 +672,16 @@ impl Grammar {
         self.header_ids.contains(&id)
     }
 
+    /// Whether results are text, which comes after an assistant's message only.
+    pub(crate) fn has_text_results(&self) -> bool {
+        self.rows.iter().any(|row| row.answer_only)
+    }
+
+    /// Whether an id begins the message after results of text.
+    pub(crate) fn opens_answer(&self, id: TokenId) -> bool {
+        self.answer_ids.contains(&id)
+    }
+
     /// Whether an id closes consecutive results.
     pub(crate) fn closes_results(&self, id: TokenId) -> bool {
         self.results_close_ids.contains(&id)
@@ -752,6 +769,7 @@ impl Grammar {
             !row.calls_only
                 && row.place.is_read()
                 && (!row.first_only || last.is_none())
+                && (!row.answer_only || last == Some(Role::Assistant))
                 && (row.role == Role::System || self.order.follows(last, row.role))
         };
         self.read_order

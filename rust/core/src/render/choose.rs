@@ -35,7 +35,7 @@ impl<'a> Renderer<'a> {
             let is_own = |row: &&Row| {
                 row.role == role
                     && row.name.as_ref() == named
-                    && (row.place == RowUse::AfterTool) == turn.after_result
+                    && row.place.is_after_tool() == turn.after_result
                     && (row.place != RowUse::WrittenLast || self.is_of_last_rows(turn))
                     && (row.place != RowUse::WrittenDefault || self.is_default(turn))
             };

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use super::plan::{Plan, late_systems};
-use super::{RenderOptions, Renderer, reasoning_from};
+use super::{RenderOptions, Renderer, reasoning_from, results_apart};
 use crate::conversation::leave_out;
 use crate::error::{Droppable, MessagePart, Result};
 use crate::format::Format;
@@ -27,6 +27,7 @@ pub(crate) fn find_unplaced(
     options: &RenderOptions<'_>,
 ) -> Result<Vec<Droppable>> {
     let late: Vec<_> = late_systems(messages, format)
+        .chain(results_apart(messages, grammar))
         .map(|index| Droppable::Part(index, MessagePart::Whole))
         .collect();
     if !late.is_empty() {

@@ -115,6 +115,7 @@ impl Reader<'_> {
             Ok(place) => return Ok(place),
             Err(place) => place,
         };
+        let place = self.end_of_text_results(place, &token);
         let may_answer = place.turn().is_none_or(Turn::is_answer);
         let (place, token) = self.control_of_opener(place, token, may_answer);
         let Some(token) = token else { return Ok(place) };
@@ -149,6 +150,18 @@ impl Reader<'_> {
             }
             place @ Place::Outside(_) => Err((place, token)),
         }
+    }
+
+    /// Ends results of text before the token that begins the message after them.
+    fn end_of_text_results(&mut self, place: Place, token: &Control) -> Place {
+        let is_end = place.turn().is_some_and(|turn| {
+            turn.row(self.bound).answer_only && self.bound.grammar().opens_answer(token.id)
+        });
+        if !is_end || token.spelled.is_some() {
+            return place;
+        }
+        let outside = self.close_before(place, token.first);
+        Outside { is_answered: true, ..outside }.into()
     }
 
     fn control_in_arguments(&mut self, place: Place, id: TokenId, at: u32) -> Result<Place, Place> {
