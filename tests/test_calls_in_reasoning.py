@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 NOTICE = ("mended", "a call in reasoning was read as reasoning")
 
 HERMES = '<tool_call>\n{"name": "f", "arguments": {"a": "b"}}\n</tool_call>'
+KIMI = (
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"
+    '<|tool_call_argument_begin|>{"a": "b"}<|tool_call_end|><|tool_calls_section_end|>'
+)
 CALLS = {
     "qwen3": HERMES,
     "qwen3:thinking": HERMES,
@@ -24,12 +28,12 @@ CALLS = {
     '{"a": "b"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
     "minimax-m2": '<minimax:tool_call>\n<invoke name="f">\n<parameter name="a">b</parameter>\n'
     "</invoke>\n</minimax:tool_call>",
-    "kimi-k2:thinking": "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"
-    '<|tool_call_argument_begin|>{"a": "b"}<|tool_call_end|><|tool_calls_section_end|>',
+    "kimi-k2.5": KIMI,
+    "kimi-k2:thinking": KIMI,
 }
 """A call as each format that has reasoning writes it."""
 
-EXECUTED = {"kimi-k2:thinking"}
+EXECUTED = {"kimi-k2.5", "kimi-k2:thinking"}
 """Where servers take a call within reasoning for one, which ends it."""
 
 

@@ -129,6 +129,8 @@ REASONING = {
     "glm4.5:5.3": "all",
     "harmony": "until",
     "harmony:full": "all",
+    "kimi-k2.5": "answered",
+    "kimi-k2.5:full": "all",
     "kimi-k2:thinking": "since",
     "laguna": "all",
     "laguna:xs": "all",
@@ -158,7 +160,8 @@ REASONING = {
     "spark2.5": "all",
 }
 """Whose reasoning is written: the last message's, that since the last user's message, after the
-first answer where the last message of the assistant's is an answer, or all."""
+last answer, after the first answer where the last message of the assistant's is an answer, or
+all."""
 
 
 @functools.cache
@@ -189,6 +192,9 @@ def reasoned(when: str | None, messages: list[Message]) -> list[bool]:
         return [at + 1 == len(messages) for at in places]
     if when == "since":
         last = max((at for at in places if messages[at]["role"] == "user"), default=-1)
+        return [at > last for at in places]
+    if when == "answered":
+        last = max((at for at in places if messages[at]["role"] == "assistant"), default=-1)
         return [at > last for at in places]
     if when == "until":
         # All answers are answers here: none calls anything.

@@ -308,6 +308,9 @@ def test_formats() -> None:
         ("deepseek-ai/DeepSeek-V3.2-Exp", "deepseek:v3.1"),
         ("deepseek-ai/DeepSeek-V4-Flash", "deepseek:v4"),
         ("MiniMaxAI/MiniMax-M3", "minimax-m3"),
+        ("moonshotai/Kimi-K2.5", "kimi-k2.5"),
+        ("moonshotai/Kimi-K2.6", "kimi-k2.5"),
+        ("moonshotai/Kimi-K2.7-Code", "kimi-k2.5:full"),
         ("meta-llama/Llama-3.2-1B-Instruct/", "llama3.2"),
         ("Qwen/Qwen3-4B-Thinking-2507", "qwen3:thinking"),
         ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "qwen3-coder"),
@@ -380,7 +383,7 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
         *("zai-org/GLM-5.1", "THUDM/GLM-4-9B-0414", "Qwen/QwQ-32B-Preview"),
         *("nvidia/Llama-3_3-Nemotron-Super-49B-v1", "LiquidAI/LFM2.5-1.2B-Thinking"),
         *("HuggingFaceTB/SmolLM3-3B", "mistralai/Devstral-Small-2505"),
-        *("baidu/ERNIE-4.5-21B-A3B-Thinking", "moonshotai/Kimi-K2.5"),
+        *("baidu/ERNIE-4.5-21B-A3B-Thinking", "moonshotai/Kimi-K2.7"),
     ],
 )
 def test_a_model_without_a_format(model: str) -> None:

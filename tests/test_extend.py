@@ -11,6 +11,7 @@ import data
 import pytest
 from chatcodec import Codec
 from chatcodec.errors import MessageError
+from completions import codec_of, ids_of
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import hostile_texts
@@ -166,3 +167,47 @@ def test_what_would_be_read_as_another_turn_is_noted() -> None:
     assert ("reads", "`decode` reads another turn after this message") in [
         (note.kind, note.text) for note in extended.notes
     ]
+
+
+CALL = (
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
+    '{"a": 1}<|tool_call_end|><|tool_calls_section_end|><|im_end|>'
+)
+RESULT = {"role": "tool", "content": "x", "tool_call_id": "functions.f:0"}
+
+
+@pytest.mark.parametrize("name", ["kimi-k2.5", "kimi-k2.5:full"])
+def test_an_answer_ends_the_reasoning_of_the_calls_before_it(name: str) -> None:
+    codec = codec_of(name)
+    drops = name == "kimi-k2.5"
+    prompt = codec.encode([{"role": "user", "content": "Hi"}])
+    # A call is no answer: its reasoning stays, as the template has it.
+    called = codec.extend(
+        prompt, ids_of(codec, f"Ask.</think>{CALL}"), [RESULT], reasoning="template"
+    )
+    assert not called.notes
+    assert called.text.endswith(
+        "## Return of functions.f:0\nx<|im_end|><|im_assistant|>assistant<|im_middle|><think>"
+    )
+    for first in (called, prompt):
+        completion = ids_of(codec, "Good.</think>So.<|im_end|>")
+        extended = codec.extend(first, completion, [{"role": "user", "content": "And?"}])
+        assert extended.ids.tolist()[: len(first) + len(completion)] == [*first.ids, *completion]
+        assert {note.kind for note in extended.notes} == ({"reasoning"} if drops else set())
+        if drops:
+            with pytest.raises(MessageError, match="then writes in another way"):
+                codec.extend(first, completion, [], reasoning="template")
+        else:
+            codec.extend(first, completion, [], reasoning="template")
+    # An answer without reasoning is what the template has, unless a call before it has some.
+    plain = ids_of(codec, "</think>So.<|im_end|>")
+    assert not codec.extend(prompt, plain, [], reasoning="template").notes
+    if drops:
+        with pytest.raises(MessageError, match="then writes in another way"):
+            codec.extend(called, plain, [], reasoning="template")
+    # What comes after an answer has its reasoning again.
+    answered = codec.extend(prompt, plain, [{"role": "user", "content": "And?"}])
+    again = codec.extend(
+        answered, ids_of(codec, f"Ask.</think>{CALL}"), [RESULT], reasoning="template"
+    )
+    assert not again.notes

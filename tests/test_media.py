@@ -48,6 +48,10 @@ ROWS = (
 """Formats that separate the rows of an image."""
 
 
+WITH_TEXT = {"kimi-k2.5": "image", "kimi-k2.5:full": "image"}
+"""Formats whose opener of an image has text, and the text."""
+
+
 @functools.cache
 def codec_of(name: str) -> Codec:
     """A codec of a format on the embedded vocabulary with the format's control tokens."""
@@ -107,14 +111,18 @@ def test_ids_of_an_image(name: str) -> None:
     ids = encoding.ids.tolist()
     inside = range(*placeholder.around)
     assert len({ids[at] for at in range(placeholder.start, placeholder.end)}) == 1
+    own = ""
     for at in inside:
         assert encoding.sources[at] == path
-        assert encoding.is_control[at] == 1
         assert encoding.is_content[at] == 0
         assert encoding.message_indices[at] == 0
         assert encoding.assistant_mask[at] == 0
         start, end = encoding.char_offsets[at]
+        if not encoding.is_control[at]:
+            own += encoding.text[start:end]
+            continue
         assert codec.vocab.control[encoding.text[start:end]] == ids[at]
+    assert own == WITH_TEXT.get(name, "")
     labels = encoding.labels(roles=["user", "assistant"])
     assert {labels[at] for at in inside} == {-100}
     others = [at for at, source in enumerate(encoding.sources) if source == path]
@@ -325,6 +333,41 @@ def test_rows() -> None:
     assert "Notice" in told
 
 
+@pytest.mark.parametrize("after", ["content", "pad", "end", "begin"])
+@pytest.mark.parametrize("said", ["", "im", "image", "images", "video", "image\n", "imag"])
+def test_an_opener_with_other_text_is_reported(said: str, after: str) -> None:
+    codec = codec_of("kimi-k2.5")
+    control = codec.vocab.control
+    if (said, after) == ("image", "content"):
+        return
+    begin, content, pad, end = (
+        control[f"<|media_{it}|>"] for it in ("begin", "content", "pad", "end")
+    )
+    words = codec.vocab.encode
+    head = [control["<|im_user|>"], *words("user"), control["<|im_middle|>"], *words("Hi")]
+    part = [begin, *words("image"), content, pad, pad, end, *words("\nx")]
+    stop = control["<|im_end|>"]
+    other = control[f"<|media_{after}|>"]
+    ids = [*head, begin, *words(said), other, pad, end, *words("\nx"), *part, stop]
+    for cut in range(len(ids) + 1):
+        stream = codec.stream(prompt=[])
+        told = [*stream.push(ids[:cut]), *stream.push(ids[cut:]), *stream.finish()]
+        (media,) = (it for it in told if isinstance(it, events.Media))
+        assert (media.kind, media.count, media.rows) == ("image", 2, 1)
+        notices = [it for it in told if isinstance(it, events.Notice)]
+        assert notices[0].kind == "malformed"
+        assert notices[0].text == "<|media_begin|>"
+        text_ = "".join(it.text for it in told if isinstance(it, events.Text))
+        assert text_.startswith(f"Hi{said}")
+        assert text_.endswith("x")
+        ends = [it.tokens[1] for it in told]
+        assert ends == sorted(ends)
+        assert ends[-1] == len(ids)
+    opened = codec.stream(prompt=[])
+    told = [*opened.push([*head, begin, *words("im")]), *opened.finish()]
+    assert [type(it).__name__ for it in told][-3:] == ["Notice", "Text", "TurnEnd"]
+
+
 def test_malformed_placeholders_are_reported() -> None:
     codec = codec_of("qwen3")
     control = codec.vocab.control
@@ -501,7 +544,7 @@ def test_placeholder_is_a_value() -> None:
 
 def rendered(name: str, messages: list[Message], **values: object) -> str:
     """What a published template writes."""
-    path = data.find(f"templates/{name}.jinja")
+    path = data.find(f"{name}.jinja")
 
     def refuse(problem: str) -> None:
         raise ValueError(problem)
@@ -532,10 +575,11 @@ SCENARIOS: dict[str, list[Any]] = {
 @pytest.mark.parametrize(
     ("name", "template", "values"),
     [
-        ("qwen2:instruct", "qwen2_vl", {}),
-        ("gemma3", "gemma3", {"bos_token": "<bos>"}),
-        ("llama3.2", "llama3_2_vision", {"bos_token": "<|begin_of_text|>"}),
-        ("llama4", "llama4", {"bos_token": "<|begin_of_text|>"}),
+        ("qwen2:instruct", "templates/qwen2_vl", {}),
+        ("gemma3", "templates/gemma3", {"bos_token": "<bos>"}),
+        ("llama3.2", "templates/llama3_2_vision", {"bos_token": "<|begin_of_text|>"}),
+        ("llama4", "templates/llama4", {"bos_token": "<|begin_of_text|>"}),
+        ("kimi-k2.5", "families/Kimi-K2.5", {}),
     ],
 )
 def test_as_the_published_template(
@@ -569,6 +613,21 @@ def test_as_the_published_template(
             r"<\|start_header_id\|>system.*?<\|eot_id\|>", "", written, count=1, flags=re.DOTALL
         )
     assert written == expected
+
+
+def test_real_ids_of_an_opener_with_text() -> None:
+    codec = data.load_format("kimi-k2.5", "kimi-k2")
+    encoding = codec.encode([user(text("Look:"), image(4), text("What is it?"))])
+    (placeholder,) = encoding.placeholders
+    ids, control = encoding.ids.tolist(), codec.vocab.control
+    assert ids[slice(*placeholder.around)] == [
+        control["<|media_begin|>"],
+        *codec.vocab.encode("image"),
+        control["<|media_content|>"],
+        *[control["<|media_pad|>"]] * 4,
+        control["<|media_end|>"],
+    ]
+    assert codec.decode(ids)[-1]["content"] == [text("Look:"), image(4), text("What is it?")]
 
 
 @pytest.mark.parametrize("name", ["qwen3", "qwen3.5"])

@@ -7,7 +7,10 @@ templates come with a vocabulary.
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import importlib.util
 import json
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,8 @@ from chatcodec import Codec, MessageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from naive import Message
 
 
 @dataclass(frozen=True)
@@ -34,10 +39,18 @@ class Family:
     """Expressions of the template in whose place others stand, as the model's own code writes."""
     typeset: bool = False
     """Whether the template is indented for people: its newlines and indents are to be removed."""
+    tools: str = ""
+    """The published code that writes the tools for the template, if there is some."""
+    thinking: str = ""
+    """The template's name of the option that asks for reasoning, if it has another."""
+    calls: tuple[tuple[str, str], ...] = ()
+    """Ids of calls in the scenarios, and those that both write instead, results without names."""
 
     def __str__(self) -> str:
         return f"{self.format} {self.template.rpartition('/')[2]}"
 
+
+KIMI_TOOLS = "families/kimi_tool_declaration_ts.py"
 
 FAMILIES = [
     Family("alpaca", "templates/alpaca.jinja", "developer train", same=13),
@@ -118,6 +131,23 @@ FAMILIES = [
         "templates/jamba.jinja",
         "call callans callnt callstr developer documents nothing par parts",
         own=(("bos_token", "<|startoftext|>"),),
+    ),
+    Family(
+        "kimi-k2.5",
+        "families/Kimi-K2.5.jinja",
+        "call callans callnt callstr developer par reasoncall",
+        same=25,
+        tools=KIMI_TOOLS,
+        thinking="thinking",
+    ),
+    Family(
+        "kimi-k2.5",
+        "families/Kimi-K2.5.jinja",
+        "developer",
+        same=31,
+        tools=KIMI_TOOLS,
+        thinking="thinking",
+        calls=(("call00001", "functions.get_weather:0"), ("call00002", "functions.add:1")),
     ),
     Family("laguna", "templates/poolside-Laguna-S-2.1.jinja", "developer nothing parts"),
     Family(
@@ -275,6 +305,54 @@ def codec_of(name: str) -> Codec:
     return data.load_appended(name, tuple(tokens))
 
 
+@functools.cache
+def encoder_of(path: str) -> Any:  # noqa: ANN401
+    """The module of published code that writes tools."""
+    name = path.rpartition("/")[2].removesuffix(".py")
+    spec = importlib.util.spec_from_file_location(name, data.find(path))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Classes with fields look for their module.
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def declared_by(path: str, tools: list[dict[str, Any]]) -> str:
+    """Tools as published code writes them; as the template's JSON where that code refuses them."""
+    tools = json.loads(json.dumps(tools, sort_keys=True))
+    try:
+        text: str = encoder_of(path).encode_tools_to_typescript_style(tools)
+    except Exception:  # noqa: BLE001
+        return json.dumps(tools, ensure_ascii=False, separators=(",", ":"))
+    return text
+
+
+def with_calls(messages: list[Message], ids: tuple[tuple[str, str], ...]) -> list[Message]:
+    """Messages with other ids of calls, and with results that have no names."""
+    if not ids:
+        return messages
+    text = json.dumps(messages)
+    for before, after in ids:
+        text = text.replace(f'"{before}"', f'"{after}"')
+    changed: list[Message] = json.loads(text)
+    for message in changed:
+        if message["role"] == "tool":
+            message.pop("name", None)
+    return changed
+
+
+def given_to(family: Family, scenario: oracle.Scenario) -> oracle.Scenario:
+    """A scenario as the template of a family takes it."""
+    messages, tools, options = scenario
+    if family.tools and tools:
+        options = options | {"tools_ts_str": declared_by(family.tools, tools)}
+    if family.thinking and "enable_thinking" in options:
+        options = options | {family.thinking: options["enable_thinking"]}
+    return with_calls(messages, family.calls), tools, options
+
+
 def texts(family: Family, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str, str]]:
     """The text of each scenario that both write: its name, the template's text, the format's."""
     source = data.find(family.template).read_text(encoding="utf-8")
@@ -289,7 +367,8 @@ def texts(family: Family, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str
     for name, value in family.own:
         monkeypatch.setitem(oracle.OWN, name, value)
     codec = codec_of(family.format)
-    for name, scenario in oracle.SCENARIOS.items():
+    for name, plain in oracle.SCENARIOS.items():
+        scenario = given_to(family, plain)
         messages, tools, options = scenario
         given: dict[str, Any] = {}
         if "enable_thinking" in options and "thinking" in codec.format.options:

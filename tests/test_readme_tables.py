@@ -66,6 +66,8 @@ OWN: dict[str, tuple[str, ...]] = {
     "harmony:full": ("gpt-oss",),
     "internlm2": ("internlm2",),
     "kimi-k2": ("kimi-k2",),
+    "kimi-k2.5": ("kimi-k2",),
+    "kimi-k2.5:full": ("kimi-k2",),
     "kimi-k2:thinking": ("kimi-k2",),
     "llama2": ("llama2/llama-spm.gguf", "llama2/tokenizer.model"),
     "llama3": ("llama3",),

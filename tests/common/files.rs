@@ -372,7 +372,13 @@ impl<'t> Draft<'t> {
         }
         prompts.push(empty);
         if tape.may(40) {
-            let when = tape.one_of(&["since_last_user", "last", "until_answered", "none"]);
+            let when = tape.one_of(&[
+                "since_last_user",
+                "since_last_answer",
+                "last",
+                "until_answered",
+                "none",
+            ]);
             line(&mut self.top, "reasoning", &[when.to_owned()]);
         }
         rows

@@ -116,6 +116,7 @@ fn is_reasoned(entry: &Entry, turns: &Turns) -> bool {
     let text = entry.codec.format().text();
     let leaves_out = ["since_last_user", "reasoning = \"last\""];
     text.contains("until_answered")
+        || text.contains("since_last_answer")
         || leaves_out.iter().any(|words| text.contains(words)) && !turns.after.is_empty()
 }
 

@@ -82,6 +82,8 @@ const ABSENT: &[&str] = &[
     "hermes",
     "kimi-k2",
     "kimi-k2:thinking",
+    "kimi-k2.5",
+    "kimi-k2.5:full",
     "llama4",
     "minimax-m2",
     "minimax-m3",

@@ -292,7 +292,7 @@ fn tools_come_back_as_json() {
         let written = written.expect("they are tools").expect("there are some");
         // Whatever is written between them, each of them is JSON in it.
         let format = Format::built_in(entry.format).expect("it is");
-        let is_json = !["typescript", "\"xml\"", "\"signatures\""]
+        let is_json = !["typescript", "\"xml\"", "\"signatures\"", "\"interfaces\""]
             .iter()
             .any(|style| format.text().contains(style));
         let found = |text: &str| -> Vec<Value> {

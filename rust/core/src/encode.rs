@@ -36,7 +36,9 @@ pub use note::{Note, NoteKind};
 pub use options::{EncodeOptions, OnDependent, TemplateOptions};
 pub use placeholder::Placeholder;
 pub(crate) use slots::slots_of;
-pub(crate) use trail::{End, TemplateGiven, Trail, answered, has_reasoning, moves, reasons};
+pub(crate) use trail::{
+    End, Reasoned, TemplateGiven, Trail, answered, has_reasoning, moves, reasoned, reasons,
+};
 
 /// The ids of a conversation.
 #[derive(Debug, Clone)]

@@ -21,7 +21,8 @@ mod template;
 use crate::codec::{Codec, collect};
 use crate::conversation::{Conversation, Linker, OnUnsupported};
 use crate::encode::{
-    self, EncodeOptions, Encoding, End, Given, Trail, answered, has_reasoning, moves, reasons,
+    self, EncodeOptions, Encoding, End, Given, Reasoned, Trail, answered, has_reasoning, moves,
+    reasoned, reasons,
 };
 use crate::error::{Droppable, Error, MessagePart, Result};
 use crate::event::TurnReason;
@@ -285,7 +286,17 @@ impl Next<'_> {
         let leaves_out = match self.format().reasoning() {
             ReasoningWhen::SinceLastUser => trail.reasons && has_user,
             ReasoningWhen::UntilAnswered => {
-                trail.reasoned && trail.answered.is_some_and(|then| Some(then) != now)
+                trail.reasoned != Reasoned::No
+                    && trail.answered.is_some_and(|then| Some(then) != now)
+            }
+            ReasoningWhen::SinceLastAnswer => {
+                let answer = self.turns[1..].iter().rposition(Message::is_answer);
+                let has_own = |last: usize| has_reasoning(&self.turns[1..][..=last]);
+                let is_earlier = trail.reasoned == Reasoned::After;
+                if answer.is_some_and(has_own) && !is_earlier {
+                    return Some(Rewritten::Answer);
+                }
+                answer.is_some() && is_earlier
             }
             ReasoningWhen::All | ReasoningWhen::Last | ReasoningWhen::None => false,
         };
@@ -471,7 +482,7 @@ impl Next<'_> {
             reasons: reasons(&self.turns[1..], trail.reasons),
             answered: answered(&self.turns[1..]),
             has_answer: trail.has_answer || self.turns[1..].iter().any(Message::is_answer),
-            reasoned: trail.reasoned || has_reasoning(&self.turns[1..]),
+            reasoned: reasoned(&self.turns[1..], trail.reasoned),
             given: None,
         }
     }

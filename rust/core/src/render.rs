@@ -200,6 +200,7 @@ fn reasoning_from(messages: &[Message], answered: bool, format: &Format) -> usiz
         ReasoningWhen::SinceLastUser => {
             after(messages.iter().rposition(|message| message.role == Role::User))
         }
+        ReasoningWhen::SinceLastAnswer => after(messages.iter().rposition(Message::is_answer)),
         ReasoningWhen::UntilAnswered if answered => 0,
         ReasoningWhen::UntilAnswered => {
             let is_answered =

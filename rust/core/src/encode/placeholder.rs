@@ -18,7 +18,7 @@ pub struct Placeholder {
     /// Positions of the placeholder ids: from the first to the last, with the ids that separate rows. Empty for a
     /// part without placeholder ids.
     pub ids: Range<usize>,
-    /// Positions of all control tokens of the part: with those that open and close it.
+    /// Positions of all control tokens of the part, with those that open and close it, and of text between them.
     pub around: Range<usize>,
 }
 
@@ -28,8 +28,8 @@ impl Encoding {
         let mut found: Vec<Placeholder> = Vec::new();
         let is_control = |kind: &PieceKind| matches!(kind, PieceKind::Control);
         let mut pieces = self.pieces.iter().filter(|piece| is_control(&piece.kind)).peekable();
-        // Whether placeholder ids of the last one have come.
-        let mut is_repeated = false;
+        // Whether placeholder ids of the last one have come, and how many control tokens before them.
+        let (mut is_repeated, mut opened) = (false, 0);
         for span in &self.spans {
             let SourceField::Media(kind, _) = span.source.field else { continue };
             let repeats = match span.kind {
@@ -41,7 +41,7 @@ impl Encoding {
             let Some(ids) = pieces.peek().map(|piece| piece.ids.clone()) else { break };
             let source = span.source;
             if found.last().is_none_or(|last| last.source != source) {
-                is_repeated = false;
+                (is_repeated, opened) = (false, 0);
                 let (none, around) = (ids.start..ids.start, ids.clone());
                 found.push(Placeholder { source, kind, ids: none, around });
             }
@@ -55,7 +55,8 @@ impl Encoding {
                 let start = if is_repeated { last.ids.start } else { ids.start };
                 last.ids = start..ids.end;
                 is_repeated = true;
-            } else if last.around.len() <= rule.opens.len() {
+            } else if opened < rule.opens.len() {
+                opened += 1;
                 last.ids = ids.end..ids.end;
             }
         }

@@ -24,10 +24,21 @@ pub(crate) struct Trail {
     pub(crate) answered: Option<bool>,
     /// Whether an assistant's message is an answer.
     pub(crate) has_answer: bool,
-    /// Whether a message was given with reasoning.
-    pub(crate) reasoned: bool,
+    /// Where messages were given with reasoning.
+    pub(crate) reasoned: Reasoned,
     /// What a template was given.
     pub(crate) given: Option<Arc<TemplateGiven>>,
+}
+
+/// Where messages were given with reasoning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Reasoned {
+    #[default]
+    No,
+    /// Up to the last answer, in it too.
+    Before,
+    /// After the last answer, and perhaps before.
+    After,
 }
 
 /// What a template was given.
@@ -71,7 +82,7 @@ impl Trail {
         let system = messages.first().is_some_and(|message| message.role == Role::System);
         let roles = messages.iter().map(|message| message.role).collect();
         let reasons = reasons(messages, false);
-        let (answered, reasoned) = (answered(messages), has_reasoning(messages));
+        let (answered, reasoned) = (answered(messages), reasoned(messages, Reasoned::No));
         let has_answer = messages.iter().any(Message::is_answer);
         let moves = moves(format, system, tools);
         let more = 0;
@@ -115,6 +126,18 @@ pub(crate) fn answered(messages: &[Message]) -> Option<bool> {
 
 pub(crate) fn has_reasoning(messages: &[Message]) -> bool {
     messages.iter().any(|message| message.reasoning.is_some())
+}
+
+/// Where messages have reasoning, if others came before these.
+pub(crate) fn reasoned(messages: &[Message], before: Reasoned) -> Reasoned {
+    messages.iter().fold(before, |reasoned, message| {
+        let has_some = message.reasoning.is_some() || reasoned == Reasoned::After;
+        match (has_some, message.is_answer()) {
+            (true, true) => Reasoned::Before,
+            (true, false) => Reasoned::After,
+            (false, _) => reasoned,
+        }
+    })
 }
 
 /// Whether a model has answered since the user's last message, if it had before these.

@@ -145,6 +145,8 @@ pub(crate) enum ReasoningWhen {
     Last,
     /// In all messages; if the last message of the assistant is an answer, only after the first.
     UntilAnswered,
+    /// In messages after the last answer: after the last message of the assistant without calls.
+    SinceLastAnswer,
     /// In none.
     None,
 }
@@ -253,6 +255,7 @@ pub(super) enum ToolsStyle {
     Indent,
     Typescript,
     Signatures,
+    Interfaces,
     Declarations,
     Xml,
 }

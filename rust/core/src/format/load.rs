@@ -55,7 +55,7 @@ impl Spec {
         let end = patterns.pieces("end", &file.end, &[])?;
         let needed = patterns.used();
         let also = also::also(&file, &patterns, list.as_ref())?;
-        let media = media::media(&file.media, &patterns, &patterns.used())?;
+        let media = media::media(&file.media, &patterns, &patterns.used(), file.guarantee)?;
         check_whole(&file, &patterns, &rows, &calls, list.as_ref())?;
         let table = Table {
             guarantee: file.guarantee,
@@ -636,6 +636,7 @@ fn tools_layout(file: &File, unwrap: bool, patterns: &Patterns) -> Checked<Tools
                 ToolsStyle::List
                 | ToolsStyle::Typescript
                 | ToolsStyle::Signatures
+                | ToolsStyle::Interfaces
                 | ToolsStyle::Xml,
             ),
             Some(_),
@@ -651,6 +652,7 @@ fn tools_layout(file: &File, unwrap: bool, patterns: &Patterns) -> Checked<Tools
         (Some(ToolsStyle::List), None) => ToolsLayout::List,
         (Some(ToolsStyle::Typescript), None) => ToolsLayout::Typescript,
         (Some(ToolsStyle::Signatures), None) => ToolsLayout::Signatures,
+        (Some(ToolsStyle::Interfaces), None) => ToolsLayout::Interfaces,
         (Some(ToolsStyle::Xml), None) => ToolsLayout::Xml(file.tools.apart.clone()),
         (None | Some(ToolsStyle::Line), between) => {
             ToolsLayout::Line(between.clone().unwrap_or_default())
@@ -659,6 +661,7 @@ fn tools_layout(file: &File, unwrap: bool, patterns: &Patterns) -> Checked<Tools
     let of_functions = match layout {
         ToolsLayout::Typescript => Some("typescript"),
         ToolsLayout::Signatures => Some("signatures"),
+        ToolsLayout::Interfaces => Some("interfaces"),
         ToolsLayout::Xml(_) => Some("xml"),
         _ => None,
     };

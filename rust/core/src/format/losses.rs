@@ -48,6 +48,9 @@ impl Format {
             ReasoningWhen::UntilAnswered => {
                 losses.push("reasoning: up to the first answer, where the last message of the assistant's is one");
             }
+            ReasoningWhen::SinceLastAnswer => {
+                losses.push("reasoning: up to the assistant's last message without calls");
+            }
             ReasoningWhen::None => losses.push("reasoning"),
         }
         if spec.results.as_ref().is_some_and(|results| results.folded.is_some()) {

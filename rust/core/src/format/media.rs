@@ -1,15 +1,15 @@
 //! `[media.image]`: the control tokens of a media part.
 //!
-//! In: the tables `media` of a file. Out: for each kind its opener, the token that is repeated, the token that
-//! separates rows, and its closer. A part is read back from its tokens alone, so kinds are distinct, and the tokens
-//! are used nowhere else.
+//! In: the tables `media` of a file. Out: for each kind its opener, which may have text, the token that is repeated,
+//! the token that separates rows, and its closer. A part is read back from its tokens alone, so kinds are distinct, and
+//! the tokens are used nowhere else.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::Format;
 use super::patterns::Patterns;
+use super::{Format, Guarantee};
 use crate::error::{Checked, wrong};
 use crate::message::MediaKind;
 use crate::pattern::{Piece, is_white};
@@ -104,6 +104,7 @@ pub(super) fn media(
     file: &BTreeMap<String, MediaFile>,
     patterns: &Patterns,
     used: &[bool],
+    guarantee: Guarantee,
 ) -> Checked<Vec<MediaSpec>> {
     let known = MediaKind::ALL.map(MediaKind::name);
     if let Some(unknown) = file.keys().find(|key| !known.contains(&key.as_str())) {
@@ -114,7 +115,7 @@ pub(super) fn media(
     for kind in MediaKind::ALL {
         let Some(table) = file.get(kind.name()) else { continue };
         let key = format!("media.{}", kind.name());
-        let mut spec = one(kind, &key, table, patterns)?;
+        let mut spec = one(kind, &key, table, patterns, guarantee)?;
         let is_used = |name: &&String| {
             let at = patterns.control.iter().position(|(known, _)| known == *name);
             at.is_some_and(|at| used[at])
@@ -134,7 +135,13 @@ pub(super) fn media(
     Ok(specs)
 }
 
-fn one(kind: MediaKind, key: &str, file: &MediaFile, patterns: &Patterns) -> Checked<MediaSpec> {
+fn one(
+    kind: MediaKind,
+    key: &str,
+    file: &MediaFile,
+    patterns: &Patterns,
+    guarantee: Guarantee,
+) -> Checked<MediaSpec> {
     let part = |name: &str, text: &str| patterns.pieces(&format!("{key}.{name}"), text, &[]);
     let open = part("open", &file.open)?;
     let close = part("close", &file.close)?;
@@ -147,18 +154,28 @@ fn one(kind: MediaKind, key: &str, file: &MediaFile, patterns: &Patterns) -> Che
     };
     let each = token("each", file.each.as_ref())?;
     let between = token("between", file.between.as_ref())?;
+    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
+    // The text of an opener, between two of its tokens.
+    let is_inside = |at: usize| {
+        guarantee == Guarantee::Ids
+            && matches!(open.get(at), Some(Piece::Literal(_)))
+            && open[..at].iter().any(is_control)
+            && open[at..].iter().any(is_control)
+    };
     for (name, pieces) in [("open", &open), ("close", &close)] {
-        let is_own = |piece: &Piece| match piece {
+        let is_own = |(at, piece): (usize, &Piece)| match piece {
             Piece::Control(names) => names.len() == 1,
-            Piece::Literal(text) => is_white(text),
+            Piece::Literal(text) => is_white(text) || name == "open" && is_inside(at),
             _ => false,
         };
-        if !pieces.iter().all(is_own) {
-            let problem = "has more than control tokens and white space, expected these only";
+        if !pieces.iter().enumerate().all(is_own) {
+            let problem = match name {
+                "open" => "has other text than between its control tokens, expected white space",
+                _ => "has more than control tokens and white space, expected these only",
+            };
             return wrong(format!("{key}.{name}"), problem);
         }
     }
-    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
     let controls = |pieces: &[Piece]| pieces.iter().filter(|piece| is_control(piece)).count();
     if controls(&open) == 0 && each.is_none() {
         return wrong(format!("{key}.open"), "has no control token, expected one or more");
@@ -173,7 +190,8 @@ fn one(kind: MediaKind, key: &str, file: &MediaFile, patterns: &Patterns) -> Che
     }
     let all: Vec<bool> = open
         .iter()
-        .map(is_control)
+        .enumerate()
+        .map(|(at, piece)| is_control(piece) || is_inside(at))
         .chain(each.iter().map(|_| true))
         .chain(close.iter().map(is_control))
         .collect();

@@ -14,6 +14,7 @@ pub(crate) mod declarations;
 mod evidence;
 pub(crate) mod file;
 mod id_form;
+mod interfaces;
 pub(crate) mod last;
 mod load;
 mod losses;
@@ -94,6 +95,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("internlm2", include_str!("../../formats/internlm2.toml")),
     ("jamba", include_str!("../../formats/jamba.toml")),
     ("kimi-k2", include_str!("../../formats/kimi-k2.toml")),
+    ("kimi-k2.5", include_str!("../../formats/kimi-k2.5.toml")),
     ("laguna", include_str!("../../formats/laguna.toml")),
     ("lfm2", include_str!("../../formats/lfm2.toml")),
     ("ling", include_str!("../../formats/ling.toml")),
@@ -349,6 +351,8 @@ enum ToolsLayout {
     Typescript,
     /// Signatures of TypeScript with indented properties.
     Signatures,
+    /// Types of TypeScript with the required parameters first, and definitions as interfaces.
+    Interfaces,
     /// Functions as [`declarations`] writes them: the token around strings, and the text between two functions.
     Declarations { quote: Vec<String>, between: Vec<Piece> },
     /// Functions and their parameters as XML elements, with the keys that have places of their own.
@@ -929,6 +933,12 @@ impl Format {
             ToolsLayout::Signatures => {
                 signatures::write(tools, "functions", path, &mut out)?;
                 return Ok(out);
+            }
+            ToolsLayout::Interfaces => {
+                let is_json = interfaces::write(tools, path, &mut out)?;
+                if !is_json {
+                    return Ok(out);
+                }
             }
             ToolsLayout::Xml(apart) => {
                 xml::write(tools, &apart, path, &mut out)?;

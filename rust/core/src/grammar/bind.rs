@@ -461,8 +461,15 @@ impl Binder<'_> {
         let ends = if each.is_some() { &close } else { &open };
         let (before, after) = (text(open.first()), text(ends.last()));
         let (opens, closes) = (ids(&open), ids(&close));
+        let mut texts: Vec<String> = Vec::new();
+        for (at, piece) in open.iter().enumerate() {
+            if matches!(piece, Piece::Control(_)) {
+                let before = at.checked_sub(1).filter(|_| !texts.is_empty());
+                texts.push(text(before.and_then(|at| open.get(at))));
+            }
+        }
         let kind = spec.kind;
-        Some(MediaRule { kind, open, each, between, close, opens, closes, before, after })
+        Some(MediaRule { kind, open, each, between, close, opens, texts, closes, before, after })
     }
 
     /// White space before a media part, in the turns that may have one.

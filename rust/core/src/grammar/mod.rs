@@ -419,6 +419,8 @@ pub(crate) struct MediaRule {
     pub(crate) close: Vec<BoundPiece>,
     /// The control tokens of `open` and `close`.
     pub(crate) opens: Vec<TokenId>,
+    /// The text before each token of `opens`, without that before the part.
+    pub(crate) texts: Vec<String>,
     pub(crate) closes: Vec<TokenId>,
     /// Text before it and after it.
     pub(crate) before: String,

@@ -15,8 +15,16 @@ pub(crate) enum Layout {
     Line,
     /// The spacing of `indent=n`.
     Indent(u8),
+    /// `{"a":1,"b":[2]}`: `separators=(",", ":")`.
+    Dense,
     /// `{"a":1,"b":[2]}`, and numbers as they come out of 64 bits.
     Compact,
+}
+
+impl Layout {
+    fn is_dense(self) -> bool {
+        matches!(self, Self::Dense | Self::Compact)
+    }
 }
 
 /// Appends `node` as `json.dumps(node, ensure_ascii=False)` would write it.
@@ -82,7 +90,7 @@ impl Writer<'_> {
                             ));
                         }
                     }
-                    this.out.push_str(if this.layout == Layout::Compact { ":" } else { ": " });
+                    this.out.push_str(if this.layout.is_dense() { ":" } else { ": " });
                     this.value(value, depth + 1)
                 })?;
             }
@@ -107,8 +115,8 @@ impl Writer<'_> {
         self.out.push(brackets[0]);
         for (at, item) in items.iter().enumerate() {
             match (at, self.layout) {
-                (0, Layout::Line | Layout::Compact) => {}
-                (_, Layout::Compact) => self.out.push(','),
+                (0, Layout::Line | Layout::Dense | Layout::Compact) => {}
+                (_, Layout::Dense | Layout::Compact) => self.out.push(','),
                 (_, Layout::Line) => self.out.push_str(", "),
                 (0, Layout::Indent(_)) => self.new_line(depth + 1),
                 (_, Layout::Indent(_)) => {

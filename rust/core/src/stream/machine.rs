@@ -452,10 +452,7 @@ impl<'a> Reader<'a> {
         match within {
             Within::Text(text) => self.text_of_turn(turn, text, piece),
             Within::Value(reader) => self.text_of_value(turn, reader, piece),
-            Within::Media(media) => {
-                let text = self.refuse_media(&media);
-                self.text_of_turn(turn, text, piece)
-            }
+            Within::Media(media) => self.text_of_media(turn, media, piece),
             Within::Call(call) => self.text_of_call(turn, call, piece),
             Within::BetweenCalls { item } => self.text_between(turn, item, piece),
             Within::AfterCall => self.text_after_call(turn, piece),

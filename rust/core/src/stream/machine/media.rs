@@ -1,11 +1,12 @@
-//! Parts of a turn that are no text: control tokens from an opener to a closer, with nothing between them.
+//! Parts of a turn that are no text: control tokens from an opener to a closer, with nothing between them but the text
+//! that the opener itself has.
 //!
 //! Only turns that no model writes have them: a model's own such tokens are reported like all that have no place. The
 //! state is a few numbers for each kind, whatever the length of a part.
 
 use super::control::Control;
 use super::text::{Lead, TextState};
-use super::{Place, Reader, Turn, Within};
+use super::{Piece, Place, Reader, Turn, Within};
 use crate::event::{EventKind, NoticeKind};
 use crate::grammar::{MediaRule, Suffix};
 use chatcodec_vocab::{ControlId, TokenId};
@@ -46,6 +47,11 @@ enum Step {
 impl Way {
     fn new(rule: usize) -> Self {
         Self { rule, opened: 0, closed: 0, rows: 1, whole: None, count: 0 }
+    }
+
+    /// The text that the next token stands behind.
+    fn text<'r>(&self, rule: &'r MediaRule) -> &'r str {
+        rule.texts.get(self.opened).map_or("", String::as_str)
     }
 
     /// Reads a token.
@@ -106,6 +112,8 @@ impl Reader<'_> {
             place => return Err((place, token)),
         };
         let mut whole = None;
+        let held = self.machine.held.text();
+        media.ways.retain(|way| way.text(&grammar.media[way.rule]) == held);
         media.ways.retain_mut(|way| match way.push(&grammar.media[way.rule], token.id) {
             Step::Next => true,
             Step::Last => {
@@ -115,6 +123,10 @@ impl Reader<'_> {
             }
             Step::None => false,
         });
+        if !media.ways.is_empty() {
+            // The text belongs to the opener.
+            self.machine.held.clear();
+        }
         if let Some(way) = whole {
             let rule = &grammar.media[way.rule];
             let kind = EventKind::Media { kind: rule.kind, count: way.count, rows: way.rows };
@@ -123,8 +135,7 @@ impl Reader<'_> {
             return Ok(Place::In(turn, TextState { lead, ..TextState::new() }.into()));
         }
         if media.ways.is_empty() {
-            let text = self.refuse_media(&media);
-            let place = Place::In(turn, text.into());
+            let place = self.refuse_media(turn, &media);
             // The token may open another part.
             let is_other = matches!(&place, Place::In(turn, _) if begins(turn));
             return if is_other {
@@ -140,18 +151,35 @@ impl Reader<'_> {
     /// Ends a part that is open, which is then none.
     pub(super) fn settle_media(&mut self, place: Place) -> Place {
         match place {
-            Place::In(turn, Within::Media(media)) => {
-                let text = self.refuse_media(&media);
-                Place::In(turn, text.into())
-            }
+            Place::In(turn, Within::Media(media)) => self.refuse_media(turn, &media),
             place => place,
         }
     }
 
-    /// Reports the tokens of what is no part; returns the text that goes on.
-    pub(super) fn refuse_media(&mut self, media: &MediaState) -> TextState {
+    /// Reads text within a part: that of its opener, or text after what is no part.
+    pub(super) fn text_of_media(
+        &mut self,
+        turn: Turn,
+        mut media: Box<MediaState>,
+        piece: Piece<'_>,
+    ) -> Place {
+        let grammar = self.bound.grammar();
+        self.machine.held.push(piece);
+        let held = self.machine.held.text();
+        let may_be = |way: &Way| way.text(&grammar.media[way.rule]).starts_with(held);
+        if media.ways.iter().any(may_be) {
+            media.ways.retain(may_be);
+            return Place::In(turn, Within::Media(media));
+        }
+        self.refuse_media(turn, &media)
+    }
+
+    /// Reports the tokens of what is no part, and reads the text that came after them as that of the turn.
+    fn refuse_media(&mut self, turn: Turn, media: &MediaState) -> Place {
         let spelling = self.spelling(media.opener);
         self.out.notice(NoticeKind::Malformed, spelling, Some(media.first), media.last);
-        TextState { lead: None, ..media.text }
+        let text = TextState { lead: None, ..media.text };
+        let (rest, first, at) = self.machine.held.take_all();
+        self.text_of_turn(turn, text, Piece { text: &rest, first, at })
     }
 }
