@@ -111,7 +111,7 @@ def codec_of(format_: str) -> Codec:
     pytest.skip(f"no test data for {format_} in {data.DATA}")
 
 
-@functools.cache
+@functools.lru_cache(maxsize=16)
 def walker_of(format_: str) -> walks.Walker:
     return walks.Walker(codec_of(format_))
 

@@ -39,7 +39,7 @@ MAX_ITEMS = 400
 PLAIN: tuple[str, dict[str, Any]] = ("get_weather", {"city": "São Paulo", "days": 3, "unit": "C"})
 
 
-@functools.cache
+@functools.lru_cache(maxsize=16)
 def grammar_of(format_: str, choice: str, backend: str) -> Grammar:
     constraint = codec_of(format_).constrain(tools=TOOLS, **CHOICES[choice])
     if backend == "gbnf":

@@ -56,7 +56,7 @@ def all_arguments() -> list[dict[str, Any]]:
     return found
 
 
-@functools.cache
+@functools.lru_cache(maxsize=8)
 def completions(format_: str) -> list[list[int]]:
     """Every completion of one call."""
     codec = constrained.codec_of(format_)
@@ -76,7 +76,7 @@ def symbols_of(format_: str, ids: list[int]) -> list[tuple[int, int]]:
 Trie = dict[int, Any]
 
 
-@functools.cache
+@functools.lru_cache(maxsize=8)
 def oracle(format_: str) -> Trie:
     """All completions as a tree of bytes and control tokens."""
     root: Trie = {}
