@@ -343,7 +343,7 @@ impl Codec {
         encoding
     }
 
-    /// Whether a conversation begins with a result that only stands after an assistant's message.
+    /// Whether a conversation begins with a result of text, which needs an assistant's message before it.
     fn begins_with_text_result(&self, messages: &[Message]) -> bool {
         self.inner.bound.grammar().has_text_results()
             && messages.first().is_some_and(|first| first.role == Role::Tool)

@@ -168,8 +168,8 @@ fn prompt_after_tool(grammar: &Grammar, thinking: Option<bool>) -> &[BoundPiece]
     asked.unwrap_or(plain)
 }
 
-/// The results of text that follow another's message, where no token stands before them. A result that comes first
-/// follows what is not among the messages.
+/// Results of text that do not follow an assistant's message or another result. The first message is not among them:
+/// what stands before it is not known here.
 fn results_apart<'m>(
     messages: &'m [Message],
     grammar: &Grammar,

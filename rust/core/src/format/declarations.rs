@@ -4,6 +4,7 @@
 //! properties is that of the model's template, as are its peculiarities: a schema of an object without properties
 //! shows its other keys as properties, and several types are one text.
 
+use super::schema::is_true;
 use crate::json::MAX_WRITE_DEPTH;
 use crate::message::{Node, Owned, View};
 
@@ -41,19 +42,6 @@ fn sorted(value: Option<&Owned>) -> Vec<(&str, &Owned)> {
         members.iter().filter_map(|(key, value)| Some((key.as_str()?, value))).collect();
     members.sort_by_cached_key(|(key, _)| key.to_lowercase());
     members
-}
-
-/// Whether a value counts as true in a template.
-fn is_true(value: &Owned) -> bool {
-    match value {
-        Owned::Null => false,
-        Owned::Bool(value) => *value,
-        Owned::Number(text) => text.parse::<f64>().is_ok_and(|number| number != 0.0),
-        Owned::Text(text) => !text.is_empty(),
-        Owned::List(items) => !items.is_empty(),
-        Owned::Map(members) => !members.is_empty(),
-        Owned::Surrogate | Owned::Other(..) => true,
-    }
 }
 
 /// A type in upper case, as the template writes it.

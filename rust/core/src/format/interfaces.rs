@@ -1,14 +1,15 @@
-//! Functions as types of TypeScript whose parameters stand in a fixed order, and definitions as interfaces.
+//! Functions as types of TypeScript, in which required parameters come first and `$defs` are interfaces.
 //!
 //! In: functions with a name, a description and a JSON schema of their parameters. Out: the text of the code that Kimi
 //! K2.5 was published with. Keys have no order there: all of them are sorted, and the parameters that are required come
 //! first. Descriptions, bounds and defaults are comments above a parameter; what `$defs` defines is an interface. A value
 //! in a comment is written as Python's `str` writes it, a list or an object as JSON. Nothing is escaped, as in that code.
-//! If one schema says what these types cannot, the whole list is JSON. Time is linear but for sorting; nesting is bounded.
+//! If a schema says what these types cannot, the whole list of functions is written as JSON. Cost: one pass, and a sort
+//! of the keys; nesting is bounded.
 
 use hashbrown::HashMap;
 
-use super::schema::check_depth;
+use super::schema::{check_depth, is_true};
 use crate::error::{Error, Result};
 use crate::json::{self, Layout};
 use crate::message::{Node, Owned, SURROGATE, View};
@@ -187,19 +188,6 @@ fn bounds(schema: &Owned) -> &'static [&'static str] {
     }
 }
 
-/// Whether Python takes a value for true.
-fn is_true(value: &Owned) -> bool {
-    match value {
-        Owned::Null => false,
-        Owned::Bool(value) => *value,
-        Owned::Number(text) => text.parse::<f64>().is_ok_and(|number| number != 0.0),
-        Owned::Text(text) => !text.is_empty(),
-        Owned::List(items) => !items.is_empty(),
-        Owned::Map(members) => !members.is_empty(),
-        Owned::Surrogate | Owned::Other(..) => true,
-    }
-}
-
 /// The text of a description; empty if there is none.
 fn description(schema: &Owned) -> Written<&str> {
     match schema.get("description") {
@@ -370,7 +358,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The type of a schema that stands after `indent` spaces.
+    /// The type of a schema, on lines indented by `indent` spaces.
     fn of(&mut self, schema: &Owned, indent: usize) -> Written {
         match kind(schema)? {
             Kind::Plain(name) | Kind::Interface(name) | Kind::Scalar(name) => {

@@ -27,17 +27,20 @@ impl BeginSpec {
         if message.role != Role::System || message.name != self.name {
             return false;
         }
+        if self.name.is_some() {
+            return true;
+        }
         // Vocabularies change white space and the case of letters.
         let letters = |text: &'_ str| -> String {
             let kept = text.chars().filter(|c| !c.is_whitespace() && *c != '\u{2581}');
             kept.flat_map(char::to_lowercase).collect()
         };
         let longest = self.texts().map(|text| text.len()).max().unwrap_or_default();
-        self.name.is_some()
-            || message.content.len() <= longest * 2 && {
-                let content = letters(&message.content);
-                self.texts().any(|text| letters(&text) == content)
-            }
+        if message.content.len() > longest * 2 {
+            return false;
+        }
+        let content = letters(&message.content);
+        self.texts().any(|text| letters(&text) == content)
     }
 
     /// The texts that it may have, one for each effort.

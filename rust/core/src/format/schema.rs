@@ -2,8 +2,21 @@
 
 use crate::error::{Error, Result};
 use crate::json::MAX_WRITE_DEPTH;
-use crate::message::{Node, SURROGATE, View};
+use crate::message::{Node, Owned, SURROGATE, View};
 use crate::path::Path;
+
+/// Whether a value counts as true in Python and in templates.
+pub(super) fn is_true(value: &Owned) -> bool {
+    match value {
+        Owned::Null => false,
+        Owned::Bool(value) => *value,
+        Owned::Number(text) => text.parse::<f64>().is_ok_and(|number| number != 0.0),
+        Owned::Text(text) => !text.is_empty(),
+        Owned::List(items) => !items.is_empty(),
+        Owned::Map(members) => !members.is_empty(),
+        Owned::Surrogate | Owned::Other(..) => true,
+    }
+}
 
 /// The members of a dict; none for other values.
 pub(super) struct Schema<N>(pub(super) Vec<(N, N)>);

@@ -89,8 +89,8 @@ fn text_rows<'t>(table: &Table<'t>) -> Checked<Vec<&'t RowSpec>> {
 /// Under `guarantee = "ids"`, rows that begin with text of their own are apart from all else that may begin with text.
 fn check_places(table: &Table<'_>, text_rows: &[&RowSpec]) -> Checked<()> {
     let is_own = |row: &&&RowSpec| begins_with_literal(&as_read(&row.pieces, table.folds_system));
-    // Results of text come after an assistant's message only: no system text stands there that comes first, and a
-    // token ends them before the answer.
+    // Results of text follow an assistant's message, and a token ends them: a system text that comes first is never
+    // beside them.
     let is_result = |row: &&&RowSpec| is_text_result(row, table.guarantee);
     let has_others = text_rows.iter().filter(is_own).any(|row| !is_result(&row));
     let Some(own) = text_rows.iter().find(is_own) else { return Ok(()) };
