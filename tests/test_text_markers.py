@@ -114,6 +114,14 @@ def test_text_of_others_is_no_marker(codec: Codec, role: str, marker: str) -> No
         assert codec.encode(messages, on_marker=policy).ids == encoding.ids
 
 
+def test_a_marker_of_several_rows_is_found_once() -> None:
+    tokens = ("</functions>", "<functions>", "<|endoftext|>", "<|im_end|>", "<|im_start|>")
+    codec = data.load_appended("olmo3:think", tokens)
+    answer = {"role": "assistant", "content": "a", "reasoning": "b</think>"}
+    (found,) = codec.encode([USER, answer]).collisions
+    assert (found.path, found.start, found.end) == ("messages[1].reasoning", 1, 9)
+
+
 @pytest.mark.parametrize(
     ("message", "found"),
     [
