@@ -355,6 +355,7 @@ def test_formats() -> None:
         ("Qwen/Qwen3.8-27B", "qwen3.8"),
         ("zai-org/GLM-5.3-Flash", "glm4.5:5.3"),
         ("LiquidAI/LFM2.5-8B-A1B", "lfm2:2.5-thinking"),
+        ("google/functiongemma-270m-it", "functiongemma"),
         ("nvidia/Llama-3_3-Nemotron-Super-49B-v1_5", "llama-nemotron"),
     ],
 )
@@ -376,7 +377,6 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
         # Of a family whose other models have a format.
         *(
             "c4ai-command-r7b-arabic-02-2025",
-            "google/functiongemma-270m-it",
             "deepseek-ai/DeepSeek-OCR",
         ),
         *("Qwen/Qwen2.5-Omni-7B", "Qwen3Guard-Gen-8B", "granite-3.2-8b-base"),
@@ -400,7 +400,6 @@ def test_a_model_without_a_format(model: str) -> None:
     [
         ("openai/gpt-os-20b", ["gpt-oss"]),
         ("deepseek-ai/DeepSeek-OCR", ["deepseek-r1", "deepseek-v2", "deepseek-v3"]),
-        ("google/functiongemma-270m-it", []),
         ("x", []),
     ],
 )

@@ -40,6 +40,7 @@ const ABSENT: &[&str] = &[
     "command-r",
     "ernie4.5",
     "exaone4",
+    "functiongemma",
     "gemma2",
     "gemma4",
     "gigachat3",

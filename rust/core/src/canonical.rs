@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::call::json_arguments;
 use crate::conversation;
 use crate::encode::EncodeOptions;
-use crate::format::declarations::{Declared, declared};
+use crate::format::declarations::Declared;
 use crate::format::{Format, SystemPlace, ToolsPlace, word_as_written};
 use crate::grammar::{FixedText, Grammar};
 use crate::message::{CallBody, Media, Message, Role, leading_systems};
@@ -103,7 +103,7 @@ pub(crate) fn canonical(
 
 /// The text of the tools as it is read: with the control tokens of declarations spelled out.
 fn declared_text(tools: &str, format: &Format, vocab: &Vocab) -> String {
-    let parts = format.declares().and_then(|declares| Some((declares, declared(tools)?)));
+    let parts = format.declares().zip(format.declared(tools));
     let Some(((quote, between), parts)) = parts else {
         return vocab.normalise(tools).into_owned();
     };

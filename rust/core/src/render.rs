@@ -17,7 +17,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::error::{Error, MessagePart, Result};
-use crate::format::declarations::{Declared, declared};
+use crate::format::declarations::Declared;
 use crate::format::{Format, ReasoningWhen, word_as_written};
 use crate::grammar::{BoundPiece, FixedText, Grammar, Row, Rule};
 use crate::json;
@@ -636,7 +636,7 @@ impl<'a> Renderer<'a> {
     fn declare(&mut self, tools: &str) {
         let source = Source { message: -1, field: SourceField::Tools };
         let declares = self.grammar.declares.as_ref();
-        let Some((declares, parts)) = declares.zip(declares.and_then(|_| declared(tools))) else {
+        let Some((declares, parts)) = declares.zip(self.format.declared(tools)) else {
             return self.slot(tools, source);
         };
         for part in parts {

@@ -4,6 +4,8 @@
 //! properties is that of the model's template, as are its peculiarities: a schema of an object without properties
 //! shows its other keys as properties, and several types are one text.
 
+use serde::Deserialize;
+
 use super::schema::is_true;
 use crate::json::MAX_WRITE_DEPTH;
 use crate::message::{Node, Owned, View};
@@ -18,10 +20,17 @@ pub(crate) enum Declared {
     Between,
 }
 
+/// A key that a parameter has, with nothing in it, even where its schema lacks it.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Always {
+    Description,
+}
+
 /// The declarations of tools in JSON; none for other text.
-pub(crate) fn declared(tools: &str) -> Option<Vec<Declared>> {
+pub(super) fn declared(tools: &str, always: &[Always]) -> Option<Vec<Declared>> {
     let Owned::List(tools) = Owned::of_json(tools) else { return None };
-    let mut writer = Writer::default();
+    let mut writer = Writer { always, parts: Vec::new() };
     for (at, tool) in tools.iter().enumerate() {
         let function = tool.get("function").unwrap_or(tool);
         if at > 0 {
@@ -58,12 +67,12 @@ fn type_of(schema: &Owned) -> String {
     }
 }
 
-#[derive(Default)]
-struct Writer {
+struct Writer<'a> {
+    always: &'a [Always],
     parts: Vec<Declared>,
 }
 
-impl Writer {
+impl Writer<'_> {
     fn push(&mut self, text: &str) {
         match self.parts.last_mut() {
             Some(Declared::Text(last)) => last.push_str(text),
@@ -153,10 +162,11 @@ impl Writer {
         let mut comma = "";
         let mut next = |writer: &mut Self| writer.push(std::mem::replace(&mut comma, ","));
         let name = type_of(schema);
-        if let Some(description) = schema.get("description").filter(|value| is_true(value)) {
+        let description = schema.get("description").filter(|value| is_true(value));
+        if description.is_some() || self.always.contains(&Always::Description) {
             next(self);
             self.push("description:");
-            self.described(Some(description));
+            self.described(description);
         }
         if let Some(choices) =
             schema.get("enum").filter(|value| is_true(value)).filter(|_| name == "STRING")

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::Guarantee;
+use super::declarations::Always;
 use super::media::MediaFile;
 use super::xml::Apart;
 use crate::message::Role;
@@ -236,6 +237,8 @@ pub(super) struct ToolsFile {
     pub(super) quote: Option<String>,
     #[serde(default)]
     pub(super) apart: Vec<Apart>,
+    #[serde(default)]
+    pub(super) always: Vec<Always>,
     #[serde(default)]
     pub(super) members: Vec<String>,
 }

@@ -606,6 +606,10 @@ fn tools_layout(file: &File, unwrap: bool, patterns: &Patterns) -> Checked<Tools
         let problem = "is given beside another `style`, expected `style = \"xml\"`";
         return wrong("tools.apart", problem);
     }
+    if !file.tools.always.is_empty() && file.tools.style != Some(ToolsStyle::Declarations) {
+        let problem = "is given beside another `style`, expected `style = \"declarations\"`";
+        return wrong("tools.always", problem);
+    }
     check_words("tools.members", &file.tools.members, MAX_NAMES)?;
     if file.tools.members.iter().any(|member| !member.bytes().all(is_word_byte)) {
         let problem = "has another word, expected letters, digits and `_.:-` only";
@@ -629,7 +633,8 @@ fn tools_layout(file: &File, unwrap: bool, patterns: &Patterns) -> Checked<Tools
             };
             let between = between.as_deref().unwrap_or_default();
             let between = patterns.pieces("tools.between", between, &[])?;
-            ToolsLayout::Declarations { quote: quote.clone(), between }
+            let always = file.tools.always.clone();
+            ToolsLayout::Declarations { quote: quote.clone(), between, always }
         }
         (
             Some(

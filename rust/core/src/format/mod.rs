@@ -59,6 +59,7 @@ pub(crate) use after_tool::AfterToolPrompts;
 pub(crate) use also::AlsoSpec;
 pub(crate) use calls::{CallBodySpec, CallSpec, ListForm, ListSpec};
 use chatcodec_vocab::{TokenId, Vocab};
+use declarations::{Always, Declared};
 pub use evidence::{FolderHints, TemplateSource};
 pub use file::{BareCalls, InReasoning};
 use file::{File, ResultsPlace};
@@ -82,6 +83,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("deepseek", include_str!("../../formats/deepseek.toml")),
     ("ernie4.5", include_str!("../../formats/ernie4.5.toml")),
     ("exaone4", include_str!("../../formats/exaone4.toml")),
+    ("functiongemma", include_str!("../../formats/functiongemma.toml")),
     ("gemma2", include_str!("../../formats/gemma2.toml")),
     ("gemma3", include_str!("../../formats/gemma3.toml")),
     ("gemma4", include_str!("../../formats/gemma4.toml")),
@@ -353,8 +355,9 @@ enum ToolsLayout {
     Signatures,
     /// Types of TypeScript with the required parameters first, and definitions as interfaces.
     Interfaces,
-    /// Functions as [`declarations`] writes them: the token around strings, and the text between two functions.
-    Declarations { quote: Vec<String>, between: Vec<Piece> },
+    /// Functions as [`declarations`] writes them: the token around strings, the text between two functions, and the
+    /// keys that each parameter has.
+    Declarations { quote: Vec<String>, between: Vec<Piece>, always: Vec<Always> },
     /// Functions and their parameters as XML elements, with the keys that have places of their own.
     Xml(Vec<xml::Apart>),
 }
@@ -699,7 +702,16 @@ impl Format {
     /// The token around the strings of declared tools, and the pieces between two tools.
     pub(crate) fn declares(&self) -> Option<(&[String], &[Piece])> {
         match &self.spec.tools.as_ref()?.layout {
-            ToolsLayout::Declarations { quote, between } => Some((quote, between)),
+            ToolsLayout::Declarations { quote, between, .. } => Some((quote, between)),
+            _ => None,
+        }
+    }
+
+    /// Tools as this format declares them; none where it writes them as text, and for text that is no list of
+    /// functions.
+    pub(crate) fn declared(&self, tools: &str) -> Option<Vec<Declared>> {
+        match &self.spec.tools.as_ref()?.layout {
+            ToolsLayout::Declarations { always, .. } => declarations::declared(tools, always),
             _ => None,
         }
     }
