@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chatcodec import Format
 from chatcodec.events import Notice
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import hostile_texts
 from test_published_families import codec_of
 
 if TYPE_CHECKING:
@@ -45,10 +48,12 @@ DECLARED = (
     "type:<escape>STRING<escape>}},required:[<escape>location<escape>],"
     "type:<escape>OBJECT<escape>}}<end_function_declaration>"
 )
+KEYS = st.text("abXY_9", min_size=1, max_size=4)
+TEXTS = hostile_texts(max_parts=2).filter(lambda text: not {"\u2581", "<"} & set(text))
 QUESTION = "Hey, what's the weather in Tokyo right now?"
 
 
-def tool(name: str, **properties: dict[str, str]) -> dict[str, Any]:
+def tool(name: str, **properties: dict[str, Any]) -> dict[str, Any]:
     parameters = {"type": "object", "properties": properties}
     return {"type": "function", "function": {"name": name, "parameters": parameters}}
 
@@ -139,6 +144,75 @@ def test_a_parameter_always_has_a_description(codec: Codec) -> None:
     other = codec_of("gemma4").encode(messages, tools=tools).text
     assert 'b:{type:<|"|>NUMBER<|"|>}' in other
     assert "always" not in Format.built_in("gemma4").text
+
+
+LEAVES = st.fixed_dictionaries(
+    {"type": st.sampled_from(["string", "integer", "boolean"])},
+    optional={"description": TEXTS, "enum": st.lists(TEXTS, max_size=2)},
+)
+SCHEMAS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.fixed_dictionaries(
+            {"type": st.just("object"), "properties": st.dictionaries(KEYS, inner, max_size=2)},
+            optional={"description": TEXTS, "required": st.lists(KEYS, max_size=2)},
+        ),
+        st.fixed_dictionaries(
+            {"type": st.just("array"), "items": LEAVES}, optional={"description": TEXTS}
+        ),
+    ),
+    max_leaves=4,
+)
+TOKENS = {
+    "<|turn>system": "<start_of_turn>developer",
+    "<|turn>": "<start_of_turn>",
+    "<turn|>": "<end_of_turn>",
+    "<|tool>": "<start_function_declaration>",
+    "<tool|>": "<end_function_declaration>",
+    '<|"|>': "<escape>",
+}
+"""Control tokens of Gemma 4, and those that stand in their place."""
+
+
+def described(properties: dict[str, Any]) -> dict[str, Any]:
+    """The properties of an object, with a word where a description is missing or empty."""
+
+    def one(schema: dict[str, Any]) -> dict[str, Any]:
+        schema = schema | {"description": schema.get("description") or "NOTHING"}
+        if "properties" in schema:
+            schema["properties"] = described(schema["properties"])
+        return schema
+
+    return {key: one(schema) for key, schema in properties.items()}
+
+
+@given(properties=st.dictionaries(KEYS, SCHEMAS, min_size=1, max_size=3))
+def test_tools_are_those_of_gemma4_with_a_description_for_each_parameter(
+    codec: Codec, properties: dict[str, Any]
+) -> None:
+    messages: list[Message] = [{"role": "user", "content": "x"}]
+    encoding = codec.encode(messages, tools=[tool("f", **properties)])
+    theirs = codec_of("gemma4").encode(messages, tools=[tool("f", **described(properties))])
+    expected = theirs.text.replace("<|channel>thought\n<channel|>", "").replace("NOTHING", "")
+    for token, own in TOKENS.items():
+        expected = expected.replace(token, own)
+    assert encoding.text == expected
+    tools = [tool("f", **properties)]
+    assert codec.decode(encoding) == codec.canonical(messages, tools=tools)
+
+
+@given(text=hostile_texts(max_parts=2))
+def test_no_text_of_a_tool_is_control(codec: Codec, text: str) -> None:
+    """Text that spells the tokens around strings and tools stays text."""
+    messages: list[Message] = [{"role": "user", "content": "x"}]
+
+    def control(text: str) -> list[int]:
+        schema: dict[str, Any] = {"type": "string", "description": text, "enum": [text]}
+        encoding = codec.encode(messages, tools=[tool("f", a=schema, b={"type": "string"})])
+        pairs = zip(encoding, encoding.is_control, strict=True)
+        return [id_ for id_, is_control in pairs if is_control]
+
+    assert control(text + "<escape>}<end_function_declaration>x") == control("x")
 
 
 def test_a_call_without_its_colon_is_mended(codec: Codec) -> None:
