@@ -91,6 +91,9 @@ DEFAULT_SYSTEM = {
         "your model weights are available at https://huggingface.co/allenai. You do not currently "
         "have access to any functions. <functions></functions>"
     ),
+    "hy3": "",
+    "hy3:high": "",
+    "hy3:low": "",
     "olmo3:think": "You are a helpful AI assistant.",
     "phi4:reasoning": Format.built_in("phi4:reasoning")
     .text.partition('default_system = "')[2]
@@ -131,6 +134,9 @@ REASONING = {
     "harmony:full": "all",
     "kimi-k2.5": "answered",
     "kimi-k2.5:full": "all",
+    "hy3": "since",
+    "hy3:high": "since",
+    "hy3:low": "since",
     "kimi-k2:thinking": "since",
     "laguna": "all",
     "laguna:xs": "all",

@@ -84,6 +84,7 @@ BARE_STRINGS = {
     *("glm4.5", "glm4.5:4.7", "laguna", "ling", "minimax-m2", "nemotron3", "nemotron3:ultra"),
     *("qwen3-coder", "qwen3.5", "qwen3.5:small", "seed-oss", "spark2.5", "step3.5"),
     *("qwen3.8", "qwen3.8:low", "qwen3.8:medium", "glm4.5:5.3"),
+    *("hy3", "hy3:low", "hy3:high"),
     *("laguna:xs", "minicpm5", "minimax-m3", "minimax-m3:thinking"),
 }
 """The formats that write strings without quotes: `5` is one there."""

@@ -52,6 +52,8 @@ class Family:
 
 KIMI_TOOLS = "families/kimi_tool_declaration_ts.py"
 
+HY3_DIFFERS = "answered developer nothing reasonlast train"
+
 FAMILIES = [
     Family("alpaca", "templates/alpaca.jinja", "developer train", same=13),
     Family(
@@ -148,6 +150,17 @@ FAMILIES = [
         tools=KIMI_TOOLS,
         thinking="thinking",
         calls=(("call00001", "functions.get_weather:0"), ("call00002", "functions.add:1")),
+    ),
+    Family("hy3", "families/tencent-Hy3.jinja", HY3_DIFFERS, same=28),
+    *(
+        Family(
+            f"hy3:{effort}",
+            "families/tencent-Hy3.jinja",
+            HY3_DIFFERS,
+            same=27,
+            own=(("reasoning_effort", effort),),
+        )
+        for effort in ("low", "high")
     ),
     Family("laguna", "templates/poolside-Laguna-S-2.1.jinja", "developer nothing parts"),
     Family(

@@ -262,6 +262,7 @@ def test_a_format_that_says_where_it_differs_reads_for_a_template(
         ("families/GLM-4.7-Flash.jinja", "<s>", "glm4.5:4.7"),
         ("families/GLM-5.3-Flash.jinja", "<s>", "glm4.5:5.3"),
         ("families/Kimi-K2.5.jinja", "<s>", "kimi-k2.5"),
+        ("families/tencent-Hy3.jinja", "<s>", "hy3"),
         ("families/StepFun3.5-Flash.jinja", "<｜begin▁of▁sentence｜>", "step3.5"),
         ("families/ibm-granite-granite-4.1.jinja", "<s>", "granite4:4.1"),
         ("families/trl_nemotron_3_super.jinja", "<s>", "nemotron3"),

@@ -11,14 +11,13 @@ use crate::format::{Format, SystemPlace, ToolsPlace, word_as_written};
 use crate::grammar::{FixedText, Grammar};
 use crate::message::{CallBody, Media, Message, Role, leading_systems};
 use crate::pattern::{self, Field, Filter, Piece};
-use crate::render;
+use crate::render::{self, Before};
 use chatcodec_vocab::Vocab;
 
-/// The canonical form of messages and tools under encoding options. `answered`: an answer precedes
-/// the messages.
+/// The canonical form of messages and tools under encoding options.
 pub(crate) fn canonical(
     mut messages: Vec<Message>,
-    answered: bool,
+    before: Before,
     tools: Option<String>,
     options: &EncodeOptions,
     format: &Format,
@@ -26,7 +25,8 @@ pub(crate) fn canonical(
     vocab: &Vocab,
 ) -> Vec<Message> {
     conversation::link(&mut messages, format);
-    let filters = write_only(&mut messages, answered, format, grammar, vocab);
+    let told = Before { tools: before.tools || tools.is_some(), ..before };
+    let filters = write_only(&mut messages, told, format, grammar, vocab);
     // Each text is normalised separately, before it becomes part of another text.
     for (message, filter) in messages.iter_mut().zip(filters) {
         message.change_texts(|text| {
@@ -69,7 +69,7 @@ pub(crate) fn canonical(
     }
     // If the turn that declares tools has a pattern without a system message, that pattern is used.
     let is_in_place = tools.is_some() && format.tools_turns().1.is_some();
-    let absent = format.absent_system(options.thinking == Some(true) && !answered);
+    let absent = format.absent_system(options.thinking == Some(true) && !before.answer);
     if let Some(text) = absent.filter(|_| !has_system && !is_in_place) {
         messages.insert(begun, Message::new(Role::System, vocab.normalise(text)));
     }
@@ -129,12 +129,12 @@ fn change(text: &mut String, change: impl Fn(&str) -> Cow<'_, str>) {
 /// Reduces the texts of linked messages to the written part; returns the filter of each content.
 pub(crate) fn write_only(
     messages: &mut [Message],
-    answered: bool,
+    before: Before,
     format: &Format,
     grammar: &Grammar,
     vocab: &Vocab,
 ) -> Vec<Filter> {
-    let written = render::written(messages, answered, format, grammar, vocab);
+    let written = render::written(messages, before, format, grammar, vocab);
     for (message, written) in messages.iter_mut().zip(&written) {
         if let Some(filter) = written.content {
             message.change_texts(|text| trimmed(text, filter));

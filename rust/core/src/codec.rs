@@ -13,7 +13,7 @@ use crate::event::{Event, EventKind, TurnReason};
 use crate::format::Format;
 use crate::grammar::Grammar;
 use crate::message::{Message, Node, OnArguments, Owned, Role};
-use crate::render::{self, Kept, RenderOptions, Rendered};
+use crate::render::{self, Before, Kept, RenderOptions, Rendered};
 use crate::response::{BoundResponse, ResponseTemplate};
 use crate::stream::{State, Stream};
 use crate::template::{Clock, Template};
@@ -303,7 +303,7 @@ impl Codec {
             let prompted = options.add_generation_prompt.unwrap_or(by_default);
             let end = End::new(prompted && !options.continue_final, options.continue_final);
             let tools = conversation.tools.as_deref();
-            let found = self.find_unplaced(false, &mut linked, tools, end, options);
+            let found = self.find_unplaced(Before::default(), &mut linked, tools, end, options);
             let found = found.map_err(|error| conversation.error_at_origin(error))?;
             if found.is_empty() {
                 return Ok(conversation);
@@ -427,21 +427,21 @@ impl Codec {
         end: End,
         options: &EncodeOptions,
     ) -> Result<Rendered> {
-        self.render_after(false, messages, tools, end, options, None)
+        self.render_after(Before::default(), messages, tools, end, options, None)
     }
 
     /// Renders linked messages that follow others; `Trail` says whether the others contain an
     /// answer.
     pub(crate) fn render_after(
         &self,
-        answered: bool,
+        before: Before,
         messages: &[Message],
         tools: Option<&str>,
         end: End,
         options: &EncodeOptions,
         kept: Option<Kept>,
     ) -> Result<Rendered> {
-        let options = RenderOptions { answered, kept, ..render_options(tools, end, options) };
+        let options = RenderOptions { before, kept, ..render_options(tools, end, options) };
         let (format, vocab, grammar) = self.parts();
         render::render(messages, format, grammar, vocab, &options)
     }
@@ -449,13 +449,13 @@ impl Codec {
     /// Removes the parts without a place from linked messages after others, and returns them.
     pub(crate) fn find_unplaced(
         &self,
-        answered: bool,
+        before: Before,
         messages: &mut [Message],
         tools: Option<&str>,
         end: End,
         options: &EncodeOptions,
     ) -> Result<Vec<Droppable>> {
-        let options = RenderOptions { answered, ..render_options(tools, end, options) };
+        let options = RenderOptions { before, ..render_options(tools, end, options) };
         let (format, vocab, grammar) = self.parts();
         render::find_unplaced(messages, format, grammar, vocab, &options)
     }
@@ -487,7 +487,13 @@ impl Codec {
     pub fn shape(&self, mut messages: Vec<Message>, tools: bool) -> Shape {
         let (format, vocab, grammar) = self.parts();
         conversation::link(&mut messages, format);
-        canonical::write_only(&mut messages, false, format, grammar, vocab);
+        canonical::write_only(
+            &mut messages,
+            Before { tools, ..Before::default() },
+            format,
+            grammar,
+            vocab,
+        );
         conversation::shape(&messages, tools, format)
     }
 
@@ -528,14 +534,14 @@ impl Codec {
         options: &EncodeOptions,
     ) -> Vec<Message> {
         let (format, vocab, grammar) = self.parts();
-        canonical::canonical(messages, false, tools, options, format, grammar, vocab)
+        canonical::canonical(messages, Before::default(), tools, options, format, grammar, vocab)
     }
 
     /// The canonical form of messages that follow others.
-    pub(crate) fn canonical_after(&self, answered: bool, messages: Vec<Message>) -> Vec<Message> {
+    pub(crate) fn canonical_after(&self, before: Before, messages: Vec<Message>) -> Vec<Message> {
         let (format, vocab, grammar) = self.parts();
         let options = EncodeOptions::default();
-        canonical::canonical(messages, answered, None, &options, format, grammar, vocab)
+        canonical::canonical(messages, before, None, &options, format, grammar, vocab)
     }
 
     /// Decodes the ids of a conversation to its messages. Accepts any ids: malformed input gives

@@ -158,7 +158,7 @@ impl Codec {
         let (mut turns, _) = self.turns(prompt, completion, messages.to_vec())?;
         trail.linker.clone().link(&mut turns[1..], self.format());
         let end = self.end_of(&turns, options)?;
-        let found = self.find_unplaced(trail.has_answer, &mut turns, None, end, options)?;
+        let found = self.find_unplaced(trail.before(), &mut turns, None, end, options)?;
         Ok(found.into_iter().filter_map(|part| after_answer(Some(part))).collect())
     }
 
@@ -271,8 +271,8 @@ impl Next<'_> {
     }
 
     fn render(&self, turns: &[Message], end: End, kept: Option<Kept>) -> Result<Rendered> {
-        let answered = self.prompt.trail().has_answer;
-        self.codec.render_after(answered, turns, None, end, self.options, kept).map_err(renamed)
+        let before = self.prompt.trail().before();
+        self.codec.render_after(before, turns, None, end, self.options, kept).map_err(renamed)
     }
 
     /// Whether the format writes the earlier ids differently once these messages follow.
@@ -283,7 +283,7 @@ impl Next<'_> {
             return Some(Rewritten::Moved(what));
         }
         let now = answered(&self.turns[1..]);
-        let leaves_out = match self.format().reasoning() {
+        let leaves_out = match self.format().reasoning(trail.tools) {
             ReasoningWhen::SinceLastUser => trail.reasons && has_user,
             ReasoningWhen::UntilAnswered => {
                 trail.reasoned != Reasoned::No
@@ -334,7 +334,7 @@ impl Next<'_> {
             Some(_) => [with_reasoning, as_last, as_now],
         };
         let mut expected = self.turns[..=ANSWER as usize].to_vec();
-        expected = self.codec.canonical_after(self.prompt.trail().has_answer, expected);
+        expected = self.codec.canonical_after(self.prompt.trail().before(), expected);
         let canonical = expected.pop();
         let mut refused = None;
         for (nth, &kept) in ways.iter().enumerate() {
@@ -483,6 +483,7 @@ impl Next<'_> {
             answered: answered(&self.turns[1..]),
             has_answer: trail.has_answer || self.turns[1..].iter().any(Message::is_answer),
             reasoned: reasoned(&self.turns[1..], trail.reasoned),
+            tools: trail.tools,
             given: None,
         }
     }

@@ -60,16 +60,24 @@ pub(crate) struct RenderOptions<'a> {
     pub(crate) continue_final: bool,
     pub(crate) stop_final: bool,
     pub(crate) boundary: Boundary,
-    /// Whether an assistant's answer precedes the messages.
-    pub(crate) answered: bool,
+    pub(crate) before: Before,
     /// A message that is written as if it were the last.
     pub(crate) kept: Option<Kept>,
+}
+
+/// What precedes the messages.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Before {
+    /// Whether an answer of the assistant's does.
+    pub(crate) answer: bool,
+    /// Whether tools are declared.
+    pub(crate) tools: bool,
 }
 
 impl<'a> RenderOptions<'a> {
     /// Whether reasoning is asked for, in the turn that begins the conversation.
     fn thinks(&self) -> bool {
-        self.thinking == Some(true) && !self.answered
+        self.thinking == Some(true) && !self.before.answer
     }
 
     /// The word for a field of the first turn: the caller's, or else the format's. Tools have an empty word, because
@@ -130,7 +138,7 @@ pub(crate) fn render(
     renderer.out.spans.reserve(messages.len() * HEADER_SPANS);
     renderer.scaffold(&grammar.begin);
     let mut previous = None;
-    let reasoning_from = reasoning_from(messages, options.answered, format);
+    let reasoning_from = reasoning_from(messages, options, format);
     let is_empty = messages.is_empty() && options.tools.is_none();
     if !is_empty && !format.has_begun(messages) {
         renderer.own_turn(&grammar.begin_turn);
@@ -189,11 +197,12 @@ pub(crate) fn result_apart(at: usize) -> Error {
     Error::unplaced(format!("messages[{at}].role"), problem.to_owned(), at, MessagePart::Whole)
 }
 
-/// The first message whose reasoning is written. `answered`: an answer precedes the messages.
-fn reasoning_from(messages: &[Message], answered: bool, format: &Format) -> usize {
+/// The first message whose reasoning is written.
+fn reasoning_from(messages: &[Message], options: &RenderOptions<'_>, format: &Format) -> usize {
+    let tools = options.tools.is_some() || options.before.tools || format.declares_tools(messages);
     let is_own = |message: &Message| message.role == Role::Assistant;
     let after = |at: Option<usize>| at.map_or(0, |at| at + 1);
-    match format.reasoning() {
+    match format.reasoning(tools) {
         ReasoningWhen::All => 0,
         ReasoningWhen::None => messages.len(),
         ReasoningWhen::Last => messages.len().saturating_sub(1),
@@ -201,7 +210,7 @@ fn reasoning_from(messages: &[Message], answered: bool, format: &Format) -> usiz
             after(messages.iter().rposition(|message| message.role == Role::User))
         }
         ReasoningWhen::SinceLastAnswer => after(messages.iter().rposition(Message::is_answer)),
-        ReasoningWhen::UntilAnswered if answered => 0,
+        ReasoningWhen::UntilAnswered if options.before.answer => 0,
         ReasoningWhen::UntilAnswered => {
             let is_answered =
                 messages.iter().rfind(|message| is_own(message)).is_some_and(Message::is_answer);
@@ -226,11 +235,10 @@ pub(crate) struct Written {
     pub(crate) reasoning: Option<Filter>,
 }
 
-/// The filters of each message's texts, after an answer or at the beginning; no filter for messages
-/// without a place.
+/// The filters of each message's texts; no filter for messages without a place.
 pub(crate) fn written(
     messages: &[Message],
-    answered: bool,
+    before: Before,
     format: &Format,
     grammar: &Grammar,
     vocab: &Vocab,
@@ -238,9 +246,9 @@ pub(crate) fn written(
     let as_it_is = Written { content: Some(Filter::None), reasoning: None };
     let mut filters = vec![as_it_is; messages.len()];
     let Ok(plan) = Plan::new(messages, format, false, false) else { return filters };
-    let options = RenderOptions::default();
+    let options = RenderOptions { before, ..RenderOptions::default() };
     let renderer = Renderer::new(format, grammar, vocab, &options);
-    let reasoning_from = reasoning_from(messages, answered, format);
+    let reasoning_from = reasoning_from(messages, &options, format);
     for step in plan.steps {
         let Step::Message { index, system } = step else { continue };
         let turn = Turn {

@@ -7,6 +7,7 @@ use crate::conversation::{Linker, Values};
 use crate::format::{Format, SystemPlace, ToolsPlace};
 use crate::grammar::Grammar;
 use crate::message::{Message, Role};
+use crate::render::Before;
 
 /// The part of earlier turns that the next turn depends on.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +27,8 @@ pub(crate) struct Trail {
     pub(crate) has_answer: bool,
     /// Where messages were given with reasoning.
     pub(crate) reasoned: Reasoned,
+    /// Whether tools are declared.
+    pub(crate) tools: bool,
     /// What a template was given.
     pub(crate) given: Option<Arc<TemplateGiven>>,
 }
@@ -85,6 +88,7 @@ impl Trail {
         let (answered, reasoned) = (answered(messages), reasoned(messages, Reasoned::No));
         let has_answer = messages.iter().any(Message::is_answer);
         let moves = moves(format, system, tools);
+        let tools = tools || format.declares_tools(messages);
         let more = 0;
         Self {
             roles,
@@ -96,6 +100,7 @@ impl Trail {
             answered,
             has_answer,
             reasoned,
+            tools,
             given: None,
         }
     }
@@ -108,6 +113,11 @@ impl Trail {
     /// The caller's index of the answer.
     pub(crate) fn answer_index(&self) -> i32 {
         self.roles.len() as i32 - i32::from(self.end == End::Open) + self.more
+    }
+
+    /// What precedes the messages after these.
+    pub(crate) fn before(&self) -> Before {
+        Before { answer: self.has_answer, tools: self.tools }
     }
 
     /// Whether the answer follows a result, in a format that writes such an answer differently.

@@ -241,6 +241,7 @@ pub(super) struct ToolsFile {
     pub(super) always: Vec<Always>,
     #[serde(default)]
     pub(super) members: Vec<String>,
+    pub(super) reasoning: Option<ReasoningWhen>,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]

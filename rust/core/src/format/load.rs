@@ -17,7 +17,7 @@ use super::{
     CallBodySpec, CallSpec, FixedTurn, Guarantee, IdForm, ListForm, ListSpec, RowSpec, RowUse,
     Spec, ToolsLayout, ToolsSpec, WithoutSystem, after_tool, also, between, calls, last, media,
     preamble, prompt, reasoning, results, rules, split_turns, tags, text_markers, text_rows,
-    unmarked_calls, without_system,
+    tools_end, unmarked_calls, without_system,
 };
 use crate::call::{ShapeKeys, json_object, shape};
 use crate::error::{Checked, wrong};
@@ -301,7 +301,9 @@ fn check_tokens_after_text(rows: &[RowSpec]) -> Checked<()> {
     let openers: Vec<&String> = openers.flatten().collect();
     for row in rows.iter().filter(|row| row.role == Role::System) {
         let Some(between) = rules::tokens_after_text(&row.pieces) else { continue };
-        let last = row.pieces.iter().rev().find_map(rules::control_names).unwrap_or_default();
+        let text = row.pieces.iter().position(|piece| rules::is_field(piece, Field::Content));
+        let after = &row.pieces[text.unwrap_or_default() + 1 + between.len()..];
+        let last = after.iter().find_map(rules::control_names).unwrap_or_default();
         let mut names = between.iter().filter_map(rules::control_names).flatten();
         if let Some(name) = names.find(|name| openers.contains(name) || last.contains(name)) {
             let problem = format!(
@@ -525,6 +527,9 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
                 "place.tools",
                 "places a turn that the file does not have, expected `turn.tools`",
             ),
+            None if file.tools.reasoning.is_some() => {
+                wrong("tools.reasoning", "is given without `turn.tools`, expected both or neither")
+            }
             None => Ok(None),
         };
     };
@@ -589,7 +594,9 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     let turn = tools_turn(pieces, role, rows, file.guarantee)?;
     let alone = alone.map(|pieces| tools_turn(pieces, role, rows, file.guarantee)).transpose()?;
     let members = file.tools.members.clone();
-    Ok(Some(ToolsSpec { turn, alone, unwrap, layout, members, holds, place }))
+    let turns = [Some(&turn), alone.as_ref()];
+    let reasoning = tools_end::tools_reasoning(file, turns, role, patterns)?;
+    Ok(Some(ToolsSpec { reasoning, turn, alone, unwrap, layout, members, holds, place }))
 }
 
 /// How tools are written. `unwrap`: as functions.

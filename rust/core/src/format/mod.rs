@@ -34,6 +34,7 @@ mod table;
 pub(crate) mod tags;
 mod text_markers;
 mod text_rows;
+mod tools_end;
 mod typescript;
 pub(crate) mod unmarked_calls;
 mod variant;
@@ -69,6 +70,7 @@ pub(crate) use media::MediaSpec;
 pub(crate) use preamble::BeginSpec;
 use schema::Schema;
 use tags::TagSpec;
+use tools_end::ToolsReasoning;
 use variant::Document;
 pub(crate) use without_system::{WithoutSystem, word_as_written};
 use work::Work;
@@ -94,6 +96,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("granite4", include_str!("../../formats/granite4.toml")),
     ("harmony", include_str!("../../formats/harmony.toml")),
     ("hermes", include_str!("../../formats/hermes.toml")),
+    ("hy3", include_str!("../../formats/hy3.toml")),
     ("internlm2", include_str!("../../formats/internlm2.toml")),
     ("jamba", include_str!("../../formats/jamba.toml")),
     ("kimi-k2", include_str!("../../formats/kimi-k2.toml")),
@@ -325,6 +328,7 @@ struct ToolsSpec {
     layout: ToolsLayout,
     /// The members of each tool, one that it lacks as `null`; all as they are given, if empty.
     members: Vec<String>,
+    reasoning: Option<ToolsReasoning>,
     /// The message whose turn it replaces.
     holds: Option<Role>,
     place: ToolsPlace,
@@ -736,8 +740,22 @@ impl Format {
         self.spec.results_place == ResultsPlace::Assistant
     }
 
-    pub(crate) fn reasoning(&self) -> ReasoningWhen {
-        self.spec.reasoning
+    /// The messages whose reasoning is written, with tools or without.
+    pub(crate) fn reasoning(&self, tools: bool) -> ReasoningWhen {
+        match self.tools_reasoning() {
+            Some(reasoning) if tools => reasoning.when,
+            _ => self.spec.reasoning,
+        }
+    }
+
+    fn tools_reasoning(&self) -> Option<&ToolsReasoning> {
+        self.spec.tools.as_ref()?.reasoning.as_ref()
+    }
+
+    /// Whether the system message of a conversation declares tools, in a format in which they decide what else is
+    /// written.
+    pub(crate) fn declares_tools(&self, messages: &[Message]) -> bool {
+        self.tools_reasoning().is_some_and(|reasoning| reasoning.are_declared(messages))
     }
 
     /// The messages that the rows `last.assistant` write.

@@ -110,12 +110,17 @@ pub(crate) fn as_read(pieces: &[Piece], folds_system: bool) -> Vec<Piece> {
     pieces.iter().filter(|piece| !is_folded(piece)).cloned().collect()
 }
 
-/// The literals and control tokens between the text of a row and the token that closes it, if tokens are among them.
+/// The literals and control tokens between the text of a row and the token that closes it, if tokens are among them. A
+/// row that ends in a literal is closed by none.
 pub(crate) fn tokens_after_text(pieces: &[Piece]) -> Option<&[Piece]> {
     let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
+    let is_end = |piece: &Piece| matches!(piece, Piece::Literal(text) if !is_white(text));
     let at = pieces.iter().position(|piece| is_field(piece, Field::Content))?;
-    let last = pieces.iter().rposition(is_control)?;
-    let between = pieces.get(at + 1..last)?;
+    let end = match pieces.last()? {
+        last if is_end(last) => pieces.len(),
+        _ => pieces.iter().rposition(is_control)?,
+    };
+    let between = pieces.get(at + 1..end)?;
     let is_plain = |piece: &Piece| is_control(piece) || matches!(piece, Piece::Literal(_));
     (between.iter().any(is_control) && between.iter().all(is_plain)).then_some(between)
 }

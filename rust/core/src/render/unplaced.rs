@@ -38,7 +38,7 @@ pub(crate) fn find_unplaced(
         Err(error) => return error.droppable().map(|found| vec![found]).ok_or(error),
     };
     let mut renderer = Renderer::new(format, grammar, vocab, options);
-    let reasoning_from = reasoning_from(messages, options.answered, format);
+    let reasoning_from = reasoning_from(messages, options, format);
     let mut found = Vec::new();
     let mut left_out = HashSet::new();
     let mut previous = None;

@@ -148,8 +148,22 @@ impl Reader<'_> {
                 let end = self.control_at_end(turn, within, id, (first, at));
                 end.map_err(|place| (place, token))
             }
+            // A text that begins the conversation may begin with a token that is read as its spelling.
+            Place::Outside(outside) if self.begins_text(id) => {
+                let spelling = self.bound.vocab().spaced(self.spelling(id).into());
+                Ok(self.text_outside(outside, Piece { text: &spelling, first: at, at }))
+            }
             place @ Place::Outside(_) => Err((place, token)),
         }
+    }
+
+    /// Whether a control token outside a turn begins the text of a row that stands first.
+    fn begins_text(&self, id: TokenId) -> bool {
+        let grammar = self.bound.grammar();
+        let mut rows = grammar.rows_after(None).map(|row| &grammar.rows[row]);
+        self.machine.last.is_none()
+            && grammar.is_spelled(id)
+            && rows.any(|row| row.first_only && row.text_first)
     }
 
     /// Ends results of text before the token that begins the message after them.
