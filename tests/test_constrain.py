@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from chatcodec import Codec
 
-WALKS = 400 if data.LONG else 40
+WALKS = 400 if data.LONG else 20
 """Walks for each format and choice."""
 
 TOOLS: list[dict[str, Any]] = [

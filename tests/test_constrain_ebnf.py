@@ -11,6 +11,7 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
+import data
 import jsonschema
 import pytest
 from ebnf import Grammar
@@ -34,7 +35,7 @@ from test_constrain import (
 if TYPE_CHECKING:
     from chatcodec import Codec
 
-WALKS = 12
+WALKS = 60 if data.LONG else 6
 MAX_ITEMS = 400
 PLAIN: tuple[str, dict[str, Any]] = ("get_weather", {"city": "São Paulo", "days": 3, "unit": "C"})
 
