@@ -63,7 +63,7 @@ ANSWERS = st.fixed_dictionaries(
 TURNS = st.lists(
     st.one_of(TEXT.map(lambda text: {"role": "user", "content": text}), ANSWERS), max_size=6
 )
-SYSTEMS = st.one_of(
+SYSTEMS: st.SearchStrategy[list[Message]] = st.one_of(
     st.just([]),
     st.one_of(TEXT, st.just("Be. Tools: [] These are the tools.<|call|>")).map(
         lambda text: [{"role": "system", "content": text}]

@@ -359,7 +359,7 @@ impl Codec {
         }
         if let Some(thinking) = options.thinking
             && self.inner.bound.grammar().thinking[usize::from(!thinking)].is_none()
-            && (!thinking || !self.inner.bound.format().has_reasoning())
+            && (!thinking || !self.inner.bound.format().may_reason())
         {
             let problem =
                 format!("has no generation prompt in {}", self.inner.bound.format().described());

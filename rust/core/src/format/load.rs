@@ -596,7 +596,7 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     let members = file.tools.members.clone();
     let turns = [Some(&turn), alone.as_ref()];
     let reasoning = tools_end::tools_reasoning(file, turns, role, patterns)?;
-    Ok(Some(ToolsSpec { reasoning, turn, alone, unwrap, layout, members, holds, place }))
+    Ok(Some(ToolsSpec { turn, alone, unwrap, layout, members, reasoning, holds, place }))
 }
 
 /// How tools are written. `unwrap`: as functions.

@@ -865,6 +865,11 @@ impl Format {
         self.spec.thinking[usize::from(!thinking)].as_deref()
     }
 
+    /// Whether the generation prompt leaves room for reasoning.
+    pub(crate) fn may_reason(&self) -> bool {
+        self.has_reasoning() && self.thinking_prompt(false) != Some(self.generation_prompt())
+    }
+
     /// The prompts after a result.
     pub(crate) fn after_tool(&self) -> &AfterToolPrompts {
         &self.spec.after_tool
