@@ -375,6 +375,10 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
         *("qwne3", "", "gemma-99-it", "x" * 10_000, "\n"),
         # Near a known family, and with another template.
         *("Qwen/Qwen3-Embedding-0.6B", "Qwen3-Reranker-4B", "zai-org/GLM-4.5V", "GLM-4.6V"),
+        # Trained on a known model, with another template.
+        *("allenai/Llama-3.1-Tulu-3-8B", "cognitivecomputations/Dolphin3.0-Llama3.1-8B"),
+        *("NousResearch/Nous-Hermes-2-Mixtral-8x7B-DPO", "google/t5gemma-2b-2b-ul2-it"),
+        *("NousResearch/Nous-Hermes-Llama2-13b", "NousResearch/Hermes-4-Llama-3.1-405B"),
         # Two keys of equal length, of two formats.
         "microsoft/Phi-4-mini-reasoning",
         # Of a family whose other models have a format.

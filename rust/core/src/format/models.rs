@@ -19,19 +19,26 @@ const SHOWN: usize = 3;
 
 #[derive(Deserialize)]
 struct Table {
+    others: Vec<String>,
     models: BTreeMap<String, String>,
 }
 
-/// Keys as their words, each word as its letters and numbers, with the format's name.
-type Entry = (Vec<Vec<String>>, String, String);
+/// A word as its letters and numbers.
+type Word = Vec<String>;
 
-static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+/// Keys as their words, with the format's name.
+type Entry = (Vec<Word>, String, String);
+
+/// Words of models with formats of their own, and the entries of the table.
+static TABLE: LazyLock<(Vec<Word>, Vec<Entry>)> = LazyLock::new(|| {
     let table = toml::from_str::<Table>(include_str!("models.toml"));
     let entry = |(key, format): (String, String)| {
         let words = key.split(' ').map(parts).collect();
         (words, key, format)
     };
-    table.map(|table| table.models.into_iter().map(entry).collect()).unwrap_or_default()
+    let Ok(table) = table else { return (Vec::new(), Vec::new()) };
+    let others = table.others.iter().map(|word| parts(word)).collect();
+    (others, table.models.into_iter().map(entry).collect())
 });
 
 impl Format {
@@ -72,15 +79,23 @@ fn near(name: &str) -> Vec<&'static str> {
         let apart = distance(key, &begin);
         (2 * apart < length).then_some(apart)
     };
-    let known = ENTRIES.iter().filter(|(_, _, format)| !format.is_empty());
+    let known = TABLE.1.iter().filter(|(_, _, format)| !format.is_empty());
     let mut keys: Vec<_> = known.filter_map(|(_, key, _)| Some((apart(key)?, &**key))).collect();
     keys.sort_unstable();
     keys.into_iter().take(SHOWN).map(|(_, key)| key).collect()
 }
 
-/// The format of the longest key that a name has; none where keys of equal length name several, or none.
+/// The format of the longest key that a name has; none where keys of equal length name several, or none. A word of
+/// models with formats of their own is in the key too.
 fn format_of(given: &[String]) -> Option<&'static str> {
-    let found: Vec<_> = ENTRIES.iter().filter(|(words, ..)| has(given, words)).collect();
+    let (others, entries) = &*TABLE;
+    let has_word = |name: &[String], word: &Word| has(name, std::slice::from_ref(word));
+    let of_others: Vec<&Word> = others.iter().filter(|word| has_word(given, word)).collect();
+    let fits = |(words, ..): &&Entry| {
+        has(given, words)
+            && of_others.iter().all(|other| words.iter().any(|word| has_word(word, other)))
+    };
+    let found: Vec<_> = entries.iter().filter(fits).collect();
     let size = |(words, ..): &Entry| words.iter().map(Vec::len).sum::<usize>();
     let most = found.iter().map(|entry| size(entry)).max()?;
     let mut formats = found.iter().filter(|entry| size(entry) == most).map(|entry| &*entry.2);
@@ -132,8 +147,9 @@ mod tests {
 
     #[test]
     fn every_model_has_a_built_in_format() {
-        assert!(ENTRIES.len() > 40);
-        for (words, key, format) in ENTRIES.iter() {
+        let (others, entries) = &*TABLE;
+        assert!(others.len() > 10 && entries.len() > 40);
+        for (words, key, format) in entries {
             assert!(words.iter().all(|word| !word.is_empty()), "{key}");
             if format.is_empty() {
                 assert!(Format::for_model(key).is_err(), "{key}");
