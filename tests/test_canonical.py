@@ -138,6 +138,7 @@ REASONING = {
     "hy3:high": "since",
     "hy3:low": "since",
     "kimi-k2:thinking": "since",
+    "kimi-k3": "all",
     "laguna": "all",
     "laguna:xs": "all",
     "lfm2:2.5-thinking": "since",
@@ -250,7 +251,7 @@ def unframed(messages: list[Message]) -> list[Message]:
     return [
         message
         for message in messages
-        if message.get("name") not in ("system", "developer", "root")
+        if message.get("name") not in ("system", "developer", "root", "thinking-effort")
         and message.get("content") != "Reasoning Effort: Max"
     ]
 

@@ -311,6 +311,7 @@ def test_formats() -> None:
         ("moonshotai/Kimi-K2.5", "kimi-k2.5"),
         ("moonshotai/Kimi-K2.6", "kimi-k2.5"),
         ("moonshotai/Kimi-K2.7-Code", "kimi-k2.5:full"),
+        ("moonshotai/Kimi-K3", "kimi-k3"),
         ("meta-llama/Llama-3.2-1B-Instruct/", "llama3.2"),
         ("Qwen/Qwen3-4B-Thinking-2507", "qwen3:thinking"),
         ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "qwen3-coder"),

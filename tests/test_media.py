@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 WITH_MEDIA = [name for name in formats() if Format.built_in(name).media]
 """Every built-in format with placeholders."""
 
-FIXED = ("llama3.2",)
+FIXED = ("kimi-k3", "llama3.2")
 """Formats in which an image is one token."""
 
 ROWS = (

@@ -162,6 +162,13 @@ FAMILIES = [
         )
         for effort in ("low", "high")
     ),
+    Family(
+        "kimi-k3",
+        "templates/Kimi-K3.jinja",
+        "callstr developer nothing",
+        same=33,
+        thinking="thinking",
+    ),
     Family("laguna", "templates/poolside-Laguna-S-2.1.jinja", "developer nothing parts"),
     Family(
         "laguna:xs",

@@ -146,6 +146,8 @@ pub struct Scaffold {
     has_values: bool,
     /// Whether what closes an argument has its key again.
     repeats_key: bool,
+    /// The texts that stand for characters in keys.
+    escapes: Vec<(char, Vec<Symbol>)>,
     has_reasoning: bool,
     control: Vec<String>,
     /// Markers that are text.
@@ -232,6 +234,7 @@ impl Scaffold {
             has_pairs: false,
             has_values: false,
             repeats_key: false,
+            escapes: Vec::new(),
             has_reasoning: rows.iter().any(|(_, row)| {
                 expansions(row).concat().iter().any(|e| told_element(e) == Some(Told::Reasoning))
             }),
@@ -270,6 +273,17 @@ impl Scaffold {
                 scaffold.repeats_key |=
                     pairs.iter().any(|pair| pair.iter().filter(is_key).count() > 1);
                 scaffold.words.extend(strings(spec.get(&[key, &name, "list_item"])));
+                let is_type =
+                    |e: &Element| matches!(e, Element::Field(field, _) if field == "type");
+                if pairs.iter().flatten().any(is_type) {
+                    let types = ["string", "number", "boolean", "null", "object", "array"];
+                    scaffold.words.extend(types.map(str::to_owned));
+                }
+                let escapes = spec.get(&[key, &name, "escapes"]).and_then(toml::Value::as_table);
+                scaffold.escapes.extend(escapes.into_iter().flatten().filter_map(|(of, text)| {
+                    let text = text.as_str()?.chars().map(Symbol::Char).collect();
+                    Some((of.chars().next()?, text))
+                }));
                 for member in ["name", "arguments", "id"] {
                     let keys = strings(spec.get(&[key, &name, "object", member]));
                     scaffold.words.extend(keys);
@@ -838,6 +852,12 @@ impl Account<'_> {
             Some(Symbol::Char(c)) => {
                 let is_same = *c == rest[0] || step.is_escaped && c.eq_ignore_ascii_case(&rest[0]);
                 let mut ways = Vec::from_iter(is_same.then_some((told + 1, at + 1)));
+                if step.is_escaped {
+                    let mut escapes = self.scaffold.escapes.iter();
+                    let found = escapes
+                        .find(|(of, text)| *of == rest[0] && symbols[at..].starts_with(text));
+                    ways.extend(found.map(|(_, text)| (told + 1, at + text.len())));
+                }
                 if step.is_escaped && *c == '\\' {
                     let escape = unescaped(&symbols[at..]).filter(|(c, _)| *c == rest[0]);
                     ways.extend(escape.map(|(_, length)| (told + 1, at + length)));

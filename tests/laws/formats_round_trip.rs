@@ -51,6 +51,7 @@ const ABSENT: &[&str] = &[
     "granite4",
     "granite4:4.1",
     "jamba",
+    "kimi-k3",
     "laguna",
     "hy3",
     "hy3:high",

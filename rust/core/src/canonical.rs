@@ -53,7 +53,9 @@ pub(crate) fn canonical(
     let is_empty = messages.is_empty() && tools.is_none();
     let has_system = messages.first().is_none_or(|message| message.role == Role::System);
     let mut begun = 0;
-    if let Some(begin) = format.begin_turn().filter(|_| !is_empty && !format.has_begun(&messages)) {
+    if let Some(begin) =
+        format.begin_turn().filter(|_| !is_empty && format.begins(&messages, options.thinking))
+    {
         let text = spelled(&begin.inside, format, |field| match field {
             Field::Date => options.date.clone().unwrap_or_default(),
             Field::Effort => {
@@ -64,8 +66,9 @@ pub(crate) fn canonical(
             _ => String::new(),
         });
         let name = begin.name.clone();
-        messages.insert(0, Message { name, ..Message::new(Role::System, text) });
-        begun = 1;
+        let at = format.declaring(&messages);
+        messages.insert(at, Message { name, ..Message::new(Role::System, text) });
+        begun = at + 1;
     }
     // If the turn that declares tools has a pattern without a system message, that pattern is used.
     let is_in_place = tools.is_some() && format.tools_turns().1.is_some();
@@ -225,6 +228,7 @@ fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
         Some(ToolsPlace::AfterSystem) => leading_systems(messages),
         Some(ToolsPlace::FirstUser) => messages.iter().position(is_user).unwrap_or(0),
         Some(ToolsPlace::LastUser) => messages.iter().rposition(is_user).unwrap_or(0),
+        Some(ToolsPlace::BeforeBegin) => 0,
         Some(ToolsPlace::First | ToolsPlace::System) | None => {
             usize::from(format.has_begun(messages))
         }

@@ -116,8 +116,9 @@ impl Expression {
         let Some(id) = id else { return Self::EMPTY };
         let Some(tag) = vocab.tag(id) else { return Self::Ids(vec![id]) };
         let token = Self::Ids(vec![tag.token.get()]);
-        let next = tag.next.map_or(Self::EMPTY, |next| Self::Ids(vec![next.get()]));
-        Self::sequence([Self::literal(&*tag.before), token, Self::literal(&*tag.after), next])
+        let next = tag.next.iter().map(|next| Self::Ids(vec![next.get()]));
+        let first = [Self::literal(&*tag.before), token, Self::literal(&*tag.after)];
+        Self::sequence(first.into_iter().chain(next))
     }
 
     /// The same language with the text of each tag beside its token.

@@ -39,6 +39,8 @@ pub(crate) enum Field {
     Effort,
     /// Whether reasoning is asked for: a condition, without text.
     Thinking,
+    /// The number of a call in its message, or of a result after it, from 1: written, and read past.
+    Index,
 }
 
 /// Change of a field's text before it is written.
@@ -145,7 +147,7 @@ pub(crate) enum FieldContent {
 }
 
 impl Field {
-    const ALL: [(&'static str, Self, FieldContent); 16] = [
+    const ALL: [(&'static str, Self, FieldContent); 17] = [
         ("content", Self::Content, FieldContent::Text),
         ("name", Self::Name, FieldContent::Word),
         ("calls", Self::Calls, FieldContent::Items),
@@ -162,6 +164,7 @@ impl Field {
         ("date", Self::Date, FieldContent::Word),
         ("effort", Self::Effort, FieldContent::Word),
         ("thinking", Self::Thinking, FieldContent::Word),
+        ("index", Self::Index, FieldContent::Word),
     ];
 
     fn parse(word: &str) -> Option<Self> {

@@ -18,7 +18,7 @@ use hashbrown::HashMap;
 
 use crate::error::{Error, MessagePart, Result};
 use crate::format::declarations::Declared;
-use crate::format::{Format, ReasoningWhen, word_as_written};
+use crate::format::{Format, ReasoningWhen, ToolsPlace, word_as_written};
 use crate::grammar::{BoundPiece, FixedText, Grammar, Row, Rule};
 use crate::json;
 use crate::message::{Message, Piece as Part, Role};
@@ -140,12 +140,22 @@ pub(crate) fn render(
     let mut previous = None;
     let reasoning_from = reasoning_from(messages, options, format);
     let is_empty = messages.is_empty() && options.tools.is_none();
-    if !is_empty && !format.has_begun(messages) {
-        renderer.own_turn(&grammar.begin_turn);
+    if format.tools_place() == Some(ToolsPlace::BeforeBegin) {
+        renderer.tools(None)?;
     }
+    // The first turn stands after messages that declare tools before it.
+    let begins = !is_empty && format.begins(messages, options.thinking);
+    let mut begins_at = begins.then(|| format.declaring(messages));
     for step in &plan.steps {
+        let comes = |at: &mut usize| step.message().is_none_or(|index| index >= *at);
+        if begins_at.take_if(comes).is_some() {
+            renderer.own_turn(&grammar.begin_turn);
+        }
         renderer.step(step, messages, reasoning_from, previous)?;
         previous = step.message().or(previous);
+    }
+    if begins_at.is_some() {
+        renderer.own_turn(&grammar.begin_turn);
     }
     if options.generation_prompt {
         renderer.out.prompt_at = Some(renderer.out.text.len());
@@ -289,6 +299,8 @@ struct Renderer<'a> {
     isolate_at: Option<usize>,
     /// Whether the written turn ends at the next token, if that token stops a model.
     ends_at_next: bool,
+    /// Number of results after the assistant's last message.
+    results: u32,
 }
 
 /// A message being written.
@@ -370,6 +382,7 @@ impl<'a> Renderer<'a> {
             cut: false,
             isolate_at: None,
             ends_at_next: false,
+            results: 0,
         }
     }
 
@@ -532,7 +545,7 @@ impl<'a> Renderer<'a> {
             self.push_text(SpanKind::Literal, &tag.before, source);
             self.control(tag.token, source);
             self.push_text(SpanKind::Literal, &tag.after, source);
-            tag.next.into_iter().for_each(|next| self.control(next, source));
+            tag.next.iter().for_each(|&next| self.control(next, source));
             return;
         }
         (self.in_run, self.cut) = (false, false);
@@ -690,10 +703,17 @@ impl<'a> Renderer<'a> {
                     .map_or(generated_from, |bytes| generated_from.max(self.out.text.len() + bytes))
             });
         }
+        match turn.message.role {
+            Role::Assistant => self.results = 0,
+            Role::Tool => self.results += 1,
+            _ => {}
+        }
         check_reserved(turn, row)?;
-        let Rule { pieces, open_at, close_at, .. } = &row.rule;
+        let Rule { pieces, open_at, text_at, close_at, .. } = &row.rule;
         let mut end = None;
         if open {
+            let has_calls = present & Field::Calls.bit() != 0;
+            let open_at = if has_calls { open_at } else { text_at };
             self.pieces(&pieces[..*open_at], turn, present)?;
         } else {
             let (before, closer) = pieces.split_at(*close_at);
@@ -824,6 +844,10 @@ impl<'a> Renderer<'a> {
                 let source = turn.source(SourceField::CallId);
                 check_word(id, source)?;
                 self.slot(id, source);
+            }
+            Piece::Field(Field::Index, _) => {
+                let source = turn.source(SourceField::Scaffold);
+                self.push_text(SpanKind::Literal, &self.results.to_string(), source);
             }
             Piece::Field(Field::Calls, _) => {
                 if present & Field::Content.bit() != 0 {

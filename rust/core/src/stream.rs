@@ -204,8 +204,8 @@ impl State {
     /// Reads what is no text.
     fn read_token(&mut self, bound: &Bound, item: HeldItem, out: &mut Vec<Event>) {
         if let (Some(tags), Some(table)) = (&mut self.tags, bound.tags()) {
-            if let HeldItem::Control { id, at, .. } = item
-                && let Some(items) = tags.second(table, id, at)
+            if let HeldItem::Control { .. } = item
+                && let Some(items) = tags.next(table, &item)
             {
                 return self.read_whole(bound, items, out);
             }

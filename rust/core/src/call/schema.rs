@@ -37,7 +37,9 @@ impl Kinds {
     const INTEGER: Self = Self(1 << 1);
     /// Numbers that are not integers.
     const FRACTION: Self = Self(1 << 2);
-    const BOOLEAN: Self = Self(1 << 3);
+    /// All numbers.
+    pub(crate) const NUMBER: Self = Self(Self::INTEGER.0 | Self::FRACTION.0);
+    pub(crate) const BOOLEAN: Self = Self(1 << 3);
     pub(crate) const NULL: Self = Self(1 << 4);
     pub(crate) const OBJECT: Self = Self(1 << 5);
     pub(crate) const ARRAY: Self = Self(1 << 6);
@@ -74,6 +76,11 @@ impl Kinds {
             '-' | '0'..='9' => Self::INTEGER | Self::FRACTION,
             _ => Self::NONE,
         }
+    }
+
+    /// The kinds of JSON other than a string.
+    pub(crate) fn of_json(value: &str) -> Self {
+        value.chars().next().map_or(Self::NONE, Self::of_first)
     }
 
     /// Whether JSON of one of these kinds, except strings, may begin with a character.

@@ -33,7 +33,7 @@ struct Declaration {
 const DECLARED: &[Declaration] = &[
     Declaration { keys: &["pair", "list_item"], parse: nested::parse },
     Declaration { keys: &["pair"], parse: python::shape::parse },
-    Declaration { keys: &["pair", "wrap"], parse: tagged::shape::parse },
+    Declaration { keys: &["pair", "wrap", "escapes"], parse: tagged::shape::parse },
     Declaration { keys: &["quote"], parse: quoted::parse },
     Declaration { keys: &[], parse: json_arguments::parse },
 ];
@@ -94,6 +94,11 @@ pub(crate) trait Shape: Debug + Send + Sync {
     /// The patterns within the arguments. Their control tokens occur nowhere else.
     fn patterns(&self) -> Vec<&[Piece]> {
         Vec::new()
+    }
+
+    /// One of them whose tokens end a tag, and may end headers too.
+    fn ends_of_tags(&self) -> &[Piece] {
+        &[]
     }
 
     /// Checks what an item has after `{arguments}`, and returns what the rules for the end of a pattern check.

@@ -366,7 +366,18 @@ impl Builder<'_> {
                         parts.push(Expression::End(ends));
                         return Ok(Some((parts, true)));
                     }
-                    parts.push(Expression::token(self.bound.vocab(), ids.first().copied()));
+                    let token = Expression::token(self.bound.vocab(), ids.first().copied());
+                    // A tag whose last token stops the model.
+                    let last = ids.first().and_then(|&id| self.bound.vocab().tag(id)?.next.last());
+                    if let Some(last) = last.filter(|last| !is_frame && stops.contains(&last.get()))
+                        && let Expression::Sequence(mut all) = token
+                    {
+                        all.pop();
+                        parts.extend(all);
+                        parts.push(Expression::End(vec![last.get()]));
+                        return Ok(Some((parts, true)));
+                    }
+                    parts.push(token);
                     parts.extend(self.dummy_prefix(rest));
                 }
                 Piece::Cut => parts.extend(self.dummy_prefix(rest)),
@@ -542,6 +553,7 @@ impl Builder<'_> {
             Ok(match field {
                 Field::Name => Hole::Filled(Expression::literal(name.clone())),
                 Field::Id => Hole::Filled(id(&spec.id, name)),
+                Field::Index => Hole::Filled(Expression::part(Part::regex(NUMBER))),
                 Field::Call => match &spec.body {
                     CallBodySpec::Object(object) => {
                         Hole::Filled(object_of(object, spec, name, schema))
@@ -595,6 +607,9 @@ fn has_field(row: &Row, wanted: Field) -> bool {
         |piece: &BoundPiece| matches!(piece, Piece::Field(field, _) if *field == wanted);
     walk(&row.rule.pieces).any(is_wanted)
 }
+
+/// The number of a call in its message.
+const NUMBER: &str = "[1-9][0-9]{0,5}";
 
 /// A call as a JSON object.
 fn object_of(object: &ObjectSpec, spec: &CallSpec, name: &str, schema: &Arc<Value>) -> Expression {

@@ -10,7 +10,7 @@ use crate::grammar::{BoundPiece, FixedText, Grammar};
 use crate::message::Role;
 use crate::pattern::Piece;
 use crate::render;
-use chatcodec_vocab::TokenId;
+use chatcodec_vocab::{ControlId, TokenId};
 
 /// Most steps to find what is left.
 const MAX_STEPS: usize = 20_000;
@@ -48,7 +48,7 @@ impl Opened {
     pub(super) fn new(bound: &Bound, prompt: &[TokenId]) -> Result<Self> {
         let grammar = bound.grammar();
         let mut all: Vec<(Vec<Written>, Vec<TokenId>)> =
-            grammar.prompts().map(|pieces| (parts(grammar, pieces), ids(bound, pieces))).collect();
+            grammar.prompts().map(|pieces| (parts(bound, pieces), ids(bound, pieces))).collect();
         all.sort_by_key(|(_, ids)| ids.len());
         let mut ways = Vec::new();
         let mut add = |parts, is_begun, is_after_tool| {
@@ -66,6 +66,11 @@ impl Opened {
                 // From the last token on that a generation prompt begins with, or after the last one of a turn
                 // that is not the assistant's.
                 let begun = all.iter().filter_map(|(parts, ids)| match parts.first() {
+                    // Other tags begin with the token too: the text after it says which tag it is.
+                    Some(Written::Id(first)) if is_of_tag(bound, *first) => {
+                        let lead = lead_of(bound, ids);
+                        prompt.windows(lead.len()).rposition(|window| window == lead)
+                    }
                     Some(Written::Id(first)) => prompt.iter().rposition(|id| id == first),
                     // Text and then a token: the text is encoded alone, so it has the same ids everywhere.
                     Some(Written::Text(_)) if matches!(parts.last(), Some(Written::Id(_))) => {
@@ -92,7 +97,7 @@ impl Opened {
         if ways.is_empty() && bound.ends_with_prompt(prompt) {
             // A prompt of text, whose ids depend on the text before it.
             ways.push(Way {
-                parts: parts(grammar, &grammar.generation_prompt),
+                parts: parts(bound, &grammar.generation_prompt),
                 is_begun: false,
                 is_after_tool: false,
             });
@@ -133,7 +138,7 @@ fn after_text_results<'p>(
     };
     let pieces = rows.map(|row| &row.rule.pieces[..]).find(is_own)?;
     let white = pieces.first().filter(|piece| !matches!(piece, Piece::Control(_)));
-    let lead = white.map(std::slice::from_ref).map_or_else(Vec::new, |white| parts(grammar, white));
+    let lead = white.map(std::slice::from_ref).map_or_else(Vec::new, |white| parts(bound, white));
     Some(([lead, vec![Written::Id(token)]].concat(), &prompt[at + 1..]))
 }
 
@@ -174,16 +179,27 @@ fn after_unread(
 }
 
 /// The parts of a generation prompt, which holds no field.
-fn parts(grammar: &Grammar, pieces: &[BoundPiece]) -> Vec<Written> {
+fn parts(bound: &Bound, pieces: &[BoundPiece]) -> Vec<Written> {
+    let (grammar, vocab) = (bound.grammar(), bound.vocab());
     let mut parts: Vec<Written> = Vec::new();
-    let all = pieces.iter().filter_map(|piece| match piece {
-        Piece::Control(ids) => ids.first().map(|&id| match grammar.text_of(id) {
-            Some(text) => Written::Text(text.to_owned()),
-            None => Written::Id(id.get()),
-        }),
-        Piece::Literal(FixedText::Encoded(text)) => Some(Written::Text(text.text.clone())),
-        _ => None,
+    let text = |text: &str| (!text.is_empty()).then(|| Written::Text(text.to_owned()));
+    let of_token = |id: ControlId| {
+        if let Some(tag) = vocab.tag(id.get()) {
+            let next = tag.next.iter().map(|id| Some(Written::Id(id.get())));
+            let token = Some(Written::Id(tag.token.get()));
+            return [text(&tag.before), token, text(&tag.after)].into_iter().chain(next).collect();
+        }
+        vec![match grammar.text_of(id) {
+            Some(marker) => text(marker),
+            None => Some(Written::Id(id.get())),
+        }]
+    };
+    let all = pieces.iter().flat_map(|piece| match piece {
+        Piece::Control(ids) => ids.first().map_or_else(Vec::new, |&id| of_token(id)),
+        Piece::Literal(FixedText::Encoded(literal)) => vec![text(&literal.text)],
+        _ => Vec::new(),
     });
+    let all = all.flatten();
     for part in all {
         match (parts.last_mut(), part) {
             (Some(Written::Text(before)), Written::Text(text)) => before.push_str(&text),
@@ -191,6 +207,17 @@ fn parts(grammar: &Grammar, pieces: &[BoundPiece]) -> Vec<Written> {
         }
     }
     parts
+}
+
+/// Whether tags begin with a token.
+fn is_of_tag(bound: &Bound, token: TokenId) -> bool {
+    bound.vocab().tags().any(|(_, tag)| tag.token.get() == token)
+}
+
+/// The ids of a prompt up to its second control token.
+fn lead_of<'i>(bound: &Bound, ids: &'i [TokenId]) -> &'i [TokenId] {
+    let mut control = ids.iter().enumerate().filter(|(_, id)| bound.vocab().is_control(**id));
+    control.nth(1).map_or(ids, |(at, _)| &ids[..at])
 }
 
 /// Where the last turn ends that is not the assistant's.

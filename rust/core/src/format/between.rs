@@ -173,7 +173,7 @@ fn check_first(table: &Table<'_>, beside: &Beside<'_>, units: &[Unit]) -> Checke
         );
         return wrong("turn.tools", problem);
     }
-    if tools.place == ToolsPlace::First {
+    if matches!(tools.place, ToolsPlace::First | ToolsPlace::BeforeBegin) {
         let problem = format!(
             "is `first`, before `{}`, which begins with text, expected a control token there, or \
              another place",

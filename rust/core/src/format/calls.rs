@@ -281,9 +281,17 @@ pub(super) fn check_tokens_of_arguments(table: &Table<'_>) -> Checked<()> {
     let taken = others.filter_map(control_names).flatten();
     let taken: HashSet<&str> = taken.map(String::as_str).collect();
     for call in table.calls {
-        let patterns = call.body.shape().into_iter().flat_map(|shape| shape.patterns());
-        let mut own = patterns.flat_map(walk).filter_map(control_names).flatten();
-        if let Some(name) = own.find(|name| taken.contains(name.as_str())) {
+        let Some(shape) = call.body.shape() else { continue };
+        let is_end = |pattern: &[Piece]| std::ptr::eq(pattern, shape.ends_of_tags());
+        let is_taken = |pattern: &[Piece], name: &String| {
+            taken.contains(name.as_str()) && !(is_end(pattern) && is_within_heads(name, table))
+        };
+        let own = shape.patterns().into_iter().flat_map(|pattern| {
+            let names = walk(pattern).filter_map(control_names).flatten();
+            names.map(move |name| (pattern, name))
+        });
+        let mut found = own.filter(|(pattern, name)| is_taken(pattern, name));
+        if let Some((_, name)) = found.next() {
             let key = format!("call.{}.pair", call.kind);
             return wrong(
                 key,
@@ -292,6 +300,19 @@ pub(super) fn check_tokens_of_arguments(table: &Table<'_>) -> Checked<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a token stands in headers alone, after the token that opens each.
+fn is_within_heads(name: &String, table: &Table<'_>) -> bool {
+    let items = table.calls.iter().flat_map(|call| &call.items);
+    let mut all = table.rows.iter().map(|row| &row.pieces).chain(items);
+    let is = |piece: &Piece| control_names(piece).is_some_and(|names| names.contains(name));
+    let is_elsewhere = |pieces: &Vec<Piece>| {
+        let head = head(pieces).len();
+        walk(pieces).enumerate().any(|(at, piece)| is(piece) && (at == 0 || at >= head))
+    };
+    let mut list = table.list.into_iter().flat_map(ListSpec::pieces);
+    !all.any(is_elsewhere) && !list.any(is) && !table.stop.contains(name)
 }
 
 /// An item for reading, with and without the beginning of a list of calls; and whether it has that

@@ -7,14 +7,20 @@ use super::{ListSpec, reasoning};
 use crate::error::{Checked, wrong};
 use crate::pattern::{Field, Piece, walk};
 
-/// The place of the text between its tokens: a control token before it that does not open the row, and two after it.
+/// The place of the text between its tokens: a control token before it that does not open the row, and two after it, with
+/// calls between these at most.
 fn place(pieces: &[Piece]) -> Option<usize> {
     let at = pieces.iter().position(|piece| is_field(piece, Field::Content))?;
-    let [Piece::Control(_), Piece::Field(_, filter), Piece::Control(_), Piece::Control(_), ..] =
+    let [Piece::Control(_), Piece::Field(_, filter), Piece::Control(_), rest @ ..] =
         pieces.get(at.checked_sub(1)?..)?
     else {
         return None;
     };
+    let has_calls = matches!(rest, [Piece::Optional { field: Field::Calls, .. }, ..]);
+    let rest = &rest[usize::from(has_calls)..];
+    if !matches!(rest, [Piece::Control(_), ..]) {
+        return None;
+    }
     (at > 1 && !filter.is_json()).then_some(at)
 }
 
@@ -22,6 +28,11 @@ fn place(pieces: &[Piece]) -> Option<usize> {
 pub(crate) fn tokens(pieces: &[Piece]) -> Option<[&[String]; 2]> {
     let at = place(pieces)?;
     Some([control_names(pieces.get(at - 1)?)?, control_names(pieces.get(at + 1)?)?])
+}
+
+/// The token before the text.
+pub(super) fn open(pieces: &[Piece]) -> Option<&Piece> {
+    pieces.get(place(pieces)?.checked_sub(1)?)
 }
 
 /// Removes the tokens around the text.

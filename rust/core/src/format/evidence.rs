@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::tags::TagSpec;
 use super::{Format, Guarantee, WithoutSystem};
 use crate::error::{Error, Result};
 use crate::message::Role;
@@ -424,9 +425,9 @@ impl Format {
                 Piece::Control(names) => {
                     let tag = self.tags().iter().find(|(name, _)| Some(name) == names.first());
                     let way = tag.and_then(|(_, ways)| ways.first());
-                    let token = way.map(|way| &way.token).or(names.first());
-                    let next = way.and_then(|way| way.next.as_ref());
-                    for token in token.into_iter().chain(next) {
+                    let of_tag = way.into_iter().flat_map(TagSpec::tokens);
+                    let plain = names.first().filter(|_| way.is_none());
+                    for token in plain.into_iter().chain(of_tag) {
                         let mut known = self.control().iter().chain(self.text_markers());
                         let known = known.find(|(name, _)| name == token);
                         control.extend(known.map(|(_, spellings)| &spellings[..]));

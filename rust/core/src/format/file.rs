@@ -183,6 +183,19 @@ pub(super) struct PlaceFile {
     pub(super) tools: Option<ToolsPlace>,
     #[serde(default)]
     pub(super) results: ResultsPlace,
+    #[serde(default)]
+    pub(super) begin: BeginWhen,
+}
+
+/// The conversations that the format's own turn begins.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum BeginWhen {
+    /// All of them.
+    #[default]
+    Always,
+    /// Those in which reasoning is not refused.
+    Thinking,
 }
 
 /// The place of a system message.
@@ -217,6 +230,8 @@ pub(super) enum ResultsPlace {
 pub(crate) enum ToolsPlace {
     /// Before everything else.
     First,
+    /// The same, and before the format's own turn.
+    BeforeBegin,
     /// After the system messages at the beginning of the conversation.
     AfterSystem,
     /// Before the first user's turn.
@@ -262,6 +277,7 @@ pub(super) enum ToolsStyle {
     Interfaces,
     Declarations,
     Xml,
+    Sorted,
 }
 
 /// The patterns around a list of calls.

@@ -7,6 +7,8 @@
 //! If a schema says what these types cannot, the whole list of functions is written as JSON. Cost: one pass, and a sort
 //! of the keys; nesting is bounded.
 
+use std::borrow::Cow;
+
 use hashbrown::HashMap;
 
 use super::schema::{check_depth, is_true};
@@ -29,7 +31,7 @@ const OWN: &str = "parameters";
 
 /// Appends the `functions`, and tells whether as JSON; `path` is the path of the list.
 pub(super) fn write<N: Node>(functions: &[N], path: Path<'_>, out: &mut String) -> Result<bool> {
-    let of = |(at, function)| sorted(function, path.item(at), 0);
+    let of = |(at, function)| sorted(function, path.item(at), 0, &|key| Cow::Borrowed(key));
     let functions: Vec<Owned> = functions.iter().enumerate().map(of).collect::<Result<_>>()?;
     let start = out.len();
     match declare(&functions, path, out) {
@@ -42,6 +44,14 @@ pub(super) fn write<N: Node>(functions: &[N], path: Path<'_>, out: &mut String) 
         Err(Unwritten::Wrong(error)) => Err(error),
         Ok(()) => Ok(false),
     }
+}
+
+/// Appends the list of tools as JSON without spaces; the keys of every object are sorted, whatever their case.
+pub(super) fn write_sorted<N: Node>(tools: &[N], path: Path<'_>, out: &mut String) -> Result<()> {
+    let of = |(at, tool)| sorted(tool, path.item(at), 0, &|key| key.to_lowercase().into());
+    let tools: Vec<Owned> = tools.iter().enumerate().map(of).collect::<Result<_>>()?;
+    let tools: Vec<&Owned> = tools.iter().collect();
+    json::write_list(&tools, Layout::Dense, path, out)
 }
 
 /// Why a function is not written as a type.
@@ -60,10 +70,13 @@ impl From<Error> for Unwritten {
 
 type Written<T = ()> = std::result::Result<T, Unwritten>;
 
+/// What keys are sorted by.
+type SortedBy<'a> = &'a dyn Fn(&str) -> Cow<'_, str>;
+
 /// A copy of a value with the keys of every object in order.
-fn sorted<N: Node>(value: &N, path: Path<'_>, depth: usize) -> Result<Owned> {
+fn sorted<N: Node>(value: &N, path: Path<'_>, depth: usize, by: SortedBy<'_>) -> Result<Owned> {
     check_depth(depth, path)?;
-    let inner = |value: &N| sorted(value, path, depth + 1);
+    let inner = |value: &N| sorted(value, path, depth + 1, by);
     Ok(match value.view() {
         View::Null => Owned::Null,
         View::Bool(value) => Owned::Bool(value),
@@ -81,7 +94,7 @@ fn sorted<N: Node>(value: &N, path: Path<'_>, depth: usize) -> Result<Owned> {
                 };
                 copied.push((key, inner(value)?));
             }
-            copied.sort_by(|(one, _), (other, _)| one.cmp(other));
+            copied.sort_by(|(one, _), (other, _)| by(one).cmp(&by(other)));
             let member = |(key, value)| (Owned::Text(key), value);
             Owned::Map(copied.into_iter().map(member).collect())
         }

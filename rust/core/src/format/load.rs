@@ -46,7 +46,7 @@ impl Spec {
         let (list, calls) = calls(&file, &patterns)?;
         split_turns::frames(&file, &patterns, &mut rows)?;
         let tools = tools(&file, &patterns, &rows)?;
-        let begin_turn = preamble::begin(&file, &patterns, &rows)?;
+        let begin_turn = preamble::begin(&file, &patterns, &rows, tools.as_ref())?;
         let without_system = without_system::without_system(&file, &patterns, &rows)?;
         let prompt = patterns.pieces("generation.prompt", &file.generation.prompt, &[])?;
         let thinking = thinking(&file, &patterns, &rows)?;
@@ -344,7 +344,7 @@ fn allowed(role: Role) -> &'static [Field] {
             &[Field::Content, Field::Calls, Field::Reasoning, Field::Channel, Field::Type]
         }
         Role::System => &[Field::Content, Field::Tools, Field::Thinking],
-        Role::Tool => &[Field::Content, Field::Id, Field::Name],
+        Role::Tool => &[Field::Content, Field::Id, Field::Name, Field::Index],
     }
 }
 
@@ -504,6 +504,16 @@ fn stop(patterns: &Patterns, file: &File, rows: &[RowSpec]) -> Checked<Vec<Strin
             );
         }
     };
+    let is_own = |row: &&RowSpec| row.role == Role::Assistant && row.place.is_read();
+    for row in rows.iter().filter(is_own) {
+        let close = row.pieces.iter().rev().find_map(rules::control_names);
+        let last = close.and_then(|close| patterns.end_of_tag(close.first()?));
+        if let Some(last) = last.filter(|last| !names.contains(last)) {
+            let problem =
+                format!("ends in a tag, expected its last token `{{{last}}}` in `generation.stop`");
+            return wrong(&row.key, problem);
+        }
+    }
     check_results_place(file, rows, names)?;
     Ok(names.to_vec())
 }
@@ -578,7 +588,7 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     let fits = match place {
         ToolsPlace::System => holds == Some(Role::System),
         ToolsPlace::FirstUser | ToolsPlace::LastUser => holds != Some(Role::System),
-        ToolsPlace::First | ToolsPlace::AfterSystem => holds.is_none(),
+        ToolsPlace::First | ToolsPlace::BeforeBegin | ToolsPlace::AfterSystem => holds.is_none(),
     };
     if !fits {
         let problem = "does not fit `place.tools`: in a system's turn stands `{system}`, in a user's `{content}`";
@@ -649,7 +659,8 @@ fn tools_layout(file: &File, unwrap: bool, patterns: &Patterns) -> Checked<Tools
                 | ToolsStyle::Typescript
                 | ToolsStyle::Signatures
                 | ToolsStyle::Interfaces
-                | ToolsStyle::Xml,
+                | ToolsStyle::Xml
+                | ToolsStyle::Sorted,
             ),
             Some(_),
         ) => {
@@ -665,6 +676,7 @@ fn tools_layout(file: &File, unwrap: bool, patterns: &Patterns) -> Checked<Tools
         (Some(ToolsStyle::Typescript), None) => ToolsLayout::Typescript,
         (Some(ToolsStyle::Signatures), None) => ToolsLayout::Signatures,
         (Some(ToolsStyle::Interfaces), None) => ToolsLayout::Interfaces,
+        (Some(ToolsStyle::Sorted), None) => ToolsLayout::Sorted,
         (Some(ToolsStyle::Xml), None) => ToolsLayout::Xml(file.tools.apart.clone()),
         (None | Some(ToolsStyle::Line), between) => {
             ToolsLayout::Line(between.clone().unwrap_or_default())
@@ -898,7 +910,7 @@ pub(super) fn call_body(
     Ok(match shape::parse(&keys)? {
         Some(shape) => (
             CallBodySpec::Arguments(shape),
-            &[Field::Name, Field::Id, Field::Arguments, Field::Channel, Field::Type],
+            &[Field::Name, Field::Id, Field::Arguments, Field::Channel, Field::Type, Field::Index],
         ),
         None => {
             (CallBodySpec::Code, &[Field::Language, Field::Source, Field::Channel, Field::Type])

@@ -63,7 +63,7 @@ use chatcodec_vocab::{TokenId, Vocab};
 use declarations::{Always, Declared};
 pub use evidence::{FolderHints, TemplateSource};
 pub use file::{BareCalls, InReasoning};
-use file::{File, ResultsPlace};
+use file::{BeginWhen, File, ResultsPlace};
 pub(crate) use file::{LastWhen, Order, ReasoningWhen, SystemPlace, ToolsPlace};
 pub(crate) use id_form::IdForm;
 pub(crate) use media::MediaSpec;
@@ -101,6 +101,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("jamba", include_str!("../../formats/jamba.toml")),
     ("kimi-k2", include_str!("../../formats/kimi-k2.toml")),
     ("kimi-k2.5", include_str!("../../formats/kimi-k2.5.toml")),
+    ("kimi-k3", include_str!("../../formats/kimi-k3.toml")),
     ("laguna", include_str!("../../formats/laguna.toml")),
     ("lfm2", include_str!("../../formats/lfm2.toml")),
     ("ling", include_str!("../../formats/ling.toml")),
@@ -359,6 +360,8 @@ enum ToolsLayout {
     Signatures,
     /// Types of TypeScript with the required parameters first, and definitions as interfaces.
     Interfaces,
+    /// The list as JSON with sorted keys and without spaces.
+    Sorted,
     /// Functions as [`declarations`] writes them: the token around strings, the text between two functions, and the
     /// keys that each parameter has.
     Declarations { quote: Vec<String>, between: Vec<Piece>, always: Vec<Always> },
@@ -589,13 +592,31 @@ impl Format {
 
     /// Whether a conversation has a first turn of its own.
     pub(crate) fn has_begun(&self, messages: &[Message]) -> bool {
-        let begin = self.begin_turn();
-        messages.first().zip(begin).is_some_and(|(message, begin)| begin.is_given(message))
+        let message = messages.get(self.declaring(messages));
+        message.zip(self.begin_turn()).is_some_and(|(message, begin)| begin.is_given(message))
+    }
+
+    /// Whether the format writes its first turn. `thinking`: whether reasoning is asked for.
+    pub(crate) fn begins(&self, messages: &[Message], thinking: Option<bool>) -> bool {
+        let is_wanted =
+            |begin: &BeginSpec| begin.when == BeginWhen::Always || thinking != Some(false);
+        self.begin_turn().is_some_and(is_wanted) && !self.has_begun(messages)
+    }
+
+    /// Number of messages that declare tools before the first turn.
+    pub(crate) fn declaring(&self, messages: &[Message]) -> usize {
+        let tools = self.spec.tools.as_ref();
+        let Some(tools) = tools.filter(|tools| tools.place == ToolsPlace::BeforeBegin) else {
+            return 0;
+        };
+        let is_own =
+            |message: &&Message| message.role == Role::System && message.name == tools.turn.name;
+        messages.iter().take_while(is_own).count()
     }
 
     /// The caller's system message, after the format's own.
     pub(crate) fn first_system(&self, messages: &[Message]) -> Option<usize> {
-        let at = usize::from(self.has_begun(messages));
+        let at = self.declaring(messages) + usize::from(self.has_begun(messages));
         let message = messages.get(at)?;
         let is_named = message.name.as_ref().is_some_and(|name| self.is_named(name, Role::System));
         (message.role == Role::System && !is_named).then_some(at)
@@ -810,7 +831,7 @@ impl Format {
         if let Some((_, ways)) = self.tags().iter().find(|(known, _)| known == name) {
             let way = ways.first()?;
             let token = of_token(&way.token)?;
-            let next = way.next.as_deref().map_or(Some(""), of_token)?;
+            let next = way.next.iter().map(|next| of_token(next)).collect::<Option<String>>()?;
             return Some(format!("{}{token}{}{next}", way.before, way.after).into());
         }
         of_token(name).map(Cow::Borrowed)
@@ -975,6 +996,7 @@ impl Format {
                     return Ok(out);
                 }
             }
+            ToolsLayout::Sorted => interfaces::write_sorted(tools, path, &mut out)?,
             ToolsLayout::Xml(apart) => {
                 xml::write(tools, &apart, path, &mut out)?;
                 return Ok(out);

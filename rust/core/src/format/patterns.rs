@@ -154,8 +154,7 @@ impl Patterns {
                 }
                 let is_own =
                     |name: &String| self.by_name.get(name).is_some_and(|&at| at < self.own);
-                let tokens = [Some(&way.token), way.next.as_ref()];
-                if let Some(other) = tokens.into_iter().flatten().find(|name| !is_own(name)) {
+                if let Some(other) = way.tokens().find(|name| !is_own(name)) {
                     let known: Vec<&str> =
                         self.control[..self.own].iter().map(|(name, _)| &**name).collect();
                     let problem = format!(
@@ -169,17 +168,29 @@ impl Patterns {
         Ok(())
     }
 
-    /// The tokens of tags.
-    fn is_of_tag(&self, name: &str) -> bool {
+    /// Whether tags begin with a token.
+    fn begins_tag(&self, name: &str) -> bool {
         let mut ways = self.tags.iter().flat_map(|(_, ways)| ways);
-        ways.any(|way| way.token == name || way.next.as_deref() == Some(name))
+        ways.any(|way| way.token == name)
     }
 
-    /// The first spelling of the first of some control tokens.
+    /// The last token of a tag as it is written; none for another name.
+    pub(super) fn end_of_tag(&self, name: &str) -> Option<&String> {
+        let (_, ways) = self.tags.iter().find(|(known, _)| known == name)?;
+        ways.first()?.tokens().last()
+    }
+
+    /// The first spelling of the first of some control tokens, or of a tag as it is written.
     pub(super) fn spelling(&self, names: &[String]) -> String {
-        let at = names.first().and_then(|name| self.by_name.get(name));
-        let spelling = at.and_then(|&at| self.control[at].1.first());
-        spelling.cloned().unwrap_or_default()
+        let of_token = |name: &String| -> String {
+            let token = self.by_name.get(name).and_then(|&at| self.control.get(at));
+            token.and_then(|(_, spellings)| spellings.first()).cloned().unwrap_or_default()
+        };
+        let Some(name) = names.first() else { return String::new() };
+        let tag = self.tags.iter().find(|(known, _)| known == name);
+        let Some(way) = tag.and_then(|(_, ways)| ways.first()) else { return of_token(name) };
+        let next: String = way.next.iter().map(of_token).collect();
+        format!("{}{}{}{next}", way.before, of_token(&way.token), way.after)
     }
 
     pub(super) fn pieces(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
@@ -248,13 +259,14 @@ impl Patterns {
             return wrong(key, problem);
         };
         let is_tag = at >= self.control.len();
-        if is_tag && !["calls.", "call.", "also."].iter().any(|begin| key.starts_with(begin)) {
-            let problem = format!("has the tag `{{{name}}}`, expected tags in calls only");
+        if is_tag && !may_have_tags(key) {
+            let problem =
+                format!("has the tag `{{{name}}}`, expected tags in turns, prompts and calls only");
             return wrong(key, problem);
         }
-        if !is_tag && self.is_of_tag(name) && key != "turn.tools" {
+        if !is_tag && self.begins_tag(name) && key != "turn.tools" {
             let problem = format!(
-                "has `{{{name}}}`, the token of a tag, expected the tag, or the token in `turn.tools`"
+                "has `{{{name}}}`, with which tags begin, expected a tag, or the token in `turn.tools`"
             );
             return wrong(key, problem);
         }
@@ -262,7 +274,7 @@ impl Patterns {
         used[at] = true;
         if is_tag {
             for way in &self.tags[at - self.control.len()].1 {
-                for token in [Some(&way.token), way.next.as_ref()].into_iter().flatten() {
+                for token in way.tokens() {
                     used[self.by_name[token]] = true;
                 }
             }
@@ -317,6 +329,14 @@ impl Patterns {
             None => Ok(()),
         }
     }
+}
+
+/// Whether patterns of a key may have tags: those of turns, of prompts and of calls.
+fn may_have_tags(key: &str) -> bool {
+    let prompts = ["generation.prompt", "generation.thinking", "generation.no_thinking"];
+    let turns = ["turn.", "named.", "last.", "frame.", "after_tool.", "results."];
+    let calls = ["calls.", "call.", "also."];
+    prompts.contains(&key) || turns.iter().chain(&calls).any(|begin| key.starts_with(begin))
 }
 
 /// The key of a control token, or of a marker that is text.

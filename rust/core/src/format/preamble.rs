@@ -1,9 +1,9 @@
 //! The first turn of every conversation: the format's own text, with words that a caller may set.
 
-use super::file::File;
+use super::file::{BeginWhen, File};
 use super::patterns::Patterns;
 use super::without_system::word_as_written;
-use super::{RowSpec, RowUse, SystemPlace, results};
+use super::{RowSpec, RowUse, SystemPlace, ToolsPlace, ToolsSpec, results};
 use crate::error::{Checked, wrong};
 use crate::message::{Message, Role};
 use crate::pattern::{Field, Piece, walk};
@@ -19,6 +19,8 @@ pub(crate) struct BeginSpec {
     pub(crate) name: Option<String>,
     /// The words for the reasoning effort; the first is the default.
     pub(crate) efforts: Vec<String>,
+    /// The conversations that it begins.
+    pub(super) when: BeginWhen,
 }
 
 impl BeginSpec {
@@ -74,9 +76,11 @@ pub(super) fn begin(
     file: &File,
     patterns: &Patterns,
     rows: &[RowSpec],
+    tools: Option<&ToolsSpec>,
 ) -> Checked<Option<BeginSpec>> {
     let efforts = file.options.effort.clone();
     let Some(text) = &file.turn.begin else {
+        check_place(file, tools, None)?;
         if efforts.is_empty() {
             return Ok(None);
         }
@@ -111,7 +115,34 @@ pub(super) fn begin(
             "has more than literals, words and control tokens in its text, expected no `{~}` or `{/}` there",
         );
     }
-    Ok(Some(BeginSpec { pieces, inside, name, efforts }))
+    let begin = BeginSpec { pieces, inside, name, efforts, when: file.place.begin };
+    check_place(file, tools, Some(&begin))?;
+    Ok(Some(begin))
+}
+
+/// Checks the conversations that the turn begins, and that nothing but it stands after tools before it.
+fn check_place(file: &File, tools: Option<&ToolsSpec>, begin: Option<&BeginSpec>) -> Checked<()> {
+    if file.place.begin != BeginWhen::Always && begin.is_none() {
+        return wrong(
+            "place.begin",
+            "places a turn that the file does not have, expected `turn.begin`",
+        );
+    }
+    let is_before = |tools: &&ToolsSpec| tools.place == ToolsPlace::BeforeBegin;
+    let Some(tools) = tools.filter(is_before) else { return Ok(()) };
+    let is_named = |name: Option<&String>| name.is_some();
+    let begins = begin.is_some_and(|begin| is_named(begin.name.as_ref()));
+    if !begins || !is_named(tools.turn.name.as_ref()) {
+        let problem =
+            "is `before_begin`, expected `turn.begin` and `turn.tools` that rows of `named` read";
+        return wrong("place.tools", problem);
+    }
+    if file.default_system.is_some() || file.turn.without_system.is_some() {
+        let problem =
+            "is `before_begin` beside a system message of the format's, expected one of them";
+        return wrong("place.tools", problem);
+    }
+    Ok(())
 }
 
 /// Checks the text of a turn that the system's row reads: it is known by its text, so that has nothing that depends on

@@ -1,10 +1,10 @@
 //! Generation prompts: each is a beginning of an assistant's turn, no longer than the part that a reader holds
 //! before the first event of the answer.
 
-use super::Guarantee;
 use super::reasoning::{self, Around};
 use super::rules::{self, control_names, head, is_calls_only};
 use super::table::Table;
+use super::{Guarantee, content_block};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
 use crate::pattern::{Field, Piece};
@@ -72,6 +72,10 @@ fn beginnings(table: &Table<'_>) -> Vec<Beginning> {
         let plain: Vec<Piece> =
             head(&reasoning::without(&row.pieces)).into_iter().cloned().collect();
         if !has_block(&plain) {
+            // The token before the text, where it has tokens of its own.
+            let open = content_block::open(&row.pieces).cloned();
+            let beside = open.map(|open| [&plain[..], &[open]].concat());
+            beginnings.extend(beside.map(|pieces| (pieces, None)));
             beginnings.push((plain, None));
         }
         // An empty block with white space of its own.

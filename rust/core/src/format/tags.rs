@@ -1,4 +1,4 @@
-//! Tags: a control token with text around it, or two with text between them, which patterns name as one token.
+//! Tags: a control token with text around it, or several with text after the first, which patterns name as one token.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,15 @@ use hashbrown::HashSet;
 
 use super::file::OneOrMany;
 use super::load::MAX_SPELLING_BYTES;
+use super::rules::control_names;
 use crate::error::{Checked, wrong};
 use crate::pattern::{self, Piece};
 
 /// Maximum number of tags, and of ways to write one.
 const MAX_TAGS: usize = 64;
 const MAX_WAYS: usize = 16;
+/// Maximum number of tokens after the first.
+const MAX_NEXT: usize = 3;
 
 /// One way to write a tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +25,15 @@ pub(crate) struct TagSpec {
     pub(crate) token: String,
     /// The text after the token.
     pub(crate) after: String,
-    /// The name of a second token, after that text.
-    pub(crate) next: Option<String>,
+    /// The names of the tokens that follow that text.
+    pub(crate) next: Vec<String>,
+}
+
+impl TagSpec {
+    /// The names of its tokens, in order.
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.token).chain(&self.next)
+    }
 }
 
 /// The tags of a file by name: the first way is written, all are read.
@@ -66,23 +76,20 @@ fn way(key: &str, text: &str) -> Checked<TagSpec> {
         return wrong(key, problem);
     }
     let pieces = pattern::parse(text).or_else(|problem| wrong(key, problem))?;
-    let (pieces, next) = match &pieces[..] {
-        [first @ .., Piece::Control(next)]
-            if first.iter().any(|p| matches!(p, Piece::Control(_))) =>
-        {
-            (first, Some(next))
-        }
-        pieces => (pieces, None),
-    };
+    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
+    // The first token has text around it; others follow at the end.
+    let first = pieces.iter().position(is_control).map_or(0, |at| at + 1);
+    let others = pieces[first..].iter().rev().take_while(|piece| is_control(piece)).count();
+    let (pieces, next) = pieces.split_at(pieces.len() - others);
     let (before, names, after) = match pieces {
         [Piece::Literal(before), Piece::Control(names)] => (before.as_str(), names, ""),
         [Piece::Literal(before), Piece::Control(names), Piece::Literal(after)] => {
             (before.as_str(), names, after.as_str())
         }
         [Piece::Control(names), Piece::Literal(after)] => ("", names, after.as_str()),
-        [Piece::Control(names)] if next.is_some() => ("", names, ""),
+        [Piece::Control(names)] if !next.is_empty() => ("", names, ""),
         _ => {
-            let problem = "is not one control token with text around it, nor two with text between them, expected that";
+            let problem = "is not one control token with text around it, nor several with text after the first, expected that";
             return wrong(key, problem);
         }
     };
@@ -90,7 +97,15 @@ fn way(key: &str, text: &str) -> Checked<TagSpec> {
         [token] => Ok(token.clone()),
         _ => wrong(key, "has a choice of control tokens, expected one"),
     };
-    let (token, next) = (one(names)?, next.map(|names| one(names)).transpose()?);
+    if next.len() > MAX_NEXT {
+        let count = next.len() + 1;
+        return wrong(
+            key,
+            format!("has {count} control tokens, expected at most {}", MAX_NEXT + 1),
+        );
+    }
+    let token = one(names)?;
+    let next = next.iter().filter_map(control_names).map(one).collect::<Checked<Vec<String>>>()?;
     let is_beside =
         |text: &str, side: Option<char>| !text.is_empty() && side.is_some_and(char::is_whitespace);
     if is_beside(before, before.chars().next_back()) || is_beside(after, after.chars().next()) {

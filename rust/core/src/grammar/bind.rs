@@ -124,11 +124,11 @@ impl Binder<'_> {
         let begin_turn = format.begin_turn().map(|begin| self.pieces(&begin.pieces));
         let Orders { write_order, read_order, read_last } = Orders::of(&rows, format.rows());
         let prompt = |thinking| format.thinking_prompt(thinking).map(|pieces| self.pieces(pieces));
-        let stop = format.stop().iter().filter_map(|name| self.control_id(name)).collect();
         self.check_taken(
             rows.iter().map(|row| &row.rule).chain(items.iter().map(|item| &item.rule)),
         )?;
         let mut grammar = Grammar {
+            tag_ids: self.tags.iter().flat_map(|(_, ids)| token_ids(ids)).collect(),
             turn_openers: openers(read_order.iter().chain(&read_last).map(|&row| &rows[row].rule)),
             item_openers: openers(items.iter().map(|item| &item.rule)),
             begin_ids: begin.iter().flat_map(control_ids).collect(),
@@ -174,7 +174,7 @@ impl Binder<'_> {
             silent: format.silent().to_vec(),
             media: format.media_specs().iter().filter_map(|spec| self.media(spec)).collect(),
             order: format.order(),
-            stop,
+            stop: format.stop().iter().filter_map(|name| self.control_id(name)).collect(),
         };
         grammar.call_ids = grammar.own_call_ids();
         grammar.keep_header_ids();
@@ -626,16 +626,14 @@ impl Binder<'_> {
         let is_control = |piece: &BoundPiece| matches!(piece, Piece::Control(_));
         let tokens = content_block::tokens(pieces);
         // The token beside the text closes nothing else.
-        let close_at = match tokens {
-            Some(_) => written[open_at..]
-                .iter()
-                .enumerate()
-                .filter(|(_, piece)| is_control(piece))
-                .nth(1)
-                .map(|(at, _)| at),
-            None => written[open_at..].iter().position(is_control),
+        let is_content = |piece: &BoundPiece| matches!(piece, Piece::Field(Field::Content, _));
+        let content_at = tokens.and_then(|_| written.iter().position(is_content));
+        let close_at = match content_at {
+            Some(at) => (at..written.len()).filter(|&at| is_control(&written[at])).nth(1),
+            None => (open_at..written.len()).find(|&at| is_control(&written[at])),
         };
-        let close_at = close_at.map_or(written.len(), |at| open_at + at);
+        let close_at = close_at.unwrap_or(written.len());
+        let text_at = content_at.map_or(open_at, |at| at + 1);
         let mut read_pieces =
             reasoning::without(&rules::as_read(pieces, self.format.folds_system()));
         if role == Some(Role::System) {
@@ -662,7 +660,7 @@ impl Binder<'_> {
         }
         let ids = |names| token_ids(&self.control_ids(names));
         let block = tokens.map(|[open, close]| ContentBlock { open: ids(open), close: ids(close) });
-        Rule { pieces: written, read, texts, open_at, close_at, reasoning, block }
+        Rule { pieces: written, read, texts, open_at, text_at, close_at, reasoning, block }
     }
 
     fn reasoning(&self, pieces: &reasoning::Around<'_>) -> Reasoning {

@@ -135,6 +135,8 @@ pub(crate) struct Rule {
     pub(crate) texts: Vec<Text>,
     /// Number of pieces up to the last text or calls. An open message ends there.
     pub(crate) open_at: usize,
+    /// The same of an open message without calls: a token beside its text does not belong to it.
+    pub(crate) text_at: usize,
     /// Index of the control token after the last text; the number of pieces without one.
     pub(crate) close_at: usize,
     /// The reasoning before the text, if the row has one.
@@ -336,6 +338,8 @@ pub(crate) struct Results {
 /// A format bound to a vocabulary.
 #[derive(Debug)]
 pub(crate) struct Grammar {
+    /// The ids of tags.
+    pub(crate) tag_ids: Vec<TokenId>,
     pub(crate) rows: Vec<Row>,
     /// Forms of a call, in the order in which they are tried.
     pub(crate) items: Vec<Item>,
@@ -513,12 +517,10 @@ impl Grammar {
         for (name, ways) in format.tags() {
             for way in ways {
                 // An optional token may be missing, and with it the tag.
-                let next = way.next.as_ref().map(token);
-                if let Some(id) = token(&way.token)
-                    && next != Some(None)
-                {
+                let next = way.next.iter().map(token).collect::<Option<Vec<ControlId>>>();
+                if let (Some(id), Some(next)) = (token(&way.token), next) {
                     names.push(name.clone());
-                    tags.push((way.before.clone(), id, way.after.clone(), next.flatten()));
+                    tags.push((way.before.clone(), id, way.after.clone(), next));
                 }
             }
         }
@@ -796,6 +798,8 @@ impl Grammar {
         let frames = self.rows.iter().filter(|row| row.place.is_frame());
         let closers: Vec<&Closer> = frames.filter_map(|row| row.rule.closer()).collect();
         ids.retain(|id| !closers.iter().any(|closer| closer.ids.contains(id)));
+        // A tag stops no model: its last token does.
+        ids.retain(|id| !self.tag_ids.contains(id));
         ids
     }
 

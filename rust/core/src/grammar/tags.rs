@@ -1,11 +1,12 @@
 //! The tags of a format, control tokens with text around them, as a stream looks for them.
 
-use chatcodec_vocab::{ControlId, TokenId, Vocab};
+use chatcodec_vocab::{TokenId, Vocab};
 
 /// The tags of a format.
 #[derive(Debug)]
 pub(crate) struct TagTable {
-    /// Those with the most text after their token first, then those with the most text before it.
+    /// Those with the most text after their token first, then those with the most tokens after that, then those with the
+    /// most text before it.
     pub(crate) tags: Vec<TagToken>,
     /// The length of the longest text before a token.
     longest: usize,
@@ -20,8 +21,8 @@ pub(crate) struct TagToken {
     pub(crate) before: String,
     pub(crate) token: TokenId,
     pub(crate) after: String,
-    /// A second token after that text.
-    pub(crate) next: Option<TokenId>,
+    /// The tokens after that text.
+    pub(crate) next: Vec<TokenId>,
 }
 
 impl TagTable {
@@ -34,10 +35,12 @@ impl TagTable {
                 before: tag.before.clone(),
                 token: tag.token.get(),
                 after: tag.after.clone(),
-                next: tag.next.map(ControlId::get),
+                next: tag.next.iter().map(|next| next.get()).collect(),
             })
             .collect();
-        tags.sort_by_key(|tag| std::cmp::Reverse((tag.after.len(), tag.before.len())));
+        tags.sort_by_key(|tag| {
+            std::cmp::Reverse((tag.after.len(), tag.next.len(), tag.before.len()))
+        });
         let longest = tags.iter().map(|tag| tag.before.len()).max()?;
         let mut before = [false; 256];
         for byte in tags.iter().flat_map(|tag| tag.before.bytes()) {

@@ -120,6 +120,10 @@ impl<'a> Renderer<'a> {
                     }
                     self.slot(id, source);
                 }
+                (Piece::Field(Field::Index, _), _) => {
+                    let source = turn.source(SourceField::Scaffold);
+                    self.push_text(SpanKind::Literal, &(number + 1).to_string(), source);
+                }
                 (Piece::Field(Field::Arguments, _), CallBody::Function { arguments, .. }) => {
                     let source = turn.source(SourceField::Arguments(number));
                     let problem = |problem| Error::message(source.to_string(), problem);

@@ -151,6 +151,8 @@ fn present(turn: &Turn<'_>, row: &Row, blank: Blank) -> u32 {
     if has(turn.reasoning().unwrap_or_default(), row.places.reasoning) {
         present |= Field::Reasoning.bit();
     }
+    // A result always has its number.
+    present |= Field::Index.bit() & row.places.allowed;
     if turn.system.is_some() {
         present |= Field::System.bit();
     }

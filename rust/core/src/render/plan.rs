@@ -67,7 +67,8 @@ impl<'a> Plan<'a> {
             _ => None,
         };
         let tools_at = match place.filter(|_| tools && format.tools_in().is_none()) {
-            None | Some(ToolsPlace::System) => None,
+            // Written before the first turn.
+            None | Some(ToolsPlace::System | ToolsPlace::BeforeBegin) => None,
             Some(ToolsPlace::First) => Some(0),
             Some(ToolsPlace::AfterSystem) => Some(leading_systems(messages)),
             Some(ToolsPlace::FirstUser) => Some(user_at(messages.iter().position(is_user))?),

@@ -1,9 +1,11 @@
-//! Tags: one control token with text around it, or two with text between them, read as the one token that the table has.
+//! Tags: one control token with text around it, or several with text after the first, read as the one token that the table
+//! has.
 //!
 //! Input: text in pieces of any size, and control tokens. Output: the same, with one token in the place of each tag. Text
 //! that may be the beginning of a tag is held back, and so is text after a tag's token, until it decides which tag it is.
 //! If no tag fits, the token is passed on as it is, and the text as text. Of several tags that fit, the
-//! one with the most text after its token is taken, then the one with the most text before it. Memory: the longest
+//! one with the most text after its token is taken, then the one with the most tokens, then the one with the most text
+//! before it. Memory: the longest
 //! tag. Time: linear in the text, times the number of tags.
 
 use super::header::HeldItem;
@@ -26,6 +28,45 @@ struct Opened {
     token: TokenId,
     at: u32,
     after: Stretch,
+    /// The tokens after that text.
+    next: Vec<HeldItem>,
+}
+
+impl Opened {
+    /// Whether the tokens after the text are those of a tag, or some of them.
+    fn reads(&self, tag: &TagToken) -> bool {
+        let mut ids = self.next.iter().zip(&tag.next);
+        self.next.len() <= tag.next.len() && ids.all(|(item, id)| id_of(item) == Some(*id))
+    }
+
+    /// Whether what has come is all of a tag, perhaps with more after it.
+    fn holds(&self, tag: &TagToken) -> bool {
+        let after = self.after.text();
+        if tag.next.is_empty() {
+            return after.starts_with(&*tag.after);
+        }
+        let mut ids = tag.next.iter().zip(&self.next);
+        tag.after == after
+            && tag.next.len() <= self.next.len()
+            && ids.all(|(id, item)| id_of(item) == Some(*id))
+    }
+
+    /// Whether what has come is less than a tag.
+    fn may_become(&self, tag: &TagToken) -> bool {
+        let after = self.after.text();
+        if self.next.is_empty() && tag.after.len() > after.len() {
+            return tag.after.starts_with(after);
+        }
+        tag.after == after && self.reads(tag) && tag.next.len() > self.next.len()
+    }
+}
+
+/// The id of a control token.
+fn id_of(item: &HeldItem) -> Option<TokenId> {
+    match item {
+        HeldItem::Control { id, .. } => Some(*id),
+        _ => None,
+    }
 }
 
 impl TagReader {
@@ -53,6 +94,10 @@ impl TagReader {
     /// Reads text: the items that are certain.
     pub(super) fn text(&mut self, table: &TagTable, piece: Piece<'_>) -> Vec<HeldItem> {
         let mut items = Vec::new();
+        // No text comes between the tokens at the end of a tag.
+        while self.opened.as_ref().is_some_and(|opened| !opened.next.is_empty()) {
+            self.decide(table, true, &mut items);
+        }
         if let Some(opened) = &mut self.opened {
             opened.after.push(piece);
             self.decide(table, false, &mut items);
@@ -63,26 +108,23 @@ impl TagReader {
         items
     }
 
-    /// Reads the second token of a tag: the tag, if there is one.
-    pub(super) fn second(
-        &mut self,
-        table: &TagTable,
-        token: TokenId,
-        at: u32,
-    ) -> Option<Vec<HeldItem>> {
-        let opened = self.opened.as_ref()?;
-        let (before, after) = (self.before.text(), opened.after.text());
-        let tag = table.tags.iter().find(|tag| {
-            tag.next == Some(token)
-                && tag.token == opened.token
-                && tag.after == after
+    /// Reads a token after the first of a tag: the items that are certain, if a tag goes on with it.
+    pub(super) fn next(&mut self, table: &TagTable, item: &HeldItem) -> Option<Vec<HeldItem>> {
+        let opened = self.opened.as_mut()?;
+        let before = self.before.text();
+        let fits = |tag: &TagToken| {
+            tag.token == opened.token
                 && before.ends_with(&*tag.before)
-        })?;
-        let opened_at = opened.at;
+                && tag.after == opened.after.text()
+                && opened.reads(tag)
+                && tag.next.get(opened.next.len()) == id_of(item).as_ref()
+        };
+        if !table.tags.iter().any(fits) {
+            return None;
+        }
+        opened.next.push(item.clone());
         let mut items = Vec::new();
-        let first = self.take_before(tag, opened_at, &mut items);
-        items.push(HeldItem::Control { id: tag.id, first, at, spelled: None });
-        self.opened = None;
+        self.decide(table, false, &mut items);
         Some(items)
     }
 
@@ -90,7 +132,7 @@ impl TagReader {
     pub(super) fn control(&mut self, table: &TagTable, token: TokenId, at: u32) -> Vec<HeldItem> {
         let mut items = self.finish(table, true);
         if table.tags.iter().any(|tag| tag.token == token) {
-            self.opened = Some(Opened { token, at, after: self.before.empty() });
+            self.opened = Some(Opened { token, at, after: self.before.empty(), next: Vec::new() });
             self.decide(table, false, &mut items);
         } else {
             self.before.take_all(&mut items);
@@ -127,28 +169,47 @@ impl TagReader {
     /// Decides which tag it is, if that is certain.
     fn decide(&mut self, table: &TagTable, is_last: bool, items: &mut Vec<HeldItem>) {
         let Some(opened) = &self.opened else { return };
-        let (before, after) = (self.before.text(), opened.after.text());
+        let before = self.before.text();
         let fits = |tag: &&TagToken| tag.token == opened.token && before.ends_with(&*tag.before);
         let tags = || table.tags.iter().filter(fits);
-        let may_go_on = |tag: &TagToken| {
-            tag.after.starts_with(after) && (tag.after.len() > after.len() || tag.next.is_some())
-        };
-        if !is_last && tags().any(may_go_on) {
+        if !is_last && tags().any(|tag| opened.may_become(tag)) {
             return;
         }
-        let found = tags().find(|tag| tag.next.is_none() && after.starts_with(&*tag.after));
-        let (token, at) = (opened.token, opened.at);
+        let found = tags().find(|tag| opened.holds(tag));
         let Some(mut opened) = self.opened.take() else { return };
-        let Some(tag) = found else {
+        let (token, at) = (opened.token, opened.at);
+        let rest = if let Some(tag) = found {
+            let first = self.take_before(tag, at, items);
+            let last = opened.after.skip(tag.after.len()).map_or(at, |(_, last)| last);
+            let rest = opened.next.split_off(tag.next.len());
+            let last = match opened.next.last() {
+                Some(&HeldItem::Control { at, .. }) => at,
+                _ => last,
+            };
+            items.push(HeldItem::Control { id: tag.id, first, at: last, spelled: None });
+            rest
+        } else {
             self.before.take_all(items);
             items.push(HeldItem::Control { id: token, first: at, at, spelled: None });
-            self.before = opened.after;
-            return self.keep(table, items);
+            opened.next
         };
-        let first = self.take_before(tag, at, items);
-        let last = opened.after.skip(tag.after.len()).map_or(at, |(_, last)| last);
-        items.push(HeldItem::Control { id: tag.id, first, at: last, spelled: None });
         self.before = opened.after;
         self.keep(table, items);
+        for item in rest {
+            self.again(table, item, items);
+        }
+    }
+
+    /// Reads a token that belongs to no tag after all, and may begin one.
+    fn again(&mut self, table: &TagTable, item: HeldItem, items: &mut Vec<HeldItem>) {
+        match item {
+            HeldItem::Control { id, at, spelled: None, .. } => {
+                items.extend(self.control(table, id, at));
+            }
+            item => {
+                items.extend(self.finish(table, false));
+                items.push(item);
+            }
+        }
     }
 }

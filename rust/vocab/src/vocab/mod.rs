@@ -85,7 +85,7 @@ struct Definition {
     tags: Vec<Tag>,
 }
 
-/// A control token with text on either side, and perhaps another token after that. It has an id of its own, which is no id of the vocabulary: no sequence
+/// A control token with text on either side, and perhaps other tokens after that. It has an id of its own, which is no id of the vocabulary: no sequence
 /// of ids holds it, and nobody can give it to a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
@@ -95,8 +95,8 @@ pub struct Tag {
     pub token: ControlId,
     /// The text after the token.
     pub after: String,
-    /// A second token after that text.
-    pub next: Option<ControlId>,
+    /// The tokens after that text.
+    pub next: Vec<ControlId>,
     /// All of it, as it is spelled.
     spelling: String,
 }
@@ -486,12 +486,12 @@ impl Vocab {
     #[must_use]
     pub fn with_tags(
         &self,
-        tags: Vec<(String, ControlId, String, Option<ControlId>)>,
+        tags: Vec<(String, ControlId, String, Vec<ControlId>)>,
     ) -> (Self, Vec<ControlId>) {
         let tags: Vec<Tag> = tags
             .into_iter()
             .map(|(before, token, after, next)| {
-                let end = next.map_or("", |next| self.spelling(next.get()));
+                let end = next.iter().map(|next| self.spelling(next.get())).collect::<String>();
                 let spelling = format!("{before}{}{after}{end}", self.spelling(token.get()));
                 Tag { before, token, after, next, spelling }
             })

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{Stretch, Tag, TaggedStyle};
+use super::{KindWords, Stretch, Tag, TaggedStyle};
 use crate::call::schema::{Kinds, kinds_of};
 use crate::call::strings::{self, Style};
 use crate::call::values::{
@@ -52,14 +52,15 @@ pub(super) fn arguments(
             let mut pairs = Vec::new();
             let properties = path.key("properties");
             for (name, part, is_required) in named {
-                let is_key = name.trim() == name && style.between.check_before(name).is_ok();
-                if !is_key || name.contains(['"', '\'', '<', '>', '\n']) || name.is_empty() {
+                let written = style.escapes.written(name);
+                let is_key = name.trim() == name && style.between.check_before(&written).is_ok();
+                if !is_key || written.contains(['"', '\'', '<', '>', '\n']) || name.is_empty() {
                     let problem =
                         "is the name of a property that no tag can hold, expected another";
                     return Err(Error::message(properties.key(name), problem));
                 }
                 let pair =
-                    language.pair_of(Expression::literal(name), part, properties.key(name))?;
+                    language.pair_of(Expression::literal(written), part, properties.key(name))?;
                 pairs.push(if is_required { pair } else { pair.optional() });
             }
             Ok(Expression::sequence(pairs))
@@ -85,19 +86,31 @@ impl Language<'_> {
             return Ok(self.pair(key, value));
         };
         let mut ways = Vec::new();
-        for (is_string, value) in self.typed_values(part, path)? {
-            let key = [key.clone(), Expression::literal(kind.written(is_string))];
-            let key = Expression::sequence(key);
-            ways.push(self.pair_after(key, value));
+        let between = tags(&self.style.between);
+        for (kinds, value) in self.typed_values(part, path)? {
+            for (word, _) in kind.words.of(kinds) {
+                let attribute = Expression::literal(kind.written(word));
+                let key = Expression::sequence([key.clone(), attribute, between.clone()]);
+                let value = match kinds {
+                    Kinds::OTHER if kind.words == KindWords::Types => self.of_type(word, path)?,
+                    _ => value.clone(),
+                };
+                ways.push(self.pair_after(key, value));
+            }
         }
         Ok(Expression::choice(ways))
     }
 
-    /// The values by a schema, strings and others apart.
-    fn typed_values(&mut self, part: &Value, path: Path<'_>) -> Result<Vec<(bool, Expression)>> {
+    /// Any value of a type.
+    fn of_type(&mut self, word: &str, path: Path<'_>) -> Result<Expression> {
+        self.values.value(&serde_json::json!({ "type": word }), path)
+    }
+
+    /// The values by a schema with their kinds, strings and others apart.
+    fn typed_values(&mut self, part: &Value, path: Path<'_>) -> Result<Vec<(Kinds, Expression)>> {
         let kinds = kinds_of(part, self.schema);
         if !kinds.meets(Kinds::STRING) {
-            return Ok(vec![(false, self.values.value(part, path)?)]);
+            return Ok(vec![(kinds, self.values.value(part, path)?)]);
         }
         let flat = match part {
             Value::Object(keys) => self.values.flat(keys, path)?,
@@ -106,11 +119,11 @@ impl Language<'_> {
         let keys = flat.into_owned();
         values::check(&keys, path)?;
         if kinds == Kinds::STRING {
-            return Ok(vec![(true, self.text(&keys, path)?)]);
+            return Ok(vec![(kinds, self.text(&keys, path)?)]);
         }
         let text = Expression::part(Part::Any { except: self.in_text.clone() });
         if restricting(&keys).next().is_none() {
-            return Ok(vec![(true, text), (false, self.values.any_but_string())]);
+            return Ok(vec![(Kinds::STRING, text), (Kinds::OTHER, self.values.any_but_string())]);
         }
         let mut all = Vec::new();
         if let Some(Value::Array(types)) = keys.get("type") {
@@ -118,9 +131,11 @@ impl Language<'_> {
                 let mut keys = keys.clone();
                 keys.insert("type".to_owned(), kind.clone());
                 if kind == "string" {
-                    all.push((true, self.text(&keys, path)?));
+                    all.push((Kinds::STRING, self.text(&keys, path)?));
                 } else {
-                    all.push((false, self.values.value(&Value::Object(keys), path)?));
+                    let part = Value::Object(keys);
+                    let kinds = kinds_of(&part, self.schema);
+                    all.push((kinds, self.values.value(&part, path)?));
                 }
             }
             return Ok(all);

@@ -7,6 +7,7 @@
 //! missing tag is replaced by the next one. Memory: a tag, a key, and the part of a value that [`BareValue`]
 //! holds back. Time is linear in the text.
 
+mod escapes;
 mod language;
 mod scanner;
 pub(super) mod shape;
@@ -19,6 +20,7 @@ use super::schema::Kinds;
 use super::unquoted::BareValue;
 use crate::json::{self, Lexer};
 use chatcodec_vocab::{TokenId, Vocab};
+use escapes::Escapes;
 use scanner::Place;
 use scanner::TaggedScanner;
 use wrap::Wrap;
@@ -45,31 +47,75 @@ pub(crate) struct TaggedStyle {
     call: CallTags,
     kind: Option<KindAttribute>,
     wrap: Option<Wrap>,
+    escapes: Escapes,
 }
 
-/// The attribute that says whether a value is a string, after the key and its quote: ` string="true">`.
+/// The attribute that says what a value is, after the key and its quote: ` string="true">`, ` type="number"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KindAttribute {
     /// The text from the quote of the key to the word, and after the word.
     pub(crate) before: String,
     pub(crate) after: String,
+    pub(crate) words: KindWords,
+}
+
+/// The words of such an attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KindWords {
+    /// Whether the value is a string: `true`, `false`.
+    IsString,
+    /// The type of the value, as JSON Schema names it; numbers have one.
+    Types,
+}
+
+impl KindWords {
+    /// The words, and the kinds of value that each stands for.
+    fn all(self) -> &'static [(&'static str, Kinds)] {
+        match self {
+            Self::IsString => &[("true", Kinds::STRING), ("false", Kinds::OTHER)],
+            Self::Types => &[
+                ("string", Kinds::STRING),
+                ("number", Kinds::NUMBER),
+                ("boolean", Kinds::BOOLEAN),
+                ("null", Kinds::NULL),
+                ("object", Kinds::OBJECT),
+                ("array", Kinds::ARRAY),
+            ],
+        }
+    }
+
+    /// The words that stand for one of these kinds.
+    pub(super) fn of(self, kinds: Kinds) -> impl Iterator<Item = (&'static str, Kinds)> {
+        self.all().iter().copied().filter(move |(_, known)| known.meets(kinds))
+    }
 }
 
 impl KindAttribute {
-    /// The words for a string, and for other JSON.
-    const WORDS: [(bool, &str); 2] = [(true, "true"), (false, "false")];
-
-    fn written(&self, is_string: bool) -> String {
-        let KindAttribute { before, after } = self;
-        format!("{before}{is_string}{after}")
+    /// The attribute up to the end of its word.
+    fn written(&self, word: &str) -> String {
+        format!("{}{word}", self.before)
     }
 
-    /// Splits the text up to the end of the tag at the quote of the key: its length, and what it says.
+    /// The word for a value.
+    fn word(&self, value: &Value<'_>) -> &'static str {
+        let kinds = match value {
+            Value::String(_) => Kinds::STRING,
+            Value::Other(json) => Kinds::of_json(json),
+        };
+        self.words.of(kinds).next().map_or("", |(word, _)| word)
+    }
+
+    /// The text after the word, as it is read.
+    fn end(&self) -> &str {
+        self.after.trim_end_matches(SPACES)
+    }
+
+    /// Splits the text up to the end of the tag at the quote of the key: its length, and whether the value is a string.
     fn at_end(&self, text: &str) -> Option<(usize, bool)> {
-        let rest = text.strip_suffix(self.after.trim_end_matches(SPACES))?;
-        Self::WORDS.iter().find_map(|&(is_string, word)| {
+        let rest = text.strip_suffix(self.end())?;
+        self.words.all().iter().find_map(|(word, kinds)| {
             let key = rest.strip_suffix(word)?.strip_suffix(&*self.before)?;
-            Some((key.len(), is_string))
+            Some((key.len(), *kinds == Kinds::STRING))
         })
     }
 
@@ -79,17 +125,17 @@ impl KindAttribute {
         let name = name.trim_end_matches(['"', '=']);
         let words = attributes.split(SPACES).find_map(|word| word.strip_prefix(name))?;
         let word = words.strip_prefix('=')?.trim_matches(['"', '\'', '>']).to_lowercase();
-        Self::WORDS.iter().find(|(_, known)| *known == word).map(|(is_string, _)| *is_string)
+        let known = self.words.all().iter().find(|(known, _)| *known == word);
+        known.map(|(_, kinds)| *kinds == Kinds::STRING)
     }
 
     /// Refuses a key in which a reader would find the attribute.
     fn check(&self, key: &str) -> Result<(), String> {
-        let ends_early = |is_string| {
-            let written = self.written(is_string);
-            let read = written.trim_end_matches(SPACES);
-            format!("{key}{read}").find(read) != Some(key.len())
+        let ends_early = |word: &str| {
+            let read = format!("{}{}", self.written(word), self.end());
+            format!("{key}{read}").find(&read) != Some(key.len())
         };
-        if [true, false].into_iter().any(ends_early) {
+        if self.words.all().iter().any(|(word, _)| ends_early(word)) {
             return Err(format!("with {:?} in it, where a reader would end it", self.before));
         }
         Ok(())
@@ -120,14 +166,20 @@ impl TaggedStyle {
             call,
             kind: None,
             wrap: None,
+            escapes: Escapes::default(),
         })
     }
 
     /// The same with an attribute that says what a value is. The tag ends in the quote of the key, and in what
-    /// comes after the attribute's own quote.
+    /// comes after the attribute's own quote: text, or a token.
     pub(crate) fn with_kind(mut self, kind: KindAttribute) -> Self {
         self.kind = Some(kind);
         self
+    }
+
+    /// The same with escapes in keys.
+    fn with_escapes(self, escapes: Escapes) -> Self {
+        Self { escapes, ..self }
     }
 
     /// The same with a wrap around strings.
@@ -167,6 +219,11 @@ impl TaggedStyle {
         }
         let (open, close) = (self.open.last(), self.between.core());
         (open.ends_with('"') && close.starts_with('"') && close.len() > 1).then_some('"')
+    }
+
+    /// Whether a token ends the tag that says what a value is.
+    fn ends_in_token(&self) -> bool {
+        self.kind.is_some() && matches!(self.between.read.get(1), Some(Tag::Control(_)))
     }
 
     /// Whether the opening of a pair was read completely except for its quote; the last tag read is
@@ -290,6 +347,8 @@ pub(crate) fn write<'a>(
     }
     let mut written = Vec::new();
     for Member { key, value } in members {
+        let plain = key;
+        let key = style.escapes.written(&plain).into_owned();
         if key.len() > MAX_KEY_BYTES {
             return Err(format!("has a key of over {MAX_KEY_BYTES} bytes"));
         }
@@ -298,6 +357,7 @@ pub(crate) fn write<'a>(
         }
         let wrap = value.text().and_then(|text| style.wrap_of(text));
         let is_string = value.text().is_some();
+        let word = style.kind.as_ref().map(|kind| kind.written(kind.word(&value)));
         let value = value.bare();
         let value = wrap.map(|wrap| wrap.around(&value)).unwrap_or(value);
         if is_string && wrap.is_none() && style.kind.is_none() && !reads_back(&value) {
@@ -322,10 +382,8 @@ pub(crate) fn write<'a>(
         }
         style.open.write(&mut written);
         written.push(Written::Value(key));
-        match &style.kind {
-            Some(kind) => written.push(Written::Text(kind.written(is_string).into())),
-            None => style.between.write(&mut written),
-        }
+        written.extend(word.map(|word| Written::Text(word.into())));
+        style.between.write(&mut written);
         written.push(Written::Value(value));
         style.close.write(&mut written);
     }
@@ -468,7 +526,11 @@ mod tests {
 
     /// Tags of tokens that say whether a value is a string.
     fn typed() -> TaggedStyle {
-        let kind = KindAttribute { before: "\" string=\"".into(), after: "\">".into() };
+        let kind = KindAttribute {
+            before: "\" string=\"".into(),
+            after: "\">".into(),
+            words: KindWords::IsString,
+        };
         let [open, close] = [vec![token(KEY)], vec![token(VALUE_END), text("\n")]];
         let style = TaggedStyle::new(open, vec![text("\">")], close, CallTags::default());
         style.unwrap().with_kind(kind)

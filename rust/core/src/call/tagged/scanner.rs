@@ -149,7 +149,7 @@ impl TaggedScanner {
                     self.held.push(c);
                     if let Some((end, tags)) = self.key_end(start, style) {
                         self.read_attributes(start, end, tags, style);
-                        self.end_key(start, end, 1);
+                        self.end_key(start, end, 1, style);
                         self.settle(style, kinds_of, &mut out);
                     } else if self.held.len() > HOLD_LIMIT {
                         self.stop(&mut out);
@@ -196,7 +196,8 @@ impl TaggedScanner {
                 if skipped > 0 {
                     self.mended = Some(Mended::Tag);
                 }
-                self.end_key(start, self.held.len(), skipped + 1);
+                let end = self.end_at_token(start, style);
+                self.end_key(start, end, skipped + 1, style);
             }
             State::Value { skipped } if style.close.is_control(0, id) => {
                 self.end_skip(skipped, style, &mut out);
@@ -341,6 +342,28 @@ impl TaggedScanner {
         self.state = State::Key { start: self.held.len() };
     }
 
+    /// The end of a key whose tag ends at a token: without the attribute, or with one that was not read.
+    fn end_at_token(&mut self, start: usize, style: &TaggedStyle) -> usize {
+        let Some(kind) = &style.kind else { return self.held.len() };
+        let start = start + usize::from(self.quote == Quote::Single);
+        let key = &self.held[start..];
+        let quote = match self.quote {
+            Quote::Own => Some('"'),
+            Quote::Single => Some('\''),
+            Quote::None => None,
+        };
+        if let Some(end) = attributes(key, quote) {
+            let said = &key[end..];
+            self.is_string = kind.among(said);
+            let words = said[1..].split(SPACES).filter(|word| !word.is_empty());
+            if self.is_string.is_none() || words.count() > 1 {
+                said.clone_into(&mut self.odd);
+            }
+            return start + end;
+        }
+        start + quote.and_then(|quote| key.strip_suffix(quote)).unwrap_or(key).len()
+    }
+
     /// Reads the attributes of a key, which are text from byte `end` to byte `tags`.
     fn read_attributes(&mut self, start: usize, end: usize, tags: usize, style: &TaggedStyle) {
         let attributes = &self.held[end..tags];
@@ -369,6 +392,9 @@ impl TaggedScanner {
             && let Some((length, _)) = kind.at_end(&self.held[start..])
         {
             return Some((start + length, self.held.len() - (core.len() - 1)));
+        }
+        if style.ends_in_token() {
+            return None;
         }
         let quote = match self.quote {
             Quote::Own if style.quote().is_none() => {
@@ -422,14 +448,14 @@ impl TaggedScanner {
     }
 
     /// Handles a complete key, with the number of tags already read after it.
-    fn end_key(&mut self, start: usize, end: usize, tags: usize) {
+    fn end_key(&mut self, start: usize, end: usize, tags: usize, style: &TaggedStyle) {
         let start = start + usize::from(self.quote == Quote::Single);
         let key = json::trim(&self.held[start..end]);
         let bare = in_quotes(key);
         if bare.is_some() {
             self.mended = Some(Mended::Call);
         }
-        bare.unwrap_or(key).clone_into(&mut self.key);
+        self.key = style.escapes.read(bare.unwrap_or(key)).into_owned();
         self.quote = Quote::Own;
         self.state = State::Tags { place: Place::Between, tag: tags, read: 0 };
     }

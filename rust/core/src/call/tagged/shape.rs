@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::escapes::Escapes;
 use super::wrap::Wrap;
 use super::{
-    KindAttribute, SPACES, Tag, TaggedScanner, TaggedStyle, canonical, language, read_as, write,
+    KindAttribute, KindWords, SPACES, Tag, TaggedScanner, TaggedStyle, canonical, language,
+    read_as, write,
 };
 use crate::call::schema::{Kinds, Parameters};
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
@@ -16,7 +18,7 @@ use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
 use crate::limits::MAX_SUFFIX_BYTES;
 use crate::path::Path;
-use crate::pattern::{Piece, is_white};
+use crate::pattern::{self, Piece, is_white};
 use crate::word::{is_word, is_word_byte};
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
@@ -29,6 +31,7 @@ struct Tagged {
     /// The attribute that says whether a value is a string.
     kind: Option<KindAttribute>,
     wrap: Option<Wrap>,
+    escapes: Escapes,
 }
 
 /// How many texts may call for a wrap.
@@ -39,6 +42,10 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
         if keys.table.contains_key("wrap") {
             let problem = "is given without `pair`, expected it beside a pattern of tagged pairs";
             return wrong(format!("{}.wrap", keys.key), problem);
+        }
+        if keys.table.contains_key("escapes") {
+            let problem = "is given without `pair`, expected it beside a pattern of tagged pairs";
+            return wrong(format!("{}.escapes", keys.key), problem);
         }
         return Ok(None);
     };
@@ -51,21 +58,29 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
         let problem = "is neither `python` nor a pattern with `{key}` and `{value}` after it";
         return wrong(key, problem);
     };
-    let (parts, kind) = match parts[1].split_once(KIND) {
+    let said = KINDS.iter().find_map(|&(field, words)| {
+        let (before, after) = parts[1].split_once(field)?;
+        Some((field, words, before, after))
+    });
+    let (parts, kind) = match said {
         None => (parts.map(str::to_owned), None),
-        Some((before, after)) => {
-            let kind = kind_attribute(&key, before, after)?;
-            let between = kind.after.clone();
-            ([parts[0].to_owned(), between, parts[2].to_owned()], Some(kind))
+        Some((field, words, before, after)) => {
+            let kind = kind_attribute(&key, field, before, after)?;
+            let between = after.to_owned();
+            (
+                [parts[0].to_owned(), between, parts[2].to_owned()],
+                Some(KindAttribute { words, ..kind }),
+            )
         }
     };
     let [open, between, close] = parts.map(|part| (keys.pattern)(&key, &part));
     let wrap = wrap(keys)?;
     if wrap.is_some() && kind.is_some() {
-        let problem = "is given beside `{string}` in `pair`, expected one of them";
+        let problem = "is given beside `{string}` or `{type}` in `pair`, expected one of them";
         return wrong(format!("{}.wrap", keys.key), problem);
     }
-    let tagged = Tagged { open: open?, between: between?, close: close?, kind, wrap };
+    let escapes = Escapes::parse(keys)?;
+    let tagged = Tagged { open: open?, between: between?, close: close?, kind, wrap, escapes };
     for pieces in tagged.patterns() {
         check(&key, pieces)?;
     }
@@ -79,28 +94,35 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
     Ok(Some(Arc::new(tagged)))
 }
 
-/// Where the pattern of a pair says whether its value is a string.
-const KIND: &str = "{string}";
+/// Where the pattern of a pair says what its value is.
+const KINDS: [(&str, KindWords); 2] =
+    [("{string}", KindWords::IsString), ("{type}", KindWords::Types)];
 
-/// The attribute around `{string}`: `" string="` and `">`.
-fn kind_attribute(key: &str, before: &str, after: &str) -> Checked<KindAttribute> {
+/// The attribute around `{string}` or `{type}`: `" string="` and `">`, or a quote before a token.
+fn kind_attribute(key: &str, field: &str, before: &str, after: &str) -> Checked<KindAttribute> {
     let name = before.strip_prefix('"').and_then(|text| text.strip_suffix("=\""));
     let is_name = |name: &str| {
         let word = name.trim_start_matches(' ');
         word.len() < name.len() && is_word(word)
     };
-    let ends = after.strip_prefix('"').is_some_and(|end| {
-        let end = end.trim_end();
-        !end.is_empty() && !end.contains(['"', '{', '}'])
-    });
-    if !name.is_some_and(is_name) || !ends {
+    let rest = after.strip_prefix('"');
+    let is_plain = |end: &str| !end.is_empty() && !end.contains(['"', '{', '}']);
+    let ends = rest.is_some_and(|end| is_plain(end.trim_end()));
+    // A token directly after the quote ends the tag.
+    let is_token = |rest: &str| matches!(pattern::parse(rest).as_deref(), Ok([Piece::Control(_)]));
+    let ends_in_token = rest.is_some_and(is_token);
+    if !name.is_some_and(is_name) || !(ends || ends_in_token) {
         return wrong(
             key,
-            "has `{string}` elsewhere than in an attribute after the key, expected `{key}\" string=\"{string}\">{value}`",
+            format!(
+                "has `{field}` elsewhere than in an attribute after the key, expected `{{key}}\" {}=\"{field}\">{{value}}`, or a control token after the quote",
+                field.trim_matches(['{', '}'])
+            ),
         );
     }
     let of = str::to_owned;
-    Ok(KindAttribute { before: of(before), after: of(after) })
+    let after = if ends_in_token { "\"" } else { after };
+    Ok(KindAttribute { before: of(before), after: of(after), words: KindWords::IsString })
 }
 
 /// The texts around strings that hold one of some texts.
@@ -195,6 +217,10 @@ impl Shape for Tagged {
         vec![&self.open, &self.between, &self.close]
     }
 
+    fn ends_of_tags(&self) -> &[Piece] {
+        if self.kind.is_some() { &self.between } else { &[] }
+    }
+
     fn ends_word(&self) -> bool {
         match self.open.first() {
             Some(Piece::Literal(text)) => !text.bytes().next().is_some_and(is_word_byte),
@@ -250,7 +276,8 @@ impl Shape for Tagged {
         };
         let (open, between, close) = (tags(&self.open), tags(&self.between), tags(&self.close));
         let style = TaggedStyle::new(open, between, close, around)?;
-        let mut style = style.with_wrap(self.wrap.clone());
+        let style = style.with_wrap(self.wrap.clone());
+        let mut style = style.with_escapes(self.escapes.clone());
         if let Some(kind) = &self.kind {
             style = style.with_kind(kind.clone());
         }
