@@ -69,6 +69,7 @@ fn id_of(item: &HeldItem) -> Option<TokenId> {
     }
 }
 
+// What looks at tags is not inlined, so that text without any takes the short way.
 impl TagReader {
     pub(super) fn new(by_text: bool) -> Self {
         Self { before: Stretch::new(by_text), opened: None }
@@ -92,6 +93,7 @@ impl TagReader {
     }
 
     /// Reads text: the items that are certain.
+    #[inline(never)]
     pub(super) fn text(&mut self, table: &TagTable, piece: Piece<'_>) -> Vec<HeldItem> {
         let mut items = Vec::new();
         // No text comes between the tokens at the end of a tag.
@@ -109,6 +111,7 @@ impl TagReader {
     }
 
     /// Reads a token after the first of a tag: the items that are certain, if a tag goes on with it.
+    #[inline(never)]
     pub(super) fn next(&mut self, table: &TagTable, item: &HeldItem) -> Option<Vec<HeldItem>> {
         let opened = self.opened.as_mut()?;
         let before = self.before.text();
@@ -129,6 +132,7 @@ impl TagReader {
     }
 
     /// Reads a control token: the items that are certain.
+    #[inline(never)]
     pub(super) fn control(&mut self, table: &TagTable, token: TokenId, at: u32) -> Vec<HeldItem> {
         let mut items = self.finish(table, true);
         if table.tags.iter().any(|tag| tag.token == token) {
@@ -143,6 +147,7 @@ impl TagReader {
 
     /// Decides about the token that has come, and returns what is held; `keeps`: without text that may stand before
     /// a token which comes next.
+    #[inline(never)]
     pub(super) fn finish(&mut self, table: &TagTable, keeps: bool) -> Vec<HeldItem> {
         let mut items = Vec::new();
         while self.opened.is_some() {
@@ -167,6 +172,7 @@ impl TagReader {
     }
 
     /// Decides which tag it is, if that is certain.
+    #[inline(never)]
     fn decide(&mut self, table: &TagTable, is_last: bool, items: &mut Vec<HeldItem>) {
         let Some(opened) = &self.opened else { return };
         let before = self.before.text();
