@@ -143,7 +143,7 @@ pub(crate) fn render(
     if format.tools_place() == Some(ToolsPlace::BeforeBegin) {
         renderer.tools(None)?;
     }
-    // The first turn stands after messages that declare tools before it.
+    // Messages that declare tools may stand before the format's own first turn.
     let begins = !is_empty && format.begins(messages, options.thinking);
     let mut begins_at = begins.then(|| format.declaring(messages));
     for step in &plan.steps {

@@ -174,8 +174,10 @@ fn check_first(table: &Table<'_>, beside: &Beside<'_>, units: &[Unit]) -> Checke
         return wrong("turn.tools", problem);
     }
     if matches!(tools.place, ToolsPlace::First | ToolsPlace::BeforeBegin) {
+        let is_first = tools.place == ToolsPlace::First;
+        let place = if is_first { "first" } else { "before_begin" };
         let problem = format!(
-            "is `first`, before `{}`, which begins with text, expected a control token there, or \
+            "is `{place}`, before `{}`, which begins with text, expected a control token there, or \
              another place",
             bare.key
         );

@@ -302,7 +302,7 @@ pub(super) fn check_tokens_of_arguments(table: &Table<'_>) -> Checked<()> {
     Ok(())
 }
 
-/// Whether a token stands in headers alone, after the token that opens each.
+/// Whether a token stands only in headers, and is never the first token of one.
 fn is_within_heads(name: &String, table: &Table<'_>) -> bool {
     let items = table.calls.iter().flat_map(|call| &call.items);
     let mut all = table.rows.iter().map(|row| &row.pieces).chain(items);

@@ -29,6 +29,7 @@ mod results;
 pub(crate) mod rules;
 mod schema;
 mod signatures;
+mod sorted;
 mod split_turns;
 mod table;
 pub(crate) mod tags;
@@ -996,7 +997,7 @@ impl Format {
                     return Ok(out);
                 }
             }
-            ToolsLayout::Sorted => interfaces::write_sorted(tools, path, &mut out)?,
+            ToolsLayout::Sorted => sorted::write(tools, path, &mut out)?,
             ToolsLayout::Xml(apart) => {
                 xml::write(tools, &apart, path, &mut out)?;
                 return Ok(out);

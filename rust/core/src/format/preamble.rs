@@ -120,7 +120,7 @@ pub(super) fn begin(
     Ok(Some(begin))
 }
 
-/// Checks the conversations that the turn begins, and that nothing but it stands after tools before it.
+/// Checks the keys `place.begin` and `place.tools = "before_begin"`.
 fn check_place(file: &File, tools: Option<&ToolsSpec>, begin: Option<&BeginSpec>) -> Checked<()> {
     if file.place.begin != BeginWhen::Always && begin.is_none() {
         return wrong(

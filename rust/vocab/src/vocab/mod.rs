@@ -85,8 +85,8 @@ struct Definition {
     tags: Vec<Tag>,
 }
 
-/// A control token with text on either side, and perhaps other tokens after that. It has an id of its own, which is no id of the vocabulary: no sequence
-/// of ids holds it, and nobody can give it to a stream.
+/// A control token with text on either side, and perhaps other tokens after that. It has an id of its own, which is no
+/// id of the vocabulary: no sequence of ids holds it, and nobody can give it to a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
     /// The text before the token.

@@ -1,6 +1,6 @@
 //! Escapes in keys: texts in the place of single characters, such as `&quot;` for `"`.
 //!
-//! Each escape begins with a character that has an escape itself, so what is written is read back whatever the key holds.
+//! An escape begins with a character that is always escaped (`&`), so any key is read back as it was.
 //! A reader leaves text that is no escape as it is.
 
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use crate::error::{Checked, wrong};
 const MAX_ESCAPES: usize = 16;
 const MAX_BYTES: usize = 16;
 
-/// Characters, and the texts that stand for them.
+/// Each character with its escape.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Escapes(Vec<(char, String)>);
 

@@ -69,7 +69,7 @@ pub(crate) enum KindWords {
 }
 
 impl KindWords {
-    /// The words, and the kinds of value that each stands for.
+    /// Each word with the kinds of value that it names.
     fn all(self) -> &'static [(&'static str, Kinds)] {
         match self {
             Self::IsString => &[("true", Kinds::STRING), ("false", Kinds::OTHER)],
@@ -84,7 +84,7 @@ impl KindWords {
         }
     }
 
-    /// The words that stand for one of these kinds.
+    /// The words that name one of these kinds.
     pub(super) fn of(self, kinds: Kinds) -> impl Iterator<Item = (&'static str, Kinds)> {
         self.all().iter().copied().filter(move |(_, known)| known.meets(kinds))
     }

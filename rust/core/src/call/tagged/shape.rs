@@ -65,12 +65,8 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
     let (parts, kind) = match said {
         None => (parts.map(str::to_owned), None),
         Some((field, words, before, after)) => {
-            let kind = kind_attribute(&key, field, before, after)?;
-            let between = after.to_owned();
-            (
-                [parts[0].to_owned(), between, parts[2].to_owned()],
-                Some(KindAttribute { words, ..kind }),
-            )
+            let kind = kind_attribute(&key, (field, words), before, after)?;
+            ([parts[0].to_owned(), after.to_owned(), parts[2].to_owned()], Some(kind))
         }
     };
     let [open, between, close] = parts.map(|part| (keys.pattern)(&key, &part));
@@ -99,7 +95,12 @@ const KINDS: [(&str, KindWords); 2] =
     [("{string}", KindWords::IsString), ("{type}", KindWords::Types)];
 
 /// The attribute around `{string}` or `{type}`: `" string="` and `">`, or a quote before a token.
-fn kind_attribute(key: &str, field: &str, before: &str, after: &str) -> Checked<KindAttribute> {
+fn kind_attribute(
+    key: &str,
+    (field, words): (&str, KindWords),
+    before: &str,
+    after: &str,
+) -> Checked<KindAttribute> {
     let name = before.strip_prefix('"').and_then(|text| text.strip_suffix("=\""));
     let is_name = |name: &str| {
         let word = name.trim_start_matches(' ');
@@ -122,7 +123,7 @@ fn kind_attribute(key: &str, field: &str, before: &str, after: &str) -> Checked<
     }
     let of = str::to_owned;
     let after = if ends_in_token { "\"" } else { after };
-    Ok(KindAttribute { before: of(before), after: of(after), words: KindWords::IsString })
+    Ok(KindAttribute { before: of(before), after: of(after), words })
 }
 
 /// The texts around strings that hold one of some texts.
