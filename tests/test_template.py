@@ -149,6 +149,63 @@ def test_what_a_sum_escapes_keeps_its_origin() -> None:
     assert parts == [("a", None), ("&lt;i", path), ("&lt;<b>", None), ("h&lt;i", path)]
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "{{ dict(**d) }}",
+        "{% for k, v in dict(d, **d).items() %}{{ k }}{{ v }}{% endfor %}",
+        "{{ namespace(**d) }}",
+        "{% macro f() %}{{ kwargs }}{% for k in kwargs %}{{ k }}{% endfor %}{% endmacro %}{{ f(**d) }}",
+        "{% macro f(a) %}{{ kwargs | list | tojson }}{% endmacro %}{% call f(1, **d) %}{% endcall %}",
+        "{% set f %}%s{% endset %}{{ f | format(x, **{}) }}",
+        "{{ strftime_now(x) }}",
+        "{{ [1, 2] | tojson(separators=(x, x)) }}",
+        "{{ {'a': 1} | tojson(separators=(',', x)) }}",
+        "{{ [1, 2] | tojson(indent=x) }}",
+        "{{ [1, 2] | join(x) }}",
+        "{{ 'a\nb' | indent(x) }}",
+        "{{ x | indent(1) }}",
+        "{{ 'a' | center(9) ~ 'a'.center(9, x[0]) ~ 'a'.ljust(9, x[0]) }}",
+        "{{ 'some words' | truncate(9, false, x, 0) }}",
+        "{{ [1, 2, 3] | batch(2, x) | list }}",
+        "{{ [1, 2, 3] | slice(2, x) | list }}",
+        "{{ [{'a': x}] | groupby('a') }}",
+        "{{ d | dictsort }}{{ [x] | sort }}{{ [x] | unique | list }}{{ [x, x] | min }}",
+        "{{ 'ab' | replace('a', x) ~ 'ab'.replace('b', x) }}",
+        "{{ '%s %r %5s' % (x, x, x) ~ x % () }}",
+        "{{ '{} {!r} {:>9}'.format(x, x, x) ~ '{a}'.format(**{'a': x}) }}",
+        "{% set j = joiner(x) %}{{ j() ~ j() }}{% set c = cycler(x) %}{{ c.next() }}",
+        "{{ x | e ~ (x | safe) ~ ('a' | safe + x) ~ (x | urlencode) ~ (x | title) ~ x.swapcase() }}",
+    ],
+)
+def test_text_of_a_caller_stays_the_callers(expression: str) -> None:
+    mark = "漢"
+    x = f"{mark}.\n{mark}"
+    template = Template("{{ '<' }}" + expression)
+    rendered = template.render([], x=x, d={x: x, f"a{mark}": 1})
+    assert mark in rendered.text
+    own = [rendered.text[start:end] for start, end, path, _ in rendered.runs if path is None]
+    assert not [text for text in own if mark in text or "%E6" in text]
+
+
+def test_numbers_of_a_text_are_the_texts() -> None:
+    source = "{{ x | length }},{{ x.find('b') }},{{ x | wordcount }},{{ d | length }},{{ range(n) }},{{ 3 }}"
+    rendered = Template(source).render([], x="abb", d=[1], n=2)
+    runs = [(rendered.text[start:end], path) for start, end, path, _ in rendered.runs]
+    assert runs == [
+        ("3", "x"),
+        (",", None),
+        ("1", "x"),
+        (",", None),
+        ("1", "x"),
+        (",", None),
+        ("1", "d"),
+        (",", None),
+        ("range(0, 2)", "n"),
+        (",3", None),
+    ]
+
+
 def test_a_generation_block_is_known() -> None:
     source = (
         "{% for m in messages %}<{% generation %}{{ m.content }}.{% endgeneration %}>{% endfor %}"

@@ -31,6 +31,7 @@ mod p7_provenance;
 mod p8_immutable;
 mod pools;
 mod stops;
+mod template_origins;
 mod threads;
 mod tool_types;
 mod unsupported;

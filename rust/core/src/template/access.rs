@@ -92,13 +92,13 @@ fn own_attribute(object: &Value, name: &str) -> Option<Value> {
     match object {
         Value::Namespace(members) => {
             let members = members.borrow();
-            members.iter().find(|(known, _)| &**known == name).map(|(_, value)| value.clone())
+            members.iter().find(|(known, _)| known.as_str() == name).map(|(_, value)| value.clone())
         }
         Value::Loop(of) => loop_attribute(of, object, name),
         Value::Callable(callable) => match (&**callable, name) {
             (Callable::Cycler { items, next }, "current") => items.get(next.get()).cloned(),
             (Callable::Cycler { .. }, "next" | "reset") => Some(method(object, name)),
-            (Callable::Macro { body, .. }, "name") => Some(Value::str(&body.name)),
+            (Callable::Macro { body, .. }, "name") => Some(Value::Str(body.name.clone())),
             _ => None,
         },
         _ => methods::has(object, name).then(|| method(object, name)),

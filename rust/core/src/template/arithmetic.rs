@@ -38,11 +38,7 @@ fn too_large() -> Problem {
 
 /// Origin of what two values become: the caller's, if one of them is.
 fn origin(left: &Value, right: &Value) -> Origin {
-    let of = |value: &Value| match value {
-        Value::Int(_, origin) | Value::Float(_, origin) => *origin,
-        _ => Origin::TEMPLATE,
-    };
-    if of(left) == Origin::TEMPLATE { of(right) } else { of(left) }
+    if left.origin() == Origin::TEMPLATE { right.origin() } else { left.origin() }
 }
 
 fn of_int(number: i64, left: &Value, right: &Value) -> Value {

@@ -89,7 +89,7 @@ impl Operator {
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
     pub(super) positional: Vec<Expr>,
-    pub(super) named: Vec<(Arc<str>, Expr)>,
+    pub(super) named: Vec<(Text, Expr)>,
     /// `*list`
     pub(super) list: Option<Box<Expr>>,
     /// `**dict`
@@ -149,13 +149,13 @@ pub(super) struct For {
 pub(super) enum Target {
     Name(Symbol),
     /// `ns.attribute`
-    Attribute(Symbol, Arc<str>),
+    Attribute(Symbol, Text),
     Tuple(Vec<Target>),
 }
 
 #[derive(Debug)]
 pub(super) struct MacroBody {
-    pub(super) name: Arc<str>,
+    pub(super) name: Text,
     /// Parameters with their defaults.
     pub(super) parameters: Vec<(Symbol, Option<Expr>)>,
     pub(super) body: Body,

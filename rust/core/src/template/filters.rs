@@ -3,12 +3,11 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use super::access::{attribute, item};
 use super::arithmetic::escaped;
 use super::error::Problem;
-use super::given::Given;
+use super::given::{Given, Named};
 use super::json::{self, Style};
 use super::lexer::is_space;
 use super::machine::Machine;
@@ -89,7 +88,7 @@ pub(super) fn apply(
     name: &str,
     input: Value,
     positional: Vec<Value>,
-    named: Vec<(Arc<str>, Value)>,
+    named: Named,
 ) -> Outcome<Value> {
     let mut given = Given::new(name, positional, named);
     match name {
@@ -99,7 +98,9 @@ pub(super) fn apply(
             let is_missing = matches!(input, Value::Undefined(_)) || also_false && !input.is_true();
             return Ok(if is_missing { default } else { input });
         }
-        "length" | "count" => return input.length().map(Value::size),
+        "length" | "count" => {
+            return Ok(Value::counted(input.length()?, input.origin()));
+        }
         "map" | "select" | "reject" | "selectattr" | "rejectattr" => {
             return sifted(machine, name, &input, given);
         }
@@ -108,7 +109,7 @@ pub(super) fn apply(
             let values = if named.is_empty() {
                 Value::tuple(positional)
             } else {
-                let members = named.into_iter().map(|(name, value)| (Value::str(&name), value));
+                let members = named.into_iter().map(|(name, value)| (Value::Str(name), value));
                 Value::Dict(Rc::new(Dict::new(members, Origin::TEMPLATE)))
             };
             return format::percent(machine, &soft(&input)?, &values).map(Value::Str);
@@ -158,9 +159,8 @@ pub(super) fn apply(
         "wordcount" => {
             let text = soft(&input)?;
             let is_word = |c: char| c == '_' || c.is_alphanumeric();
-            Value::size(
-                text.as_str().split(|c| !is_word(c)).filter(|word| !word.is_empty()).count(),
-            )
+            let words = text.as_str().split(|c| !is_word(c)).filter(|word| !word.is_empty());
+            Value::counted(words.count(), text.main_origin())
         }
         "urlencode" => match &input {
             Value::Str(text) => Value::Str(url(text)),
@@ -245,13 +245,13 @@ pub(super) fn apply(
                     other.check()?;
                     other
                         .number()
-                        .map_or(default, |number| Value::Float(number.float(), origin_of(other)))
+                        .map_or(default, |number| Value::Float(number.float(), other.origin()))
                 }
             }
         }
         "abs" => match input.number() {
-            Some(Number::Int(number)) => Value::Int(number.saturating_abs(), origin_of(&input)),
-            Some(Number::Float(number)) => Value::Float(number.abs(), origin_of(&input)),
+            Some(Number::Int(number)) => Value::Int(number.saturating_abs(), input.origin()),
+            Some(Number::Float(number)) => Value::Float(number.abs(), input.origin()),
             None => {
                 input.check()?;
                 return Err(Problem::value(format!(
@@ -267,25 +267,23 @@ pub(super) fn apply(
     Ok(value)
 }
 
+/// Spaces of an indentation.
+fn spaces(width: i64, origin: Origin) -> Text {
+    Text::of(&" ".repeat(width.max(0) as usize), origin)
+}
+
 /// Python's `str` of a value; of a string the string.
 fn soft(value: &Value) -> Outcome<Text> {
     value.text()
-}
-
-fn origin_of(value: &Value) -> Origin {
-    match value {
-        Value::Int(_, origin) | Value::Float(_, origin) => *origin,
-        _ => Origin::TEMPLATE,
-    }
 }
 
 fn to_json(machine: &mut Machine<'_>, input: &Value, mut given: Given<'_>) -> Outcome<Value> {
     let ascii = given.flag("ensure_ascii", false);
     let indent = match given.next("indent") {
         None | Some(Value::None) => None,
-        Some(Value::Str(text)) => Some(text.as_str().to_owned()),
+        Some(Value::Str(text)) => Some(text),
         Some(value) => match value.number() {
-            Some(Number::Int(width)) if width <= 1000 => Some(" ".repeat(width.max(0) as usize)),
+            Some(Number::Int(width)) if width <= 1000 => Some(spaces(width, value.origin())),
             _ => {
                 return Err(Problem::value(
                     "`tojson`: `indent` is not a number up to 1000 or a string",
@@ -294,14 +292,14 @@ fn to_json(machine: &mut Machine<'_>, input: &Value, mut given: Given<'_>) -> Ou
         },
     };
     let (mut between, mut colon) =
-        (if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned());
+        (Text::template(if indent.is_some() { "," } else { ", " }), Text::template(": "));
     if let Some(separators) = given.next("separators").filter(|value| !matches!(value, Value::None))
     {
         let both = separators.iterate()?;
         let [Value::Str(one), Value::Str(other)] = &both[..] else {
             return Err(Problem::value("`tojson`: `separators` is not a pair of strings"));
         };
-        (between, colon) = (one.as_str().to_owned(), other.as_str().to_owned());
+        (between, colon) = (one.clone(), other.clone());
     }
     let sorted = given.flag("sort_keys", false);
     given.end()?;
@@ -316,15 +314,26 @@ fn at_path(value: &Value, path: &Value) -> Outcome<Value> {
         return item(value, path);
     };
     let mut value = value.clone();
-    for part in path.as_str().split('.') {
-        value = match part.parse::<i64>() {
-            Ok(index) if !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()) => {
-                item(&value, &Value::int(index))?
+    for part in split(path, '.') {
+        value = match part.as_str().parse::<i64>() {
+            Ok(index) if part.as_str().bytes().all(|b| b.is_ascii_digit()) => {
+                item(&value, &Value::Int(index, part.main_origin()))?
             }
-            _ => item(&value, &Value::str(part))?,
+            _ => item(&value, &Value::Str(part))?,
         };
     }
     Ok(value)
+}
+
+/// The parts of a text between separators.
+fn split(text: &Text, separator: char) -> impl Iterator<Item = Text> {
+    let mut start = 0;
+    text.as_str().split(separator).map(move |part| {
+        let end = start + part.len();
+        let part = text.slice(start..end);
+        start = end + separator.len_utf8();
+        part
+    })
 }
 
 /// `map`, `select`, `reject`, `selectattr`, `rejectattr`.
@@ -435,7 +444,7 @@ fn summed(machine: &mut Machine<'_>, input: &Value, given: &mut Given<'_>) -> Ou
 /// The value by which an item is sorted: in lower case, unless case counts.
 fn sort_key(value: &Value, by_case: bool) -> Value {
     match value {
-        Value::Str(text) if !by_case => Value::str(&text.as_str().to_lowercase()),
+        Value::Str(text) if !by_case => Value::Str(text.changed(&text.as_str().to_lowercase())),
         other => other.clone(),
     }
 }
@@ -478,7 +487,7 @@ fn sorted(machine: &mut Machine<'_>, input: &Value, given: &mut Given<'_>) -> Ou
         match &path {
             None => Ok(vec![sort_key(item, by_case)]),
             Some(Value::Str(paths)) => {
-                let paths = paths.as_str().split(',').map(|path| at_path(item, &Value::str(path)));
+                let paths = split(paths, ',').map(|path| at_path(item, &Value::Str(path)));
                 paths.map(|value| Ok(sort_key(&value?, by_case))).collect()
             }
             Some(path) => Ok(vec![sort_key(&at_path(item, path)?, by_case)]),
@@ -629,9 +638,7 @@ fn indented(machine: &mut Machine<'_>, input: &Value, given: &mut Given<'_>) -> 
         None => Text::template("    "),
         Some(Value::Str(text)) => text,
         Some(value) => match value.number() {
-            Some(Number::Int(width)) if width <= 1000 => {
-                Text::template(&" ".repeat(width.max(0) as usize))
-            }
+            Some(Number::Int(width)) if width <= 1000 => spaces(width, value.origin()),
             _ => {
                 return Err(Problem::value(
                     "`indent`: `width` is not a number up to 1000 or a string",
@@ -652,14 +659,17 @@ fn indented(machine: &mut Machine<'_>, input: &Value, given: &mut Given<'_>) -> 
     }
     let lines = methods::lines(&whole, false);
     machine.charge(whole.len() + lines.len().saturating_mul(indent.len()))?;
-    for (nth, line) in lines.iter().enumerate() {
+    let mut end = 0;
+    for (nth, (line, ended)) in lines.iter().zip(methods::lines(&whole, true)).enumerate() {
         if nth > 0 {
-            out.push_template("\n");
+            // The end of the line before is whose it was.
+            out.push_changed("\n", whole.origin_at(end - 1));
             if blank || !line.is_empty() {
                 out.push_text(&indent);
             }
         }
         out.push_text(line);
+        end += ended.len();
     }
     Ok(Value::Str(out.finish().marked(text.is_markup)))
 }
@@ -760,9 +770,9 @@ fn whole(input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
         other => {
             other.check()?;
             match other.number() {
-                Some(Number::Int(number)) => Value::Int(number, origin_of(other)),
+                Some(Number::Int(number)) => Value::Int(number, other.origin()),
                 Some(Number::Float(number)) if number.is_finite() && number.abs() < 9e18 => {
-                    Value::Int(number.trunc() as i64, origin_of(other))
+                    Value::Int(number.trunc() as i64, other.origin())
                 }
                 _ => default,
             }
@@ -796,10 +806,8 @@ fn rounded(input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
         }
     };
     match (method, number) {
-        ("common", Number::Int(number)) if exponent >= 0 => {
-            Ok(Value::Int(number, origin_of(input)))
-        }
-        ("common", Number::Int(_)) => Ok(Value::Int(rounded as i64, origin_of(input))),
-        _ => Ok(Value::Float(rounded, origin_of(input))),
+        ("common", Number::Int(number)) if exponent >= 0 => Ok(Value::Int(number, input.origin())),
+        ("common", Number::Int(_)) => Ok(Value::Int(rounded as i64, input.origin())),
+        _ => Ok(Value::Float(rounded, input.origin())),
     }
 }

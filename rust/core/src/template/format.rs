@@ -1,12 +1,10 @@
 //! `%` and `str.format`.
 
-use std::sync::Arc;
-
 use super::access::{attribute, item};
 use super::arithmetic::escaped;
 use super::error::Problem;
 use super::machine::Machine;
-use super::text::{Builder, Text};
+use super::text::{Builder, Origin, Text};
 use super::value::{ListKind, Number, Outcome, Value};
 
 /// Widest field.
@@ -125,10 +123,7 @@ fn converted(value: &Value, conversion: char, spec: &Spec, is_markup: bool) -> O
         Some(sign) if !text.starts_with('-') => format!("{sign}{text}"),
         _ => text,
     };
-    let of_number = |text: String| {
-        let origin = value.text().map_or(super::text::Origin::TEMPLATE, |text| text.main_origin());
-        Text::of(&signed(text), origin)
-    };
+    let of_number = |text: String| Text::of(&signed(text), value.origin());
     match conversion {
         's' | 'r' | 'a' => {
             let text = if conversion == 's' {
@@ -186,16 +181,16 @@ fn pad(out: &mut Builder, text: &Text, spec: &Spec) {
     let missing = spec.width.saturating_sub(text.as_str().chars().count());
     if spec.left {
         out.push_text(text);
-        out.push_template(&" ".repeat(missing));
+        out.push_repeated(" ", missing);
     } else if spec.zero
         && text.as_str().starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+')
     {
         let sign = usize::from(text.as_str().starts_with(['-', '+']));
         out.push_range(text, 0..sign);
-        out.push_template(&"0".repeat(missing));
+        out.push_repeated("0", missing);
         out.push_range(text, sign..text.len());
     } else {
-        out.push_template(&" ".repeat(missing));
+        out.push_repeated(" ", missing);
         out.push_text(text);
     }
 }
@@ -205,7 +200,7 @@ pub(super) fn braces(
     machine: &mut Machine<'_>,
     pattern: &Text,
     positional: &[Value],
-    named: &[(Arc<str>, Value)],
+    named: &[(Text, Value)],
 ) -> Outcome<Text> {
     let whole = pattern.as_str();
     let mut out = Builder::default();
@@ -242,10 +237,10 @@ pub(super) fn braces(
         } else if let Ok(at) = name.parse::<usize>() {
             positional.get(at).cloned().ok_or_else(missing)?
         } else {
-            let known = named.iter().find(|(known, _)| &**known == name);
+            let known = named.iter().find(|(known, _)| known.as_str() == name);
             known.map(|(_, value)| value.clone()).ok_or_else(missing)?
         };
-        value = follow(value, path)?;
+        value = follow(value, path, pattern.main_origin())?;
         let text = if conversion == "r" {
             let mut shown = Builder::default();
             value.represent(&mut shown, 0)?;
@@ -262,8 +257,8 @@ pub(super) fn braces(
     Ok(out.finish().marked(pattern.is_markup))
 }
 
-/// The value at `.name` and `[index]` steps.
-fn follow(mut value: Value, mut path: &str) -> Outcome<Value> {
+/// The value at `.name` and `[index]` steps of a pattern of this origin.
+fn follow(mut value: Value, mut path: &str, origin: Origin) -> Outcome<Value> {
     while !path.is_empty() {
         if let Some(rest) = path.strip_prefix('.') {
             let end = rest.find(['.', '[']).unwrap_or(rest.len());
@@ -276,7 +271,8 @@ fn follow(mut value: Value, mut path: &str) -> Outcome<Value> {
                     "`format` has an index that is not closed, expected `]`",
                 ));
             };
-            let index = rest[..end].parse().map_or_else(|_| Value::str(&rest[..end]), Value::int);
+            let text = || Value::Str(Text::of(&rest[..end], origin));
+            let index = rest[..end].parse().map_or_else(|_| text(), |at| Value::Int(at, origin));
             value = item(&value, &index)?;
             path = &rest[end + 1..];
         }

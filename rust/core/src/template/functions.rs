@@ -2,12 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use super::error::Problem;
+use super::given::Named;
 use super::machine::{Callable, Machine};
 use super::text::{Origin, Text};
-use super::value::{Dict, ListKind, Number, Outcome, Value};
+use super::value::{Dict, List, ListKind, Number, Outcome, Value};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Function {
@@ -42,7 +42,7 @@ pub(super) fn call(
     machine: &mut Machine<'_>,
     function: Function,
     given: Vec<Value>,
-    named: Vec<(Arc<str>, Value)>,
+    named: Named,
 ) -> Outcome<Value> {
     let callable = |callable| Ok(Value::Callable(Rc::new(callable)));
     match function {
@@ -52,7 +52,7 @@ pub(super) fn call(
         }
         Function::Namespace => {
             let members = members(given, named)?.into_iter();
-            let members = members.map(|(name, value)| Ok((name.text()?.as_str().into(), value)));
+            let members = members.map(|(name, value)| Ok((name.text()?, value)));
             Ok(Value::Namespace(Rc::new(RefCell::new(members.collect::<Outcome<_>>()?))))
         }
         Function::Cycler if given.is_empty() => {
@@ -80,13 +80,13 @@ pub(super) fn call(
                     "`strftime_now` has the format {pattern:?}, which gives no time"
                 ))
             })?;
-            Ok(Value::str(&now))
+            Ok(Value::Str(Text::of(&now, pattern.main_origin())))
         }
     }
 }
 
 /// Members from a dict or pairs, and from named arguments.
-fn members(given: Vec<Value>, named: Vec<(Arc<str>, Value)>) -> Outcome<Vec<(Value, Value)>> {
+fn members(given: Vec<Value>, named: Named) -> Outcome<Vec<(Value, Value)>> {
     let mut members = Vec::new();
     for value in given {
         match &value {
@@ -106,13 +106,17 @@ fn members(given: Vec<Value>, named: Vec<(Arc<str>, Value)>) -> Outcome<Vec<(Val
             }
         }
     }
-    members.extend(named.into_iter().map(|(name, value)| (Value::str(&name), value)));
+    members.extend(named.into_iter().map(|(name, value)| (Value::Str(name), value)));
     Ok(members)
 }
 
 fn range(machine: &mut Machine<'_>, given: &[Value]) -> Outcome<Value> {
     let mut bounds = Vec::with_capacity(given.len());
+    let mut origin = Origin::TEMPLATE;
     for value in given {
+        if origin == Origin::TEMPLATE {
+            origin = value.origin();
+        }
         match value.number() {
             Some(Number::Int(bound)) => bounds.push(bound),
             _ => {
@@ -145,11 +149,11 @@ fn range(machine: &mut Machine<'_>, given: &[Value]) -> Outcome<Value> {
     let mut items = Vec::new();
     let mut at = start;
     while if step > 0 { at < stop } else { at > stop } {
-        items.push(Value::int(at));
+        items.push(Value::Int(at, origin));
         match at.checked_add(step) {
             Some(next) => at = next,
             None => break,
         }
     }
-    Ok(Value::of_kind(items, ListKind::Range))
+    Ok(Value::List(Rc::new(List { items, kind: ListKind::Range, origin })))
 }

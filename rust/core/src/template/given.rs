@@ -1,24 +1,21 @@
 //! Arguments of a function, taken by place or by name.
 
-use std::sync::Arc;
-
 use super::error::Problem;
 use super::text::Text;
 use super::value::{Number, Outcome, Value};
+
+/// Arguments by name. A name is a text with an origin: that of `**mapping` is the caller's.
+pub(super) type Named = Vec<(Text, Value)>;
 
 pub(super) struct Given<'a> {
     /// What is called, for errors.
     what: &'a str,
     positional: std::vec::IntoIter<Value>,
-    named: Vec<(Arc<str>, Value)>,
+    named: Named,
 }
 
 impl<'a> Given<'a> {
-    pub(super) fn new(
-        what: &'a str,
-        positional: Vec<Value>,
-        named: Vec<(Arc<str>, Value)>,
-    ) -> Self {
+    pub(super) fn new(what: &'a str, positional: Vec<Value>, named: Named) -> Self {
         Self { what, positional: positional.into_iter(), named }
     }
 
@@ -27,7 +24,7 @@ impl<'a> Given<'a> {
         if let Some(value) = self.positional.next() {
             return Some(value);
         }
-        let at = self.named.iter().position(|(known, _)| &**known == name)?;
+        let at = self.named.iter().position(|(known, _)| known.as_str() == name)?;
         Some(self.named.remove(at).1)
     }
 
@@ -82,7 +79,7 @@ impl<'a> Given<'a> {
     }
 
     /// All arguments that are left, by place and by name.
-    pub(super) fn rest(&mut self) -> (Vec<Value>, Vec<(Arc<str>, Value)>) {
+    pub(super) fn rest(&mut self) -> (Vec<Value>, Named) {
         (self.positional.by_ref().collect(), std::mem::take(&mut self.named))
     }
 
@@ -93,7 +90,7 @@ impl<'a> Given<'a> {
         }
         match self.named.first() {
             Some((name, _)) => {
-                Err(Problem::value(format!("`{}` has no parameter `{name}`", self.what)))
+                Err(Problem::value(format!("`{}` has no parameter `{}`", self.what, name.as_str())))
             }
             None => Ok(()),
         }

@@ -10,9 +10,9 @@ use super::value::{List, ListKind, MAX_SHOWN_DEPTH, Outcome, Value, float};
 pub(super) struct Style {
     pub(super) ascii: bool,
     /// Text of one level of indentation.
-    pub(super) indent: Option<String>,
-    pub(super) between: String,
-    pub(super) colon: String,
+    pub(super) indent: Option<Text>,
+    pub(super) between: Text,
+    pub(super) colon: Text,
     pub(super) sorted: bool,
 }
 
@@ -66,7 +66,7 @@ impl Writer<'_> {
                 for (nth, (key, value)) in members.iter().enumerate() {
                     self.before(nth, depth + 1, origin);
                     self.key(key)?;
-                    self.out.push_changed(&self.style.colon, origin);
+                    self.mark(&self.style.colon, origin);
                     self.value(value, depth + 1, origin)?;
                 }
                 self.close("}", members.is_empty(), depth, origin);
@@ -94,9 +94,16 @@ impl Writer<'_> {
     /// What stands before an item: a separator, a new line.
     fn before(&mut self, nth: usize, depth: usize, origin: Origin) {
         if nth > 0 {
-            self.out.push_changed(&self.style.between, origin);
+            self.mark(&self.style.between, origin);
         }
         self.new_line(depth, origin);
+    }
+
+    /// Writes a mark between values. It is of the container around it, unless the mark itself is the caller's.
+    fn mark(&mut self, mark: &Text, container: Origin) {
+        let own = mark.main_origin();
+        let origin = if own == Origin::TEMPLATE { container } else { own };
+        self.out.push_changed(mark.as_str(), origin);
     }
 
     fn close(&mut self, bracket: &str, is_empty: bool, depth: usize, origin: Origin) {
@@ -110,7 +117,7 @@ impl Writer<'_> {
         if let Some(indent) = &self.style.indent {
             self.out.push_changed("\n", origin);
             for _ in 0..depth {
-                self.out.push_changed(indent, origin);
+                self.mark(indent, origin);
             }
         }
     }

@@ -12,6 +12,7 @@ use super::ast::{
 };
 use super::error::{Fault, Problem};
 use super::functions::Function;
+use super::given::Named;
 use super::text::{Builder, Text};
 use super::value::{Dict, Items, Missing, Outcome, Value};
 use super::{arithmetic, filters, functions, methods, tests};
@@ -278,8 +279,11 @@ impl<'a> Machine<'a> {
                     body: body.clone(),
                     frame: frame.clone(),
                 }));
-                let symbol =
-                    self.names.iter().position(|name| *name == body.name).unwrap_or(usize::MAX);
+                let symbol = self
+                    .names
+                    .iter()
+                    .position(|name| **name == *body.name.as_str())
+                    .unwrap_or(usize::MAX);
                 frame.set(symbol as Symbol, value);
             }
             StatementKind::Call(call, body) => {
@@ -290,7 +294,7 @@ impl<'a> Machine<'a> {
                 let ExprKind::Call(called, arguments) = &call.kind else { return Ok(Flow::Next) };
                 let called = self.eval(called, frame)?;
                 let (positional, mut named) = self.arguments(arguments, frame)?;
-                named.push(("caller".into(), caller));
+                named.push((Text::template("caller"), caller));
                 let value = self.call(&called, positional, named, call.at)?;
                 let text = value.text().map_err(|problem| Fault::new(at, problem))?;
                 self.write(&text, at)?;
@@ -378,7 +382,7 @@ impl<'a> Machine<'a> {
                     return Err(Fault::new(at, Problem::value(problem)));
                 };
                 let mut members = members.borrow_mut();
-                match members.iter_mut().find(|(known, _)| known == attribute) {
+                match members.iter_mut().find(|(known, _)| known.as_str() == attribute.as_str()) {
                     Some((_, known)) => *known = value,
                     None => members.push((attribute.clone(), value)),
                 }
@@ -505,7 +509,7 @@ impl<'a> Machine<'a> {
                     }),
                     Value::Namespace(members) => {
                         let members = members.borrow();
-                        let member = members.iter().find(|(known, _)| known == name);
+                        let member = members.iter().find(|(known, _)| *known.as_str() == **name);
                         member.map(|(_, value)| look(value))
                     }
                     _ => None,
@@ -806,11 +810,7 @@ impl<'a> Machine<'a> {
         clippy::type_complexity,
         reason = "positional and named arguments, as every call has them"
     )]
-    fn arguments(
-        &mut self,
-        arguments: &Arguments,
-        frame: &Rc<Frame>,
-    ) -> Run<(Vec<Value>, Vec<(Arc<str>, Value)>)> {
+    fn arguments(&mut self, arguments: &Arguments, frame: &Rc<Frame>) -> Run<(Vec<Value>, Named)> {
         let mut positional = self.all(&arguments.positional, frame)?;
         let mut named = Vec::with_capacity(arguments.named.len());
         for (name, value) in &arguments.named {
@@ -827,7 +827,7 @@ impl<'a> Machine<'a> {
             match self.eval(dict, frame)? {
                 Value::Dict(dict) => {
                     named.extend(dict.members.iter().filter_map(|(key, value)| match key {
-                        Value::Str(name) => Some((name.as_str().into(), value.clone())),
+                        Value::Str(name) => Some((name.clone(), value.clone())),
                         _ => None,
                     }));
                 }
@@ -844,7 +844,7 @@ impl<'a> Machine<'a> {
         &mut self,
         called: &Value,
         positional: Vec<Value>,
-        named: Vec<(Arc<str>, Value)>,
+        named: Named,
         at: Position,
     ) -> Run<Value> {
         let fault = |problem: Problem| Fault::new(at as usize, problem);
@@ -902,7 +902,7 @@ impl<'a> Machine<'a> {
         body: &Arc<MacroBody>,
         frame: &Rc<Frame>,
         positional: Vec<Value>,
-        named: Vec<(Arc<str>, Value)>,
+        named: Named,
         at: Position,
     ) -> Run<Value> {
         let fault = |problem: String| Fault::new(at as usize, Problem::value(problem));
@@ -912,10 +912,13 @@ impl<'a> Machine<'a> {
         let mut given = positional.into_iter();
         for (symbol, default) in &body.parameters {
             let name = self.name(*symbol).to_owned();
-            let by_name = named.iter().position(|(known, _)| **known == *name);
+            let by_name = named.iter().position(|(known, _)| *known.as_str() == *name);
             let value = match (given.next(), by_name) {
                 (Some(_), Some(_)) => {
-                    return Err(fault(format!("macro `{}` has `{name}` given twice", body.name)));
+                    return Err(fault(format!(
+                        "macro `{}` has `{name}` given twice",
+                        body.name.as_str()
+                    )));
                 }
                 (Some(value), None) => Some(value),
                 (None, Some(at)) => Some(named.remove(at).1),
@@ -932,7 +935,7 @@ impl<'a> Machine<'a> {
         let symbol =
             |machine: &Self, name: &str| machine.names.iter().position(|known| &**known == name);
         if takes_caller {
-            let at = named.iter().position(|(name, _)| &**name == "caller");
+            let at = named.iter().position(|(name, _)| name.as_str() == "caller");
             let caller =
                 at.map_or_else(|| Value::undefined("no caller defined"), |at| named.remove(at).1);
             if let Some(symbol) = symbol(self, "caller") {
@@ -944,7 +947,7 @@ impl<'a> Machine<'a> {
                 inner.set(symbol as Symbol, Value::tuple(rest));
             }
         } else if !rest.is_empty() {
-            let (name, most) = (&body.name, body.parameters.len());
+            let (name, most) = (body.name.as_str(), body.parameters.len());
             return Err(fault(format!(
                 "macro `{name}` takes at most {most} arguments, found {}",
                 most + rest.len()
@@ -952,12 +955,16 @@ impl<'a> Machine<'a> {
         }
         if takes_kwargs {
             if let Some(symbol) = symbol(self, "kwargs") {
-                let members = named.into_iter().map(|(name, value)| (Value::str(&name), value));
+                let members = named.into_iter().map(|(name, value)| (Value::Str(name), value));
                 let dict = Dict::new(members, super::text::Origin::TEMPLATE);
                 inner.set(symbol as Symbol, Value::Dict(Rc::new(dict)));
             }
         } else if let Some((extra, _)) = named.first() {
-            return Err(fault(format!("macro `{}` has no parameter `{extra}`", body.name)));
+            return Err(fault(format!(
+                "macro `{}` has no parameter `{}`",
+                body.name.as_str(),
+                extra.as_str()
+            )));
         }
         let loops = std::mem::take(&mut self.loops);
         let text = self.deeper(at, |machine| machine.captured(&body.body, &inner));

@@ -1,12 +1,11 @@
 //! Methods of strings, dicts and lists, as Python's.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use super::arithmetic::escaped;
 use super::error::Problem;
 use super::format;
-use super::given::Given;
+use super::given::{Given, Named};
 use super::lexer::is_space;
 use super::machine::{Callable, Machine};
 use super::text::{Builder, Text};
@@ -78,7 +77,7 @@ pub(super) fn call(
     object: &Value,
     name: &str,
     positional: Vec<Value>,
-    named: Vec<(Arc<str>, Value)>,
+    named: Named,
 ) -> Outcome<Value> {
     let mut given = Given::new(name, positional, named);
     match object {
@@ -151,13 +150,14 @@ fn of_list(list: &Rc<List>, name: &str, mut given: Given<'_>) -> Outcome<Value> 
         "copy" => Ok(Value::List(list.clone())),
         "count" => {
             let value = given.needed("value")?;
-            Ok(Value::size(list.items.iter().filter(|item| item.equals(&value)).count()))
+            let count = list.items.iter().filter(|item| item.equals(&value)).count();
+            Ok(Value::counted(count, list.origin))
         }
         _ => {
             let value = given.needed("value")?;
             let found = list.items.iter().position(|item| item.equals(&value));
             found
-                .map(Value::size)
+                .map(|at| Value::counted(at, list.origin))
                 .ok_or_else(|| Problem::value("`index`: the value is not in the list"))
         }
     }
@@ -203,7 +203,7 @@ fn of_string(
             })
         }
         "startswith" | "endswith" | "find" | "rfind" | "index" | "rindex" | "count" => {
-            found(text.as_str(), name, &mut given)?
+            found(text, name, &mut given)?
         }
         "replace" => {
             let (old, new) = (given.text("old")?, given.text("new")?);
@@ -265,7 +265,9 @@ fn cased(text: &Text, name: &str) -> Text {
 }
 
 /// What a method finds of a text in another: a place, a number, or whether it is there.
-fn found(whole: &str, name: &str, given: &mut Given<'_>) -> Outcome<Value> {
+fn found(text: &Text, name: &str, given: &mut Given<'_>) -> Outcome<Value> {
+    let whole = text.as_str();
+    let counted = |size: usize| Value::counted(size, text.main_origin());
     let wrong = |value: &Value| {
         Problem::value(format!("`{name}` has `{}`, expected a string", value.kind()))
     };
@@ -298,17 +300,17 @@ fn found(whole: &str, name: &str, given: &mut Given<'_>) -> Outcome<Value> {
         "startswith" => return Ok(Value::Bool(parts.iter().any(starts))),
         "endswith" => return Ok(Value::Bool(parts.iter().any(ends))),
         "count" if part.is_empty() => {
-            return Ok(Value::size(stretch.map_or(0, |stretch| stretch.chars().count() + 1)));
+            return Ok(counted(stretch.map_or(0, |stretch| stretch.chars().count() + 1)));
         }
         "count" => {
-            return Ok(Value::size(stretch.map_or(0, |stretch| stretch.matches(part).count())));
+            return Ok(counted(stretch.map_or(0, |stretch| stretch.matches(part).count())));
         }
         "rfind" | "rindex" => at(stretch.and_then(|stretch| stretch.rfind(part))),
         _ => at(stretch.and_then(|stretch| stretch.find(part))),
     };
     match place {
-        Some(place) => Ok(Value::size(place)),
-        None if name.ends_with("find") => Ok(Value::int(-1)),
+        Some(place) => Ok(counted(place)),
+        None if name.ends_with("find") => Ok(Value::Int(-1, text.main_origin())),
         None => Err(Problem::value(format!("`{name}`: the text is not found"))),
     }
 }

@@ -42,7 +42,7 @@ use error::{Fault, Problem};
 use input::Reader;
 use machine::Machine;
 pub(crate) use paths::Paths;
-use text::Run;
+use text::{Run, Text};
 use value::Value;
 
 /// Largest source of a template, in bytes. Published ones have up to 40,000.
@@ -161,7 +161,7 @@ impl Template {
         values.push(("tools", Value::None));
         values.push(("documents", Value::None));
         for (name, text) in options.own {
-            values.push((name, Value::str(text)));
+            values.push((name, Value::Str(Text::source(text))));
         }
         values.push(("messages", reader.messages("messages", messages)?));
         for (name, value) in variables {

@@ -225,7 +225,7 @@ impl Parser {
                 let kind = match parser.token().clone() {
                     Token::Text(text) => {
                         parser.advance();
-                        StatementKind::Text(Text::template(&text))
+                        StatementKind::Text(Text::source(&text))
                     }
                     Token::PrintBegin => {
                         parser.advance();
@@ -427,7 +427,7 @@ impl Parser {
                 if self.skip(".") {
                     let attribute = self.any_name()?;
                     self.has_own_words |= is_word(&attribute);
-                    targets.push(Target::Attribute(symbol, attribute.into()));
+                    targets.push(Target::Attribute(symbol, Text::source(&attribute)));
                 } else {
                     targets.push(Target::Name(symbol));
                 }
@@ -490,7 +490,7 @@ impl Parser {
                 *outer |= inner;
             }
         }
-        Ok(MacroBody { name: name.into(), parameters, body: body?, uses })
+        Ok(MacroBody { name: Text::source(name), parameters, body: body?, uses })
     }
 
     fn macro_statement(&mut self) -> Outcome<StatementKind> {
@@ -781,7 +781,7 @@ impl Parser {
                     text.push_str(more);
                     self.advance();
                 }
-                let literal = ExprKind::Str(Text::template(&text));
+                let literal = ExprKind::Str(Text::source(&text));
                 self.literals.push(text);
                 literal
             }
@@ -963,7 +963,7 @@ impl Parser {
                 self.advance();
                 let value = self.expression()?;
                 self.has_own_words |= is_word(&name) && !is_fixed(&value);
-                arguments.named.push((name.into(), value));
+                arguments.named.push((Text::source(&name), value));
             } else {
                 if !arguments.named.is_empty() || arguments.dict.is_some() {
                     return self.fault("found a value after named ones, expected `name=`");

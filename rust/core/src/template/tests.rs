@@ -1,8 +1,7 @@
 //! Tests: `value is string`.
 
-use std::sync::Arc;
-
 use super::error::Problem;
+use super::text::Text;
 use super::value::{ListKind, Number, Outcome, Value};
 
 const KNOWN: [&str; 36] = [
@@ -56,7 +55,7 @@ pub(super) fn apply(
     name: &str,
     value: &Value,
     given: &[Value],
-    named: &[(Arc<str>, Value)],
+    named: &[(Text, Value)],
 ) -> Outcome<bool> {
     let other = || {
         let other = given.first().or(named.first().map(|(_, value)| value));

@@ -1,4 +1,8 @@
 //! Strings with provenance: each run of a string has an origin, the template or a path of the caller's data.
+//!
+//! Text becomes the template's in three ways: the source spells it ([`Text::source`]), this program does
+//! ([`Text::template`], which takes a `'static` string), or it is a number or white space that the template computes.
+//! All other text is made from a text, and has its origin.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -67,13 +71,15 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Text of the template.
-    pub(crate) fn template(text: &str) -> Self {
-        Self {
-            whole: text.into(),
-            runs: Runs::One(Origin::TEMPLATE, Place::CHANGED),
-            is_markup: false,
-        }
+    /// Text of the template that this program spells, which is no caller's.
+    pub(crate) fn template(text: &'static str) -> Self {
+        Self::of(text, Origin::TEMPLATE)
+    }
+
+    /// Text that the template's source spells, or a special token that is the template's own. Nothing that a
+    /// rendering computes comes in here.
+    pub(crate) fn source(text: &str) -> Self {
+        Self::of(text, Origin::TEMPLATE)
     }
 
     /// One of the caller's strings.
@@ -236,8 +242,13 @@ impl Builder {
         self.runs.push(Run { end, origin, place });
     }
 
-    pub(crate) fn push_template(&mut self, text: &str) {
+    pub(crate) fn push_template(&mut self, text: &'static str) {
         self.push(text, Origin::TEMPLATE, Place::CHANGED);
+    }
+
+    /// Text of the template so many times.
+    pub(crate) fn push_repeated(&mut self, text: &'static str, count: usize) {
+        self.push(&text.repeat(count), Origin::TEMPLATE, Place::CHANGED);
     }
 
     /// Text that a caller's string became.

@@ -16,7 +16,7 @@ use super::text::{Builder, Origin, Text};
 pub(super) type Outcome<T> = Result<T, Problem>;
 
 /// Attributes of a namespace, by name.
-pub(super) type Attributes = Vec<(Arc<str>, Value)>;
+pub(super) type Attributes = Vec<(Text, Value)>;
 
 #[derive(Clone)]
 pub(super) enum Value {
@@ -161,7 +161,7 @@ impl Dict {
 }
 
 impl Value {
-    pub(super) fn str(text: &str) -> Self {
+    pub(super) fn str(text: &'static str) -> Self {
         Self::Str(Text::template(text))
     }
 
@@ -169,8 +169,14 @@ impl Value {
         Self::Int(value, Origin::TEMPLATE)
     }
 
+    /// A number of items.
     pub(super) fn size(size: usize) -> Self {
-        Self::int(i64::try_from(size).unwrap_or(i64::MAX))
+        Self::counted(size, Origin::TEMPLATE)
+    }
+
+    /// A number of what a value of this origin has: characters, items, places.
+    pub(super) fn counted(size: usize, origin: Origin) -> Self {
+        Self::Int(i64::try_from(size).unwrap_or(i64::MAX), origin)
     }
 
     pub(super) fn list(items: Vec<Self>) -> Self {
@@ -389,6 +395,17 @@ impl Value {
         }
     }
 
+    /// Of whom a number of this value's is: its length, a place in it, what it is rounded to.
+    pub(super) fn origin(&self) -> Origin {
+        match self {
+            Self::Int(_, origin) | Self::Float(_, origin) => *origin,
+            Self::Str(text) => text.main_origin(),
+            Self::List(list) => list.origin,
+            Self::Dict(dict) => dict.origin,
+            _ => Origin::TEMPLATE,
+        }
+    }
+
     /// Python's `str`.
     pub(super) fn text(&self) -> Outcome<Text> {
         Ok(match self {
@@ -422,7 +439,7 @@ impl Value {
                     ListKind::List => ("[", "]"),
                     ListKind::Tuple => ("(", ")"),
                     ListKind::Range => {
-                        out.push_template(&range_text(&list.items));
+                        out.push_changed(&range_text(&list.items), list.origin);
                         return Ok(());
                     }
                     ListKind::Keys => ("dict_keys([", "])"),
@@ -447,7 +464,8 @@ impl Value {
             }
             Self::Namespace(attributes) => {
                 let attributes = attributes.borrow();
-                let members = attributes.iter().map(|(name, value)| (Self::str(name), value));
+                let members =
+                    attributes.iter().map(|(name, value)| (Self::Str(name.clone()), value));
                 out.push_template("<Namespace ");
                 members_text(members, Origin::TEMPLATE, out, depth)?;
                 out.push_template(">");
