@@ -283,3 +283,71 @@ def test_published_templates_are_read_by_their_formats(
     added = {token: size + nth for nth, token in enumerate(tokens)}
     (path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
     assert Codec.from_pretrained(path).format.name == name
+
+
+HARMONY = """{{ '<|start|>system<|message|>Current date: ' + strftime_now('%Y-%m-%d') + '<|end|>' }}
+{%- if messages[0].role == 'system' %}
+{{- '<|start|>developer<|message|>' + messages[0].content + '<|end|>' }}
+{%- endif %}
+{%- for m in messages %}
+{%- if m.role == 'user' %}{{- '<|start|>user<|message|>' + m.content + '<|end|>' }}{%- endif %}
+{%- if m.role == 'tool' %}
+{{- '<|start|>functions.' + m.name + ' to=assistant<|channel|>commentary<|message|>' }}
+{{- m.content|tojson + '<|end|>' }}
+{%- endif %}
+{%- if m.role == 'assistant' and m.tool_calls %}
+{%- if m.content %}
+{{- '<|start|>assistant<|channel|>analysis<|message|>' + m.content + '<|end|>' }}
+{%- endif %}
+{%- set f = m.tool_calls[0].function %}
+{{- '<|start|>assistant to=functions.' + f.name + '<|channel|>commentary json<|message|>' }}
+{{- f.arguments|tojson + '<|call|>' }}
+{%- elif m.role == 'assistant' %}
+{{- '<|start|>assistant<|channel|>final<|message|>' + m.content }}
+{{- '<|return|>' if loop.last and not add_generation_prompt else '<|end|>' }}
+{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|start|>assistant' }}{%- endif %}"""
+"""The turns of gpt-oss: the day of today, text beside a call as reasoning, the first of several
+calls, results in quotes."""
+
+
+def with_harmony(path: Path, template: str) -> Codec:
+    names = ("start", "end", "message", "channel", "constrain", "return", "call")
+    path = folder(path, template, eos_token="<|return|>")  # noqa: S106
+    size = Vocab.load(data.EMBEDDED_MODEL).size
+    added = {f"<|{name}|>": size + nth for nth, name in enumerate(names)}
+    (path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
+    return Codec.from_pretrained(path)
+
+
+def test_a_format_reads_for_a_template_that_writes_otherwise(tmp_path: Path) -> None:
+    codec = with_harmony(tmp_path / "model", HARMONY)
+    assert codec.format.name == "harmony"
+    told = codec.describe()
+    assert "conversations are written by the model's chat template" in told
+    assert "it reads the answers that the model's chat template writes" in told
+    control, text = codec.vocab.control, codec.vocab.encode
+    turn, end = control["<|start|>"], control["<|end|>"]
+    channel, message, call = control["<|channel|>"], control["<|message|>"], control["<|call|>"]
+    answer = [channel, *text("analysis"), message, *text("Need it."), end, turn]
+    answer += [*text("assistant to=functions.f"), channel, *text("commentary json"), message]
+    answer += [*text('{"city": "Oslo"}'), call]
+    read = codec.parse(answer, codec.encode([{"role": "user", "content": "q"}])).message
+    assert read["reasoning"] == "Need it."
+    assert read["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"city": "Oslo"}'}
+    codec.constrain(tools=[{"type": "function", "function": {"name": "f"}}], tool_choice="required")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("commentary json<|message|>", "commentary<|message|>call:"),  # before the arguments
+        ("<|channel|>final<|message|>", "<|message|>final:"),
+        ("'<|start|>user<|message|>'", "'<|start|>them<|message|>'"),
+    ],
+)
+def test_a_format_that_misreads_an_answer_is_not_the_reader(
+    tmp_path: Path, change: tuple[str, str]
+) -> None:
+    assert with_harmony(tmp_path / "model", HARMONY.replace(*change)).format.name != "harmony"

@@ -1,8 +1,9 @@
 //! The format that reads the completions of a model whose template writes its conversations.
 //!
 //! In: a template and a vocabulary. Out: the built-in format that writes the same; or else a format derived from the
-//! template; or else one that reads text up to the id that
-//! stops the model. Cost: the probes of recognition, and those of derivation.
+//! template, if it reads all that the template writes; or else the built-in format that does; or else what the derived
+//! format reads; or else text up to the id that stops the model. Cost: the probes of recognition, and those of
+//! derivation.
 
 use std::slice;
 
@@ -15,7 +16,7 @@ use crate::encode::EncodeOptions;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::message::{Message, Owned, Role};
-use crate::recognise::{Recognised, recognise_reader};
+use crate::recognise::{Recognised, candidates};
 use crate::span::SpanKind;
 use crate::template::Template;
 use crate::templated::TemplateWriter;
@@ -58,20 +59,25 @@ impl Codec {
         own: &[(String, String)],
         vocab: &Vocab,
     ) -> Result<(Self, Reader)> {
-        if let Some(found) = recognise_reader(template, own, vocab) {
+        let known = candidates(template, own, vocab);
+        if let Some(found) = known.writer() {
             let format = Format::built_in(&found.format)?;
             let codec = Self::with_template(template, own, &format, vocab)?;
-            return Ok((codec, Reader::Recognised(found)));
+            return Ok((codec, Reader::Recognised(found.clone())));
         }
         let writer = TemplateWriter::new(template, own, vocab);
         check_writes(&writer, vocab)?;
         let format = text_format(&writer, vocab)?;
         let plain = Self::with_template(template, own, &format, vocab)?.without_prompts();
-        if let Some((format, parts)) = derive::derive(&plain) {
-            let codec = Self::with_template(template, own, &format, vocab)?;
-            return Ok((codec, Reader::Derived(parts)));
+        let derived = derive::derive(&plain);
+        if !derived.as_ref().is_some_and(|(_, parts)| parts.is_all)
+            && let Some((codec, found)) = known.reader(template, own, vocab)
+        {
+            return Ok((codec, Reader::Recognised(found.clone())));
         }
-        Ok((plain, Reader::Text))
+        let Some((format, parts)) = derived else { return Ok((plain, Reader::Text)) };
+        let codec = Self::with_template(template, own, &format, vocab)?;
+        Ok((codec, Reader::Derived(parts)))
     }
 }
 

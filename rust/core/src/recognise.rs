@@ -1,7 +1,8 @@
 //! Which built-in format writes what a model's own chat template does, or reads what its model writes.
 //!
 //! In: a template and a vocabulary. Out: the format whose text and control tokens are the
-//! template's on a fixed set of conversations. The template is run, so parts that it builds count as well.
+//! template's on a fixed set of conversations; or else the nearest one that reads the assistant's messages of these
+//! conversations as the template writes them. The template is run, so parts that it builds count as well.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -12,9 +13,10 @@ use serde_json::Value;
 
 use crate::codec::Codec;
 use crate::conversation::ReadOptions;
-use crate::encode::EncodeOptions;
+use crate::encode::{EncodeOptions, Encoding};
 use crate::error::{Error, Result};
-use crate::format::Format;
+use crate::format::{Format, Guarantee};
+use crate::message::{Call, CallBody, Message, Role};
 use crate::template::{RenderOptions, RenderedTemplate, Template};
 use chatcodec_vocab::Vocab;
 
@@ -33,6 +35,12 @@ struct Probe {
     /// Whether formats may differ here on purpose: white space at the ends of texts, texts of nothing.
     #[serde(default)]
     odd: bool,
+}
+
+impl Probe {
+    fn messages(&self) -> &[Value] {
+        self.messages.as_array().map_or(&[], Vec::as_slice)
+    }
 }
 
 static PROBES: LazyLock<Vec<Probe>> =
@@ -72,28 +80,126 @@ struct Written {
     control: Vec<Range<usize>>,
 }
 
-/// The built-in format that writes what a template does, or differs from it only where its file says so. Such a
-/// format reads what the template's model writes.
-pub(crate) fn recognise_reader(
+/// The built-in formats that a vocabulary has the tokens of, compared with a template; the nearest first.
+pub(crate) struct Candidates(Vec<Recognised>);
+
+impl Candidates {
+    /// The format that writes what the template does, or differs from it only where its file says so. Such a format
+    /// reads what the template's model writes.
+    pub(crate) fn writer(&self) -> Option<&Recognised> {
+        self.0.iter().find(|found| {
+            let format = Format::built_in(&found.format);
+            format.is_ok_and(|format| found.is_exact_but(format.differs()))
+        })
+    }
+
+    /// The nearest format that reads the calls or the reasoning which the template writes, and all else of its
+    /// answers.
+    pub(crate) fn reader(
+        &self,
+        template: &Template,
+        own: &[(String, String)],
+        vocab: &Vocab,
+    ) -> Option<(Codec, &Recognised)> {
+        self.0.iter().find_map(|found| {
+            let format = Format::built_in(&found.format).ok()?;
+            let codec = Codec::with_template(template, own, &format, vocab).ok()?;
+            reads(&codec).then_some((codec, found))
+        })
+    }
+}
+
+/// Whether the format of a codec reads the turns that its template writes, and all answers of the probes, some with
+/// calls or reasoning. A format whose markers are text is never sure of them.
+fn reads(codec: &Codec) -> bool {
+    let mut reads_parts = false;
+    let mut reads_answer = |messages: &[Value], tools: Option<&Value>| {
+        let Some((answer, written)) = answer_of(codec, messages, tools) else { return true };
+        reads_parts |= !answer.calls.is_empty() || answer.reasoning.is_some();
+        messages.last().is_some_and(|given| is_read(&answer, given, &written))
+    };
+    let mut is_read = |probe: &Probe| {
+        let (messages, tools) = (probe.messages(), probe.tools.as_ref());
+        let is_answer = |at: &usize| messages[*at]["role"] == "assistant";
+        (probe.shows.is_some() || reads_turns(codec, messages).unwrap_or(true))
+            && (0..messages.len()).filter(is_answer).all(|at| reads_answer(&messages[..=at], tools))
+    };
+    codec.format().guarantee() == Guarantee::Ids
+        && PROBES.iter().filter(|probe| !probe.odd).all(&mut is_read)
+        && reads_parts
+}
+
+/// Whether the turns of a conversation of texts are read; none if the template refuses the conversation.
+fn reads_turns(codec: &Codec, messages: &[Value]) -> Option<bool> {
+    let whole = encoded(codec, messages, None, false).ok()?;
+    let mut read = codec.decode(whole.ids());
+    read.retain(|message| message.role != Role::System);
+    let is_given = |(read, given): (&Message, &Value)| {
+        given["role"] == read.role.name() && is_read(read, given, whole.text())
+    };
+    Some(read.len() == messages.len() && read.iter().zip(messages).all(is_given))
+}
+
+/// The last of these messages as it is read, after its prompt or else within the conversation, and what the template
+/// writes; none if the template refuses the conversation.
+fn answer_of(
+    codec: &Codec,
+    messages: &[Value],
+    tools: Option<&Value>,
+) -> Option<(Message, String)> {
+    let (_, before) = messages.split_last()?;
+    let prompt = encoded(codec, before, tools, true).ok()?;
+    let whole = encoded(codec, messages, tools, false).ok()?;
+    let answer = match whole.ids().strip_prefix(prompt.ids()) {
+        Some(completion) => codec.parse(completion, Some(prompt.ids())).message,
+        None => codec.decode(whole.ids()).pop()?,
+    };
+    Some((answer, whole.text().to_owned()))
+}
+
+/// Whether a message was read as it was given, but for texts that were not written.
+fn is_read(message: &Message, given: &Value, written: &str) -> bool {
+    let text = |key: &str| {
+        given[key].as_str().filter(|text| written.contains(text.trim())).unwrap_or_default()
+    };
+    let calls = given["tool_calls"].as_array().into_iter().flatten();
+    let calls: Vec<&Value> = calls.filter(|call| is_written(call, written)).collect();
+    let is_call = |(read, given): (&Call, &&Value)| {
+        let CallBody::Function { name, arguments } = &read.body else { return false };
+        let given = &given["function"];
+        given["name"] == **name
+            && serde_json::from_str::<Value>(arguments).is_ok_and(|read| read == given["arguments"])
+    };
+    // Some templates write the text beside calls as reasoning.
+    let texts = [message.content.as_str(), message.reasoning.as_deref().unwrap_or_default()];
+    let texts = texts.map(str::trim);
+    let given_texts = [text("content"), text("reasoning_content")];
+    (texts == given_texts || !calls.is_empty() && texts.concat() == given_texts.concat())
+        && message.calls.len() == calls.len()
+        && message.calls.iter().zip(&calls).all(is_call)
+}
+
+/// Whether a text holds the name of a call and the texts of its arguments.
+fn is_written(call: &Value, text: &str) -> bool {
+    let function = &call["function"];
+    let arguments = function["arguments"].as_object().into_iter().flatten();
+    let texts = arguments.filter_map(|(_, value)| value.as_str()).chain(function["name"].as_str());
+    texts.into_iter().all(|part| text.contains(part))
+}
+
+/// Compares the built-in formats with a template.
+pub(crate) fn candidates(
     template: &Template,
     own: &[(String, String)],
     vocab: &Vocab,
-) -> Option<Recognised> {
-    candidates(template, own, vocab).into_iter().find(|found| {
-        let format = Format::built_in(&found.format);
-        format.is_ok_and(|format| found.is_exact_but(format.differs()))
-    })
-}
-
-/// The built-in formats that a vocabulary has the tokens of, compared with a template; the nearest first.
-fn candidates(template: &Template, own: &[(String, String)], vocab: &Vocab) -> Vec<Recognised> {
+) -> Candidates {
     let mut written: Vec<Option<RenderedTemplate>> = Vec::with_capacity(PROBES.len());
     for probe in PROBES.iter() {
         match rendered(template, probe, own) {
             Ok(rendered) => written.push(Some(rendered)),
             // A template that fails from the beginning would take all its steps each time.
             Err(Error::Template { .. }) if written.iter().flatten().next().is_none() => {
-                return Vec::new();
+                return Candidates(Vec::new());
             }
             Err(_) => written.push(None),
         }
@@ -116,7 +222,7 @@ fn candidates(template: &Template, own: &[(String, String)], vocab: &Vocab) -> V
         let others = found.differs.len() + found.refused.len();
         (!found.is_exact(), usize::MAX - found.same.len(), others)
     });
-    all
+    Candidates(all)
 }
 
 /// Whether a vocabulary has a format's control tokens, or would get them from it.
@@ -178,13 +284,23 @@ fn compared(name: &str, codec: &Codec, rendered: &[Option<RenderedTemplate>]) ->
     found
 }
 
+/// What a codec writes of messages.
+fn encoded(
+    codec: &Codec,
+    messages: &[Value],
+    tools: Option<&Value>,
+    prompted: bool,
+) -> Result<Encoding> {
+    let messages = Value::Array(messages.to_vec());
+    let conversation = codec.read_conversation(&messages, tools, ReadOptions::default())?;
+    let options =
+        EncodeOptions { add_generation_prompt: Some(prompted), ..EncodeOptions::default() };
+    codec.encode_conversation(conversation, &options)
+}
+
 /// What a format writes of a conversation.
 fn written(codec: &Codec, probe: &Probe) -> Result<Written> {
-    let conversation =
-        codec.read_conversation(&probe.messages, probe.tools.as_ref(), ReadOptions::default())?;
-    let options =
-        EncodeOptions { add_generation_prompt: Some(probe.prompt), ..EncodeOptions::default() };
-    let encoding = codec.encode_conversation(conversation, &options)?;
+    let encoding = encoded(codec, probe.messages(), probe.tools.as_ref(), probe.prompt)?;
     let offsets = encoding.offsets();
     let is_control = encoding.is_control();
     let control = offsets

@@ -60,10 +60,17 @@ pub(crate) fn described(
                 lines.push(format!("completions are read by format `{format}`"));
             }
             let (same, names) = (found.same.len(), found.same.join(", "));
-            lines.push(format!(
-                "the format was recognised: the model's chat template writes the same text and control \
-                 tokens in {same} conversations: {names}"
-            ));
+            if same == 0 {
+                lines.push(
+                    "the format was recognised: it reads the answers that the model's chat template writes"
+                        .into(),
+                );
+            } else {
+                lines.push(format!(
+                    "the format was recognised: the model's chat template writes the same text and control \
+                     tokens in {same} conversations: {names}"
+                ));
+            }
             if !found.differs.is_empty() {
                 lines.push(format!("they differ on: {}", found.differs.join(", ")));
             }
