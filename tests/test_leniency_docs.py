@@ -61,7 +61,22 @@ BLOCK = f'<{DSML}tool_calls>\n<{DSML}invoke name="f">\n{{}}</{DSML}invoke>\n</{D
 VALUE = f'<{DSML}parameter name="a"{{}}>b</{DSML}parameter>'
 CALL = f"<tool_call>\n{OBJECT}\n</tool_call>"
 
+QUOTED = "<|tool_call>call:f{}<tool_call|>"
+
 EXAMPLES: dict[str, list[Example]] = {
+    "keys or strings in the quotes of JSON": [
+        Example("gemma4", QUOTED.format(body))
+        for body in (
+            '{"a": ["b", \'c\']}',
+            '{a:b<|"|>}',
+            "{a:True,}",
+            '{a:<|"|>b<|"|>c:1}',
+        )
+    ],
+    "the token around strings, within": [
+        Example("gemma4", QUOTED.format('{a:<|"|>b <|"|>c<|"|> d<|"|>}')),
+    ],
+    "no `}` before the token": [Example("gemma4", QUOTED.format('{a:<|"|>b<|"|>'))],
     "no `</parameter>`": [
         Example("qwen3-coder", QWEN.format("<parameter=a>\nb\n<parameter=c>\nd\n</function>\n")),
         Example("minimax-m2", MINIMAX.format('<parameter name="a">b\n</invoke>\n')),

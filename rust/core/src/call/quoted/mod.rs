@@ -1,6 +1,7 @@
 //! The call shape `quote = "{QUOTE}"`: the members of a JSON object with bare keys, and strings between two control
 //! tokens: `location:<q>Paris<q>,days:3`, up to the brace that closes the object.
 
+mod lookahead;
 mod reader;
 
 use std::sync::Arc;
@@ -36,7 +37,7 @@ const ENDS: [char; 6] = [':', ',', '{', '}', '[', ']'];
 /// The keys of arguments that a model generates.
 const KEYS: Keys<'_> = Keys {
     is_key: &is_bare,
-    any: r#"[^\s":,{}\[\]\\\x00-\x1f\x7f]{1,64}"#,
+    any: r#"[^\s"':,{}\[\]\\\x00-\x1f\x7f]{1,64}"#,
     between: ":",
     problem: "is a key that calls cannot have here, expected one without white space, quotes or any of `:,{}[]`",
 };
@@ -196,7 +197,8 @@ fn check_key(key: &str) -> Result<(), String> {
 /// Whether a key reads back without quotes.
 fn is_bare(key: &str) -> bool {
     (1..=MAX_KEY_BYTES).contains(&key.len())
-        && !key.contains(|c: char| c.is_whitespace() || c == '"' || ENDS.contains(&c))
+        && !key
+            .contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'') || ENDS.contains(&c))
 }
 
 /// The text of a JSON string.
