@@ -81,6 +81,24 @@ EXAMPLES: dict[str, list[Example]] = {
         Example("qwen3-coder", QWEN.format("<parameter=a>\nb\n<parameter=c>\nd\n</function>\n")),
         Example("minimax-m2", MINIMAX.format('<parameter name="a">b\n</invoke>\n')),
     ],
+    "`</parameter>` within a value": [
+        Example(
+            "qwen3-coder",
+            QWEN.format("<parameter=a>\nb\n</parameter>\nc\n</parameter>\n</function>\n"),
+        ),
+        Example(
+            "minimax-m2",
+            MINIMAX.format('<parameter name="a">b</parameter> c</parameter>\n</invoke>\n'),
+        ),
+    ],
+    "one object in JSON in place": [
+        Example("qwen3-coder", QWEN.format('{"a": 1}\n</function>\n')),
+        Example("deepseek:v4", "\n\n" + BLOCK.format('{"a": 1}\n')),
+        Example("glm4.5", GLM.format('{"a": 1}\n')),
+    ],
+    "other text in place of the pairs": [
+        Example("qwen3-coder", QWEN.format("a: 1\n</function>\n")),
+    ],
     "no `</function>`": [
         Example("qwen3-coder", QWEN.format(PAIR)),
         Example("minimax-m2", MINIMAX.format(NAMED)),

@@ -39,6 +39,8 @@ pub(crate) enum Mended {
     Tag,
     /// The tag that closes a value.
     ValueEnd,
+    /// A tag within a value that closes no value.
+    Inner,
     /// The end of a call.
     CallEnd,
     /// A value whose spelling differs from the schema of its tool.
@@ -77,6 +79,7 @@ impl Mended {
         match self {
             Self::Tag => "a tag of an argument is missing",
             Self::ValueEnd => "the tag that closes an argument is missing",
+            Self::Inner => "a tag that closes an argument stands in it",
             Self::CallEnd => "what closes the call is missing",
             Self::Value => "an argument was quoted or written as in Python",
             Self::Wrap => "the texts around an argument are not the format's",

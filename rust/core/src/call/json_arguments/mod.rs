@@ -16,7 +16,7 @@ use crate::json;
 use crate::path::Path;
 use crate::pattern::Piece;
 use chatcodec_vocab::{ControlId, Vocab};
-use scanner::RawScanner;
+pub(super) use scanner::RawScanner;
 
 #[derive(Debug, Clone, Copy)]
 struct Json;

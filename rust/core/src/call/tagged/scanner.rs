@@ -1,11 +1,14 @@
 //! Reader of tagged pairs, up to their end.
 //!
 //! Text between pairs is reported as odd, and the reader looks for the next tag. A missing tag is
-//! reported as mended.
+//! reported as mended. A closing tag that is text closes a value only if another tag, or the end of the call, comes
+//! before the next closing tag: until then at most [`HOLD_LIMIT`] bytes are held. In place of pairs a model may write
+//! one JSON object.
 
 use super::value::Found;
 use super::wrap::PairValue;
 use super::{SPACES, Tag, TaggedStyle, typed_value, write_key};
+use crate::call::json_arguments::RawScanner;
 use crate::call::schema::Kinds;
 use crate::call::{Ended, Mended};
 use crate::json;
@@ -20,6 +23,10 @@ enum State {
     Key { start: usize },
     /// In a value: the amount of white space read that belongs to the tag before it.
     Value { skipped: usize },
+    /// After a tag that may close a value, which begins at this place of the held text.
+    MayClose { at: usize },
+    /// In a JSON object in place of pairs.
+    Json,
     /// In text outside pairs: looks for a tag.
     Odd,
     /// After the end of the pairs.
@@ -59,6 +66,12 @@ pub(crate) struct TaggedScanner {
     /// Whether nothing of the value was emitted.
     fresh: bool,
     has_pairs: bool,
+    /// Whether the value has a tag in it that closes none.
+    has_closer: bool,
+    /// Whether text other than white space came outside pairs.
+    has_odd: bool,
+    /// The object in place of pairs.
+    json: Option<Box<RawScanner>>,
     is_valid: bool,
     odd: String,
     mended: Option<Mended>,
@@ -78,6 +91,9 @@ impl TaggedScanner {
             value: None,
             fresh: false,
             has_pairs: false,
+            has_closer: false,
+            has_odd: false,
+            json: None,
             is_valid: true,
             odd: String::new(),
             mended: None,
@@ -92,6 +108,11 @@ impl TaggedScanner {
     /// Whether the pairs have ended and were understood.
     pub(crate) fn is_complete(&self) -> bool {
         self.is_done() && self.is_valid
+    }
+
+    /// The object in place of pairs, if there is one.
+    pub(super) fn json(&self) -> Option<&RawScanner> {
+        self.json.as_deref()
     }
 
     /// Whether text is inside a string, and has the same meaning in JSON.
@@ -134,43 +155,114 @@ impl TaggedScanner {
             if !self.odd.is_empty() || self.mended.is_some() {
                 break;
             }
-            let taken = match self.state {
-                State::Done => break,
-                State::Tags { place, tag, read } => {
-                    if self.tag(c, style, place, tag, read) {
-                        self.settle(style, kinds_of, &mut out);
-                        c.len_utf8()
-                    } else {
-                        self.no_tag(c, style, kinds_of, &mut out);
-                        0
-                    }
-                }
-                State::Key { start } => {
-                    self.held.push(c);
-                    if let Some((end, tags)) = self.key_end(start, style) {
-                        self.read_attributes(start, end, tags, style);
-                        self.end_key(start, end, 1, style);
-                        self.settle(style, kinds_of, &mut out);
-                    } else if self.held.len() > HOLD_LIMIT {
-                        self.stop(&mut out);
-                    }
-                    c.len_utf8()
-                }
-                State::Value { skipped } => {
-                    let taken = self.value(rest, skipped, style, &mut out);
-                    self.settle(style, kinds_of, &mut out);
-                    taken
-                }
-                State::Odd => {
-                    self.held.push(c);
-                    self.search(style, &mut out);
-                    self.settle(style, kinds_of, &mut out);
-                    c.len_utf8()
-                }
-            };
-            rest = &rest[taken..];
+            if self.is_done() {
+                break;
+            }
+            rest = &rest[self.step(c, rest, style, kinds_of, &mut out)..];
         }
         (text.len() - rest.len(), out)
+    }
+
+    /// Reads a part of the text, which begins with a character; returns the number of bytes read.
+    fn step(
+        &mut self,
+        c: char,
+        rest: &str,
+        style: &TaggedStyle,
+        kinds_of: KindsOf<'_>,
+        out: &mut String,
+    ) -> usize {
+        match self.state {
+            State::Done => return 0,
+            State::Tags { place, tag, read } => {
+                if !self.tag(c, style, place, tag, read) {
+                    self.no_tag(c, style, kinds_of, out);
+                    return 0;
+                }
+                self.settle(style, kinds_of, out);
+            }
+            State::Key { start } => {
+                self.held.push(c);
+                if let Some((end, tags)) = self.key_end(start, style) {
+                    self.read_attributes(start, end, tags, style);
+                    self.end_key(start, end, 1, style);
+                    self.settle(style, kinds_of, out);
+                } else if self.held.len() > HOLD_LIMIT {
+                    self.stop(out);
+                }
+            }
+            State::Value { skipped } => {
+                let taken = self.value(rest, skipped, style, out);
+                self.settle(style, kinds_of, out);
+                return taken;
+            }
+            State::MayClose { at } => {
+                self.held.push(c);
+                self.look(at, style, kinds_of, out);
+            }
+            State::Json => return self.object(rest, out),
+            State::Odd => {
+                self.held.push(c);
+                self.search(style, out);
+                self.settle(style, kinds_of, out);
+            }
+        }
+        c.len_utf8()
+    }
+
+    /// Reads held text again.
+    fn again(&mut self, text: &str, style: &TaggedStyle, kinds_of: KindsOf<'_>, out: &mut String) {
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            if self.is_done() {
+                self.held.push_str(rest);
+                return;
+            }
+            rest = &rest[self.step(c, rest, style, kinds_of, out)..];
+        }
+    }
+
+    /// Looks for a tag at the end of the text after a tag that may close a value, which begins at a place.
+    fn look(&mut self, at: usize, style: &TaggedStyle, kinds_of: KindsOf<'_>, out: &mut String) {
+        let core = style.close.core();
+        let after = &self.held[at + core.len()..];
+        if style.follows_value(after) {
+            self.end_at_closer(at, style, kinds_of, out);
+        } else if after.ends_with(core) || after.len() > HOLD_LIMIT {
+            let after = self.held.split_off(at + core.len());
+            let told = std::mem::take(&mut self.held);
+            self.tell(&told, style, out);
+            self.has_closer = true;
+            self.state = State::Value { skipped: style.between.after.len() };
+            self.again(&after, style, kinds_of, out);
+        }
+    }
+
+    /// Ends the value at the closing tag that begins at a place, and reads the held text after it.
+    fn end_at_closer(
+        &mut self,
+        at: usize,
+        style: &TaggedStyle,
+        kinds_of: KindsOf<'_>,
+        out: &mut String,
+    ) {
+        let after = self.held.split_off(at + style.close.core().len());
+        self.held.truncate(at);
+        self.end_value(style, true, out);
+        self.settle(style, kinds_of, out);
+        self.again(&after, style, kinds_of, out);
+    }
+
+    /// Reads a part of the object in place of pairs; returns the number of bytes read.
+    fn object(&mut self, text: &str, out: &mut String) -> usize {
+        let Some(json) = &mut self.json else { return 0 };
+        let (taken, said) = json.push(text);
+        out.push_str(&said);
+        if json.is_done() {
+            self.is_valid &= json.is_complete();
+            self.state = State::Odd;
+        }
+        taken
     }
 
     /// Reads a control token. Returns whether the token belongs to the pairs, and its JSON.
@@ -181,6 +273,9 @@ impl TaggedScanner {
         kinds_of: KindsOf<'_>,
     ) -> (bool, String) {
         let mut out = String::new();
+        if let State::MayClose { at } = self.state {
+            self.end_at_closer(at, style, kinds_of, &mut out);
+        }
         match self.state {
             State::Tags { place, tag, read: 0 } => {
                 let Some(skipped) = style.stretch(place).find_control(tag, id) else {
@@ -211,7 +306,7 @@ impl TaggedScanner {
                 self.mended = Some(Mended::ValueEnd);
                 self.state = State::Tags { place: Place::Open, tag: 1, read: 0 };
             }
-            State::Odd if style.open.is_control(0, id) => {
+            State::Odd if style.open.is_control(0, id) && self.json.is_none() => {
                 self.told_odd(self.held.len(), style);
                 self.state = State::Tags { place: Place::Open, tag: 1, read: 0 };
             }
@@ -226,6 +321,9 @@ impl TaggedScanner {
     pub(crate) fn finish(&mut self, style: &TaggedStyle, ended: Ended) -> String {
         let mut out = String::new();
         let is_cut = ended == Ended::Cut;
+        if let State::MayClose { at } = self.state {
+            self.end_at_closer(at, style, &|_| Kinds::ANY, &mut out);
+        }
         let is_valid = match self.state {
             State::Done => return out,
             State::Value { skipped } => {
@@ -234,6 +332,10 @@ impl TaggedScanner {
             }
             State::Tags { place: Place::Open, tag: 0, read: 0 } | State::Odd => {
                 self.finish_pairs(style, ended)
+            }
+            State::Json => {
+                out.extend(self.json.as_mut().map(|json| json.finish()));
+                false
             }
             _ => false,
         };
@@ -279,7 +381,8 @@ impl TaggedScanner {
         if !is_closing && !is_last {
             self.mended = Some(Mended::CallEnd);
         }
-        self.has_pairs || is_closing || ended == Ended::Closed
+        let has_arguments = self.has_pairs || self.json.is_some();
+        (has_arguments || !self.has_odd) && (has_arguments || is_closing || ended == Ended::Closed)
     }
 
     /// Reads a character of a tag; `false` if it does not belong to the tag.
@@ -318,6 +421,12 @@ impl TaggedScanner {
             // A token cannot be returned as text.
             Place::Open if style.open.read[..tag].iter().any(is_control) => self.stop(out),
             Place::Open if self.held.len() > HOLD_LIMIT => self.stop(out),
+            Place::Open if c == '{' && tag == 0 && read == 0 && !self.has_pairs => {
+                self.held.clear();
+                self.json = Some(Box::default());
+                self.mended = Some(Mended::Call);
+                self.state = State::Json;
+            }
             Place::Open => {
                 self.state = State::Odd;
                 if self.has_pairs && self.held.starts_with(&style.close.after) {
@@ -487,6 +596,9 @@ impl TaggedScanner {
         }
         self.held.push(c);
         match style.end_of_value(&self.held, self.fresh) {
+            Some(Found::Close(at)) if style.close.read.len() == 1 => {
+                self.state = State::MayClose { at };
+            }
             Some(Found::Close(at)) => {
                 self.held.truncate(at);
                 self.end_value(style, true, out);
@@ -543,6 +655,9 @@ impl TaggedScanner {
             self.is_valid &= is_understood;
             self.mended = mended.or(self.mended);
         }
+        if std::mem::take(&mut self.has_closer) {
+            self.mended = self.mended.or(Some(Mended::Inner));
+        }
         self.state = State::Tags { place: Place::Close, tag: 1, read: 0 };
     }
 
@@ -554,6 +669,9 @@ impl TaggedScanner {
             }
             return;
         };
+        if is_pair && self.json.is_some() {
+            return;
+        }
         let tag = self.held[at..].to_owned();
         self.told_odd(at, style);
         if is_pair {
@@ -571,6 +689,7 @@ impl TaggedScanner {
             let own = Some(&*style.close.after).filter(|_| self.has_pairs);
             let odd = own.and_then(|own| odd.strip_prefix(own)).unwrap_or(odd);
             odd.clone_into(&mut self.odd);
+            self.has_odd = true;
         }
         self.held.clear();
     }
@@ -589,6 +708,7 @@ impl TaggedScanner {
 
     /// Ends the pairs at a tag.
     fn done(&mut self, tag: &str, out: &mut String) {
+        self.is_valid &= self.has_pairs || self.json.is_some() || !self.has_odd;
         tag.clone_into(&mut self.held);
         self.close(out);
         self.state = State::Done;
@@ -602,6 +722,9 @@ impl TaggedScanner {
     }
 
     fn close(&self, out: &mut String) {
+        if self.json.is_some() {
+            return;
+        }
         out.push_str(if self.has_pairs { "}" } else { "{}" });
     }
 }

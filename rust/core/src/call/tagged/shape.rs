@@ -11,6 +11,7 @@ use super::{
     KindAttribute, KindWords, SPACES, Tag, TaggedScanner, TaggedStyle, canonical, language,
     read_as, write,
 };
+use crate::call::json_arguments::RawScanner;
 use crate::call::schema::{Kinds, Parameters};
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use crate::call::{CallTags, Ended, Mended};
@@ -382,6 +383,14 @@ impl ArgumentsReader for Reader {
 
     fn take_mended(&mut self) -> Option<Mended> {
         self.scanner.take_mended()
+    }
+
+    fn is_in_string(&self) -> bool {
+        self.scanner.json().is_some_and(RawScanner::is_in_string)
+    }
+
+    fn is_mended(&self) -> bool {
+        self.scanner.json().is_some_and(RawScanner::is_mended)
     }
 
     fn finish(&mut self, ended: Ended) -> String {

@@ -73,6 +73,11 @@ impl TaggedStyle {
         held.char_indices().map(|(at, _)| at).find(may_end).unwrap_or(held.len())
     }
 
+    /// Whether text ends in a tag that may follow a value, whatever quote it has.
+    pub(super) fn follows_value(&self, text: &str) -> bool {
+        self.line_tags().any(|tag| text.ends_with(tag.trim_end_matches('"')))
+    }
+
     /// Whether text is, or begins, a newline and a tag; at the beginning of a value, a tag.
     fn may_begin_line(&self, text: &str, is_first: bool) -> bool {
         let line = text.strip_prefix('\n');
