@@ -10,7 +10,9 @@ use chatcodec::{
     Boundary, DummyPrefix, EncodeOptions, Encoding, EventKind, Message, OnMarker, Role, Spelling,
     TurnReason, collect,
 };
+use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 use proptest::test_runner::TestCaseError;
 
 /// Whether the round trip is promised of this encoding.
@@ -164,17 +166,8 @@ fn decode_reverses_encode_with_any_prompt() {
     domain.check(10);
 }
 
-/// What comes back of messages of which the last is open: with nothing in it, it is a generation prompt;
-/// where a space stands before the token that ends a turn, one at the end of an open turn is that.
-fn open(entry: &Entry, mut messages: Vec<Message>) -> Vec<Message> {
-    let turns = [Message::new(Role::User, "x"), Message::new(Role::Assistant, "#y")];
-    let whole = entry.encode(&turns, &EncodeOptions::default());
-    if whole.is_ok_and(|whole| whole.text().contains("#y "))
-        && let Some(last) = messages.last_mut().filter(|last| last.role == Role::Assistant)
-        && last.content.ends_with(' ')
-    {
-        last.content.pop();
-    }
+/// The canonical form of a conversation that ends with an open turn.
+fn open(mut messages: Vec<Message>) -> Vec<Message> {
     messages.pop_if(|last| *last == Message::new(Role::Assistant, ""));
     messages
 }
@@ -192,7 +185,7 @@ fn decode_reverses_encode_of_an_open_turn() {
         if !is_promised(entry, &encoding, options.on_marker) {
             return outside();
         }
-        let expected = open(entry, dialogue.canonical(entry));
+        let expected = open(dialogue.canonical(entry));
         let decoded = entry.codec.decode(encoding.ids());
         // A header that says more than the prompt does is told, though nothing follows it.
         let mut told = decoded.clone();
@@ -222,6 +215,48 @@ fn decode_reverses_encode_of_an_open_turn() {
         }
         Ok(())
     });
+}
+
+/// Words and white space, with white space at the ends more often than not.
+fn spaced() -> impl Strategy<Value = String> {
+    let piece = select(&["Hi", "there.", " ", "  ", "\n", "\n\n", "\t", " \n", "\u{85}", "\u{3000}"]);
+    vec(piece, 1..6).prop_map(|pieces| pieces.concat())
+}
+
+/// An answer that is cut before its stop id has all of its text, with the white space at its end.
+#[test]
+fn a_cut_answer_is_its_text() {
+    let domain = Domain::default();
+    let inputs =
+        |_| (spaced(), any::<bool>(), select(&[TurnReason::Length, TurnReason::Cancelled]));
+    check_each(entries(), 12, inputs, |entry, (text, reasons, reason)| {
+        domain.try_one();
+        let asked = Dialogue { messages: vec![Message::new(Role::User, "x")], tools: None };
+        let reasoning = (reasons && entry.able.reasoning).then(|| "r".to_owned());
+        // A prompt may open reasoning, which an answer without reasoning does not follow.
+        let thinking = entry.able.reasoning.then_some(reasoning.is_some());
+        let whole = asked.with(Message { reasoning, ..Message::new(Role::Assistant, text) });
+        let options = EncodeOptions { boundary: Boundary::Isolated, ..EncodeOptions::default() };
+        let prompt = [thinking, None].into_iter().find_map(|thinking| {
+            let options = EncodeOptions { thinking, ..options.clone() };
+            asked.encode(entry, &EncodeOptions { add_generation_prompt: Some(true), ..options }).ok()
+        });
+        let open = whole.encode(entry, &EncodeOptions { continue_final: true, ..options });
+        let (Some(prompt), Ok(open)) = (prompt, open) else { return Ok(()) };
+        let Some(completion) = open.ids().strip_prefix(prompt.ids()) else { return Ok(()) };
+        if !is_promised(entry, &open, OnMarker::Report) {
+            return Ok(());
+        }
+        domain.is_within();
+        let expected = whole.canonical(entry).pop().map(|message| message.content);
+        let mut stream = entry.codec.stream(Some(prompt.ids())).keeping();
+        let mut events = Vec::new();
+        stream.push_all(completion, &mut events);
+        stream.finish(reason, &mut events);
+        prop_assert_eq!(Some(stream.message().content), expected);
+        Ok(())
+    });
+    domain.check(60);
 }
 
 #[test]

@@ -555,7 +555,7 @@ impl Codec {
         let mut events = Vec::new();
         push_stretches(&mut stream, ids, &mut events);
         let closed = events.len();
-        stream.finish(TurnReason::Stop, &mut events);
+        stream.finish_conversation(&mut events);
         let mut messages = collect(&events);
         let is_end = |event: &Event| matches!(event.kind, EventKind::TurnEnd { .. });
         let left_open = events[closed..].iter().any(is_end);

@@ -529,7 +529,20 @@ impl Stream {
     /// Ends the stream: closes the open call and turn, and emits the text that is held back.
     ///
     /// [`TurnReason::Stop`] in a turn with a call becomes [`TurnReason::Action`].
+    ///
+    /// With another reason, the answer was cut before its stop id, so white space at its end is text. With
+    /// [`TurnReason::Stop`], text that the format writes before the stop id is the format's, as an engine may have
+    /// removed the id alone.
     pub fn finish(&mut self, reason: TurnReason, out: &mut Vec<Event>) {
+        self.end(reason, false, out);
+    }
+
+    /// Ends a stream of a whole conversation, whose last turn may be left open.
+    pub(crate) fn finish_conversation(&mut self, out: &mut Vec<Event>) {
+        self.end(TurnReason::Stop, true, out);
+    }
+
+    fn end(&mut self, reason: TurnReason, is_open: bool, out: &mut Vec<Event>) {
         if self.responds(out, |response, out| response.finish(reason, out)) {
             return;
         }
@@ -537,7 +550,7 @@ impl Stream {
             let index = state.index;
             state.end_text(bound, index, out);
             state.end_tags(bound, false, out);
-            state.reader(bound, out).finish(reason, index);
+            state.reader(bound, out).finish(reason, index, is_open);
         });
     }
 

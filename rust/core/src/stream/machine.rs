@@ -460,8 +460,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Ends the stream before position `index`.
-    pub(super) fn finish(&mut self, reason: TurnReason, index: u32) {
+    /// Ends the stream before position `index`. With `is_open`, a turn that no token has closed goes on: what
+    /// comes before its closing token has not come.
+    pub(super) fn finish(&mut self, reason: TurnReason, index: u32, is_open: bool) {
         while let Some(uncertain) = self.machine.uncertain.take() {
             let place = std::mem::take(&mut self.machine.place);
             self.machine.place = self.finish_uncertain(place, uncertain);
@@ -477,6 +478,10 @@ impl<'a> Reader<'a> {
             return;
         };
         self.is_finishing = true;
-        self.machine.place = self.finish_turn(turn, within, reason, index).into();
+        let is_cut = reason != TurnReason::Stop;
+        // Where the next turn closes one, its end is written with it, or never.
+        let has_end = || turn.row(self.bound).rule.closer().is_some_and(|closer| !closer.opener);
+        let goes_on = is_cut || is_open && has_end();
+        self.machine.place = self.finish_turn(turn, within, reason, index, goes_on).into();
     }
 }

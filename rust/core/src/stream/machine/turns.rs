@@ -7,7 +7,7 @@ use crate::bound::Bound;
 use crate::call::{Ended, Mended};
 use crate::event::{EventKind, NoticeKind, TurnReason};
 use crate::format::unmarked_calls::FENCE;
-use crate::grammar::{Op, Row};
+use crate::grammar::{Op, Row, Suffix};
 use crate::limits::HOLD_LIMIT;
 use crate::message::Role;
 use crate::pattern::Field;
@@ -325,13 +325,15 @@ impl Reader<'_> {
         self.leave(&turn)
     }
 
-    /// Closes a turn at the end of the stream, before position `index`.
+    /// Closes a turn at the end of the stream, before position `index`. With `goes_on`, more text may come: the text
+    /// has no end, so all of it is the caller's.
     pub(super) fn finish_turn(
         &mut self,
         mut turn: Turn,
         mut within: Within,
         reason: TurnReason,
         index: u32,
+        goes_on: bool,
     ) -> Outside {
         if let Within::Call(call) = within {
             let is_stop = reason == TurnReason::Stop;
@@ -340,7 +342,11 @@ impl Reader<'_> {
             self.end_call(&turn, call, last, ended);
             within = Within::AfterCall;
         }
-        self.end_turn_text(&turn, within);
+        if goes_on {
+            self.end_text(&turn, within, &Suffix::default());
+        } else {
+            self.end_turn_text(&turn, within);
+        }
         let is_call = reason == TurnReason::Stop && turn.has_called();
         let reason = if is_call { TurnReason::Action } else { reason };
         let id = turn.take_answers();
