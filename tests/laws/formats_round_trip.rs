@@ -219,7 +219,8 @@ fn decode_reverses_encode_of_an_open_turn() {
 
 /// Words and white space, with white space at the ends more often than not.
 fn spaced() -> impl Strategy<Value = String> {
-    let piece = select(&["Hi", "there.", " ", "  ", "\n", "\n\n", "\t", " \n", "\u{85}", "\u{3000}"]);
+    let piece =
+        select(&["Hi", "there.", " ", "  ", "\n", "\n\n", "\t", " \n", "\u{85}", "\u{3000}"]);
     vec(piece, 1..6).prop_map(|pieces| pieces.concat())
 }
 
@@ -239,7 +240,9 @@ fn a_cut_answer_is_its_text() {
         let options = EncodeOptions { boundary: Boundary::Isolated, ..EncodeOptions::default() };
         let prompt = [thinking, None].into_iter().find_map(|thinking| {
             let options = EncodeOptions { thinking, ..options.clone() };
-            asked.encode(entry, &EncodeOptions { add_generation_prompt: Some(true), ..options }).ok()
+            asked
+                .encode(entry, &EncodeOptions { add_generation_prompt: Some(true), ..options })
+                .ok()
         });
         let open = whole.encode(entry, &EncodeOptions { continue_final: true, ..options });
         let (Some(prompt), Ok(open)) = (prompt, open) else { return Ok(()) };

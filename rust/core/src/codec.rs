@@ -10,14 +10,14 @@ use crate::conversation::{self, Conversation, OnUnsupported, ReadOptions, Shape,
 use crate::encode::{self, EncodeOptions, Encoding, End, Note, NoteKind, TemplateGiven, Trail};
 use crate::error::{Droppable, Error, MessagePart, Result};
 use crate::event::{Event, EventKind, TurnReason};
-use crate::format::Format;
+use crate::format::{Format, Guarantee};
 use crate::grammar::Grammar;
 use crate::message::{Message, Node, OnArguments, Owned, Role};
 use crate::render::{self, Before, Kept, RenderOptions, Rendered};
 use crate::response::{BoundResponse, ResponseTemplate};
 use crate::stream::{State, Stream};
 use crate::template::{Clock, Template};
-use crate::templated::{TemplateWriter, Templated};
+use crate::templated::{Cut, Prompts, TemplateWriter, Templated};
 use chatcodec_vocab::Stop;
 use chatcodec_vocab::{TokenId, Vocab};
 
@@ -55,6 +55,8 @@ struct Inner {
     constraints: constrain::Cache,
     /// What reads completions in place of the format.
     response: Option<Arc<BoundResponse>>,
+    /// The prompts that the template writes.
+    prompts: OnceLock<Prompts>,
 }
 
 /// Number of ids between two checks for a request to stop: some hundredths of a second.
@@ -101,7 +103,9 @@ impl Codec {
         let constraints = constrain::Cache::default();
         let reads_prompts = true;
         let response = None;
-        let inner = Inner { bound, writer, reads_prompts, prompted, constraints, response };
+        let prompts = OnceLock::new();
+        let inner =
+            Inner { bound, writer, reads_prompts, prompted, constraints, response, prompts };
         Self { inner: Arc::new(inner) }
     }
 
@@ -118,6 +122,7 @@ impl Codec {
             prompted: OnceLock::new(),
             constraints: constrain::Cache::default(),
             response: Some(Arc::new(bound)),
+            prompts: OnceLock::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -553,7 +558,10 @@ impl Codec {
     /// [`Codec::decode`] with a new stream that the caller configured.
     pub fn decode_ids(&self, mut stream: Stream, ids: &[TokenId]) -> Vec<Message> {
         let mut events = Vec::new();
+        let Cut { ids: count, text } = self.before_prompt(ids);
+        let ids = &ids[..count];
         push_stretches(&mut stream, ids, &mut events);
+        stream.push_text(&text, &mut events);
         let closed = events.len();
         stream.finish_conversation(&mut events);
         let mut messages = collect(&events);
@@ -569,6 +577,18 @@ impl Codec {
         }
         conversation::link(&mut messages, self.inner.bound.format());
         messages
+    }
+
+    /// The messages before the prompt that the codec's template may have written.
+    fn before_prompt(&self, ids: &[TokenId]) -> Cut {
+        let whole = Cut { ids: ids.len(), text: String::new() };
+        if self.inner.writer.is_none() || !self.inner.reads_prompts {
+            return whole;
+        }
+        let encode = |messages, options: &_| self.encode(messages, None, options).ok();
+        let (format, vocab, _) = self.parts();
+        let prompts = self.inner.prompts.get_or_init(|| Prompts::new(encode, vocab));
+        prompts.cut(ids, format.guarantee() == Guarantee::Text, vocab).unwrap_or(whole)
     }
 
     /// A stream for a completion. `prompt` holds the ids before the completion; by default, any

@@ -5,6 +5,8 @@
 //! closed set count as the template's. Cost: one rendering, and a second one if the caller's text says something that
 //! the template looks for.
 
+mod prompts;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use crate::render::{Boundary, Rendered};
 use crate::span::{Source, SourceField, Span, SpanKind};
 use crate::template::{Clock, Part, Paths, RenderOptions, RenderedTemplate, Template};
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
+pub(crate) use prompts::{Cut, Prompts};
 
 /// Roles that templates write as words of their own.
 const ROLES: [&str; 14] = [
