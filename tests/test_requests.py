@@ -12,7 +12,7 @@ import openai
 import pytest
 from chatcodec import Codec, Dropped, MessageError
 from chatcodec.adapters import Request, anthropic, openai_chat, openai_responses
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessage
 from pydantic import BaseModel
@@ -514,3 +514,65 @@ def test_strict_is_kept_for_the_engine(strict: bool) -> None:  # noqa: FBT001
         {**asked, "tools": tools, "tool_choice": "none"}, Codec("internlm2")
     )
     assert not none.strict
+
+
+def called(arguments: str) -> dict[str, Any]:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+RESULT = {"role": "tool", "tool_call_id": "a", "content": "ok"}
+
+
+@pytest.mark.parametrize("policy", ["error", "drop"])
+@pytest.mark.parametrize(
+    ("arguments", "written"),
+    [("", "{}"), (" \n", "{}"), ('{"city', '"{\\"city"'), ('{"a": 1}', '{"a": 1}')],
+)
+def test_calls_that_a_limit_has_cut_are_taken_back(
+    policy: OnUnsupported, arguments: str, written: str
+) -> None:
+    body = {"messages": [ASKED, called(arguments), RESULT, ASKED]}
+    encoding = openai_chat.read_request(body, CODEC, on_unsupported=policy).encode()
+    call = CODEC.decode(encoding.ids)[1]["tool_calls"][0]
+    assert call["function"] == {"name": "f", "arguments": written}
+
+
+@settings(max_examples=30)
+@given(st.text(max_size=20))
+def test_any_arguments_of_a_history_are_written(arguments: str) -> None:
+    body = {"messages": [ASKED, called(arguments), RESULT]}
+    read = openai_chat.read_request(body, CODEC)
+    try:
+        told = CODEC.decode(read.encode().ids)[1]["tool_calls"][0]["function"]["arguments"]
+    except MessageError as error:
+        assert "surrogate" in str(error)  # noqa: PT017
+        return
+    try:
+        json.loads(arguments)
+    except ValueError:
+        json.loads(told)
+        assert told == "{}" if not arguments.strip(" \t\r\n") else json.loads(told) == arguments
+    else:
+        assert told == arguments.strip(" \t\r\n")
+
+
+@pytest.mark.parametrize(
+    "key", ["reasoning_details", "thinking_blocks", "provider_specific_fields", "extra_content"]
+)
+def test_keys_that_proxies_add_are_left_out_and_listed(key: str) -> None:
+    body = {"messages": [ASKED, {"role": "assistant", "content": "a", key: [{"x": 1}]}, ASKED]}
+    with pytest.raises(MessageError, match=key):
+        openai_chat.read_request(body, CODEC).encode()
+    encoding = openai_chat.read_request(body, CODEC, on_unsupported="drop").encode()
+    assert encoding.dropped == (Dropped(f"messages[1].{key}", "unknown"),)
+
+
+@pytest.mark.parametrize("key", ["allowed_callers", "input_examples"])
+def test_what_a_tool_says_to_the_api_is_not_written(key: str) -> None:
+    tool = {"name": "f", "description": "d", "input_schema": SCHEMA, key: ["x"]}
+    plain = {name: value for name, value in tool.items() if name != key}
+    said = [read("anthropic", tools=[each]).tools for each in (tool, plain)]
+    assert said[0] == said[1]
+    function = {"name": "f", "parameters": SCHEMA, key: ["x"]}
+    assert read(tools=[{"type": "function", "function": function}]).tools == [F]

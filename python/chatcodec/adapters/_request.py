@@ -127,7 +127,12 @@ class Body:
         self.drops = on_unsupported == "drop"
         self.constrained = constrained
         self.dropped: list[Dropped] = []
-        self.options: EncodeOptions = {"on_unsupported": on_unsupported}
+        # A client sends its history back, calls among it that a limit has cut.
+        self.options: EncodeOptions = {
+            "on_unsupported": on_unsupported,
+            "on_arguments": "string",
+            "unknown": "ignore" if self.drops else "error",
+        }
         self.adapter: dict[str, Any] = {"model": self.take("model", str) or ""}
         self.tools: list[dict[str, Any]] = []
         self.strict = False

@@ -15,7 +15,14 @@ Tool: TypeAlias = dict[str, Any]
 Unsupported: TypeAlias = Callable[[str, str, str], None]
 """Raises, or records a part that is left out: its path, its kind, and the problem."""
 
-NOT_FOR_MODELS = {"strict", "cache_control", "defer_loading", "eager_input_streaming"}
+NOT_FOR_MODELS = {
+    "allowed_callers",
+    "cache_control",
+    "defer_loading",
+    "eager_input_streaming",
+    "input_examples",
+    "strict",
+}
 """Keys of a function that concern the API, and are not written into a prompt."""
 
 WORDS = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
@@ -81,8 +88,8 @@ def _function(tool: Tool) -> dict[str, Any] | None:
         case {"function": dict(function)}:
             pass
         case {"input_schema": schema, **rest} if rest.get("type") in (None, "custom"):
-            rest.pop("type", None)
-            function = {**rest, "parameters": schema}
+            named = {key: rest[key] for key in rest if key in ("name", "description")}
+            function = {**named, "parameters": schema}
         case {"type": "function", **rest}:
             function = rest
         case {"name": _} if "type" not in tool:
