@@ -168,3 +168,26 @@ def test_looking_for_calls_takes_linear_time(text: str) -> None:
         stream.finish()
         times.append(time.process_time() - begun)
     assert times[1] < 8 * times[0] + 0.1
+
+
+WEATHER = [{"type": "function", "function": {"name": name}} for name in ("weather", "time")]
+PYTHONIC = ("lfm2", "lfm2:2.5", "lfm2:2.5-thinking", "olmo3", "olmo3:3.1")
+BOTH = (("weather", {"city": "Oslo", "n": [1, None]}), ("time", {}))
+
+
+@pytest.mark.parametrize("format_", PYTHONIC)
+@pytest.mark.parametrize(("before", "after"), [("", ""), ("So:\n", ""), ("", "\nDone.")])
+def test_bare_calls_in_python(format_: str, before: str, after: str) -> None:
+    written = f"{before}[weather(city='Oslo', n=[1, None]), time()]{after}"
+    notices = ("text_after_action: ",) * bool(after)
+    said = Said(text=before + after, calls=BOTH, mended=(OPENER, CALL), notices=notices)
+    check(Case(format_, written, said, options={"tools": WEATHER, "bare_calls": "line"}))
+    for options in ({"tools": WEATHER}, {"bare_calls": "line"}):
+        check(Case(format_, written, Said(text=written), options=options))
+
+
+@pytest.mark.parametrize("format_", PYTHONIC)
+@pytest.mark.parametrize("text", ["[other(a=1)]", "x [weather(a=1)]", "[weather]", "weather(a=1)"])
+def test_text_like_a_bare_call_in_python(format_: str, text: str) -> None:
+    options = {"tools": WEATHER, "bare_calls": "line"}
+    check(Case(format_, text, Said(text=text), options=options))

@@ -163,6 +163,21 @@ EXAMPLES: dict[str, list[Example]] = {
     "an id without `functions.`": [
         Example("kimi-k2", KIMI.format(f"{id_}{ARGUMENTS}")) for id_ in ("f:0", "functions.f")
     ],
+    "`functions_f_0`": [
+        typed("kimi-k2", KIMI.format(f"{id_}{ARGUMENTS}"))
+        for id_ in ("functions_f_0", "functions.f.0", "f_0")
+    ],
+    "a space after the token": [
+        Example("deepseek:v4", "\n\n" + other(BLOCK.format(VALUE.format(' string="true"'))))
+        for other in (
+            lambda text: text.replace(DSML, f"{DSML} ").replace("tool_calls", "calls"),
+            lambda text: text.replace("tool_calls", "function_calls"),
+        )
+    ],
+    "`[f(a=1), g()]` in LFM2": [
+        typed("lfm2", "[f(a=1), g()]", bare_calls="line"),
+        typed("olmo3", "So:\n[f(a=1), g()]", bare_calls="line"),
+    ],
     "no token that ends a call, or the section": [
         Example(
             "kimi-k2", KIMI.format(f"functions.f:0{ARGUMENTS}").replace("<|tool_call_end|>", "")

@@ -215,3 +215,40 @@ def test_a_call_ends_reasoning_that_nothing_closes() -> None:
     written = f"<think>Hm.{SECTION}{BEGIN}functions.f:0{ARGUMENTS}{JSON}{END}{SECTION_END}"
     said = Said(reasoning="Hm.", calls=(CALLED,), ids=("functions.f:0",))
     check(Case("kimi-k2:thinking", written, said))
+
+
+IDS = {
+    "functions.Bash:2": "Bash",
+    "functions_Bash_2": "Bash",
+    "functions_Bash:2": "Bash",
+    "functions.Bash.2": "Bash",
+    "functions_Bash": "Bash",
+    "functions.Bash": "Bash",
+    "Bash_2": "Bash",
+    "Bash:2": "Bash",
+    "functions_read_file_10": "read_file",
+    "read_file_1": "read_file_1",
+    "functions_Other_2": "functions_Other_2",
+    "functionsBash": "functionsBash",
+}
+"""Ids, and the names that they mean with the tools `Bash`, `read_file`, `read_file_1`."""
+
+
+@pytest.mark.parametrize("format_", ["kimi-k2", "kimi-k2:thinking", "kimi-k2.5"])
+@pytest.mark.parametrize(("id_", "name"), IDS.items())
+def test_an_id_names_a_tool(format_: str, id_: str, name: str) -> None:
+    tools = [
+        {"type": "function", "function": {"name": name}}
+        for name in ("Bash", "read_file", "read_file_1")
+    ]
+    written = (
+        f"<|tool_calls_section_begin|><|tool_call_begin|>{id_}<|tool_call_argument_begin|>"
+        '{"a": 1}<|tool_call_end|><|tool_calls_section_end|>'
+    )
+    is_other = id_ not in (name, "functions.Bash:2")
+    said = Said(calls=((name, {"a": 1}),), mended=(CALL_ID,) * is_other, ids=(id_,))
+    begin = "" if format_ == "kimi-k2" else "</think>"
+    unopened = ("what opens reasoning is missing",) * (format_ == "kimi-k2:thinking")
+    mended = (*unopened, *said.mended)
+    case = Case(format_, begin + written, replace(said, mended=mended), options={"tools": tools})
+    check(case)

@@ -177,3 +177,32 @@ def test_pairs_after_json_are_no_arguments() -> None:
         notices=("malformed: \n<parameter=b>\n2\n</parameter>\n",),
     )
     check(coder(f'{{"a": 1}}\n<parameter=b>\n2\n</parameter>\n{END}', said))
+
+
+V41 = (
+    f'\n\n<{DSML} calls>\n<{DSML} invoke name="f">\n'
+    f'<{DSML} parameter name="a" string="true">b</{DSML} parameter>\n'
+    f'<{DSML} parameter name="n" string="false">[1]</{DSML} parameter>\n'
+    f'</{DSML} invoke>\n<{DSML} invoke name="g">\n</{DSML} invoke>\n</{DSML} calls>'
+)
+
+
+@pytest.mark.parametrize("format_", ["deepseek:v3.2", "deepseek:v4"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        V41,
+        V41.strip(),
+        # One tag or some with a space, and the word of another version around the calls.
+        V41.replace(" invoke", "invoke"),
+        V41.replace(f"/{DSML} param", f"/{DSML}param"),
+        *(
+            V41.replace(" invoke", "invoke").replace(" param", "param").replace(" calls", word)
+            for word in ("tool_calls", "function_calls")
+        ),
+        V41.replace(f"<{DSML} calls>", f"<{DSML}tool_calls>", 1),
+    ],
+)
+def test_tags_of_another_version(format_: str, written: str) -> None:
+    calls = (("f", {"a": "b", "n": [1]}), ("g", {}))
+    check(Case(format_, written, Said(calls=calls)))

@@ -71,6 +71,32 @@ impl IdForm {
         }
     }
 
+    /// Whether an id has the name of its function in another way than the form.
+    pub(crate) fn is_other(&self, id: &str, name: &str) -> bool {
+        self.has_name() && id != name && self.name(id) != name
+    }
+
+    /// The name in an id: a tool's name, if one is left without the first word or the number, whatever stands between
+    /// them; otherwise [`Self::name_in`].
+    pub(crate) fn tool_in<'i>(&self, id: &'i str, is_tool: impl Fn(&str) -> bool) -> &'i str {
+        let name = self.name_in(id);
+        let Self::Named { before, .. } = self else { return name };
+        if is_tool(name) {
+            return name;
+        }
+        let word = before.trim_end_matches(|c: char| !c.is_alphanumeric());
+        let is_sign = |c: char| !c.is_alphanumeric();
+        let rest = id.strip_prefix(word).and_then(|rest| rest.strip_prefix(is_sign));
+        let unnumbered = |id: &'i str| {
+            let digits = id.trim_end_matches(|c: char| c.is_ascii_digit());
+            let name = digits.strip_suffix(is_sign);
+            name.filter(|_| digits.len() < id.len())
+        };
+        let inner = rest.filter(|_| !word.is_empty());
+        let ways = [Some(id), unnumbered(id), inner, inner.and_then(unnumbered)];
+        ways.into_iter().flatten().find(|name| is_tool(name)).unwrap_or(name)
+    }
+
     /// The id of a call: the caller's id if it has the form, or one made from it and the call.
     pub(crate) fn fit(&self, given: Option<&str>, name: &str, number: usize) -> Option<String> {
         match (self, given) {
@@ -136,6 +162,30 @@ mod tests {
         assert_eq!(named.name("functions.a:b:12"), "a:b");
         for odd in ["f:0", "functions.f", "functions.:0", "functions.f:x", ""] {
             assert_eq!(named.name(odd), odd);
+        }
+        let is_tool = |name: &str| ["Bash", "Bash_3"].contains(&name);
+        for id in [
+            "functions.Bash:2",
+            "functions.Bash",
+            "Bash:2",
+            "Bash",
+            "functions_Bash_2",
+            "functions_Bash:2",
+            "functions.Bash_2",
+            "functions.Bash.2",
+            "functions:Bash-2",
+            "Bash_2",
+        ] {
+            assert_eq!(named.tool_in(id, is_tool), "Bash", "{id}");
+        }
+        for (id, name) in [
+            ("functions_Bash_3", "Bash_3"),
+            ("functions_Other_2", "functions_Other_2"),
+            ("functionsBash", "functionsBash"),
+            ("functions.é:1", "é"),
+            ("2", "2"),
+        ] {
+            assert_eq!(named.tool_in(id, is_tool), name, "{id}");
         }
         for wrong in [
             "",

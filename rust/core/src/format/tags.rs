@@ -54,8 +54,8 @@ pub(super) fn tags(file: &BTreeMap<String, OneOrMany>) -> Checked<Vec<(String, V
             return wrong(key, format!("has {count} patterns, expected 1 to {MAX_WAYS}"));
         }
         let mut ways = Vec::with_capacity(texts.len());
-        for text in &texts {
-            let way = way(&key, text)?;
+        for (nth, text) in texts.iter().enumerate() {
+            let way = way(&key, text, nth == 0)?;
             if !seen.insert(text.clone()) {
                 return wrong(
                     key,
@@ -69,8 +69,8 @@ pub(super) fn tags(file: &BTreeMap<String, OneOrMany>) -> Checked<Vec<(String, V
     Ok(tags)
 }
 
-/// Reads `<{TOKEN}name>`.
-fn way(key: &str, text: &str) -> Checked<TagSpec> {
+/// Reads `<{TOKEN}name>`. A token may take the white space beside it, so a tag that is written has none there.
+fn way(key: &str, text: &str, is_written: bool) -> Checked<TagSpec> {
     if text.len() > MAX_SPELLING_BYTES {
         let problem = format!("has {} bytes, expected at most {MAX_SPELLING_BYTES}", text.len());
         return wrong(key, problem);
@@ -108,7 +108,8 @@ fn way(key: &str, text: &str) -> Checked<TagSpec> {
     let next = next.iter().filter_map(control_names).map(one).collect::<Checked<Vec<String>>>()?;
     let is_beside =
         |text: &str, side: Option<char>| !text.is_empty() && side.is_some_and(char::is_whitespace);
-    if is_beside(before, before.chars().next_back()) || is_beside(after, after.chars().next()) {
+    let has_space = is_beside(before, before.chars().next_back());
+    if is_written && (has_space || is_beside(after, after.chars().next())) {
         return wrong(key, "has white space beside its token, expected none there");
     }
     let of = str::to_owned;

@@ -1189,7 +1189,9 @@ mod tests {
                 prop_assert_eq!(&read(&items, chars, &style, &kinds_of_any), &whole);
                 prop_assert!(!whole.2 || json::is_value(&whole.0), "{}", whole.0);
                 let (closed, complete) = read_closed(&items, chars, &style, &kinds_of_any);
-                prop_assert!(json::is_value(&closed), "{closed}");
+                // An object in place of pairs is told as it comes.
+                let is_given = scan(&items, chars, &style, &kinds_of_any).0.json().is_some();
+                prop_assert!(json::is_value(&closed) || is_given && !complete, "{closed}");
                 prop_assert!(!whole.2 || complete && closed == whole.0, "{closed}");
             }
         }

@@ -374,15 +374,16 @@ impl TaggedScanner {
     fn finish_pairs(&mut self, style: &TaggedStyle, ended: Ended) -> bool {
         self.odd_rest(style);
         let is_closing = !self.held.is_empty();
+        let has_arguments = self.has_pairs || self.json.is_some();
+        let is_lost = self.has_odd && !has_arguments;
         if ended == Ended::Cut {
-            return is_closing;
+            return is_closing && !is_lost;
         }
         let is_last = style.call.close.is_empty() && ended == Ended::Closed;
         if !is_closing && !is_last {
             self.mended = Some(Mended::CallEnd);
         }
-        let has_arguments = self.has_pairs || self.json.is_some();
-        (has_arguments || !self.has_odd) && (has_arguments || is_closing || ended == Ended::Closed)
+        (has_arguments || is_closing || ended == Ended::Closed) && !is_lost
     }
 
     /// Reads a character of a tag; `false` if it does not belong to the tag.

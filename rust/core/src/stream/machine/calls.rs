@@ -130,7 +130,9 @@ impl Reader<'_> {
         self.out.mended(head.missing.or(is_other.then_some(Mended::Call)));
         let form = self.bound.format().id_form();
         let CallHead { kind, name, id, .. } = head;
-        let is_other = id.as_deref().is_some_and(|id| !form.is_of(id) && form.name_in(id) != id);
+        let is_other = id
+            .as_deref()
+            .is_some_and(|id| name.as_deref().is_some_and(|name| form.is_other(id, name)));
         self.out.mended(is_other.then_some(Mended::Id));
         self.out.emit(
             EventKind::ActionStart { index: turn.call_index(), kind, name, id },

@@ -271,7 +271,9 @@ impl Reader<'_> {
             Some(CallBodySpec::Arguments(_)) => {
                 let id = fit.word(Field::Id);
                 let form = self.bound.format().id_form();
-                let of_id = || id.as_deref().map(|id| form.name_in(id).to_owned());
+                let types = self.machine.settings.types.as_ref();
+                let is_tool = |name: &str| types.is_some_and(|types| types.has(name));
+                let of_id = || id.as_deref().map(|id| form.tool_in(id, is_tool).to_owned());
                 let name = fit.word(Field::Name).or_else(of_id).unwrap_or_default();
                 let kind = ActionKind::Function;
                 let (named, id_of) = (Some(name.clone()), id.clone());
