@@ -213,8 +213,9 @@ impl Codec {
         tools: Option<&N>,
         options: ReadOptions,
     ) -> Result<Conversation> {
-        if self.inner.writer.is_some() {
-            let messages = Owned::new("messages", messages)?;
+        if let Some(writer) = &self.inner.writer {
+            let mut messages = Owned::new("messages", messages)?;
+            writer.with_objects(&mut messages);
             let tools = tools.map(|tools| Owned::new("tools", tools)).transpose()?;
             let tools = tools.filter(|tools| *tools != Owned::Null);
             return Ok(Conversation::of_values(Values { messages, tools }));

@@ -53,6 +53,8 @@ pub(crate) struct TemplateWriter {
     spelled: HashSet<TokenId>,
     /// Text of the generation prompt after a question.
     prompt: String,
+    /// Whether the template writes arguments that are objects; some write their JSON text alone.
+    reads_objects: bool,
 }
 
 /// The result of a template: spans, and whether its control tokens depend on the caller's text.
@@ -78,8 +80,10 @@ impl TemplateWriter {
             needles: AhoCorasick::new(needles).ok(),
             spelled: spelled.collect(),
             prompt: String::new(),
+            reads_objects: true,
         };
         writer.prompt = writer.find_prompt().unwrap_or_default();
+        writer.reads_objects = writer.find_reads_objects();
         writer
     }
 
@@ -91,6 +95,54 @@ impl TemplateWriter {
     /// Special tokens, by the names that the template has for them.
     pub(crate) fn own(&self) -> &[(String, String)] {
         &self.own
+    }
+
+    /// Gives arguments that are JSON text as objects, as engines do, to a template that writes objects.
+    pub(crate) fn with_objects(&self, messages: &mut Owned) {
+        let Owned::List(messages) = messages else { return };
+        if !self.reads_objects {
+            return;
+        }
+        for message in messages {
+            let Some(Owned::List(calls)) = message.get_mut("tool_calls") else { continue };
+            for call in calls {
+                let function = call.get_mut("function");
+                let Some(arguments) = function.and_then(|it| it.get_mut("arguments")) else {
+                    continue;
+                };
+                if let Some(text) = arguments.as_str()
+                    && let object @ Owned::Map(_) = Owned::of_json(text)
+                {
+                    *arguments = object;
+                }
+            }
+        }
+    }
+
+    fn find_reads_objects(&self) -> bool {
+        const JSON: &str = r#"{"kaqz": "vaqz"}"#;
+        let text = |text: &str| Owned::Text(text.into());
+        let map = |members: &[(&str, Owned)]| {
+            Owned::Map(members.iter().map(|(key, value)| (text(key), value.clone())).collect())
+        };
+        let is_written = |arguments: Owned| {
+            let function = map(&[("name", text("fnqz")), ("arguments", arguments)]);
+            let call = map(&[
+                ("id", text("call00001")),
+                ("type", text("function")),
+                ("function", function),
+            ]);
+            let calls = Owned::List(vec![call]);
+            let answer =
+                map(&[("role", text("assistant")), ("content", text("")), ("tool_calls", calls)]);
+            let messages =
+                vec![map(&[("role", text("user")), ("content", text("question"))]), answer];
+            let values = Values { messages: Owned::List(messages), tools: None };
+            let written = self.rendered(&values, false, &EncodeOptions::default());
+            // What Python shows of an object is no JSON: such a template expects text.
+            written.is_ok_and(|it| it.text().contains("vaqz") && !it.text().contains("'vaqz'"))
+        };
+        is_written(Owned::of_json(JSON)) || !is_written(text(JSON))
     }
 
     fn find_prompt(&self) -> Option<String> {

@@ -1,5 +1,9 @@
 //! A caller's value, copied: it can be read later, and by another thread.
 
+use hashbrown::HashMap;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
 use super::node::{Node, View};
 use super::{Call, CallBody, Media, Message, Piece};
 use crate::error::{Error, Result};
@@ -107,12 +111,47 @@ impl Owned {
         map(members)
     }
 
-    /// The value of JSON text; other text unchanged.
+    /// The value of JSON text, with numbers as they are written; other text unchanged.
     pub(crate) fn of_json(text: &str) -> Self {
-        match serde_json::from_str::<serde_json::Value>(text) {
-            Ok(value) => Self::new("", &value).unwrap_or_else(|_| Self::Text(text.to_owned())),
-            Err(_) => Self::Text(text.to_owned()),
+        Self::parsed(text, 0).unwrap_or_else(|| Self::Text(text.to_owned()))
+    }
+
+    /// The value of JSON text that nests at most [`MAX_DEPTH`] levels. Each level reads the text within it once.
+    fn parsed(text: &str, depth: usize) -> Option<Self> {
+        if depth > MAX_DEPTH {
+            return None;
         }
+        let text = crate::json::trim(text);
+        Some(match text.as_bytes().first()? {
+            b'{' => {
+                let Members(members) = serde_json::from_str(text).ok()?;
+                let member = |(key, value): (String, &RawValue)| {
+                    Some((Self::Text(key), Self::parsed(value.get(), depth + 1)?))
+                };
+                Self::Map(members.into_iter().map(member).collect::<Option<_>>()?)
+            }
+            b'[' => {
+                let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+                Self::List(
+                    items
+                        .into_iter()
+                        .map(|item| Self::parsed(item.get(), depth + 1))
+                        .collect::<Option<_>>()?,
+                )
+            }
+            b'"' => Self::Text(serde_json::from_str(text).ok()?),
+            b't' | b'f' => Self::Bool(serde_json::from_str(text).ok()?),
+            b'n' => serde_json::from_str::<()>(text).map(|()| Self::Null).ok()?,
+            _ => Self::Number(serde_json::from_str::<&RawValue>(text).ok()?.get().to_owned()),
+        })
+    }
+
+    /// The value of a key of a mapping, to be changed.
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
+        let Self::Map(members) = self else { return None };
+        let is_key =
+            |(known, _): &&mut (Self, Self)| matches!(known, Self::Text(text) if text == key);
+        members.iter_mut().find(is_key).map(|(_, value)| value)
     }
 
     /// The value of a key of a mapping.
@@ -143,6 +182,41 @@ impl Owned {
     }
 }
 
+/// The members of a JSON object in order; of two with one key the later value stays, as in Python.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Members<'de>;
+
+            fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                out.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> std::result::Result<Self::Value, A::Error> {
+                let mut members: Vec<(String, &RawValue)> = Vec::new();
+                let mut places: HashMap<String, usize> = HashMap::new();
+                while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+                    match places.get(&key) {
+                        Some(&at) => members[at].1 = value,
+                        None => {
+                            places.insert(key.clone(), members.len());
+                            members.push((key, value));
+                        }
+                    }
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Read)
+    }
+}
+
 impl Node for &Owned {
     fn view(&self) -> View<'_, Self> {
         match self {
@@ -162,5 +236,33 @@ impl Node for &Owned {
 
     fn as_text(&self) -> Option<&str> {
         self.as_str()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Owned;
+
+    fn text(text: &str) -> Owned {
+        Owned::Text(text.into())
+    }
+
+    #[test]
+    fn json_text_becomes_its_value() {
+        let read = Owned::of_json(
+            r#" {"a": 1.10, "b": [12345678901234567890123, null, true], "a": "\u00e9"} "#,
+        );
+        let list =
+            vec![Owned::Number("12345678901234567890123".into()), Owned::Null, Owned::Bool(true)];
+        assert_eq!(read, Owned::Map(vec![(text("a"), text("é")), (text("b"), Owned::List(list))]));
+        assert_eq!(Owned::of_json("1.10"), Owned::Number("1.10".into()));
+    }
+
+    #[test]
+    fn other_text_stays() {
+        let deep = "[".repeat(1000) + &"]".repeat(1000);
+        for given in ["", "{", "{\"a\": }", "tru", "01", "NaN", "{} {}", "\"\\ud800\"", &deep] {
+            assert_eq!(Owned::of_json(given), text(given), "{given:.20}");
+        }
     }
 }
