@@ -7,12 +7,15 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from jinja2 import nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Message = dict[str, Any]
 Scenario = tuple[list[Message], "list[dict[str, Any]] | None", dict[str, Any]]
@@ -35,8 +38,26 @@ class _Generation(Extension):
         return str(caller())
 
 
+class _Null(jinja2.Undefined):
+    """A message's content that is None: None, but with an empty text, and without items."""
+
+    def __repr__(self) -> str:
+        return "None"
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or isinstance(other, _Null)
+
+    __hash__ = jinja2.Undefined.__hash__
+
+
 def _raise_exception(message: str) -> None:
     raise jinja2.exceptions.TemplateError(message)
+
+
+def _none_or_fails(x: Any) -> None:
+    if not isinstance(x, _Null):
+        message = f"{type(x)} is no JSON"
+        raise TypeError(message)
 
 
 def _tojson(
@@ -47,27 +68,44 @@ def _tojson(
     sort_keys: bool = False,  # noqa: FBT001, FBT002
 ) -> str:
     return json.dumps(
-        x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+        x,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+        default=_none_or_fails,
     )
 
 
 @functools.cache
 def environment() -> ImmutableSandboxedEnvironment:
-    """The environment of transformers."""
+    """The environment of transformers; a content may be `_Null`."""
     made = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
     )
     made.filters["tojson"] = _tojson
+    made.tests["none"] = lambda x: x is None or isinstance(x, _Null)
+    made.tests["defined"] = lambda x: isinstance(x, _Null) or not isinstance(x, jinja2.Undefined)
+    made.tests["undefined"] = lambda x: not made.tests["defined"](x)
     made.globals["raise_exception"] = _raise_exception
     made.globals["strftime_now"] = lambda form: dt.datetime.now().strftime(form)  # noqa: DTZ005
     return made
 
 
-def render(template: jinja2.Template, scenario: Scenario) -> str:
-    """The text of a scenario; raises what the template raises."""
+def render(
+    template: jinja2.Template, scenario: Scenario, *, null: Callable[[], Any] = _Null
+) -> str:
+    """The text of a scenario; raises what the template raises. `null` is a content of None."""
     messages, tools, options = scenario
     given = {"add_generation_prompt": True, "documents": None, **options}
-    kept = [{key: value for key, value in m.items() if value is not None} for m in messages]
+    kept = [
+        {
+            key: null() if value is None else value
+            for key, value in m.items()
+            if value is not None or key == "content"
+        }
+        for m in messages
+    ]
     return template.render(messages=kept, tools=tools, **OWN, **given)
 
 

@@ -149,6 +149,50 @@ def test_what_a_sum_escapes_keeps_its_origin() -> None:
     assert parts == [("a", None), ("&lt;i", path), ("&lt;<b>", None), ("h&lt;i", path)]
 
 
+WITHOUT_CONTENT = [
+    scenario
+    for scenario in SCENARIOS.values()
+    if any(message.get("content", "") is None for message in scenario[0])
+]
+
+
+@needs_templates
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_what_jinja_renders_of_no_content_is_rendered(name: str) -> None:
+    source = source_of(name)
+    template, reference = Template(source, **oracle.OWN), oracle.environment().from_string(source)
+    for scenario in WITHOUT_CONTENT:
+        theirs = either(lambda s=scenario: oracle.render(reference, s, null=lambda: None))
+        if theirs is not None:
+            # The content is written as nothing where transformers writes `None`.
+            assert either(lambda s=scenario: ours(template, s).text) in {
+                theirs,
+                theirs.replace("None", ""),
+                oracle.render(reference, scenario),
+            }
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("{{ m.content }}|{{ m.content ~ 'a' }}|{{ m.content | trim }}", "|a|"),
+        (
+            "{{ m.content is none }}{{ m.content is defined }}{{ m.content is string }}",
+            "TrueTrueFalse",
+        ),
+        ("{{ m.content == none }}{{ none == m['content'] }}{{ m.content != '' }}", "TrueTrueTrue"),
+        ("{{ 'content' in m }}{{ 'name' in m }}{{ m.name is defined }}", "TrueFalseFalse"),
+        ("{{ m.content | tojson }}{{ m | tojson }}", 'null{"content": null}'),
+        ("{{ m.content or 'b' }}{{ m.content | default('c') }}{{ [m.content] }}", "bc[None]"),
+        ("{% for c in m.content %}x{% else %}none{% endfor %}", "none"),
+        ("{{ m.content.foo is defined }}{{ m.get('content', 'd') is none }}", "FalseTrue"),
+    ],
+)
+def test_a_content_that_is_none(expression: str, text: str) -> None:
+    source = "{% for m in messages %}" + expression + "{% endfor %}"
+    assert Template(source).render([{"content": None, "name": None}]).text == text
+
+
 @pytest.mark.parametrize(
     "expression",
     [

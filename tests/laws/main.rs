@@ -32,6 +32,7 @@ mod p8_immutable;
 mod pools;
 mod stops;
 mod template_origins;
+mod template_shape;
 mod threads;
 mod tool_types;
 mod unsupported;

@@ -17,7 +17,7 @@ use crate::render::{self, Before, Kept, RenderOptions, Rendered};
 use crate::response::{BoundResponse, ResponseTemplate};
 use crate::stream::{State, Stream};
 use crate::template::{Clock, Template};
-use crate::templated::{Cut, Prompts, TemplateWriter, Templated};
+use crate::templated::{Cut, Needs, Prompts, TemplateWriter, Templated};
 use chatcodec_vocab::Stop;
 use chatcodec_vocab::{TokenId, Vocab};
 
@@ -137,6 +137,16 @@ impl Codec {
         match Arc::try_unwrap(self.inner) {
             Ok(inner) => Self { inner: Arc::new(Inner { reads_prompts: false, ..inner }) },
             Err(inner) => Self { inner },
+        }
+    }
+
+    /// What the template needs beside messages, for people; none where it needs nothing more, and where the format
+    /// writes.
+    pub fn template_needs(&self) -> Option<String> {
+        match self.inner.writer.as_ref()?.needs() {
+            Needs::Nothing => None,
+            Needs::Tools => Some("the template fails on conversations without tools".into()),
+            Needs::More(error) => Some(format!("the template fails on a question: {error}")),
         }
     }
 
@@ -264,17 +274,15 @@ impl Codec {
             let problem = "were read by a codec of a template, expected those of this codec";
             return Err(Error::message("messages", problem));
         };
-        let Templated { rendered, mut trail, is_dependent } =
-            writer.write(&values, vocab, options)?;
+        let Templated { rendered, mut trail, dependent } = writer.write(&values, vocab, options)?;
         let (template, date) = (options.template.clone(), options.date.clone());
         trail.given = Some(Arc::new(TemplateGiven { values, options: template, date }));
         let EncodeOptions { on_marker, threads, .. } = *options;
         let mut encoding = encode::encode(rendered, grammar, vocab, on_marker, threads)?;
         encoding.set_trail(trail);
-        if is_dependent {
-            let text = "control tokens of the template depend on the caller's text";
-            let tokens = 0..encoding.ids().len();
-            let note = Note { kind: NoteKind::Dependent, text: text.into(), tokens, message: -1 };
+        if let Some(dependent) = dependent {
+            let (text, tokens) = (dependent.note(), 0..encoding.ids().len());
+            let note = Note { kind: NoteKind::Dependent, text, tokens, message: -1 };
             return Ok(encoding.with_notes(vec![note]));
         }
         Ok(encoding)

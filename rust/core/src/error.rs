@@ -50,6 +50,9 @@ pub enum Error {
         snippet: String,
         /// What is wrong there, and what was expected.
         problem: String,
+        /// Whether an expression has no value for what was given, so that other values may do: tools, variables.
+        /// False for a template that cannot be parsed, and for one that passes a bound.
+        is_of_values: bool,
     },
 }
 
@@ -188,7 +191,7 @@ impl fmt::Display for Error {
             Self::Template { line: 0, problem, .. } => {
                 write!(f, "template: {}", problem_excerpt(problem))
             }
-            Self::Template { line, column, snippet, problem } => {
+            Self::Template { line, column, snippet, problem, .. } => {
                 let problem = problem_excerpt(problem);
                 write!(f, "template, line {line}, column {column}: {problem}: `{}`", place(snippet))
             }

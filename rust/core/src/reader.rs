@@ -19,7 +19,7 @@ use crate::message::{Message, Owned, Role};
 use crate::recognise::{Recognised, candidates};
 use crate::span::SpanKind;
 use crate::template::Template;
-use crate::templated::TemplateWriter;
+use crate::templated::{Needs, TemplateWriter};
 
 /// How completions are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,9 @@ impl Codec {
         check_writes(&writer, vocab)?;
         let format = text_format(&writer, vocab)?;
         let plain = Self::with_template(template, own, &format, vocab)?.without_prompts();
-        let derived = derive::derive(&plain);
+        // A format is derived from renderings without tools.
+        let is_enough = *writer.needs() == Needs::Nothing;
+        let derived = is_enough.then(|| derive::derive(&plain)).flatten();
         if !derived.as_ref().is_some_and(|(_, parts)| parts.is_all)
             && let Some((codec, found)) = known.reader(template, own, vocab)
         {
@@ -81,16 +83,18 @@ impl Codec {
     }
 }
 
-/// Checks that a template writes a question, after a system message at least.
+/// Checks that a template writes a question, after a system message at least. A template that needs more than
+/// messages and tools may write it with that.
 fn check_writes(writer: &TemplateWriter, vocab: &Vocab) -> Result<()> {
     let question = message(Role::User, QUESTION);
     let options = EncodeOptions::default();
-    let written = |messages: &[Message]| writer.write(&values(messages), vocab, &options);
+    let written = |messages: &[Message]| writer.write(&values(writer, messages), vocab, &options);
     let rendered = written(slice::from_ref(&question))
         .or_else(|error| written(&[message(Role::System, SYSTEM), question]).map_err(|_| error));
     let problem = match rendered {
         Ok(written) if !written.rendered.text.is_empty() => return Ok(()),
         Ok(_) => "writes nothing of a user's question".to_owned(),
+        Err(Error::Template { is_of_values: true, .. }) => return Ok(()),
         Err(error @ Error::Template { .. }) => return Err(error),
         Err(error) => format!("refuses a user's question: {error}"),
     };
@@ -108,8 +112,8 @@ fn message(role: Role, text: &str) -> Message {
     Message::new(role, text)
 }
 
-fn values(messages: &[Message]) -> Values {
-    Values { messages: Owned::List(messages.iter().map(Owned::of_message).collect()), tools: None }
+fn values(writer: &TemplateWriter, messages: &[Message]) -> Values {
+    writer.probe(messages.iter().map(Owned::of_message).collect())
 }
 
 /// The format that reads text up to the control token that ends an answer.
@@ -122,7 +126,7 @@ fn text_format(writer: &TemplateWriter, vocab: &Vocab) -> Result<Format> {
     let options = EncodeOptions { add_generation_prompt: Some(false), ..EncodeOptions::default() };
     // What follows the answer in a conversation, or else at its end.
     let after = |history: &[Message]| {
-        let rendered = writer.write(&values(history), vocab, &options).ok()?.rendered;
+        let rendered = writer.write(&values(writer, history), vocab, &options).ok()?.rendered;
         let said = rendered.text.find(ANSWER)?;
         rendered.spans.iter().find_map(|span| match span.kind {
             SpanKind::Control(id) if span.text.start > said => Some(id.get()),

@@ -197,10 +197,12 @@ pub(crate) fn candidates(
     for probe in PROBES.iter() {
         match rendered(template, probe, own) {
             Ok(rendered) => written.push(Some(rendered)),
-            // A template that fails from the beginning would take all its steps each time.
-            Err(Error::Template { .. }) if written.iter().flatten().next().is_none() => {
-                return Candidates(Vec::new());
+            // Another conversation may have what this one lacks: tools.
+            Err(Error::Message { .. } | Error::Template { is_of_values: true, .. }) => {
+                written.push(None);
             }
+            // A template that passes a bound from the beginning would take all its steps each time.
+            Err(_) if written.iter().flatten().next().is_none() => return Candidates(Vec::new()),
             Err(_) => written.push(None),
         }
     }

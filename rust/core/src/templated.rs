@@ -2,15 +2,14 @@
 //!
 //! In: a template, a caller's values, a vocabulary. Out: the spans that a format gives too, so that encodings, sources
 //! and masks have one path. A control token is a spelling that lies in the template's own text as a whole; roles of a
-//! closed set count as the template's. Cost: one rendering, and a second one if the caller's text says something that
-//! the template looks for.
+//! closed set count as the template's. Cost: one rendering, and a second one, of short words, if the template looks at
+//! what a text says.
 
 mod prompts;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use aho_corasick::AhoCorasick;
 use hashbrown::{HashMap, HashSet};
 
 use crate::conversation::Values;
@@ -19,27 +18,9 @@ use crate::error::{Error, Result};
 use crate::message::{Node, Owned, Role};
 use crate::render::{Boundary, Rendered};
 use crate::span::{Source, SourceField, Span, SpanKind};
-use crate::template::{Clock, Part, Paths, RenderOptions, RenderedTemplate, Template};
+use crate::template::{Clock, Part, Paths, ROLES, RenderOptions, RenderedTemplate, Template};
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 pub(crate) use prompts::{Cut, Prompts};
-
-/// Roles that templates write as words of their own.
-const ROLES: [&str; 14] = [
-    "system",
-    "developer",
-    "user",
-    "assistant",
-    "tool",
-    "function",
-    "ipython",
-    "model",
-    "environment",
-    "observation",
-    "human",
-    "gpt",
-    "bot",
-    "tool_response",
-];
 
 /// A template as the writing side of a codec.
 #[derive(Debug, Clone)]
@@ -47,29 +28,58 @@ pub(crate) struct TemplateWriter {
     template: Template,
     /// Special tokens, by the names that the template has for them.
     own: Vec<(String, String)>,
-    /// Strings that the template may look for in a caller's text.
-    needles: Option<AhoCorasick>,
     /// Control tokens that the template's source spells.
     spelled: HashSet<TokenId>,
     /// Text of the generation prompt after a question.
     prompt: String,
     /// Whether the template writes arguments that are objects; some write their JSON text alone.
     reads_objects: bool,
+    needs: Needs,
+}
+
+/// What a template needs beside messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Needs {
+    Nothing,
+    /// It fails on a question without tools, and writes one with them.
+    Tools,
+    /// It fails on a question, with or without tools: with this error.
+    More(Error),
 }
 
 /// The result of a template: spans, and whether its control tokens depend on the caller's text.
 pub(crate) struct Templated {
     pub(crate) rendered: Rendered,
     pub(crate) trail: Trail,
-    pub(crate) is_dependent: bool,
+    pub(crate) dependent: Option<Dependent>,
+}
+
+/// The control tokens of a template are others than those of a harmless conversation of the same shape.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Dependent {
+    /// Path of the first text, number or name that the template looks at, if it is known.
+    looked: Option<String>,
+}
+
+impl Dependent {
+    /// What is reported of it.
+    pub(crate) fn note(&self) -> String {
+        let text = "control tokens of the template depend on the caller's text";
+        match &self.looked {
+            Some(path) => format!("{text}: it looks at `{path}`"),
+            None => text.to_owned(),
+        }
+    }
+
+    fn error(self) -> Error {
+        let problem = "has text on which the template's control tokens depend, expected text for which the template \
+                       writes what it writes for any other; `on_dependent=\"report\"` encodes it";
+        Error::message(self.looked.unwrap_or_else(|| "messages".into()), problem)
+    }
 }
 
 impl TemplateWriter {
     pub(crate) fn new(template: &Template, own: &[(String, String)], vocab: &Vocab) -> Self {
-        let mut needles: Vec<&str> = template.literals().iter().map(String::as_str).collect();
-        needles.retain(|needle| !needle.trim().is_empty());
-        needles.sort_unstable();
-        needles.dedup();
         let is_used = |(name, _): &&(String, String)| template.mentions(name);
         let tokens = own.iter().filter(is_used).map(|(_, text)| text.as_str());
         let sources = std::iter::once(template.source()).chain(tokens);
@@ -77,11 +87,12 @@ impl TemplateWriter {
         let mut writer = Self {
             template: template.clone(),
             own: own.to_vec(),
-            needles: AhoCorasick::new(needles).ok(),
             spelled: spelled.collect(),
             prompt: String::new(),
             reads_objects: true,
+            needs: Needs::Nothing,
         };
+        writer.needs = writer.find_needs();
         writer.prompt = writer.find_prompt().unwrap_or_default();
         writer.reads_objects = writer.find_reads_objects();
         writer
@@ -137,21 +148,45 @@ impl TemplateWriter {
                 map(&[("role", text("assistant")), ("content", text("")), ("tool_calls", calls)]);
             let messages =
                 vec![map(&[("role", text("user")), ("content", text("question"))]), answer];
-            let values = Values { messages: Owned::List(messages), tools: None };
-            let written = self.rendered(&values, false, &EncodeOptions::default());
+            let values = self.probe(messages);
+            let written = self.rendered(&values, false, &EncodeOptions::default(), false);
             // What Python shows of an object is no JSON: such a template expects text.
             written.is_ok_and(|it| it.text().contains("vaqz") && !it.text().contains("'vaqz'"))
         };
         is_written(Owned::of_json(JSON)) || !is_written(text(JSON))
     }
 
+    /// What the template needs beside messages.
+    pub(crate) fn needs(&self) -> &Needs {
+        &self.needs
+    }
+
+    /// Values to try the template with: messages, and tools if it needs them.
+    pub(crate) fn probe(&self, messages: Vec<Owned>) -> Values {
+        let tools = (self.needs == Needs::Tools).then(probe_tools);
+        Values { messages: Owned::List(messages), tools }
+    }
+
+    fn find_needs(&self) -> Needs {
+        let question = || Owned::List(vec![probe_question()]);
+        let fails = |tools: Option<Owned>| {
+            let values = Values { messages: question(), tools };
+            match self.rendered(&values, true, &EncodeOptions::default(), false) {
+                Err(error @ Error::Template { is_of_values: true, .. }) => Some(error),
+                _ => None,
+            }
+        };
+        match fails(None) {
+            None => Needs::Nothing,
+            Some(_) if fails(Some(probe_tools())).is_none() => Needs::Tools,
+            Some(error) => Needs::More(error),
+        }
+    }
+
     fn find_prompt(&self) -> Option<String> {
-        let text = |text: &str| Owned::Text(text.into());
-        let question =
-            Owned::Map(vec![(text("role"), text("user")), (text("content"), text("question"))]);
-        let values = Values { messages: Owned::List(vec![question]), tools: None };
+        let values = self.probe(vec![probe_question()]);
         let render = |prompted| {
-            self.rendered(&values, prompted, &EncodeOptions::default())
+            self.rendered(&values, prompted, &EncodeOptions::default(), false)
                 .map(|it| it.text().to_owned())
         };
         let (with, without) = (render(true).ok()?, render(false).ok()?);
@@ -164,6 +199,7 @@ impl TemplateWriter {
         values: &Values,
         prompted: bool,
         options: &EncodeOptions,
+        is_harmless: bool,
     ) -> Result<RenderedTemplate> {
         let clock = options.date.as_deref().and_then(Clock::parse_day);
         let clock = clock.or(options.template.clock).unwrap_or_else(Clock::utc);
@@ -175,6 +211,9 @@ impl TemplateWriter {
         variables.extend(own.map(|(name, value)| (name.as_str(), value)));
         let variables: Vec<(&str, &&Owned)> =
             variables.iter().map(|(name, value)| (*name, value)).collect();
+        if is_harmless {
+            return self.template.render_harmless(&&values.messages, &variables, &render);
+        }
         self.template.render(&&values.messages, &variables, &render)
     }
 
@@ -192,16 +231,18 @@ impl TemplateWriter {
         let roles = roles(&values.messages)?;
         let ends_with_assistant = roles.last() == Some(&Some(Role::Assistant));
         let end = end_of(ends_with_assistant, options)?;
-        let mut rendered = self.rendered(values, end == End::Prompted, options)?;
+        let mut rendered = self.rendered(values, end == End::Prompted, options, false)?;
         if end == End::Open {
             rendered.end_after_message(roles.len() as i32 - 1);
         }
         let layout = Layout::new(&rendered, &roles, vocab, &self.spelled, &options.template.trust);
-        let is_dependent = self.depends(values, &layout, &roles, vocab, end, options);
-        if is_dependent && options.template.on_dependent == OnDependent::Error {
-            let problem = "have text on which the template's control tokens depend, expected text that the template \
-                           does not look for; `on_dependent=\"report\"` encodes it";
-            return Err(Error::message("messages", problem));
+        let dependent = (rendered.has_looked()
+            && self.depends(values, &layout, &roles, vocab, end, options))
+        .then(|| Dependent { looked: rendered.first_looked() });
+        if let Some(dependent) = &dependent
+            && options.template.on_dependent == OnDependent::Error
+        {
+            return Err(dependent.clone().error());
         }
         let prompt = (end == End::Prompted).then_some(self.prompt.as_str());
         let mut written = layout.write(&rendered, &self.prompt, prompt, options.boundary);
@@ -211,10 +252,10 @@ impl TemplateWriter {
             end,
             ..Trail::default()
         };
-        Ok(Templated { rendered: written, trail, is_dependent })
+        Ok(Templated { rendered: written, trail, dependent })
     }
 
-    /// Whether the control tokens are others where each text of the caller's is a harmless one.
+    /// Whether the control tokens are others than those of a harmless conversation of the same shape.
     fn depends(
         &self,
         values: &Values,
@@ -224,15 +265,7 @@ impl TemplateWriter {
         end: End,
         options: &EncodeOptions,
     ) -> bool {
-        let Some(needles) = &self.needles else { return false };
-        let is_found = |value: &Owned| any_text(value, &|text| needles.is_match(text));
-        let has_tools = values.tools.as_ref().is_some_and(is_found);
-        if !has_tools && !is_found(&values.messages) {
-            return false;
-        }
-        let tools = values.tools.as_ref().map(harmless);
-        let plain = Values { messages: harmless(&values.messages), tools };
-        let Ok(mut rendered) = self.rendered(&plain, end == End::Prompted, options) else {
+        let Ok(mut rendered) = self.rendered(values, end == End::Prompted, options, true) else {
             return true;
         };
         if end == End::Open {
@@ -242,6 +275,29 @@ impl TemplateWriter {
         let other = Layout::new(&rendered, roles, vocab, &self.spelled, trust);
         !layout.own_control().eq(other.own_control())
     }
+}
+
+fn text(text: &str) -> Owned {
+    Owned::Text(text.into())
+}
+
+fn probe_question() -> Owned {
+    Owned::Map(vec![(text("role"), text("user")), (text("content"), text("question"))])
+}
+
+/// One tool without parameters.
+fn probe_tools() -> Owned {
+    let schema = Owned::Map(vec![
+        (text("type"), text("object")),
+        (text("properties"), Owned::Map(Vec::new())),
+    ]);
+    let function = Owned::Map(vec![
+        (text("name"), text("tool")),
+        (text("description"), text("description")),
+        (text("parameters"), schema),
+    ]);
+    let tool = Owned::Map(vec![(text("type"), text("function")), (text("function"), function)]);
+    Owned::List(vec![tool])
 }
 
 /// The end of the messages under these options.
@@ -284,38 +340,6 @@ fn known_role(word: &str) -> Option<Role> {
         "human" => Some(Role::User),
         "ipython" | "observation" | "environment" | "tool_response" => Some(Role::Tool),
         word => Role::parse(word),
-    }
-}
-
-/// Whether a text of a value is one that is looked for; keys are no texts.
-fn any_text(value: &Owned, is_found: &dyn Fn(&str) -> bool) -> bool {
-    match value {
-        Owned::Text(text) => is_found(text),
-        Owned::List(items) => items.iter().any(|item| any_text(item, is_found)),
-        Owned::Map(members) => members.iter().any(|(key, value)| {
-            !matches!(key.as_str(), Some("role" | "type")) && any_text(value, is_found)
-        }),
-        _ => false,
-    }
-}
-
-/// The same value with letters for each character of its texts but white space; the words of `role` and `type` stay.
-fn harmless(value: &Owned) -> Owned {
-    match value {
-        Owned::Text(text) => {
-            Owned::Text(text.chars().map(|c| if c.is_whitespace() { c } else { 'x' }).collect())
-        }
-        Owned::List(items) => Owned::List(items.iter().map(harmless).collect()),
-        Owned::Map(members) => Owned::Map(
-            members
-                .iter()
-                .map(|(key, value)| match key.as_str() {
-                    Some("role" | "type") => (key.clone(), value.clone()),
-                    _ => (key.clone(), harmless(value)),
-                })
-                .collect(),
-        ),
-        other => other.clone(),
     }
 }
 

@@ -440,6 +440,7 @@ impl Codec {
             self.template.is_some(),
             response.is_some(),
         ));
+        lines.extend(self.inner.template_needs());
         lines.join("\n")
     }
 

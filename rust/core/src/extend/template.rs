@@ -497,9 +497,8 @@ impl Next<'_> {
                 notes.push(Note { kind: NoteKind::Ids, text, tokens, message: self.index });
             }
         }
-        if written.is_dependent {
-            let text = "control tokens of the template depend on the caller's text".to_owned();
-            let tokens = base..end;
+        if let Some(dependent) = &written.dependent {
+            let (text, tokens) = (dependent.note(), base..end);
             notes.push(Note { kind: NoteKind::Dependent, text, tokens, message: -1 });
         }
         let place =

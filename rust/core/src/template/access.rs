@@ -20,6 +20,9 @@ pub(super) fn attribute(object: &Value, name: &Arc<str>) -> Outcome<Value> {
         // Python's own attributes are out of reach, and an undefined value says so in silence.
         return Ok(missing(object, name));
     }
+    if object.is_none() {
+        return Ok(missing(object, name));
+    }
     object.check()?;
     if let Some(found) = own_attribute(object, name) {
         return Ok(found);
@@ -34,7 +37,9 @@ pub(super) fn attribute(object: &Value, name: &Arc<str>) -> Outcome<Value> {
 
 /// `object[index]`: a member or item, else an attribute.
 pub(super) fn item(object: &Value, index: &Value) -> Outcome<Value> {
-    object.check()?;
+    if !object.is_none() {
+        object.check()?;
+    }
     match (object, index) {
         (Value::Dict(dict), _) => {
             if let Some(value) = dict.get(index) {

@@ -14,7 +14,7 @@ use super::machine::Machine;
 use super::methods;
 use super::text::{Builder, Origin, Text};
 use super::value::{Dict, Number, Outcome, Value};
-use super::{format, tests};
+use super::{format, tests, watch};
 
 const KNOWN: [&str; 47] = [
     "abs",
@@ -82,8 +82,24 @@ pub(super) fn unknown(name: &str) -> Problem {
     Problem::Unsupported(format!("filter `{name}` is {what}"))
 }
 
-#[allow(clippy::too_many_lines, reason = "one line a filter")]
 pub(super) fn apply(
+    machine: &mut Machine<'_>,
+    name: &str,
+    input: Value,
+    positional: Vec<Value>,
+    named: Named,
+) -> Outcome<Value> {
+    if machine.looked.is_some() {
+        return applied(machine, name, input, positional, named);
+    }
+    let watch = watch::filter(name, &input, &positional, &named);
+    let outcome = applied(machine, name, input, positional, named);
+    machine.look(watch.looked(&outcome));
+    outcome
+}
+
+#[allow(clippy::too_many_lines, reason = "one line a filter")]
+fn applied(
     machine: &mut Machine<'_>,
     name: &str,
     input: Value,
@@ -365,6 +381,7 @@ fn sifted(
         let default = given.next("default");
         given.end()?;
         let mapped = items.iter().map(|item| {
+            machine.look(watch::path(item, &path));
             let value = at_path(item, &path)?;
             Ok(match (&value, &default) {
                 (Value::Undefined(_), Some(default)) => default.clone(),
@@ -389,14 +406,23 @@ fn sifted(
     let mut kept = Vec::new();
     for item in items {
         let value = match &path {
-            Some(path) => at_path(&item, path)?,
+            Some(path) => {
+                machine.look(watch::path(&item, path));
+                at_path(&item, path)?
+            }
             None => item.clone(),
         };
         let holds = match &test {
             Some(test) if !tests::is_known(test.as_str()) => {
                 return Err(tests::unknown(test.as_str()));
             }
-            Some(test) => tests::apply(test.as_str(), &value, &positional, &named)?,
+            Some(test) => {
+                let holds = tests::apply(test.as_str(), &value, &positional, &named)?;
+                machine.look(
+                    watch::test(test.as_str(), &value, &positional, holds).or(test.content()),
+                );
+                holds
+            }
             None => value.is_true(),
         };
         if holds == keeps {

@@ -4,8 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::paths::Paths;
+use super::shape::{self, Place};
 use super::text::{Origin, Text};
-use super::value::{Dict, List, ListKind, Value};
+use super::value::{Dict, List, ListKind, Missing, Value};
 use crate::error::{Error, Result};
 use crate::message::{MAX_DEPTH, Node, SURROGATE, View};
 
@@ -17,34 +18,58 @@ pub(super) struct Reader {
     pub(super) bytes: usize,
     /// Keys that were met, the first of them: most dicts have the same.
     keys: Vec<Arc<str>>,
+    /// Whether each content is read as a harmless word or number of its own.
+    is_harmless: bool,
+    /// Harmless words and numbers that were read.
+    words: usize,
 }
+
+/// The number before the harmless ones.
+const FIRST_NUMBER: i64 = 1;
 
 /// How many keys are shared between dicts.
 const SHARED_KEYS: usize = 16;
 
 impl Reader {
+    /// A reader of the caller's values, or of harmless ones of their shape.
+    pub(super) fn new(is_harmless: bool) -> Self {
+        Self { is_harmless, ..Self::default() }
+    }
+
+    /// What stands for a content in a harmless conversation.
+    fn next_word(&mut self) -> String {
+        self.words += 1;
+        shape::word(self.words)
+    }
+
     /// An argument of the caller's: `tools`, or a variable by its name.
     pub(super) fn argument<N: Node>(&mut self, name: &str, value: &N) -> Result<Value> {
         let path = self.paths.argument(name);
-        self.value(value, path, 0)
+        self.value(value, path, 0, Place::of_variable(name))
     }
 
-    /// The messages: a key without a value is as one that is not there.
+    /// The messages: a key without a value is as one that is not there, but for `content`.
     pub(super) fn messages<N: Node>(&mut self, name: &str, value: &N) -> Result<Value> {
         let list = self.paths.argument(name);
         let View::List(items) = value.view() else {
-            return self.value(value, list, 0);
+            return self.value(value, list, 0, Place::Object);
         };
         let mut messages = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
             let path = self.paths.item(list, at, true);
-            let mut message = self.value(item, path, 1)?;
+            let mut message = self.value(item, path, 1, Place::Message)?;
             if let Value::Dict(dict) = &mut message
                 && let Some(dict) = Rc::get_mut(dict)
             {
                 if dict.members.iter().any(|(_, value)| matches!(value, Value::None)) {
                     let members = std::mem::take(&mut dict.members).into_iter();
-                    let members = members.filter(|(_, value)| !matches!(value, Value::None));
+                    let members = members.filter_map(|(key, value)| match (&key, &value) {
+                        (Value::Str(name), Value::None) if name.as_str() == "content" => {
+                            Some((key, Value::Undefined(Missing::Null)))
+                        }
+                        (_, Value::None) => None,
+                        _ => Some((key, value)),
+                    });
                     *dict = Dict::new(members, dict.origin);
                 }
                 dict.message = Some(at as u32);
@@ -54,32 +79,44 @@ impl Reader {
         Ok(Value::List(Rc::new(List {
             items: messages,
             kind: ListKind::List,
-            origin: Origin::data(list),
+            origin: Origin::structure(list),
         })))
     }
 
-    fn value<N: Node>(&mut self, value: &N, path: u32, depth: usize) -> Result<Value> {
+    fn value<N: Node>(
+        &mut self,
+        value: &N,
+        path: u32,
+        depth: usize,
+        place: Place,
+    ) -> Result<Value> {
         if depth > MAX_DEPTH {
             let problem = format!("nests deeper than {MAX_DEPTH}, expected at most that");
             return Err(Error::message(self.paths.text(path), problem));
         }
-        let origin = Origin::data(path);
+        let origin = Origin::structure(path);
         Ok(match value.view() {
             View::Null => Value::None,
             View::Bool(value) => Value::Bool(value),
-            View::Number(text) => self.number(&text, path)?,
+            View::Number(text) => self.number(&text, path, place)?,
             View::Text(text) => {
+                let is_content = !place.is_known(&text);
+                let text: Arc<str> = if is_content && self.is_harmless && !text.is_empty() {
+                    self.next_word().into()
+                } else {
+                    text.into()
+                };
                 self.bytes += text.len();
-                let text: Arc<str> = text.into();
                 self.paths.keep(path, text.clone());
-                Value::Str(Text::data(text, path))
+                let origin = if is_content { Origin::content(path) } else { origin };
+                Value::Str(Text::data(text, origin))
             }
             View::Surrogate => return Err(Error::message(self.paths.text(path), SURROGATE)),
             View::List(items) => {
                 let mut list = Vec::with_capacity(items.len());
                 for (at, item) in items.iter().enumerate() {
                     let path = self.paths.item(path, at, false);
-                    list.push(self.value(item, path, depth + 1)?);
+                    list.push(self.value(item, path, depth + 1, place)?);
                 }
                 Value::List(Rc::new(List { items: list, kind: ListKind::List, origin }))
             }
@@ -87,20 +124,32 @@ impl Reader {
                 let mut dict = Dict::with_capacity(members.len(), origin);
                 for (key, value) in &members {
                     // A key is a part of its dict.
-                    let (name, key) = match key.as_text() {
-                        Some(text) => {
+                    let (name, key, place) = match key.as_text() {
+                        Some(text) if place.is_field(text) => {
                             self.bytes += text.len();
                             let name = self.shared(text);
-                            (name.clone(), Value::Str(Text::data(name, path)))
+                            let place = place.of_member(text);
+                            (name.clone(), Value::Str(Text::data(name, origin)), place)
+                        }
+                        Some(text) => {
+                            // Equal names of two dicts are two strings, as harmless ones are.
+                            let name: Arc<str> = if self.is_harmless && !text.is_empty() {
+                                self.next_word().into()
+                            } else {
+                                text.into()
+                            };
+                            self.bytes += name.len();
+                            let key = Text::data(name.clone(), Origin::content(path));
+                            (name, Value::Str(key), place.of_member(text))
                         }
                         None => {
-                            let key = self.value(key, path, depth + 1)?;
+                            let key = self.value(key, path, depth + 1, Place::Key)?;
                             let name = key.text().ok().map(|text| text.as_str().into());
-                            (name.unwrap_or_default(), key)
+                            (name.unwrap_or_default(), key, place.of_member(""))
                         }
                     };
                     let path = self.paths.key(path, name);
-                    let value = self.value(value, path, depth + 1)?;
+                    let value = self.value(value, path, depth + 1, place)?;
                     if key.check_hashable().is_err() {
                         let problem =
                             format!("has a key that is `{}`, expected a string", key.kind());
@@ -128,8 +177,26 @@ impl Reader {
         key
     }
 
-    fn number(&self, text: &str, path: u32) -> Result<Value> {
-        let origin = Origin::data(path);
+    fn number(&mut self, text: &str, path: u32, place: Place) -> Result<Value> {
+        let number = self.read_number(text, path)?;
+        // Whether it is 0 belongs to the shape, as whether a text is empty.
+        if place == Place::Key || !number.is_true() {
+            return Ok(number);
+        }
+        let origin = Origin::content(path);
+        self.words += usize::from(self.is_harmless);
+        let word = FIRST_NUMBER + self.words as i64;
+        Ok(match number {
+            Value::Int(..) if self.is_harmless => Value::Int(word, origin),
+            Value::Float(..) if self.is_harmless => Value::Float(word as f64 + 0.5, origin),
+            Value::Int(number, _) => Value::Int(number, origin),
+            Value::Float(number, _) => Value::Float(number, origin),
+            other => other,
+        })
+    }
+
+    fn read_number(&self, text: &str, path: u32) -> Result<Value> {
+        let origin = Origin::structure(path);
         if text.bytes().all(|b| b.is_ascii_digit() || b == b'-') {
             return match text.parse() {
                 Ok(number) => Ok(Value::Int(number, origin)),

@@ -34,7 +34,7 @@ impl Writer<'_> {
             return Err(Problem::Limit(format!("value nests deeper than {MAX_SHOWN_DEPTH}")));
         }
         match value {
-            Value::None => self.out.push_changed("null", origin),
+            none if none.is_none() => self.out.push_changed("null", origin),
             Value::Bool(value) => {
                 self.out.push_changed(if *value { "true" } else { "false" }, origin);
             }

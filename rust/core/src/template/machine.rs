@@ -15,6 +15,7 @@ use super::functions::Function;
 use super::given::Named;
 use super::text::{Builder, Text};
 use super::value::{Dict, Items, Missing, Outcome, Value};
+use super::watch::{self, Looked};
 use super::{arithmetic, filters, functions, methods, tests};
 
 /// Deepest nesting of statements, expressions and macros that run.
@@ -145,6 +146,8 @@ pub(super) struct Machine<'a> {
     loops: usize,
     /// The variable `loop`, if the template has it.
     loop_symbol: Option<Symbol>,
+    /// The first content that an operation looked at.
+    pub(super) looked: Looked,
 }
 
 pub(super) type Run<T> = Result<T, Fault>;
@@ -173,6 +176,21 @@ impl<'a> Machine<'a> {
             depth: 0,
             loops: 0,
             loop_symbol: names.iter().position(|name| &**name == "loop").map(|at| at as Symbol),
+            looked: None,
+        }
+    }
+
+    /// Keeps what an operation looked at, if it is the first.
+    pub(super) fn look(&mut self, looked: Looked) {
+        if self.looked.is_none() {
+            self.looked = looked;
+        }
+    }
+
+    /// Looks for what an operation looked at, unless one has before.
+    fn watch(&mut self, looked: impl FnOnce() -> Looked) {
+        if self.looked.is_none() {
+            self.looked = looked();
         }
     }
 
@@ -389,6 +407,7 @@ impl<'a> Machine<'a> {
             }
             Target::Tuple(targets) => {
                 value.check().map_err(|problem| Fault::new(at, problem))?;
+                self.watch(|| watch::iteration(&value));
                 let items = value.iterate().map_err(|problem| Fault::new(at, problem))?;
                 if items.len() != targets.len() {
                     let problem = format!("has {} values, expected {}", items.len(), targets.len());
@@ -415,6 +434,7 @@ impl<'a> Machine<'a> {
         frame: &Rc<Frame>,
         depth: usize,
     ) -> Run<()> {
+        self.watch(|| watch::iteration(list));
         let mut items = list.items().map_err(|problem| Fault::new(at, problem))?;
         if let Some(condition) = &of.condition {
             let mut kept = Vec::with_capacity(items.len());
@@ -486,7 +506,7 @@ impl<'a> Machine<'a> {
             ExprKind::Name(symbol) => Ok(self.variable(*symbol, frame)),
             _ => {
                 self.take(1).map_err(|problem| Fault::new(expr.at as usize, problem))?;
-                if let Some(value) = Self::look(expr, frame, Value::clone) {
+                if let Some(value) = Self::peek(expr, frame, Value::clone) {
                     return Ok(value);
                 }
                 self.deeper(expr.at, |machine| machine.operation(expr, frame))
@@ -496,13 +516,15 @@ impl<'a> Machine<'a> {
 
     /// Looks at the value of a variable, or of a variable's member, without a copy of it. `None` where it has
     /// to be evaluated.
-    fn look<R>(expr: &Expr, frame: &Frame, look: impl FnOnce(&Value) -> R) -> Option<R> {
+    fn peek<R>(expr: &Expr, frame: &Frame, look: impl FnOnce(&Value) -> R) -> Option<R> {
         match &expr.kind {
             ExprKind::Name(symbol) => frame.look(*symbol, |value| Some(look(value))),
             ExprKind::Attribute(object, name) => {
                 let ExprKind::Name(symbol) = object.kind else { return None };
                 frame.look(symbol, |object| match object {
                     _ if is_dunder(name) || methods::has(object, name) => None,
+                    // A name that the caller chose may be found.
+                    Value::Dict(dict) if dict.has_content => None,
                     Value::Dict(dict) => Some(match dict.get_str(name) {
                         Some(value) => look(value),
                         None => look(&missing(object, name)),
@@ -522,7 +544,7 @@ impl<'a> Machine<'a> {
     /// Whether the value of a condition is true. Unlike `eval`, it copies no value that is only compared or tested.
     fn is_true(&mut self, expr: &Expr, frame: &Rc<Frame>) -> Run<bool> {
         self.take(1).map_err(|problem| Fault::new(expr.at as usize, problem))?;
-        if let Some(is_true) = Self::look(expr, frame, Value::is_true) {
+        if let Some(is_true) = Self::peek(expr, frame, Value::is_true) {
             return Ok(is_true);
         }
         self.deeper(expr.at, |machine| match &expr.kind {
@@ -550,15 +572,23 @@ impl<'a> Machine<'a> {
     ) -> Run<bool> {
         if let [(comparison @ (Comparison::Equal | Comparison::NotEqual), right)] = others
             && let ExprKind::Str(literal) = &right.kind
-            && let Some(is_equal) = Self::look(first, frame, |value| value.is_text(literal))
+            && let Some((is_equal, looked)) = Self::peek(first, frame, |value| match value {
+                Value::Str(text) => {
+                    (text.as_str() == literal.as_str(), watch::equal_texts(text, literal))
+                }
+                _ => (false, None),
+            })
         {
+            self.look(looked);
             return Ok(is_equal == (*comparison == Comparison::Equal));
         }
         let mut left = self.eval(first, frame)?;
         for (comparison, right) in others {
             let right = self.eval(right, frame)?;
             let holds = compare(&left, *comparison, &right);
-            if !holds.map_err(|problem| Fault::new(at as usize, problem))? {
+            let holds = holds.map_err(|problem| Fault::new(at as usize, problem))?;
+            self.watch(|| watch::comparison(&left, *comparison, &right, holds));
+            if !holds {
                 return Ok(false);
             }
             left = right;
@@ -577,14 +607,18 @@ impl<'a> Machine<'a> {
         let fault = |problem: Problem| Fault::new(at as usize, problem);
         if arguments.positional.is_empty()
             && arguments.is_plain()
-            && let Some(holds) =
-                Self::look(input, frame, |value| tests::apply(name, value, &[], &[]))
+            && let Some((holds, looked)) = Self::peek(input, frame, |value| {
+                (tests::apply(name, value, &[], &[]), watch::test(name, value, &[], false))
+            })
         {
+            self.look(looked);
             return holds.map_err(fault);
         }
         let input = self.eval(input, frame)?;
         let (positional, named) = self.arguments(arguments, frame)?;
-        tests::apply(name, &input, &positional, &named).map_err(fault)
+        let holds = tests::apply(name, &input, &positional, &named).map_err(fault)?;
+        self.watch(|| watch::test(name, &input, &positional, holds));
+        Ok(holds)
     }
 
     fn variable(&self, symbol: Symbol, frame: &Rc<Frame>) -> Value {
@@ -613,16 +647,23 @@ impl<'a> Machine<'a> {
                     key.check_hashable().map_err(fault)?;
                     dict.push((key, self.eval(value, frame)?));
                 }
-                Ok(Value::Dict(Rc::new(Dict::new(dict, super::text::Origin::TEMPLATE))))
+                let given = dict.len();
+                let dict = Dict::new(dict, super::text::Origin::TEMPLATE);
+                let dict = Value::Dict(Rc::new(dict));
+                self.watch(|| watch::dict(given, &dict));
+                Ok(dict)
             }
             ExprKind::Attribute(object, name) => {
                 let object = self.eval(object, frame)?;
+                self.watch(|| watch::attribute(&object, name));
                 attribute(&object, name).map_err(fault)
             }
             ExprKind::Item(object, index) => {
                 let object = self.eval(object, frame)?;
                 let index = self.eval(index, frame)?;
-                item(&object, &index).map_err(fault)
+                let found = item(&object, &index).map_err(fault)?;
+                self.watch(|| watch::item(&object, &index, &found));
+                Ok(found)
             }
             ExprKind::Slice(object, bounds) => {
                 let object = self.eval(object, frame)?;
@@ -632,6 +673,7 @@ impl<'a> Machine<'a> {
                         *part = Some(self.eval(bound, frame)?);
                     }
                 }
+                self.watch(|| watch::slice(&object, &parts));
                 slice(&object, &parts).map_err(fault)
             }
             ExprKind::Call(called, arguments) => {
@@ -677,10 +719,14 @@ impl<'a> Machine<'a> {
                 self.compared(at, first, others, frame).map(Value::Bool)
             }
             ExprKind::Negative(inner) => {
-                arithmetic::negative(&self.eval(inner, frame)?).map_err(fault)
+                let value = self.eval(inner, frame)?;
+                self.watch(|| watch::content(&value));
+                arithmetic::negative(&value).map_err(fault)
             }
             ExprKind::Positive(inner) => {
-                arithmetic::positive(&self.eval(inner, frame)?).map_err(fault)
+                let value = self.eval(inner, frame)?;
+                self.watch(|| watch::content(&value));
+                arithmetic::positive(&value).map_err(fault)
             }
             ExprKind::Arithmetic(_, Operator::Add, _) => self.sum(expr, frame),
             ExprKind::Arithmetic(left, operator, right) => {
@@ -758,6 +804,7 @@ impl<'a> Machine<'a> {
             },
             Some(sum) => (sum, self.eval(right, frame)?),
         };
+        self.watch(|| watch::arithmetic(&sum, Operator::Add, &other));
         let sum = arithmetic::apply(self, &sum, Operator::Add, &other);
         sum.map(Some).map_err(|problem| Fault::new(left.at as usize, problem))
     }
@@ -767,7 +814,7 @@ impl<'a> Machine<'a> {
         if let ExprKind::Str(text) = &expr.kind {
             return self.write(text, at).map(|()| None);
         }
-        let written = Self::look(expr, frame, |value| match value {
+        let written = Self::peek(expr, frame, |value| match value {
             Value::Str(text) if !text.is_markup => Some(self.write(text, at)),
             _ => None,
         });
@@ -803,6 +850,7 @@ impl<'a> Machine<'a> {
         let at = left.at as usize;
         let left = self.eval(left, frame)?;
         let right = self.eval(right, frame)?;
+        self.watch(|| watch::arithmetic(&left, operator, &right));
         arithmetic::apply(self, &left, operator, &right).map_err(|problem| Fault::new(at, problem))
     }
 
@@ -818,13 +866,15 @@ impl<'a> Machine<'a> {
         }
         if let Some(list) = &arguments.list {
             let at = list.at as usize;
-            positional.extend(
-                self.eval(list, frame)?.iterate().map_err(|problem| Fault::new(at, problem))?,
-            );
+            let list = self.eval(list, frame)?;
+            self.watch(|| watch::iteration(&list));
+            positional.extend(list.iterate().map_err(|problem| Fault::new(at, problem))?);
         }
         if let Some(dict) = &arguments.dict {
             let at = dict.at as usize;
-            match self.eval(dict, frame)? {
+            let dict = self.eval(dict, frame)?;
+            self.watch(|| watch::names(&dict));
+            match dict {
                 Value::Dict(dict) => {
                     named.extend(dict.members.iter().filter_map(|(key, value)| match key {
                         Value::Str(name) => Some((name.clone(), value.clone())),
@@ -851,6 +901,7 @@ impl<'a> Machine<'a> {
         match called {
             Value::Callable(callable) => match &**callable {
                 Callable::Function(function) => {
+                    self.watch(|| watch::function(*function, &positional, &named));
                     functions::call(self, *function, positional, named).map_err(fault)
                 }
                 Callable::Method(object, name) => {

@@ -4,12 +4,12 @@ use std::rc::Rc;
 
 use super::arithmetic::escaped;
 use super::error::Problem;
-use super::format;
 use super::given::{Given, Named};
 use super::lexer::is_space;
 use super::machine::{Callable, Machine};
 use super::text::{Builder, Text};
 use super::value::{Dict, List, ListKind, Outcome, Value};
+use super::{format, watch};
 
 /// In order, to be searched.
 const OF_STRINGS: [&str; 43] = [
@@ -73,6 +73,22 @@ pub(super) fn has(object: &Value, name: &str) -> bool {
 }
 
 pub(super) fn call(
+    machine: &mut Machine<'_>,
+    object: &Value,
+    name: &str,
+    positional: Vec<Value>,
+    named: Named,
+) -> Outcome<Value> {
+    if machine.looked.is_some() {
+        return called(machine, object, name, positional, named);
+    }
+    let watch = watch::method_of(object, name, &positional, &named);
+    let outcome = called(machine, object, name, positional, named);
+    machine.look(watch.looked(&outcome));
+    outcome
+}
+
+fn called(
     machine: &mut Machine<'_>,
     object: &Value,
     name: &str,
@@ -310,7 +326,7 @@ fn found(text: &Text, name: &str, given: &mut Given<'_>) -> Outcome<Value> {
     };
     match place {
         Some(place) => Ok(counted(place)),
-        None if name.ends_with("find") => Ok(Value::Int(-1, text.main_origin())),
+        None if name.ends_with("find") => Ok(Value::int(-1)),
         None => Err(Problem::value(format!("`{name}`: the text is not found"))),
     }
 }

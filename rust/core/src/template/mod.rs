@@ -27,9 +27,11 @@ mod machine;
 mod methods;
 mod parser;
 mod paths;
+mod shape;
 mod tests;
 mod text;
 mod value;
+mod watch;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,6 +44,7 @@ use error::{Fault, Problem};
 use input::Reader;
 use machine::Machine;
 pub(crate) use paths::Paths;
+pub(crate) use shape::ROLES;
 use text::{Run, Text};
 use value::Value;
 
@@ -60,7 +63,6 @@ struct Inner {
     source: String,
     body: Body,
     names: Vec<Arc<str>>,
-    literals: Vec<String>,
 }
 
 /// What a template is rendered with, beside messages and tools.
@@ -81,6 +83,8 @@ pub struct RenderedTemplate {
     messages: Vec<(usize, i32)>,
     generated: Vec<Range<usize>>,
     paths: Paths,
+    /// The first content that the template looked at, if it looked at any: its path, if it is known.
+    looked: Option<Option<u32>>,
 }
 
 /// A stretch of a rendered text.
@@ -115,12 +119,13 @@ impl Template {
     pub fn parse(source: &str) -> Result<Self> {
         if source.len() > MAX_SOURCE {
             let problem = format!("has {} bytes, expected at most {MAX_SOURCE}", source.len());
-            return Err(Error::Template { line: 0, column: 0, snippet: String::new(), problem });
+            let (line, column, snippet) = (0, 0, String::new());
+            return Err(Error::Template { line, column, snippet, problem, is_of_values: false });
         }
         let source = lexer::normalized(source);
         match parser::parse(&source) {
-            Ok(parser::Parsed { body, names, literals }) => {
-                Ok(Self { inner: Arc::new(Inner { source, body, names, literals }) })
+            Ok(parser::Parsed { body, names }) => {
+                Ok(Self { inner: Arc::new(Inner { source, body, names }) })
             }
             Err(fault) => Err(located(&source, &fault)),
         }
@@ -141,11 +146,6 @@ impl Template {
         self.inner.names.iter().map(|name| &**name)
     }
 
-    /// The strings of the template's expressions.
-    pub(crate) fn literals(&self) -> &[String] {
-        &self.inner.literals
-    }
-
     /// Renders messages. `tools` and further variables come by name.
     pub fn render<N: Node>(
         &self,
@@ -153,7 +153,26 @@ impl Template {
         variables: &[(&str, &N)],
         options: &RenderOptions<'_>,
     ) -> Result<RenderedTemplate> {
-        let mut reader = Reader::default();
+        self.rendered(Reader::new(false), messages, variables, options)
+    }
+
+    /// Renders harmless messages and variables of the same shape as these.
+    pub(crate) fn render_harmless<N: Node>(
+        &self,
+        messages: &N,
+        variables: &[(&str, &N)],
+        options: &RenderOptions<'_>,
+    ) -> Result<RenderedTemplate> {
+        self.rendered(Reader::new(true), messages, variables, options)
+    }
+
+    fn rendered<N: Node>(
+        &self,
+        mut reader: Reader,
+        messages: &N,
+        variables: &[(&str, &N)],
+        options: &RenderOptions<'_>,
+    ) -> Result<RenderedTemplate> {
         let mut values: Vec<(&str, Value)> =
             Vec::with_capacity(4 + options.own.len() + variables.len());
         values.push(("add_generation_prompt", Value::Bool(options.add_generation_prompt)));
@@ -188,9 +207,10 @@ impl Template {
             }
             _ => located(&inner.source, &fault),
         })?;
+        let looked = machine.looked.map(text::Origin::path);
         let (out, messages, generated) = machine.finish();
         let (text, runs) = out.into_parts();
-        Ok(RenderedTemplate { text, runs, messages, generated, paths: reader.paths })
+        Ok(RenderedTemplate { text, runs, messages, generated, paths: reader.paths, looked })
     }
 }
 
@@ -202,7 +222,9 @@ fn located(source: &str, fault: &Fault) -> Error {
     let line = source[..at].matches('\n').count() + 1;
     let column = source[start..at].chars().count() + 1;
     let snippet = chatcodec_vocab::excerpt(source[start..end].trim(), 160).to_string();
-    Error::Template { line, column, snippet, problem: fault.problem().text().to_owned() }
+    let problem = fault.problem().text().to_owned();
+    let is_of_values = matches!(fault.problem(), Problem::Value(_));
+    Error::Template { line, column, snippet, problem, is_of_values }
 }
 
 impl RenderedTemplate {
@@ -214,6 +236,17 @@ impl RenderedTemplate {
     /// What `{% generation %}` blocks wrote: ranges of bytes.
     pub fn generated(&self) -> &[Range<usize>] {
         &self.generated
+    }
+
+    /// Whether the template looked at what a caller's text says. If not, its own text depends on the conversation's
+    /// shape alone.
+    pub(crate) fn has_looked(&self) -> bool {
+        self.looked.is_some()
+    }
+
+    /// Path of the first content that the template looked at, if it is known.
+    pub(crate) fn first_looked(&self) -> Option<String> {
+        Some(self.paths.text(self.looked??))
     }
 
     /// The paths of the caller's values.

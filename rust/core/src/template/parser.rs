@@ -33,25 +33,15 @@ pub(super) fn parse(source: &str) -> Result<Parsed, Fault> {
         loop_mentions: 0,
         conditions: 0,
         uses: Vec::new(),
-        literals: Vec::new(),
-        words: Vec::new(),
-        has_own_words: false,
     };
     let body = parser.body(&[])?;
-    let mut literals = parser.literals;
-    if parser.has_own_words {
-        literals.append(&mut parser.words);
-    }
-    Ok(Parsed { body, names: parser.names, literals })
+    Ok(Parsed { body, names: parser.names })
 }
 
 /// A parsed template.
 pub(super) struct Parsed {
     pub(super) body: Body,
     pub(super) names: Vec<Arc<str>>,
-    /// Strings that the template may look for in a text. Not among them: keys, strings that a role or a type is
-    /// compared with, and strings that are only written.
-    pub(super) literals: Vec<String>,
 }
 
 struct Parser {
@@ -67,31 +57,6 @@ struct Parser {
     conditions: usize,
     /// Per macro around the expression whether it uses `varargs`, `kwargs`, `caller`.
     uses: Vec<[bool; 3]>,
-    literals: Vec<String>,
-    /// Strings that roles and types are compared with.
-    words: Vec<String>,
-    /// Whether the template may give a role or type of its own another value than a literal's.
-    has_own_words: bool,
-}
-
-/// Whether a name is of what a caller chooses from a closed set.
-fn is_word(name: &str) -> bool {
-    matches!(name, "role" | "type")
-}
-
-/// Whether an expression is a value of the caller's under such a name.
-fn is_word_of(expr: &Expr) -> bool {
-    match &expr.kind {
-        ExprKind::Attribute(_, name) => is_word(name),
-        ExprKind::Item(_, index) => {
-            matches!(&index.kind, ExprKind::Str(text) if is_word(text.as_str()))
-        }
-        _ => false,
-    }
-}
-
-fn is_fixed(expr: &Expr) -> bool {
-    matches!(expr.kind, ExprKind::Str(_)) || is_word_of(expr)
 }
 
 type Outcome<T> = Result<T, Fault>;
@@ -235,7 +200,6 @@ impl Parser {
                                 .fault(format!("found {}, expected `}}}}`", parser.found()));
                         }
                         parser.advance();
-                        parser.forget_written(&expr);
                         StatementKind::Print(expr)
                     }
                     Token::BlockBegin => {
@@ -426,7 +390,6 @@ impl Parser {
                 let symbol = self.symbol(&name);
                 if self.skip(".") {
                     let attribute = self.any_name()?;
-                    self.has_own_words |= is_word(&attribute);
                     targets.push(Target::Attribute(symbol, Text::source(&attribute)));
                 } else {
                     targets.push(Target::Name(symbol));
@@ -632,65 +595,7 @@ impl Parser {
         if others.is_empty() {
             return Ok(first);
         }
-        if let [(comparison, other)] = &others[..] {
-            self.compare_words(*comparison, &first, other);
-        }
         Ok(Expr { at, kind: ExprKind::Compare(Box::new(first), others) })
-    }
-
-    /// Strings that a role is compared with are not looked for in texts.
-    fn compare_words(&mut self, comparison: Comparison, left: &Expr, right: &Expr) {
-        let (of, with) = if is_word_of(left) { (left, right) } else { (right, left) };
-        match (comparison, &with.kind) {
-            _ if !is_word_of(of) => {}
-            (Comparison::Equal | Comparison::NotEqual, ExprKind::Str(text)) => {
-                let text = self.forget(text.as_str());
-                self.words.extend(text);
-            }
-            (
-                Comparison::In | Comparison::NotIn,
-                ExprKind::List(items) | ExprKind::Tuple(items),
-            ) if is_word_of(left) => {
-                for item in items {
-                    if let ExprKind::Str(text) = &item.kind {
-                        let text = self.forget(text.as_str());
-                        self.words.extend(text);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Strings that are only written are not looked for in texts.
-    fn forget_written(&mut self, expr: &Expr) {
-        match &expr.kind {
-            ExprKind::Str(text) => {
-                self.forget(text.as_str());
-            }
-            ExprKind::Arithmetic(left, Operator::Add, right) => {
-                self.forget_written(right);
-                self.forget_written(left);
-            }
-            ExprKind::Concat(parts) => {
-                for part in parts.iter().rev() {
-                    self.forget_written(part);
-                }
-            }
-            ExprKind::If(_, then, other) => {
-                if let Some(other) = other {
-                    self.forget_written(other);
-                }
-                self.forget_written(then);
-            }
-            _ => {}
-        }
-    }
-
-    /// Takes a string that was read last back from those that may be looked for.
-    fn forget(&mut self, text: &str) -> Option<String> {
-        let at = self.literals.iter().rposition(|known| known == text)?;
-        Some(self.literals.remove(at))
     }
 
     fn operator(&self, known: &[Operator]) -> Option<Operator> {
@@ -781,9 +686,7 @@ impl Parser {
                     text.push_str(more);
                     self.advance();
                 }
-                let literal = ExprKind::Str(Text::source(&text));
-                self.literals.push(text);
-                literal
+                ExprKind::Str(Text::source(&text))
             }
             Token::Int(value) => {
                 self.advance();
@@ -822,11 +725,6 @@ impl Parser {
                     let key = self.expression()?;
                     self.expect(":")?;
                     let value = self.expression()?;
-                    let is_other = |text: &Text| is_word(text.as_str()) && !is_fixed(&value);
-                    self.has_own_words |= match &key.kind {
-                        ExprKind::Str(text) => is_other(text),
-                        _ => true,
-                    };
                     members.push((key, value));
                 }
                 self.expect("}")?;
@@ -875,13 +773,6 @@ impl Parser {
                 self.subscript(expr, at)?
             } else if self.is("(") {
                 let arguments = self.arguments()?;
-                if let ExprKind::Attribute(_, name) = &expr.kind
-                    && &**name == "get"
-                    && let Some(Expr { kind: ExprKind::Str(key), .. }) =
-                        arguments.positional.first()
-                {
-                    self.forget(key.as_str());
-                }
                 ExprKind::Call(Box::new(expr), arguments)
             } else {
                 return Ok(expr);
@@ -934,9 +825,6 @@ impl Parser {
             }
             None => return self.fault("subscript is empty, expected an expression"),
         };
-        if let ExprKind::Str(key) = &index.kind {
-            self.forget(key.as_str());
-        }
         Ok(ExprKind::Item(Box::new(expr), Box::new(index)))
     }
 
@@ -962,7 +850,6 @@ impl Parser {
                 self.advance();
                 self.advance();
                 let value = self.expression()?;
-                self.has_own_words |= is_word(&name) && !is_fixed(&value);
                 arguments.named.push((Text::source(&name), value));
             } else {
                 if !arguments.named.is_empty() || arguments.dict.is_some() {
@@ -1049,29 +936,5 @@ impl Parser {
             expr = Expr { at, kind: ExprKind::Not(Box::new(expr)) };
         }
         Ok(expr)
-    }
-}
-
-#[cfg(test)]
-mod literal_tests {
-    use super::parse;
-
-    #[test]
-    fn strings_that_are_only_written_are_not_looked_for() {
-        for (source, expected) in [
-            ("{{ '<a>' + x ~ ('b' if y else 'c') }}", &[][..]),
-            ("{{ '<a>' if '<b>' in x }}", &["<b>"]),
-            ("{{ '<a>' }}{% if '<a>' in x %}{% endif %}", &["<a>"]),
-            ("{{ x.split('<a>')[0] + '<b>' }}", &["<a>"]),
-            ("{% set x = '<a>' %}{{ x }}", &["<a>"]),
-            (
-                "{% if m.role == 'user' %}{{ m['content'] | replace('a', 'b') }}{% endif %}",
-                &["a", "b"],
-            ),
-        ] {
-            let mut found = parse(source).map(|parsed| parsed.literals).unwrap_or_default();
-            found.retain(|text| text != "content");
-            assert_eq!(found, expected, "{source}");
-        }
     }
 }

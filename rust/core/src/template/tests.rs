@@ -76,9 +76,9 @@ pub(super) fn apply(
         }
     };
     Ok(match name {
-        "defined" => !matches!(value, Value::Undefined(_)),
-        "undefined" => matches!(value, Value::Undefined(_)),
-        "none" => matches!(value, Value::None),
+        "defined" => value.is_none() || !matches!(value, Value::Undefined(_)),
+        "undefined" => !value.is_none() && matches!(value, Value::Undefined(_)),
+        "none" => value.is_none(),
         "boolean" => matches!(value, Value::Bool(_)),
         "true" => matches!(value, Value::Bool(true)),
         "false" => matches!(value, Value::Bool(false)),
@@ -124,7 +124,7 @@ pub(super) fn apply(
             text.chars().any(char::is_alphabetic) && !text.chars().any(char::is_lowercase)
         }
         "sameas" => match (value, other()?) {
-            (Value::None, Value::None) => true,
+            (one, other) if one.is_none() => other.is_none(),
             (Value::Bool(one), Value::Bool(other)) => one == other,
             (one @ (Value::Int(..) | Value::Str(_)), other) if one.kind() == other.kind() => {
                 one.equals(other)

@@ -13,14 +13,25 @@ pub(crate) struct Origin(u32);
 
 impl Origin {
     pub(crate) const TEMPLATE: Self = Self(u32::MAX);
+    const CONTENT: u32 = 1 << 31;
 
-    pub(crate) fn data(path: u32) -> Self {
+    /// A value of the caller's that belongs to the structure of a conversation.
+    pub(crate) fn structure(path: u32) -> Self {
         Self(path)
+    }
+
+    /// A value of the caller's that is content: a text, a number, a name that the caller chose.
+    pub(crate) fn content(path: u32) -> Self {
+        Self(path | Self::CONTENT)
+    }
+
+    pub(crate) fn is_content(self) -> bool {
+        self != Self::TEMPLATE && self.0 & Self::CONTENT != 0
     }
 
     /// Number of the path, if the run is the caller's.
     pub(crate) fn path(self) -> Option<u32> {
-        (self != Self::TEMPLATE).then_some(self.0)
+        (self != Self::TEMPLATE).then_some(self.0 & !Self::CONTENT)
     }
 }
 
@@ -68,6 +79,8 @@ pub(crate) struct Text {
     runs: Runs,
     /// Whether the string is `Markup`, which escapes strings that are added to it.
     pub(crate) is_markup: bool,
+    /// Whether it is one of the caller's strings as it was given.
+    is_whole: bool,
 }
 
 impl Text {
@@ -83,8 +96,13 @@ impl Text {
     }
 
     /// One of the caller's strings.
-    pub(crate) fn data(text: Arc<str>, path: u32) -> Self {
-        Self { whole: text, runs: Runs::One(Origin::data(path), Place::at(0)), is_markup: false }
+    pub(crate) fn data(text: Arc<str>, origin: Origin) -> Self {
+        Self {
+            whole: text,
+            runs: Runs::One(origin, Place::at(0)),
+            is_markup: false,
+            is_whole: true,
+        }
     }
 
     pub(crate) fn empty() -> Self {
@@ -152,6 +170,40 @@ impl Text {
         }
     }
 
+    /// Origin of the first part that is a caller's content.
+    pub(super) fn content(&self) -> Option<Origin> {
+        match &self.runs {
+            Runs::One(origin, _) => Some(*origin).filter(|origin| origin.is_content()),
+            Runs::Many(runs) => {
+                runs.iter().map(|run| run.origin).find(|origin| origin.is_content())
+            }
+        }
+    }
+
+    /// How many parts are a caller's content.
+    pub(super) fn content_runs(&self) -> usize {
+        match &self.runs {
+            _ if self.is_empty() => 0,
+            Runs::One(origin, _) => usize::from(origin.is_content()),
+            Runs::Many(runs) => runs.iter().filter(|run| run.origin.is_content()).count(),
+        }
+    }
+
+    /// Whether the whole text has one origin.
+    pub(super) fn is_of_one(&self) -> bool {
+        matches!(self.runs, Runs::One(..))
+    }
+
+    /// Whether it is one of the caller's strings as it was given.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Whether both are the same string, not only equal ones.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.whole, &other.whole)
+    }
+
     /// A part of the text, by bytes.
     pub(crate) fn slice(&self, range: Range<usize>) -> Self {
         if range == (0..self.len()) {
@@ -185,12 +237,13 @@ impl Text {
     /// A text of another value with the origin of this one: its length as a number, its name in upper case.
     pub(crate) fn changed(&self, text: &str) -> Self {
         let runs = Runs::One(self.main_origin(), Place::CHANGED);
-        Self { whole: text.into(), runs, is_markup: self.is_markup }
+        Self { whole: text.into(), runs, is_markup: self.is_markup, is_whole: false }
     }
 
     /// A text with one origin, of no place in the caller's string.
     pub(crate) fn of(text: &str, origin: Origin) -> Self {
-        Self { whole: text.into(), runs: Runs::One(origin, Place::CHANGED), is_markup: false }
+        let runs = Runs::One(origin, Place::CHANGED);
+        Self { whole: text.into(), runs, is_markup: false, is_whole: false }
     }
 
     pub(crate) fn concat(&self, other: &Self) -> Self {
@@ -294,7 +347,7 @@ impl Builder {
             [run] => Runs::One(run.origin, run.place),
             _ => Runs::Many(self.runs.into()),
         };
-        Text { whole: self.text.into(), runs, is_markup: false }
+        Text { whole: self.text.into(), runs, is_markup: false, is_whole: false }
     }
 
     pub(crate) fn into_parts(self) -> (String, Vec<Run>) {

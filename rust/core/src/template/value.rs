@@ -44,6 +44,8 @@ pub(super) enum Missing {
     /// The kind of the object, and the name.
     Member(&'static str, Arc<str>),
     Other(Arc<str>),
+    /// The content of a message that is None: None but for its text, which is empty.
+    Null,
 }
 
 impl Missing {
@@ -55,6 +57,7 @@ impl Missing {
                 format!("`{kind}` has no attribute or member `{name}`")
             }
             Self::Other(problem) => (**problem).to_owned(),
+            Self::Null => "the content is None".into(),
         }
     }
 }
@@ -100,6 +103,8 @@ pub(super) struct Dict {
     /// Places of the members whose keys are strings, in a dict of many.
     index: Option<HashMap<Arc<str>, usize>>,
     pub(super) origin: Origin,
+    /// Whether a key is a name that the caller chose.
+    pub(super) has_content: bool,
     /// Which message it is, if it is one.
     pub(super) message: Option<u32>,
 }
@@ -118,7 +123,8 @@ impl Dict {
 
     /// A dict with room for so many members.
     pub(super) fn with_capacity(members: usize, origin: Origin) -> Self {
-        Self { members: Vec::with_capacity(members), index: None, origin, message: None }
+        let members = Vec::with_capacity(members);
+        Self { members, index: None, origin, has_content: false, message: None }
     }
 
     fn place(&self, key: &Value) -> Option<usize> {
@@ -133,6 +139,7 @@ impl Dict {
             self.members[at].1 = value;
             return;
         }
+        self.has_content |= matches!(&key, Value::Str(text) if text.content().is_some());
         if let (Value::Str(text), Some(index)) = (&key, &mut self.index) {
             index.insert(text.as_str().into(), self.members.len());
         }
@@ -148,15 +155,25 @@ impl Dict {
     }
 
     pub(super) fn get(&self, key: &Value) -> Option<&Value> {
-        Some(&self.members[self.place(key)?].1)
+        self.member(key).map(|(_, value)| value)
+    }
+
+    /// The member of a key, with the key as it was inserted.
+    pub(super) fn member(&self, key: &Value) -> Option<&(Value, Value)> {
+        self.members.get(self.place(key)?)
     }
 
     pub(super) fn get_str(&self, key: &str) -> Option<&Value> {
+        self.member_of(key).map(|(_, value)| value)
+    }
+
+    /// The member of a key that is this string.
+    pub(super) fn member_of(&self, key: &str) -> Option<&(Value, Value)> {
         if let Some(index) = &self.index {
-            return Some(&self.members[*index.get(key)?].1);
+            return self.members.get(*index.get(key)?);
         }
         let is_key = |known: &Value| matches!(known, Value::Str(text) if text.as_str() == key);
-        self.members.iter().find(|(known, _)| is_key(known)).map(|(_, value)| value)
+        self.members.iter().find(|(known, _)| is_key(known))
     }
 }
 
@@ -210,8 +227,8 @@ impl Value {
     /// Python's name of the type.
     pub(super) fn kind(&self) -> &'static str {
         match self {
+            Self::None | Self::Undefined(Missing::Null) => "NoneType",
             Self::Undefined(_) => "Undefined",
-            Self::None => "NoneType",
             Self::Bool(_) => "bool",
             Self::Int(..) => "int",
             Self::Float(..) => "float",
@@ -255,12 +272,15 @@ impl Value {
         }
     }
 
-    /// Whether the value is a string of this text.
-    pub(super) fn is_text(&self, text: &Text) -> bool {
-        matches!(self, Self::Str(own) if own.as_str() == text.as_str())
+    /// Whether it is None.
+    pub(super) fn is_none(&self) -> bool {
+        matches!(self, Self::None | Self::Undefined(Missing::Null))
     }
 
     pub(super) fn equals(&self, other: &Self) -> bool {
+        if self.is_none() || other.is_none() {
+            return self.is_none() && other.is_none();
+        }
         if let (Self::Str(one), Self::Str(other)) = (self, other) {
             return one.as_str() == other.as_str();
         }
@@ -268,7 +288,7 @@ impl Value {
             return one.compare(other) == Some(Ordering::Equal);
         }
         match (self, other) {
-            (Self::Undefined(_), Self::Undefined(_)) | (Self::None, Self::None) => true,
+            (Self::Undefined(_), Self::Undefined(_)) => true,
             (Self::List(one), Self::List(other)) => {
                 let is_list =
                     |kind| matches!(kind, ListKind::List | ListKind::Tuple | ListKind::Range);
@@ -430,6 +450,7 @@ impl Value {
         }
         match self {
             Self::Str(text) => represent_text(text, out),
+            Self::Undefined(Missing::Null) => out.push_template("None"),
             Self::Undefined(_) => out.push_template("Undefined"),
             Self::None | Self::Bool(_) | Self::Int(..) | Self::Float(..) => {
                 out.push_text(&self.text()?);
