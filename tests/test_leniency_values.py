@@ -204,5 +204,5 @@ V41 = (
     ],
 )
 def test_tags_of_another_version(format_: str, written: str) -> None:
-    calls = (("f", {"a": "b", "n": [1]}), ("g", {}))
+    calls: tuple[tuple[str, Any], ...] = (("f", {"a": "b", "n": [1]}), ("g", {}))
     check(Case(format_, written, Said(calls=calls)))

@@ -10,6 +10,8 @@ use crate::json::{self, Mender};
 pub(crate) struct RawScanner {
     value: Mender,
     begun: bool,
+    /// Whether the value is an object, when its first sign has come.
+    is_object: Option<bool>,
     ended: bool,
 }
 
@@ -32,6 +34,11 @@ impl RawScanner {
     /// Whether the input so far is one whole JSON value; empty input is not.
     pub(crate) fn is_complete(&self) -> bool {
         if self.ended { self.value.is_valid() } else { self.value.is_complete_at_end() }
+    }
+
+    /// Whether the value is an object.
+    pub(crate) fn is_object(&self) -> bool {
+        self.is_object == Some(true)
     }
 
     /// Whether the input so far is empty.
@@ -63,6 +70,7 @@ impl RawScanner {
         }
         let (taken, said, ended) = self.value.push(rest);
         self.ended = ended;
+        self.is_object = self.is_object.or_else(|| said.chars().next().map(|c| c == '{'));
         (start + taken, said)
     }
 }
