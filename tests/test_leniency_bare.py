@@ -172,7 +172,7 @@ def test_looking_for_calls_takes_linear_time(text: str) -> None:
 
 WEATHER = [{"type": "function", "function": {"name": name}} for name in ("weather", "time")]
 PYTHONIC = ("lfm2", "lfm2:2.5", "lfm2:2.5-thinking", "olmo3", "olmo3:3.1")
-BOTH = (("weather", {"city": "Oslo", "n": [1, None]}), ("time", {}))
+BOTH: tuple[tuple[str, Any], ...] = (("weather", {"city": "Oslo", "n": [1, None]}), ("time", {}))
 
 
 @pytest.mark.parametrize("format_", PYTHONIC)

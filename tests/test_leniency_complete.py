@@ -11,7 +11,7 @@ import data
 import pytest
 from calls import answer
 from chatcodec import MessageError, formats
-from chatcodec.events import ActionDelta, ActionEnd, Notice
+from chatcodec.events import ActionDelta, ActionEnd, ActionStart, Notice
 from completions import codec_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -83,14 +83,15 @@ def letters(text: str, format_: str) -> Counter[str]:
 
 def arguments_of(events: list[Event]) -> list[tuple[str, bool]]:
     """The text of each call's arguments, and whether the call is complete."""
-    ends = [event for event in events if isinstance(event, ActionEnd)]
-    return [
-        (
-            "".join(one.text for one in events if isinstance(one, ActionDelta) and one.index == at),
-            end.complete,
-        )
-        for at, end in enumerate(ends)
-    ]
+    found, text = [], ""
+    for event in events:
+        if isinstance(event, ActionStart):
+            text = ""
+        elif isinstance(event, ActionDelta):
+            text += event.text
+        elif isinstance(event, ActionEnd):
+            found.append((text, event.complete))
+    return found
 
 
 @pytest.mark.parametrize("format_", formats())

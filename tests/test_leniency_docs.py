@@ -61,6 +61,9 @@ BLOCK = f'<{DSML}tool_calls>\n<{DSML}invoke name="f">\n{{}}</{DSML}invoke>\n</{D
 VALUE = f'<{DSML}parameter name="a"{{}}>b</{DSML}parameter>'
 CALL = f"<tool_call>\n{OBJECT}\n</tool_call>"
 
+BLOCK_V41 = "\n\n" + BLOCK.replace(DSML, f"{DSML} ").replace("tool_calls", "calls").format(
+    VALUE.format(' string="true"').replace(DSML, f"{DSML} ")
+)
 QUOTED = "<|tool_call>call:f{}<tool_call|>"
 
 EXAMPLES: dict[str, list[Example]] = {
@@ -168,11 +171,8 @@ EXAMPLES: dict[str, list[Example]] = {
         for id_ in ("functions_f_0", "functions.f.0", "f_0")
     ],
     "a space after the token": [
-        Example("deepseek:v4", "\n\n" + other(BLOCK.format(VALUE.format(' string="true"'))))
-        for other in (
-            lambda text: text.replace(DSML, f"{DSML} ").replace("tool_calls", "calls"),
-            lambda text: text.replace("tool_calls", "function_calls"),
-        )
+        Example("deepseek:v4", BLOCK_V41),
+        Example("deepseek:v4", "\n\n" + BLOCK.replace("tool_calls", "function_calls").format("")),
     ],
     "`[f(a=1), g()]` in LFM2": [
         typed("lfm2", "[f(a=1), g()]", bare_calls="line"),
