@@ -54,6 +54,10 @@ def _raise_exception(message: str) -> None:
     raise jinja2.exceptions.TemplateError(message)
 
 
+def _is_defined(x: Any) -> bool:
+    return isinstance(x, _Null) or not isinstance(x, jinja2.Undefined)
+
+
 def _none_or_fails(x: Any) -> None:
     if not isinstance(x, _Null):
         message = f"{type(x)} is no JSON"
@@ -85,8 +89,8 @@ def environment() -> ImmutableSandboxedEnvironment:
     )
     made.filters["tojson"] = _tojson
     made.tests["none"] = lambda x: x is None or isinstance(x, _Null)
-    made.tests["defined"] = lambda x: isinstance(x, _Null) or not isinstance(x, jinja2.Undefined)
-    made.tests["undefined"] = lambda x: not made.tests["defined"](x)
+    made.tests["defined"] = _is_defined
+    made.tests["undefined"] = lambda x: not _is_defined(x)
     made.globals["raise_exception"] = _raise_exception
     made.globals["strftime_now"] = lambda form: dt.datetime.now().strftime(form)  # noqa: DTZ005
     return made

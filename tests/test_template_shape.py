@@ -235,3 +235,37 @@ def test_control_of_published_templates_is_a_function_of_the_shape_or_noted(
                 if not encoding.notes:
                     quiet[tuple(control(encoding))] = encoding.text
         assert len(quiet) < 2, (title, list(quiet.values()))
+
+
+TOOLS_ONLY = (
+    "{{ bos_token }}{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}"
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+def test_a_template_that_needs_tools_makes_a_codec() -> None:
+    own = {"bos_token": "<s>", "eos_token": "<|im_end|>"}
+    codec = Codec(Template(TOOLS_ONLY, **own), Vocab.embedded())
+    assert "writes conversations with tools only" in codec.describe()
+    prompt = codec.encode(user("Hi"), tools=tool("a"))
+    assert prompt.text.endswith("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
+    answer = [*codec.vocab.encode("Hello"), codec.vocab.control["<|im_end|>"]]
+    assert codec.parse(answer, prompt).message["content"] == "Hello"
+    with pytest.raises(TemplateError, match="iterated"):
+        codec.encode(user("Hi"))
+
+
+def test_a_template_that_needs_a_variable_makes_a_codec() -> None:
+    source = "{% for d in documents %}{{ d.text }}{% endfor %}" + TURNS
+    codec = Codec(Template(source, eos_token="<|im_end|>"), Vocab.embedded())  # noqa: S106
+    assert "the template fails on a question: template, line 1" in codec.describe()
+    documents = [{"text": "a"}]
+    assert codec.encode(user("Hi"), documents=documents).text.startswith("a<|im_start|>")
+
+
+def test_a_template_that_refuses_to_be_without_tools_makes_a_codec() -> None:
+    source = "{% if not tools %}{{ raise_exception('no tools') }}{% endif %}" + TURNS
+    codec = Codec(Template(source, eos_token="<|im_end|>"), Vocab.embedded())  # noqa: S106
+    assert "writes conversations with tools only" in codec.describe()
+    assert codec.encode(user("Hi"), tools=tool("a")).ids

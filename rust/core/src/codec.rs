@@ -145,7 +145,7 @@ impl Codec {
     pub fn template_needs(&self) -> Option<String> {
         match self.inner.writer.as_ref()?.needs() {
             Needs::Nothing => None,
-            Needs::Tools => Some("the template fails on conversations without tools".into()),
+            Needs::Tools => Some("the template writes conversations with tools only".into()),
             Needs::More(error) => Some(format!("the template fails on a question: {error}")),
         }
     }

@@ -41,7 +41,7 @@ pub(crate) struct TemplateWriter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Needs {
     Nothing,
-    /// It fails on a question without tools, and writes one with them.
+    /// It fails on a question without tools, or refuses it, and writes one with them.
     Tools,
     /// It fails on a question, with or without tools: with this error.
     More(Error),
@@ -172,13 +172,17 @@ impl TemplateWriter {
         let fails = |tools: Option<Owned>| {
             let values = Values { messages: question(), tools };
             match self.rendered(&values, true, &EncodeOptions::default(), false) {
-                Err(error @ Error::Template { is_of_values: true, .. }) => Some(error),
+                Err(
+                    error @ (Error::Message { .. } | Error::Template { is_of_values: true, .. }),
+                ) => Some(error),
                 _ => None,
             }
         };
         match fails(None) {
             None => Needs::Nothing,
             Some(_) if fails(Some(probe_tools())).is_none() => Needs::Tools,
+            // A template may refuse a question, and write one after a system message.
+            Some(Error::Message { .. }) => Needs::Nothing,
             Some(error) => Needs::More(error),
         }
     }
@@ -236,6 +240,7 @@ impl TemplateWriter {
             rendered.end_after_message(roles.len() as i32 - 1);
         }
         let layout = Layout::new(&rendered, &roles, vocab, &self.spelled, &options.template.trust);
+        }
         let dependent = (rendered.has_looked()
             && self.depends(values, &layout, &roles, vocab, end, options))
         .then(|| Dependent { looked: rendered.first_looked() });

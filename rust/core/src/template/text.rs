@@ -159,8 +159,11 @@ impl Text {
         }
     }
 
-    /// Origin of a text that a whole text becomes: the caller's, if any of it is.
+    /// Origin of a text that a whole text becomes: the caller's, if any of it is, and content, if any of it is.
     pub(crate) fn main_origin(&self) -> Origin {
+        if let Some(content) = self.content() {
+            return content;
+        }
         match &self.runs {
             Runs::One(origin, _) => *origin,
             Runs::Many(runs) => {

@@ -12,7 +12,7 @@ use super::functions::Function;
 use super::given::Named;
 use super::shape::{has_word, is_word_letter};
 use super::text::{Origin, Text};
-use super::value::{Outcome, Value};
+use super::value::{Number, Outcome, Value};
 use std::rc::Rc;
 
 /// The first value that an operation looked at; none if it looked at nothing.
@@ -109,11 +109,19 @@ fn equal(one: &Value, other: &Value, left: &mut usize) -> Looked {
             }
             None
         }
-        (one, other) if one.number().is_some() && other.number().is_some() => {
-            content(one).or_else(|| content(other))
-        }
+        (one, other) if one.number().is_some() && other.number().is_some() => numbers(one, other),
         _ => None,
     }
+}
+
+/// A comparison of two numbers. That a number is above 0 belongs to the shape: harmless ones are, and lengths of texts.
+fn numbers(one: &Value, other: &Value) -> Looked {
+    let looked = content(one).or_else(|| content(other))?;
+    let float = |value: &Value| value.number().map_or(f64::NAN, Number::float);
+    let is_known = |number: &Value, zero: &Value| {
+        content(zero).is_none() && float(zero) == 0.0 && float(number) > 0.0
+    };
+    if is_known(one, other) || is_known(other, one) { None } else { Some(looked) }
 }
 
 pub(super) fn equal_texts(one: &Text, other: &Text) -> Looked {
@@ -179,6 +187,7 @@ pub(super) fn comparison(left: &Value, sign: Comparison, right: &Value, holds: b
         Comparison::Equal | Comparison::NotEqual => equality(left, right),
         Comparison::In => membership(left, right, holds),
         Comparison::NotIn => membership(left, right, !holds),
+        _ if left.number().is_some() && right.number().is_some() => numbers(left, right),
         _ => content(left).or_else(|| content(right)),
     }
 }
@@ -338,9 +347,9 @@ pub(super) fn filter(name: &str, input: &Value, given: &[Value], named: &Named) 
             Some(named) => Watch::of(of_text(named)),
             None => Watch::Nothing,
         },
-        "length" | "count" | "list" | "first" | "last" | "reverse" | "batch" | "slice" => {
-            of_input()
-        }
+        // A length is a number of the text's, which is watched in its turn.
+        "length" | "count" => Watch::Nothing,
+        "list" | "first" | "last" | "reverse" | "batch" | "slice" => of_input(),
         "join" if given.len() < 2 && named.is_empty() => Watch::of(of_text(input)),
         "tojson"
             if !named.iter().any(|(name, _)| name.as_str() == "sort_keys") && given.len() < 4 =>
