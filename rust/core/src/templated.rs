@@ -240,7 +240,6 @@ impl TemplateWriter {
             rendered.end_after_message(roles.len() as i32 - 1);
         }
         let layout = Layout::new(&rendered, &roles, vocab, &self.spelled, &options.template.trust);
-        }
         let dependent = (rendered.has_looked()
             && self.depends(values, &layout, &roles, vocab, end, options))
         .then(|| Dependent { looked: rendered.first_looked() });
