@@ -39,6 +39,7 @@ mod tools_end;
 mod typescript;
 pub(crate) mod unmarked_calls;
 mod variant;
+pub(crate) mod white_space;
 mod without_system;
 mod work;
 mod xml;

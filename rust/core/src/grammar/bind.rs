@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::{
     CallBodySpec, Format, Guarantee, InReasoning, ListForm, ListSpec, MediaSpec, RowSpec, RowUse,
     SystemPlace, WithoutSystem, after_tool, also, calls, content_block, last, reasoning, rules,
-    unmarked_calls,
+    unmarked_calls, white_space,
 };
 use crate::marker::{self, Markers};
 use crate::message::Role;
@@ -36,6 +36,16 @@ struct Pattern {
     is_other: bool,
     /// Whether it is only read, and tried last.
     is_also: bool,
+    /// Whether it is a form of the format with other white space, tried after all others.
+    is_loose: bool,
+}
+
+impl Pattern {
+    /// The same form with other white space than the format writes, if that reads more.
+    fn loose(&self) -> Option<Self> {
+        let pieces = white_space::loose(&self.pieces).filter(|_| !self.in_block)?;
+        Some(Self { pieces, is_written: false, is_loose: true, ..*self })
+    }
 }
 
 /// Rows by index, in the orders in which they are tried.
@@ -272,23 +282,28 @@ impl Binder<'_> {
                         is_written: nth == 0 && way == 0,
                         is_other: nth >= spec.own,
                         is_also: false,
+                        is_loose: false,
                     }
                 }));
             }
         }
+        let loose: Vec<Pattern> = patterns.iter().filter_map(Pattern::loose).collect();
         patterns.extend(self.also());
+        patterns.extend(loose);
         // A literal is tried before a name that it could also be, and an object before code.
-        patterns.sort_by_key(|Pattern { pieces, is_also, .. }| {
+        patterns.sort_by_key(|Pattern { pieces, is_also, is_loose, .. }| {
             let mut head = rules::head(pieces).into_iter();
             let has_name = head.any(|piece| rules::is_field(piece, Field::Name));
             let is_code = rules::has_field(pieces, Field::Source);
-            (*is_also, Reverse(calls::literal_before_name(pieces)), has_name, is_code)
+            let is_last = (*is_loose, *is_also);
+            (is_last, Reverse(calls::literal_before_name(pieces)), has_name, is_code)
         });
         for (at, pattern) in patterns.iter().enumerate() {
-            let Pattern { call, pieces, in_block, opened, is_written, is_other, is_also } = pattern;
-            let mut rule = self.rule_of(pieces, None, *is_also);
+            let &Pattern { call, ref pieces, is_also, is_loose, .. } = pattern;
+            let is_json = self.is_json(call);
+            let mut rule = self.rule_of(pieces, None, is_also || is_loose && is_json);
             let closer = rule.texts.last_mut().map(|text| &mut text.closer);
-            let close = closer.filter(|_| *in_block).map(|closer| {
+            let close = closer.filter(|_| pattern.in_block).map(|closer| {
                 let close = list.map_or(&[][..], ListSpec::first_close);
                 closer.ids = self.pieces(close).iter().flat_map(control_ids).collect();
                 closer.suffix.literal.clone()
@@ -300,23 +315,24 @@ impl Binder<'_> {
                 !is_also && unmarked_calls::is_object_or_code(pieces, &other.pieces)
             };
             let or_code = patterns.iter().position(code);
-            let stands_alone = *is_also && unmarked_calls::begins_with_field(pieces);
+            let stands_alone = is_also && unmarked_calls::begins_with_field(pieces);
             let before =
                 unmarked_calls::before(pieces, list).filter(|_| !stands_alone).map(Arc::from);
             let is_opened = or_code.is_some() || before.is_some() || list.is_some_and(is_bare);
-            let opening = (is_opened && !is_also).then(|| self.opening(*call)).flatten();
+            let opening = (is_opened && !is_also).then(|| self.opening(call)).flatten();
             let is_python = stands_alone && calls::is_python(pieces);
             let opening = opening.or(is_python.then(Prefix::python));
             items.push(Item {
-                call: *call,
+                call,
                 rule,
                 reserved,
-                opened: *opened,
-                is_written: *is_written,
-                is_other: *is_other,
-                is_also: *is_also,
-                ends_itself: self.is_json(*call),
-                shape: self.shape(*call)?,
+                opened: pattern.opened,
+                is_written: pattern.is_written,
+                is_other: pattern.is_other,
+                is_also,
+                is_loose,
+                ends_itself: is_json,
+                shape: self.shape(call)?,
                 close,
                 opening,
                 before,
@@ -352,6 +368,7 @@ impl Binder<'_> {
                 is_written: false,
                 is_other: true,
                 is_also: true,
+                is_loose: false,
             })
         })
     }

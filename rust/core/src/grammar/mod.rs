@@ -236,6 +236,8 @@ pub(crate) struct Item {
     pub(crate) is_other: bool,
     /// Whether it is another format's form, read only where no form of this format fits.
     pub(crate) is_also: bool,
+    /// Whether it is the format's own form with other white space, read only where no other form fits.
+    pub(crate) is_loose: bool,
     /// The shape of the arguments, if they follow a header.
     pub(crate) shape: Option<Arc<dyn BoundShape>>,
     /// The text that closes it inside a block of calls, which a token closes; empty if the arguments end by

@@ -51,16 +51,18 @@ impl Starts {
         let rows =
             |rows: &[usize]| rows.iter().copied().filter(is_opened).map(RuleOf::Row).collect();
         let (first, last): (Vec<_>, Vec<_>) = (rows(&grammar.read_order), rows(&grammar.read_last));
-        let own = openers(grammar, false).chain(last).chain(openers(grammar, true));
+        let own = openers(grammar, Form::Own).chain(last);
+        let own = own.chain(openers(grammar, Form::Also)).chain(openers(grammar, Form::Loose));
         let is_answer = |row: &usize| {
             grammar.rows[*row].role == Role::Assistant && !grammar.rows[*row].calls_only
         };
         let answers = grammar.read_order.iter().copied().filter(is_answer);
-        let calls = openers(grammar, false).chain(openers(grammar, true));
+        let calls = [Form::Own, Form::Also, Form::Loose];
+        let calls = calls.into_iter().flat_map(|form| openers(grammar, form));
         let further = (0..grammar.items.len()).filter(|&item| grammar.items[item].is_further());
         Self {
             opened: enter(grammar, first.into_iter().chain(own)),
-            also: enter(grammar, openers(grammar, true)),
+            also: enter(grammar, openers(grammar, Form::Also)),
             further: enter(grammar, further.map(RuleOf::Item)),
             answer: enter(grammar, by_head(grammar, answers, calls)),
         }
@@ -127,13 +129,25 @@ pub(crate) fn steps_from(ops: &[Op], op: usize, found: &mut impl FnMut(usize, bo
     }
 }
 
-/// Calls that a control token opens, those that are only read or the others: not the calls that continue a block,
-/// nor those that begin with text.
-fn openers(grammar: &Grammar, is_also: bool) -> impl Iterator<Item = RuleOf> + '_ {
+/// Whose form of a call it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// The format's.
+    Own,
+    /// The format's, with other white space.
+    Loose,
+    /// Another format's.
+    Also,
+}
+
+/// Calls of a form that a control token opens: not the calls that continue a block, nor those that begin with text.
+fn openers(grammar: &Grammar, form: Form) -> impl Iterator<Item = RuleOf> + '_ {
     let is_opener = move |&item: &usize| {
         let item = &grammar.items[item];
         let is_marked = item.before.is_none() && !item.is_bare;
-        item.is_also == is_also && !item.is_further() && is_marked
+        let own = if item.is_loose { Form::Loose } else { Form::Own };
+        let is_form = form == if item.is_also { Form::Also } else { own };
+        is_form && !item.is_further() && is_marked
     };
     (0..grammar.items.len()).filter(is_opener).map(RuleOf::Item)
 }

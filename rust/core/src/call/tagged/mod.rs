@@ -245,6 +245,18 @@ impl TaggedStyle {
     }
 }
 
+/// The tags of a text, `</key>\n<value>`: without the white space between them.
+fn each_tag(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let mut ends = text.match_indices('>').map(|(at, _)| text.split_at(at + 1));
+        let next = ends.find(|(_, after)| after.trim_start_matches(SPACES).starts_with('<'));
+        rest = next.map(|(_, after)| after.trim_start_matches(SPACES));
+        Some(next.map_or(text, |(tag, _)| tag))
+    })
+}
+
 /// Consecutive tags. The reader ignores the white space at the ends of their text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stretch {
@@ -275,7 +287,7 @@ impl Stretch {
                 after.push_str(text);
             } else {
                 text[text.len() - from_core.len() + core.len()..].clone_into(&mut after);
-                read.push(Tag::Text(core.to_owned()));
+                read.extend(each_tag(core).map(|tag| Tag::Text(tag.to_owned())));
             }
         }
         let spaces = first.len();

@@ -434,8 +434,10 @@ impl TaggedScanner {
                     self.held.drain(..style.close.after.len());
                 }
             }
-            // The token that opens the value is missing.
-            Place::Between if style.between.read[tag..].iter().all(is_control) => {
+            // The tag that opens the value is missing.
+            Place::Between
+                if read == 0 && tag > 0 || style.between.read[tag..].iter().all(is_control) =>
+            {
                 self.mended = Some(Mended::Tag);
                 self.state = State::Tags { place, tag: style.between.read.len(), read: 0 };
                 self.settle(style, kinds_of, out);
