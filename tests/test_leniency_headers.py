@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import completions
 import pytest
-from lenient import DEEPSEEK_TOKENS, HEADER, OPENER, Case, Said, check, codec_of, fold, ids_of
+from lenient import DEEPSEEK_TOKENS, HEADER, OPENER, Case, Said, check, codec_of, fold, ids_of, told
 from test_calls_in_reasoning import CALLS, prompt_of
 
 CHANNEL, MESSAGE, START = "<|channel|>", "<|message|>", "<|start|>"
@@ -75,6 +75,91 @@ def test_text_after_a_frame_is_text(text: str) -> None:
         said = fold(events)
         assert (said.reasoning, said.text.strip()) == ("Hm.", text.strip())
         assert said.mended == ()
+
+
+FINAL = f"{START}assistant{CHANNEL}final"
+TO = f"{CHANNEL}commentary to=functions.f"
+BODY = '{"a": 1}<|call|>'
+
+ANEW = [
+    *(
+        harmony(f"{THOUGHT}{FINAL}{white}Hello there.<|return|>", HEADER, text="Hello there.")
+        for white in (" ", "\n", "\n\n")
+    ),
+    harmony(f"{THOUGHT}{FINAL} Hello<|return|>", HEADER, text="Hello"),
+    harmony(f"{THOUGHT}{FINAL}: Hi.<|return|>", HEADER, text=": Hi."),
+    harmony(f"{THOUGHT}{FINAL} Hello there.", HEADER, text="Hello there."),
+    harmony(f"{THOUGHT}{FINAL}<|return|>", HEADER),
+    harmony(f"{CHANNEL}final Hello there.<|return|>", HEADER, text="Hello there."),
+    harmony(f"{CHANNEL}final Hello {'very ' * 40}much.", HEADER, text=f"Hello {'very ' * 40}much."),
+    harmony(f"{CHANNEL}analysis Hm.<|end|>{FINAL}{MESSAGE}Hi.<|return|>", HEADER, text="Hi."),
+    *(
+        harmony(f"{CHANNEL}{odd}{MESSAGE}Hi.<|return|>", HEADER, text="Hi.")
+        for odd in ("??", " I think so.", "finalx?", "commentary?", "commentary 2?", "so it is", "-")
+    ),
+    *(
+        harmony(f"{THOUGHT}{START}assistant{CHANNEL}{odd}{MESSAGE}Hi.<|return|>", HEADER, text="Hi.")
+        for odd in ("??", "final final", "final\n!", "commentary to=assistant" + CHANNEL + "final?")
+    ),
+    *(
+        harmony(f"{THOUGHT}{START}assistant{again}{CHANNEL}final{MESSAGE}Hi.<|return|>", HEADER, text="Hi.")
+        for again in ("assistant", " assistant", "\nassistant")
+    ),
+    *(
+        harmony(f"{THOUGHT}{START}assistant{head}<|constrain|>json{MESSAGE}{BODY}", calls=True)
+        for head in (f"{CHANNEL}\\ncommentary to=functions.f ", f"{CHANNEL}commentary  to=functions.f ")
+    ),
+    harmony(f"{CHANNEL}\\ncommentary\\nto=functions.f{MESSAGE}{BODY}", HEADER, calls=True),
+    *(
+        harmony(f"{THOUGHT}{START}assistant{head}{BODY}", HEADER, calls=True)
+        for head in (
+            f"{TO} ",
+            TO,
+            f"{TO} json",
+            f"{TO} json ",
+            f"{TO} <|constrain|>json",
+            f"{TO} <|constrain|>json ",
+            f" to=functions.f{CHANNEL}commentary ",
+            f" to=functions.f{CHANNEL}commentary json",
+            f"{CHANNEL}\ncommentary\nto=functions.f <|constrain|>json{MESSAGE}",
+            f"{CHANNEL}commentary  to=functions.f <|constrain|>json{MESSAGE}",
+            f"{CHANNEL} to=functions.f <|constrain|>json{MESSAGE}",
+            f"{CHANNEL}? to=functions.f <|constrain|>json{MESSAGE}",
+        )
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ANEW, ids=str)
+def test_headers_that_are_written_anew(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("{f}Answer<|end|><|return|>", "Answer"),
+        ("{f}Answer<|return|><|return|>", "Answer"),
+        ("{f}Answer<|end|><|start|>", "Answer"),
+        ("{f}Answer<|end|><|start|><|start|>assistant<|channel|>final<|message|>!<|return|>", "Answer!"),
+    ],
+)  # fmt: skip
+def test_tokens_of_turns_as_text(written: str, text: str) -> None:
+    """Where they mean nothing they are no text, as ids and as they are spelled."""
+    case = harmony("")
+    codec = codec_of(case)
+    written = written.format(f=f"{THOUGHT}{FINAL}{MESSAGE}")
+    as_ids = fold(told(codec, case, [ids_of(codec, written)], "ids"))
+    stream = codec.stream(None, markers="text")
+    as_text = fold([*stream.push_text(written), *stream.finish("stop")])
+    assert as_ids.reasoning == as_text.reasoning == "Hm."
+    assert as_ids.text.replace("\n", "") == as_text.text.replace("\n", "") == text
+
+
+def test_text_after_a_call() -> None:
+    written = f"{THOUGHT}{START}assistant{TO}{MESSAGE}{BODY}So it is."
+    said = fold(told(codec_of(harmony("")), harmony(""), [ids_of(codec_of(harmony("")), written)], "ids"))
+    assert (said.calls, said.text, said.reasoning) == ((CALLED,), "So it is.", "Hm.")
 
 
 def test_many_channels_take_linear_time() -> None:

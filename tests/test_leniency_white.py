@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lenient import Case, Said, check, codec_of, ids_of
+from lenient import Case, Said, check, codec_of, fold, ids_of, told
 
 F = ("f", {"a": 1})
 G = ("g", {})
@@ -38,15 +38,15 @@ WRITTEN = [
         for before in ("", "\n", " ")
         for after in ("", "\n", "\n\n", " ")
     ),
-    calls("laguna", f"<tool_call>\nf\n{PAIR}\n</tool_call>", A),
+    calls("laguna", f"</think><tool_call>\nf\n{PAIR}\n</tool_call>", A),
     *(
-        calls(format_, f"<tool_call>f<arg_key>a</arg_key>{white}<arg_value>x y</arg_value></tool_call>", A)
-        for format_ in ("laguna", "laguna:xs")
+        calls(format_, f"{end}<tool_call>f<arg_key>a</arg_key>{white}<arg_value>x y</arg_value></tool_call>", A)
+        for format_, end in (("laguna", "</think>"), ("laguna:xs", ""))
         for white in ("", "\n", " \n ")
     ),
     *(calls("glm4", f'<|assistant|>{written}{{"a": 1}}', F) for written in ("f ", "f\n\n", " f \n")),
     calls("gemma4", "<|tool_call> call:f{a:1}<tool_call|>", F),
-    calls("gemma4", "<|tool_call>\ncall: f{a:1}<tool_call|>", F),
+    calls("gemma4", "<|tool_call>\n\ncall:f{a:1}<tool_call|>", F),
     calls("functiongemma", "<start_function_call>\ncall:f{a:1}<end_function_call>", F),
     *(
         calls("lfm2", f"<|tool_call_start|>{open_}f(a=1)]<|tool_call_end|>", F)
@@ -72,12 +72,12 @@ def test_what_no_call_begins_so_is_text(format_: str, written: str) -> None:
     """The brace of the arguments alone tells that a word with white space after it is a name."""
     case = Case(format_, written, Said())
     codec = codec_of(case)
-    message = codec.parse(ids_of(codec, written)).message
+    said = fold(told(codec, case, [ids_of(codec, written)], "ids"))
     if "{" in written:
-        assert message["tool_calls"][0]["function"]["name"] == "Hello"
+        assert said.calls == (("Hello", {"a": 1}),)
     else:
-        assert "tool_calls" not in message
-        assert written.partition(">")[2].strip() in message["content"]
+        assert said.calls == ()
+        assert said.text.strip() == written.partition(">")[2].strip()
 
 
 @pytest.mark.parametrize("value", [" x", "x ", "\nx\n", " ", "\n"])

@@ -8,7 +8,7 @@ use crate::pattern::{Field, FieldContent, Piece, walk};
 
 /// The form with free white space before its body; `None` if that reads nothing more.
 ///
-/// White space between two words, and between a word and a field that is a word, stays: without it they are one word.
+/// White space between two words stays, and there is none between the text of a tag and a field that is a word.
 pub(crate) fn loose(pieces: &[Piece]) -> Option<Vec<Piece>> {
     let is_plain = !walk(pieces).any(|piece| matches!(piece, Piece::Optional { .. } | Piece::Rest));
     let begins = matches!(pieces.first(), Some(Piece::Control(_)));
@@ -52,10 +52,11 @@ fn push_space(out: &mut Vec<Piece>) {
 
 /// Adds a literal with free white space within it, and at its ends where it touches no word.
 fn push_literal(text: &str, word_before: bool, word_after: bool, out: &mut Vec<Piece>) {
-    let is_word = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_word =
+        |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let Some((first, last)) = words.first().zip(words.last()) else { return push_space(out) };
-    if !(word_before && is_word(first.bytes().next()) && text.starts_with(first)) {
+    if !(word_before && text.starts_with(first)) {
         push_space(out);
     }
     for (nth, word) in words.iter().enumerate() {
@@ -68,7 +69,7 @@ fn push_literal(text: &str, word_before: bool, word_after: bool, out: &mut Vec<P
         }
         out.push(Piece::Literal((*word).to_owned()));
     }
-    if !(word_after && is_word(last.bytes().last()) && text.ends_with(last)) {
+    if !word_after || !text.ends_with(last) || last.ends_with('[') {
         push_space(out);
     }
 }

@@ -769,6 +769,37 @@ impl Grammar {
         self.rows.iter().position(is_plain).unwrap_or(0)
     }
 
+    /// The token before the assistant's text.
+    pub(crate) fn text_token(&self) -> Option<TokenId> {
+        match self.rows[self.assistant()].rule.head().last()? {
+            Op::Control(ids) => ids.first().map(|id| id.get()),
+            _ => None,
+        }
+    }
+
+    /// The words of the assistant's rows right after a control token within the header, with that token.
+    fn channels(&self) -> impl Iterator<Item = (&[ControlId], &str)> {
+        let rows = self.rows.iter().filter(|row| row.role == Role::Assistant && row.place.is_read());
+        let pairs = rows.flat_map(|row| row.rule.head().windows(2).skip(1));
+        pairs.filter_map(|pair| match pair {
+            [Op::Control(ids), Op::Literal(text)] => {
+                Some((&ids[..], text.text.split_ascii_whitespace().next()?))
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether the word of a channel comes after an id.
+    pub(crate) fn opens_channel(&self, id: TokenId) -> bool {
+        self.channels().any(|(ids, _)| ids.iter().any(|known| known.get() == id))
+    }
+
+    /// The channel that a text begins with.
+    pub(crate) fn channel_of(&self, text: &str) -> Option<&str> {
+        let length = text.bytes().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        self.channels().map(|(_, word)| word).find(|word| *word == &text[..length])
+    }
+
     /// The rows that may follow a turn of `last`, or come first: text there may begin one of them.
     pub(crate) fn rows_after(&self, last: Option<Role>) -> impl Iterator<Item = usize> + '_ {
         let fits = move |row: &Row| {

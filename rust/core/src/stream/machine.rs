@@ -351,6 +351,8 @@ pub(super) struct Reader<'a> {
     queue: VecDeque<HeldItem>,
     /// Whether the stream has ended: a token that ends it may be missing.
     is_finishing: bool,
+    /// Whether more input may come.
+    may_wait: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -361,7 +363,7 @@ impl<'a> Reader<'a> {
         events: &'a mut Vec<Event>,
     ) -> Self {
         let out = Emitter { output, events };
-        Self { bound, machine, out, queue: VecDeque::new(), is_finishing: false }
+        Self { bound, machine, out, queue: VecDeque::new(), is_finishing: false, may_wait: true }
     }
 
     /// Emits text of a turn.
@@ -463,6 +465,7 @@ impl<'a> Reader<'a> {
     /// Ends the stream before position `index`. With `is_open`, a turn that no token has closed goes on: what
     /// comes before its closing token has not come.
     pub(super) fn finish(&mut self, reason: TurnReason, index: u32, is_open: bool) {
+        self.may_wait = false;
         while let Some(uncertain) = self.machine.uncertain.take() {
             let place = std::mem::take(&mut self.machine.place);
             self.machine.place = self.finish_uncertain(place, uncertain);

@@ -305,9 +305,20 @@ impl Reader<'_> {
         Err(Place::In(turn, within))
     }
 
+    /// Whether a control token that text spells is one of turns, in a stream of text alone. Where it means nothing, it
+    /// is no text either.
+    pub(super) fn is_of_turns(&self, id: TokenId) -> bool {
+        let grammar = self.bound.grammar();
+        self.out.output.by_text
+            && !Grammar::is_text_marker(id)
+            && (grammar.stops(id) || grammar.opens_turn(id) || grammar.is_in_header(id))
+    }
+
     /// Reads a control token that means nothing at a place: a spelled token is text, any other is reported.
     fn unexpected(&mut self, mut place: Place, token: &Control) -> Place {
-        if let Some(spelled) = token.spelled.as_deref() {
+        if let Some(spelled) = token.spelled.as_deref()
+            && !self.is_of_turns(token.id)
+        {
             if !Grammar::is_text_marker(token.id) {
                 self.out.notice_between(NoticeKind::UnexpectedControl, PROMPT);
             }

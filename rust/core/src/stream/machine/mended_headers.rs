@@ -4,11 +4,16 @@
 //! Such a header is mended and read again: missing parts are added, and repeated parts are removed. If the mended
 //! header fits no pattern either, the original is read as it came. The length of a header is bounded, and so is
 //! the work.
+//!
+//! Where nothing is missing or repeated, the header waits for its next control token. Then it is written anew from
+//! what it says: the recipient, and the channel if the format knows the channel. Without the token before the text, the
+//! text begins after these words.
 
 use super::uncertain::UncertainHeader;
 use super::{Place, Reader, Within};
 use crate::grammar::{BoundPiece, FixedText, Grammar};
-use crate::stream::header::{Held, HeldItem};
+use crate::stream::header::{Held, HeldItem, Position};
+use crate::word::is_word_byte;
 use chatcodec_vocab::TokenId;
 
 /// Beginning of a recipient.
@@ -23,6 +28,8 @@ pub(super) struct Original {
     items: Vec<HeldItem>,
     /// Number of items of the mended header that replace these.
     read: usize,
+    /// Whether the header was written anew.
+    is_anew: bool,
 }
 
 impl Original {
@@ -50,6 +57,17 @@ impl Original {
 struct Opener<'g> {
     id: TokenId,
     role: &'g str,
+    /// The token before a text.
+    before_text: TokenId,
+}
+
+/// A header written anew.
+enum Anew {
+    /// More must come.
+    Wait,
+    /// The header cannot be understood.
+    No,
+    Items(Vec<HeldItem>),
 }
 
 /// Beginning of an assistant's turn in a format with split turns.
@@ -58,7 +76,7 @@ fn opener(grammar: &Grammar) -> Option<Opener<'_>> {
         [BoundPiece::Control(ids), BoundPiece::Literal(FixedText::Encoded(role))]
             if grammar.has_frames() =>
         {
-            Some(Opener { id: ids.first()?.get(), role })
+            Some(Opener { id: ids.first()?.get(), role, before_text: grammar.text_token()? })
         }
         _ => None,
     }
@@ -142,6 +160,131 @@ impl Opener<'_> {
     }
 }
 
+impl Opener<'_> {
+    /// Whether a text may be the role twice.
+    fn is_twice(&self, text: &str) -> bool {
+        let after = text.trim_ascii_start().strip_prefix(self.role).map(str::trim_ascii_start);
+        after.is_some_and(|after| {
+            let again = after.strip_prefix(self.role).is_some_and(|rest| rest.trim().is_empty());
+            !after.is_empty() && (again || self.role.starts_with(after))
+        })
+    }
+
+    /// The header written anew from its recipient and its channel, once its next control token has come.
+    fn anew(&self, items: &[HeldItem], grammar: &Grammar, may_wait: bool) -> Anew {
+        let is_in_header = |item: &HeldItem| matches!(item, HeldItem::Control { id, .. } if grammar.is_in_header(*id));
+        let begins = matches!(items.first(), Some(HeldItem::Control { id, .. }) if *id == self.id);
+        let head = &items[usize::from(begins)..];
+        let Some(first) = items.first() else { return Anew::No };
+        let has_place = may_wait && items.len() < MAX_ITEMS - 1;
+        if !head.iter().any(is_in_header) {
+            let may_be = begins && has_place && self.is_twice(&texts(head).0);
+            return if may_be { Anew::Wait } else { Anew::No };
+        }
+        let is_end = |item: &HeldItem| match item {
+            HeldItem::Control { id, .. } => *id == self.before_text || !grammar.is_in_header(*id),
+            _ => false,
+        };
+        let end = head.iter().position(is_end);
+        if end.is_none() && has_place {
+            return Anew::Wait;
+        }
+        let words = &head[..end.unwrap_or(head.len())];
+        let channel_at = words.iter().position(|item| {
+            matches!(item, HeldItem::Control { id, .. } if grammar.opens_channel(*id))
+        });
+        let channel = channel_at.and_then(|at| {
+            let text = texts(&words[at + 1..]).0;
+            Some((at, grammar.channel_of(text.trim_ascii_start())?))
+        });
+        let has_token = end.is_some_and(|end| {
+            matches!(head[end], HeldItem::Control { id, .. } if id == self.before_text)
+        });
+        let text_from = if has_token {
+            None
+        } else {
+            let last = words.iter().rposition(is_in_header).unwrap_or(0);
+            let is_channel = Some(last) == channel_at;
+            let said = texts(&words[last + 1..]).0;
+            Some((last + 1, header_length(&said, is_channel, channel.map(|(_, word)| word))))
+        };
+        let said: String = match text_from {
+            None => all_texts(words),
+            Some((from, length)) => {
+                let last = texts(&words[from..]).0;
+                format!("{}{}", all_texts(&words[..from]), &last[..length])
+            }
+        };
+        let recipient = said.rfind(RECIPIENT).map(|at| {
+            let word = &said[at + RECIPIENT.len()..];
+            &word[..word.bytes().take_while(|&byte| is_word_byte(byte)).count()]
+        });
+        let at = first.first();
+        let mut out = vec![match first {
+            token if begins => token.clone(),
+            _ => HeldItem::Control { id: self.id, first: at, at, spelled: None },
+        }];
+        let role = match recipient.filter(|word| !word.is_empty()) {
+            Some(word) => format!("{} {RECIPIENT}{word}", self.role),
+            None => self.role.to_owned(),
+        };
+        out.push(HeldItem::Text { text: role, first: at, at });
+        if let Some((token, word)) = channel {
+            let at = words[token].at();
+            out.push(words[token].clone());
+            out.push(HeldItem::Text { text: word.to_owned(), first: at, at });
+        }
+        match text_from {
+            None => out.extend_from_slice(&head[end.unwrap_or(head.len())..]),
+            Some((from, length)) => {
+                let (before, text) = split_text(&head[from..], length);
+                let at = before.last().or(words.get(from - 1)).map_or(at, HeldItem::at);
+                let id = self.before_text;
+                out.push(HeldItem::Control { id, first: at, at, spelled: None });
+                out.extend(text);
+            }
+        }
+        Anew::Items(out)
+    }
+}
+
+/// The length of the words of a header at the beginning of a text that goes on: the channel, a recipient, the type of a
+/// body in JSON, and white space after them.
+fn header_length(text: &str, is_channel: bool, channel: Option<&str>) -> usize {
+    let word = |text: &str| text.bytes().take_while(|&byte| is_word_byte(byte)).count();
+    let mut rest = text.trim_ascii_start();
+    rest = match channel {
+        Some(channel) if is_channel => rest.strip_prefix(channel).unwrap_or(rest),
+        _ if is_channel => rest,
+        _ => &rest[word(rest)..],
+    };
+    if let Some(recipient) = rest.trim_ascii_start().strip_prefix(RECIPIENT) {
+        rest = &recipient[word(recipient)..];
+    }
+    let kind = rest.trim_ascii_start();
+    let body = kind[word(kind)..].trim_ascii_start();
+    if body.starts_with('{') {
+        return text.len() - body.len();
+    }
+    text.len() - rest.trim_ascii_start().len()
+}
+
+/// The texts among the items, with a space for each token.
+fn all_texts(items: &[HeldItem]) -> String {
+    let text = |item: &HeldItem| match item {
+        HeldItem::Text { text, .. } => text.clone(),
+        _ => " ".to_owned(),
+    };
+    items.iter().map(text).collect()
+}
+
+/// Splits items after a number of bytes of the text at their beginning.
+fn split_text(items: &[HeldItem], bytes: usize) -> (Vec<HeldItem>, Vec<HeldItem>) {
+    let mut held = Held::of(items.to_vec());
+    let rest = held.split_off(held.after_bytes(Position::default(), bytes));
+    (held.into_items(), rest)
+}
+
 /// Place of the last token, of the items from `kept` on, if only white space comes after it.
 fn bare_token(items: &[HeldItem], kept: usize) -> Option<usize> {
     let is_white = |item: &HeldItem| matches!(item, HeldItem::Text { text, .. } if text.bytes().all(|b| b.is_ascii_whitespace()));
@@ -193,8 +336,16 @@ impl Reader<'_> {
         for item in self.queue.drain(..left.min(self.queue.len())) {
             header.held.push(item);
         }
-        let Some(mended) = opener.mended(header.held.items(), grammar) else {
-            return Err(header);
+        let is_anew = header.original.as_ref().is_some_and(|original| original.is_anew);
+        let items = header.held.items();
+        let (mended, is_anew) = match opener.mended(items, grammar).filter(|_| !is_anew) {
+            Some(mended) => (mended, false),
+            None if is_anew => return Err(header),
+            None => match opener.anew(items, grammar, self.may_wait) {
+                Anew::Items(mended) => (mended, true),
+                Anew::Wait => return Ok(header),
+                Anew::No => return Err(header),
+            },
         };
         let held = std::mem::take(&mut header.held).into_items();
         let items = match header.original.take() {
@@ -202,14 +353,14 @@ impl Reader<'_> {
             None => held,
         };
         if items.len() > MAX_ITEMS {
-            header.original = Some(Original { items, read: 0 });
+            header.original = Some(Original { items, read: 0, is_anew });
             return Err(header);
         }
         let mut next = Box::new(UncertainHeader::opened(self.bound));
         if is_prompted {
             next.header.keep_assistants(grammar);
         }
-        next.original = Some(Original { items, read: mended.len() });
+        next.original = Some(Original { items, read: mended.len(), is_anew });
         self.again(mended);
         Ok(next)
     }

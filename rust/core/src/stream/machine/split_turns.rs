@@ -19,6 +19,11 @@ impl Turn {
         }
     }
 
+    /// Whether its row is a frame.
+    pub(super) fn is_frame(&self, bound: &Bound) -> bool {
+        self.frame(bound).is_some()
+    }
+
     /// Whether the text of a frame is read.
     pub(super) fn is_in_frame(&self, within: &Within, bound: &Bound) -> bool {
         matches!(within, Within::Text(_)) && !self.has_called() && self.frame(bound).is_some()

@@ -101,6 +101,10 @@ impl Reader<'_> {
     /// Reads text after a call as text of the turn, and reports that once.
     fn continue_text(&mut self, mut turn: Turn, (text, first, at): Stretch) -> Place {
         turn.calls.is_fenced = false;
+        if turn.is_frame(self.bound) {
+            // The frame before the call has ended.
+            (turn.row, turn.text) = (self.bound.grammar().assistant(), 0);
+        }
         if !std::mem::replace(&mut turn.calls.has_text_after, true) {
             self.out.notice_between(NoticeKind::TextAfterAction, first);
         }

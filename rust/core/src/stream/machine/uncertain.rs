@@ -390,7 +390,7 @@ impl Reader<'_> {
         let grammar = self.bound.grammar();
         let is_opener = grammar.opens_turn(id) || grammar.opens_item(id);
         let kind = if is_opener { NoticeKind::Malformed } else { NoticeKind::UnexpectedControl };
-        if spelled.is_some() {
+        if spelled.is_some() && !self.is_of_turns(id) {
             // Ordinary text may spell a marker that is text.
             if !Grammar::is_text_marker(id) {
                 self.out.notice_between(kind, PROMPT);
