@@ -234,6 +234,19 @@ EXAMPLES: dict[str, list[Example]] = {
     "`<|python_tag|>[f(a=1), g()]`": [typed("llama3.1", "<|python_tag|>[f(a=1), g()]")],
     "`[f(a=1), g()]` anywhere": [typed("llama3.1", "So: [f(a=1), g()]")],
     "no newline after the name": [Example("glm4", 'f{"a": 1}')],
+    "between that token and the body": [
+        Example("jamba", f"<tool_calls>[{OBJECT}]</tool_calls>"),
+        Example(
+            "laguna:xs", "<tool_call>\nf<arg_key>a</arg_key><arg_value>b</arg_value></tool_call>"
+        ),
+        Example("glm4", '<|assistant|>f {"a": 1}'),
+    ],
+    "no `<|message|>` before the text": [
+        Example("harmony", "<|channel|>final Hello there.<|return|>"),
+        Example("harmony", '<|channel|>commentary to=functions.f {"a": 1}<|call|>'),
+        Example("harmony", "<|channel|>??<|message|>Hi.<|return|>"),
+        Example("harmony", "<|start|>assistant assistant<|channel|>final<|message|>Hi.<|return|>"),
+    ],
     "a header without `<|start|>`": [
         Example(
             "harmony", f"<|channel|>analysis<|message|>Hm.<|end|>{head}<|message|>Hi.<|return|>"

@@ -81,6 +81,10 @@ FINAL = f"{START}assistant{CHANNEL}final"
 TO = f"{CHANNEL}commentary to=functions.f"
 BODY = '{"a": 1}<|call|>'
 
+ODD = ("??", " I think so.", "finalx?", "commentary?", "commentary 2?", "so it is", "-")
+TWICE = f"commentary to=assistant{CHANNEL}final?"
+JSON_TYPE = "<|constrain|>json"
+
 ANEW = [
     *(
         harmony(f"{THOUGHT}{FINAL}{white}Hello there.<|return|>", HEADER, text="Hello there.")
@@ -93,23 +97,22 @@ ANEW = [
     harmony(f"{CHANNEL}final Hello there.<|return|>", HEADER, text="Hello there."),
     harmony(f"{CHANNEL}final Hello {'very ' * 40}much.", HEADER, text=f"Hello {'very ' * 40}much."),
     harmony(f"{CHANNEL}analysis Hm.<|end|>{FINAL}{MESSAGE}Hi.<|return|>", HEADER, text="Hi."),
+    *(harmony(f"{CHANNEL}{odd}{MESSAGE}Hi.<|return|>", HEADER, text="Hi.") for odd in ODD),
     *(
-        harmony(f"{CHANNEL}{odd}{MESSAGE}Hi.<|return|>", HEADER, text="Hi.")
-        for odd in ("??", " I think so.", "finalx?", "commentary?", "commentary 2?", "so it is", "-")
+        harmony(f"{THOUGHT}{head}{MESSAGE}Hi.<|return|>", HEADER, text="Hi.")
+        for head in (
+            *(f"{START}assistant{CHANNEL}{odd}" for odd in ("??", "final\n!", TWICE)),
+            *(f"{START}assistant{again}{CHANNEL}final" for again in (" assistant", "\nassistant")),
+        )
     ),
     *(
-        harmony(f"{THOUGHT}{START}assistant{CHANNEL}{odd}{MESSAGE}Hi.<|return|>", HEADER, text="Hi.")
-        for odd in ("??", "final final", "final\n!", "commentary to=assistant" + CHANNEL + "final?")
+        harmony(f"{THOUGHT}{START}assistant{head}{JSON_TYPE}{MESSAGE}{BODY}", calls=True)
+        for head in (
+            f"{CHANNEL}\ncommentary to=functions.f ",
+            f"{CHANNEL}commentary  to=functions.f ",
+        )
     ),
-    *(
-        harmony(f"{THOUGHT}{START}assistant{again}{CHANNEL}final{MESSAGE}Hi.<|return|>", HEADER, text="Hi.")
-        for again in ("assistant", " assistant", "\nassistant")
-    ),
-    *(
-        harmony(f"{THOUGHT}{START}assistant{head}<|constrain|>json{MESSAGE}{BODY}", calls=True)
-        for head in (f"{CHANNEL}\\ncommentary to=functions.f ", f"{CHANNEL}commentary  to=functions.f ")
-    ),
-    harmony(f"{CHANNEL}\\ncommentary\\nto=functions.f{MESSAGE}{BODY}", HEADER, calls=True),
+    harmony(f"{CHANNEL}\ncommentary\nto=functions.f{MESSAGE}{BODY}", HEADER, calls=True),
     *(
         harmony(f"{THOUGHT}{START}assistant{head}{BODY}", HEADER, calls=True)
         for head in (
@@ -117,17 +120,15 @@ ANEW = [
             TO,
             f"{TO} json",
             f"{TO} json ",
-            f"{TO} <|constrain|>json",
-            f"{TO} <|constrain|>json ",
+            f"{TO} {JSON_TYPE}",
+            f"{TO} {JSON_TYPE} ",
             f" to=functions.f{CHANNEL}commentary ",
             f" to=functions.f{CHANNEL}commentary json",
-            f"{CHANNEL}\ncommentary\nto=functions.f <|constrain|>json{MESSAGE}",
-            f"{CHANNEL}commentary  to=functions.f <|constrain|>json{MESSAGE}",
-            f"{CHANNEL} to=functions.f <|constrain|>json{MESSAGE}",
-            f"{CHANNEL}? to=functions.f <|constrain|>json{MESSAGE}",
+            f"{CHANNEL} to=functions.f {JSON_TYPE}{MESSAGE}",
+            f"{CHANNEL}? to=functions.f {JSON_TYPE}{MESSAGE}",
         )
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", ANEW, ids=str)
@@ -141,9 +142,9 @@ def test_headers_that_are_written_anew(case: Case) -> None:
         ("{f}Answer<|end|><|return|>", "Answer"),
         ("{f}Answer<|return|><|return|>", "Answer"),
         ("{f}Answer<|end|><|start|>", "Answer"),
-        ("{f}Answer<|end|><|start|><|start|>assistant<|channel|>final<|message|>!<|return|>", "Answer!"),
+        ("{f}Answer<|end|><|start|>" + f"{FINAL}{MESSAGE}!<|return|>", "Answer!"),
     ],
-)  # fmt: skip
+)
 def test_tokens_of_turns_as_text(written: str, text: str) -> None:
     """Where they mean nothing they are no text, as ids and as they are spelled."""
     case = harmony("")
@@ -158,7 +159,9 @@ def test_tokens_of_turns_as_text(written: str, text: str) -> None:
 
 def test_text_after_a_call() -> None:
     written = f"{THOUGHT}{START}assistant{TO}{MESSAGE}{BODY}So it is."
-    said = fold(told(codec_of(harmony("")), harmony(""), [ids_of(codec_of(harmony("")), written)], "ids"))
+    said = fold(
+        told(codec_of(harmony("")), harmony(""), [ids_of(codec_of(harmony("")), written)], "ids")
+    )
     assert (said.calls, said.text, said.reasoning) == ((CALLED,), "So it is.", "Hm.")
 
 

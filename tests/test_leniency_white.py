@@ -6,7 +6,7 @@ import pytest
 from lenient import Case, Said, check, codec_of, fold, ids_of, told
 
 F = ("f", {"a": 1})
-G = ("g", {})
+G: tuple[str, object] = ("g", {})
 A = ("f", {"a": "x y"})
 
 
@@ -40,11 +40,11 @@ WRITTEN = [
     ),
     calls("laguna", f"</think><tool_call>\nf\n{PAIR}\n</tool_call>", A),
     *(
-        calls(format_, f"{end}<tool_call>f<arg_key>a</arg_key>{white}<arg_value>x y</arg_value></tool_call>", A)
+        calls(format_, f"{end}<tool_call>f{PAIR.replace('><', f'>{white}<')}</tool_call>", A)
         for format_, end in (("laguna", "</think>"), ("laguna:xs", ""))
         for white in ("", "\n", " \n ")
     ),
-    *(calls("glm4", f'<|assistant|>{written}{{"a": 1}}', F) for written in ("f ", "f\n\n", " f \n")),
+    *(calls("glm4", f'<|assistant|>{head}{{"a": 1}}', F) for head in ("f ", "f\n\n", " f \n")),
     calls("gemma4", "<|tool_call> call:f{a:1}<tool_call|>", F),
     calls("gemma4", "<|tool_call>\n\ncall:f{a:1}<tool_call|>", F),
     calls("functiongemma", "<start_function_call>\ncall:f{a:1}<end_function_call>", F),
@@ -52,7 +52,7 @@ WRITTEN = [
         calls("lfm2", f"<|tool_call_start|>{open_}f(a=1)]<|tool_call_end|>", F)
         for open_ in ("[", " [", "[ ", "\n[\n  ")
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("case", WRITTEN, ids=str)

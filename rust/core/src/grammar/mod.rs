@@ -779,7 +779,8 @@ impl Grammar {
 
     /// The words of the assistant's rows right after a control token within the header, with that token.
     fn channels(&self) -> impl Iterator<Item = (&[ControlId], &str)> {
-        let rows = self.rows.iter().filter(|row| row.role == Role::Assistant && row.place.is_read());
+        let rows =
+            self.rows.iter().filter(|row| row.role == Role::Assistant && row.place.is_read());
         let pairs = rows.flat_map(|row| row.rule.head().windows(2).skip(1));
         pairs.filter_map(|pair| match pair {
             [Op::Control(ids), Op::Literal(text)] => {

@@ -305,19 +305,24 @@ impl Reader<'_> {
         Err(Place::In(turn, within))
     }
 
-    /// Whether a control token that text spells is one of turns, in a stream of text alone. Where it means nothing, it
-    /// is no text either.
-    pub(super) fn is_of_turns(&self, id: TokenId) -> bool {
+    /// Whether a control token that text spells is one of turns, where no text of a turn is read, in a stream of text
+    /// alone. Where it means nothing, it is no text either.
+    pub(super) fn is_of_turns(&self, place: &Place, id: TokenId) -> bool {
         let grammar = self.bound.grammar();
+        let is_between = match place {
+            Place::Outside(outside) => !outside.is_prompted,
+            Place::In(_, within) => matches!(within, Within::AfterFrame { .. } | Within::AfterCall),
+        };
         self.out.output.by_text
+            && is_between
             && !Grammar::is_text_marker(id)
-            && (grammar.stops(id) || grammar.opens_turn(id) || grammar.is_in_header(id))
+            && (grammar.stops(id) || grammar.opens_turn(id))
     }
 
     /// Reads a control token that means nothing at a place: a spelled token is text, any other is reported.
     fn unexpected(&mut self, mut place: Place, token: &Control) -> Place {
         if let Some(spelled) = token.spelled.as_deref()
-            && !self.is_of_turns(token.id)
+            && !self.is_of_turns(&place, token.id)
         {
             if !Grammar::is_text_marker(token.id) {
                 self.out.notice_between(NoticeKind::UnexpectedControl, PROMPT);

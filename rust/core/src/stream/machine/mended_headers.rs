@@ -190,16 +190,16 @@ impl Opener<'_> {
             return Anew::Wait;
         }
         let words = &head[..end.unwrap_or(head.len())];
-        let channel_at = words.iter().position(|item| {
-            matches!(item, HeldItem::Control { id, .. } if grammar.opens_channel(*id))
-        });
+        let channel_at = words.iter().position(
+            |item| matches!(item, HeldItem::Control { id, .. } if grammar.opens_channel(*id)),
+        );
         let channel = channel_at.and_then(|at| {
             let text = texts(&words[at + 1..]).0;
             Some((at, grammar.channel_of(text.trim_ascii_start())?))
         });
-        let has_token = end.is_some_and(|end| {
-            matches!(head[end], HeldItem::Control { id, .. } if id == self.before_text)
-        });
+        let has_token = end.is_some_and(
+            |end| matches!(head[end], HeldItem::Control { id, .. } if id == self.before_text),
+        );
         let text_from = if has_token {
             None
         } else {

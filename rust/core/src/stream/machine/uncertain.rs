@@ -363,7 +363,7 @@ impl Reader<'_> {
                 self.reject_text(place, &mut items, first, continues)
             }
             Some(HeldItem::Control { .. }) if !continues || is_end => {
-                self.reject_control(&mut items);
+                self.reject_control(&place, &mut items);
                 place
             }
             _ => place,
@@ -385,12 +385,12 @@ impl Reader<'_> {
     }
 
     /// Reports the control token that began no header.
-    fn reject_control(&mut self, items: &mut Vec<HeldItem>) {
+    fn reject_control(&mut self, place: &Place, items: &mut Vec<HeldItem>) {
         let HeldItem::Control { id, first, at, spelled } = items.remove(0) else { return };
         let grammar = self.bound.grammar();
         let is_opener = grammar.opens_turn(id) || grammar.opens_item(id);
         let kind = if is_opener { NoticeKind::Malformed } else { NoticeKind::UnexpectedControl };
-        if spelled.is_some() && !self.is_of_turns(id) {
+        if spelled.is_some() && !self.is_of_turns(place, id) {
             // Ordinary text may spell a marker that is text.
             if !Grammar::is_text_marker(id) {
                 self.out.notice_between(kind, PROMPT);
