@@ -6,6 +6,15 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Seeds of the tests: fixed, or CHATCODEC_SEEDS, a number or `new`. A failure prints the command that repeats it.
+ifeq ($(CHATCODEC_SEEDS),new)
+override CHATCODEC_SEEDS := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+$(info make: CHATCODEC_SEEDS=$(CHATCODEC_SEEDS) repeats this run)
+endif
+ifneq ($(CHATCODEC_SEEDS),)
+export CHATCODEC_SEEDS
+export PROPTEST_RNG_SEED := $(CHATCODEC_SEEDS)
+endif
 
 .PHONY: help run run-gateway test test-browser test-rust test-python test-spark lint format stubs bench bench-quick fuzz build clean
 
@@ -55,7 +64,7 @@ test-python: build $(VENV)/ready
 # Seeds are fixed, but in long runs and where `CHATCODEC_SEEDS=new`.
 .PHONY: test-long
 test-long: build $(VENV)/ready
-	CHATCODEC_LONG=1 cargo test --features foreign
+	CHATCODEC_LONG=1 cargo test --no-fail-fast --features foreign
 	CHATCODEC_LONG=1 $(BIN)/python -m pytest -n auto
 
 # The crate without the `tokenizers` library, as Rust users may build it.

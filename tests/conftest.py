@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -13,20 +14,32 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from chatcodec import Codec
 
+SEEDS = os.environ.get("CHATCODEC_SEEDS") or ("new" if data.LONG else "")
+"""A number chooses the examples of laws, `new` chooses others each time. Empty: they are fixed."""
+
 # Laws are checked without a deadline: a machine that does something else meanwhile is no bug.
 # How long things take is tested where it is promised.
 settings.register_profile(
     "quick",
     max_examples=40,
     deadline=None,
-    derandomize=not data.LONG and os.environ.get("CHATCODEC_SEEDS") != "new",
+    derandomize=not SEEDS,
+    # The same number is to give the same examples, whatever failed before.
+    database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("long", parent=settings.get_profile("quick"), max_examples=1000)
 settings.load_profile("long" if data.LONG else "quick")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if SEEDS and config.getoption("hypothesis_seed", None) is None:
+        # Workers of xdist get the number of the process that starts them.
+        seed = str(secrets.randbelow(2**32)) if SEEDS == "new" else SEEDS
+        if not seed.isdecimal():
+            raise pytest.UsageError(f"CHATCODEC_SEEDS={seed}; expected `new` or a number")
+        os.environ["CHATCODEC_SEEDS"] = seed
+        config.option.hypothesis_seed = seed
     if "CHATCODEC_TEST_DATA" in os.environ and not data.DATA.is_dir():
         # Asked for by name: to skip everything would look like success.
         raise pytest.UsageError(f"CHATCODEC_TEST_DATA={data.DATA} is no folder")
@@ -36,8 +49,18 @@ NO_DATA = "no test data"
 """The beginning of the reason of a test that is skipped for want of a vocabulary or a text."""
 
 
+def repeat(failed: list[str]) -> list[str]:
+    """The command that runs each failed test with the same examples, if they are not fixed."""
+    seed = os.environ.get("CHATCODEC_SEEDS")
+    long = "CHATCODEC_LONG=1 " if data.LONG else ""
+    command = f"{long}CHATCODEC_SEEDS={seed} .venv/bin/python -m pytest -n 0"
+    return [f'repeat: {command} "{test}"' for test in failed if seed]
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Sums up what was skipped, so that a short run does not look like a whole one."""
+    """Says how to repeat failures, and sums up skipped tests: a short run looks like a whole one."""
+    for line in repeat([report.nodeid for report in terminalreporter.stats.get("failed", [])]):
+        terminalreporter.line(line)
     reasons: Counter[str] = Counter()
     for report in terminalreporter.stats.get("skipped", []):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)

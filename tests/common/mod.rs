@@ -2,7 +2,7 @@
 //!
 //! Real vocabularies are not part of the project. They are found in `../shared`, or where
 //! `CHATCODEC_TEST_DATA` points; a law skips those that are not there and says so. The embedded
-//! vocabulary is always tried. `CHATCODEC_LONG=1` runs ten times as many cases.
+//! vocabulary is always tried. `CHATCODEC_LONG=1` runs ten times as many cases; [`seed`] says which.
 
 #![allow(unreachable_pub, reason = "the tests are no crate that others use")]
 
@@ -14,6 +14,7 @@ pub mod events;
 pub mod files;
 pub mod model;
 pub mod naive;
+pub mod seed;
 pub mod spec;
 pub mod streams;
 pub mod table;
@@ -28,7 +29,7 @@ use std::sync::{LazyLock, Once};
 
 use chatcodec::{Codec, Format, TokenId, Vocab};
 use proptest::strategy::Strategy;
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 
 /// The folder with `vocab/` and `corpus/`, if there is one.
 pub fn test_data() -> Option<PathBuf> {
@@ -177,13 +178,8 @@ pub fn codecs() -> &'static [TestCodec] {
     &CODECS
 }
 
-/// Whether the environment sets a variable to a value.
-fn is_set(variable: &str, to: &str) -> bool {
-    std::env::var_os(variable).is_some_and(|value| value == to)
-}
-
 fn is_long() -> bool {
-    is_set("CHATCODEC_LONG", "1")
+    std::env::var_os("CHATCODEC_LONG").is_some_and(|value| value == "1")
 }
 
 /// How many cases to run where a short run has `short`.
@@ -223,7 +219,8 @@ impl Domain {
             (self.tried.load(Ordering::Relaxed), self.within.load(Ordering::Relaxed));
         assert!(
             within * 100 >= tried * percent,
-            "{within} of {tried} values were within the domain"
+            "{within} of {tried} values were within the domain\n{}",
+            seed::repeat(None)
         );
     }
 }
@@ -246,6 +243,9 @@ pub fn try_check<S: Strategy<Value: Debug>>(
     strategy: S,
     law: impl Fn(S::Value) -> Result<(), TestCaseError>,
 ) -> Result<(), String> {
+    if !seed::is_asked(what) {
+        return Ok(());
+    }
     let cases = cases(short);
     let max_shrink_iters =
         std::env::var("SHRINK").ok().and_then(|s| s.parse().ok()).unwrap_or(cases.max(3000));
@@ -255,17 +255,13 @@ pub fn try_check<S: Strategy<Value: Debug>>(
         // Of a few values, chance may put more outside.
         max_global_rejects: OUTSIDE * cases + 30,
         failure_persistence: None,
+        rng_seed: RngSeed::Fixed(seed::of(what)),
         ..Config::default()
     };
-    // What decides whether a change lands is the same each time; other cases are tried on request.
-    let mut runner = if is_long() || is_set("CHATCODEC_SEEDS", "new") {
-        TestRunner::new(config)
-    } else {
-        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
+    let failure = match TestRunner::new(config).run(&strategy, law) {
+        Ok(()) => return Ok(()),
+        Err(TestError::Fail(reason, value)) => format!("{reason}\nfor {value:#?}"),
+        Err(TestError::Abort(reason)) => reason.to_string(),
     };
-    match runner.run(&strategy, law) {
-        Ok(()) => Ok(()),
-        Err(TestError::Fail(reason, value)) => Err(format!("{what}: {reason}\nfor {value:#?}")),
-        Err(TestError::Abort(reason)) => Err(format!("{what}: {reason}")),
-    }
+    Err(format!("{what}: {failure}\n{}", seed::repeat(Some(what))))
 }

@@ -3,7 +3,7 @@
 use crate::common::events::{Start, check_stream, read};
 use crate::common::model::tokenizer_json;
 use crate::common::table::{calling, function};
-use crate::common::{cases, outside};
+use crate::common::{check, outside};
 use chatcodec::{
     CallBody, Codec, EncodeOptions, EventKind, Format, Message, Role, TokenId, TurnReason, Vocab,
     collect,
@@ -188,8 +188,7 @@ fn read_arguments(messages: &[Message]) -> Option<String> {
 /// What is written reads as a naive reader has it, and as the canonical form says, in any chunks.
 #[test]
 fn nested_tags_mean_what_a_naive_reader_says() {
-    let config = ProptestConfig { cases: cases(300), ..ProptestConfig::default() };
-    proptest!(config, |(arguments in arguments(), cuts in any::<[Index; 3]>())| {
+    check("arguments", 300, (arguments(), any::<[Index; 3]>()), |(arguments, cuts)| {
         let Some(ids) = answer(&arguments) else { return outside() };
         let stream = CODEC.stream(None);
         let events = check_stream(&stream, &ids, cuts.map(|cut| cut.index(ids.len() + 1)))?;
@@ -197,7 +196,8 @@ fn nested_tags_mean_what_a_naive_reader_says() {
         let read = read_arguments(&decoded).expect("a call");
         let read: Value = serde_json::from_str(&read).expect("they are JSON");
         let all = pieces(&ids);
-        let call = all.iter().position(|(is_token, text)| *is_token && text == "⟨").expect("a call");
+        let call =
+            all.iter().position(|(is_token, text)| *is_token && text == "⟨").expect("a call");
         let mut within = all[call + 1..].to_vec();
         within[0].1 = within[0].1.split_once('>').expect("a name").1.to_owned();
         let (tags, _) = nodes(&within);
@@ -214,14 +214,14 @@ fn nested_tags_mean_what_a_naive_reader_says() {
         let given = vec![calling(function("f", &arguments.to_string()))];
         let canonical = read_arguments(&CODEC.canonical(given, None)).expect("a call");
         prop_assert_eq!(serde_json::from_str::<Value>(&canonical).expect("it is JSON"), read);
+        Ok(())
     });
 }
 
 /// Ids that end anywhere: what is told is the beginning of what the whole says, and JSON where the call was closed.
 #[test]
 fn half_a_call_is_the_beginning_of_one() {
-    let config = ProptestConfig { cases: cases(200), ..ProptestConfig::default() };
-    proptest!(config, |(arguments in arguments(), cut in any::<Index>())| {
+    check("arguments", 200, (arguments(), any::<Index>()), |(arguments, cut)| {
         let Some(ids) = answer(&arguments) else { return outside() };
         let told = |ids: &[TokenId], reason| {
             let events = read(Start::Completion.stream(&CODEC), &[ids], reason);
@@ -247,5 +247,6 @@ fn half_a_call_is_the_beginning_of_one() {
         if is_complete.is_some() {
             prop_assert!(serde_json::from_str::<Value>(&closed).is_ok(), "{}", closed);
         }
+        Ok(())
     });
 }

@@ -2,10 +2,10 @@
 
 use crate::common::conversation::{Conversation, conversation};
 use crate::common::text::long_text;
-use crate::common::{codecs, vocabs};
+use crate::common::{codecs, seed, vocabs};
 use chatcodec::{Codec, EncodeOptions, Encoding, Format, Stream, Vocab};
 use proptest::strategy::{Strategy, ValueTree};
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
 
 #[test]
 fn everything_shared_is_shareable() {
@@ -18,7 +18,8 @@ fn everything_shared_is_shareable() {
 }
 
 fn samples<S: Strategy>(strategy: &S, count: usize) -> Vec<S::Value> {
-    let mut runner = TestRunner::deterministic();
+    let config = Config { rng_seed: RngSeed::Fixed(seed::of("samples")), ..Config::default() };
+    let mut runner = TestRunner::new(config);
     let mut sample = || strategy.new_tree(&mut runner).map(|tree| tree.current());
     (0..count).map(|_| sample().expect("a value")).collect()
 }
