@@ -73,6 +73,31 @@ pub(super) fn check_ways(key: &str, pieces: &[Piece], ends_word: bool, work: &Wo
     Ok(())
 }
 
+/// Checks that nothing is written right after a word that could be part of it: `{~}` is written as nothing. With
+/// `ends_word`, no word goes on after the head.
+pub(super) fn check_written_words(
+    key: &str,
+    pieces: &[Piece],
+    ends_word: bool,
+    work: &Work,
+) -> Checked<()> {
+    let is_space = |step: &&Step| step.class == Class::Space;
+    for way in ways(key, pieces, false, work)? {
+        for (at, step) in way.iter().enumerate().filter(|(_, step)| step.repeats) {
+            let goes_on = match way[at + 1..].iter().find(|step| !is_space(step)) {
+                Some(next) => next.class.meets(&step.class),
+                None => !ends_word,
+            };
+            if step.class == Class::Word && goes_on {
+                let problem = "has a word that is written right before text that may be part of it, expected text or a \
+                               token between them: `{~}` is written as nothing";
+                return wrong(key, problem);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Whether two patterns can be confused. Loading compared them before, within its budget of steps.
 pub(super) fn meets(a: &[Piece], b: &[Piece]) -> bool {
     let work = Work::unlimited();

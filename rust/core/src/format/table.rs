@@ -3,7 +3,7 @@
 
 use hashbrown::HashSet;
 
-use super::ambiguity::{Head, check_ways, meets};
+use super::ambiguity::{Head, check_ways, check_written_words, meets};
 use super::calls::items_as_read;
 use super::file::{Order, SystemPlace};
 use super::rules::{
@@ -187,6 +187,9 @@ fn check_decidable(table: &Table<'_>, reads: &Reads) -> Checked<()> {
         // Written output must not be read by an earlier row or form. In the place of a name, the literal of
         // another form is a name that no function can have.
         let is_written = items[..at].iter().all(|before| before.key != *key);
+        if is_written {
+            check_written_words(key, item, *ends_word, work)?;
+        }
         for (nth, Read { key: other, pieces: row, .. }) in rows.iter().enumerate() {
             let is_first = is_written || table.list.is_some() || last::is_word_first(row);
             let is_apart = if last::is_word_first(row) {
