@@ -267,12 +267,16 @@ impl Scaffold {
                 for inner in ["item", "also", "pair", "after"] {
                     calls.extend(spec.patterns(&[key, &name, inner]));
                 }
-                scaffold.has_pairs |= spec.get(&[key, &name, "pair"]).is_some();
+                let is_paired = |inner| spec.get(&[key, &name, inner]).is_some();
+                scaffold.has_pairs |= is_paired("pair") || is_paired("quote");
                 let is_key = |e: &&Element| matches!(e, Element::Field(field, _) if field == "key");
                 let pairs = spec.patterns(&[key, &name, "pair"]);
                 scaffold.repeats_key |=
                     pairs.iter().any(|pair| pair.iter().filter(is_key).count() > 1);
                 scaffold.words.extend(strings(spec.get(&[key, &name, "list_item"])));
+                for around in ["open", "close"] {
+                    scaffold.words.extend(strings(spec.get(&[key, &name, "wrap", around])));
+                }
                 let is_type =
                     |e: &Element| matches!(e, Element::Field(field, _) if field == "type");
                 if pairs.iter().flatten().any(is_type) {
@@ -295,6 +299,12 @@ impl Scaffold {
         }
         let after =
             spec.patterns(&["calls", "after_content"]).into_iter().flatten().collect::<Pattern>();
+        // The first token of calls may have text before it.
+        let mut afters = vec![after.clone()];
+        for open in spec.patterns(&["calls", "open"]) {
+            let head = open.iter().position(is_control).unwrap_or(0);
+            afters.extend((head > 0).then(|| [&after[..], &open[..head]].concat()));
+        }
         for row in rows.iter().map(|(_, row)| row) {
             for row in expansions(row) {
                 let at = row
@@ -305,10 +315,13 @@ impl Scaffold {
                         .iter()
                         .rposition(|e| told_element(e).is_some())
                         .map_or(at, |at| at + 1);
-                    scaffold.before_calls.push([&row[from..at], &after].concat());
                     // After an empty text, too.
                     let head = row[..from].iter().rposition(is_control).map_or(0, |at| at + 1);
-                    scaffold.between.push([&without_texts(&row[head..at])[..], &after].concat());
+                    let around = without_texts(&row[head..at]);
+                    for after in &afters {
+                        scaffold.before_calls.push([&row[from..at], after].concat());
+                        scaffold.between.push([&around[..], after].concat());
+                    }
                 }
             }
         }

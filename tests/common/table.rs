@@ -13,6 +13,7 @@ use chatcodec::{
 use proptest::strategy::Strategy;
 use proptest::test_runner::TestCaseError;
 
+use super::spec::Spec;
 use super::{model, test_data, try_check};
 
 /// A format bound to a vocabulary.
@@ -83,12 +84,23 @@ impl Entry {
         self.codec.format().losses().iter().any(|loss| loss.ends_with("its control tokens as text"))
     }
 
-    /// Whether a string that is an argument has texts of the format around it.
-    pub fn wraps(&self, text: &str) -> bool {
-        let file: toml::Table = self.codec.format().text().parse().expect("a file that loads");
-        let calls = file.get("call").and_then(toml::Value::as_table).into_iter().flatten();
-        let listed = calls.filter_map(|(_, call)| call.get("wrap")?.get("when")?.as_array());
-        listed.flatten().filter_map(toml::Value::as_str).any(|when| text.contains(when))
+    /// A key of the file's calls, if it has it.
+    fn of_calls(&self, key: &str) -> Option<toml::Value> {
+        let spec = Spec::new(self.format, self.codec.format().text());
+        spec.keys(&["call"]).iter().find_map(|kind| spec.get(&["call", kind, key]).cloned())
+    }
+
+    /// The texts of the format around a string that is an argument, if it has some.
+    pub fn wrap(&self, text: &str) -> Option<(String, String)> {
+        let wrap = self.of_calls("wrap")?;
+        let mut when = wrap.get("when")?.as_array()?.iter().filter_map(toml::Value::as_str);
+        let around = |key| wrap.get(key).and_then(toml::Value::as_str).map(str::to_owned);
+        when.any(|when| text.contains(when)).then_some((around("open")?, around("close")?))
+    }
+
+    /// Whether an id names the function that is called: another id is replaced in a conversation.
+    pub fn ids_name_functions(&self) -> bool {
+        self.of_calls("id").is_some_and(|id| id.as_str().is_some_and(|id| id.contains("{name}")))
     }
 
     /// Whether the format's own turn comes back with its control tokens as text.

@@ -167,7 +167,7 @@ fn normal(entry: &Entry, value: &Value) -> Value {
 fn untagged(entry: &Entry, value: Value) -> Value {
     let Value::Object(members) = value else { return value };
     let bare = |value: Value| match &value {
-        Value::String(text) if entry.wraps(text) => value,
+        Value::String(text) if entry.wrap(text).is_some() => value,
         Value::String(text) => match serde_json::from_str(text) {
             Ok(Value::String(_)) | Err(_) => value,
             Ok(other) => other,

@@ -163,10 +163,11 @@ fn decode_reads_what_parse_reads() {
         let mut last = messages.last().cloned().unwrap_or_else(|| Message::new(Role::User, ""));
         last.number_calls();
         let mut message = parsed.message;
+        let names_functions = entry.ids_name_functions();
         for (call, decoded) in message.calls.iter_mut().zip(&last.calls) {
             // `parse` gives the model's own id; in a conversation, an id names the call's function.
             let is_named = |id: &String| id.starts_with("functions.");
-            if entry.format == "kimi-k2" && !call.id.as_ref().is_some_and(is_named) {
+            if names_functions && !call.id.as_ref().is_some_and(is_named) {
                 call.id.clone_from(&decoded.id);
             }
         }

@@ -5,9 +5,11 @@ use crate::common::account::{Account, Scaffold, Symbol, symbols};
 use crate::common::dialogue::{dialogue, options};
 use crate::common::events::{Start, merged, read, read_text};
 use crate::common::outside;
-use crate::common::table::{Entry, check_each, entries};
+use crate::common::table::{Entry, calling, check_each, entries, function};
 use crate::formats_streams::{ids, shuffled};
-use chatcodec::{Event, EventKind, MarkerPolicy, Stream, TokenId, TurnReason};
+use chatcodec::{
+    EncodeOptions, Event, EventKind, MarkerPolicy, Message, Role, Stream, TokenId, TurnReason,
+};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestCaseError;
@@ -72,6 +74,31 @@ fn every_character_of_a_conversation_is_told_or_declared() {
         let cut = cut.index(ids.len() + 1);
         check_bytes(entry, Start::Conversation, ids, policy, cut)
     });
+}
+
+/// Calls after a text, with keys that need no quotes and keys that do.
+#[test]
+fn every_character_of_a_call_is_told_or_declared() {
+    let arguments = [
+        "{}",
+        r#"{"<|": 0, "b": [{"c d": "x"}, null], "\u000e": {"e": true}}"#,
+        r#"{"a": "x", "b": "<|im_start|>", "c": "1"}"#,
+    ];
+    let texts = ["", "x\n", r#"{"name": "f", "parameters": {"#];
+    // A vocabulary of bytes has an id for each character of what is rare.
+    for entry in made().filter(|entry| entry.able.functions && entry.vocab == "bytes") {
+        let mut written = 0;
+        for (text, arguments) in texts.iter().flat_map(|text| arguments.map(|a| (*text, a))) {
+            let call = Message { content: text.to_owned(), ..calling(function("f", arguments)) };
+            let messages = [Message::new(Role::User, "x"), call];
+            let Ok(encoding) = entry.encode(&messages, &EncodeOptions::default()) else { continue };
+            written += 1;
+            let ids = encoding.ids();
+            check_bytes(entry, Start::Conversation, ids, MarkerPolicy::Ids, ids.len() / 2)
+                .unwrap_or_else(|e| panic!("{}, {text:?}, {arguments}: {e}", entry.name));
+        }
+        assert!(written >= 2, "{}: {written} are written", entry.name);
+    }
 }
 
 #[test]
