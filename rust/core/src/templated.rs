@@ -179,11 +179,10 @@ impl TemplateWriter {
             }
         };
         match fails(None) {
-            None => Needs::Nothing,
             Some(_) if fails(Some(probe_tools())).is_none() => Needs::Tools,
+            Some(error @ Error::Template { .. }) => Needs::More(error),
             // A template may refuse a question, and write one after a system message.
-            Some(Error::Message { .. }) => Needs::Nothing,
-            Some(error) => Needs::More(error),
+            _ => Needs::Nothing,
         }
     }
 

@@ -100,7 +100,7 @@ impl Reader {
             View::Bool(value) => Value::Bool(value),
             View::Number(text) => self.number(&text, path, place)?,
             View::Text(text) => {
-                let is_content = !place.is_known(&text);
+                let is_content = !place.is_known(text);
                 let text: Arc<str> = if is_content && self.is_harmless && !text.is_empty() {
                     self.next_word().into()
                 } else {

@@ -83,8 +83,8 @@ pub struct RenderedTemplate {
     messages: Vec<(usize, i32)>,
     generated: Vec<Range<usize>>,
     paths: Paths,
-    /// The first content that the template looked at, if it looked at any: its path, if it is known.
-    looked: Option<Option<u32>>,
+    /// The first content that the template looked at, if it looked at any.
+    looked: Option<text::Origin>,
 }
 
 /// A stretch of a rendered text.
@@ -207,7 +207,7 @@ impl Template {
             }
             _ => located(&inner.source, &fault),
         })?;
-        let looked = machine.looked.map(text::Origin::path);
+        let looked = machine.looked;
         let (out, messages, generated) = machine.finish();
         let (text, runs) = out.into_parts();
         Ok(RenderedTemplate { text, runs, messages, generated, paths: reader.paths, looked })
@@ -246,7 +246,7 @@ impl RenderedTemplate {
 
     /// Path of the first content that the template looked at, if it is known.
     pub(crate) fn first_looked(&self) -> Option<String> {
-        Some(self.paths.text(self.looked??))
+        Some(self.paths.text(self.looked?.path()?))
     }
 
     /// The paths of the caller's values.

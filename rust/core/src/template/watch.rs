@@ -101,7 +101,7 @@ fn equal(one: &Value, other: &Value, left: &mut usize) -> Looked {
                 if let Some(looked) = of_text(key) {
                     return Some(looked);
                 }
-                let Some((known, found)) = other.member(key) else { return None };
+                let (known, found) = other.member(key)?;
                 let looked = of_text(known).or_else(|| equal(value, found, left));
                 if looked.is_some() || !value.equals(found) {
                     return looked;
@@ -340,15 +340,14 @@ pub(super) fn filter(name: &str, input: &Value, given: &[Value], named: &Named) 
     let all = || Watch::of(content(input).or_else(arguments));
     let of_input = || Watch::of(of_text(input).or_else(arguments));
     match name {
+        // A length is a number of the text's, which is watched in its turn.
         "default" | "d" | "string" | "safe" | "escape" | "e" | "forceescape" | "items"
-        | "urlencode" => Watch::Nothing,
+        | "urlencode" | "length" | "count" => Watch::Nothing,
         // What they apply is watched.
         "map" | "select" | "reject" | "selectattr" | "rejectattr" => match given.first() {
             Some(named) => Watch::of(of_text(named)),
             None => Watch::Nothing,
         },
-        // A length is a number of the text's, which is watched in its turn.
-        "length" | "count" => Watch::Nothing,
         "list" | "first" | "last" | "reverse" | "batch" | "slice" => of_input(),
         "join" if given.len() < 2 && named.is_empty() => Watch::of(of_text(input)),
         "tojson"
