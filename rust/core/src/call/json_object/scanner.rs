@@ -63,8 +63,8 @@ pub(crate) struct CallScanner {
     id: Option<String>,
     /// Whether arguments have begun, and whether they were one whole value.
     arguments: Option<bool>,
-    /// Whether an unknown member is an object or a list, which arguments may be.
-    has_other: bool,
+    /// Number of pieces of unknown members that are objects or lists, as arguments may be.
+    others: usize,
     /// Whether the call is inside a list although the format writes none.
     listed: bool,
 }
@@ -81,7 +81,7 @@ impl CallScanner {
             has_name: false,
             id: None,
             arguments: None,
-            has_other: false,
+            others: 0,
             listed: false,
         }
     }
@@ -107,7 +107,7 @@ impl CallScanner {
         match self.arguments {
             Some(complete) if self.state != State::Arguments => complete,
             Some(_) => self.value.is_complete_at_end(),
-            None => self.state == State::Done && !self.has_other,
+            None => self.state == State::Done && self.others == 0,
         }
     }
 
@@ -392,7 +392,7 @@ impl CallScanner {
     fn other(&mut self, text: &str, kind: NoticeKind) -> (usize, Step) {
         let (taken, _, is_end) = self.value.push(text);
         self.raw.push_str(&text[..taken]);
-        self.has_other |= text[..taken].contains(['{', '[']);
+        self.others += usize::from(text[..taken].contains(['{', '[']));
         if is_end {
             self.state = State::After;
             return (taken, Step::Notice(kind, std::mem::take(&mut self.raw), self.raw_first));

@@ -113,7 +113,7 @@ impl Lookahead {
             (Place::After { closed }, Sign::Char(c)) => self.after(c, closed, open),
             (Place::Comma, _) if self.is_list => self.value(sign),
             (Place::Comma, sign) => self.key(sign),
-            (Place::Key(0..=super::MAX_KEY_BYTES), Sign::Char(':')) => self.colon(),
+            (Place::Key(0..=super::MAX_KEY_BYTES) | Place::Colon, Sign::Char(':')) => self.colon(),
             (Place::Key(bytes @ 0..=super::MAX_KEY_BYTES), Sign::Char(c)) => {
                 if sign.is_space() || c == '"' {
                     return self.go(Place::Colon);
@@ -123,7 +123,6 @@ impl Lookahead {
             (Place::Quoted(quote), sign) => {
                 self.go(if quote.is(sign) { Place::Colon } else { Place::Quoted(quote) })
             }
-            (Place::Colon, Sign::Char(':')) => self.colon(),
             (Place::Value, sign) => verdict(begins_value(sign) || begins_word(sign)),
             _ => Verdict::No,
         }

@@ -68,8 +68,8 @@ pub(super) struct Reader {
     begun: bool,
     before: Before,
     mended: bool,
-    /// Whether the brace that closes the arguments is missing.
-    is_unclosed: bool,
+    /// The brace that closes the arguments, if it was missing.
+    missing: Option<Mended>,
 }
 
 impl Reader {
@@ -85,7 +85,7 @@ impl Reader {
             begun: false,
             before: Before::Opening,
             mended: false,
-            is_unclosed: false,
+            missing: None,
         }
     }
 
@@ -133,7 +133,6 @@ impl Reader {
             (State::QuotedKey(quote), c) if quote.is(Sign::Char(c)) => {
                 self.state = State::KeyEnd(quote);
             }
-            (State::QuotedKey(_), c) => self.held.push(c),
             (State::KeyEnd(_), c) if c.is_ascii_whitespace() && self.tail.len() <= HOLD_LIMIT => {
                 self.tail.push(Sign::Char(c));
             }
@@ -169,7 +168,7 @@ impl Reader {
                 self.look(None);
                 return false;
             }
-            (State::Bare, c) => self.held.push(c),
+            (State::QuotedKey(_) | State::Bare, c) => self.held.push(c),
             (State::After, ',') => {
                 self.before = Before::Comma;
                 self.state = if self.is_list() { State::Value } else { State::Key };
@@ -469,7 +468,7 @@ impl ArgumentsReader for Reader {
     }
 
     fn take_mended(&mut self) -> Option<Mended> {
-        std::mem::take(&mut self.is_unclosed).then_some(Mended::CallEnd)
+        self.missing.take()
     }
 
     fn is_mended(&self) -> bool {
@@ -493,7 +492,7 @@ impl ArgumentsReader for Reader {
             _ => {}
         }
         if self.state == State::After && self.open.is_empty() && ended == Ended::Closed {
-            self.is_unclosed = self.close('}', &mut out);
+            self.missing = self.close('}', &mut out).then_some(Mended::CallEnd);
         }
         out
     }

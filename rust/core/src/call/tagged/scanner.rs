@@ -33,6 +33,16 @@ enum State {
     Done,
 }
 
+/// What came of the arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Body {
+    /// Nothing but white space.
+    Empty,
+    /// Other text alone.
+    Odd,
+    Pairs,
+}
+
 /// The quote of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quote {
@@ -65,11 +75,9 @@ pub(crate) struct TaggedScanner {
     value: Option<PairValue>,
     /// Whether nothing of the value was emitted.
     fresh: bool,
-    has_pairs: bool,
-    /// Whether the value has a tag in it that closes none.
-    has_closer: bool,
-    /// Whether text other than white space came outside pairs.
-    has_odd: bool,
+    body: Body,
+    /// Number of tags in the value that close none.
+    closers: usize,
     /// The object in place of pairs.
     json: Option<Box<RawScanner>>,
     is_valid: bool,
@@ -90,9 +98,8 @@ impl TaggedScanner {
             is_string: None,
             value: None,
             fresh: false,
-            has_pairs: false,
-            has_closer: false,
-            has_odd: false,
+            body: Body::Empty,
+            closers: 0,
             json: None,
             is_valid: true,
             odd: String::new(),
@@ -108,6 +115,10 @@ impl TaggedScanner {
     /// Whether the pairs have ended and were understood.
     pub(crate) fn is_complete(&self) -> bool {
         self.is_done() && self.is_valid
+    }
+
+    fn has_pairs(&self) -> bool {
+        self.body == Body::Pairs
     }
 
     /// The object in place of pairs, if there is one.
@@ -232,7 +243,7 @@ impl TaggedScanner {
             let after = self.held.split_off(at + core.len());
             let told = std::mem::take(&mut self.held);
             self.tell(&told, style, out);
-            self.has_closer = true;
+            self.closers += 1;
             self.state = State::Value { skipped: style.between.after.len() };
             self.again(&after, style, kinds_of, out);
         }
@@ -374,16 +385,16 @@ impl TaggedScanner {
     fn finish_pairs(&mut self, style: &TaggedStyle, ended: Ended) -> bool {
         self.odd_rest(style);
         let is_closing = !self.held.is_empty();
-        let has_arguments = self.has_pairs || self.json.is_some();
-        let is_lost = self.has_odd && !has_arguments;
+        let has_arguments = self.has_pairs() || self.json.is_some();
+        let has_only_odd = self.body == Body::Odd && !has_arguments;
         if ended == Ended::Cut {
-            return is_closing && !is_lost;
+            return is_closing && !has_only_odd;
         }
         let is_last = style.call.close.is_empty() && ended == Ended::Closed;
         if !is_closing && !is_last {
             self.mended = Some(Mended::CallEnd);
         }
-        (has_arguments || is_closing || ended == Ended::Closed) && !is_lost
+        (has_arguments || is_closing || ended == Ended::Closed) && !has_only_odd
     }
 
     /// Reads a character of a tag; `false` if it does not belong to the tag.
@@ -422,7 +433,7 @@ impl TaggedScanner {
             // A token cannot be returned as text.
             Place::Open if style.open.read[..tag].iter().any(is_control) => self.stop(out),
             Place::Open if self.held.len() > HOLD_LIMIT => self.stop(out),
-            Place::Open if c == '{' && tag == 0 && read == 0 && !self.has_pairs => {
+            Place::Open if c == '{' && tag == 0 && read == 0 && !self.has_pairs() => {
                 self.held.clear();
                 self.json = Some(Box::default());
                 self.mended = Some(Mended::Call);
@@ -430,7 +441,7 @@ impl TaggedScanner {
             }
             Place::Open => {
                 self.state = State::Odd;
-                if self.has_pairs && self.held.starts_with(&style.close.after) {
+                if self.has_pairs() && self.held.starts_with(&style.close.after) {
                     self.held.drain(..style.close.after.len());
                 }
             }
@@ -538,11 +549,11 @@ impl TaggedScanner {
             Place::Open => self.state = State::Key { start: self.held.len() },
             Place::Between => {
                 self.held.clear();
-                if !self.has_pairs {
+                if !self.has_pairs() {
                     out.push('{');
                 }
-                write_key(&self.key, self.has_pairs, out);
-                self.has_pairs = true;
+                write_key(&self.key, self.has_pairs(), out);
+                self.body = Body::Pairs;
                 self.fresh = true;
                 let kinds = kinds_of(&self.key);
                 let wrap = style.wrap.as_ref();
@@ -658,7 +669,7 @@ impl TaggedScanner {
             self.is_valid &= is_understood;
             self.mended = mended.or(self.mended);
         }
-        if std::mem::take(&mut self.has_closer) {
+        if std::mem::take(&mut self.closers) > 0 {
             self.mended = self.mended.or(Some(Mended::Inner));
         }
         self.state = State::Tags { place: Place::Close, tag: 1, read: 0 };
@@ -689,10 +700,10 @@ impl TaggedScanner {
     fn told_odd(&mut self, end: usize, style: &TaggedStyle) {
         let odd = &self.held[..end];
         if !json::trim(odd).is_empty() {
-            let own = Some(&*style.close.after).filter(|_| self.has_pairs);
+            let own = Some(&*style.close.after).filter(|_| self.has_pairs());
             let odd = own.and_then(|own| odd.strip_prefix(own)).unwrap_or(odd);
             odd.clone_into(&mut self.odd);
-            self.has_odd = true;
+            self.body = self.body.max(Body::Odd);
         }
         self.held.clear();
     }
@@ -711,7 +722,7 @@ impl TaggedScanner {
 
     /// Ends the pairs at a tag.
     fn done(&mut self, tag: &str, out: &mut String) {
-        self.is_valid &= self.has_pairs || self.json.is_some() || !self.has_odd;
+        self.is_valid &= self.body != Body::Odd || self.json.is_some();
         tag.clone_into(&mut self.held);
         self.close(out);
         self.state = State::Done;
@@ -728,7 +739,7 @@ impl TaggedScanner {
         if self.json.is_some() {
             return;
         }
-        out.push_str(if self.has_pairs { "}" } else { "{}" });
+        out.push_str(if self.has_pairs() { "}" } else { "{}" });
     }
 }
 
