@@ -58,7 +58,7 @@ def repeat(failed: list[str]) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says how to repeat failures, and sums up skipped tests: a short run looks like a whole one."""
+    """Says how to repeat failures, and what was skipped: a short run looks like a whole one."""
     for line in repeat([report.nodeid for report in terminalreporter.stats.get("failed", [])]):
         terminalreporter.line(line)
     reasons: Counter[str] = Counter()
