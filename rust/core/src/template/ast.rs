@@ -13,7 +13,15 @@ pub(super) type Symbol = u32;
 #[derive(Debug)]
 pub(super) struct Expr {
     pub(super) at: Position,
+    /// Levels of expressions, this one included.
+    pub(super) height: u16,
     pub(super) kind: ExprKind,
+}
+
+impl Expr {
+    pub(super) fn new(at: Position, kind: ExprKind) -> Self {
+        Self { at, height: kind.inner_height().saturating_add(1), kind }
+    }
 }
 
 #[derive(Debug)]
@@ -47,6 +55,50 @@ pub(super) enum ExprKind {
     Arithmetic(Box<Expr>, Operator, Box<Expr>),
     /// `a ~ b ~ c`
     Concat(Vec<Expr>),
+}
+
+impl ExprKind {
+    /// Levels of the expressions within.
+    fn inner_height(&self) -> u16 {
+        let most = |exprs: &[Expr]| exprs.iter().map(|expr| expr.height).max().unwrap_or(0);
+        match self {
+            Self::None
+            | Self::Bool(_)
+            | Self::Int(_)
+            | Self::Float(_)
+            | Self::Str(_)
+            | Self::Name(_) => 0,
+            Self::List(items) | Self::Tuple(items) | Self::Concat(items) => most(items),
+            Self::Dict(members) => {
+                let heights = members.iter().map(|(key, value)| key.height.max(value.height));
+                heights.max().unwrap_or(0)
+            }
+            Self::Attribute(inner, _)
+            | Self::Not(inner)
+            | Self::Negative(inner)
+            | Self::Positive(inner) => inner.height,
+            Self::Item(one, other)
+            | Self::And(one, other)
+            | Self::Or(one, other)
+            | Self::Arithmetic(one, _, other) => one.height.max(other.height),
+            Self::Slice(object, bounds) => {
+                let bounds = bounds.iter().flatten().map(|bound| bound.height);
+                bounds.fold(object.height, u16::max)
+            }
+            Self::Call(called, arguments) => called.height.max(arguments.height()),
+            Self::Filter(input, _, arguments) => {
+                input.as_ref().map_or(0, |input| input.height).max(arguments.height())
+            }
+            Self::Test(input, _, arguments) => input.height.max(arguments.height()),
+            Self::If(condition, value, otherwise) => {
+                let otherwise = otherwise.as_ref().map_or(0, |otherwise| otherwise.height);
+                condition.height.max(value.height).max(otherwise)
+            }
+            Self::Compare(first, others) => {
+                others.iter().map(|(_, other)| other.height).fold(first.height, u16::max)
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +149,14 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
+    /// Levels of the expressions within.
+    fn height(&self) -> u16 {
+        let positional = self.positional.iter().map(|value| value.height);
+        let named = self.named.iter().map(|(_, value)| value.height);
+        let unpacked = self.list.iter().chain(&self.dict).map(|value| value.height);
+        positional.chain(named).chain(unpacked).max().unwrap_or(0)
+    }
+
     /// Whether all arguments are positional.
     pub(super) fn is_plain(&self) -> bool {
         self.named.is_empty() && self.list.is_none() && self.dict.is_none()

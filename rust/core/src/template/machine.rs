@@ -371,7 +371,7 @@ impl<'a> Machine<'a> {
     }
 
     fn filtered(&mut self, filter: Option<&Expr>, input: Value, frame: &Rc<Frame>) -> Run<Value> {
-        let Some(Expr { at, kind: ExprKind::Filter(before, name, arguments) }) = filter else {
+        let Some(Expr { at, kind: ExprKind::Filter(before, name, arguments), .. }) = filter else {
             return Ok(input);
         };
         let input = self.filtered(before.as_deref(), input, frame)?;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 use super::ast::{
     Arguments, Body, Comparison, Expr, ExprKind, For, MacroBody, Operator, Statement,
     StatementKind, Symbol, Target,
@@ -13,6 +15,9 @@ use super::{filters, tests};
 
 /// Deepest nesting of expressions and statements.
 const MAX_DEPTH: usize = 100;
+
+/// Most levels of an expression, those of chains such as `a + b + c` among them.
+const MAX_HEIGHT: u16 = 600;
 
 /// Most tokens of a template: published ones have up to some ten thousand.
 const MAX_TOKENS: usize = 500_000;
@@ -28,6 +33,7 @@ pub(super) fn parse(source: &str) -> Result<Parsed, Fault> {
         tokens,
         next: 0,
         names: Vec::new(),
+        symbols: HashMap::new(),
         depth: 0,
         loops: 0,
         loop_mentions: 0,
@@ -48,6 +54,7 @@ struct Parser {
     tokens: Vec<(Token, u32)>,
     next: usize,
     names: Vec<Arc<str>>,
+    symbols: HashMap<Arc<str>, Symbol>,
     depth: usize,
     /// Loops around the statement, up to the next macro.
     loops: usize,
@@ -161,12 +168,13 @@ impl Parser {
 
     fn symbol(&mut self, name: &str) -> Symbol {
         self.loop_mentions += usize::from(name == "loop");
-        let known = self.names.iter().position(|known| **known == *name);
-        let at = known.unwrap_or_else(|| {
-            self.names.push(name.into());
-            self.names.len() - 1
-        });
-        at as Symbol
+        if let Some(known) = self.symbols.get(name) {
+            return *known;
+        }
+        let (at, name) = (self.names.len() as Symbol, Arc::<str>::from(name));
+        self.names.push(name.clone());
+        self.symbols.insert(name, at);
+        at
     }
 
     fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
@@ -178,6 +186,16 @@ impl Parser {
         let parsed = parse(self);
         self.depth -= 1;
         parsed
+    }
+
+    /// A link of a chain: the chain so far is within the expression.
+    fn link(&self, at: u32, kind: ExprKind) -> Outcome<Expr> {
+        let expr = Expr::new(at, kind);
+        if expr.height > MAX_HEIGHT {
+            let problem = Problem::Limit(format!("nests deeper than {MAX_HEIGHT}"));
+            return Err(Fault::new(at as usize, problem));
+        }
+        Ok(expr)
     }
 
     /// Statements up to a block of one of these names, whose `{%` is passed and whose name is not.
@@ -415,6 +433,7 @@ impl Parser {
 
     fn parameters(&mut self) -> Outcome<Vec<(Symbol, Option<Expr>)>> {
         let mut parameters: Vec<(Symbol, Option<Expr>)> = Vec::new();
+        let mut has_default = false;
         self.expect("(")?;
         while !self.is(")") {
             if !parameters.is_empty() {
@@ -426,7 +445,8 @@ impl Parser {
             let name = self.any_name()?;
             let symbol = self.symbol(&name);
             let default = if self.skip("=") { Some(self.expression()?) } else { None };
-            if default.is_none() && parameters.iter().any(|(_, default)| default.is_some()) {
+            has_default |= default.is_some();
+            if default.is_none() && has_default {
                 return self
                     .fault(format!("parameter `{name}` has no default, after one that has"));
             }
@@ -515,7 +535,7 @@ impl Parser {
             Some(item) if items.is_empty() && !is_tuple => Ok(item),
             last => {
                 items.extend(last);
-                Ok(Expr { at, kind: ExprKind::Tuple(items) })
+                Ok(Expr::new(at, ExprKind::Tuple(items)))
             }
         }
     }
@@ -532,7 +552,7 @@ impl Parser {
                     None
                 };
                 let kind = ExprKind::If(Box::new(condition), Box::new(expr), otherwise);
-                expr = Expr { at, kind };
+                expr = parser.link(at, kind)?;
             }
             Ok(expr)
         })
@@ -543,7 +563,7 @@ impl Parser {
         let mut left = self.and()?;
         while self.skip_name("or") {
             let right = self.and()?;
-            left = Expr { at, kind: ExprKind::Or(Box::new(left), Box::new(right)) };
+            left = self.link(at, ExprKind::Or(Box::new(left), Box::new(right)))?;
         }
         Ok(left)
     }
@@ -553,7 +573,7 @@ impl Parser {
         let mut left = self.not()?;
         while self.skip_name("and") {
             let right = self.not()?;
-            left = Expr { at, kind: ExprKind::And(Box::new(left), Box::new(right)) };
+            left = self.link(at, ExprKind::And(Box::new(left), Box::new(right)))?;
         }
         Ok(left)
     }
@@ -562,7 +582,7 @@ impl Parser {
         let at = self.at();
         if self.skip_name("not") {
             let expr = self.deeper(Self::not)?;
-            return Ok(Expr { at, kind: ExprKind::Not(Box::new(expr)) });
+            return Ok(Expr::new(at, ExprKind::Not(Box::new(expr))));
         }
         self.compare()
     }
@@ -595,7 +615,7 @@ impl Parser {
         if others.is_empty() {
             return Ok(first);
         }
-        Ok(Expr { at, kind: ExprKind::Compare(Box::new(first), others) })
+        Ok(Expr::new(at, ExprKind::Compare(Box::new(first), others)))
     }
 
     fn operator(&self, known: &[Operator]) -> Option<Operator> {
@@ -616,8 +636,8 @@ impl Parser {
         while let Some(operator) = self.operator(known) {
             self.advance();
             let right = operand(self)?;
-            left =
-                Expr { at, kind: ExprKind::Arithmetic(Box::new(left), operator, Box::new(right)) };
+            let kind = ExprKind::Arithmetic(Box::new(left), operator, Box::new(right));
+            left = self.link(at, kind)?;
         }
         Ok(left)
     }
@@ -632,7 +652,7 @@ impl Parser {
         while self.skip("~") {
             parts.push(self.product()?);
         }
-        Ok(Expr { at, kind: ExprKind::Concat(parts) })
+        Ok(Expr::new(at, ExprKind::Concat(parts)))
     }
 
     fn product(&mut self) -> Outcome<Expr> {
@@ -648,10 +668,10 @@ impl Parser {
         let at = self.at();
         let expr = if self.skip("-") {
             let inner = self.deeper(|parser| parser.unary(false))?;
-            Expr { at, kind: ExprKind::Negative(Box::new(inner)) }
+            Expr::new(at, ExprKind::Negative(Box::new(inner)))
         } else if self.skip("+") {
             let inner = self.deeper(|parser| parser.unary(false))?;
-            Expr { at, kind: ExprKind::Positive(Box::new(inner)) }
+            Expr::new(at, ExprKind::Positive(Box::new(inner)))
         } else {
             self.primary()?
         };
@@ -700,7 +720,7 @@ impl Parser {
                 self.advance();
                 let inner = self.deeper(|parser| {
                     if parser.is(")") {
-                        return Ok(Expr { at, kind: ExprKind::Tuple(Vec::new()) });
+                        return Ok(Expr::new(at, ExprKind::Tuple(Vec::new())));
                     }
                     parser.tuple(true, &[])
                 })?;
@@ -732,7 +752,7 @@ impl Parser {
             }
             _ => return self.fault(format!("found {}, expected an expression", self.found())),
         };
-        Ok(Expr { at, kind })
+        Ok(Expr::new(at, kind))
     }
 
     fn items(&mut self, end: &str) -> Outcome<Vec<Expr>> {
@@ -761,7 +781,7 @@ impl Parser {
                     }
                     Token::Int(number) => {
                         self.advance();
-                        let index = Expr { at, kind: ExprKind::Int(number) };
+                        let index = Expr::new(at, ExprKind::Int(number));
                         ExprKind::Item(Box::new(expr), Box::new(index))
                     }
                     _ => {
@@ -777,7 +797,7 @@ impl Parser {
             } else {
                 return Ok(expr);
             };
-            expr = Expr { at, kind };
+            expr = self.link(at, kind)?;
         }
     }
 
@@ -821,7 +841,7 @@ impl Parser {
             Some(index) if items.is_empty() => index,
             Some(index) => {
                 items.push(index);
-                Expr { at, kind: ExprKind::Tuple(items) }
+                Expr::new(at, ExprKind::Tuple(items))
             }
             None => return self.fault("subscript is empty, expected an expression"),
         };
@@ -871,7 +891,7 @@ impl Parser {
                 expr = self.test(expr, at)?;
             } else if self.is("(") {
                 let kind = ExprKind::Call(Box::new(expr), self.arguments()?);
-                expr = Expr { at, kind };
+                expr = self.link(at, kind)?;
             } else {
                 return Ok(expr);
             }
@@ -906,7 +926,7 @@ impl Parser {
             return Err(Fault::new(name_at as usize, filters::unknown(&name)));
         }
         let arguments = if self.is("(") { self.arguments()? } else { Arguments::default() };
-        Ok(Expr { at, kind: ExprKind::Filter(input.map(Box::new), name.into(), arguments) })
+        self.link(at, ExprKind::Filter(input.map(Box::new), name.into(), arguments))
     }
 
     fn test(&mut self, expr: Expr, at: u32) -> Outcome<Expr> {
@@ -931,10 +951,52 @@ impl Parser {
         } else if self.is_name("is") {
             return self.fault("found `is` after a test, expected one test");
         }
-        let mut expr = Expr { at, kind: ExprKind::Test(Box::new(expr), name.into(), arguments) };
+        let mut expr = self.link(at, ExprKind::Test(Box::new(expr), name.into(), arguments))?;
         if is_negated {
-            expr = Expr { at, kind: ExprKind::Not(Box::new(expr)) };
+            expr = Expr::new(at, ExprKind::Not(Box::new(expr)));
         }
         Ok(expr)
+    }
+}
+
+#[cfg(test)]
+mod height_tests {
+    use super::parse;
+
+    /// The chains of the grammar: each is parsed by a loop, and dropped by recursion.
+    const CHAINS: [(&str, &str, &str); 13] = [
+        ("{{ a", ".a", " }}"),
+        ("{{ a", "[0]", " }}"),
+        ("{{ a", "[:1]", " }}"),
+        ("{{ a", "()", " }}"),
+        ("{{ a", "|d", " }}"),
+        ("{{ a", "|d()()", " }}"),
+        ("{{ a", " + a", " }}"),
+        ("{{ a", " * a", " }}"),
+        ("{{ a", " ** a", " }}"),
+        ("{{ a", " and a", " }}"),
+        ("{{ a", " or a", " }}"),
+        ("{{ a", " if a", " }}"),
+        ("{% filter d", "|d", " %}{% endfilter %}"),
+    ];
+
+    #[test]
+    fn a_long_chain_is_refused_and_dropped() {
+        for (start, link, end) in CHAINS {
+            let source = |links: usize| format!("{start}{}{end}", link.repeat(links));
+            assert!(parse(&source(250)).is_ok(), "{}", source(1));
+            let fault = parse(&source(50_000)).err();
+            let problem = fault.map(|fault| fault.problem().text().to_owned());
+            assert_eq!(problem.as_deref(), Some("nests deeper than 600"), "{}", source(1));
+        }
+    }
+
+    #[test]
+    fn chains_within_chains_are_as_high_as_all_of_them() {
+        let mut expr = String::from("a");
+        for _ in 0..50 {
+            expr = format!("({expr}{})", ".a".repeat(500));
+        }
+        assert!(parse(&format!("{{{{ {expr} }}}}")).is_err());
     }
 }
