@@ -16,7 +16,7 @@ use crate::message::{Message, Node, OnArguments, Owned, Role};
 use crate::render::{self, Before, Kept, RenderOptions, Rendered};
 use crate::response::{BoundResponse, ResponseTemplate};
 use crate::stream::{State, Stream};
-use crate::template::{Clock, Template};
+use crate::template::{Clock, Template, budget};
 use crate::templated::{Cut, Needs, Prompts, TemplateWriter, Templated};
 use chatcodec_vocab::Stop;
 use chatcodec_vocab::{TokenId, Vocab};
@@ -94,7 +94,7 @@ impl Codec {
         vocab: &Vocab,
     ) -> Result<Self> {
         let bound = Arc::new(Bound::new(format, vocab)?);
-        let writer = TemplateWriter::new(template, own, bound.vocab());
+        let writer = budget::within(|| TemplateWriter::new(template, own, bound.vocab()));
         Ok(Self::of_bound(bound, Some(writer)))
     }
 

@@ -16,9 +16,9 @@ use crate::encode::EncodeOptions;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::message::{Message, Owned, Role};
-use crate::recognise::{Recognised, candidates};
+use crate::recognise::{Candidates, Recognised, candidates};
 use crate::span::SpanKind;
-use crate::template::Template;
+use crate::template::{Template, budget};
 use crate::templated::{Needs, TemplateWriter};
 
 /// How completions are read.
@@ -59,28 +59,38 @@ impl Codec {
         own: &[(String, String)],
         vocab: &Vocab,
     ) -> Result<(Self, Reader)> {
-        let known = candidates(template, own, vocab);
-        if let Some(found) = known.writer() {
-            let format = Format::built_in(&found.format)?;
-            let codec = Self::with_template(template, own, &format, vocab)?;
-            return Ok((codec, Reader::Recognised(found.clone())));
-        }
-        let writer = TemplateWriter::new(template, own, vocab);
-        check_writes(&writer, vocab)?;
-        let format = text_format(&writer, vocab)?;
-        let plain = Self::with_template(template, own, &format, vocab)?.without_prompts();
-        // A format is derived from renderings without tools.
-        let is_enough = *writer.needs() == Needs::Nothing;
-        let derived = is_enough.then(|| derive::derive(&plain)).flatten();
-        if !derived.as_ref().is_some_and(|(_, parts)| parts.is_all)
-            && let Some((codec, found)) = known.reader(template, own, vocab)
-        {
-            return Ok((codec, Reader::Recognised(found.clone())));
-        }
-        let Some((format, parts)) = derived else { return Ok((plain, Reader::Text)) };
-        let codec = Self::with_template(template, own, &format, vocab)?;
-        Ok((codec, Reader::Derived(parts)))
+        // Each part of the work has a budget of its own, so that a template that spends one still has a reader.
+        let known = budget::within(|| candidates(template, own, vocab));
+        let (format, reader) = match known.writer() {
+            Some(found) => (Format::built_in(&found.format)?, Reader::Recognised(found.clone())),
+            None => budget::within(|| found(template, own, vocab, &known))?,
+        };
+        let codec = Self::with_reader(template, own, &format, vocab, &reader)?;
+        Ok((codec, reader))
     }
+}
+
+/// The format that reads what a template writes as no built-in format does.
+fn found(
+    template: &Template,
+    own: &[(String, String)],
+    vocab: &Vocab,
+    known: &Candidates,
+) -> Result<(Format, Reader)> {
+    let writer = TemplateWriter::new(template, own, vocab);
+    check_writes(&writer, vocab)?;
+    let format = text_format(&writer, vocab)?;
+    let plain = Codec::with_template(template, own, &format, vocab)?.without_prompts();
+    // A format is derived from renderings without tools.
+    let is_enough = *writer.needs() == Needs::Nothing;
+    let derived = is_enough.then(|| derive::derive(&plain)).flatten();
+    if !derived.as_ref().is_some_and(|(_, parts)| parts.is_all)
+        && let Some((codec, found)) = known.reader(template, own, vocab)
+    {
+        return Ok((codec.format().clone(), Reader::Recognised(found.clone())));
+    }
+    let Some((format, parts)) = derived else { return Ok((format, Reader::Text)) };
+    Ok((format, Reader::Derived(parts)))
 }
 
 /// Checks that a template writes a question, after a system message at least. A template that needs more than

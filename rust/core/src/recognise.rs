@@ -17,7 +17,7 @@ use crate::encode::{EncodeOptions, Encoding};
 use crate::error::{Error, Result};
 use crate::format::{Format, Guarantee};
 use crate::message::{Call, CallBody, Message, Role};
-use crate::template::{RenderOptions, RenderedTemplate, Template};
+use crate::template::{RenderOptions, RenderedTemplate, Template, budget};
 use chatcodec_vocab::Vocab;
 
 /// One conversation that both are given.
@@ -195,6 +195,9 @@ pub(crate) fn candidates(
 ) -> Candidates {
     let mut written: Vec<Option<RenderedTemplate>> = Vec::with_capacity(PROBES.len());
     for probe in PROBES.iter() {
+        if budget::is_spent() {
+            return Candidates(Vec::new());
+        }
         match rendered(template, probe, own) {
             Ok(rendered) => written.push(Some(rendered)),
             // Another conversation may have what this one lacks: tools.
@@ -205,6 +208,9 @@ pub(crate) fn candidates(
             Err(_) if written.iter().flatten().next().is_none() => return Candidates(Vec::new()),
             Err(_) => written.push(None),
         }
+    }
+    if budget::is_spent() {
+        return Candidates(Vec::new());
     }
     let rendered = written;
     let mut all: Vec<Recognised> = Vec::new();

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyString, PyTuple};
 
 use crate::arrow_read::reader_of;
-use crate::away::{DETACH_BYTES, LONG_IDS, away};
+use crate::away::{DETACH_BYTES, LONG_IDS, away, in_place};
 use crate::batch::{encode_all, in_conversation, is_long, text_bytes, threads_for};
 use crate::constraint::Constraint;
 use crate::encoding::{Batch, Encoding, label_options};
@@ -189,7 +189,8 @@ impl Codec {
         }))
     }
 
-    /// Encodes `bytes` of text; releases the interpreter if there is enough text.
+    /// Encodes `bytes` of text; releases the interpreter if there is enough text, and for a template, whose work its
+    /// text does not tell.
     fn work<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -198,6 +199,8 @@ impl Codec {
     ) -> PyResult<T> {
         if is_long(bytes, self.inner.vocab()) {
             away(py, work)
+        } else if self.template.is_some() {
+            in_place(py, work)
         } else if bytes < DETACH_BYTES {
             Ok(work())
         } else {

@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
-use chatcodec::{RenderOptions, RenderedTemplate, Template as CoreTemplate, TemplateSource, place};
+use chatcodec::{
+    Owned, RenderOptions, RenderedTemplate, Template as CoreTemplate, TemplateSource, place,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyString, PyTuple};
 
+use crate::away::in_place;
 use crate::errors::{TemplateError, raise, raise_of};
 use crate::files;
 use crate::node::{Raised, Value};
@@ -141,20 +144,32 @@ impl Template {
         variables: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Rendered> {
         let raised = Raised::default();
-        let mut named: Vec<(String, Value<'_, '_>)> = Vec::new();
+        // A copy, so that the template runs without the interpreter.
+        let owned = |name: &str, value: &Bound<'_, PyAny>| {
+            let copy = Owned::new(name, &Value::new(value, &raised));
+            raised.check()?;
+            copy.map_err(raise)
+        };
+        let messages = owned("messages", messages)?;
+        let mut named: Vec<(String, Owned)> = Vec::new();
         if let Some(tools) = tools {
-            named.push(("tools".into(), Value::new(tools, &raised)));
+            named.push(("tools".into(), owned("tools", tools)?));
         }
         for (name, value) in variables.into_iter().flatten() {
-            named.push((name.to_string(), Value::new(&value, &raised)));
+            let name = name.to_string();
+            let value = owned(&name, &value)?;
+            named.push((name, value));
         }
-        let named: Vec<(&str, &Value<'_, '_>)> =
-            named.iter().map(|(name, value)| (name.as_str(), value)).collect();
-        let now = |format: &str| strftime(py, format).ok();
-        let options = RenderOptions { add_generation_prompt, own: &self.own, now: &now };
-        let rendered = self.inner.render(&Value::new(messages, &raised), &named, &options);
-        raised.check()?;
-        Ok(Rendered { inner: rendered.map_err(raise)? })
+        let render = || {
+            let named: Vec<(&str, &Owned)> =
+                named.iter().map(|(name, value)| (name.as_str(), value)).collect();
+            let named: Vec<(&str, &&Owned)> =
+                named.iter().map(|(name, value)| (*name, value)).collect();
+            let now = |format: &str| Python::attach(|py| strftime(py, format).ok());
+            let options = RenderOptions { add_generation_prompt, own: &self.own, now: &now };
+            self.inner.render(&&messages, &named, &options)
+        };
+        Ok(Rendered { inner: in_place(py, render)?.map_err(raise)? })
     }
 
     /// The source, as it was given.

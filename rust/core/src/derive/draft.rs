@@ -5,6 +5,10 @@ use std::fmt::Write;
 use super::probe::{Probes, is_mark};
 use crate::codec::Codec;
 use crate::format::Format;
+use crate::template::budget;
+
+/// How many bytes of rendered text cost as much as a byte of a file that is loaded.
+const LOADED_AS_BYTES: usize = 8;
 
 /// The text before and after a field.
 pub(super) type Row = (String, String);
@@ -239,7 +243,12 @@ impl Draft {
 
     /// The codec of the file; none if it breaks a rule of format files.
     pub(super) fn load(&self, probes: &Probes) -> Option<Codec> {
-        let format = Format::parse("template", &self.file(probes)).ok()?;
+        if budget::is_spent() {
+            return None;
+        }
+        let file = self.file(probes);
+        budget::spend(file.len() * LOADED_AS_BYTES);
+        let format = Format::parse("template", &file).ok()?;
         Codec::new(&format, probes.codec.vocab()).ok()
     }
 }

@@ -4,8 +4,9 @@ use super::ast::Operator;
 use super::error::Problem;
 use super::format;
 use super::machine::Machine;
-use super::text::{Builder, Origin, Text};
-use super::value::{ListKind, Number, Outcome, Value};
+use super::meter::Meter;
+use super::text::{Origin, Text};
+use super::value::{ListKind, Metered, Number, Outcome, Value};
 
 pub(super) fn negative(value: &Value) -> Outcome<Value> {
     match value.number() {
@@ -64,18 +65,21 @@ pub(super) fn apply(
     }
     match (left, operator, right) {
         (Value::Str(one), Operator::Add, Value::Str(other)) => {
-            machine.charge(one.len() + other.len())?;
+            let meter = &machine.meter;
+            meter.text(one.len() + other.len(), one.run_count() + other.run_count())?;
             if one.is_markup || other.is_markup {
-                return Ok(Value::Str(escaped(one).concat(&escaped(other)).marked(true)));
+                let (one, other) = (escaped(one, meter)?, escaped(other, meter)?);
+                meter.text(one.len() + other.len(), 0)?;
+                return Ok(Value::Str(one.concat(&other).marked(true)));
             }
             Ok(Value::Str(one.concat(other)))
         }
         (Value::List(one), Operator::Add, Value::List(other))
             if one.kind == other.kind && matches!(one.kind, ListKind::List | ListKind::Tuple) =>
         {
-            machine.take((one.items.len() + other.items.len()) as u64)?;
+            machine.meter.values(one.items.len() + other.items.len())?;
             let items = one.items.iter().chain(&other.items).cloned().collect();
-            Ok(Value::of_kind(items, one.kind))
+            Value::of_kind(items, one.kind)
         }
         (Value::Str(_) | Value::List(_), Operator::Multiply, count) => {
             times(machine, left, count, right)
@@ -102,18 +106,15 @@ fn times(machine: &mut Machine<'_>, value: &Value, count: &Value, right: &Value)
     let count = usize::try_from(count).unwrap_or(0);
     match value {
         Value::Str(text) => {
-            machine.charge(text.len().saturating_mul(count))?;
-            let mut repeated = Builder::default();
-            for _ in 0..if text.is_empty() { 0 } else { count } {
-                repeated.push_text(text);
-            }
+            let mut repeated = Metered::new(&machine.meter);
+            repeated.push_repeated(text, if text.is_empty() { 0 } else { count })?;
             Ok(Value::Str(repeated.finish().marked(text.is_markup)))
         }
         Value::List(list) if matches!(list.kind, ListKind::List | ListKind::Tuple) => {
             let length = list.items.len().saturating_mul(count);
-            machine.take(length as u64)?;
+            machine.meter.values(length)?;
             let items = list.items.iter().cycle().take(length).cloned().collect();
-            Ok(Value::of_kind(items, list.kind))
+            Value::of_kind(items, list.kind)
         }
         other => Err(Problem::value(format!(
             "`*` has `{}`, expected a number, string or list",
@@ -169,10 +170,12 @@ fn floats(one: f64, operator: Operator, other: f64, origin: Origin) -> Outcome<V
 }
 
 /// A text as HTML, as `Markup` escapes what is added to it.
-pub(super) fn escaped(text: &Text) -> Text {
+pub(super) fn escaped(text: &Text, meter: &Meter) -> Outcome<Text> {
     if text.is_markup {
-        return text.clone();
+        return Ok(text.clone());
     }
+    meter.read(text.len())?;
+    meter.copy(text)?;
     let escaped = text.map(|_, c, out| match c {
         '&' => out.push_str("&amp;"),
         '<' => out.push_str("&lt;"),
@@ -181,5 +184,7 @@ pub(super) fn escaped(text: &Text) -> Text {
         '"' => out.push_str("&#34;"),
         c => out.push(c),
     });
-    escaped.marked(true)
+    // A character becomes up to six.
+    meter.copy(&escaped)?;
+    Ok(escaped.marked(true))
 }

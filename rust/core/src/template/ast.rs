@@ -180,7 +180,7 @@ pub(super) enum StatementKind {
     Set(Target, Expr),
     /// `{% set x | filter %}…{% endset %}`
     SetBlock(Target, Option<Expr>, Body),
-    Macro(Arc<MacroBody>),
+    Macro(Symbol, Arc<MacroBody>),
     /// `{% call(args) f() %}…{% endcall %}`
     Call(Expr, Arc<MacroBody>),
     Filter(Expr, Body),

@@ -10,11 +10,12 @@ use super::error::Problem;
 use super::given::{Given, Named};
 use super::json::{self, Style};
 use super::lexer::is_space;
-use super::machine::Machine;
+use super::machine::{CALL_STEPS, Machine};
+use super::meter::Meter;
 use super::methods;
-use super::text::{Builder, Origin, Text};
-use super::value::{Dict, Number, Outcome, Value};
-use super::{format, tests, watch};
+use super::text::{Origin, Text};
+use super::value::{Dict, Metered, Number, Outcome, Value};
+use super::{format, sort, tests, watch};
 
 const KNOWN: [&str; 47] = [
     "abs",
@@ -92,9 +93,10 @@ pub(super) fn apply(
     if machine.looked.is_some() {
         return applied(machine, name, input, positional, named);
     }
-    let watch = watch::filter(name, &input, &positional, &named);
+    let watch = watch::filter(name, &input, &positional, &named, &machine.meter);
     let outcome = applied(machine, name, input, positional, named);
-    machine.look(watch.looked(&outcome));
+    let looked = watch.looked(&outcome, &machine.meter);
+    machine.look(looked);
     outcome
 }
 
@@ -115,7 +117,8 @@ fn applied(
             return Ok(if is_missing { default } else { input });
         }
         "length" | "count" => {
-            return Ok(Value::counted(input.length()?, input.origin()));
+            let length = input.length(&machine.meter)?;
+            return Ok(Value::counted(length, input.origin()));
         }
         "map" | "select" | "reject" | "selectattr" | "rejectattr" => {
             return sifted(machine, name, &input, given);
@@ -123,40 +126,46 @@ fn applied(
         "format" => {
             let (positional, named) = given.rest();
             let values = if named.is_empty() {
-                Value::tuple(positional)
+                Value::tuple(positional)?
             } else {
+                machine.meter.members(named.len())?;
                 let members = named.into_iter().map(|(name, value)| (Value::Str(name), value));
-                Value::Dict(Rc::new(Dict::new(members, Origin::TEMPLATE)))
+                Value::Dict(Rc::new(Dict::new(members, Origin::TEMPLATE, &machine.meter)?))
             };
-            return format::percent(machine, &soft(&input)?, &values).map(Value::Str);
+            let pattern = input.text(&machine.meter)?;
+            return format::percent(machine, &pattern, &values).map(Value::Str);
         }
         "tojson" => return to_json(machine, &input, given),
         _ => {}
     }
-    if let Value::Str(text) = &input {
-        machine.charge(text.len())?;
-    }
     let value = match name {
-        "string" => Value::Str(soft(&input)?),
-        "safe" => Value::Str(input.text()?.marked(true)),
-        "escape" | "e" => Value::Str(escaped(&soft(&input)?)),
-        "forceescape" => Value::Str(escaped(&soft(&input)?.marked(false))),
-        "upper" | "lower" | "title" => {
-            let text = Value::Str(soft(&input)?);
-            match name {
-                "title" => Value::Str(titled(&soft(&input)?)),
-                name => methods::call(machine, &text, name, Vec::new(), Vec::new())?,
-            }
+        "string" => Value::Str(input.text(&machine.meter)?),
+        "safe" => Value::Str(input.text(&machine.meter)?.marked(true)),
+        "escape" | "e" => Value::Str(escaped(&input.text(&machine.meter)?, &machine.meter)?),
+        "forceescape" => {
+            let text = input.text(&machine.meter)?.marked(false);
+            Value::Str(escaped(&text, &machine.meter)?)
         }
-        "capitalize" => Value::Str(methods::capitalized(&soft(&input)?)),
+        "title" => Value::Str(titled(&input.text(&machine.meter)?, &machine.meter)?),
+        "upper" | "lower" => {
+            let text = Value::Str(input.text(&machine.meter)?);
+            methods::call(machine, &text, name, Vec::new(), Vec::new())?
+        }
+        "capitalize" => {
+            let text = input.text(&machine.meter)?;
+            Value::Str(methods::capitalized(&text, &machine.meter)?)
+        }
         "trim" => {
             let chars = given.optional_text("chars")?;
-            Value::Str(methods::strip(&soft(&input)?, chars.as_ref().map(Text::as_str), true, true))
+            let text = input.text(&machine.meter)?;
+            let chars = chars.as_ref().map(Text::as_str);
+            Value::Str(methods::strip(&text, chars, true, true, &machine.meter)?)
         }
         "replace" => {
-            let (old, new) = (soft(&given.needed("old")?)?, soft(&given.needed("new")?)?);
+            let old = given.needed("old")?.text(&machine.meter)?;
+            let new = given.needed("new")?.text(&machine.meter)?;
             let count = given.int("count", -1)?;
-            let text = input.text()?.marked(false);
+            let text = input.text(&machine.meter)?.marked(false);
             Value::Str(methods::replace(
                 machine,
                 &text,
@@ -167,36 +176,33 @@ fn applied(
         }
         "center" => {
             let width = given.int("width", 80)?;
-            let text = Value::Str(soft(&input)?);
+            let text = Value::Str(input.text(&machine.meter)?);
             methods::call(machine, &text, "center", vec![Value::int(width)], Vec::new())?
         }
         "indent" => indented(machine, &input, &mut given)?,
-        "truncate" => truncated(&input, &mut given)?,
+        "truncate" => truncated(&input, &mut given, &machine.meter)?,
         "wordcount" => {
-            let text = soft(&input)?;
+            let text = input.text(&machine.meter)?;
+            machine.meter.read(text.len())?;
             let is_word = |c: char| c == '_' || c.is_alphanumeric();
             let words = text.as_str().split(|c| !is_word(c)).filter(|word| !word.is_empty());
             Value::counted(words.count(), text.main_origin())
         }
         "urlencode" => match &input {
-            Value::Str(text) => Value::Str(url(text)),
+            Value::Str(text) => Value::Str(url(text, &machine.meter)?),
             Value::Dict(_) | Value::List(_) => {
                 return Err(Problem::Unsupported(
                     "filter `urlencode` of a dict or list is not supported".into(),
                 ));
             }
-            other => Value::Str(url(&other.text()?)),
+            other => Value::Str(url(&other.text(&machine.meter)?, &machine.meter)?),
         },
-        "list" => {
-            let items = input.iterate()?;
-            machine.take(items.len() as u64)?;
-            Value::list(items)
-        }
+        "list" => Value::list(input.iterate(&machine.meter)?)?,
         "items" => match &input {
-            Value::Undefined(_) => Value::generator(Vec::new()),
+            Value::Undefined(_) => Value::generator(Vec::new())?,
             Value::Dict(_) => {
                 let items = methods::call(machine, &input, "items", Vec::new(), Vec::new())?;
-                Value::generator(items.iterate()?)
+                Value::generator(items.iterate(&machine.meter)?)?
             }
             other => {
                 return Err(Problem::value(format!(
@@ -206,37 +212,39 @@ fn applied(
             }
         },
         "first" | "last" => {
-            let mut items = input.iterate()?;
-            let is_first = name == "first";
-            let item = if is_first { items.into_iter().next() } else { items.pop() };
+            let item = input.end_item(name == "first", &machine.meter)?;
             item.unwrap_or_else(|| {
                 Value::undefined(format!("there is no {name} item, the sequence is empty"))
             })
         }
         "reverse" => match &input {
             Value::Str(text) => {
-                let mut reversed = Builder::default();
-                for c in text.chars().iter().rev() {
-                    reversed.push_text(c);
+                machine.meter.read(2 * text.len())?;
+                let mut reversed = Metered::new(&machine.meter);
+                let mut end = text.len();
+                for (at, _) in text.as_str().char_indices().rev() {
+                    reversed.push_range(text, at..end)?;
+                    end = at;
                 }
                 Value::Str(reversed.finish().marked(text.is_markup))
             }
             other => {
-                let mut items = other.iterate()?;
+                let mut items = other.iterate(&machine.meter)?;
                 items.reverse();
-                Value::generator(items)
+                Value::generator(items)?
             }
         },
         "join" => joined(machine, &input, &mut given)?,
         "sum" => summed(machine, &input, &mut given)?,
-        "min" | "max" => extreme(name, &input, &mut given)?,
+        "min" | "max" => extreme(name, &input, &mut given, &machine.meter)?,
         "sort" => sorted(machine, &input, &mut given)?,
         "dictsort" => dict_sorted(machine, &input, &mut given)?,
-        "unique" => unique(&input, &mut given)?,
+        "unique" => unique(&input, &mut given, &machine.meter)?,
         "groupby" => grouped(machine, &input, &mut given)?,
         "batch" | "slice" => parted(machine, name, &input, &mut given)?,
         "attr" => {
             let attribute_name = given.text("name")?;
+            machine.meter.copy(&attribute_name)?;
             input.check()?;
             match input {
                 // Attributes alone, not members.
@@ -249,11 +257,11 @@ fn applied(
                 _ => attribute(&input, &attribute_name.as_str().into())?,
             }
         }
-        "int" => whole(&input, &mut given)?,
+        "int" => whole(&input, &mut given, &machine.meter)?,
         "float" => {
             let default = given.next("default").unwrap_or(Value::Float(0.0, Origin::TEMPLATE));
             match &input {
-                Value::Str(text) => match python_float(text.as_str()) {
+                Value::Str(text) => match python_float(text.as_str(), &machine.meter)? {
                     Some(number) => Value::Float(number, text.main_origin()),
                     None => default,
                 },
@@ -276,7 +284,7 @@ fn applied(
                 )));
             }
         },
-        "round" => rounded(&input, &mut given)?,
+        "round" => rounded(&input, &mut given, &machine.meter)?,
         _ => return Err(unknown(name)),
     };
     given.end()?;
@@ -286,11 +294,6 @@ fn applied(
 /// Spaces of an indentation.
 fn spaces(width: i64, origin: Origin) -> Text {
     Text::of(&" ".repeat(width.max(0) as usize), origin)
-}
-
-/// Python's `str` of a value; of a string the string.
-fn soft(value: &Value) -> Outcome<Text> {
-    value.text()
 }
 
 fn to_json(machine: &mut Machine<'_>, input: &Value, mut given: Given<'_>) -> Outcome<Value> {
@@ -311,7 +314,7 @@ fn to_json(machine: &mut Machine<'_>, input: &Value, mut given: Given<'_>) -> Ou
         (Text::template(if indent.is_some() { "," } else { ", " }), Text::template(": "));
     if let Some(separators) = given.next("separators").filter(|value| !matches!(value, Value::None))
     {
-        let both = separators.iterate()?;
+        let both = separators.items(&machine.meter)?;
         let [Value::Str(one), Value::Str(other)] = &both[..] else {
             return Err(Problem::value("`tojson`: `separators` is not a pair of strings"));
         };
@@ -319,23 +322,25 @@ fn to_json(machine: &mut Machine<'_>, input: &Value, mut given: Given<'_>) -> Ou
     }
     let sorted = given.flag("sort_keys", false);
     given.end()?;
-    let text = json::write(input, &Style { ascii, indent, between, colon, sorted })?;
-    machine.charge(text.len())?;
-    Ok(Value::Str(text))
+    let style = Style { ascii, indent, between, colon, sorted };
+    json::write(input, &style, &machine.meter).map(Value::Str)
 }
 
 /// The value at an attribute's path: `function.name`, `0.name`, or a number.
-fn at_path(value: &Value, path: &Value) -> Outcome<Value> {
+fn at_path(value: &Value, path: &Value, meter: &Meter) -> Outcome<Value> {
     let Value::Str(path) = path else {
-        return item(value, path);
+        return item(value, path, meter);
     };
+    let runs = path.run_count();
+    meter.read(path.len())?;
     let mut value = value.clone();
     for part in split(path, '.') {
+        meter.take(2 + runs as u64)?;
         value = match part.as_str().parse::<i64>() {
             Ok(index) if part.as_str().bytes().all(|b| b.is_ascii_digit()) => {
-                item(&value, &Value::Int(index, part.main_origin()))?
+                item(&value, &Value::Int(index, part.main_origin()), meter)?
             }
-            _ => item(&value, &Value::Str(part))?,
+            _ => item(&value, &Value::Str(part), meter)?,
         };
     }
     Ok(value)
@@ -360,8 +365,9 @@ fn sifted(
     mut given: Given<'_>,
 ) -> Outcome<Value> {
     // What is false has no items, whatever it is.
-    let items = if input.is_true() { input.iterate()? } else { Vec::new() };
-    machine.take(2 * items.len() as u64)?;
+    let items = if input.is_true() { input.iterate(&machine.meter)? } else { Vec::new() };
+    let count = items.len();
+    machine.meter.values(count)?;
     if name == "map" {
         if let Some(path) = given.next("") {
             let Value::Str(filter) = path else {
@@ -372,23 +378,27 @@ fn sifted(
                 return Err(unknown(&filter));
             }
             let (positional, named) = given.rest();
+            let each = (CALL_STEPS + positional.len() as u64)
+                .saturating_add(2 * named.len() as u64)
+                .saturating_mul(count as u64);
+            machine.meter.take(each)?;
             let mapped = items
                 .into_iter()
                 .map(|item| apply(machine, &filter, item, positional.clone(), named.clone()));
-            return Ok(Value::generator(mapped.collect::<Outcome<_>>()?));
+            return Value::generator(mapped.collect::<Outcome<_>>()?);
         }
         let path = given.needed("attribute")?;
         let default = given.next("default");
         given.end()?;
         let mapped = items.iter().map(|item| {
-            machine.look(watch::path(item, &path));
-            let value = at_path(item, &path)?;
+            machine.look(watch::path(item, &path, &machine.meter));
+            let value = at_path(item, &path, &machine.meter)?;
             Ok(match (&value, &default) {
                 (Value::Undefined(_), Some(default)) => default.clone(),
                 _ => value,
             })
         });
-        return Ok(Value::generator(mapped.collect::<Outcome<_>>()?));
+        return Value::generator(mapped.collect::<Outcome<_>>()?);
     }
     let keeps = name.starts_with("select");
     let path = if name.ends_with("attr") { Some(given.needed("attribute")?) } else { None };
@@ -403,12 +413,13 @@ fn sifted(
         None => None,
     };
     let (positional, named) = given.rest();
+    machine.meter.take(CALL_STEPS.saturating_mul(count as u64))?;
     let mut kept = Vec::new();
     for item in items {
         let value = match &path {
             Some(path) => {
-                machine.look(watch::path(&item, path));
-                at_path(&item, path)?
+                machine.look(watch::path(&item, path, &machine.meter));
+                at_path(&item, path, &machine.meter)?
             }
             None => item.clone(),
         };
@@ -417,10 +428,10 @@ fn sifted(
                 return Err(tests::unknown(test.as_str()));
             }
             Some(test) => {
-                let holds = tests::apply(test.as_str(), &value, &positional, &named)?;
-                machine.look(
-                    watch::test(test.as_str(), &value, &positional, holds).or(test.content()),
-                );
+                let meter = &machine.meter;
+                let holds = tests::apply(test.as_str(), &value, &positional, &named, meter)?;
+                let looked = watch::test(test.as_str(), &value, &positional, holds, meter);
+                machine.look(looked.or(test.content()));
                 holds
             }
             None => value.is_true(),
@@ -429,38 +440,39 @@ fn sifted(
             kept.push(item);
         }
     }
-    Ok(Value::generator(kept))
+    Value::generator(kept)
 }
 
 fn joined(machine: &mut Machine<'_>, input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
+    let meter = &machine.meter;
     let separator = match given.next("d") {
-        Some(separator) => separator.text()?,
+        Some(separator) => separator.text(meter)?,
         None => Text::empty(),
     };
     let path = given.next("attribute").filter(|path| !matches!(path, Value::None));
-    let mut joined = Builder::default();
-    for (nth, item) in input.iterate()?.iter().enumerate() {
+    let mut joined = Metered::new(meter);
+    for (nth, item) in input.items(meter)?.iter().enumerate() {
+        meter.take(1)?;
         if nth > 0 {
-            joined.push_text(&separator);
+            joined.push_text(&separator)?;
         }
         let text = match &path {
-            Some(path) => at_path(item, path)?.text()?,
-            None => item.text()?,
+            Some(path) => at_path(item, path, meter)?.text(meter)?,
+            None => item.text(meter)?,
         };
-        joined.push_text(&text);
-        machine.charge(separator.len() + text.len())?;
+        joined.push_text(&text)?;
     }
-    machine.charge(joined.len())?;
     Ok(Value::Str(joined.finish()))
 }
 
 fn summed(machine: &mut Machine<'_>, input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
     let path = given.next("attribute").filter(|path| !matches!(path, Value::None));
     let mut sum = given.next("start").unwrap_or_else(|| Value::int(0));
-    for item in input.iterate()? {
+    for item in input.items(&machine.meter)?.iter() {
+        machine.meter.take(1)?;
         let value = match &path {
-            Some(path) => at_path(&item, path)?,
-            None => item,
+            Some(path) => at_path(item, path, &machine.meter)?,
+            None => item.clone(),
         };
         sum = super::arithmetic::apply(machine, &sum, super::ast::Operator::Add, &value)?;
     }
@@ -468,63 +480,68 @@ fn summed(machine: &mut Machine<'_>, input: &Value, given: &mut Given<'_>) -> Ou
 }
 
 /// The value by which an item is sorted: in lower case, unless case counts.
-fn sort_key(value: &Value, by_case: bool) -> Value {
+fn sort_key(value: &Value, by_case: bool, meter: &Meter) -> Outcome<Value> {
     match value {
-        Value::Str(text) if !by_case => Value::Str(text.changed(&text.as_str().to_lowercase())),
-        other => other.clone(),
+        Value::Str(text) if !by_case => {
+            methods::mapping(text, meter)?;
+            Ok(Value::Str(text.changed(&text.as_str().to_lowercase())))
+        }
+        other => Ok(other.clone()),
     }
 }
 
 /// Sorts by keys; fails where two cannot be compared.
 fn sort_by(
-    machine: &mut Machine<'_>,
-    mut keyed: Vec<(Vec<Value>, Value)>,
+    machine: &Machine<'_>,
+    keyed: &[(Vec<Value>, Value)],
     reverse: bool,
 ) -> Outcome<Vec<Value>> {
-    let length = keyed.len() as u64;
-    machine.take(length * u64::from(length.max(2).ilog2()))?;
-    let mut problem = None;
+    let meter = &machine.meter;
+    // Two lists of places, and the sorted one.
+    meter.values(2 * keyed.len())?;
     let order = |one: &[Value], other: &[Value]| -> Outcome<Ordering> {
         for (one, other) in one.iter().zip(other) {
-            if !one.equals(other) {
-                return Ok(one.compare(other, "<")?.unwrap_or(Ordering::Equal));
+            meter.take(1)?;
+            if !one.equals(other, meter)? {
+                return Ok(one.compare(other, "<", meter)?.unwrap_or(Ordering::Equal));
             }
         }
         Ok(Ordering::Equal)
     };
-    keyed.sort_by(|one, other| {
-        let found = order(&one.0, &other.0).unwrap_or_else(|found| {
-            problem.get_or_insert(found);
-            Ordering::Equal
-        });
-        if reverse { found.reverse() } else { found }
-    });
-    match problem {
-        Some(problem) => Err(problem),
-        None => Ok(keyed.into_iter().map(|(_, item)| item).collect()),
-    }
+    let before = if reverse { Ordering::Greater } else { Ordering::Less };
+    let places = sort::sorted(keyed.len(), |one, other| {
+        Ok(order(&keyed[one].0, &keyed[other].0)? == before)
+    })?;
+    Ok(places.into_iter().map(|at| keyed[at].1.clone()).collect())
 }
 
-fn sorted(machine: &mut Machine<'_>, input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
+fn sorted(machine: &Machine<'_>, input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
     let reverse = given.flag("reverse", false);
     let by_case = given.flag("case_sensitive", false);
     let path = given.next("attribute").filter(|path| !matches!(path, Value::None));
+    let meter = &machine.meter;
     let keys = |item: &Value| -> Outcome<Vec<Value>> {
         match &path {
-            None => Ok(vec![sort_key(item, by_case)]),
+            None => Ok(vec![sort_key(item, by_case, meter)?]),
             Some(Value::Str(paths)) => {
-                let paths = split(paths, ',').map(|path| at_path(item, &Value::Str(path)));
-                paths.map(|value| Ok(sort_key(&value?, by_case))).collect()
+                meter.read(paths.len())?;
+                let keys = split(paths, ',').map(|path| {
+                    meter.values(1)?;
+                    sort_key(&at_path(item, &Value::Str(path), meter)?, by_case, meter)
+                });
+                keys.collect()
             }
-            Some(path) => Ok(vec![sort_key(&at_path(item, path)?, by_case)]),
+            Some(path) => Ok(vec![sort_key(&at_path(item, path, meter)?, by_case, meter)?]),
         }
     };
-    let keyed = input.iterate()?.into_iter().map(|item| Ok((keys(&item)?, item)));
+    let items = input.items(meter)?;
+    meter.members(items.len())?;
+    let keyed = items.iter().map(|item| Ok((keys(item)?, item.clone())));
     let keyed = keyed.collect::<Outcome<Vec<_>>>()?;
-    Ok(Value::list(sort_by(machine, keyed, reverse)?))
+    Value::list(sort_by(machine, &keyed, reverse)?)
 }
 
-fn dict_sorted(machine: &mut Machine<'_>, input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
+fn dict_sorted(machine: &Machine<'_>, input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
     let by_case = given.flag("case_sensitive", false);
     let by = given.optional_text("by")?;
     let reverse = given.flag("reverse", false);
@@ -536,87 +553,98 @@ fn dict_sorted(machine: &mut Machine<'_>, input: &Value, given: &mut Given<'_>) 
         None | Some("key") => false,
         Some("value") => true,
         Some(other) => {
+            let other = chatcodec_vocab::excerpt(other, 80);
             return Err(Problem::value(format!(
                 "`dictsort`: `by` is `{other}`, expected `key` or `value`"
             )));
         }
     };
+    let meter = &machine.meter;
+    meter.members(2 * dict.members.len())?;
     let keyed = dict.members.iter().map(|(key, value)| {
-        let by = sort_key(if by_value { value } else { key }, by_case);
-        (vec![by], Value::tuple(vec![key.clone(), value.clone()]))
+        let by = sort_key(if by_value { value } else { key }, by_case, meter)?;
+        Ok((vec![by], Value::tuple(vec![key.clone(), value.clone()])?))
     });
-    let keyed = keyed.collect();
-    Ok(Value::list(sort_by(machine, keyed, reverse)?))
+    let keyed = keyed.collect::<Outcome<Vec<_>>>()?;
+    Value::list(sort_by(machine, &keyed, reverse)?)
 }
 
-fn extreme(name: &str, input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
+fn extreme(name: &str, input: &Value, given: &mut Given<'_>, meter: &Meter) -> Outcome<Value> {
     let by_case = given.flag("case_sensitive", false);
     let path = given.next("attribute").filter(|path| !matches!(path, Value::None));
     let mut best: Option<(Value, Value)> = None;
-    for item in input.iterate()? {
+    for item in input.items(meter)?.iter() {
+        meter.take(1)?;
         let key = match &path {
-            Some(path) => at_path(&item, path)?,
+            Some(path) => at_path(item, path, meter)?,
             None => item.clone(),
         };
-        let key = sort_key(&key, by_case);
+        let key = sort_key(&key, by_case, meter)?;
         let is_better = match &best {
             None => true,
             Some((known, _)) => {
-                let order = key.compare(known, "<")?;
+                let order = key.compare(known, "<", meter)?;
                 order == Some(if name == "min" { Ordering::Less } else { Ordering::Greater })
             }
         };
         if is_better {
-            best = Some((key, item));
+            best = Some((key, item.clone()));
         }
     }
     let none = || Value::undefined("there is no item, the sequence is empty");
     Ok(best.map_or_else(none, |(_, item)| item))
 }
 
-fn unique(input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
+fn unique(input: &Value, given: &mut Given<'_>, meter: &Meter) -> Outcome<Value> {
     let by_case = given.flag("case_sensitive", false);
     let path = given.next("attribute").filter(|path| !matches!(path, Value::None));
-    let (mut seen, mut kept) = (Dict::new([], Origin::TEMPLATE), Vec::new());
-    for item in input.iterate()? {
+    let (mut seen, mut kept) = (Dict::with_capacity(0, Origin::TEMPLATE), Vec::new());
+    for item in input.items(meter)?.iter() {
         let key = match &path {
-            Some(path) => at_path(&item, path)?,
+            Some(path) => at_path(item, path, meter)?,
             None => item.clone(),
         };
-        let key = sort_key(&key, by_case);
-        key.check_hashable()?;
-        if seen.get(&key).is_none() {
-            seen.insert(key, Value::None);
-            kept.push(item);
+        let key = sort_key(&key, by_case, meter)?;
+        key.hash(meter)?;
+        meter.take(2)?;
+        if seen.get(&key, meter)?.is_none() {
+            meter.members(1)?;
+            seen.insert(key, Value::None, meter)?;
+            kept.push(item.clone());
         }
     }
-    Ok(Value::generator(kept))
+    Value::generator(kept)
 }
 
-fn grouped(machine: &mut Machine<'_>, input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
+fn grouped(machine: &Machine<'_>, input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
     let path = given.needed("attribute")?;
     let default = given.next("default");
     let by_case = given.flag("case_sensitive", false);
+    let meter = &machine.meter;
+    let items = input.items(meter)?;
+    meter.members(2 * items.len())?;
     let mut keyed = Vec::new();
-    for item in input.iterate()? {
-        let key = match (at_path(&item, &path)?, &default) {
+    for item in items.iter() {
+        let key = match (at_path(item, &path, meter)?, &default) {
             (Value::Undefined(_), Some(default)) => default.clone(),
             (key, _) => key,
         };
-        keyed.push((vec![sort_key(&key, by_case)], Value::tuple(vec![key, item])));
+        let by = sort_key(&key, by_case, meter)?;
+        keyed.push((vec![by.clone()], Value::tuple(vec![by, key, item.clone()])?));
     }
     let mut groups: Vec<(Value, Value, Vec<Value>)> = Vec::new();
-    for pair in sort_by(machine, keyed, false)? {
-        let pair = pair.iterate()?;
-        let by = sort_key(&pair[0], by_case);
+    for sorted in sort_by(machine, &keyed, false)? {
+        let sorted = sorted.items(meter)?;
+        let [by, key, item] = &sorted[..] else { continue };
         match groups.last_mut() {
-            Some((known, _, items)) if known.equals(&by) => items.push(pair[1].clone()),
-            _ => groups.push((by, pair[0].clone(), vec![pair[1].clone()])),
+            Some((known, _, items)) if known.equals(by, meter)? => items.push(item.clone()),
+            _ => groups.push((by.clone(), key.clone(), vec![item.clone()])),
         }
     }
+    meter.values(3 * groups.len())?;
     let pairs =
-        groups.into_iter().map(|(_, key, items)| Value::tuple(vec![key, Value::list(items)]));
-    Ok(Value::list(pairs.collect()))
+        groups.into_iter().map(|(_, key, items)| Value::tuple(vec![key, Value::list(items)?]));
+    Value::list(pairs.collect::<Outcome<_>>()?)
 }
 
 /// `batch` and `slice`: lists of so many items, or so many lists.
@@ -633,15 +661,16 @@ fn parted(
         return Err(Problem::value(format!("`{name}` expects a number from 1")));
     };
     let fill = given.next("fill_with").filter(|fill| !matches!(fill, Value::None));
-    let items = input.iterate()?;
-    machine.take((items.len() + count) as u64)?;
+    let items = input.iterate(&machine.meter)?;
+    let lists = if name == "batch" { items.len().div_ceil(count) } else { count };
+    machine.meter.values(items.len().saturating_add(lists.saturating_mul(3)))?;
     let mut parts: Vec<Vec<Value>> = Vec::new();
     if name == "batch" {
         parts.extend(items.chunks(count).map(<[Value]>::to_vec));
         if let (Some(fill), Some(last)) = (fill, parts.last_mut()) {
-            while last.len() < count {
-                last.push(fill.clone());
-            }
+            let missing = count - last.len();
+            machine.meter.values(missing)?;
+            last.extend(std::iter::repeat_n(fill, missing));
         }
     } else {
         let (each, more) = (items.len() / count, items.len() % count);
@@ -656,7 +685,7 @@ fn parted(
             parts.push(part);
         }
     }
-    Ok(Value::generator(parts.into_iter().map(Value::list).collect()))
+    Value::generator(parts.into_iter().map(Value::list).collect::<Outcome<_>>()?)
 }
 
 fn indented(machine: &mut Machine<'_>, input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
@@ -677,35 +706,41 @@ fn indented(machine: &mut Machine<'_>, input: &Value, given: &mut Given<'_>) -> 
     let Value::Str(text) = input else {
         return Err(Problem::value(format!("`indent` has `{}`, expected a string", input.kind())));
     };
+    let meter = &machine.meter;
+    meter.read(2 * text.len())?;
+    // The text with one more line, and its lines, twice.
+    meter.copy(text)?;
+    meter.copy(text)?;
+    meter.copy(text)?;
     // A newline is added, so that the last line is one.
     let whole = text.concat(&Text::template("\n"));
-    let mut out = Builder::default();
+    let mut out = Metered::new(meter);
     if first {
-        out.push_text(&indent);
+        out.push_text(&indent)?;
     }
-    let lines = methods::lines(&whole, false);
-    machine.charge(whole.len() + lines.len().saturating_mul(indent.len()))?;
+    let (lines, ended) =
+        (methods::lines(&whole, false, meter)?, methods::lines(&whole, true, meter)?);
     let mut end = 0;
-    for (nth, (line, ended)) in lines.iter().zip(methods::lines(&whole, true)).enumerate() {
+    for (nth, (line, ended)) in lines.iter().zip(ended).enumerate() {
         if nth > 0 {
             // The end of the line before is whose it was.
-            out.push_changed("\n", whole.origin_at(end - 1));
+            out.push("\n", whole.origin_at(end - 1))?;
             if blank || !line.is_empty() {
-                out.push_text(&indent);
+                out.push_text(&indent)?;
             }
         }
-        out.push_text(line);
+        out.push_text(line)?;
         end += ended.len();
     }
     Ok(Value::Str(out.finish().marked(text.is_markup)))
 }
 
-fn truncated(input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
+fn truncated(input: &Value, given: &mut Given<'_>, meter: &Meter) -> Outcome<Value> {
     let length = usize::try_from(given.int("length", 255)?).unwrap_or(0);
     let cuts_words = given.flag("killwords", false);
     let end = given.optional_text("end")?.unwrap_or_else(|| Text::template("..."));
     let leeway = usize::try_from(given.int("leeway", 5)?).unwrap_or(0);
-    if input.length()? <= length.saturating_add(leeway) {
+    if input.length(meter)? <= length.saturating_add(leeway) {
         return Ok(input.clone());
     }
     let Value::Str(text) = input else {
@@ -714,6 +749,10 @@ fn truncated(input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
             input.kind()
         )));
     };
+    meter.read(text.len())?;
+    meter.copy(text)?;
+    meter.copy(text)?;
+    meter.copy(&end)?;
     let end_length = end.as_str().chars().count();
     let Some(kept) = length.checked_sub(end_length) else {
         return Err(Problem::value(format!(
@@ -730,9 +769,10 @@ fn truncated(input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
 }
 
 /// Words by white space, hyphens and brackets begin in upper case, the rest is in lower case.
-fn titled(text: &Text) -> Text {
+fn titled(text: &Text, meter: &Meter) -> Outcome<Text> {
+    methods::mapping(text, meter)?;
     let mut is_first = true;
-    text.map(|_, c, out| {
+    let titled = text.map(|_, c, out| {
         let is_border = is_space(c) || matches!(c, '-' | '(' | '[' | '{' | '<');
         if is_first {
             out.extend(c.to_uppercase());
@@ -740,11 +780,17 @@ fn titled(text: &Text) -> Text {
             out.extend(c.to_lowercase());
         }
         is_first = is_border;
-    })
+    });
+    // A character becomes up to three.
+    meter.copy(&titled)?;
+    Ok(titled)
 }
 
-fn url(text: &Text) -> Text {
-    text.map(|_, c, out| {
+fn url(text: &Text, meter: &Meter) -> Outcome<Text> {
+    // A byte becomes three characters, and takes longer than others.
+    meter.read(text.len().saturating_mul(8))?;
+    meter.text(text.len().saturating_mul(3), text.run_count())?;
+    Ok(text.map(|_, c, out| {
         if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '~' | '/') {
             out.push(c);
         } else {
@@ -753,11 +799,18 @@ fn url(text: &Text) -> Text {
                 let _ = write!(out, "%{byte:02X}");
             }
         }
-    })
+    }))
 }
 
 /// A number as Python's `float` reads it.
-fn python_float(text: &str) -> Option<f64> {
+fn python_float(text: &str, meter: &Meter) -> Outcome<Option<f64>> {
+    // Digits take longer than other characters.
+    meter.read(text.len().saturating_mul(4))?;
+    meter.make(text.len() as u64)?;
+    Ok(parsed_float(text))
+}
+
+fn parsed_float(text: &str) -> Option<f64> {
     let text = text.trim_matches(is_space);
     if text.starts_with('_') || text.ends_with('_') || text.contains("__") {
         return None;
@@ -765,11 +818,13 @@ fn python_float(text: &str) -> Option<f64> {
     text.replace('_', "").parse().ok()
 }
 
-fn whole(input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
+fn whole(input: &Value, given: &mut Given<'_>, meter: &Meter) -> Outcome<Value> {
     let default = given.next("default").unwrap_or_else(|| Value::int(0));
     let base = given.int("base", 10)?;
     Ok(match input {
         Value::Str(text) => {
+            meter.read(text.len().saturating_mul(4))?;
+            meter.make(3 * text.len() as u64)?;
             let digits = text.as_str().trim_matches(is_space).replace('_', "");
             let (negative, size) = match digits.strip_prefix('-') {
                 Some(size) => (true, size),
@@ -788,7 +843,7 @@ fn whole(input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
             let read = read.map(|number| if negative { -number } else { number });
             // Otherwise it is read as a float and cut.
             let read = read.or_else(|| {
-                let number = python_float(text.as_str())?;
+                let number = parsed_float(text.as_str())?;
                 (number.is_finite() && number.abs() < 9e18).then_some(number.trunc() as i64)
             });
             read.map_or(default, |number| Value::Int(number, text.main_origin()))
@@ -806,7 +861,7 @@ fn whole(input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
     })
 }
 
-fn rounded(input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
+fn rounded(input: &Value, given: &mut Given<'_>, meter: &Meter) -> Outcome<Value> {
     let precision = given.int("precision", 0)?;
     let method = given.optional_text("method")?;
     let Some(number) = input.number() else {
@@ -815,6 +870,7 @@ fn rounded(input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
     };
     let method = method.as_ref().map_or("common", Text::as_str);
     let exponent = i32::try_from(precision).unwrap_or(0).clamp(-300, 300);
+    meter.take(u64::from(exponent.unsigned_abs()))?;
     let scale = 10f64.powi(exponent);
     let value = number.float();
     let rounded = match method {
@@ -826,6 +882,7 @@ fn rounded(input: &Value, given: &mut Given<'_>) -> Outcome<Value> {
         "ceil" => (value * scale).ceil() / scale,
         "floor" => (value * scale).floor() / scale,
         other => {
+            let other = chatcodec_vocab::excerpt(other, 80);
             return Err(Problem::value(format!(
                 "`round`: `method` is `{other}`, expected `common`, `ceil` or `floor`"
             )));

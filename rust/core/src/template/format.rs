@@ -4,11 +4,15 @@ use super::access::{attribute, item};
 use super::arithmetic::escaped;
 use super::error::Problem;
 use super::machine::Machine;
-use super::text::{Builder, Origin, Text};
-use super::value::{ListKind, Number, Outcome, Value};
+use super::meter::Meter;
+use super::text::{Origin, Text};
+use super::value::{ListKind, Metered, Number, Outcome, Value};
 
 /// Widest field.
 const MAX_WIDTH: usize = 10_000;
+
+/// Steps of a field.
+const FIELD_STEPS: u64 = 4;
 
 /// A field's flags, width and precision.
 #[derive(Default)]
@@ -23,18 +27,23 @@ struct Spec {
 /// `pattern % value`
 pub(super) fn percent(machine: &mut Machine<'_>, pattern: &Text, value: &Value) -> Outcome<Text> {
     let values = match value {
-        Value::List(list) if list.kind == ListKind::Tuple => list.items.clone(),
+        Value::List(list) if list.kind == ListKind::Tuple => {
+            machine.meter.values(list.items.len())?;
+            list.items.clone()
+        }
         other => vec![other.clone()],
     };
     let is_markup = pattern.is_markup;
     let whole = pattern.as_str();
     let mut values = values.into_iter();
     let mut by_name = false;
-    let mut out = Builder::default();
+    let meter = &machine.meter;
+    meter.read(whole.len())?;
+    let mut out = Metered::new(meter);
     let mut from = 0;
     while let Some(found) = whole[from..].find('%') {
         let at = from + found;
-        out.push_range(pattern, from..at);
+        out.push_range(pattern, from..at)?;
         let mut chars = whole[at + 1..].char_indices().peekable();
         let mut key = None;
         if chars.next_if(|(_, c)| *c == '(').is_some() {
@@ -81,7 +90,7 @@ pub(super) fn percent(machine: &mut Machine<'_>, pattern: &Text, value: &Value) 
         };
         from = at + 1 + nth + conversion.len_utf8();
         if conversion == '%' {
-            out.push_range(pattern, from - 1..from);
+            out.push_range(pattern, from - 1..from)?;
             continue;
         }
         let value = match key {
@@ -100,11 +109,11 @@ pub(super) fn percent(machine: &mut Machine<'_>, pattern: &Text, value: &Value) 
                 .next()
                 .ok_or_else(|| Problem::value("`%` has too few values for its format"))?,
         };
-        let text = converted(&value, conversion, &spec, is_markup)?;
-        pad(&mut out, &text, &spec);
-        machine.charge(out.len())?;
+        meter.take(FIELD_STEPS)?;
+        let text = converted(&value, conversion, &spec, is_markup, meter)?;
+        pad(&mut out, &text, &spec)?;
     }
-    out.push_range(pattern, from..whole.len());
+    out.push_range(pattern, from..whole.len())?;
     let is_left = values.next().is_some();
     // What has items by index or key may be left over, as in Python, but for tuples and strings.
     let may_be_left = match value {
@@ -118,7 +127,13 @@ pub(super) fn percent(machine: &mut Machine<'_>, pattern: &Text, value: &Value) 
     Ok(out.finish().marked(is_markup))
 }
 
-fn converted(value: &Value, conversion: char, spec: &Spec, is_markup: bool) -> Outcome<Text> {
+fn converted(
+    value: &Value,
+    conversion: char,
+    spec: &Spec,
+    is_markup: bool,
+    meter: &Meter,
+) -> Outcome<Text> {
     let signed = |text: String| match spec.sign {
         Some(sign) if !text.starts_with('-') => format!("{sign}{text}"),
         _ => text,
@@ -126,15 +141,11 @@ fn converted(value: &Value, conversion: char, spec: &Spec, is_markup: bool) -> O
     let of_number = |text: String| Text::of(&signed(text), value.origin());
     match conversion {
         's' | 'r' | 'a' => {
-            let text = if conversion == 's' {
-                value.text()?
-            } else {
-                let mut shown = Builder::default();
-                value.represent(&mut shown, 0)?;
-                shown.finish()
-            };
-            let text = if is_markup { escaped(&text) } else { text };
+            let text = if conversion == 's' { value.text(meter)? } else { value.shown(meter)? };
+            let text = if is_markup { escaped(&text, meter)? } else { text };
+            meter.read(spec.precision.unwrap_or(0).min(text.len()))?;
             let cut = spec.precision.and_then(|most| text.as_str().char_indices().nth(most));
+            meter.copy(&text)?;
             Ok(match cut {
                 Some((at, _)) => text.slice(0..at),
                 None => text,
@@ -166,7 +177,10 @@ fn converted(value: &Value, conversion: char, spec: &Spec, is_markup: bool) -> O
         },
         'f' | 'F' => match value.number() {
             Some(number) => {
-                Ok(of_number(format!("{:.*}", spec.precision.unwrap_or(6), number.float())))
+                let precision = spec.precision.unwrap_or(6);
+                // Digits are computed one by one.
+                meter.take(precision as u64)?;
+                Ok(of_number(format!("{:.precision$}", number.float())))
             }
             None => {
                 value.check()?;
@@ -177,22 +191,22 @@ fn converted(value: &Value, conversion: char, spec: &Spec, is_markup: bool) -> O
     }
 }
 
-fn pad(out: &mut Builder, text: &Text, spec: &Spec) {
+fn pad(out: &mut Metered<'_>, text: &Text, spec: &Spec) -> Outcome<()> {
+    out.meter.skim(text.len())?;
     let missing = spec.width.saturating_sub(text.as_str().chars().count());
     if spec.left {
-        out.push_text(text);
-        out.push_repeated(" ", missing);
-    } else if spec.zero
-        && text.as_str().starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+')
+        out.push_text(text)?;
+        return out.push_fill(" ", missing);
+    }
+    if spec.zero && text.as_str().starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+')
     {
         let sign = usize::from(text.as_str().starts_with(['-', '+']));
-        out.push_range(text, 0..sign);
-        out.push_repeated("0", missing);
-        out.push_range(text, sign..text.len());
-    } else {
-        out.push_repeated(" ", missing);
-        out.push_text(text);
+        out.push_range(text, 0..sign)?;
+        out.push_fill("0", missing)?;
+        return out.push_range(text, sign..text.len());
     }
+    out.push_fill(" ", missing)?;
+    out.push_text(text)
 }
 
 /// `pattern.format(…)`
@@ -203,15 +217,17 @@ pub(super) fn braces(
     named: &[(Text, Value)],
 ) -> Outcome<Text> {
     let whole = pattern.as_str();
-    let mut out = Builder::default();
+    let meter = &machine.meter;
+    meter.read(whole.len())?;
+    let mut out = Metered::new(meter);
     let mut from = 0;
     let mut next = 0;
     while let Some(found) = whole[from..].find(['{', '}']) {
         let at = from + found;
-        out.push_range(pattern, from..at);
+        out.push_range(pattern, from..at)?;
         let brace = &whole[at..=at];
         if whole[at + 1..].starts_with(brace) {
-            out.push_range(pattern, at..at + 1);
+            out.push_range(pattern, at..at + 1)?;
             from = at + 2;
             continue;
         }
@@ -237,29 +253,29 @@ pub(super) fn braces(
         } else if let Ok(at) = name.parse::<usize>() {
             positional.get(at).cloned().ok_or_else(missing)?
         } else {
+            meter.take(named.len() as u64)?;
             let known = named.iter().find(|(known, _)| known.as_str() == name);
             known.map(|(_, value)| value.clone()).ok_or_else(missing)?
         };
-        value = follow(value, path, pattern.main_origin())?;
+        meter.take(FIELD_STEPS + pattern.run_count() as u64)?;
+        value = follow(value, path, pattern.main_origin(), meter)?;
         let text = if conversion == "r" {
-            let mut shown = Builder::default();
-            value.represent(&mut shown, 0)?;
-            shown.finish()
+            value.shown(meter)?
         } else if spec.is_empty() {
-            value.text()?
+            value.text(meter)?
         } else {
-            specified(&value, spec)?
+            specified(&value, spec, meter)?
         };
-        out.push_text(&if pattern.is_markup { escaped(&text) } else { text });
-        machine.charge(out.len())?;
+        out.push_text(&if pattern.is_markup { escaped(&text, meter)? } else { text })?;
     }
-    out.push_range(pattern, from..whole.len());
+    out.push_range(pattern, from..whole.len())?;
     Ok(out.finish().marked(pattern.is_markup))
 }
 
 /// The value at `.name` and `[index]` steps of a pattern of this origin.
-fn follow(mut value: Value, mut path: &str, origin: Origin) -> Outcome<Value> {
+fn follow(mut value: Value, mut path: &str, origin: Origin, meter: &Meter) -> Outcome<Value> {
     while !path.is_empty() {
+        meter.take(FIELD_STEPS)?;
         if let Some(rest) = path.strip_prefix('.') {
             let end = rest.find(['.', '[']).unwrap_or(rest.len());
             value = attribute(&value, &rest[..end].into())?;
@@ -273,7 +289,7 @@ fn follow(mut value: Value, mut path: &str, origin: Origin) -> Outcome<Value> {
             };
             let text = || Value::Str(Text::of(&rest[..end], origin));
             let index = rest[..end].parse().map_or_else(|_| text(), |at| Value::Int(at, origin));
-            value = item(&value, &index)?;
+            value = item(&value, &index, meter)?;
             path = &rest[end + 1..];
         }
         value.check()?;
@@ -282,7 +298,7 @@ fn follow(mut value: Value, mut path: &str, origin: Origin) -> Outcome<Value> {
 }
 
 /// A value by a format such as `.2f`, `05d`, `>10`.
-fn specified(value: &Value, spec: &str) -> Outcome<Text> {
+fn specified(value: &Value, spec: &str, meter: &Meter) -> Outcome<Text> {
     let unsupported = || Problem::Unsupported(format!("`format` with `:{spec}` is not supported"));
     let mut chars = spec.chars().peekable();
     let mut parts = Spec::default();
@@ -314,9 +330,9 @@ fn specified(value: &Value, spec: &str) -> Outcome<Text> {
     if matches!(value, Value::Float(..)) && conversion == 'd' {
         return Err(unsupported());
     }
-    let text = converted(value, conversion, &parts, false)?;
+    let text = converted(value, conversion, &parts, false, meter)?;
     parts.left = align.take().map_or(conversion == 's', |align| align == '<');
-    let mut out = Builder::default();
-    pad(&mut out, &text, &parts);
+    let mut out = Metered::new(meter);
+    pad(&mut out, &text, &parts)?;
     Ok(out.finish())
 }

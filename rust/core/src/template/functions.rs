@@ -1,13 +1,14 @@
 //! Functions that every template has.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 
 use super::error::Problem;
 use super::given::Named;
 use super::machine::{Callable, Machine};
+use super::meter::Meter;
 use super::text::{Origin, Text};
-use super::value::{Dict, List, ListKind, Number, Outcome, Value};
+use super::value::{Dict, List, Number, Outcome, Value};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Function {
@@ -22,6 +23,12 @@ pub(super) enum Function {
 
 /// Most items of a `range`, as the sandbox of jinja2 has it.
 const MAX_RANGE: i64 = 100_000;
+
+/// Longest format of a time, in bytes.
+const MAX_TIME_FORMAT: usize = 1 << 10;
+
+/// Steps of asking for the time, which may be the interpreter's.
+const TIME_STEPS: u64 = 100;
 
 /// The function of a name.
 pub(super) fn global(name: &str) -> Option<Value> {
@@ -48,12 +55,17 @@ pub(super) fn call(
     match function {
         Function::Range => range(machine, &given),
         Function::Dict => {
-            Ok(Value::Dict(Rc::new(Dict::new(members(given, named)?, Origin::TEMPLATE))))
+            let dict = members(given, named, &machine.meter)?;
+            Ok(Value::Dict(Rc::new(dict)))
         }
         Function::Namespace => {
-            let members = members(given, named)?.into_iter();
-            let members = members.map(|(name, value)| Ok((name.text()?, value)));
-            Ok(Value::Namespace(Rc::new(RefCell::new(members.collect::<Outcome<_>>()?))))
+            let members = members(given, named, &machine.meter)?;
+            let mut attributes = Dict::with_capacity(members.members.len(), Origin::TEMPLATE);
+            for (name, value) in members.members {
+                let name = Value::Str(name.text(&machine.meter)?);
+                attributes.insert(name, value, &machine.meter)?;
+            }
+            machine.namespace(attributes)
         }
         Function::Cycler if given.is_empty() => {
             Err(Problem::value("`cycler` has no items, expected some"))
@@ -65,7 +77,8 @@ pub(super) fn call(
         }
         Function::RaiseException => {
             let message = given.first().or(named.first().map(|(_, value)| value));
-            let text = message.map_or_else(|| Ok(Text::empty()), Value::text)?;
+            let text = message
+                .map_or_else(|| Ok(Text::empty()), |message| message.text(&machine.meter))?;
             Err(Problem::Raised(text.as_str().to_owned()))
         }
         Function::StrftimeNow => {
@@ -73,6 +86,14 @@ pub(super) fn call(
             else {
                 return Err(Problem::value("`strftime_now` has no format, expected a string"));
             };
+            if pattern.len() > MAX_TIME_FORMAT {
+                return Err(Problem::Limit(format!(
+                    "`strftime_now` has a format of {} bytes, expected at most {MAX_TIME_FORMAT}",
+                    pattern.len()
+                )));
+            }
+            machine.meter.take(TIME_STEPS)?;
+            machine.meter.read(pattern.len())?;
             let now = (machine.world.now)(pattern.as_str());
             let now = now.ok_or_else(|| {
                 let pattern = chatcodec_vocab::excerpt(pattern.as_str(), 80);
@@ -80,33 +101,41 @@ pub(super) fn call(
                     "`strftime_now` has the format {pattern:?}, which gives no time"
                 ))
             })?;
+            machine.meter.text(now.len(), 1)?;
             Ok(Value::Str(Text::of(&now, pattern.main_origin())))
         }
     }
 }
 
 /// Members from a dict or pairs, and from named arguments.
-fn members(given: Vec<Value>, named: Named) -> Outcome<Vec<(Value, Value)>> {
-    let mut members = Vec::new();
+fn members(given: Vec<Value>, named: Named, meter: &Meter) -> Outcome<Dict> {
+    let mut members = Dict::with_capacity(named.len(), Origin::TEMPLATE);
     for value in given {
-        match &value {
-            Value::Dict(dict) => members.extend(dict.members.iter().cloned()),
-            other => {
-                for pair in other.iterate()? {
-                    let pair = pair.iterate()?;
-                    let [key, value] = &pair[..] else {
-                        return Err(Problem::value(format!(
-                            "a member has {} values, expected 2",
-                            pair.len()
-                        )));
-                    };
-                    key.check_hashable()?;
-                    members.push((key.clone(), value.clone()));
-                }
+        if let Value::Dict(dict) = &value {
+            meter.members(dict.members.len())?;
+            for (key, value) in &dict.members {
+                members.insert(key.clone(), value.clone(), meter)?;
             }
+            continue;
+        }
+        let pairs = value.items(meter)?;
+        meter.members(pairs.len())?;
+        for pair in pairs.iter() {
+            let pair = pair.items(meter)?;
+            let [key, value] = &pair[..] else {
+                return Err(Problem::value(format!(
+                    "a member has {} values, expected 2",
+                    pair.len()
+                )));
+            };
+            key.hash(meter)?;
+            members.insert(key.clone(), value.clone(), meter)?;
         }
     }
-    members.extend(named.into_iter().map(|(name, value)| (Value::Str(name), value)));
+    meter.members(named.len())?;
+    for (name, value) in named {
+        members.insert(Value::Str(name), value, meter)?;
+    }
     Ok(members)
 }
 
@@ -145,8 +174,17 @@ fn range(machine: &mut Machine<'_>, given: &[Value]) -> Outcome<Value> {
             "`range` has {length} items, expected at most {MAX_RANGE}"
         )));
     }
-    machine.take(length as u64)?;
-    let mut items = Vec::new();
+    // A loop within a loop most often asks for one range again and again.
+    let asked = (start, stop, step, origin);
+    if let Some((known, range)) = &machine.last_range
+        && *known == asked
+    {
+        // It is not made again, but most often walked.
+        machine.meter.take(length as u64)?;
+        return Ok(Value::List(range.clone()));
+    }
+    let held = machine.meter.hold(length as usize)?;
+    let mut items = Vec::with_capacity(length as usize);
     let mut at = start;
     while if step > 0 { at < stop } else { at > stop } {
         items.push(Value::Int(at, origin));
@@ -155,5 +193,7 @@ fn range(machine: &mut Machine<'_>, given: &[Value]) -> Outcome<Value> {
             None => break,
         }
     }
-    Ok(Value::List(Rc::new(List { items, kind: ListKind::Range, origin })))
+    let range = Rc::new(List::range(items, origin, held));
+    machine.last_range = Some((asked, range.clone()));
+    Ok(Value::List(range))
 }

@@ -3,19 +3,21 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::meter::Meter;
 use super::paths::Paths;
 use super::shape::{self, Place};
 use super::text::{Origin, Text};
-use super::value::{Dict, List, ListKind, Missing, Value};
+use super::value::{Dict, List, ListKind, Missing, Outcome, Value};
 use crate::error::{Error, Result};
 use crate::message::{MAX_DEPTH, Node, SURROGATE, View};
 
 /// Reads a caller's values, and counts them.
-#[derive(Default)]
 pub(super) struct Reader {
     pub(super) paths: Paths,
     /// Bytes of all strings.
     pub(super) bytes: usize,
+    /// What the caller gives is not charged.
+    meter: Meter,
     /// Keys that were met, the first of them: most dicts have the same.
     keys: Vec<Arc<str>>,
     /// Whether each content is read as a harmless word or number of its own.
@@ -29,6 +31,19 @@ const FIRST_NUMBER: i64 = 1;
 
 /// How many keys are shared between dicts.
 const SHARED_KEYS: usize = 16;
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self {
+            paths: Paths::default(),
+            bytes: 0,
+            meter: Meter::boundless(),
+            keys: Vec::new(),
+            is_harmless: false,
+            words: 0,
+        }
+    }
+}
 
 impl Reader {
     /// A reader of the caller's values, or of harmless ones of their shape.
@@ -70,17 +85,15 @@ impl Reader {
                         (_, Value::None) => None,
                         _ => Some((key, value)),
                     });
-                    *dict = Dict::new(members, dict.origin);
+                    let given = Dict::new(members, dict.origin, &self.meter);
+                    *dict = self.checked(path, given)?;
                 }
                 dict.message = Some(at as u32);
             }
             messages.push(message);
         }
-        Ok(Value::List(Rc::new(List {
-            items: messages,
-            kind: ListKind::List,
-            origin: Origin::structure(list),
-        })))
+        let messages = List::new(messages, ListKind::List, Origin::structure(list));
+        Ok(Value::List(Rc::new(self.checked(list, messages)?)))
     }
 
     fn value<N: Node>(
@@ -118,7 +131,8 @@ impl Reader {
                     let path = self.paths.item(path, at, false);
                     list.push(self.value(item, path, depth + 1, place)?);
                 }
-                Value::List(Rc::new(List { items: list, kind: ListKind::List, origin }))
+                let list = List::new(list, ListKind::List, origin);
+                Value::List(Rc::new(self.checked(path, list)?))
             }
             View::Map(members) => {
                 let mut dict = Dict::with_capacity(members.len(), origin);
@@ -144,18 +158,19 @@ impl Reader {
                         }
                         None => {
                             let key = self.value(key, path, depth + 1, Place::Key)?;
-                            let name = key.text().ok().map(|text| text.as_str().into());
+                            let name = key.text(&self.meter).ok().map(|text| text.as_str().into());
                             (name.unwrap_or_default(), key, place.of_member(""))
                         }
                     };
                     let path = self.paths.key(path, name);
                     let value = self.value(value, path, depth + 1, place)?;
-                    if key.check_hashable().is_err() {
+                    if key.hash(&self.meter).is_err() {
                         let problem =
                             format!("has a key that is `{}`, expected a string", key.kind());
                         return Err(Error::message(self.paths.text(path), problem));
                     }
-                    dict.insert(key, value);
+                    let is_set = dict.insert(key, value, &self.meter);
+                    self.checked(path, is_set)?;
                 }
                 Value::Dict(Rc::new(dict))
             }
@@ -164,6 +179,11 @@ impl Reader {
                 return Err(Error::message(self.paths.text(path), other.expected(expected)));
             }
         })
+    }
+
+    /// What was made of the value at a path.
+    fn checked<T>(&self, path: u32, made: Outcome<T>) -> Result<T> {
+        made.map_err(|problem| Error::message(self.paths.text(path), problem.text()))
     }
 
     fn shared(&mut self, key: &str) -> Arc<str> {

@@ -1,10 +1,13 @@
 //! `tojson`, as Python's `json.dumps` writes it.
 
+use std::cmp::Ordering;
 use std::fmt::Write;
 
 use super::error::Problem;
-use super::text::{Builder, Origin, Text};
-use super::value::{List, ListKind, MAX_SHOWN_DEPTH, Outcome, Value, float};
+use super::meter::Meter;
+use super::sort;
+use super::text::{Origin, Text};
+use super::value::{Dict, List, ListKind, Metered, Outcome, Value, float};
 
 /// How JSON is written.
 pub(super) struct Style {
@@ -16,123 +19,112 @@ pub(super) struct Style {
     pub(super) sorted: bool,
 }
 
-pub(super) fn write(value: &Value, style: &Style) -> Outcome<Text> {
-    let mut out = Builder::default();
-    Writer { style, out: &mut out }.value(value, 0, Origin::TEMPLATE)?;
-    Ok(out.finish())
+pub(super) fn write(value: &Value, style: &Style, meter: &Meter) -> Outcome<Text> {
+    let mut writer = Writer { style, out: Metered::new(meter) };
+    writer.value(value, 0, Origin::TEMPLATE)?;
+    Ok(writer.out.finish())
 }
 
 struct Writer<'a> {
     style: &'a Style,
-    out: &'a mut Builder,
+    out: Metered<'a>,
 }
 
 impl Writer<'_> {
     /// Writes a value; `origin` is that of the container around it.
     fn value(&mut self, value: &Value, depth: usize, origin: Origin) -> Outcome<()> {
-        if depth > MAX_SHOWN_DEPTH {
-            return Err(Problem::Limit(format!("value nests deeper than {MAX_SHOWN_DEPTH}")));
-        }
         match value {
-            none if none.is_none() => self.out.push_changed("null", origin),
-            Value::Bool(value) => {
-                self.out.push_changed(if *value { "true" } else { "false" }, origin);
-            }
-            Value::Int(value, origin) => self.out.push_changed(&value.to_string(), *origin),
-            Value::Float(value, origin) => self.out.push_changed(&json_float(*value), *origin),
+            none if none.is_none() => self.out.push("null", origin),
+            Value::Bool(value) => self.out.push(if *value { "true" } else { "false" }, origin),
+            Value::Int(value, origin) => self.out.push(&value.to_string(), *origin),
+            Value::Float(value, origin) => self.out.push(&json_float(*value), *origin),
             Value::Str(text) => self.string(text),
             Value::List(list) if matches!(list.kind, ListKind::List | ListKind::Tuple) => {
-                self.list(list, depth)?;
+                self.list(list, depth)
             }
-            Value::Dict(dict) => {
-                let origin = dict.origin;
-                let mut members: Vec<&(Value, Value)> = dict.members.iter().collect();
-                if self.style.sorted {
-                    let mut problem = None;
-                    members.sort_by(|one, other| {
-                        one.0
-                            .compare(&other.0, "<")
-                            .unwrap_or_else(|found| {
-                                problem = Some(found);
-                                None
-                            })
-                            .unwrap_or(std::cmp::Ordering::Equal)
-                    });
-                    if let Some(problem) = problem {
-                        return Err(problem);
-                    }
-                }
-                self.out.push_changed("{", origin);
-                for (nth, (key, value)) in members.iter().enumerate() {
-                    self.before(nth, depth + 1, origin);
-                    self.key(key)?;
-                    self.mark(&self.style.colon, origin);
-                    self.value(value, depth + 1, origin)?;
-                }
-                self.close("}", members.is_empty(), depth, origin);
-            }
+            Value::Dict(dict) => self.dict(dict, depth),
             other => {
                 let kind = other.kind();
-                return Err(Problem::value(format!(
-                    "`tojson` has `{kind}`, which JSON does not have"
-                )));
+                Err(Problem::value(format!("`tojson` has `{kind}`, which JSON does not have")))
             }
         }
-        Ok(())
+    }
+
+    fn dict(&mut self, dict: &Dict, depth: usize) -> Outcome<()> {
+        let (meter, origin) = (self.out.meter, dict.origin);
+        let mut order: Vec<usize> = (0..dict.members.len()).collect();
+        if self.style.sorted {
+            let key = |at: usize| &dict.members[at].0;
+            order = sort::sorted(order.len(), |one, other| {
+                Ok(key(one).compare(key(other), "<", meter)? == Some(Ordering::Less))
+            })?;
+        }
+        self.out.push("{", origin)?;
+        for (nth, at) in order.iter().enumerate() {
+            let (key, value) = &dict.members[*at];
+            self.before(nth, depth + 1, origin)?;
+            self.key(key)?;
+            self.mark(&self.style.colon, origin)?;
+            self.value(value, depth + 1, origin)?;
+        }
+        self.close("}", order.is_empty(), depth, origin)
     }
 
     fn list(&mut self, list: &List, depth: usize) -> Outcome<()> {
-        self.out.push_changed("[", list.origin);
+        self.out.push("[", list.origin)?;
         for (nth, item) in list.items.iter().enumerate() {
-            self.before(nth, depth + 1, list.origin);
+            self.before(nth, depth + 1, list.origin)?;
             self.value(item, depth + 1, list.origin)?;
         }
-        self.close("]", list.items.is_empty(), depth, list.origin);
-        Ok(())
+        self.close("]", list.items.is_empty(), depth, list.origin)
     }
 
     /// What stands before an item: a separator, a new line.
-    fn before(&mut self, nth: usize, depth: usize, origin: Origin) {
+    fn before(&mut self, nth: usize, depth: usize, origin: Origin) -> Outcome<()> {
         if nth > 0 {
-            self.mark(&self.style.between, origin);
+            self.mark(&self.style.between, origin)?;
         }
-        self.new_line(depth, origin);
+        self.new_line(depth, origin)
     }
 
     /// Writes a mark between values. It is of the container around it, unless the mark itself is the caller's.
-    fn mark(&mut self, mark: &Text, container: Origin) {
+    fn mark(&mut self, mark: &Text, container: Origin) -> Outcome<()> {
+        self.out.meter.take(mark.run_count() as u64)?;
         let own = mark.main_origin();
         let origin = if own == Origin::TEMPLATE { container } else { own };
-        self.out.push_changed(mark.as_str(), origin);
+        self.out.push(mark.as_str(), origin)
     }
 
-    fn close(&mut self, bracket: &str, is_empty: bool, depth: usize, origin: Origin) {
+    fn close(
+        &mut self,
+        bracket: &str,
+        is_empty: bool,
+        depth: usize,
+        origin: Origin,
+    ) -> Outcome<()> {
         if !is_empty {
-            self.new_line(depth, origin);
+            self.new_line(depth, origin)?;
         }
-        self.out.push_changed(bracket, origin);
+        self.out.push(bracket, origin)
     }
 
-    fn new_line(&mut self, depth: usize, origin: Origin) {
+    fn new_line(&mut self, depth: usize, origin: Origin) -> Outcome<()> {
         if let Some(indent) = &self.style.indent {
-            self.out.push_changed("\n", origin);
+            self.out.push("\n", origin)?;
             for _ in 0..depth {
-                self.mark(indent, origin);
+                self.mark(indent, origin)?;
             }
         }
+        Ok(())
     }
 
     fn key(&mut self, key: &Value) -> Outcome<()> {
         match key {
-            Value::Str(text) => {
-                self.string(text);
-                Ok(())
-            }
+            Value::Str(text) => self.string(text),
             Value::None | Value::Bool(_) | Value::Int(..) | Value::Float(..) => {
-                let mut text = Builder::default();
-                Writer { style: self.style, out: &mut text }.value(key, 0, Origin::TEMPLATE)?;
-                self.string(&text.finish());
-                Ok(())
+                let mut text = Writer { style: self.style, out: Metered::new(self.out.meter) };
+                text.value(key, 0, Origin::TEMPLATE)?;
+                self.string(&text.out.finish())
             }
             other => Err(Problem::value(format!(
                 "`tojson` has a key `{}`, expected a string",
@@ -141,22 +133,23 @@ impl Writer<'_> {
         }
     }
 
-    fn string(&mut self, text: &Text) {
+    fn string(&mut self, text: &Text) -> Outcome<()> {
+        self.out.meter.read(text.len())?;
         let origin = text.main_origin();
         let ascii = self.style.ascii;
-        self.out.push_changed("\"", origin);
+        self.out.push("\"", origin)?;
         let is_plain = |c: char| {
             !matches!(c, '"' | '\\' | '\0'..='\u{1f}') && (!ascii || matches!(c, ' '..='~'))
         };
         if text.as_str().chars().all(is_plain) {
-            self.out.push_text(text);
+            self.out.push_text(text)?;
         } else {
             let mut start = 0;
             for (at, c) in text.as_str().char_indices() {
                 if is_plain(c) {
                     continue;
                 }
-                self.out.push_range(text, start..at);
+                self.out.push_range(text, start..at)?;
                 start = at + c.len_utf8();
                 let mut escape = String::new();
                 match c {
@@ -174,11 +167,11 @@ impl Writer<'_> {
                         }
                     }
                 }
-                self.out.push_changed(&escape, text.origin_at(at));
+                self.out.push(&escape, text.origin_at(at))?;
             }
-            self.out.push_range(text, start..text.len());
+            self.out.push_range(text, start..text.len())?;
         }
-        self.out.push_changed("\"", origin);
+        self.out.push("\"", origin)
     }
 }
 

@@ -11,64 +11,33 @@ use super::ast::{
     StatementKind, Symbol, Target,
 };
 use super::error::{Fault, Problem};
+use super::frame::Frame;
 use super::functions::Function;
 use super::given::Named;
-use super::text::{Builder, Text};
-use super::value::{Dict, Items, Missing, Outcome, Value};
+use super::meter::Meter;
+use super::text::{Builder, Origin, Text};
+use super::value::{Dict, Items, List, Missing, Outcome, Value};
 use super::watch::{self, Looked};
 use super::{arithmetic, filters, functions, methods, tests};
 
 /// Deepest nesting of statements, expressions and macros that run.
 const MAX_DEPTH: usize = 600;
 
-/// Steps that a template may take, and so many more for each value of the caller's.
-const STEPS: u64 = 4_000_000;
-const STEPS_A_VALUE: u64 = 2_000;
+/// The memory of a frame without its variables, in values.
+const FRAME_VALUES: usize = 2;
 
-/// Bytes of text that take one step to write.
-const BYTES_A_STEP: u64 = 16;
+/// Runs that stand for one of the output: what follows a rendering keeps several parts for each.
+const OUTPUT_RUNS: usize = 4;
 
-/// Longest text, beside so many times what the caller gave.
-const MAX_TEXT: usize = 16 << 20;
-const MAX_GROWTH: usize = 64;
+/// Frames, and bytes of a name, that a step looks through.
+const FRAMES_A_STEP: u64 = 8;
+const NAME_A_STEP: usize = 64;
+
+/// Steps of a call, beside those of its arguments.
+pub(super) const CALL_STEPS: u64 = 4;
 
 /// Bytes that a template writes beside what the caller gave, most often.
 const CAPACITY: usize = 1 << 10;
-
-pub(super) struct Frame {
-    values: RefCell<Vec<(Symbol, Value)>>,
-    parent: Option<Rc<Frame>>,
-}
-
-impl Frame {
-    fn new(parent: Option<Rc<Self>>) -> Rc<Self> {
-        Rc::new(Self { values: RefCell::default(), parent })
-    }
-
-    fn get(&self, symbol: Symbol) -> Option<Value> {
-        self.look(symbol, |value| Some(value.clone()))
-    }
-
-    /// Looks at the value of a variable where it is.
-    fn look<R>(&self, symbol: Symbol, look: impl FnOnce(&Value) -> Option<R>) -> Option<R> {
-        let mut frame = self;
-        loop {
-            let values = frame.values.borrow();
-            if let Some((_, value)) = values.iter().find(|(known, _)| *known == symbol) {
-                return look(value);
-            }
-            frame = frame.parent.as_deref()?;
-        }
-    }
-
-    pub(super) fn set(&self, symbol: Symbol, value: Value) {
-        let mut values = self.values.borrow_mut();
-        match values.iter_mut().find(|(known, _)| *known == symbol) {
-            Some((_, known)) => *known = value,
-            None => values.push((symbol, value)),
-        }
-    }
-}
 
 /// What can be called.
 pub(super) enum Callable {
@@ -95,23 +64,10 @@ pub(super) struct Loop {
     pub(super) index: usize,
     pub(super) items: Rc<Items>,
     pub(super) depth: usize,
-    /// What `loop.changed` was last given.
-    last: Rc<RefCell<Option<Vec<Value>>>>,
+    /// What `loop.changed` was last given: its place in what the machine keeps.
+    last: Rc<Cell<Option<usize>>>,
     /// The statement of a recursive loop, by its place, and the frame around it.
     recursive: Option<(Arc<For>, Rc<Frame>)>,
-}
-
-impl Loop {
-    /// `loop.changed(…)`: whether the values differ from those of the last time.
-    pub(super) fn changed(&self, values: Vec<Value>) -> bool {
-        let mut last = self.last.borrow_mut();
-        let is_equal = |(one, other): (&Value, &Value)| one.equals(other);
-        let is_same = last.as_ref().is_some_and(|last| {
-            last.len() == values.len() && last.iter().zip(&values).all(is_equal)
-        });
-        *last = Some(values);
-        !is_same
-    }
 }
 
 /// How a statement ends.
@@ -140,14 +96,44 @@ pub(super) struct Machine<'a> {
     message: i32,
     /// What `{% generation %}` blocks wrote.
     pub(super) generated: Vec<std::ops::Range<usize>>,
-    steps: u64,
-    max_text: usize,
+    pub(super) meter: Meter,
+    kept: Kept,
+    /// The range that was made last, with its start, stop and step.
+    pub(super) last_range: Option<((i64, i64, i64, Origin), Rc<List>)>,
     depth: usize,
     loops: usize,
-    /// The variable `loop`, if the template has it.
-    loop_symbol: Option<Symbol>,
+    symbols: Symbols,
     /// The first content that an operation looked at.
     pub(super) looked: Looked,
+}
+
+/// The variables that the language has, if the template names them.
+struct Symbols {
+    of_loop: Option<Symbol>,
+    caller: Option<Symbol>,
+    varargs: Option<Symbol>,
+    kwargs: Option<Symbol>,
+}
+
+/// What values refer to and can change: it may hold values that refer to it. It is kept to the end of the rendering, so
+/// that a drop of a value never goes through it, and is emptied then, so that it does not keep itself.
+#[derive(Default)]
+struct Kept {
+    frames: Vec<Rc<Frame>>,
+    namespaces: Vec<Rc<RefCell<Dict>>>,
+    /// What `loop.changed` was last given, by loop.
+    changed: Vec<Vec<Value>>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        for frame in &self.frames {
+            frame.clear();
+        }
+        for namespace in &self.namespaces {
+            drop(namespace.replace(Dict::with_capacity(0, Origin::TEMPLATE)));
+        }
+    }
 }
 
 pub(super) type Run<T> = Result<T, Fault>;
@@ -162,6 +148,10 @@ impl<'a> Machine<'a> {
     ) -> Self {
         let mut messages = Vec::with_capacity(values + 1);
         messages.push((0, -1));
+        let symbol = |name: &str| {
+            let at = names.iter().position(|known| &**known == name);
+            at.map(|at| at as Symbol)
+        };
         Self {
             names,
             world,
@@ -171,11 +161,17 @@ impl<'a> Machine<'a> {
             messages,
             message: -1,
             generated: Vec::new(),
-            steps: STEPS + STEPS_A_VALUE * values as u64 + bytes as u64,
-            max_text: MAX_TEXT + MAX_GROWTH * bytes.min(usize::MAX >> 8),
+            meter: Meter::new(values, bytes),
+            kept: Kept::default(),
+            last_range: None,
             depth: 0,
             loops: 0,
-            loop_symbol: names.iter().position(|name| &**name == "loop").map(|at| at as Symbol),
+            symbols: Symbols {
+                of_loop: symbol("loop"),
+                caller: symbol("caller"),
+                varargs: symbol("varargs"),
+                kwargs: symbol("kwargs"),
+            },
             looked: None,
         }
     }
@@ -188,16 +184,18 @@ impl<'a> Machine<'a> {
     }
 
     /// Looks for what an operation looked at, unless one has before.
-    fn watch(&mut self, looked: impl FnOnce() -> Looked) {
+    fn watch(&mut self, looked: impl FnOnce(&Meter) -> Looked) {
         if self.looked.is_none() {
-            self.looked = looked();
+            self.looked = looked(&self.meter);
         }
     }
 
     /// A frame with the caller's variables.
     pub(super) fn frame(variables: Vec<(Symbol, Value)>) -> Rc<Frame> {
         let frame = Frame::new(None);
-        *frame.values.borrow_mut() = variables;
+        for (symbol, value) in variables {
+            frame.set(symbol, value);
+        }
         Frame::new(Some(frame))
     }
 
@@ -205,25 +203,52 @@ impl<'a> Machine<'a> {
         (self.out, self.messages, self.generated)
     }
 
-    /// Takes the steps that so many bytes of text cost.
-    pub(super) fn charge(&mut self, bytes: usize) -> Outcome<()> {
-        if bytes > self.max_text {
-            let bound = self.max_text;
-            return Err(Problem::Limit(format!(
-                "writes a text of {bytes} bytes, expected at most {bound}"
-            )));
+    /// Keeps a frame to which a value refers, and the frames around it. Their variables are charged from now on.
+    fn keep_frame(&mut self, frame: &Rc<Frame>) -> Outcome<()> {
+        let mut next = Some(frame);
+        while let Some(frame) = next.filter(|frame| !frame.is_kept.replace(true)) {
+            self.meter.values(FRAME_VALUES + frame.count())?;
+            self.kept.frames.push(frame.clone());
+            next = frame.parent.as_ref();
         }
-        self.take(bytes as u64 / BYTES_A_STEP)
+        Ok(())
     }
 
-    pub(super) fn take(&mut self, steps: u64) -> Outcome<()> {
-        match self.steps.checked_sub(steps) {
-            Some(left) => {
-                self.steps = left;
-                Ok(())
-            }
-            None => Err(Problem::Limit("takes more steps than any template needs".into())),
+    /// A namespace with these members.
+    pub(super) fn namespace(&mut self, members: Dict) -> Outcome<Value> {
+        self.meter.values(1)?;
+        let namespace = Rc::new(RefCell::new(members));
+        self.kept.namespaces.push(namespace.clone());
+        Ok(Value::Namespace(namespace))
+    }
+
+    /// `loop.changed(…)`: whether the values differ from those of the last time.
+    pub(super) fn changed(&mut self, of: &Loop, values: Vec<Value>) -> Outcome<bool> {
+        let Some(at) = of.last.get() else {
+            self.meter.values(values.len())?;
+            of.last.set(Some(self.kept.changed.len()));
+            self.kept.changed.push(values);
+            return Ok(true);
+        };
+        let last = &self.kept.changed[at];
+        let mut is_same = last.len() == values.len();
+        for (one, other) in last.iter().zip(&values) {
+            is_same = is_same && one.equals(other, &self.meter)?;
         }
+        self.kept.changed[at] = values;
+        Ok(!is_same)
+    }
+
+    /// A macro, which sees the variables of the frame.
+    fn macro_value(&mut self, body: &Arc<MacroBody>, frame: &Rc<Frame>) -> Outcome<Value> {
+        self.keep_frame(frame)?;
+        let (body, frame) = (body.clone(), frame.clone());
+        Ok(Value::Callable(Rc::new(Callable::Macro { body, frame })))
+    }
+
+    /// Sets a variable.
+    fn set(&self, frame: &Frame, symbol: Symbol, value: Value) -> Outcome<()> {
+        if frame.set(symbol, value) && frame.is_kept.get() { self.meter.values(1) } else { Ok(()) }
     }
 
     fn name(&self, symbol: Symbol) -> &str {
@@ -252,7 +277,7 @@ impl<'a> Machine<'a> {
     fn body(&mut self, body: &[Statement], frame: &Rc<Frame>) -> Run<Flow> {
         for statement in body {
             let at = statement.at as usize;
-            self.take(1).map_err(|problem| Fault::new(at, problem))?;
+            self.meter.take(1).map_err(|problem| Fault::new(at, problem))?;
             let flow = self.deeper(statement.at, |machine| machine.statement(statement, frame))?;
             if flow != Flow::Next {
                 return Ok(flow);
@@ -289,32 +314,23 @@ impl<'a> Machine<'a> {
                 let inner = Frame::new(Some(frame.clone()));
                 let text = self.captured(body, &inner)?;
                 let value = self.filtered(Some(filter), Value::Str(text), &inner)?;
-                let text = value.text().map_err(|problem| Fault::new(at, problem))?;
+                let text = value.text(&self.meter).map_err(|problem| Fault::new(at, problem))?;
                 self.write(&text, at)?;
             }
-            StatementKind::Macro(body) => {
-                let value = Value::Callable(Rc::new(Callable::Macro {
-                    body: body.clone(),
-                    frame: frame.clone(),
-                }));
-                let symbol = self
-                    .names
-                    .iter()
-                    .position(|name| **name == *body.name.as_str())
-                    .unwrap_or(usize::MAX);
-                frame.set(symbol as Symbol, value);
+            StatementKind::Macro(symbol, body) => {
+                let value = self.macro_value(body, frame);
+                let is_set = value.and_then(|value| self.set(frame, *symbol, value));
+                is_set.map_err(|problem| Fault::new(at, problem))?;
             }
             StatementKind::Call(call, body) => {
-                let caller = Value::Callable(Rc::new(Callable::Macro {
-                    body: body.clone(),
-                    frame: frame.clone(),
-                }));
+                let caller = self.macro_value(body, frame);
+                let caller = caller.map_err(|problem| Fault::new(at, problem))?;
                 let ExprKind::Call(called, arguments) = &call.kind else { return Ok(Flow::Next) };
                 let called = self.eval(called, frame)?;
-                let (positional, mut named) = self.arguments(arguments, frame)?;
+                let (positional, mut named) = self.arguments(arguments, statement.at, frame)?;
                 named.push((Text::template("caller"), caller));
                 let value = self.call(&called, positional, named, call.at)?;
-                let text = value.text().map_err(|problem| Fault::new(at, problem))?;
+                let text = value.text(&self.meter).map_err(|problem| Fault::new(at, problem))?;
                 self.write(&text, at)?;
             }
             StatementKind::With(values, body) => {
@@ -341,13 +357,9 @@ impl<'a> Machine<'a> {
     }
 
     fn write(&mut self, text: &Text, at: usize) -> Run<()> {
-        if self.out.len() + text.len() > self.max_text {
-            let (bytes, most) = (self.out.len() + text.len(), self.max_text);
-            let problem = format!("writes a text of {bytes} bytes, expected at most {most}");
-            let problem = Problem::Limit(problem);
-            return Err(Fault::new(at, problem));
-        }
-        self.charge(text.len()).map_err(|problem| Fault::new(at, problem))?;
+        let runs = text.run_count() * OUTPUT_RUNS;
+        let is_room = self.meter.write(self.out.len(), text.len(), runs);
+        is_room.map_err(|problem| Fault::new(at, problem))?;
         if self.is_captured == 0 && self.messages.last().is_none_or(|last| last.1 != self.message) {
             self.messages.push((self.out.len(), self.message));
         }
@@ -367,6 +379,7 @@ impl<'a> Machine<'a> {
         let done = run(self);
         self.is_captured -= 1;
         let written = std::mem::replace(&mut self.out, around);
+        // The output was charged as it was written.
         Ok((done?, written.finish()))
     }
 
@@ -375,7 +388,7 @@ impl<'a> Machine<'a> {
             return Ok(input);
         };
         let input = self.filtered(before.as_deref(), input, frame)?;
-        let (positional, named) = self.arguments(arguments, frame)?;
+        let (positional, named) = self.arguments(arguments, *at, frame)?;
         let done = filters::apply(self, name, input, positional, named);
         done.map_err(|problem| Fault::new(*at as usize, problem))
     }
@@ -389,7 +402,7 @@ impl<'a> Machine<'a> {
                 {
                     self.message = message as i32;
                 }
-                frame.set(*symbol, value);
+                self.set(frame, *symbol, value).map_err(|problem| Fault::new(at, problem))?;
             }
             Target::Attribute(symbol, attribute) => {
                 let Some(Value::Namespace(members)) = frame.get(*symbol) else {
@@ -399,22 +412,22 @@ impl<'a> Machine<'a> {
                     );
                     return Err(Fault::new(at, Problem::value(problem)));
                 };
-                let mut members = members.borrow_mut();
-                match members.iter_mut().find(|(known, _)| known.as_str() == attribute.as_str()) {
-                    Some((_, known)) => *known = value,
-                    None => members.push((attribute.clone(), value)),
-                }
+                let is_set = self.meter.members(1).and_then(|()| {
+                    let name = Value::Str(attribute.clone());
+                    members.borrow_mut().insert(name, value, &self.meter)
+                });
+                is_set.map_err(|problem| Fault::new(at, problem))?;
             }
             Target::Tuple(targets) => {
                 value.check().map_err(|problem| Fault::new(at, problem))?;
-                self.watch(|| watch::iteration(&value));
-                let items = value.iterate().map_err(|problem| Fault::new(at, problem))?;
+                self.watch(|meter| watch::iteration(&value, meter));
+                let items = value.items(&self.meter).map_err(|problem| Fault::new(at, problem))?;
                 if items.len() != targets.len() {
                     let problem = format!("has {} values, expected {}", items.len(), targets.len());
                     return Err(Fault::new(at, Problem::value(problem)));
                 }
-                for (target, item) in targets.iter().zip(items) {
-                    self.assign(target, item, frame, at)?;
+                for (target, item) in targets.iter().zip(items.iter()) {
+                    self.assign(target, item.clone(), frame, at)?;
                 }
             }
         }
@@ -434,26 +447,31 @@ impl<'a> Machine<'a> {
         frame: &Rc<Frame>,
         depth: usize,
     ) -> Run<()> {
-        self.watch(|| watch::iteration(list));
-        let mut items = list.items().map_err(|problem| Fault::new(at, problem))?;
+        self.watch(|meter| watch::iteration(list, meter));
+        let fault = |problem: Problem| Fault::new(at, problem);
+        let mut items = list.items(&self.meter).map_err(fault)?;
         if let Some(condition) = &of.condition {
+            self.meter.values(items.len()).map_err(fault)?;
             let mut kept = Vec::with_capacity(items.len());
             for item in items.iter() {
-                self.take(1).map_err(|problem| Fault::new(at, problem))?;
+                self.meter.take(2).map_err(fault)?;
                 let inner = Frame::new(Some(frame.clone()));
                 self.assign(&of.target, item.clone(), &inner, at)?;
                 if self.is_true(condition, &inner)? {
                     kept.push(item.clone());
                 }
             }
-            items = Items::Own(kept);
+            items = Items::Own(kept, items.depth());
         }
         if items.is_empty() {
             return self.body(&of.otherwise, &Frame::new(Some(frame.clone()))).map(|_| ());
         }
         let items = Rc::new(items);
-        let last = Rc::new(RefCell::new(None));
-        let symbol = self.loop_symbol.filter(|_| of.has_loop);
+        let last = Rc::new(Cell::new(None));
+        let symbol = self.symbols.of_loop.filter(|_| of.has_loop);
+        if of.is_recursive {
+            self.keep_frame(frame).map_err(fault)?;
+        }
         let variable = |index| Loop {
             index,
             items: items.clone(),
@@ -466,10 +484,10 @@ impl<'a> Machine<'a> {
         self.loops += 1;
         let mut inner = Frame::new(Some(frame.clone()));
         for (index, item) in items.iter().enumerate() {
-            self.take(2).map_err(|problem| Fault::new(at, problem))?;
+            self.meter.take(2).map_err(fault)?;
             // A macro may have kept the frame of an item.
             if Rc::strong_count(&inner) == 1 {
-                inner.values.borrow_mut().clear();
+                inner.clear();
             } else {
                 inner = Frame::new(Some(frame.clone()));
             }
@@ -497,21 +515,38 @@ impl<'a> Machine<'a> {
     // Expressions
 
     pub(super) fn eval(&mut self, expr: &Expr, frame: &Rc<Frame>) -> Run<Value> {
+        self.meter.take(1).map_err(|problem| Fault::new(expr.at as usize, problem))?;
         match &expr.kind {
             ExprKind::None => Ok(Value::None),
             ExprKind::Bool(value) => Ok(Value::Bool(*value)),
             ExprKind::Int(value) => Ok(Value::int(*value)),
-            ExprKind::Float(value) => Ok(Value::Float(*value, super::text::Origin::TEMPLATE)),
+            ExprKind::Float(value) => Ok(Value::Float(*value, Origin::TEMPLATE)),
             ExprKind::Str(text) => Ok(Value::Str(text.clone())),
-            ExprKind::Name(symbol) => Ok(self.variable(*symbol, frame)),
+            ExprKind::Name(symbol) => {
+                self.charge_look(expr, frame)?;
+                Ok(self.variable(*symbol, frame))
+            }
             _ => {
-                self.take(1).map_err(|problem| Fault::new(expr.at as usize, problem))?;
+                self.charge_look(expr, frame)?;
                 if let Some(value) = Self::peek(expr, frame, Value::clone) {
                     return Ok(value);
                 }
                 self.deeper(expr.at, |machine| machine.operation(expr, frame))
             }
         }
+    }
+
+    /// Takes the steps that a look at a variable costs where it is not near, or the name of its member is long.
+    fn charge_look(&self, expr: &Expr, frame: &Frame) -> Run<()> {
+        let length = match &expr.kind {
+            ExprKind::Attribute(_, name) => name.len(),
+            _ => 0,
+        };
+        let steps = u64::from(frame.depth) / FRAMES_A_STEP + (length / NAME_A_STEP) as u64;
+        if steps == 0 {
+            return Ok(());
+        }
+        self.meter.take(steps).map_err(|problem| Fault::new(expr.at as usize, problem))
     }
 
     /// Looks at the value of a variable, or of a variable's member, without a copy of it. `None` where it has
@@ -531,8 +566,7 @@ impl<'a> Machine<'a> {
                     }),
                     Value::Namespace(members) => {
                         let members = members.borrow();
-                        let member = members.iter().find(|(known, _)| *known.as_str() == **name);
-                        member.map(|(_, value)| look(value))
+                        members.get_str(name).map(look)
                     }
                     _ => None,
                 })
@@ -543,7 +577,8 @@ impl<'a> Machine<'a> {
 
     /// Whether the value of a condition is true. Unlike `eval`, it copies no value that is only compared or tested.
     fn is_true(&mut self, expr: &Expr, frame: &Rc<Frame>) -> Run<bool> {
-        self.take(1).map_err(|problem| Fault::new(expr.at as usize, problem))?;
+        self.meter.take(1).map_err(|problem| Fault::new(expr.at as usize, problem))?;
+        self.charge_look(expr, frame)?;
         if let Some(is_true) = Self::peek(expr, frame, Value::is_true) {
             return Ok(is_true);
         }
@@ -570,12 +605,15 @@ impl<'a> Machine<'a> {
         others: &[(Comparison, Expr)],
         frame: &Rc<Frame>,
     ) -> Run<bool> {
+        self.charge_look(first, frame)?;
         if let [(comparison @ (Comparison::Equal | Comparison::NotEqual), right)] = others
             && let ExprKind::Str(literal) = &right.kind
+            && literal.len() < NAME_A_STEP
             && let Some((is_equal, looked)) = Self::peek(first, frame, |value| match value {
-                Value::Str(text) => {
-                    (text.as_str() == literal.as_str(), watch::equal_texts(text, literal))
-                }
+                Value::Str(text) => (
+                    text.as_str() == literal.as_str(),
+                    watch::equal_texts(text, literal, &self.meter),
+                ),
                 _ => (false, None),
             })
         {
@@ -585,9 +623,9 @@ impl<'a> Machine<'a> {
         let mut left = self.eval(first, frame)?;
         for (comparison, right) in others {
             let right = self.eval(right, frame)?;
-            let holds = compare(&left, *comparison, &right);
+            let holds = compare(&left, *comparison, &right, &self.meter);
             let holds = holds.map_err(|problem| Fault::new(at as usize, problem))?;
-            self.watch(|| watch::comparison(&left, *comparison, &right, holds));
+            self.watch(|meter| watch::comparison(&left, *comparison, &right, holds, meter));
             if !holds {
                 return Ok(false);
             }
@@ -608,16 +646,18 @@ impl<'a> Machine<'a> {
         if arguments.positional.is_empty()
             && arguments.is_plain()
             && let Some((holds, looked)) = Self::peek(input, frame, |value| {
-                (tests::apply(name, value, &[], &[]), watch::test(name, value, &[], false))
+                let meter = &self.meter;
+                let holds = tests::apply(name, value, &[], &[], meter);
+                (holds, watch::test(name, value, &[], false, meter))
             })
         {
             self.look(looked);
             return holds.map_err(fault);
         }
         let input = self.eval(input, frame)?;
-        let (positional, named) = self.arguments(arguments, frame)?;
-        let holds = tests::apply(name, &input, &positional, &named).map_err(fault)?;
-        self.watch(|| watch::test(name, &input, &positional, holds));
+        let (positional, named) = self.arguments(arguments, at, frame)?;
+        let holds = tests::apply(name, &input, &positional, &named, &self.meter).map_err(fault)?;
+        self.watch(|meter| watch::test(name, &input, &positional, holds, meter));
         Ok(holds)
     }
 
@@ -630,7 +670,11 @@ impl<'a> Machine<'a> {
         })
     }
 
-    fn all(&mut self, exprs: &[Expr], frame: &Rc<Frame>) -> Run<Vec<Value>> {
+    fn all(&mut self, exprs: &[Expr], at: Position, frame: &Rc<Frame>) -> Run<Vec<Value>> {
+        if exprs.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.meter.values(exprs.len()).map_err(|problem| Fault::new(at as usize, problem))?;
         exprs.iter().map(|expr| self.eval(expr, frame)).collect()
     }
 
@@ -638,31 +682,31 @@ impl<'a> Machine<'a> {
         let at = expr.at;
         let fault = |problem: Problem| Fault::new(at as usize, problem);
         match &expr.kind {
-            ExprKind::List(items) => Ok(Value::list(self.all(items, frame)?)),
-            ExprKind::Tuple(items) => Ok(Value::tuple(self.all(items, frame)?)),
+            ExprKind::List(items) => Value::list(self.all(items, at, frame)?).map_err(fault),
+            ExprKind::Tuple(items) => Value::tuple(self.all(items, at, frame)?).map_err(fault),
             ExprKind::Dict(members) => {
-                let mut dict = Vec::with_capacity(members.len());
+                self.meter.members(members.len()).map_err(fault)?;
+                let mut dict = Dict::with_capacity(members.len(), Origin::TEMPLATE);
                 for (key, value) in members {
                     let key = self.eval(key, frame)?;
-                    key.check_hashable().map_err(fault)?;
-                    dict.push((key, self.eval(value, frame)?));
+                    key.hash(&self.meter).map_err(fault)?;
+                    let value = self.eval(value, frame)?;
+                    dict.insert(key, value, &self.meter).map_err(fault)?;
                 }
-                let given = dict.len();
-                let dict = Dict::new(dict, super::text::Origin::TEMPLATE);
                 let dict = Value::Dict(Rc::new(dict));
-                self.watch(|| watch::dict(given, &dict));
+                self.watch(|meter| watch::dict(members.len(), &dict, meter));
                 Ok(dict)
             }
             ExprKind::Attribute(object, name) => {
                 let object = self.eval(object, frame)?;
-                self.watch(|| watch::attribute(&object, name));
+                self.watch(|meter| watch::attribute(&object, name, meter));
                 attribute(&object, name).map_err(fault)
             }
             ExprKind::Item(object, index) => {
                 let object = self.eval(object, frame)?;
                 let index = self.eval(index, frame)?;
-                let found = item(&object, &index).map_err(fault)?;
-                self.watch(|| watch::item(&object, &index, &found));
+                let found = item(&object, &index, &self.meter).map_err(fault)?;
+                self.watch(|meter| watch::item(&object, &index, &found, meter));
                 Ok(found)
             }
             ExprKind::Slice(object, bounds) => {
@@ -673,15 +717,15 @@ impl<'a> Machine<'a> {
                         *part = Some(self.eval(bound, frame)?);
                     }
                 }
-                self.watch(|| watch::slice(&object, &parts));
-                slice(&object, &parts).map_err(fault)
+                self.watch(|meter| watch::slice(&object, &parts, meter));
+                slice(&object, &parts, &self.meter).map_err(fault)
             }
             ExprKind::Call(called, arguments) => {
                 if let ExprKind::Attribute(object, name) = &called.kind {
                     return self.call_attribute(called.at, object, name, arguments, at, frame);
                 }
                 let called_value = self.eval(called, frame)?;
-                let (positional, named) = self.arguments(arguments, frame)?;
+                let (positional, named) = self.arguments(arguments, at, frame)?;
                 self.call(&called_value, positional, named, at)
             }
             ExprKind::Filter(input, name, arguments) => {
@@ -689,7 +733,7 @@ impl<'a> Machine<'a> {
                     Some(input) => self.eval(input, frame)?,
                     None => Value::None,
                 };
-                let (positional, named) = self.arguments(arguments, frame)?;
+                let (positional, named) = self.arguments(arguments, at, frame)?;
                 filters::apply(self, name, input, positional, named).map_err(fault)
             }
             ExprKind::Test(input, name, arguments) => {
@@ -720,12 +764,12 @@ impl<'a> Machine<'a> {
             }
             ExprKind::Negative(inner) => {
                 let value = self.eval(inner, frame)?;
-                self.watch(|| watch::content(&value));
+                self.watch(|meter| watch::content(&value, meter));
                 arithmetic::negative(&value).map_err(fault)
             }
             ExprKind::Positive(inner) => {
                 let value = self.eval(inner, frame)?;
-                self.watch(|| watch::content(&value));
+                self.watch(|meter| watch::content(&value, meter));
                 arithmetic::positive(&value).map_err(fault)
             }
             ExprKind::Arithmetic(_, Operator::Add, _) => self.sum(expr, frame),
@@ -748,18 +792,17 @@ impl<'a> Machine<'a> {
         at: Position,
         frame: &Rc<Frame>,
     ) -> Run<Value> {
-        self.take(1).map_err(|problem| Fault::new(object_at as usize, problem))?;
         let object = self.eval(object, frame)?;
         let fault = |problem: Problem| Fault::new(at as usize, problem);
         if matches!(object, Value::Str(_) | Value::Dict(_) | Value::List(_))
             && methods::has(&object, name)
         {
-            let (positional, named) = self.arguments(arguments, frame)?;
+            let (positional, named) = self.arguments(arguments, at, frame)?;
             return methods::call(self, &object, name, positional, named).map_err(fault);
         }
         let called =
             attribute(&object, name).map_err(|problem| Fault::new(object_at as usize, problem))?;
-        let (positional, named) = self.arguments(arguments, frame)?;
+        let (positional, named) = self.arguments(arguments, at, frame)?;
         self.call(&called, positional, named, at)
     }
 
@@ -776,7 +819,7 @@ impl<'a> Machine<'a> {
     fn print(&mut self, expr: &Expr, at: usize, frame: &Rc<Frame>) -> Run<Flow> {
         let start = self.out.len();
         if let Some(value) = self.written_sum(expr, start, at, frame)? {
-            let text = value.text().map_err(|problem| Fault::new(at, problem))?;
+            let text = value.text(&self.meter).map_err(|problem| Fault::new(at, problem))?;
             self.write(&text, at)?;
         }
         Ok(Flow::Next)
@@ -795,7 +838,7 @@ impl<'a> Machine<'a> {
             return self.written_string(expr, at, frame);
         };
         let fault = |problem: Problem| Fault::new(left.at as usize, problem);
-        self.take(1).map_err(fault)?;
+        self.meter.take(1).map_err(fault)?;
         let sum = self.deeper(expr.at, |machine| machine.written_sum(left, start, at, frame))?;
         let (sum, other) = match sum {
             None => match self.written_string(right, at, frame)? {
@@ -804,7 +847,7 @@ impl<'a> Machine<'a> {
             },
             Some(sum) => (sum, self.eval(right, frame)?),
         };
-        self.watch(|| watch::arithmetic(&sum, Operator::Add, &other));
+        self.watch(|meter| watch::arithmetic(&sum, Operator::Add, &other, meter));
         let sum = arithmetic::apply(self, &sum, Operator::Add, &other);
         sum.map(Some).map_err(|problem| Fault::new(left.at as usize, problem))
     }
@@ -814,6 +857,7 @@ impl<'a> Machine<'a> {
         if let ExprKind::Str(text) = &expr.kind {
             return self.write(text, at).map(|()| None);
         }
+        self.charge_look(expr, frame)?;
         let written = Self::peek(expr, frame, |value| match value {
             Value::Str(text) if !text.is_markup => Some(self.write(text, at)),
             _ => None,
@@ -833,10 +877,11 @@ impl<'a> Machine<'a> {
         let fault = |problem: Problem| Fault::new(at as usize, problem);
         let mut joined = Builder::default();
         for part in parts {
-            let text = self.eval(part, frame)?.text().map_err(fault)?;
-            self.charge(joined.len() + text.len()).map_err(fault)?;
+            let text = self.eval(part, frame)?.text(&self.meter).map_err(fault)?;
+            self.meter.write(joined.len(), text.len(), text.run_count()).map_err(fault)?;
             joined.push_text(&text);
         }
+        self.meter.text(joined.len(), 0).map_err(fault)?;
         Ok(Value::Str(joined.finish()))
     }
 
@@ -850,7 +895,7 @@ impl<'a> Machine<'a> {
         let at = left.at as usize;
         let left = self.eval(left, frame)?;
         let right = self.eval(right, frame)?;
-        self.watch(|| watch::arithmetic(&left, operator, &right));
+        self.watch(|meter| watch::arithmetic(&left, operator, &right, meter));
         arithmetic::apply(self, &left, operator, &right).map_err(|problem| Fault::new(at, problem))
     }
 
@@ -858,24 +903,31 @@ impl<'a> Machine<'a> {
         clippy::type_complexity,
         reason = "positional and named arguments, as every call has them"
     )]
-    fn arguments(&mut self, arguments: &Arguments, frame: &Rc<Frame>) -> Run<(Vec<Value>, Named)> {
-        let mut positional = self.all(&arguments.positional, frame)?;
+    fn arguments(
+        &mut self,
+        arguments: &Arguments,
+        at: Position,
+        frame: &Rc<Frame>,
+    ) -> Run<(Vec<Value>, Named)> {
+        let fault = |at: Position| move |problem: Problem| Fault::new(at as usize, problem);
+        self.meter.take(CALL_STEPS).map_err(fault(at))?;
+        let mut positional = self.all(&arguments.positional, at, frame)?;
         let mut named = Vec::with_capacity(arguments.named.len());
         for (name, value) in &arguments.named {
             named.push((name.clone(), self.eval(value, frame)?));
         }
         if let Some(list) = &arguments.list {
-            let at = list.at as usize;
+            let at = list.at;
             let list = self.eval(list, frame)?;
-            self.watch(|| watch::iteration(&list));
-            positional.extend(list.iterate().map_err(|problem| Fault::new(at, problem))?);
+            self.watch(|meter| watch::iteration(&list, meter));
+            positional.extend(list.iterate(&self.meter).map_err(fault(at))?);
         }
-        if let Some(dict) = &arguments.dict {
-            let at = dict.at as usize;
-            let dict = self.eval(dict, frame)?;
-            self.watch(|| watch::names(&dict));
+        if let Some(mapping) = &arguments.dict {
+            let dict = self.eval(mapping, frame)?;
+            self.watch(|meter| watch::names(&dict, meter));
             match dict {
                 Value::Dict(dict) => {
+                    self.meter.members(dict.members.len()).map_err(fault(mapping.at))?;
                     named.extend(dict.members.iter().filter_map(|(key, value)| match key {
                         Value::Str(name) => Some((name.clone(), value.clone())),
                         _ => None,
@@ -883,7 +935,7 @@ impl<'a> Machine<'a> {
                 }
                 other => {
                     let problem = format!("`**` has `{}`, expected a dict", other.kind());
-                    return Err(Fault::new(at, Problem::value(problem)));
+                    return Err(fault(mapping.at)(Problem::value(problem)));
                 }
             }
         }
@@ -901,7 +953,7 @@ impl<'a> Machine<'a> {
         match called {
             Value::Callable(callable) => match &**callable {
                 Callable::Function(function) => {
-                    self.watch(|| watch::function(*function, &positional, &named));
+                    self.watch(|meter| watch::function(*function, &positional, &named, meter));
                     functions::call(self, *function, positional, named).map_err(fault)
                 }
                 Callable::Method(object, name) => {
@@ -956,13 +1008,17 @@ impl<'a> Machine<'a> {
         named: Named,
         at: Position,
     ) -> Run<Value> {
-        let fault = |problem: String| Fault::new(at as usize, Problem::value(problem));
+        let limit = |problem: Problem| Fault::new(at as usize, problem);
+        let fault = |problem: String| limit(Problem::value(problem));
+        // Each parameter is looked for among the named arguments.
+        let looks = (body.parameters.len() as u64).saturating_mul(named.len() as u64);
+        self.meter.take(CALL_STEPS + looks).map_err(limit)?;
         let inner = Frame::new(Some(frame.clone()));
         let [takes_varargs, takes_kwargs, takes_caller] = body.uses;
         let mut named = named;
         let mut given = positional.into_iter();
         for (symbol, default) in &body.parameters {
-            let name = self.name(*symbol).to_owned();
+            let name = self.names.get(*symbol as usize).cloned().unwrap_or_default();
             let by_name = named.iter().position(|(known, _)| *known.as_str() == *name);
             let value = match (given.next(), by_name) {
                 (Some(_), Some(_)) => {
@@ -978,24 +1034,23 @@ impl<'a> Machine<'a> {
             let value = match (value, default) {
                 (Some(value), _) => value,
                 (None, Some(default)) => self.eval(default, &inner)?,
-                (None, None) => Value::undefined(format!("parameter `{name}` was not provided")),
+                (None, None) => Value::Undefined(Missing::Parameter(name)),
             };
-            inner.set(*symbol, value);
+            self.set(&inner, *symbol, value).map_err(limit)?;
         }
         let rest: Vec<Value> = given.collect();
-        let symbol =
-            |machine: &Self, name: &str| machine.names.iter().position(|known| &**known == name);
         if takes_caller {
             let at = named.iter().position(|(name, _)| name.as_str() == "caller");
             let caller =
                 at.map_or_else(|| Value::undefined("no caller defined"), |at| named.remove(at).1);
-            if let Some(symbol) = symbol(self, "caller") {
-                inner.set(symbol as Symbol, caller);
+            if let Some(symbol) = self.symbols.caller {
+                self.set(&inner, symbol, caller).map_err(limit)?;
             }
         }
         if takes_varargs {
-            if let Some(symbol) = symbol(self, "varargs") {
-                inner.set(symbol as Symbol, Value::tuple(rest));
+            if let Some(symbol) = self.symbols.varargs {
+                let rest = Value::tuple(rest);
+                rest.and_then(|rest| self.set(&inner, symbol, rest)).map_err(limit)?;
             }
         } else if !rest.is_empty() {
             let (name, most) = (body.name.as_str(), body.parameters.len());
@@ -1005,10 +1060,11 @@ impl<'a> Machine<'a> {
             )));
         }
         if takes_kwargs {
-            if let Some(symbol) = symbol(self, "kwargs") {
+            if let Some(symbol) = self.symbols.kwargs {
+                self.meter.members(named.len()).map_err(limit)?;
                 let members = named.into_iter().map(|(name, value)| (Value::Str(name), value));
-                let dict = Dict::new(members, super::text::Origin::TEMPLATE);
-                inner.set(symbol as Symbol, Value::Dict(Rc::new(dict)));
+                let dict = Dict::new(members, Origin::TEMPLATE, &self.meter).map_err(limit)?;
+                self.set(&inner, symbol, Value::Dict(Rc::new(dict))).map_err(limit)?;
             }
         } else if let Some((extra, _)) = named.first() {
             return Err(fault(format!(
@@ -1024,17 +1080,18 @@ impl<'a> Machine<'a> {
     }
 }
 
-fn compare(left: &Value, comparison: Comparison, right: &Value) -> Outcome<bool> {
-    let ordered =
-        |sign: &str, holds: fn(Ordering) -> bool| Ok(left.compare(right, sign)?.is_some_and(holds));
+fn compare(left: &Value, comparison: Comparison, right: &Value, meter: &Meter) -> Outcome<bool> {
+    let ordered = |sign: &str, holds: fn(Ordering) -> bool| {
+        Ok(left.compare(right, sign, meter)?.is_some_and(holds))
+    };
     match comparison {
-        Comparison::Equal => Ok(left.equals(right)),
-        Comparison::NotEqual => Ok(!left.equals(right)),
+        Comparison::Equal => left.equals(right, meter),
+        Comparison::NotEqual => Ok(!left.equals(right, meter)?),
         Comparison::Less => ordered("<", Ordering::is_lt),
         Comparison::LessOrEqual => ordered("<=", Ordering::is_le),
         Comparison::Greater => ordered(">", Ordering::is_gt),
         Comparison::GreaterOrEqual => ordered(">=", Ordering::is_ge),
-        Comparison::In => left.is_in(right),
-        Comparison::NotIn => Ok(!left.is_in(right)?),
+        Comparison::In => left.is_in(right, meter),
+        Comparison::NotIn => Ok(!left.is_in(right, meter)?),
     }
 }

@@ -1,14 +1,17 @@
 //! Methods of strings, dicts and lists, as Python's.
 
+use std::ops::Range;
 use std::rc::Rc;
 
+use super::access::{char_place, char_range};
 use super::arithmetic::escaped;
 use super::error::Problem;
 use super::given::{Given, Named};
 use super::lexer::is_space;
 use super::machine::{Callable, Machine};
-use super::text::{Builder, Text};
-use super::value::{Dict, List, ListKind, Outcome, Value};
+use super::meter::Meter;
+use super::text::Text;
+use super::value::{Dict, List, ListKind, Metered, Outcome, Value};
 use super::{format, watch};
 
 /// In order, to be searched.
@@ -82,9 +85,10 @@ pub(super) fn call(
     if machine.looked.is_some() {
         return called(machine, object, name, positional, named);
     }
-    let watch = watch::method_of(object, name, &positional, &named);
+    let watch = watch::method_of(object, name, &positional, &named, &machine.meter);
     let outcome = called(machine, object, name, positional, named);
-    machine.look(watch.looked(&outcome));
+    let looked = watch.looked(&outcome, &machine.meter);
+    machine.look(looked);
     outcome
 }
 
@@ -97,15 +101,9 @@ fn called(
 ) -> Outcome<Value> {
     let mut given = Given::new(name, positional, named);
     match object {
-        Value::Str(text) => {
-            machine.charge(text.len())?;
-            of_string(machine, text, name, given)
-        }
+        Value::Str(text) => of_string(machine, text, name, given),
         Value::Dict(dict) => of_dict(machine, dict, name, given),
-        Value::List(list) => {
-            machine.take(list.items.len() as u64)?;
-            of_list(list, name, given)
-        }
+        Value::List(list) => of_list(list, name, given, &machine.meter),
         Value::Loop(of) => {
             let (values, _) = given.rest();
             match name {
@@ -113,7 +111,7 @@ fn called(
                     Err(Problem::value("`loop.cycle` has no items, expected some"))
                 }
                 "cycle" => Ok(values[of.index % values.len()].clone()),
-                _ => Ok(Value::Bool(of.changed(values))),
+                _ => machine.changed(of, values).map(Value::Bool),
             }
         }
         Value::Callable(callable) => match (&**callable, name) {
@@ -142,36 +140,45 @@ fn of_dict(
         let key = given.needed("key")?;
         let default = given.next("default").unwrap_or(Value::None);
         given.end()?;
-        key.check_hashable()?;
-        return Ok(dict.get(&key).cloned().unwrap_or(default));
+        key.hash(&machine.meter)?;
+        return Ok(dict.get(&key, &machine.meter)?.cloned().unwrap_or(default));
     }
     given.end()?;
-    machine.take(dict.members.len() as u64)?;
+    let count = dict.members.len();
     let members = dict.members.iter();
-    Ok(match name {
+    match name {
         "items" => {
+            machine.meter.members(count)?;
             let pairs = members.map(|(key, value)| Value::tuple(vec![key.clone(), value.clone()]));
-            Value::of_kind(pairs.collect(), ListKind::Items)
+            Value::of_kind(pairs.collect::<Outcome<_>>()?, ListKind::Items)
         }
-        "keys" => Value::of_kind(members.map(|(key, _)| key.clone()).collect(), ListKind::Keys),
+        "keys" => {
+            machine.meter.values(count)?;
+            Value::of_kind(members.map(|(key, _)| key.clone()).collect(), ListKind::Keys)
+        }
         "values" => {
+            machine.meter.values(count)?;
             Value::of_kind(members.map(|(_, value)| value.clone()).collect(), ListKind::Values)
         }
-        _ => Value::Dict(dict.clone()),
-    })
+        _ => Ok(Value::Dict(dict.clone())),
+    }
 }
 
-fn of_list(list: &Rc<List>, name: &str, mut given: Given<'_>) -> Outcome<Value> {
+fn of_list(list: &Rc<List>, name: &str, mut given: Given<'_>, meter: &Meter) -> Outcome<Value> {
     match name {
         "copy" => Ok(Value::List(list.clone())),
         "count" => {
             let value = given.needed("value")?;
-            let count = list.items.iter().filter(|item| item.equals(&value)).count();
+            let mut count = 0;
+            for item in &list.items {
+                meter.take(1)?;
+                count += usize::from(item.equals(&value, meter)?);
+            }
             Ok(Value::counted(count, list.origin))
         }
         _ => {
             let value = given.needed("value")?;
-            let found = list.items.iter().position(|item| item.equals(&value));
+            let found = value.place_in(&list.items, meter)?;
             found
                 .map(|at| Value::counted(at, list.origin))
                 .ok_or_else(|| Problem::value("`index`: the value is not in the list"))
@@ -179,16 +186,20 @@ fn of_list(list: &Rc<List>, name: &str, mut given: Given<'_>) -> Outcome<Value> 
     }
 }
 
-/// Byte offsets of a range of characters, as methods take them: `start` and `end` may count from the end.
-fn within(text: &str, start: Option<i64>, end: Option<i64>) -> Option<std::ops::Range<usize>> {
-    if start.is_none() && end.is_none() {
-        return Some(0..text.len());
+/// Byte offsets of a range of characters, as methods take them: `start` and `end` may count from the end. None where
+/// the start is behind the end.
+fn within(
+    text: &str,
+    start: Option<i64>,
+    end: Option<i64>,
+    meter: &Meter,
+) -> Outcome<Option<Range<usize>>> {
+    if let Some(start @ 1..) = start
+        && char_place(text, start, meter)?.is_none()
+    {
+        return Ok(None);
     }
-    let places: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
-    let length = places.len() as i64 - 1;
-    let place = |at: i64| if at < 0 { (at + length).max(0) } else { at };
-    let (start, end) = (place(start.unwrap_or(0)), place(end.unwrap_or(length)).min(length));
-    (start <= end).then(|| places[start as usize]..places[end as usize])
+    char_range(text, start, end, meter)
 }
 
 fn of_string(
@@ -199,15 +210,16 @@ fn of_string(
 ) -> Outcome<Value> {
     let value = match name {
         "upper" | "lower" | "casefold" | "swapcase" | "capitalize" | "title" => {
-            Value::Str(cased(text, name))
+            Value::Str(cased(text, name, &machine.meter)?)
         }
         "strip" | "lstrip" | "rstrip" => {
             let chars = given.optional_text("chars")?;
             let chars = chars.as_ref().map(Text::as_str);
-            Value::Str(strip(text, chars, name != "rstrip", name != "lstrip"))
+            Value::Str(strip(text, chars, name != "rstrip", name != "lstrip", &machine.meter)?)
         }
         "removeprefix" | "removesuffix" => {
             let end = given.text(&name["remove".len()..])?;
+            machine.meter.copy(text)?;
             Value::Str(match name {
                 "removeprefix" if text.as_str().starts_with(end.as_str()) => {
                     text.slice(end.len()..text.len())
@@ -219,7 +231,7 @@ fn of_string(
             })
         }
         "startswith" | "endswith" | "find" | "rfind" | "index" | "rindex" | "count" => {
-            found(text, name, &mut given)?
+            found(text, name, &mut given, &machine.meter)?
         }
         "replace" => {
             let (old, new) = (given.text("old")?, given.text("new")?);
@@ -248,15 +260,19 @@ fn of_string(
                 "method `{name}` of strings is not supported"
             )));
         }
-        _ => Value::Bool(is(text.as_str(), name)),
+        _ => {
+            machine.meter.read(text.len())?;
+            Value::Bool(is(text.as_str(), name))
+        }
     };
     given.end()?;
     Ok(value)
 }
 
 /// The text with its letters in another case.
-fn cased(text: &Text, name: &str) -> Text {
-    match name {
+fn cased(text: &Text, name: &str, meter: &Meter) -> Outcome<Text> {
+    mapping(text, meter)?;
+    let cased = match name {
         "upper" => text.map(|_, c, out| out.extend(c.to_uppercase())),
         "lower" => {
             of_text(text, &text.as_str().to_lowercase(), |c, out| out.extend(c.to_lowercase()))
@@ -275,13 +291,23 @@ fn cased(text: &Text, name: &str) -> Text {
                 out.extend(c.to_uppercase());
             }
         }),
-        "capitalize" => capitalized(text),
+        "capitalize" => first_upper(text),
         _ => titled(text),
-    }
+    };
+    // A character becomes up to three.
+    meter.copy(&cased)?;
+    Ok(cased)
+}
+
+/// Charges for a text whose characters become others.
+pub(super) fn mapping(text: &Text, meter: &Meter) -> Outcome<()> {
+    // Each is looked up among the cases of letters.
+    meter.read(4 * text.len())?;
+    meter.copy(text)
 }
 
 /// What a method finds of a text in another: a place, a number, or whether it is there.
-fn found(text: &Text, name: &str, given: &mut Given<'_>) -> Outcome<Value> {
+fn found(text: &Text, name: &str, given: &mut Given<'_>, meter: &Meter) -> Outcome<Value> {
     let whole = text.as_str();
     let counted = |size: usize| Value::counted(size, text.main_origin());
     let wrong = |value: &Value| {
@@ -291,6 +317,7 @@ fn found(text: &Text, name: &str, given: &mut Given<'_>) -> Outcome<Value> {
     let parts = match given.needed(if is_end { "prefix" } else { "sub" })? {
         Value::Str(part) => vec![part],
         Value::List(list) if is_end && list.kind == ListKind::Tuple => {
+            meter.values(list.items.len())?;
             let texts = list.items.iter().map(|item| match item {
                 Value::Str(text) => Ok(text.clone()),
                 other => Err(wrong(other)),
@@ -303,7 +330,13 @@ fn found(text: &Text, name: &str, given: &mut Given<'_>) -> Outcome<Value> {
         }
     };
     let (start, end) = (given.optional_int("start")?, given.optional_int("end")?);
-    let range = within(whole, start, end);
+    let range = within(whole, start, end, meter)?;
+    for part in &parts {
+        meter.read(part.len().min(whole.len()))?;
+    }
+    if !is_end {
+        meter.read(whole.len())?;
+    }
     let stretch = range.clone().map(|range| &whole[range]);
     let starts = |part: &Text| stretch.is_some_and(|stretch| stretch.starts_with(part.as_str()));
     let ends = |part: &Text| stretch.is_some_and(|stretch| stretch.ends_with(part.as_str()));
@@ -338,17 +371,18 @@ fn parts(
     name: &str,
     given: &mut Given<'_>,
 ) -> Outcome<Value> {
+    let meter = &machine.meter;
+    meter.read(text.len())?;
+    meter.copy(text)?;
     if name == "splitlines" {
-        let parts = lines(text, given.flag("keepends", false));
-        machine.take(parts.len() as u64)?;
-        return Ok(Value::list(parts.into_iter().map(Value::Str).collect()));
+        let parts = lines(text, given.flag("keepends", false), meter)?;
+        return Value::list(parts.into_iter().map(Value::Str).collect());
     }
     if name.ends_with("split") {
         let separator = given.optional_text("sep")?;
         let most = given.int("maxsplit", -1)?;
-        let parts = split(text, separator.as_ref(), most, name == "rsplit")?;
-        machine.take(parts.len() as u64)?;
-        return Ok(Value::list(parts.into_iter().map(Value::Str).collect()));
+        let parts = split(text, separator.as_ref(), most, name == "rsplit", meter)?;
+        return Value::list(parts.into_iter().map(Value::Str).collect());
     }
     let separator = given.text("sep")?;
     if separator.is_empty() {
@@ -366,25 +400,29 @@ fn parts(
         None if is_first => [text.clone(), Text::empty(), Text::empty()],
         None => [Text::empty(), Text::empty(), text.clone()],
     };
-    Ok(Value::tuple(parts.into_iter().map(Value::Str).collect()))
+    meter.texts(parts.len())?;
+    Value::tuple(parts.into_iter().map(Value::Str).collect())
 }
 
 /// Strings with a separator between them.
 fn join(machine: &mut Machine<'_>, separator: &Text, list: &Value) -> Outcome<Text> {
     list.check()?;
-    let mut joined = Builder::default();
-    for (nth, item) in list.iterate()?.iter().enumerate() {
+    let meter = &machine.meter;
+    let mut joined = Metered::new(meter);
+    for (nth, item) in list.items(meter)?.iter().enumerate() {
         let Value::Str(item) = item else {
             item.check()?;
             return Err(Problem::value(format!("`join` has `{}`, expected strings", item.kind())));
         };
         if nth > 0 {
-            joined.push_text(separator);
+            joined.push_text(separator)?;
         }
-        joined.push_text(&if separator.is_markup { escaped(item) } else { item.clone() });
-        machine.charge(item.len() + separator.len())?;
+        if separator.is_markup {
+            joined.push_text(&escaped(item, meter)?)?;
+        } else {
+            joined.push_text(item)?;
+        }
     }
-    machine.charge(joined.len())?;
     Ok(joined.finish().marked(separator.is_markup))
 }
 
@@ -423,7 +461,11 @@ fn is(text: &str, name: &str) -> bool {
 }
 
 /// First letter in upper case, the rest in lower case.
-pub(super) fn capitalized(text: &Text) -> Text {
+pub(super) fn capitalized(text: &Text, meter: &Meter) -> Outcome<Text> {
+    cased(text, "capitalize", meter)
+}
+
+fn first_upper(text: &Text) -> Text {
     text.map(|at, c, out| if at == 0 { title_case(c, out) } else { out.extend(c.to_lowercase()) })
 }
 
@@ -450,12 +492,24 @@ pub(super) fn title_case(c: char, out: &mut String) {
 }
 
 /// The text without characters at its ends; white space where none are named.
-pub(super) fn strip(text: &Text, chars: Option<&str>, left: bool, right: bool) -> Text {
+pub(super) fn strip(
+    text: &Text,
+    chars: Option<&str>,
+    left: bool,
+    right: bool,
+    meter: &Meter,
+) -> Outcome<Text> {
     let is_stripped = |c: char| chars.map_or_else(|| is_space(c), |chars| chars.contains(c));
     let whole = text.as_str();
     let end = if right { whole.trim_end_matches(is_stripped).len() } else { whole.len() };
     let start = if left { end - whole[..end].trim_start_matches(is_stripped).len() } else { 0 };
-    text.slice(start..end)
+    // What was stripped was looked for among the characters.
+    meter.read((whole.len() - (end - start)).saturating_mul(1 + chars.map_or(0, str::len) / 4))?;
+    if start == 0 && end == whole.len() {
+        return Ok(text.clone());
+    }
+    meter.text(end - start, text.run_count())?;
+    Ok(text.slice(start..end))
 }
 
 pub(super) fn replace(
@@ -466,30 +520,40 @@ pub(super) fn replace(
     count: i64,
 ) -> Outcome<Text> {
     let whole = text.as_str();
+    let meter = &machine.meter;
+    meter.read(whole.len())?;
+    meter.read(old.len())?;
     let most = usize::try_from(count).unwrap_or(usize::MAX);
-    let found: Vec<usize> = if old.is_empty() {
-        let places = whole.char_indices().map(|(at, _)| at).chain([whole.len()]);
-        places.take(most).collect()
+    let found: &mut dyn Iterator<Item = usize> = if old.is_empty() {
+        &mut whole.char_indices().map(|(at, _)| at).chain([whole.len()])
     } else {
-        whole.match_indices(old.as_str()).map(|(at, _)| at).take(most).collect()
+        &mut whole.match_indices(old.as_str()).map(|(at, _)| at)
     };
-    if found.is_empty() {
+    let mut found = found.take(most).peekable();
+    if found.peek().is_none() {
         return Ok(text.clone());
     }
-    let new = if text.is_markup { escaped(new) } else { new.clone() };
-    machine.charge(whole.len().saturating_add(found.len().saturating_mul(new.len())))?;
-    let mut replaced = Builder::with_capacity(whole.len(), 1);
+    let new = if text.is_markup { escaped(new, meter)? } else { new.clone() };
+    let mut replaced = Metered::new(meter);
     let mut from = 0;
     for at in found {
-        replaced.push_range(text, from..at);
-        replaced.push_text(&new);
+        meter.take(1)?;
+        replaced.push_range(text, from..at)?;
+        replaced.push_text(&new)?;
         from = at + old.len();
     }
-    replaced.push_range(text, from..whole.len());
+    replaced.push_range(text, from..whole.len())?;
     Ok(replaced.finish().marked(text.is_markup))
 }
 
-fn split(text: &Text, separator: Option<&Text>, most: i64, from_right: bool) -> Outcome<Vec<Text>> {
+/// The parts of a text between separators; white space where none is named.
+fn split(
+    text: &Text,
+    separator: Option<&Text>,
+    most: i64,
+    from_right: bool,
+    meter: &Meter,
+) -> Outcome<Vec<Text>> {
     let whole = text.as_str();
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let mut ranges = Vec::new();
@@ -502,6 +566,7 @@ fn split(text: &Text, separator: Option<&Text>, most: i64, from_right: bool) -> 
             while ranges.len() < most
                 && let Some(at) = whole[..end].rfind(separator.as_str())
             {
+                meter.texts(1)?;
                 ranges.push(at + separator.len()..end);
                 end = at;
             }
@@ -513,6 +578,7 @@ fn split(text: &Text, separator: Option<&Text>, most: i64, from_right: bool) -> 
             while ranges.len() < most
                 && let Some(found) = whole[start..].find(separator.as_str())
             {
+                meter.texts(1)?;
                 ranges.push(start..start + found);
                 start += found + separator.len();
             }
@@ -527,6 +593,7 @@ fn split(text: &Text, separator: Option<&Text>, most: i64, from_right: bool) -> 
                 } else {
                     0
                 };
+                meter.texts(1)?;
                 ranges.push(start..end);
                 end = whole[..start].trim_end_matches(is_space).len();
             }
@@ -540,6 +607,7 @@ fn split(text: &Text, separator: Option<&Text>, most: i64, from_right: bool) -> 
                 } else {
                     whole.len()
                 };
+                meter.texts(1)?;
                 ranges.push(start..end);
                 start = whole.len() - whole[end..].trim_start_matches(is_space).len();
             }
@@ -549,7 +617,7 @@ fn split(text: &Text, separator: Option<&Text>, most: i64, from_right: bool) -> 
 }
 
 /// The lines of a text, by all ends of lines that Python knows.
-pub(super) fn lines(text: &Text, keeps_ends: bool) -> Vec<Text> {
+pub(super) fn lines(text: &Text, keeps_ends: bool, meter: &Meter) -> Outcome<Vec<Text>> {
     let whole = text.as_str();
     let mut lines = Vec::new();
     let mut start = 0;
@@ -567,13 +635,15 @@ pub(super) fn lines(text: &Text, keeps_ends: bool) -> Vec<Text> {
         if c == '\r' && chars.next_if(|(_, next)| *next == '\n').is_some() {
             end += 1;
         }
+        meter.texts(1)?;
         lines.push(text.slice(start..if keeps_ends { end } else { at }));
         start = end;
     }
     if start < whole.len() {
+        meter.texts(1)?;
         lines.push(text.slice(start..whole.len()));
     }
-    lines
+    Ok(lines)
 }
 
 fn padded(
@@ -589,24 +659,21 @@ fn padded(
             "`{name}` has a fill of several characters, expected one"
         )));
     }
+    let meter = &machine.meter;
+    meter.skim(text.len())?;
     let length = text.as_str().chars().count();
     let missing = usize::try_from(width).unwrap_or(0).saturating_sub(length);
-    machine.charge(missing.saturating_mul(fill.len()).saturating_add(text.len()))?;
     let width = length + missing;
     let left = match name {
         "ljust" => 0,
         "center" => missing / 2 + (missing & width & 1),
         _ => missing,
     };
-    let mut padded = Builder::default();
+    let mut padded = Metered::new(meter);
     let sign = usize::from(name == "zfill" && text.as_str().starts_with(['+', '-']));
-    padded.push_range(text, 0..sign);
-    for _ in 0..left {
-        padded.push_text(&fill);
-    }
-    padded.push_range(text, sign..text.len());
-    for _ in left..missing {
-        padded.push_text(&fill);
-    }
+    padded.push_range(text, 0..sign)?;
+    padded.push_repeated(&fill, left)?;
+    padded.push_range(text, sign..text.len())?;
+    padded.push_repeated(&fill, missing - left)?;
     Ok(padded.finish().marked(text.is_markup))
 }

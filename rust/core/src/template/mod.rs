@@ -14,20 +14,24 @@
 mod access;
 mod arithmetic;
 mod ast;
+pub(crate) mod budget;
 mod clock;
 mod error;
 mod filters;
 mod format;
+mod frame;
 mod functions;
 mod given;
 mod input;
 mod json;
 mod lexer;
 mod machine;
+mod meter;
 mod methods;
 mod parser;
 mod paths;
 mod shape;
+mod sort;
 mod tests;
 mod text;
 mod value;
@@ -210,6 +214,7 @@ impl Template {
         let looked = machine.looked;
         let (out, messages, generated) = machine.finish();
         let (text, runs) = out.into_parts();
+        budget::spend(text.len());
         Ok(RenderedTemplate { text, runs, messages, generated, paths: reader.paths, looked })
     }
 }

@@ -478,10 +478,10 @@ impl Parser {
 
     fn macro_statement(&mut self) -> Outcome<StatementKind> {
         let name = self.any_name()?;
-        self.symbol(&name);
+        let symbol = self.symbol(&name);
         let parameters = self.parameters()?;
         let body = self.macro_body(&name, parameters, "endmacro")?;
-        Ok(StatementKind::Macro(Arc::new(body)))
+        Ok(StatementKind::Macro(symbol, Arc::new(body)))
     }
 
     fn call(&mut self) -> Outcome<StatementKind> {

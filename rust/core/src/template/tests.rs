@@ -1,6 +1,7 @@
 //! Tests: `value is string`.
 
 use super::error::Problem;
+use super::meter::Meter;
 use super::text::Text;
 use super::value::{ListKind, Number, Outcome, Value};
 
@@ -56,13 +57,14 @@ pub(super) fn apply(
     value: &Value,
     given: &[Value],
     named: &[(Text, Value)],
+    meter: &Meter,
 ) -> Outcome<bool> {
     let other = || {
         let other = given.first().or(named.first().map(|(_, value)| value));
         other.ok_or_else(|| Problem::value(format!("test `{name}` has no value to compare with")))
     };
     let ordered = |sign: &str, holds: fn(std::cmp::Ordering) -> bool| {
-        Ok(value.compare(other()?, sign)?.is_some_and(holds))
+        Ok(value.compare(other()?, sign, meter)?.is_some_and(holds))
     };
     let rest = |by: f64| match value.number() {
         Some(Number::Int(number)) if by.abs() < 9e15 => Ok((number % by as i64) as f64),
@@ -106,20 +108,22 @@ pub(super) fn apply(
             };
             rest(by as f64)? == 0.0
         }
-        "eq" | "equalto" | "==" => value.equals(other()?),
-        "ne" => !value.equals(other()?),
+        "eq" | "equalto" | "==" => value.equals(other()?, meter)?,
+        "ne" => !value.equals(other()?, meter)?,
         "lt" | "lessthan" | "<" => return ordered("<", std::cmp::Ordering::is_lt),
         "le" => return ordered("<=", std::cmp::Ordering::is_le),
         "gt" | "greaterthan" | ">" => return ordered(">", std::cmp::Ordering::is_gt),
         "ge" => return ordered(">=", std::cmp::Ordering::is_ge),
-        "in" => return value.is_in(other()?),
+        "in" => return value.is_in(other()?, meter),
         "lower" => {
-            let text = value.text()?;
+            let text = value.text(meter)?;
+            meter.read(text.len())?;
             let text = text.as_str();
             text.chars().any(char::is_alphabetic) && !text.chars().any(char::is_uppercase)
         }
         "upper" => {
-            let text = value.text()?;
+            let text = value.text(meter)?;
+            meter.read(text.len())?;
             let text = text.as_str();
             text.chars().any(char::is_alphabetic) && !text.chars().any(char::is_lowercase)
         }
@@ -127,7 +131,7 @@ pub(super) fn apply(
             (one, other) if one.is_none() => other.is_none(),
             (Value::Bool(one), Value::Bool(other)) => one == other,
             (one @ (Value::Int(..) | Value::Str(_)), other) if one.kind() == other.kind() => {
-                one.equals(other)
+                one.equals(other, meter)?
             }
             (Value::List(one), Value::List(other)) => std::rc::Rc::ptr_eq(one, other),
             (Value::Dict(one), Value::Dict(other)) => std::rc::Rc::ptr_eq(one, other),

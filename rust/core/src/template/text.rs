@@ -121,6 +121,22 @@ impl Text {
         self.whole.is_empty()
     }
 
+    /// The origin of a text of one origin that has no place in a caller's string.
+    pub(crate) fn unplaced(&self) -> Option<Origin> {
+        match &self.runs {
+            Runs::One(origin, Place::CHANGED) => Some(*origin),
+            _ => None,
+        }
+    }
+
+    /// How many runs it has.
+    pub(crate) fn run_count(&self) -> usize {
+        match &self.runs {
+            Runs::One(..) => 1,
+            Runs::Many(runs) => runs.len(),
+        }
+    }
+
     pub(crate) fn marked(mut self, is_markup: bool) -> Self {
         self.is_markup = is_markup;
         self
@@ -296,10 +312,6 @@ impl Builder {
             return;
         }
         self.runs.push(Run { end, origin, place });
-    }
-
-    pub(crate) fn push_template(&mut self, text: &'static str) {
-        self.push(text, Origin::TEMPLATE, Place::CHANGED);
     }
 
     /// Text of the template so many times.
