@@ -107,7 +107,7 @@ const TEXTS: &[&str] = &[
 /// A conversation of the one shape that this law has, with texts and numbers by choice.
 fn given(choices: &mut Choices) -> (Value, Value, Vec<(String, Owned)>) {
     let mut key = 0;
-    let mut text = |choices: &mut Choices| TEXTS[choices.below(TEXTS.len())].to_owned();
+    let text = |choices: &mut Choices| TEXTS[choices.below(TEXTS.len())].to_owned();
     let mut name = |choices: &mut Choices| {
         // Names of one object differ.
         key += 1;

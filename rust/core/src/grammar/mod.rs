@@ -797,7 +797,7 @@ impl Grammar {
 
     /// The channel that a text begins with.
     pub(crate) fn channel_of(&self, text: &str) -> Option<&str> {
-        let length = text.bytes().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        let length = text.bytes().take_while(u8::is_ascii_alphanumeric).count();
         self.channels().map(|(_, word)| word).find(|word| *word == &text[..length])
     }
 

@@ -121,7 +121,7 @@ impl Owned {
         if depth > MAX_DEPTH {
             return None;
         }
-        let text = crate::json::trim(text);
+        let text = text.trim_matches([' ', '\t', '\n', '\r']);
         Some(match text.as_bytes().first()? {
             b'{' => {
                 let Members(members) = serde_json::from_str(text).ok()?;
@@ -202,12 +202,11 @@ impl<'de> Deserialize<'de> for Members<'de> {
                 let mut members: Vec<(String, &RawValue)> = Vec::new();
                 let mut places: HashMap<String, usize> = HashMap::new();
                 while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
-                    match places.get(&key) {
-                        Some(&at) => members[at].1 = value,
-                        None => {
-                            places.insert(key.clone(), members.len());
-                            members.push((key, value));
-                        }
+                    if let Some(&at) = places.get(&key) {
+                        members[at].1 = value;
+                    } else {
+                        places.insert(key.clone(), members.len());
+                        members.push((key, value));
                     }
                 }
                 Ok(Members(members))
