@@ -84,6 +84,9 @@ pub(crate) struct World<'a> {
     pub(crate) now: &'a dyn Fn(&str) -> Option<String>,
 }
 
+/// Start, stop and step of a range, and where they come from.
+pub(super) type Asked = (i64, i64, i64, Origin);
+
 pub(super) struct Machine<'a> {
     pub(super) names: &'a [Arc<str>],
     pub(super) world: &'a World<'a>,
@@ -99,7 +102,7 @@ pub(super) struct Machine<'a> {
     pub(super) meter: Meter,
     kept: Kept,
     /// The range that was made last, with its start, stop and step.
-    pub(super) last_range: Option<((i64, i64, i64, Origin), Rc<List>)>,
+    pub(super) last_range: Option<(Asked, Rc<List>)>,
     depth: usize,
     loops: usize,
     symbols: Symbols,

@@ -189,7 +189,7 @@ impl Parser {
     }
 
     /// A link of a chain: the chain so far is within the expression.
-    fn link(&self, at: u32, kind: ExprKind) -> Outcome<Expr> {
+    fn link(at: u32, kind: ExprKind) -> Outcome<Expr> {
         let expr = Expr::new(at, kind);
         if expr.height > MAX_HEIGHT {
             let problem = Problem::Limit(format!("nests deeper than {MAX_HEIGHT}"));
@@ -552,7 +552,7 @@ impl Parser {
                     None
                 };
                 let kind = ExprKind::If(Box::new(condition), Box::new(expr), otherwise);
-                expr = parser.link(at, kind)?;
+                expr = Self::link(at, kind)?;
             }
             Ok(expr)
         })
@@ -563,7 +563,7 @@ impl Parser {
         let mut left = self.and()?;
         while self.skip_name("or") {
             let right = self.and()?;
-            left = self.link(at, ExprKind::Or(Box::new(left), Box::new(right)))?;
+            left = Self::link(at, ExprKind::Or(Box::new(left), Box::new(right)))?;
         }
         Ok(left)
     }
@@ -573,7 +573,7 @@ impl Parser {
         let mut left = self.not()?;
         while self.skip_name("and") {
             let right = self.not()?;
-            left = self.link(at, ExprKind::And(Box::new(left), Box::new(right)))?;
+            left = Self::link(at, ExprKind::And(Box::new(left), Box::new(right)))?;
         }
         Ok(left)
     }
@@ -637,7 +637,7 @@ impl Parser {
             self.advance();
             let right = operand(self)?;
             let kind = ExprKind::Arithmetic(Box::new(left), operator, Box::new(right));
-            left = self.link(at, kind)?;
+            left = Self::link(at, kind)?;
         }
         Ok(left)
     }
@@ -797,7 +797,7 @@ impl Parser {
             } else {
                 return Ok(expr);
             };
-            expr = self.link(at, kind)?;
+            expr = Self::link(at, kind)?;
         }
     }
 
@@ -891,7 +891,7 @@ impl Parser {
                 expr = self.test(expr, at)?;
             } else if self.is("(") {
                 let kind = ExprKind::Call(Box::new(expr), self.arguments()?);
-                expr = self.link(at, kind)?;
+                expr = Self::link(at, kind)?;
             } else {
                 return Ok(expr);
             }
@@ -926,7 +926,7 @@ impl Parser {
             return Err(Fault::new(name_at as usize, filters::unknown(&name)));
         }
         let arguments = if self.is("(") { self.arguments()? } else { Arguments::default() };
-        self.link(at, ExprKind::Filter(input.map(Box::new), name.into(), arguments))
+        Self::link(at, ExprKind::Filter(input.map(Box::new), name.into(), arguments))
     }
 
     fn test(&mut self, expr: Expr, at: u32) -> Outcome<Expr> {
@@ -951,7 +951,7 @@ impl Parser {
         } else if self.is_name("is") {
             return self.fault("found `is` after a test, expected one test");
         }
-        let mut expr = self.link(at, ExprKind::Test(Box::new(expr), name.into(), arguments))?;
+        let mut expr = Self::link(at, ExprKind::Test(Box::new(expr), name.into(), arguments))?;
         if is_negated {
             expr = Expr::new(at, ExprKind::Not(Box::new(expr)));
         }
