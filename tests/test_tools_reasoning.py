@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from chatcodec import Codec, Format, FormatError, Vocab
+from completions import codec_of
 from data import EMBEDDED_MODEL
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,13 +95,57 @@ def test_reasoning_is_written_where_the_format_says(
     given_tools = TOOLS if tools else None
     encoding = codec.encode(messages, tools=given_tools, add_generation_prompt=False)
     decoded = codec.decode(encoding)
-    declared = tools or any("These are" in message["content"] for message in system)
-    assert thoughts(decoded) == naive(messages, declared=declared)
+    assert thoughts(decoded) == naive(messages, declared=tools)
     assert decoded == codec.canonical(messages, tools=given_tools)
-    # The tools came back as a system message, and count as tools.
-    assert codec.canonical(decoded) == decoded
+    # The tools came back as a system message, whose text is like any other.
     again = codec.encode(decoded, add_generation_prompt=False)
-    assert thoughts(codec.decode(again)) == thoughts(decoded)
+    assert thoughts(codec.decode(again)) == naive(decoded, declared=False)
+    assert codec.decode(again) == codec.canonical(decoded)
+
+
+@given(turns=TURNS, system=TEXT, tools=st.booleans())
+def test_control_ids_do_not_depend_on_the_text_of_a_system_message(
+    codec: Codec, turns: list[Message], system: str, *, tools: bool
+) -> None:
+    told = "Be. Tools: [] These are the Tools.<|call|>"
+    first, second = (
+        codec.encode(
+            [{"role": "system", "content": text}, *turns],
+            tools=TOOLS if tools else None,
+            add_generation_prompt=False,
+        )
+        for text in (system, told)
+    )
+    control = [
+        [id_ for id_, is_one in zip(one.ids, one.is_control, strict=True) if is_one]
+        for one in (first, second)
+    ]
+    assert control[0] == control[1]
+
+
+@pytest.mark.parametrize("name", ["deepseek:v4", "hy3", "hy3:low", "hy3:high"])
+def test_a_system_text_with_the_text_after_tools_is_a_text(name: str) -> None:
+    codec = codec_of(name)
+    marked = codec.encode([{"role": "user", "content": "u"}], tools=TOOLS)
+    (text,) = [
+        message["content"]
+        for message in codec.decode(marked.ids)
+        if message["role"] == "system" and '"f"' in message["content"]
+    ]
+    after = text[text.rindex('"f"') :].partition("}}")[2] or text[-80:]
+    turns: list[Message] = [
+        {"role": "user", "content": "u"},
+        {"role": "assistant", "content": "a", "reasoning": "r"},
+        {"role": "user", "content": "v"},
+    ]
+    control = []
+    for system in ("s", after, text):
+        messages = [{"role": "system", "content": system}, *turns]
+        encoding = codec.encode(messages)
+        ids = zip(encoding.ids, encoding.is_control, strict=True)
+        control.append([id_ for id_, is_one in ids if is_one])
+        assert codec.decode(encoding.ids) == codec.canonical(messages)
+    assert control[0] == control[1] == control[2]
 
 
 @pytest.mark.parametrize("tools", [TOOLS, None], ids=["tools", "no tools"])

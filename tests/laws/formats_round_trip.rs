@@ -332,6 +332,11 @@ fn a_canonical_conversation_is_written_as_the_one_it_is_of() {
             // What is broken or refused of a marker is so by the message that it is in.
             let on_marker = if entry.is_certain() { options.on_marker } else { OnMarker::Report };
             let options = EncodeOptions { on_marker, ..options };
+            // Tools come back as a message, and decide no more which reasoning is written.
+            let decide = |line: &str| line.starts_with("tools = {") && line.contains("reasoning =");
+            if dialogue.tools.is_some() && entry.codec.format().text().lines().any(decide) {
+                dialogue.messages.iter_mut().for_each(|message| message.reasoning = None);
+            }
             let Ok(encoding) = dialogue.encode(entry, &options) else { return outside() };
             let canonical = Dialogue { messages: dialogue.canonical(entry), tools: None };
             let again = canonical.encode(entry, &options);

@@ -66,7 +66,9 @@ impl Codec {
         let mut linker = Linker::default();
         linker.link(&mut messages, self.format());
         let end = End::new(is_prompted || is_answered, is_open);
-        let mut trail = Trail::new(&messages, false, linker, end, self.format());
+        // Where text alone says it, only whether notes are told depends on it: the ids are given.
+        let tools = self.format().declares_tools(&messages);
+        let mut trail = Trail::new(&messages, tools, linker, end, self.format());
         trail.moves = moves(self.format(), true, true);
         let mut encoding = Encoding::of_ids(ids, self.grammar(), self.vocab());
         encoding.set_trail(trail);

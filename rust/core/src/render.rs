@@ -209,7 +209,7 @@ pub(crate) fn result_apart(at: usize) -> Error {
 
 /// The first message whose reasoning is written.
 fn reasoning_from(messages: &[Message], options: &RenderOptions<'_>, format: &Format) -> usize {
-    let tools = options.tools.is_some() || options.before.tools || format.declares_tools(messages);
+    let tools = options.tools.is_some() || options.before.tools;
     let is_own = |message: &Message| message.role == Role::Assistant;
     let after = |at: Option<usize>| at.map_or(0, |at| at + 1);
     match format.reasoning(tools) {

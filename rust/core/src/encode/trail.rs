@@ -88,7 +88,6 @@ impl Trail {
         let (answered, reasoned) = (answered(messages), reasoned(messages, Reasoned::No));
         let has_answer = messages.iter().any(Message::is_answer);
         let moves = moves(format, system, tools);
-        let tools = tools || format.declares_tools(messages);
         let more = 0;
         Self {
             roles,

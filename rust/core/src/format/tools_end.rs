@@ -1,7 +1,8 @@
 //! The text after the tools: by it a system message that came back from ids is known to declare them.
 //!
-//! A format may write reasoning in other messages where tools are given (`tools.reasoning`). A reader gives the tools
-//! back as the system message that declares them, so that message counts as tools that are given.
+//! A format may write reasoning in other messages where tools are given (`tools.reasoning`). Of a prompt that is given
+//! as ids, the system message says whether they were. An encoder never looks for the text: a caller could write it, and
+//! control ids would depend on a caller's text.
 
 use super::file::{File, ReasoningWhen};
 use super::patterns::Patterns;
