@@ -756,11 +756,31 @@ impl Binder<'_> {
         }
         for at in 1..read.len() {
             if let ([.., Op::Control(_)], [Op::Literal(text), ..]) = read.split_at_mut(at) {
-                // Text is never excluded from a place that a control token begins.
-                text.breaks.clear();
+                // Text is never excluded from a place that a control token begins, up to where a caller's text may
+                // stand in its place.
+                let start = self.text_start(&text.text);
+                text.breaks.retain(|at| start.is_some_and(|start| *at >= start));
             }
         }
         (read, prefixed)
+    }
+
+    /// The byte of a literal after a control token at which another row has a caller's text instead.
+    fn text_start(&self, literal: &str) -> Option<usize> {
+        let starts = self.format.rows().iter().filter_map(|row| {
+            let mut pieces =
+                walk(&row.pieces).skip_while(|piece| !matches!(piece, Piece::Control(_)));
+            let mut next = pieces.nth(1)?;
+            let mut before = "";
+            if let Piece::Literal(text) = next {
+                (before, next) = (text, pieces.next()?);
+            }
+            let is_text = matches!(next, Piece::Field(field, _) if is_body(*field));
+            let is_same =
+                || literal.starts_with(before) || literal.starts_with(before.trim_start());
+            (is_text && is_same() && literal.len() > before.len()).then_some(before.len())
+        });
+        starts.min()
     }
 
     fn text(&self, read: &[Op], at: usize, prefixed: bool, role: Option<Role>) -> Text {
