@@ -122,8 +122,19 @@ impl Constraint {
         given: &ConstrainRequest<'_, N>,
         options: ConstrainOptions,
     ) -> Result<Arc<Self>> {
-        let asked = Asked::new(bound, given, options)?;
-        cache.get_or_make(asked, |asked| Self::of(bound, cache, asked))
+        let made = Asked::new(bound, given, options)
+            .and_then(|asked| cache.get_or_make(asked, |asked| Self::of(bound, cache, asked)));
+        made.map_err(|error| match error {
+            // The caller gave no prompt that could be wrong.
+            Error::Message { path, .. } if path == "prompt" && given.prompt.is_none() => {
+                let format = bound.format().described();
+                let problem = format!(
+                    "{format} has no answer after its own generation prompt that is asked for"
+                );
+                Error::message("format", problem)
+            }
+            error => error,
+        })
     }
 
     fn of(bound: &Bound, cache: &Cache, asked: &Asked) -> Result<Self> {

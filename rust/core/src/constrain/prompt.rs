@@ -360,7 +360,8 @@ impl Rest<'_> {
                 }
                 match part {
                     // No field of an answer is in its generation prompt.
-                    Part::Any { .. } | Part::Regex { .. } if !self.is_begun => {}
+                    Part::Any { .. } if !self.is_begun => {}
+                    Part::Regex { regex, .. } if !self.is_begun && regex != SPACE => {}
                     Part::Literal(text) => self.strip_literal(text, rest, prompt),
                     Part::Any { except } => self.strip_any(except, rest, prompt),
                     Part::Regex { regex, .. } => self.strip_regex(regex, rest, prompt),
