@@ -13,7 +13,7 @@ import chatcodec
 import data
 import pytest
 import walks
-from chatcodec import Codec, Vocab, VocabError
+from chatcodec import Codec, Vocab
 from chatcodec.errors import ChatCodecError
 
 FILES = ("llama2", "mixtral-8x7b", "mixtral-8x22b", "mistral", "phi3-mini", "yi")
@@ -63,13 +63,14 @@ def codec_of(name: str, vocab: str) -> Codec:
         return Codec(name, Vocab.load(path, special_tokens=more))
 
 
-@pytest.mark.parametrize("vocab", ["prefixed", *FILES])
+@pytest.mark.parametrize("vocab", ["prefixed", *(FILES if data.LONG else FILES[:1])])
 def test_every_format_constrains_its_own_prompt(vocab: str) -> None:
     made = 0
     for name in chatcodec.formats():
         try:
             codec = codec_of(name, vocab)
-        except VocabError:
+        except ChatCodecError:
+            # ChatGLM3 has a layout of ids of its own.
             continue
         for request in REQUESTS:
             try:

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 import data
 import models
 import pytest
-from chatcodec import Codec, Format, FormatError, Vocab, VocabError
+from chatcodec import (
+    Codec,
+    Collision,
+    Format,
+    FormatError,
+    StreamPool,
+    Template,
+    Vocab,
+    VocabError,
+)
 from models import Model, Piece
 
 if TYPE_CHECKING:
@@ -169,3 +178,34 @@ def test_another_process_gets_the_same_ids(name: str) -> None:
         [sys.executable, "-c", program], input=content, capture_output=True, check=True
     )
     assert json.loads(done.stdout) == codec.encode(MESSAGES).ids.tolist()
+
+
+def test_small_results_come_back(codec: Codec) -> None:
+    encoding = codec.encode(MESSAGES)
+    assert encoding.neutralized
+    for found in (*encoding.neutralized, Collision("messages[0].content", 1, 2, "USER:")):
+        assert again(found) == found
+    parsed = codec.parse([*codec.vocab.encode("Hi"), codec.stop_ids[0], 5, 6])
+    restored = again(parsed)
+    assert (restored.message, restored.finish, restored.rest, restored.rest_text) == (
+        parsed.message,
+        parsed.finish,
+        parsed.rest,
+        parsed.rest_text,
+    )
+    assert repr(restored) == repr(parsed)
+
+
+def test_what_holds_tables_says_what_to_pickle(codec: Codec) -> None:
+    template = Template("{% for m in messages %}{{ m.content }}{% endfor %}")
+    objects = [
+        codec.encode(MESSAGES),
+        codec.stream(),
+        StreamPool(codec),
+        codec.constrain(),
+        template.render(MESSAGES),
+    ]
+    for value in objects:
+        name = type(value).__name__
+        with pytest.raises(TypeError, match=f"cannot pickle `{name}`.*such as"):
+            pickle.dumps(value)

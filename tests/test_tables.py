@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from chatcodec import Codec, MessageError, options, rows
+from chatcodec import Codec, DataError, MessageError, options, rows
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import conversations, hostile_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CODEC = Codec("internlm2")
 SAID = [{"role": "user", "content": "Hello 🦜"}, {"role": "assistant", "content": "b"}]
@@ -217,7 +220,7 @@ def test_an_error_names_row_and_path() -> None:
 def test_what_is_no_table_is_refused() -> None:
     with pytest.raises(TypeError, match="`int`, expected an object with `__arrow_c_stream__`"):
         CODEC.encode_table(3)
-    with pytest.raises(TypeError, match="no table of Arrow's"):
+    with pytest.raises(DataError, match="no table of Arrow's"):
         CODEC.encode_table(pa.chunked_array([[1]]))
     with pytest.raises(ValueError, match="it has `x`; `messages=` names the column"):
         CODEC.encode_table(pa.table({"x": [1]}))
@@ -232,7 +235,7 @@ def test_what_is_no_table_is_refused() -> None:
 def test_text_that_is_no_utf8_is_refused() -> None:
     offsets = pa.array([0, 2], pa.int32()).buffers()[1]
     text = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(b"\xff\xfe"))
-    with pytest.raises(ValueError, match="column `messages` is no valid Arrow array"):
+    with pytest.raises(DataError, match="column `messages` is no valid Arrow array"):
         CODEC.encode_table(pa.table({"messages": text}))
 
 
@@ -244,8 +247,43 @@ def test_a_reader_that_fails_raises() -> None:
         raise OSError("the disk is gone")
 
     reader = pa.RecordBatchReader.from_batches(batch.schema, batches())
-    with pytest.raises(ValueError, match=r"`table` cannot be read: .*the disk is gone"):
+    with pytest.raises(DataError, match=r"`table` cannot be read: .*the disk is gone"):
         CODEC.encode_table(reader)
+
+
+NESTS: dict[str, Callable[[pa.DataType], pa.DataType]] = {
+    "struct": lambda inner: pa.struct([("a", inner)]),
+    "list": pa.list_,
+    "large list": pa.large_list,
+    "list view": pa.list_view,
+    "list of a size": lambda inner: pa.list_(inner, 1),
+    "map": lambda inner: pa.map_(pa.string(), inner),
+    "union": lambda inner: pa.sparse_union([pa.field("a", inner)]),
+    "dictionary": lambda inner: pa.dictionary(pa.int32(), pa.list_(inner)),
+}
+
+
+class AsArray:
+    """A record batch that has the interface of one array alone."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.__arrow_c_array__ = batch.__arrow_c_array__
+
+
+@pytest.mark.parametrize("nest", NESTS)
+def test_a_type_that_is_nested_too_deep_is_refused(nest: str) -> None:
+    """As Arrow's own library refuses it; a deeper one overflowed the stack."""
+    for levels in (20, 65, 1000):
+        kind = pa.string()
+        for _ in range(levels):
+            kind = NESTS[nest](kind)
+        table = pa.table({"messages": pa.nulls(2, type=kind)})
+        for given_table in (table, AsArray(table.to_batches()[0])):
+            if levels == 20:
+                assert len(CODEC.encode_table(given_table, errors="return")) == 2
+            else:
+                with pytest.raises(DataError, match="more than 64 levels deep"):
+                    CODEC.encode_table(given_table, errors="return")
 
 
 def test_an_encoded_table_is_read_any_number_of_times() -> None:

@@ -21,6 +21,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::arrow::ArrowArray;
+use crate::errors::raise_data;
+
+/// Most levels of a type, as Arrow's own library has it.
+const MAX_LEVELS: usize = 64;
 
 /// `struct ArrowArrayStream` of the C stream interface.
 #[repr(C)]
@@ -73,6 +77,7 @@ impl StreamReader {
         if code != 0 {
             return Err(stream.failure(code));
         }
+        check_levels(&schema)?;
         Ok(Self { stream, schema: Arc::new(Schema::try_from(&schema)?) })
     }
 }
@@ -98,6 +103,19 @@ impl RecordBatchReader for StreamReader {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
+}
+
+/// Checks how deep a type is, before functions that call themselves read it: a deeper one would overflow the stack.
+fn check_levels(schema: &FFI_ArrowSchema) -> Result<(), ArrowError> {
+    let mut left = vec![(schema, 0)];
+    while let Some((schema, level)) = left.pop() {
+        if level > MAX_LEVELS {
+            let problem = format!("a type is nested more than {MAX_LEVELS} levels deep");
+            return Err(ArrowError::CDataInterface(problem));
+        }
+        left.extend(schema.children().chain(schema.dictionary()).map(|inner| (inner, level + 1)));
+    }
+    Ok(())
 }
 
 /// A record batch of an array of structs.
@@ -165,7 +183,7 @@ unsafe fn drop_null_buffers(array: *mut FFI_ArrowArray, kind: &DataType) {
 /// The record batches of an object with `__arrow_c_stream__`, or `__arrow_c_array__`.
 pub(crate) fn reader_of(table: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     let wrong = |problem: &dyn std::fmt::Display| {
-        PyTypeError::new_err(format!("`table` is no table of Arrow's: {problem}"))
+        raise_data(format!("`table` is no table of Arrow's: {problem}"))
     };
     if table.hasattr("__arrow_c_stream__")? {
         let capsule = table.call_method0("__arrow_c_stream__")?.cast_into::<PyCapsule>()?;
@@ -192,6 +210,7 @@ pub(crate) fn reader_of(table: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatc
         let schema = unsafe { FFI_ArrowSchema::from_raw(schema.as_ptr().cast()) };
         // SAFETY: as above.
         let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr().cast()) };
+        check_levels(&schema).map_err(|error| wrong(&error))?;
         let kind = DataType::try_from(&schema).map_err(|error| wrong(&error))?;
         let DataType::Struct(fields) = &kind else {
             return Err(wrong(&format!("an array of `{kind}`, expected record batches")));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chatcodec::Constraint as CoreConstraint;
 use pyo3::prelude::*;
 
+use crate::encoding::no_pickle;
 use crate::errors::raise;
 
 /// What a model may generate: the answers that the format reads as the calls and text that were asked for.
@@ -25,6 +26,13 @@ impl Constraint {
 
 #[pymethods]
 impl Constraint {
+    /// Raises `TypeError`: a constraint cannot be pickled, as it holds its codec's tables.
+    #[pyo3(signature = () -> "tuple[object, ...]")]
+    #[expect(clippy::unused_self, reason = "the protocol's signature")]
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(no_pickle("Constraint", "`constraint.lark()`, `constraint.structural_tag()`"))
+    }
+
     /// The grammar for llguidance 1.7 or newer, in its Lark syntax, by itself or as the backend of a
     /// server.
     ///

@@ -95,7 +95,7 @@ pub(crate) fn label_options(
     Ok(LabelOptions { roles, last_only, ignore_index })
 }
 
-fn no_pickle(class: &str, instead: &str) -> PyErr {
+pub(crate) fn no_pickle(class: &str, instead: &str) -> PyErr {
     let message = format!(
         "cannot pickle `{class}`, which holds its codec's tables: \
          pickle what is needed of it, such as {instead}"
@@ -406,6 +406,19 @@ impl Neutralized {
         ("path", "start", "end", "spelling", "id")
     }
 
+    #[new]
+    #[pyo3(signature = (path: "str", start: "int", end: "int", spelling: "str", id: "int"))]
+    fn new(path: String, start: usize, end: usize, spelling: String, id: i32) -> Self {
+        Self { path, start, end, spelling, id }
+    }
+
+    #[pyo3(signature = () -> "tuple[object, ...]")]
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        let Self { path, start, end, spelling, id } = slf.get();
+        let fields = (path, start, end, spelling, id).into_pyobject(slf.py())?;
+        PyTuple::new(slf.py(), [slf.get_type().into_any(), fields.into_any()])
+    }
+
     fn __repr__(&self) -> String {
         let Self { path, start, end, spelling, id } = self;
         format!(
@@ -433,6 +446,19 @@ impl Collision {
     #[classattr]
     fn __match_args__() -> (&'static str, &'static str, &'static str, &'static str) {
         ("path", "start", "end", "marker")
+    }
+
+    #[new]
+    #[pyo3(signature = (path: "str", start: "int", end: "int", marker: "str"))]
+    fn new(path: String, start: usize, end: usize, marker: String) -> Self {
+        Self { path, start, end, marker }
+    }
+
+    #[pyo3(signature = () -> "tuple[object, ...]")]
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        let Self { path, start, end, marker } = slf.get();
+        let fields = (path, start, end, marker).into_pyobject(slf.py())?;
+        PyTuple::new(slf.py(), [slf.get_type().into_any(), fields.into_any()])
     }
 
     fn __repr__(&self) -> String {

@@ -4,6 +4,7 @@ use chatcodec::{Error, excerpt, place};
 use pyo3::prelude::*;
 
 // Imported when first raised: `chatcodec.errors` imports nothing of the package.
+pyo3::import_exception!(chatcodec.errors, DataError);
 pyo3::import_exception!(chatcodec.errors, FormatError);
 pyo3::import_exception!(chatcodec.errors, InternalError);
 pyo3::import_exception!(chatcodec.errors, MessageError);
@@ -16,6 +17,11 @@ const SHOWN_WORD: usize = 80;
 /// A caller's word in quotes: its ends, if it is long.
 pub(crate) fn quoted(word: &str) -> String {
     format!("{:?}", excerpt(word, SHOWN_WORD))
+}
+
+/// The exception for data that cannot be read.
+pub(crate) fn raise_data(problem: String) -> PyErr {
+    DataError::new_err(problem)
 }
 
 /// The exception for an error of the core.

@@ -12,6 +12,7 @@ use pyo3::types::{PyAny, PyList, PyString, PyTuple};
 
 use crate::away::{LONG_IDS, away, look};
 use crate::codec::Codec;
+use crate::encoding::no_pickle;
 use crate::events::{event_list, event_object, plain_object};
 use crate::ids::Ids;
 use crate::stream::{check_given, engines_reason, kept_message};
@@ -90,6 +91,13 @@ fn read_ids(
 
 #[pymethods]
 impl StreamPool {
+    /// Raises `TypeError`: a pool cannot be pickled, as it holds its codec's tables.
+    #[pyo3(signature = () -> "tuple[object, ...]")]
+    #[expect(clippy::unused_self, reason = "the protocol's signature")]
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(no_pickle("StreamPool", "the ids of each stream, which a new pool reads again"))
+    }
+
     #[new]
     fn new(codec: &Bound<'_, Codec>) -> Self {
         let (core, texts) = codec.get().parts();

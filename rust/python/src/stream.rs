@@ -7,10 +7,11 @@ use chatcodec::{
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyDict, PyInt, PyList, PyString};
+use pyo3::types::{PyAny, PyDict, PyInt, PyList, PyString, PyTuple};
 
 use crate::array::IntArray;
 use crate::away::{LONG_IDS, LONG_TEXT, STRIDE, look};
+use crate::encoding::no_pickle;
 use crate::errors::quoted;
 use crate::events::{event_list, plain_object};
 use crate::ids::Ids;
@@ -147,6 +148,13 @@ pub(crate) fn engines_reason(reason: &str) -> PyResult<TurnReason> {
 
 #[pymethods]
 impl Stream {
+    /// Raises `TypeError`: a stream cannot be pickled, as it holds its codec's tables.
+    #[pyo3(signature = () -> "tuple[object, ...]")]
+    #[expect(clippy::unused_self, reason = "the protocol's signature")]
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(no_pickle("Stream", "the ids so far, which a new stream reads again"))
+    }
+
     /// Reads an id or a sequence of ids, and returns their events. The split of ids into pushes
     /// does not change the events, except that neighbouring texts may be joined. Accepts every int.
     /// Raises `ValueError` for a stream of `markers="text"`.
@@ -228,7 +236,7 @@ impl Stream {
 #[pyclass(module = "chatcodec._core", frozen)]
 pub(crate) struct Parsed {
     message: Py<PyDict>,
-    finish: &'static str,
+    finish: TurnReasonWord,
     rest: Py<IntArray>,
     rest_text: String,
 }
@@ -244,7 +252,7 @@ impl Parsed {
     ) -> PyResult<Self> {
         Ok(Self {
             message: message_dict(py, &parsed.message)?.unbind(),
-            finish: parsed.finish.name(),
+            finish: parsed.finish.name().into(),
             rest: Py::new(py, IntArray::int32(rest.to_vec()))?,
             rest_text: rest_text.to_owned(),
         })
@@ -258,6 +266,30 @@ impl Parsed {
         ("message", "finish", "rest")
     }
 
+    #[new]
+    #[pyo3(signature = (
+        message: "dict[str, Any]",
+        finish: "TurnReason",
+        rest: "IntArray",
+        rest_text: "str" = "".to_owned()
+    ))]
+    fn create(
+        message: Bound<'_, PyDict>,
+        finish: TurnReasonWord,
+        rest: Bound<'_, IntArray>,
+        rest_text: String,
+    ) -> Self {
+        let message = message.unbind();
+        Self { message, finish, rest: rest.unbind(), rest_text }
+    }
+
+    #[pyo3(signature = () -> "tuple[object, ...]")]
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        let (py, Self { message, finish, rest, rest_text }) = (slf.py(), slf.get());
+        let fields = (message, finish, rest, rest_text).into_pyobject(py)?;
+        PyTuple::new(py, [slf.get_type().into_any(), fields.into_any()])
+    }
+
     /// The assistant's message, as `encode` takes it.
     #[getter]
     fn message<'py>(&self, py: Python<'py>) -> MessageDict<'py> {
@@ -267,7 +299,7 @@ impl Parsed {
     /// Reason for the end of the turn: `"stop"`, `"action"` or `"implicit"`.
     #[getter]
     fn finish(&self) -> TurnReasonWord {
-        self.finish.into()
+        self.finish.clone()
     }
 
     /// The text after the turn, for a completion given as text.
@@ -289,7 +321,7 @@ impl Parsed {
             0 => format!("{rest} ids"),
             characters => format!("{characters} characters"),
         };
-        Ok(format!("Parsed(message={message}, finish={:?}, rest=<{rest}>)", self.finish))
+        Ok(format!("Parsed(message={message}, finish={:?}, rest=<{rest}>)", &*self.finish))
     }
 }
 

@@ -21,7 +21,7 @@ use pyo3::types::PyAny;
 
 use crate::arrow::{schema_capsule, stream_capsule};
 use crate::batch::share;
-use crate::errors::{quoted, raise};
+use crate::errors::{quoted, raise, raise_data};
 use crate::rows::Columns;
 use crate::typed::Capsule;
 
@@ -144,7 +144,7 @@ pub(crate) enum Failure {
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Table(problem) => PyValueError::new_err(problem),
+            Failure::Table(problem) => raise_data(problem),
             Failure::Row(error) => raise(error),
         }
     }

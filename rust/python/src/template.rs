@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyString, PyTuple};
 
 use crate::away::in_place;
+use crate::encoding::no_pickle;
 use crate::errors::{TemplateError, raise, raise_of};
 use crate::files;
 use crate::node::{Raised, Value};
@@ -231,6 +232,13 @@ impl Rendered {
 
 #[pymethods]
 impl Rendered {
+    /// Raises `TypeError`: a rendered conversation cannot be pickled, as it holds the conversation.
+    #[pyo3(signature = () -> "tuple[object, ...]")]
+    #[expect(clippy::unused_self, reason = "the protocol's signature")]
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(no_pickle("Rendered", "`rendered.text`, `rendered.runs`"))
+    }
+
     /// The text.
     #[getter]
     fn text(&self) -> &str {
