@@ -262,8 +262,8 @@ impl Parsed {
 #[pymethods]
 impl Parsed {
     #[classattr]
-    fn __match_args__() -> (&'static str, &'static str, &'static str) {
-        ("message", "finish", "rest")
+    fn __match_args__() -> (&'static str, &'static str, &'static str, &'static str) {
+        ("message", "finish", "rest", "rest_text")
     }
 
     #[new]
@@ -271,7 +271,7 @@ impl Parsed {
         message: "dict[str, Any]",
         finish: "TurnReason",
         rest: "IntArray",
-        rest_text: "str" = "".to_owned()
+        rest_text: "str"
     ))]
     fn create(
         message: Bound<'_, PyDict>,
