@@ -31,6 +31,7 @@ mod p7_provenance;
 mod p8_immutable;
 mod pools;
 mod stops;
+mod sweep;
 mod template_origins;
 mod template_shape;
 mod threads;
