@@ -79,7 +79,11 @@ fn found(
 ) -> Result<(Format, Reader)> {
     let writer = TemplateWriter::new(template, own, vocab);
     check_writes(&writer, vocab)?;
-    let format = text_format(&writer, vocab)?;
+    // What a template that fails on a question lacks is more than the id that stops the model.
+    let format = text_format(&writer, vocab).map_err(|error| match writer.needs() {
+        Needs::More(cause) => cause.clone(),
+        _ => error,
+    })?;
     let plain = Codec::with_template(template, own, &format, vocab)?.without_prompts();
     // A format is derived from renderings without tools.
     let is_enough = *writer.needs() == Needs::Nothing;
