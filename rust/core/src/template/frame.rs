@@ -16,7 +16,7 @@ const INDEXED: usize = 12;
 struct Variables {
     values: Vec<(Symbol, Value)>,
     /// Places of all variables, if they are many.
-    index: Option<HashMap<Symbol, usize>>,
+    index: Option<Box<HashMap<Symbol, usize>>>,
 }
 
 impl Variables {
@@ -39,7 +39,8 @@ impl Variables {
         self.values.push((symbol, value));
         if self.values.len() == INDEXED {
             let symbols = self.values.iter().enumerate();
-            self.index = Some(symbols.map(|(at, (symbol, _))| (*symbol, at)).collect());
+            let places = symbols.map(|(at, (symbol, _))| (*symbol, at)).collect();
+            self.index = Some(Box::new(places));
         }
         true
     }
@@ -94,6 +95,8 @@ impl Frame {
 
     /// Drops all variables.
     pub(super) fn clear(&self) {
-        drop(self.variables.take());
+        let mut variables = self.variables.borrow_mut();
+        variables.values.clear();
+        variables.index = None;
     }
 }

@@ -102,6 +102,7 @@ impl Meter {
     }
 
     /// Takes steps.
+    #[inline]
     pub(super) fn take(&self, steps: u64) -> Outcome<()> {
         let Some(left) = self.steps.get().checked_sub(steps) else {
             self.steps.set(0);
@@ -126,6 +127,7 @@ impl Meter {
     }
 
     /// Takes memory that is made.
+    #[inline]
     pub(super) fn make(&self, bytes: u64) -> Outcome<()> {
         let Some(left) = self.bytes.get().checked_sub(bytes) else {
             self.bytes.set(0);
@@ -136,16 +138,19 @@ impl Meter {
     }
 
     /// Reads a text character by character.
+    #[inline]
     pub(super) fn read(&self, bytes: usize) -> Outcome<()> {
         self.take(1 + bytes as u64 / READ_A_STEP)
     }
 
     /// Compares or counts a text as a whole.
+    #[inline]
     pub(super) fn skim(&self, bytes: usize) -> Outcome<()> {
         self.take(bytes as u64 / COPIED_A_STEP)
     }
 
     /// Makes or copies so many values.
+    #[inline]
     pub(super) fn values(&self, count: usize) -> Outcome<()> {
         self.take(count as u64)?;
         self.make(HEAD_BYTES + VALUE_BYTES.saturating_mul(count as u64))
@@ -171,6 +176,7 @@ impl Meter {
     }
 
     /// Makes a text of so many bytes and runs.
+    #[inline]
     pub(super) fn text(&self, bytes: usize, runs: usize) -> Outcome<()> {
         if bytes > self.max_text {
             let bound = self.max_text;
@@ -189,6 +195,7 @@ impl Meter {
     }
 
     /// Writes a text after one of so many bytes.
+    #[inline]
     pub(super) fn write(&self, after: usize, bytes: usize, runs: usize) -> Outcome<()> {
         let whole = after.saturating_add(bytes);
         if whole > self.max_text {
