@@ -682,6 +682,7 @@ impl<'a> Renderer<'a> {
         let calls_in_turn = present & Field::Calls.bit() != 0 && self.format.answers_in_turn();
         let is_assistant = turn.message.role == Role::Assistant;
         let first_span = self.out.spans.len();
+        let is_after_open = self.ends_at_next;
         let mut generated_from = self.out.text.len();
         if is_assistant {
             generated_from += if begins_with_calls(row, present) {
@@ -691,10 +692,8 @@ impl<'a> Renderer<'a> {
                     .iter()
                     .map(|piece| self.written_bytes(piece))
                     .sum::<usize>()
-            } else if turn.after_result {
-                self.prompt_bytes(&self.grammar.after_tool_prompts.0, &row.rule.pieces, present)
             } else {
-                self.prompt_bytes(&self.grammar.generation_prompt, &row.rule.pieces, present)
+                self.prompt_bytes(turn, &row.rule.pieces, present)
             };
             if self.options.boundary == Boundary::Isolated {
                 let at = self.generated_after(turn, row, present, generated_from);
@@ -729,6 +728,11 @@ impl<'a> Renderer<'a> {
             }
         }
         self.isolate_at = None;
+        if is_after_open && turn.is_last && self.is_stop(&self.out.spans[first_span..]) {
+            let problem = "is empty, and what would be written is the token that stops the turn before it; expected \
+                           some text, or `add_generation_prompt`";
+            return Err(Error::message(format!("messages[{}].content", turn.index), problem));
+        }
         if is_assistant {
             let written = &self.out.spans[first_span..];
             if turn.is_last && !open && end.is_none() && self.is_prompt(written) {
@@ -742,6 +746,11 @@ impl<'a> Renderer<'a> {
             self.out.generated.push(generated_from.min(end)..end);
         }
         Ok(())
+    }
+
+    /// Whether the written text is one token that stops a model.
+    fn is_stop(&self, spans: &[Span]) -> bool {
+        matches!(spans, [Span { kind: SpanKind::Control(id), .. }] if self.grammar.stops(id.get()))
     }
 
     /// Whether the written text equals a generation prompt.
@@ -760,26 +769,50 @@ impl<'a> Renderer<'a> {
         })
     }
 
-    /// Number of bytes of a row that a generation prompt writes: their common beginning.
-    fn prompt_bytes(&self, prompt: &[BoundPiece], pieces: &[BoundPiece], present: u32) -> usize {
+    /// Number of bytes of a row that a generation prompt writes: that of these options if the row begins with all of
+    /// it, or else the longest one that it does. Where it begins with none, the beginning that it has in common with
+    /// that of these options.
+    fn prompt_bytes(&self, turn: &Turn<'_>, pieces: &[BoundPiece], present: u32) -> usize {
+        let (grammar, thinking) = (self.grammar, self.options.thinking);
+        let begun = |prompt| self.begun_bytes(prompt, pieces, present);
+        let (own, whole): (_, Option<usize>) = if turn.after_result {
+            let (plain, asked) = &grammar.after_tool_prompts;
+            let all = [plain].into_iter().chain(asked.iter().flatten());
+            let whole = all.filter_map(|prompt| begun(prompt).ok()).max();
+            (prompt_after_tool(grammar, thinking), whole)
+        } else {
+            let whole = grammar.prompts().filter_map(|prompt| begun(prompt).ok()).max();
+            (prompt_of(grammar, thinking), whole)
+        };
+        begun(own).unwrap_or_else(|common| whole.unwrap_or(common))
+    }
+
+    /// Number of bytes of a prompt if a row begins with all of it; otherwise, as the error, those of their common
+    /// beginning.
+    fn begun_bytes(
+        &self,
+        prompt: &[BoundPiece],
+        pieces: &[BoundPiece],
+        present: u32,
+    ) -> std::result::Result<usize, usize> {
         use FixedText::Encoded;
         let mut bytes = 0;
-        let row = pattern::written(pieces, |field| present & field.bit() != 0);
-        for (prompt, row) in prompt.iter().zip(row) {
-            match (prompt, row) {
-                (Piece::Literal(Encoded(prompt)), Piece::Literal(Encoded(row)))
-                    if row.starts_with(&**prompt) =>
-                {
-                    bytes += prompt.len();
-                    if prompt.len() < row.len() {
-                        break;
+        let mut row = pattern::written(pieces, |field| present & field.bit() != 0);
+        let mut prompt = prompt.iter().peekable();
+        while let Some(asked) = prompt.next() {
+            match (asked, row.next()) {
+                (Piece::Literal(Encoded(text)), Some(Piece::Literal(Encoded(row)))) => {
+                    let same = common_prefix(text, row);
+                    bytes += same;
+                    if same < text.len() || same < row.len() && prompt.peek().is_some() {
+                        return Err(bytes);
                     }
                 }
-                (prompt, row) if prompt == row => bytes += self.written_bytes(prompt),
-                _ => break,
+                (asked, Some(row)) if asked == row => bytes += self.written_bytes(asked),
+                _ => return Err(bytes),
             }
         }
-        bytes
+        Ok(bytes)
     }
 
     /// The byte at which what a model generates of a row begins: after the prompt that the options ask for, or at
@@ -914,6 +947,12 @@ impl<'a> Renderer<'a> {
         self.slot_as(text, source, true);
         self.push_text(SpanKind::Literal, "\"", source.scaffold());
     }
+}
+
+/// Length of the longest common beginning, in bytes.
+fn common_prefix(one: &str, other: &str) -> usize {
+    let pairs = one.chars().zip(other.chars());
+    pairs.take_while(|(one, other)| one == other).map(|(one, _)| one.len_utf8()).sum()
 }
 
 /// Content that reads back as JSON other than a string, as it is written.

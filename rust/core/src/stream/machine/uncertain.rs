@@ -144,6 +144,8 @@ impl Reader<'_> {
                 let by_text = self.out.output.by_text;
                 let grammar = self.bound.grammar();
                 let decision = header.header.step(grammar, &header.held, position, by_text);
+                // Whether the token that stopped a turn begins another, the next one tells.
+                let decision = if self.is_stop_alone(&header) { Decision::Open } else { decision };
                 self.decide(place, header, decision)
             }
             Uncertain::Call(call) => self.possible_call(place, call, item),
@@ -171,7 +173,7 @@ impl Reader<'_> {
         let grammar = self.bound.grammar();
         let decision = header.header.finish(&header.held);
         let held = &header.held;
-        if held.bounds().1 < self.out.output.covered() && held.is_stop(grammar) {
+        if self.is_stop_alone(&header) {
             // The turn that the token stops has ended.
             return place;
         }
@@ -190,6 +192,12 @@ impl Reader<'_> {
             return self.open_prompted(place, held.bounds());
         }
         self.decide(place, header, decision)
+    }
+
+    /// Whether it is only the token at which the turn before it has stopped.
+    fn is_stop_alone(&self, header: &UncertainHeader) -> bool {
+        let held = &header.held;
+        held.bounds().1 < self.out.output.covered() && held.is_stop(self.bound.grammar())
     }
 
     /// Holds white space between turns, after which no turn begins with text.
