@@ -201,7 +201,7 @@ def test_neighbours_that_count_are_one_row(tmp_path: Path) -> None:
         (["<two_1>"], "<two_1>"),
         (["<two_2>"], "<two_2>"),
         (["<other_3>"], "<other_3>"),
-        (["77"], "77"),
+        (["<77>"], "<77>"),
         *(([name], name) for name in long),
         (["<1_5_x>"], "<1_5_x>"),
         (["<1_6_x>"], "<1_6_x>"),

@@ -66,7 +66,7 @@ FAMILIES = [
     ),
     Family("command-r", "templates/aya.jinja", own=(("bos_token", "<BOS_TOKEN>"),)),
     Family("ernie4.5", "families/ernie-4.5-pt.jinja", "developer", same=21),
-    Family("exaone4", "templates/exaone4.jinja", "callstr emptyans parts reasontext think"),
+    Family("exaone4", "templates/exaone4.jinja", "callstr emptyans parts reasontext"),
     Family("gemma2", "templates/gemma.jinja", same=12, own=(("bos_token", "<bos>"),)),
     Family(
         "gemma4",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from naive import Value
 
-ROWS = ["<|im_start|>", "<|im_end|>", "<think>", "Übung"]
+ROWS = ["<|im_start|>", "<|im_end|>", "<think>", "<Übung>"]
 FIRST_ADDED = 258
 ADDED = {spelling: FIRST_ADDED + at for at, spelling in enumerate(ROWS)}
 CONFIG = {
@@ -34,7 +34,7 @@ CONFIG = {
         for spelling, id_ in ADDED.items()
     },
 }
-TEXT = "hello <|im_start|>system\nÜbung<|im_end|> <think>"
+TEXT = "hello <|im_start|>system\n<Übung><|im_end|> <think>"
 
 
 def letters() -> list[str]:
@@ -217,7 +217,7 @@ def test_a_device_without_an_end_is_not_read_to_its_end() -> None:
 def added(tmp_path: Path) -> Path:
     """A model with pieces that were added: one is known to be text, and two are not."""
     pieces = [Piece("\u2581"), *(Piece(sign, -9) for sign in "<h1>fo")]
-    pieces += [Piece(text, 0, USER_DEFINED) for text in ("<h1>", "<foo>", "foo", "\u2581f")]
+    pieces += [Piece(text, 0, USER_DEFINED) for text in ("<h1>", "<foo>", "<fo>", "\u2581<f")]
     path = tmp_path / "tokenizer.model"
     path.write_bytes(Model([*models.specials(), *pieces]).proto())
     return path
@@ -225,37 +225,37 @@ def added(tmp_path: Path) -> Path:
 
 def test_added_tokens_are_control_unless_they_are_known_or_said_to_be_text(added: Path) -> None:
     vocab = Vocab.load(added)
-    ids = {text: vocab.size - 4 + at for at, text in enumerate(("<h1>", "<foo>", "foo"))}
+    ids = {text: vocab.size - 4 + at for at, text in enumerate(("<h1>", "<foo>", "<fo>"))}
     assert vocab.text_tokens == {"<h1>": ids["<h1>"]}
     assert list(vocab.text_reasons) == ["<h1>"]
-    assert {"<foo>", "foo"} <= vocab.control.keys()
-    assert set(ids.values()) & set(vocab.encode("<h1><foo>foo")) == {ids["<h1>"]}
+    assert {"<foo>", "<fo>"} <= vocab.control.keys()
+    assert set(ids.values()) & set(vocab.encode("<h1><foo><fo>")) == {ids["<h1>"]}
 
     said = Vocab.load(added, text_tokens=["<foo>"])
     assert said.text_tokens == {"<h1>": ids["<h1>"], "<foo>": ids["<foo>"]}
     assert list(said.text_reasons) == ["<h1>"]
-    assert "foo" in said.control
+    assert "<fo>" in said.control
     assert "<foo>" not in said.control
-    assert {ids["<h1>"], ids["<foo>"]} == set(ids.values()) & set(said.encode("<h1><foo>foo"))
+    assert {ids["<h1>"], ids["<foo>"]} == set(ids.values()) & set(said.encode("<h1><foo><fo>"))
     for restored in (again(said), again(again(said))):
         assert facts(restored) == facts(said)
-    assert Vocab.load(added, text_tokens=("<foo>", "foo")).text_tokens == ids
+    assert Vocab.load(added, text_tokens=("<foo>", "<fo>")).text_tokens == ids
     # Named as its file spells it.
-    spaced = Vocab.load(added, text_tokens=["\u2581f"])
-    assert spaced.text_tokens["\u2581f"] == vocab.size - 1
-    assert vocab.size - 1 in spaced.encode("x f")
+    spaced = Vocab.load(added, text_tokens=["\u2581<f"])
+    assert spaced.text_tokens["\u2581<f"] == vocab.size - 1
+    assert vocab.size - 1 in spaced.encode("x <f")
 
 
 def test_what_a_format_made_control_is_control_whatever_the_caller_says(added: Path) -> None:
     text = Format.built_in("chatml").text
-    mine = text.replace("<|im_start|>", "<foo>").replace("<|im_end|>", "foo")
+    mine = text.replace("<|im_start|>", "<foo>").replace("<|im_end|>", "<fo>")
     (path := added.with_name("mine.toml")).write_text(mine, encoding="utf-8")
-    vocab = Vocab.load(added, text_tokens=["<foo>", "foo"])
+    vocab = Vocab.load(added, text_tokens=["<foo>", "<fo>"])
     codec = Codec(Format.load(path), vocab)
     for made in (codec.vocab, again(codec).vocab, again(codec.vocab)):
-        assert {"<foo>", "foo"} <= made.control.keys()
+        assert {"<foo>", "<fo>"} <= made.control.keys()
         assert list(made.text_tokens) == ["<h1>"]
-        assert set(made.control.values()).isdisjoint(made.encode("<foo>foo"))
+        assert set(made.control.values()).isdisjoint(made.encode("<foo><fo>"))
 
 
 def test_an_ordinary_token_may_be_named_as_text(halves: Path) -> None:
@@ -349,20 +349,20 @@ def test_a_pickle_holds_all_files(halves: Path) -> None:
 
 
 def test_anything_that_was_changed_in_a_pickle_is_refused(halves: Path) -> None:
-    vocab = Codec("chatml", Vocab.load(halves, text_tokens=["Übung"])).vocab
+    vocab = Codec("chatml", Vocab.load(halves, text_tokens=["<Übung>"])).vocab
     reduced: Any = vocab.__reduce__()
     restore, (files, digest, options, appended, aliases) = reduced
     assert facts(restore(files, digest, options, appended, aliases)) == facts(vocab)
-    assert (options, appended) == ((["Übung"], [], None), [])
+    assert (options, appended) == ((["<Übung>"], [], None), [])
     changed = [
         (files[:-1], options, appended, aliases),
         ([*files[1:], files[0]], options, appended, aliases),
         ([("x", files[0][1]), *files[1:]], options, appended, aliases),
         ([*files[:-1], (files[-1][0], files[-1][1] + b" ")], options, appended, aliases),
         (None, options, appended, aliases),
-        (files, (["Übung", "<think>"], [], None), appended, aliases),
-        (files, ([], [("Übung", 261)], None), appended, aliases),
-        (files, (["Übung"], [], "x"), appended, aliases),
+        (files, (["<Übung>", "<think>"], [], None), appended, aliases),
+        (files, ([], [("<Übung>", 261)], None), appended, aliases),
+        (files, (["<Übung>"], [], "x"), appended, aliases),
         (files, options, ["<x>"], aliases),
         (files, options, appended, aliases[:-1]),
     ]

@@ -219,7 +219,7 @@ class Codec:
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
     @staticmethod
-    def _restore(writer: Any, vocab: Any, format: Format, told: "tuple[str, list[str], list[str], list[str]]", response: "str | None" = None) -> Codec:
+    def _restore(writer: Any, vocab: Any, format: Format, told: "tuple[str, list[str], list[str], list[str]]", response: "str | None" = None, stop_ids: "list[int] | None" = None) -> Codec:
         """
         Makes a pickled codec again: nothing is recognised or derived once more.
         """

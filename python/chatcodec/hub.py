@@ -38,12 +38,14 @@ except ImportError as _missing:
 
 __all__ = ["fetch"]
 
-# What `Vocab.load` reads of a folder, without GGUF files: those are weights for the most part.
+# What `Codec.from_pretrained` reads of a folder, without GGUF files: those are weights for the
+# most part.
 _FILES = [
     "added_tokens.json",
     "additional_chat_templates/*.jinja",
     "chat_template.jinja",
     "chat_template.json",
+    "generation_config.json",
     "merges.txt",
     "special_tokens_map.json",
     "tekken.json",
@@ -82,7 +84,8 @@ def fetch(
             folder = _cached_in_full(wanted) or _download(wanted, token=token)
     except HFValidationError as error:
         raise _no_such(name) from error
-    if not any(path for pattern in _FILES for path in folder.glob(pattern)):
+    of_tokenizer = (pattern for pattern in _FILES if pattern != "generation_config.json")
+    if not any(path for pattern in of_tokenizer for path in folder.glob(pattern)):
         raise _refused(name, "has no tokenizer's files, such as `tokenizer.json`")
     return folder
 

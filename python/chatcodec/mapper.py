@@ -199,9 +199,9 @@ def _recipe(codec: Codec) -> dict[str, Any]:
     form, template = writer, None
     if codec.template is not None:
         # A response template reads completions, and a mapper only writes.
-        form, told, _ = read
+        form, told, _, stop_ids = read
         of_source, (source,) = writer.__reduce__()
-        template = (source, of_source.keywords, told)
+        template = (source, of_source.keywords, told, stop_ids)
     name, text, variant = form.__reduce__()[1]
     _, vocab_hash, options, appended, aliases = vocab.__reduce__()[1]
     known = [name, text, variant, vocab_hash, options, appended, aliases]
@@ -211,7 +211,8 @@ def _recipe(codec: Codec) -> dict[str, Any]:
     return {
         "digest": hashlib.sha256(described.encode()).hexdigest(),
         "format": (name, None if is_built_in else text, None if is_built_in else variant),
-        # Source and special tokens of a template, and how the format reads what it writes.
+        # Source and special tokens of a template, how the format reads what it writes, and the
+        # stop ids of the model's folder.
         "template": template,
         "vocab_hash": vocab_hash,
         "origin": origin,
@@ -255,7 +256,7 @@ def _load(recipe: Mapping[str, Any]) -> Codec:
                 path,
             )
     if recipe["template"] is not None:
-        source, special_tokens, told = recipe["template"]
+        source, special_tokens, told, stop_ids = recipe["template"]
         template = Template(source, **special_tokens)
-        return Codec._restore(template, vocab, form, told)  # noqa: SLF001
+        return Codec._restore(template, vocab, form, told, None, stop_ids)  # noqa: SLF001
     return Codec(form, vocab, check_template=False)

@@ -17,7 +17,7 @@ use crate::render::{self, Before, Kept, RenderOptions, Rendered};
 use crate::response::{BoundResponse, ResponseTemplate};
 use crate::stream::{State, Stream};
 use crate::template::{Clock, Template, budget};
-use crate::templated::{Cut, Needs, Prompts, TemplateWriter, Templated};
+use crate::templated::{self, Cut, Needs, Prompts, TemplateWriter, Templated};
 use chatcodec_vocab::Stop;
 use chatcodec_vocab::{TokenId, Vocab};
 
@@ -57,6 +57,8 @@ struct Inner {
     response: Option<Arc<BoundResponse>>,
     /// The prompts that the template writes.
     prompts: OnceLock<Prompts>,
+    /// Ids that end an assistant's turn beside those of the format.
+    more_stops: Vec<TokenId>,
 }
 
 /// Number of ids between two checks for a request to stop: some hundredths of a second.
@@ -93,8 +95,10 @@ impl Codec {
         format: &Format,
         vocab: &Vocab,
     ) -> Result<Self> {
+        let vocab = &templated::with_words_of(template, own, vocab)?;
         let bound = Arc::new(Bound::new(format, vocab)?);
         let writer = budget::within(|| TemplateWriter::new(template, own, bound.vocab()));
+        let writer = writer.stopped_by(bound.grammar().stop_ids());
         Ok(Self::of_bound(bound, Some(writer)))
     }
 
@@ -103,9 +107,48 @@ impl Codec {
         let constraints = constrain::Cache::default();
         let reads_prompts = true;
         let response = None;
-        let prompts = OnceLock::new();
-        let inner =
-            Inner { bound, writer, reads_prompts, prompted, constraints, response, prompts };
+        let (prompts, more_stops) = (OnceLock::new(), Vec::new());
+        let inner = Inner {
+            bound,
+            writer,
+            reads_prompts,
+            prompted,
+            constraints,
+            response,
+            prompts,
+            more_stops,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The same codec, with more ids that end an assistant's turn. Ids that are no control tokens of the vocabulary
+    /// are left out.
+    #[must_use]
+    pub fn stopping_at(&self, ids: &[TokenId]) -> Self {
+        let mut all = self.stop_ids();
+        let known = all.len();
+        let is_control = |id: &TokenId| self.vocab().control().values().any(|known| known == id);
+        for &id in ids {
+            if !all.contains(&id) && is_control(&id) {
+                all.push(id);
+            }
+        }
+        if all.len() == known {
+            return self.clone();
+        }
+        let old = &self.inner;
+        let mut more_stops = old.more_stops.clone();
+        more_stops.extend(&all[known..]);
+        let inner = Inner {
+            bound: old.bound.clone(),
+            writer: old.writer.clone().map(|writer| writer.stopped_by(all)),
+            reads_prompts: old.reads_prompts,
+            prompted: OnceLock::new(),
+            constraints: constrain::Cache::default(),
+            response: old.response.clone(),
+            prompts: OnceLock::new(),
+            more_stops,
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -123,6 +166,7 @@ impl Codec {
             constraints: constrain::Cache::default(),
             response: Some(Arc::new(bound)),
             prompts: OnceLock::new(),
+            more_stops: self.inner.more_stops.clone(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -197,7 +241,9 @@ impl Codec {
 
     /// The ids that end an assistant's turn.
     pub fn stop_ids(&self) -> Vec<TokenId> {
-        self.inner.bound.grammar().stop_ids()
+        let mut ids = self.inner.bound.grammar().stop_ids();
+        ids.extend(&self.inner.more_stops);
+        ids
     }
 
     /// The ids that open an assistant's turn.

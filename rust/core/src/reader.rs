@@ -19,7 +19,7 @@ use crate::message::{Message, Owned, Role};
 use crate::recognise::{Candidates, Recognised, candidates};
 use crate::span::SpanKind;
 use crate::template::{Template, budget};
-use crate::templated::{Needs, TemplateWriter};
+use crate::templated::{self, Needs, TemplateWriter};
 
 /// How completions are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +59,7 @@ impl Codec {
         own: &[(String, String)],
         vocab: &Vocab,
     ) -> Result<(Self, Reader)> {
+        let vocab = &templated::with_words_of(template, own, vocab)?;
         // Each part of the work has a budget of its own, so that a template that spends one still has a reader.
         let known = budget::within(|| candidates(template, own, vocab));
         let (format, reader) = match known.writer() {

@@ -696,8 +696,8 @@ impl<'a> Renderer<'a> {
                 self.prompt_bytes(turn, &row.rule.pieces, present)
             };
             if self.options.boundary == Boundary::Isolated {
-                let at = self.generated_after(turn, row, present, generated_from);
-                self.isolate_at = Some(at);
+                let asked = self.asked_bytes(&row.rule.pieces, present).unwrap_or(0);
+                self.isolate_at = Some(generated_from.max(self.out.text.len() + asked));
             }
         }
         match turn.message.role {
@@ -813,29 +813,6 @@ impl<'a> Renderer<'a> {
             }
         }
         Ok(bytes)
-    }
-
-    /// The byte at which what a model generates of a row begins: after the prompt that the options ask for, or at
-    /// `by_default`, the end of the format's own prompt.
-    fn generated_after(
-        &self,
-        turn: &Turn<'_>,
-        row: &Row,
-        present: u32,
-        by_default: usize,
-    ) -> usize {
-        let pieces = &row.rule.pieces;
-        let from = self.out.text.len();
-        let thinking = self.options.thinking.filter(|_| !begins_with_calls(row, present));
-        let asked = thinking.map_or(by_default, |thinking| {
-            let prompt = if turn.after_result {
-                prompt_after_tool(self.grammar, Some(thinking))
-            } else {
-                prompt_of(self.grammar, Some(thinking))
-            };
-            from + self.prompt_bytes(prompt, pieces, present)
-        });
-        self.asked_bytes(pieces, present).map_or(asked, |bytes| asked.max(from + bytes))
     }
 
     /// Number of bytes of a row that a whole prompt writes whose markers are text: its last id ends there.

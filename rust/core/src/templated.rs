@@ -30,11 +30,16 @@ pub(crate) struct TemplateWriter {
     own: Vec<(String, String)>,
     /// Control tokens that the template's source spells.
     spelled: HashSet<TokenId>,
-    /// Text of the generation prompt after a question.
+    /// Text of the generation prompt after a question, where messages without one end before it.
     prompt: String,
     /// Whether the template writes arguments that are objects; some write their JSON text alone.
     reads_objects: bool,
     needs: Needs,
+    /// Where an answer begins, the text of the prompt: as it is, and with reasoning asked for, and with none, if the
+    /// template has a variable for that.
+    asked: Vec<String>,
+    /// The ids that end an assistant's turn.
+    stops: Vec<TokenId>,
 }
 
 /// What a template needs beside messages.
@@ -45,6 +50,20 @@ pub(crate) enum Needs {
     Tools,
     /// It fails on a question, with or without tools: with this error.
     More(Error),
+}
+
+/// The variables by which templates are asked for reasoning.
+const THINKING: [&str; 2] = ["enable_thinking", "thinking"];
+
+/// The vocabulary in which the added words that a template writes itself are control.
+pub(crate) fn with_words_of(
+    template: &Template,
+    own: &[(String, String)],
+    vocab: &Vocab,
+) -> Result<Vocab> {
+    let texts = template.texts();
+    let own = own.iter().map(|(_, text)| text);
+    Ok(vocab.without_words_of(texts.iter().chain(own).map(String::as_str))?)
 }
 
 /// The result of a template: spans, and whether its control tokens depend on the caller's text.
@@ -91,11 +110,29 @@ impl TemplateWriter {
             prompt: String::new(),
             reads_objects: true,
             needs: Needs::Nothing,
+            asked: Vec::new(),
+            stops: Vec::new(),
         };
         writer.needs = writer.find_needs();
         writer.prompt = writer.find_prompt().unwrap_or_default();
         writer.reads_objects = writer.find_reads_objects();
+        let plain = EncodeOptions::default();
+        let mut asked = vec![plain.clone()];
+        if THINKING.iter().any(|name| template.mentions(name)) {
+            asked.extend([true, false].map(|thinks| {
+                let mut options = plain.clone();
+                let variables = THINKING.map(|name| (name.to_owned(), Owned::Bool(thinks)));
+                options.template.variables = variables.into();
+                options
+            }));
+        }
+        writer.asked = asked.iter().filter_map(|options| writer.find_header(options)).collect();
         writer
+    }
+
+    /// The same, with the ids that end an assistant's turn.
+    pub(crate) fn stopped_by(self, stops: Vec<TokenId>) -> Self {
+        Self { stops, ..self }
     }
 
     /// The template.
@@ -197,6 +234,22 @@ impl TemplateWriter {
         Some(with[same..].to_owned())
     }
 
+    /// The text of a prompt, with the options' variables, from where the turn of an answer begins. A template may
+    /// write a prompt whether it is asked for one or not, and what ends a turn with the turn after it.
+    fn find_header(&self, options: &EncodeOptions) -> Option<String> {
+        let question = self.probe(vec![probe_question()]);
+        let asked = self.rendered(&question, true, options, false).ok()?;
+        let answered = self.probe(vec![probe_question(), probe_answer()]);
+        let answered = self.rendered(&answered, false, options, false).ok()?;
+        let (text, paths) = (answered.text(), answered.paths());
+        let is_answer = |part: &&Part| match part.path {
+            Some(path) if part.within < 0 => paths.message(path) == 1,
+            _ => part.within == 1,
+        };
+        let start = answered.parts().iter().find(is_answer)?.text.start;
+        asked.text().strip_prefix(text.get(..start)?).map(str::to_owned)
+    }
+
     fn rendered(
         &self,
         values: &Values,
@@ -247,8 +300,14 @@ impl TemplateWriter {
         {
             return Err(dependent.clone().error());
         }
+        let given = match options.template.variables[..] {
+            [] => None,
+            _ => self.find_header(options),
+        };
+        let own = given.as_ref().or_else(|| self.asked.first()).unwrap_or(&self.prompt);
+        let headers = Headers { own, others: &self.asked, stops: &self.stops };
         let prompt = (end == End::Prompted).then_some(self.prompt.as_str());
-        let mut written = layout.write(&rendered, &self.prompt, prompt, options.boundary);
+        let mut written = layout.write(&rendered, &headers, prompt, options.boundary);
         written.paths = Some(Arc::new(rendered.into_paths()));
         let trail = Trail {
             roles: roles.into_iter().map(|role| role.unwrap_or(Role::User)).collect(),
@@ -301,6 +360,10 @@ fn probe_tools() -> Owned {
     ]);
     let tool = Owned::Map(vec![(text("type"), text("function")), (text("function"), function)]);
     Owned::List(vec![tool])
+}
+
+fn probe_answer() -> Owned {
+    Owned::Map(vec![(text("role"), text("assistant")), (text("content"), text("answer"))])
 }
 
 /// The end of the messages under these options.
@@ -539,16 +602,16 @@ impl<'a> Layout<'a> {
         Some(first.text.start)
     }
 
-    /// The spans. `header` is the text of a generation prompt, `prompt` the one that is written.
+    /// The spans; `prompt` is the text of the prompt that is written.
     fn write(
         &self,
         rendered: &RenderedTemplate,
-        header: &str,
+        headers: &Headers<'_>,
         prompt: Option<&str>,
         boundary: Boundary,
     ) -> Rendered {
         let generated = match rendered.generated() {
-            [] => self.answers(header),
+            [] => self.answers(headers),
             tagged => tagged.to_vec(),
         };
         let prompt_at = prompt.and_then(|prompt| {
@@ -677,38 +740,92 @@ impl<'a> Layout<'a> {
     }
 
     /// The text that a model generates of each message of the assistant's: after the generation prompt, up to the
-    /// last control token after its text, or to its end.
-    fn answers(&self, header: &str) -> Vec<Range<usize>> {
+    /// token that stops it.
+    fn answers(&self, headers: &Headers<'_>) -> Vec<Range<usize>> {
         let mut turns: Vec<Option<Range<usize>>> = vec![None; self.roles.len()];
-        let groups = self.segments.chunk_by(|one, next| self.owner(one) == self.owner(next));
-        for group in groups {
+        let mut from = 0;
+        for group in self.segments.chunk_by(|one, next| self.owner(one) == self.owner(next)) {
+            from += group.len();
             let Some(first) = group.first() else { continue };
             let Ok(message) = usize::try_from(self.owner(first)) else { continue };
             if self.roles.get(message).copied().flatten() == Some(Role::Assistant) {
-                turns[message] = Some(self.answer(group, header));
+                turns[message] = Some(self.answer(group, &self.segments[from..], headers));
             }
         }
         turns.into_iter().flatten().collect()
     }
 
-    fn answer(&self, group: &[Segment], header: &str) -> Range<usize> {
+    /// The text that a model generates of the segments of a message, which others follow.
+    fn answer(
+        &self,
+        group: &[Segment],
+        following: &[Segment],
+        headers: &Headers<'_>,
+    ) -> Range<usize> {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { return 0..0 };
         let is_data = |segment: &&Segment| matches!(segment.kind, SegmentKind::Data(..));
-        let is_control = |segment: &&Segment| matches!(segment.kind, SegmentKind::Control { .. });
         let text = &self.text[first.text.start..last.text.end];
-        let mut start = first.text.start + common_prefix(text, header);
+        let mut start = first.text.start + headers.length(text);
         if let Some(data) = group.iter().find(is_data) {
             start = start.min(data.text.start);
         }
         // A control token is generated as a whole or not at all.
         let cut = group.iter().find(|segment| {
-            is_control(segment) && segment.text.start < start && start < segment.text.end
+            segment.is_control() && segment.text.start < start && start < segment.text.end
         });
         start = cut.map_or(start, |segment| segment.text.start);
         let data = group.iter().rposition(|segment| is_data(&segment));
         let tail = &group[data.map_or(0, |at| at + 1)..];
-        let stop = tail.iter().rfind(|segment| is_control(segment) && segment.text.start >= start);
+        let is_after = |segment: &&Segment| segment.is_control() && segment.text.start >= start;
+        let is_stop = |segment: &&Segment| segment.stops(headers.stops);
+        let own = tail.iter().filter(is_after).find(is_stop);
+        let stop = own
+            .or_else(|| self.first_control(following).filter(is_stop))
+            .or_else(|| tail.iter().rfind(is_after));
         start..stop.unwrap_or(last).text.end.max(start)
+    }
+
+    /// The control token that comes first in what follows an answer, after white space of the template's at most.
+    fn first_control<'s>(&self, following: &'s [Segment]) -> Option<&'s Segment> {
+        let is_white = |segment: &&Segment| {
+            matches!(segment.kind, SegmentKind::Own | SegmentKind::Taken)
+                && self.text[segment.text.clone()].trim().is_empty()
+        };
+        following.iter().find(|segment| !is_white(segment)).filter(|segment| segment.is_control())
+    }
+}
+
+/// The generation prompts of a template, and the ids that end what a model generates after them.
+struct Headers<'a> {
+    /// The text of the one with the options of the conversation.
+    own: &'a str,
+    /// Those with other options.
+    others: &'a [String],
+    stops: &'a [TokenId],
+}
+
+impl Headers<'_> {
+    /// Number of bytes of a turn that a prompt writes: that of these options if the turn begins with all of it, or
+    /// else the longest one that it does. Where it begins with none, the beginning that it has in common with that
+    /// of these options.
+    fn length(&self, turn: &str) -> usize {
+        if turn.starts_with(self.own) {
+            return self.own.len();
+        }
+        let whole = self.others.iter().filter(|prompt| turn.starts_with(prompt.as_str()));
+        let whole = whole.map(|prompt| prompt.len()).max().filter(|&length| length > 0);
+        whole.unwrap_or_else(|| common_prefix(turn, self.own))
+    }
+}
+
+impl Segment {
+    fn is_control(&self) -> bool {
+        matches!(self.kind, SegmentKind::Control { .. })
+    }
+
+    /// Whether it is a token that ends an assistant's turn.
+    fn stops(&self, stops: &[TokenId]) -> bool {
+        matches!(self.kind, SegmentKind::Control { id, .. } if stops.contains(&id.get()))
     }
 }
 

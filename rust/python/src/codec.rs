@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chatcodec::{
     Codec as CoreCodec, ConstrainOptions, ConstrainRequest, Conversation, Dropped,
     Format as CoreFormat, MarkerPolicy, OnReasoning, OnUnknown, Reader,
-    ResponseTemplate as CoreResponse, Stream as CoreStream, Template as CoreTemplate,
+    ResponseTemplate as CoreResponse, Stream as CoreStream, Template as CoreTemplate, TokenId,
     Vocab as CoreVocab, VocabOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -52,6 +52,8 @@ pub(crate) struct Codec {
     template: Option<Py<Template>>,
     /// Why the model's response template reads nothing, if it has one that is not supported.
     unread: Option<String>,
+    /// The stop ids of the model's folder.
+    folder_stops: Vec<i64>,
 }
 
 impl Codec {
@@ -86,6 +88,7 @@ impl Codec {
         let codec = away(py, make)?;
         let (inner, reader) = codec.map_err(|error| raise_in(error, file.as_deref()))?;
         let codec = Self::of_core(py, inner, reader, given, origin)?;
+        let codec = codec.stopping_at(vocab.get().hints().stop_ids());
         Ok(Self { template: Some(template.clone().unbind()), ..codec })
     }
 
@@ -106,7 +109,18 @@ impl Codec {
             reader,
             template: None,
             unread: None,
+            folder_stops: Vec::new(),
         })
+    }
+
+    /// The same codec with the stop ids of a model's folder.
+    fn stopping_at(self, ids: &[i64]) -> Self {
+        if ids.is_empty() {
+            return self;
+        }
+        let known: Vec<TokenId> = ids.iter().filter_map(|&id| TokenId::try_from(id).ok()).collect();
+        let inner = self.inner.stopping_at(&known);
+        Self { inner, folder_stops: ids.to_vec(), ..self }
     }
 
     /// The same codec, whose completions a response template reads.
@@ -288,6 +302,7 @@ impl Codec {
         let format = Format::from_argument(format)?;
         let mut file = None;
         let mut origin = None;
+        let mut stops = Vec::new();
         let given = match vocab {
             Some(vocab) => {
                 let (vocab, from) = vocab_of(py, vocab)?;
@@ -297,6 +312,7 @@ impl Codec {
                     format.check_appended(vocab.get().inner()).map_err(raise)?;
                 }
                 origin = vocab.get().origin();
+                stops.extend(vocab.get().hints().stop_ids());
                 vocab.get().inner().clone()
             }
             None if format.name() == "internlm2" => CoreVocab::embedded(),
@@ -311,7 +327,7 @@ impl Codec {
             }
         };
         let inner = CoreCodec::new(&format, &given).map_err(|e| raise_in(e, file.as_deref()))?;
-        Self::of_core(py, inner, Reader::Named, given, origin)
+        Ok(Self::of_core(py, inner, Reader::Named, given, origin)?.stopping_at(&stops))
     }
 
     /// A codec of a model on the Hugging Face hub, of a folder, or of a GGUF file: `Vocab.from_pretrained`,
@@ -436,6 +452,17 @@ impl Codec {
         }
         if let Some(problem) = &self.unread {
             lines.push(format!("the model's response template is not used: {problem}"));
+        }
+        let stops = self.inner.stop_ids();
+        let is_unknown =
+            |id: &&i64| TokenId::try_from(**id).map_or(true, |id| !stops.contains(&id));
+        let unknown: Vec<String> =
+            self.folder_stops.iter().filter(is_unknown).map(i64::to_string).collect();
+        if !unknown.is_empty() {
+            lines.push(format!(
+                "`generation_config.json` stops at {}, which no control token has: left out of the stop ids",
+                unknown.join(", ")
+            ));
         }
         lines.extend(reader::described(
             &self.reader,
@@ -1224,27 +1251,29 @@ impl Codec {
 
     /// Makes a pickled codec again: nothing is recognised or derived once more.
     #[staticmethod]
-    #[pyo3(signature = (writer, vocab, format, told: "tuple[str, list[str], list[str], list[str]]", response: "str | None" = None))]
+    #[pyo3(signature = (writer, vocab, format, told: "tuple[str, list[str], list[str], list[str]]", response: "str | None" = None, stop_ids: "list[int] | None" = None))]
     fn _restore(
         writer: &Bound<'_, PyAny>,
         vocab: &Bound<'_, PyAny>,
         format: &Bound<'_, Format>,
         told: ToldReader,
         response: Option<&str>,
+        stop_ids: Option<Vec<i64>>,
     ) -> PyResult<Self> {
         let py = writer.py();
+        let stops = stop_ids.unwrap_or_default();
         let response = response.map(CoreResponse::parse).transpose().map_err(raise)?;
         let reader = known_reader(told, format.get().inner().name())?;
         let Ok(template) = writer.cast::<Template>() else {
             let codec = Self::new(writer, Some(vocab), None, false)?;
-            return Self { reader, ..codec }.responding(response.as_ref());
+            return Self { reader, ..codec }.stopping_at(&stops).responding(response.as_ref());
         };
         let (vocab, _) = vocab_of(py, vocab)?;
         let (given, origin) = (vocab.get().inner().clone(), vocab.get().origin());
         let (parsed, own) = (template.get().inner(), template.get().own());
         let format = format.get().inner();
         let inner = CoreCodec::with_reader(parsed, own, format, &given, &reader).map_err(raise)?;
-        let codec = Self::of_core(py, inner, reader, given, origin)?;
+        let codec = Self::of_core(py, inner, reader, given, origin)?.stopping_at(&stops);
         Self { template: Some(template.clone().unbind()), ..codec }.responding(response.as_ref())
     }
 
@@ -1256,11 +1285,14 @@ impl Codec {
         let writer =
             this.template.as_ref().map_or(this.format.as_any(), |template| template.as_any());
         let arguments = PyTuple::new(py, [writer, vocab.as_any()])?;
-        if this.template.is_some() || this.reader != Reader::Named {
+        let is_made_otherwise = this.template.is_some() || this.reader != Reader::Named;
+        if is_made_otherwise || !this.folder_stops.is_empty() {
             let restore = slf.get_type().getattr("_restore")?;
             let told = told_reader(&this.reader);
             let response = this.inner.response().map(CoreResponse::source);
-            let arguments = (writer, vocab, &this.format, told, response).into_pyobject(py)?;
+            let stops = this.folder_stops.clone();
+            let arguments =
+                (writer, vocab, &this.format, told, response, stops).into_pyobject(py)?;
             return PyTuple::new(py, [restore, arguments.into_any()]);
         }
         // Tools that were read once are not checked again.

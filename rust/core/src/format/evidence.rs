@@ -39,6 +39,38 @@ pub struct FolderHints {
     tokenizer_class: Option<String>,
     /// The response template, as JSON.
     response: Option<String>,
+    /// The ids at which the model's configuration of generation stops.
+    stop_ids: Vec<i64>,
+}
+
+/// The key of `generation_config.json` that matters here.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct GenerationConfig {
+    eos_token_id: Option<StopIds>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StopIds {
+    One(i64),
+    Several(Vec<i64>),
+    Other(serde::de::IgnoredAny),
+}
+
+impl GenerationConfig {
+    /// The ids of a file; an error says what is wrong with it.
+    fn stop_ids(text: &str) -> std::result::Result<Vec<i64>, String> {
+        let read: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        match read.eos_token_id {
+            None => Ok(Vec::new()),
+            Some(StopIds::One(id)) => Ok(vec![id]),
+            Some(StopIds::Several(ids)) => Ok(ids),
+            Some(StopIds::Other(_)) => {
+                Err("`eos_token_id` is neither an id nor a list of ids".to_owned())
+            }
+        }
+    }
 }
 
 /// A chat template of a model's folder.
@@ -154,11 +186,12 @@ impl FolderHints {
     pub const FURTHER: &'static str = FURTHER;
 
     /// The files of a folder that are read for hints.
-    pub const FILES: [&'static str; 4] = [
+    pub const FILES: [&'static str; 5] = [
         "chat_template.jinja",
         "chat_template.json",
         "tokenizer_config.json",
         "special_tokens_map.json",
+        "generation_config.json",
     ];
 
     /// Reads hints from files, given by name and content, and the metadata of a GGUF file.
@@ -184,11 +217,16 @@ impl FolderHints {
             }
             read
         };
-        let [jinja, json_file, main_file, map] = Self::FILES;
+        let [jinja, json_file, main_file, map, generation] = Self::FILES;
         let (main, map) = (config(main_file), config(map));
         // It says nothing beside the template itself.
         let is_beside = content(jinja).is_some();
         let json = if is_beside { Config::default() } else { config(json_file) };
+        let stops = content(generation).map(GenerationConfig::stop_ids).transpose();
+        let stop_ids = stops.unwrap_or_else(|problem| {
+            broken.get_or_insert((generation.to_owned(), problem));
+            None
+        });
         let gguf = files.iter().find(|(_, bytes)| VocabFiles::is_gguf(bytes));
         let gguf = gguf.map(|(_, bytes)| VocabFiles::gguf_chat(bytes)).unwrap_or_default();
         let one = |file: &str, text: &str| Templates::One(text.to_owned()).sources(file);
@@ -221,10 +259,17 @@ impl FolderHints {
             broken,
             own,
             response: response.map(|response| response.to_string()),
+            stop_ids: stop_ids.unwrap_or_default(),
             template: template.map(unescaped),
             variables: tokens.into_iter().flatten().filter_map(Token::into_text).collect(),
             tokenizer_class: main.tokenizer_class.and_then(Token::into_text),
         }
+    }
+
+    /// The ids at which the model's configuration of generation stops: `eos_token_id` of `generation_config.json`,
+    /// as the file has them.
+    pub fn stop_ids(&self) -> &[i64] {
+        &self.stop_ids
     }
 
     /// The model's response template, as JSON, if it has one.

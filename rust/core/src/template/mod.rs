@@ -140,6 +140,16 @@ impl Template {
         &self.inner.source
     }
 
+    /// The texts of the template: what it writes as it is, and the strings of its expressions.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let tokens = lexer::tokens(&self.inner.source).unwrap_or_default();
+        let text = |(token, _)| match token {
+            lexer::Token::Text(text) | lexer::Token::Str(text) => Some(text),
+            _ => None,
+        };
+        tokens.into_iter().filter_map(text).collect()
+    }
+
     /// Whether the template mentions a variable.
     pub fn mentions(&self, variable: &str) -> bool {
         self.inner.names.iter().any(|name| **name == *variable)

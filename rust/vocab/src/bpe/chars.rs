@@ -3,8 +3,6 @@
 //! Text is split between two neighbouring characters that no piece contains as neighbours: no merge
 //! crosses the split. The units between splits are looked up or merged one by one.
 
-use std::cmp::Reverse;
-
 use hashbrown::HashMap;
 
 use super::boundaries::Cuts;
@@ -28,8 +26,8 @@ pub(crate) struct CharBpe {
     merger: Merger,
     cuts: Cuts,
     seeds: Seeds,
-    /// Pieces matched as a whole, by first character, longest first.
-    whole: HashMap<char, Vec<WholePiece>>,
+    /// Pieces matched as a whole, by first character.
+    whole: HashMap<char, WholePieces>,
     /// Whether one of them begins with an ASCII character.
     ascii_whole: bool,
     /// Length of the longest of them, in characters.
@@ -42,11 +40,25 @@ pub(crate) struct CharBpe {
     shares_prefix: bool,
 }
 
-/// A piece that is matched as a whole.
-struct WholePiece {
-    chars: Vec<char>,
-    is_verbatim: bool,
-    id: TokenId,
+/// Pieces that are matched as a whole and begin with the same character.
+#[derive(Default)]
+struct WholePieces {
+    /// Their lengths in characters, ascending.
+    lengths: Vec<usize>,
+    /// Pieces in which U+2581 is itself.
+    verbatim: HashMap<String, TokenId>,
+    /// Pieces in which U+2581 and a space are one, spelled with spaces.
+    spaced: HashMap<String, TokenId>,
+}
+
+impl WholePieces {
+    fn get(&self, text: &str) -> Option<TokenId> {
+        let spaced = || match text.contains(SPACE_MARK) {
+            true => self.spaced.get(&text.replace(SPACE_MARK, " ")),
+            false => self.spaced.get(text),
+        };
+        self.verbatim.get(text).or_else(spaced).copied()
+    }
 }
 
 /// Progress in reading a text.
@@ -150,8 +162,8 @@ impl CharBpe {
         let seeds = seeds(pieces, &is_made);
         let whole = whole(pieces, &mut symbols);
         let ascii_whole = whole.keys().any(char::is_ascii);
-        let lengths = whole.values().flatten().map(|piece| piece.chars.len());
-        let longest_whole = lengths.max().unwrap_or(0);
+        let lengths = whole.values().filter_map(|pieces| pieces.lengths.last());
+        let longest_whole = lengths.max().copied().unwrap_or(0);
         let bytes = *bytes;
         Ok(Self {
             symbols,
@@ -306,12 +318,16 @@ impl CharBpe {
     /// The longest piece matched as a whole at the beginning of `text`: its length in bytes and its
     /// id.
     fn match_whole(&self, text: &str) -> Option<(usize, TokenId)> {
-        self.whole.get(&unmark(text.chars().next()?))?.iter().find_map(|piece| {
-            let mut rest = text.chars();
-            let read = |c| if piece.is_verbatim { c } else { unmark(c) };
-            let fits = piece.chars.iter().all(|&want| rest.next().map(read) == Some(want));
-            fits.then(|| (text.len() - rest.as_str().len(), piece.id))
-        })
+        let pieces = self.whole.get(&unmark(text.chars().next()?))?;
+        let mut found = None;
+        let mut ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+        let mut read = 0;
+        for &length in &pieces.lengths {
+            let Some(end) = ends.nth(length - read - 1) else { break };
+            read = length;
+            found = pieces.get(&text[..end]).map(|id| (end, id)).or(found);
+        }
+        found
     }
 }
 
@@ -353,20 +369,23 @@ fn seeds(pieces: &[Piece<'_>], is_made: &[bool]) -> Seeds {
     Seeds::new(texts.iter().map(|(text, id)| (text.as_bytes(), *id)), std::iter::empty())
 }
 
-fn whole(pieces: &[Piece<'_>], symbols: &mut Symbols) -> HashMap<char, Vec<WholePiece>> {
-    let mut whole: HashMap<char, Vec<WholePiece>> = HashMap::new();
+fn whole(pieces: &[Piece<'_>], symbols: &mut Symbols) -> HashMap<char, WholePieces> {
+    let mut whole: HashMap<char, WholePieces> = HashMap::new();
     for piece in pieces.iter().filter(|piece| piece.kind.is_whole()) {
-        let is_verbatim = piece.kind == PieceKind::Verbatim;
-        let chars = piece.text.chars().map(|c| if is_verbatim { c } else { unmark(c) });
-        let chars: Vec<char> = chars.collect();
-        if let Some(&first) = chars.first() {
-            symbols.mark_whole(unmark(first));
-            let piece = WholePiece { chars, is_verbatim, id: piece.id };
-            whole.entry(unmark(first)).or_default().push(piece);
-        }
+        let Some(first) = piece.text.chars().next() else { continue };
+        symbols.mark_whole(unmark(first));
+        let same = whole.entry(unmark(first)).or_default();
+        same.lengths.push(piece.text.chars().count());
+        let (known, text) = if piece.kind == PieceKind::Verbatim {
+            (&mut same.verbatim, piece.text.to_owned())
+        } else {
+            (&mut same.spaced, piece.text.replace(SPACE_MARK, " "))
+        };
+        known.entry(text).or_insert(piece.id);
     }
-    for candidates in whole.values_mut() {
-        candidates.sort_by_key(|piece| Reverse(piece.chars.len()));
+    for pieces in whole.values_mut() {
+        pieces.lengths.sort_unstable();
+        pieces.lengths.dedup();
     }
     whole
 }

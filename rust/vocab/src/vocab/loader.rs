@@ -107,6 +107,14 @@ pub(super) enum Source {
 }
 
 impl Source {
+    /// The added tokens that the caller declares as text.
+    pub(super) fn text_tokens(&self) -> &[String] {
+        match self {
+            Self::Embedded => &[],
+            Self::Files(files) => &files.options.text_tokens,
+        }
+    }
+
     /// Reads the vocabulary; text cannot produce the ids in `withheld`.
     pub(super) fn load(self, withheld: HashSet<TokenId>) -> Result<Definition> {
         let embedded;

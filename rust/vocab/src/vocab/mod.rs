@@ -526,6 +526,31 @@ impl Vocab {
         Self::assemble(Definition { control, aliases, ..inner.definition.clone() })
     }
 
+    /// This vocabulary with those words control that are text by their shape alone and that these texts spell: what
+    /// writes a token as a marker makes it one.
+    ///
+    /// # Errors
+    /// [`Error`] if the vocabulary cannot do without them.
+    pub fn without_words_of<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> Result<Self> {
+        let words = self.text_tokens();
+        let words: Vec<(String, TokenId)> = words
+            .into_iter()
+            .filter(|token| text_pieces::is_by_shape(&token.spelling) && token.reason.is_some())
+            .map(|token| (token.spelling.replace(SPACE_MARK, " "), token.id))
+            .collect();
+        if words.is_empty() {
+            return Ok(self.clone());
+        }
+        let finder = AhoCorasick::new(words.iter().map(|(spelling, _)| spelling.as_str()));
+        let finder = finder.map_err(|error| Error::new("added_tokens", error.to_string()))?;
+        let mut spelled: Vec<TokenId> = Vec::new();
+        for text in texts {
+            let found = finder.find_overlapping_iter(text);
+            spelled.extend(found.map(|found| words[found.pattern().as_usize()].1));
+        }
+        self.without_text(&spelled)
+    }
+
     /// This vocabulary with `ids` out of reach for text, which most are already.
     fn without_text(&self, ids: &[TokenId]) -> Result<Self> {
         let inner = &*self.inner;

@@ -180,14 +180,14 @@ pub(crate) struct Policy<'a> {
 }
 
 impl Policy<'_> {
-    /// Whether an added token is ordinary text: by the caller, by the list, or a run of one sign or
-    /// of white space that no file calls special; `is_special` says whether the token's own file does.
+    /// Whether an added token is ordinary text: by the caller, by the list, or a word or a run of one sign or of
+    /// white space that no file calls special; `is_special` says whether the token's own file does.
     pub(crate) fn is_text(&self, spelling: &str, is_special: bool) -> bool {
         let is_said = self.text_tokens.iter().any(|text| text == spelling);
         let is_named = || self.special_tokens.iter().any(|(special, _)| special == spelling);
-        let is_run =
-            || !is_special && !self.special.contains(spelling) && text_pieces::is_run(spelling);
-        let is_known = || text_pieces::is_listed(spelling) || is_run();
+        let is_plain = || !is_special && !self.special.contains(spelling);
+        let has_shape = || text_pieces::is_run(spelling) || text_pieces::is_word(spelling);
+        let is_known = || text_pieces::is_listed(spelling) || is_plain() && has_shape();
         let is_text = is_said || is_known() && !is_named();
         if is_text {
             self.found.borrow_mut().insert(spelling.to_owned());

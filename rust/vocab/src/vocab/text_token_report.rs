@@ -35,9 +35,12 @@ impl Vocab {
                 *last = Some(id);
             }
         }
+        let declared = self.inner.definition.source.text_tokens();
         let token = |spelling: &String| {
             let (spelling, id) = (spelling.clone(), ids.get(&bytes(spelling)).copied().flatten()?);
-            Some(TextToken { reason: text_pieces::reason(&spelling), spelling, id })
+            let is_declared = declared.contains(&spelling) && text_pieces::is_by_shape(&spelling);
+            let reason = text_pieces::reason(&spelling).filter(|_| !is_declared);
+            Some(TextToken { reason, spelling, id })
         };
         let mut tokens: Vec<TextToken> =
             self.inner.definition.text.iter().filter_map(token).collect();
