@@ -831,7 +831,9 @@ def test_runs_that_are_special_are_control(case: str) -> None:
 
 @pytest.mark.parametrize("case", SYNTHETIC)
 @pytest.mark.parametrize("flags", FLAGS, ids=str)
-def test_added_tokens_that_nobody_listed_are_control_but_for_words(case: str, flags: dict[str, bool]) -> None:
+def test_added_tokens_that_nobody_listed_are_control_but_for_words(
+    case: str, flags: dict[str, bool]
+) -> None:
     spec = json.loads(SYNTHETIC[case])
     vocab = spec["model"]["vocab"]
     if isinstance(vocab, list):
