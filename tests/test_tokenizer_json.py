@@ -819,7 +819,7 @@ def test_runs_that_are_not_special_are_text(case: str, flags: dict[str, bool], t
 def test_runs_that_are_special_are_control(case: str) -> None:
     first = next_id(SYNTHETIC[case])
     tokens = runs(SYNTHETIC[case], special=True)
-    # Nothing that shows what it is, a sign of private use or a zero width space; and angle brackets.
+    # Nothing that shows what it is: private use, a zero width space; and angle brackets.
     others = ["\ue000", "\u200b\u200b", "\x00", "=>", "<s>>"]
     tokens += [added(text, first + 100 + nth) for nth, text in enumerate(others)]
     vocab = pair(with_added(SYNTHETIC[case], *tokens)).vocab
