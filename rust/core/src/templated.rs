@@ -813,7 +813,7 @@ impl Headers<'_> {
             return self.own.len();
         }
         let whole = self.others.iter().filter(|prompt| turn.starts_with(prompt.as_str()));
-        let whole = whole.map(|prompt| prompt.len()).max().filter(|&length| length > 0);
+        let whole = whole.map(String::len).max().filter(|&length| length > 0);
         whole.unwrap_or_else(|| common_prefix(turn, self.own))
     }
 }

@@ -53,9 +53,11 @@ struct WholePieces {
 
 impl WholePieces {
     fn get(&self, text: &str) -> Option<TokenId> {
-        let spaced = || match text.contains(SPACE_MARK) {
-            true => self.spaced.get(&text.replace(SPACE_MARK, " ")),
-            false => self.spaced.get(text),
+        let spaced = || {
+            if text.contains(SPACE_MARK) {
+                return self.spaced.get(&text.replace(SPACE_MARK, " "));
+            }
+            self.spaced.get(text)
         };
         self.verbatim.get(text).or_else(spaced).copied()
     }

@@ -40,7 +40,7 @@ impl Vocab {
             let (spelling, id) = (spelling.clone(), ids.get(&bytes(spelling)).copied().flatten()?);
             let is_declared = declared.contains(&spelling) && text_pieces::is_by_shape(&spelling);
             let reason = text_pieces::reason(&spelling).filter(|_| !is_declared);
-            Some(TextToken { reason, spelling, id })
+            Some(TextToken { spelling, id, reason })
         };
         let mut tokens: Vec<TextToken> =
             self.inner.definition.text.iter().filter_map(token).collect();
