@@ -267,6 +267,12 @@ pub(crate) trait ArgumentsReader: Debug + Send + Sync {
 
     /// Whether the arguments are whole; asked after [`ArgumentsReader::finish`].
     fn is_complete(&self, ended: Ended) -> bool;
+
+    /// Whether the arguments are a JSON value other than an object or a list. With text after them, they are the first
+    /// key of an object whose brace is missing.
+    fn is_scalar(&self) -> bool {
+        false
+    }
 }
 
 impl Clone for Box<dyn ArgumentsReader> {

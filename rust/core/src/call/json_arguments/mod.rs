@@ -112,9 +112,10 @@ impl ArgumentsReader for RawScanner {
     }
 
     fn is_complete(&self, ended: Ended) -> bool {
-        if self.is_empty() {
-            return ended == Ended::Closed;
-        }
-        self.is_complete() && self.is_object()
+        if self.is_empty() { ended == Ended::Closed } else { self.is_complete() }
+    }
+
+    fn is_scalar(&self) -> bool {
+        self.is_scalar()
     }
 }

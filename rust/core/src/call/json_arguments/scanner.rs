@@ -10,8 +10,8 @@ use crate::json::{self, Mender};
 pub(crate) struct RawScanner {
     value: Mender,
     begun: bool,
-    /// Whether the value is an object, when its first sign has come.
-    is_object: Option<bool>,
+    /// The first character of the value.
+    first: Option<char>,
     ended: bool,
 }
 
@@ -36,9 +36,9 @@ impl RawScanner {
         if self.ended { self.value.is_valid() } else { self.value.is_complete_at_end() }
     }
 
-    /// Whether the value is an object.
-    pub(crate) fn is_object(&self) -> bool {
-        self.is_object == Some(true)
+    /// Whether the value is no object and no list.
+    pub(crate) fn is_scalar(&self) -> bool {
+        self.first.is_some_and(|first| !matches!(first, '{' | '['))
     }
 
     /// Whether the input so far is empty.
@@ -70,7 +70,7 @@ impl RawScanner {
         }
         let (taken, said, ended) = self.value.push(rest);
         self.ended = ended;
-        self.is_object = self.is_object.or_else(|| said.chars().next().map(|c| c == '{'));
+        self.first = self.first.or_else(|| said.chars().next());
         (start + taken, said)
     }
 }

@@ -489,11 +489,11 @@ impl Reader<'_> {
         let (cut, odd, mended) = (body.take_rest(), body.take_odd(), body.take_mended());
         let at = self.out.output.last();
         self.machine.held.push(Piece { text: &cut, first: at, at });
-        let complete = body.is_complete(ended);
         let is_unclosed = ended == Ended::Stopped
             && self.bound.grammar().items[item].ends_itself
             && self.is_closed_by_token(item);
-        self.emit_end(turn, item, said, odd);
+        let has_more = self.emit_end(turn, item, said, odd);
+        let complete = body.is_complete(ended) && !(has_more && body.is_scalar());
         self.out.mended(body.is_mended().then_some(Mended::Python));
         let mended = mended.or(is_unclosed.then_some(Mended::CallEnd));
         self.out.mended(mended.filter(|_| complete));
@@ -501,8 +501,8 @@ impl Reader<'_> {
     }
 
     /// Emits the end of a body, text in the body that is not part of it, and held text after the body that is not
-    /// the pattern's.
-    fn emit_end(&mut self, turn: &Turn, item: usize, said: String, odd: String) {
+    /// the pattern's. Returns whether that text is more than white space.
+    fn emit_end(&mut self, turn: &Turn, item: usize, said: String, odd: String) -> bool {
         let is_own = self.machine.held.begins(&suffix(self.bound, item));
         let (text, first, at) = self.machine.held.take_all();
         if !said.is_empty() {
@@ -513,9 +513,11 @@ impl Reader<'_> {
             let at = self.out.output.last();
             self.out.notice(NoticeKind::Malformed, odd, None, at);
         }
+        let has_more = !is_own && !text.trim().is_empty();
         if !is_own && !text.is_empty() {
             self.out.notice(NoticeKind::Malformed, text, Some(first), at);
         }
+        has_more
     }
 
     /// Whether a control token must close calls of an item. A token that ends the stream may be missing.
