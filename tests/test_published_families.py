@@ -179,13 +179,15 @@ FAMILIES = [
     Family(
         "lfm2",
         "templates/trl_lfm2.jinja",
-        "callans callstr developer parts",
+        # The template passes over calls, and writes a content of null as `null`.
+        "call callans callnt callstr developer par parts",
         own=(("bos_token", "<|startoftext|>"),),
     ),
     Family(
         "lfm2:2.5",
         "templates/LFM2.5-Instruct.jinja",
-        "callans callstr developer parts",
+        # The template passes over calls, and writes a content of null as `null`.
+        "call callans callnt callstr developer par parts",
         own=(("bos_token", "<|startoftext|>"),),
     ),
     Family(
