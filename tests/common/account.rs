@@ -383,7 +383,13 @@ impl Scaffold {
             self.heads.push((role, told, head));
             self.tails.push((role, told, tail));
             if let Some(&next) = texts.get(nth + 1).filter(|&&next| next < after) {
-                self.inner.push(row[at + 1..next].to_vec());
+                let mut inner = row[at + 1..next].to_vec();
+                self.inner.push(inner.clone());
+                // What closes the text may lack the white space after it.
+                if let Some(Element::Literal(literal)) = inner.last_mut() {
+                    literal.truncate(literal.trim_end().len());
+                    self.inner.push(inner);
+                }
             }
         }
         self.add_between(row);
@@ -627,8 +633,9 @@ impl Account<'_> {
             if next.is_empty() {
                 let furthest = reached.last().copied().unwrap_or(0);
                 return Err(format!(
-                    "from {:?} on, {:?} is not accounted for before {:?} (event text {nth}, {:?})",
-                    furthest,
+                    "from {:?} on, {:?} [after] {:?} is not accounted for before {:?} (event text {nth}, {:?})",
+                    reached,
+                    self.shown(&symbols[furthest.saturating_sub(60)..furthest]),
                     self.shown(&symbols[furthest..]),
                     step.text.iter().collect::<String>(),
                     step.gap,
@@ -802,6 +809,9 @@ impl Account<'_> {
                 }
                 EventKind::Notice { text, .. } => {
                     gap.is_call |= in_call;
+                    if in_call {
+                        gap.names.extend(id_at_the_end(&events[nth..]));
+                    }
                     push(&mut steps, &mut gap, Told::Notice, role, open, text, false);
                     gap.is_boundary = true;
                     gap.is_call = in_call;
@@ -820,9 +830,10 @@ impl Account<'_> {
         let strays: Arc<[String]> = events
             .iter()
             .filter_map(|event| match &event.kind {
-                EventKind::Notice { kind: NoticeKind::UnexpectedControl, text } => {
-                    Some(text.clone())
-                }
+                EventKind::Notice {
+                    kind: NoticeKind::UnexpectedControl | NoticeKind::Malformed,
+                    text,
+                } => Some(text.clone()),
                 _ => None,
             })
             .collect();
@@ -865,6 +876,10 @@ impl Account<'_> {
             Some(Symbol::Char(c)) => {
                 let is_same = *c == rest[0] || step.is_escaped && c.eq_ignore_ascii_case(&rest[0]);
                 let mut ways = Vec::from_iter(is_same.then_some((told + 1, at + 1)));
+                if step.is_escaped && told == 0 && rest == ['n', 'u', 'l', 'l'] {
+                    let in_python = "None".chars().map(Symbol::Char).collect::<Vec<_>>();
+                    ways.extend(symbols[at..].starts_with(&in_python).then_some((4, at + 4)));
+                }
                 if step.is_escaped {
                     let mut escapes = self.scaffold.escapes.iter();
                     let found = escapes
@@ -958,7 +973,8 @@ impl Account<'_> {
         };
         if gap.is_mended {
             let is_header = |text: &[char]| {
-                scaffold.has_frames && text.iter().all(|&c| is_word(c) || is_white(c) || c == '=')
+                scaffold.has_frames
+                    && text.iter().all(|&c| is_word(c) || is_white(c) || c.is_ascii_punctuation())
             };
             return stretches.iter().all(|text| is_known(text) || is_made(text) || is_header(text));
         }
@@ -984,11 +1000,16 @@ impl Account<'_> {
                 || scaffold.tails.iter().filter(of).any(|(_, _, tail)| fits(tail, text))
                 || gap.is_call && any(&scaffold.before_calls, text)
         };
+        let is_space = |text: &[char]| text.iter().copied().all(is_white);
         if let [text] = stretches {
             let is_around = is_text_turn
                 && (0..=text.len()).any(|at| is_tail(&text[..at]) && is_chain(&all(), &text[at..]));
+            let is_lead = || is_space(text) && heads().any(|head| fits(head, text));
+            let begin = text.iter().take_while(|c| is_white(**c)).count();
             return text.is_empty()
-                || gap.before.0 == Told::Edge && is_head(text)
+                || gap.before.0 == Told::Edge && (is_head(text) || is_head(&text[begin..]))
+                // A token that means nothing may come between, before what leads a text, or after a call.
+                || gap.before.0 == Told::Notice && (gap.has_acted && is_space(text) || is_lead())
                 || gap.before.0 == Told::Notice && gap.is_outside && is_head(text)
                 || gap.is_call && is_made(text)
                 || any(&scaffold.inner, text)
@@ -997,12 +1018,20 @@ impl Account<'_> {
                 || is_around;
         }
         let [first, middle @ .., last] = stretches else { return true };
-        let is_space = |text: &[char]| text.iter().copied().all(is_white);
+        // A header, and what comes before the token that ends the turn, with no text between.
+        let is_empty_turn = |text: &[char]| {
+            let begin = text.iter().take_while(|c| is_white(**c)).count();
+            let is_header = |text: &[char]| heads().any(|head| fits(head, text));
+            let ends = |text: &[char]| tails().any(|tail| fits(tail, text));
+            (begin..=text.len()).any(|at| is_header(&text[begin..at]) && ends(&text[at..]))
+        };
         let is_first = match gap.before.0 {
             Told::Delta => is_made(first),
-            Told::Edge => is_known(first),
+            Told::Edge => is_known(first) || is_empty_turn(first),
             Told::Notice if gap.has_acted && is_space(first) => true,
-            Told::Notice if gap.is_outside || gap.is_call => is_known(first) || is_made(first),
+            Told::Notice if gap.is_outside || gap.is_call => {
+                is_known(first) || is_made(first) || is_empty_turn(first)
+            }
             _ if is_text_turn => {
                 (0..=first.len()).any(|at| is_tail(&first[..at]) && is_chain(&all(), &first[at..]))
             }
@@ -1025,14 +1054,24 @@ impl Account<'_> {
             }
             // What is spelled is text where it means nothing; before it, white space is not.
             _ if self.is_spelled && gap.is_turn && is_space(last) => true,
+            // As the pattern of a call ends, before text.
+            _ if gap.is_call && any(&scaffold.between, last) => true,
             _ if gap.is_call && last.last().is_none_or(|c| !is_white(*c)) && is_made(last) => true,
             _ if is_text_turn => (0..=last.len()).any(|at| {
                 is_chain(&all(), &last[..at]) && (at == last.len() || is_head(&last[at..]))
             }),
             _ => last.is_empty() || is_head(last),
         };
-        let is_between = |text: &Vec<char>| is_known(text) || gap.is_call && is_made(text);
-        is_first && is_last && middle.iter().all(is_between)
+        let is_between = |text: &Vec<char>| {
+            is_known(text) || gap.is_call && is_made(text) || gap.is_turn && is_empty_turn(text)
+        };
+        // A header may have anything in it, tokens too.
+        let is_any = |text: &[char]| {
+            let ends = |stretch: &&Stretch| matches!(stretch.last(), Some(Element::Any));
+            scaffold.between.iter().filter(ends).any(|stretch| fits(stretch, text))
+        };
+        let mut pairs = stretches.iter().zip(middle);
+        is_first && is_last && pairs.all(|(before, text)| is_between(text) || is_any(before))
     }
 
     /// The characters between control tokens, and between those that are spelled with one of these lengths; none, if a

@@ -288,7 +288,7 @@ pub fn with_lossy() -> impl Iterator<Item = &'static Entry> {
 /// Vocabularies with these control tokens: of bytes without those that emoji begin with; of pieces that the
 /// `tokenizers` library runs, of ASCII alone, which it makes lower case.
 fn made_lossy(control: &[String]) -> Vec<(&'static str, Vocab)> {
-    let ranks = model::ranks(&words());
+    let ranks = ranks();
     let is_emoji = |line: &&[u8]| [&b"8A"[..], b"8Q", b"8g", b"8w"].contains(&&line[..2]);
     let lines = ranks.split_inclusive(|&byte| byte == b'\n').filter(|line| !is_emoji(line));
     let without: Vec<u8> = lines.flatten().copied().collect();
@@ -326,10 +326,9 @@ pub fn normalising() -> &'static [Entry] {
 
 /// Vocabularies with these control tokens: `SentencePiece` as it is, with a dummy prefix, and of bytes.
 pub fn made_for(control: &[String]) -> Vec<(&'static str, Vocab)> {
-    static RANKS: LazyLock<Vec<u8>> = LazyLock::new(|| model::ranks(&words()));
     let embedded = include_bytes!("../../rust/vocab/src/vocab/embedded.model");
     let prefixed = model::with_dummy_prefix(embedded);
-    let ranks = &**RANKS;
+    let ranks = ranks();
     let pattern = r"\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+";
     let files = |bytes: &[u8], first: usize, known: &[&str], pattern: Option<&str>| {
         let new = control.iter().map(String::as_str).chain(["[UNUSED_TOKEN_9]", "<|reserved|>"]);
@@ -350,6 +349,12 @@ pub fn made_for(control: &[String]) -> Vec<(&'static str, Vocab)> {
         ("prefixed pieces", files(&prefixed, size, &of_model, None)),
         ("bytes", files(ranks, count, &[], Some(pattern))),
     ]
+}
+
+/// Ranks that have tokens for [`words`].
+fn ranks() -> &'static [u8] {
+    static RANKS: LazyLock<Vec<u8>> = LazyLock::new(|| model::ranks(&words()));
+    &RANKS
 }
 
 /// What the ranks that are made have tokens for: the words of every format, and of the hostile texts.

@@ -108,6 +108,15 @@ fn contexts(spelling: &str) -> [String; 4] {
     ]
 }
 
+/// Each spelling in all contexts; in one of them, where the vocabulary is not made for the format.
+fn spelled(entry: &Entry, spellings: &[String]) -> impl Iterator<Item = String> {
+    let count = if entry.made { 4 } else { 1 };
+    spellings.iter().enumerate().flat_map(move |(nth, spelling)| {
+        let first = if entry.made { 0 } else { nth % 4 };
+        contexts(spelling).into_iter().skip(first).take(count)
+    })
+}
+
 #[test]
 fn every_spelling_in_every_field() {
     let options = EncodeOptions::default();
@@ -121,7 +130,7 @@ fn every_spelling_in_every_field() {
                 let Ok(plain) = place("x").encode(entry, &options) else { continue };
                 let is_free = place("x y\n").encode(entry, &options).is_ok();
                 let demanded = control_ids(&plain);
-                for text in spellings.iter().flat_map(|spelling| contexts(spelling)) {
+                for text in spelled(entry, &spellings) {
                     match place(&text).encode(entry, &options) {
                         Ok(encoding) => {
                             let found = control_ids(&encoding);
@@ -140,10 +149,11 @@ fn every_spelling_in_every_field() {
                 }
             }
         }
-        let is_most = tried >= spellings.len() * 8 || !entry.codec.vocab().lossless();
+        let is_most = tried >= spellings.len() * if entry.made { 8 } else { 2 }
+            || !entry.codec.vocab().lossless();
         assert!(is_most, "{}: {tried} tried", entry.name);
         let Ok(plain) = dialogue_with_tools("x").encode(entry, &options) else { continue };
-        for text in spellings.iter().flat_map(|spelling| contexts(spelling)) {
+        for text in spelled(entry, &spellings) {
             let encoding = match dialogue_with_tools(&text).encode(entry, &options) {
                 Ok(encoding) => encoding,
                 Err(error) if lacks_token(entry, &error) => continue,
@@ -203,7 +213,7 @@ fn no_text_of_a_vocabulary_is_control() {
         }
     }
     let texts = |entry| prop_oneof![hostile(entry), long_text()];
-    check_each(with_lossy(), 100, texts, |entry, text| {
+    check_each(with_lossy(), 50, texts, |entry, text| {
         let vocab = entry.codec.vocab();
         let ids = match vocab.try_encode(&text) {
             Err(error) if lacks_token(entry, &error.clone().into()) => return Ok(()),

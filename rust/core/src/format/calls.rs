@@ -6,7 +6,8 @@ use hashbrown::HashSet;
 
 use super::id_form::IdForm;
 use super::rules::{
-    check_after_text, check_head, check_pieces, control_names, has_field, head, is_field, is_text,
+    after_last, check_after_text, check_head, check_pieces, control_names, has_field, head,
+    is_calls, is_field, is_text,
 };
 use super::table::Table;
 use super::{ObjectSpec, RowSpec};
@@ -183,7 +184,12 @@ pub(super) fn check_item(
     let tail = &pieces[text + 1..];
     let tail = body.shape().map_or(Ok(tail), |shape| shape.check_after(key, tail))?;
     let is_free = !matches!(body, CallBodySpec::Object(_));
-    check_after_text(key, &walk(tail).collect::<Vec<_>>(), is_free || is_also)
+    check_after_text(key, &walk(tail).collect::<Vec<_>>(), is_free || is_also)?;
+    // Unlike a row, a call is read up to the first token after its body.
+    if walk(tail).filter(|piece| matches!(piece, Piece::Control(_))).count() > 1 {
+        return wrong(key, "goes on after the token that closes it, expected white space only");
+    }
+    Ok(())
 }
 
 /// Whether pieces are exactly a call in Python.
@@ -268,6 +274,28 @@ pub(crate) fn tags(items: &[Vec<Piece>]) -> CallTags {
         }
     }
     tags
+}
+
+/// The token that closes a list of calls is not one that comes after the calls in a turn: an answer without calls would
+/// end in it.
+pub(super) fn check_close_of_list(table: &Table<'_>) -> Checked<()> {
+    let Some(list) = table.list else { return Ok(()) };
+    let closes: HashSet<&String> =
+        list.close.iter().flatten().filter_map(control_names).flatten().collect();
+    let after = |row: &RowSpec| {
+        let ends = |piece: &Piece| is_calls(piece) || is_text(piece);
+        let after = after_last(&row.pieces, ends).unwrap_or_default();
+        let names = after.into_iter().filter_map(control_names).flatten().cloned();
+        names.collect::<Vec<String>>()
+    };
+    let answers = table.rows.iter().filter(|row| row.role == Role::Assistant);
+    match answers.flat_map(after).find(|name| closes.contains(name)) {
+        None => Ok(()),
+        Some(name) => wrong(
+            "calls.close",
+            format!("has `{{{name}}}`, which ends a turn, expected a token that does not"),
+        ),
+    }
 }
 
 /// Control tokens inside arguments have no other use.

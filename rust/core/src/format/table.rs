@@ -120,6 +120,7 @@ pub(super) fn check(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     reasoning::check_tokens(table, reads)?;
     content_block::check(table, reads)?;
     calls::check_tokens_of_arguments(table)?;
+    calls::check_close_of_list(table)?;
     unmarked_calls::check(table)
 }
 

@@ -177,12 +177,16 @@ impl Reader {
         self.open.push(Element { key, value: Value::New, count: 0, parts });
     }
 
-    /// Closes the innermost value with a key, and the values within it; the innermost one if none has the key.
+    /// Closes the innermost value with a key, and the values within it; the innermost one if none has the key, which
+    /// is reported.
     fn close(&mut self, key: &str, out: &mut String) {
         let found = self.open.iter().skip(1).rposition(|element| element.key == key);
         let is_last = found.is_some_and(|found| found + 2 == self.open.len());
         if !is_last {
             self.mended = Some(Mended::ValueEnd);
+        }
+        if found.is_none() {
+            self.odd = key.to_owned();
         }
         let left = found.map_or(self.open.len().saturating_sub(1).max(1), |found| found + 1);
         while self.open.len() > left {

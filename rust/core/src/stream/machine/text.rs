@@ -431,7 +431,11 @@ impl Reader<'_> {
                 let (text, first, at) = self.machine.held.take_all();
                 match place {
                     _ if text.is_empty() => {}
-                    Place::In(turn, Within::Text(_)) => self.emit_text(turn, text, first, at),
+                    Place::In(turn, Within::Text(state)) => {
+                        // What could have led the text was the text's own.
+                        state.lead = None;
+                        self.emit_text(turn, text, first, at);
+                    }
                     Place::In(turn, Within::Call(Call::Code(code))) => {
                         code.is_fresh = false;
                         self.delta(turn, text, first, at);

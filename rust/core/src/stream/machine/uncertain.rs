@@ -321,6 +321,7 @@ impl Reader<'_> {
             Some(original) => original.spelled(),
             None => held.spelled(),
         };
+        let spelled = spelled.filter(|&id| !self.is_of_turns(&place, id));
         if !continues && !place.is_prompted() && !place.continues_message(self.bound) {
             let prompt = &self.bound.grammar().generation_prompt;
             if let Some(original) = original.take_if(|original| original.begins_with(prompt)) {
