@@ -286,7 +286,7 @@ OBJECT: dict[str, Any] = {"type": "object", "properties": {"b": {"type": "intege
          {"a": {"type": "array", "items": TEXT}}, {"a": ["1", "2"]}, []),
         ("<a><x>1/x><y>2/y>/a>", {"a": {"type": "array"}}, {"a": [1, 2]}, ["mended", "mended"]),
         ("<a><item>1/item><b>2/b>/a>", None, {"a": [1, 2]}, ["mended"]),
-        ("<a>1/b>", None, {"a": 1}, ["mended"]),
+        ("<a>1/b>", None, {"a": 1}, ["malformed", "mended"]),
         ("<a><b>1/a><c>2/c>", None, {"a": {"b": 1}, "c": 2}, ["mended"]),
         ("<a>1<b>2/b>", None, {"a": 1, "b": 2}, ["mended"]),
         ("<a>1/a>odd<b>2/b>", None, {"a": 1, "b": 2}, ["malformed"]),
@@ -430,7 +430,9 @@ def test_what_is_admitted_is_read_and_follows_its_schema(codec: Codec, name: str
         jsonschema.validate(arguments, schema)
         assert [event.complete for event in events if isinstance(event, ActionEnd)] == [True]
         odd = [event.kind for event in events if isinstance(event, Notice)]
-        assert not odd or (name == "any" and set(odd) == {"mended"}), (odd, codec.vocab.decode(ids))
+        # The name in a closing tag may be another's.
+        is_free = name == "any" and {"mended"} <= set(odd) <= {"malformed", "mended"}
+        assert not odd or is_free, (odd, codec.vocab.decode(ids))
     assert ended > 4
 
 

@@ -364,6 +364,8 @@ def test_arguments_given_as_a_dict_are_written_by_json_dumps(
 
 @given(text=hostile_texts())
 def test_arguments_that_are_no_json_can_be_written_as_a_string(internlm2: Codec, text: str) -> None:
+    # White space alone is an empty object.
+    text = text if text.strip(" \t\r\n") else "{}"
     try:
         json.loads(text, parse_constant=lambda _: 1 / 0)
         expected = text.strip(" \t\r\n")

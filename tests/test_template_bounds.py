@@ -299,8 +299,8 @@ def test_nothing_of_a_rendering_stays(source: str) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
 def test_a_rendering_hears_an_interrupt_and_lets_other_threads_work() -> None:
-    # So many values have many steps: some ten seconds.
-    messages = [{"role": "user", "content": "q"}] * 40_000
+    # So many values have many steps: ten seconds.
+    messages = [{"role": "user", "content": "q"}] * 200_000
     source = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
     ticks = 0
     is_done = threading.Event()
