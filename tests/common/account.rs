@@ -915,15 +915,16 @@ impl Account<'_> {
     /// each of the symbols begins to spell.
     fn is_declared(&self, symbols: &[Symbol], spelled: Option<&[Vec<usize>]>, gap: &Gap) -> bool {
         // What spells a control token may be part of a name.
-        let split = spelled.and_then(|spelled| self.stretches(symbols, spelled));
-        let ways = split.into_iter().chain(self.stretches(symbols, &[]));
+        let is_header = gap.is_mended && self.scaffold.has_frames;
+        let split = spelled.and_then(|spelled| self.stretches(symbols, spelled, is_header));
+        let ways = split.into_iter().chain(self.stretches(symbols, &[], is_header));
         ways.into_iter().any(|stretches| self.are_declared(&stretches, symbols.is_empty(), gap))
             || spelled.is_some() && gap.is_call && self.is_spelled_call(symbols, gap)
     }
 
     /// Whether all of a gap may be of a call, with control tokens spelled within names and beside them.
     fn is_spelled_call(&self, symbols: &[Symbol], gap: &Gap) -> bool {
-        let Some(stretches) = self.stretches(symbols, &[]) else { return false };
+        let Some(stretches) = self.stretches(symbols, &[], false) else { return false };
         let scaffold = &*self.scaffold;
         let mut words = scaffold.words.clone();
         words.extend(scaffold.control.iter().chain(&gap.names).cloned());
@@ -973,8 +974,8 @@ impl Account<'_> {
         };
         if gap.is_mended {
             let is_header = |text: &[char]| {
-                scaffold.has_frames
-                    && text.iter().all(|&c| is_word(c) || is_white(c) || c.is_ascii_punctuation())
+                let is_free = |c: char| is_word(c) || is_white(c) || !c.is_alphanumeric();
+                scaffold.has_frames && text.iter().copied().all(is_free)
             };
             return stretches.iter().all(|text| is_known(text) || is_made(text) || is_header(text));
         }
@@ -1076,7 +1077,12 @@ impl Account<'_> {
 
     /// The characters between control tokens, and between those that are spelled with one of these lengths; none, if a
     /// control token is not of the format.
-    fn stretches(&self, symbols: &[Symbol], spelled: &[Vec<usize>]) -> Option<Vec<Vec<char>>> {
+    fn stretches(
+        &self,
+        symbols: &[Symbol],
+        spelled: &[Vec<usize>],
+        is_header: bool,
+    ) -> Option<Vec<Vec<char>>> {
         let vocab = self.entry.codec.vocab();
         let mut stretches = vec![Vec::new()];
         let mut at = 0;
@@ -1100,6 +1106,8 @@ impl Account<'_> {
                     }
                     stretches.push(Vec::new());
                 }
+                // In a header that is mended, what says nothing is left out.
+                Symbol::Unknown(_) if is_header => stretches.push(Vec::new()),
                 Symbol::Unknown(_) => return None,
             }
         }

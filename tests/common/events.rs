@@ -101,13 +101,17 @@ pub fn check_ranges(events: &[Event], ids: usize) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The text of an event is from the ids of its range.
+/// The text of an event is from the ids of its range; where a notice comes before it, from those of the notice too:
+/// a token that means nothing is told before held text.
 pub fn check_texts(codec: &Codec, events: &[Event], ids: &[TokenId]) -> Result<(), TestCaseError> {
-    for event in events {
+    let is_notice = |event: &&Event| matches!(event.kind, EventKind::Notice { .. });
+    for (nth, event) in events.iter().enumerate() {
         let (EventKind::Text(text) | EventKind::ActionDelta { text, .. }) = &event.kind else {
             continue;
         };
-        let range = event.tokens.start as usize..event.tokens.end as usize;
+        let notices = events[..nth].iter().rev().take_while(is_notice);
+        let start = notices.map(|notice| notice.tokens.start).min().unwrap_or(u32::MAX);
+        let range = start.min(event.tokens.start) as usize..event.tokens.end as usize;
         let bytes: Vec<u8> = ids[range]
             .iter()
             .filter(|&&id| !codec.vocab().is_control(id))

@@ -477,7 +477,13 @@ impl Reader<'_> {
             let last = last.saturating_sub(1).max(first);
             self.out.notice(NoticeKind::Malformed, held, Some(first), last);
         }
-        self.emit_end(turn, item, said, String::new());
+        if !said.is_empty() {
+            // The held text may be of all ids up to the one that closes the call.
+            let first = self.out.output.last();
+            let at = if ended == Ended::Closed { last.saturating_sub(1) } else { last };
+            self.delta(turn, said, first, at.max(first));
+        }
+        self.emit_end(turn, item, String::new(), String::new());
         self.out.mended(is_python.then_some(Mended::Python));
         self.out.mended((complete && is_unclosed).then_some(Mended::CallEnd));
         (complete, name, id)

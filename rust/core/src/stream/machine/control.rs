@@ -330,7 +330,10 @@ impl Reader<'_> {
             return self.text_at(place, token.piece(&spelled.text));
         }
         self.flush_text(&mut place);
-        let spelling = self.spelling(token.id);
+        let spelling = match &token.spelled {
+            Some(spelled) => spelled.text.clone(),
+            None => self.spelling(token.id),
+        };
         self.out.notice(NoticeKind::UnexpectedControl, spelling, None, token.at);
         place
     }

@@ -410,7 +410,10 @@ impl Reader<'_> {
             }
         } else if at >= self.out.output.covered() || at == PROMPT {
             // A token that has ended the turn before it is covered by that event.
-            let spelling = self.spelling(id);
+            let spelling = match spelled {
+                Some(spelled) => spelled.text,
+                None => self.spelling(id),
+            };
             self.out.notice(kind, spelling, None, at);
         }
     }
