@@ -18,6 +18,7 @@ KIMI = (
     "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"
     '<|tool_call_argument_begin|>{"a": "b"}<|tool_call_end|><|tool_calls_section_end|>'
 )
+LFM2 = '<|tool_call_start|>[f(a="b")]<|tool_call_end|>'
 CALLS = {
     "qwen3": HERMES,
     "qwen3:thinking": HERMES,
@@ -30,6 +31,9 @@ CALLS = {
     "</invoke>\n</minimax:tool_call>",
     "kimi-k2.5": KIMI,
     "kimi-k2:thinking": KIMI,
+    "lfm2": LFM2,
+    "lfm2:2.5": LFM2,
+    "lfm2:2.5-thinking": LFM2,
 }
 """A call as each format that has reasoning writes it."""
 

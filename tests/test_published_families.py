@@ -180,14 +180,14 @@ FAMILIES = [
         "lfm2",
         "templates/trl_lfm2.jinja",
         # The template passes over calls, and writes a content of null as `null`.
-        "call callans callnt callstr developer par parts",
+        "call callans callnt callstr developer par parts reasoncall",
         own=(("bos_token", "<|startoftext|>"),),
     ),
     Family(
         "lfm2:2.5",
         "templates/LFM2.5-Instruct.jinja",
         # The template passes over calls, and writes a content of null as `null`.
-        "call callans callnt callstr developer par parts",
+        "call callans callnt callstr developer par parts reasoncall",
         own=(("bos_token", "<|startoftext|>"),),
     ),
     Family(
