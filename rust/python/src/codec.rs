@@ -1152,6 +1152,9 @@ impl Codec {
     /// completion; by default, any prompt that ends with the generation prompt. The other options
     /// are those of `stream`. With `markers="text"`, the completion is a str, and
     /// `Parsed.rest_text` is the text after the turn.
+    ///
+    /// `Parsed.message` has what the completion adds: of a text or of a call's arguments that the
+    /// prompt leaves open, the rest.
     #[pyo3(signature = (
         completion_ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | str",
         prompt = None,

@@ -186,7 +186,7 @@ impl Reader {
             self.mended = Some(Mended::ValueEnd);
         }
         if found.is_none() {
-            self.odd = key.to_owned();
+            key.clone_into(&mut self.odd);
         }
         let left = found.map_or(self.open.len().saturating_sub(1).max(1), |found| found + 1);
         while self.open.len() > left {
