@@ -944,6 +944,10 @@ impl Account<'_> {
         stretches.iter().all(|text| is_tiled(text, &words) || is_tiled(&plain(text), &words))
     }
 
+    #[allow(
+        clippy::too_many_lines,
+        reason = "each line is a place where characters may be declared"
+    )]
     fn are_declared(&self, stretches: &[Vec<char>], is_empty: bool, gap: &Gap) -> bool {
         let is_around_reasoning = self.scaffold.has_reasoning && stretches.len() > 1;
         if !gap.is_boundary && !is_around_reasoning {
@@ -1022,9 +1026,9 @@ impl Account<'_> {
         // A header, and what comes before the token that ends the turn, with no text between.
         let is_empty_turn = |text: &[char]| {
             let begin = text.iter().take_while(|c| is_white(**c)).count();
-            let is_header = |text: &[char]| heads().any(|head| fits(head, text));
-            let ends = |text: &[char]| tails().any(|tail| fits(tail, text));
-            (begin..=text.len()).any(|at| is_header(&text[begin..at]) && ends(&text[at..]))
+            let opens = |text: &[char]| heads().any(|head| fits(head, text));
+            let closes = |text: &[char]| tails().any(|tail| fits(tail, text));
+            (begin..=text.len()).any(|at| opens(&text[begin..at]) && closes(&text[at..]))
         };
         let is_first = match gap.before.0 {
             Told::Delta => is_made(first),
