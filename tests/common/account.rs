@@ -1009,12 +1009,12 @@ impl Account<'_> {
         if let [text] = stretches {
             let is_around = is_text_turn
                 && (0..=text.len()).any(|at| is_tail(&text[..at]) && is_chain(&all(), &text[at..]));
-            let is_lead = || is_space(text) && heads().any(|head| fits(head, text));
+            let leads_text = || is_space(text) && heads().any(|head| fits(head, text));
             let begin = text.iter().take_while(|c| is_white(**c)).count();
             return text.is_empty()
                 || gap.before.0 == Told::Edge && (is_head(text) || is_head(&text[begin..]))
                 // A token that means nothing may come between, before what leads a text, or after a call.
-                || gap.before.0 == Told::Notice && (gap.has_acted && is_space(text) || is_lead())
+                || gap.before.0 == Told::Notice && (gap.has_acted && is_space(text) || leads_text())
                 || gap.before.0 == Told::Notice && gap.is_outside && is_head(text)
                 || gap.is_call && is_made(text)
                 || any(&scaffold.inner, text)
