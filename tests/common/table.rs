@@ -3,7 +3,8 @@
 
 use std::fmt::Debug;
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::thread;
 
 use chatcodec::{
     Call, CallBody, Codec, EncodeOptions, Encoding, Format, Guarantee, Message, Role, Spelling,
@@ -214,23 +215,50 @@ fn format_names() -> impl Iterator<Item = &'static str> {
 /// The table, of vocabularies that lose no text.
 pub fn entries() -> &'static [Entry] {
     static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-        let mut entries = Vec::new();
-        for name in format_names() {
+        let of_format = |name| {
             let format = Format::built_in(name).unwrap_or_else(|e| panic!("{e}"));
-            for (vocab, loaded) in made_for(&control(format.text())) {
+            let made = made_for(&control(format.text())).into_iter().map(|(vocab, loaded)| {
                 let codec = Codec::new(&format, &loaded);
                 let codec = codec.unwrap_or_else(|e| panic!("{name} on {vocab}: {e}"));
-                entries.push(Entry::new(name, vocab, true, codec));
-            }
-            for (vocab, loaded) in real().iter().filter(|(_, vocab)| vocab.lossless()) {
-                if let Ok(codec) = Codec::new(&format, loaded) {
-                    entries.push(Entry::new(name, vocab, false, codec));
-                }
-            }
-        }
-        entries
+                Entry::new(name, vocab, true, codec)
+            });
+            let real = real().iter().filter(|(_, vocab)| vocab.lossless());
+            let bound = real.filter_map(|(vocab, loaded)| {
+                let codec = Codec::new(&format, loaded).ok()?;
+                Some(Entry::new(name, vocab, false, codec))
+            });
+            made.chain(bound).collect::<Vec<_>>()
+        };
+        at_once(format_names(), of_format).into_iter().flatten().collect()
     });
     &ENTRIES
+}
+
+/// What is made of each item, on all cores, in the order of the items.
+fn at_once<T: Send, R: Send>(
+    items: impl Iterator<Item = T>,
+    make: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let queue = Mutex::new(items.collect::<Vec<_>>().into_iter().enumerate());
+    let results = Mutex::new(Vec::new());
+    let work = || {
+        while let Some((nth, item)) = next_of(&queue) {
+            let result = make(item);
+            results.lock().expect("no panic in here").push((nth, result));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let mut results = results.into_inner().expect("no panic in here");
+    results.sort_by_key(|(nth, _)| *nth);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+fn next_of<I: Iterator>(queue: &Mutex<I>) -> Option<I::Item> {
+    queue.lock().expect("no panic in here").next()
 }
 
 /// The vocabularies that hold what all formats need, and every format that binds to them.
@@ -258,12 +286,12 @@ pub fn shared() -> &'static [Entry] {
 /// Every format with vocabularies that have no token for some texts, made and real.
 fn lossy() -> &'static [Entry] {
     static LOSSY: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-        let mut entries = Vec::new();
-        for name in format_names() {
+        let of_format = |name| {
             let format = Format::built_in(name).unwrap_or_else(|e| panic!("{e}"));
             let made = made_lossy(&control(format.text()));
             let made = made.into_iter().map(|(vocab, loaded)| (vocab.to_owned(), loaded));
             let real = real().iter().filter(|(_, vocab)| !vocab.lossless()).cloned();
+            let mut entries = Vec::new();
             for (vocab, loaded) in made.chain(real) {
                 assert!(!loaded.lossless(), "{vocab}");
                 let Ok(codec) = Codec::new(&format, &loaded) else { continue };
@@ -273,7 +301,10 @@ fn lossy() -> &'static [Entry] {
                     entries.push(Entry::new(name, &vocab, false, codec));
                 }
             }
-        }
+            entries
+        };
+        let entries: Vec<Entry> =
+            at_once(format_names(), of_format).into_iter().flatten().collect();
         assert!(entries.len() > format_names().count(), "{} are lossy", entries.len());
         entries
     });
@@ -307,19 +338,19 @@ fn made_lossy(control: &[String]) -> Vec<(&'static str, Vocab)> {
 /// Every format with vocabularies that normalise text, each in another way.
 pub fn normalising() -> &'static [Entry] {
     static NORMALISING: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-        let mut entries = Vec::new();
-        for name in format_names() {
+        let of_format = |name| {
             let format = Format::built_in(name).unwrap_or_else(|e| panic!("{e}"));
             let control = control(format.text());
-            for form in ["NFC", "NFKC", "NFD", "Lowercase"] {
+            let of_form = |form| {
                 let file = model::tokenizer_json(&control, &serde_json::json!({ "type": form }));
                 let vocab = Vocab::load(&file).unwrap_or_else(|e| panic!("{name} of {form}: {e}"));
                 let codec = Codec::new(&format, &vocab);
                 let codec = codec.unwrap_or_else(|e| panic!("{name} of {form}: {e}"));
-                entries.push(Entry::new(name, form, true, codec));
-            }
-        }
-        entries
+                Entry::new(name, form, true, codec)
+            };
+            ["NFC", "NFKC", "NFD", "Lowercase"].map(of_form).into_iter().collect::<Vec<_>>()
+        };
+        at_once(format_names(), of_format).into_iter().flatten().collect()
     });
     &NORMALISING
 }
@@ -456,12 +487,12 @@ pub fn real() -> &'static [(String, Vocab)] {
         folders.sort();
         folders.retain(|name| folder.join(name).is_dir());
         let sets = folders.into_iter().flat_map(|name| sets(&folder, name));
-        sets.filter_map(|(name, files)| {
+        let loaded = at_once(sets, |(name, files)| {
             let special_tokens = unnamed(&name);
             let options = VocabOptions { special_tokens, ..VocabOptions::default() };
             Vocab::load_files(VocabFiles { files, options }).ok().map(|vocab| (name, vocab))
-        })
-        .collect()
+        });
+        loaded.into_iter().flatten().collect()
     });
     &REAL
 }

@@ -68,7 +68,7 @@ fn any_ids_in_any_split() {
         let ids = prop_oneof![ids(entry), shuffled(entry)];
         (ids, any::<[Index; 4]>(), any::<Index>(), in_reasoning)
     };
-    check_each(with_lossy(), 150, inputs, |entry, (ids, cuts, end, in_reasoning)| {
+    check_each(with_lossy(), 100, inputs, |entry, (ids, cuts, end, in_reasoning)| {
         let cuts = cuts.map(|cut| cut.index(ids.len() + 1));
         if entry.able.reasoning {
             let stream = entry.codec.read_stream().calling_in_reasoning(in_reasoning);
@@ -144,7 +144,7 @@ fn an_answer_has_all_ids_of_its_first_character() {
     let answer =
         select(vec!["①", "🦜", "é", "中", "\u{301}", "🇩🇪", "\u{fffd}", "𒀀", "x", "①{", "🦜["]);
     let inputs = |_: &'static Entry| (answer.clone(), any::<bool>());
-    check_each(entries(), 12, inputs, |entry, (answer, is_whole)| {
+    check_each(entries(), 8, inputs, |entry, (answer, is_whole)| {
         let asked = [Message::new(Role::User, "x")];
         let prompted =
             EncodeOptions { add_generation_prompt: Some(true), ..EncodeOptions::default() };
