@@ -1023,7 +1023,7 @@ impl Account<'_> {
                 || is_around;
         }
         let [first, middle @ .., last] = stretches else { return true };
-        // A header, and what comes before the token that ends the turn, with no text between.
+        // A turn without text: its header, then what stands before its closing token.
         let is_empty_turn = |text: &[char]| {
             let begin = text.iter().take_while(|c| is_white(**c)).count();
             let opens = |text: &[char]| heads().any(|head| fits(head, text));

@@ -101,8 +101,8 @@ pub fn check_ranges(events: &[Event], ids: usize) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The text of an event is from the ids of its range; where a notice comes before it, from those of the notice too:
-/// a token that means nothing is told before held text.
+/// The text of an event is from the ids of its range. Right after a notice, it may be from the ids of the notice too:
+/// a token without meaning is reported before the text that was held back.
 pub fn check_texts(codec: &Codec, events: &[Event], ids: &[TokenId]) -> Result<(), TestCaseError> {
     let is_notice = |event: &&Event| matches!(event.kind, EventKind::Notice { .. });
     for (nth, event) in events.iter().enumerate() {

@@ -229,13 +229,13 @@ pub fn entries() -> &'static [Entry] {
             });
             made.chain(bound).collect::<Vec<_>>()
         };
-        at_once(format_names(), of_format).into_iter().flatten().collect()
+        on_all_cores(format_names(), of_format).into_iter().flatten().collect()
     });
     &ENTRIES
 }
 
 /// What is made of each item, on all cores, in the order of the items.
-fn at_once<T: Send, R: Send>(
+fn on_all_cores<T: Send, R: Send>(
     items: impl Iterator<Item = T>,
     make: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {
@@ -304,7 +304,7 @@ fn lossy() -> &'static [Entry] {
             entries
         };
         let entries: Vec<Entry> =
-            at_once(format_names(), of_format).into_iter().flatten().collect();
+            on_all_cores(format_names(), of_format).into_iter().flatten().collect();
         assert!(entries.len() > format_names().count(), "{} are lossy", entries.len());
         entries
     });
@@ -350,7 +350,7 @@ pub fn normalising() -> &'static [Entry] {
             };
             ["NFC", "NFKC", "NFD", "Lowercase"].map(of_form).into_iter().collect::<Vec<_>>()
         };
-        at_once(format_names(), of_format).into_iter().flatten().collect()
+        on_all_cores(format_names(), of_format).into_iter().flatten().collect()
     });
     &NORMALISING
 }
@@ -487,7 +487,7 @@ pub fn real() -> &'static [(String, Vocab)] {
         folders.sort();
         folders.retain(|name| folder.join(name).is_dir());
         let sets = folders.into_iter().flat_map(|name| sets(&folder, name));
-        let loaded = at_once(sets, |(name, files)| {
+        let loaded = on_all_cores(sets, |(name, files)| {
             let special_tokens = unnamed(&name);
             let options = VocabOptions { special_tokens, ..VocabOptions::default() };
             Vocab::load_files(VocabFiles { files, options }).ok().map(|vocab| (name, vocab))

@@ -93,10 +93,7 @@ impl Reader<'_> {
             return self.text_at(place, token.piece(&spelled.text));
         }
         if self.is_draft(&place, token.id) {
-            let spelling = match &token.spelled {
-                Some(spelled) => spelled.text.clone(),
-                None => self.spelling(token.id),
-            };
+            let spelling = self.as_written(&token);
             return self.draft(place, token.id, token.piece(&spelling));
         }
         self.out.output.in_run = false;
@@ -319,6 +316,14 @@ impl Reader<'_> {
             && (grammar.stops(id) || grammar.opens_turn(id))
     }
 
+    /// The spelling that text has for a control token, or that of its id.
+    fn as_written(&self, token: &Control) -> String {
+        match &token.spelled {
+            Some(spelled) => spelled.text.clone(),
+            None => self.spelling(token.id),
+        }
+    }
+
     /// Reads a control token that means nothing at a place: a spelled token is text, any other is reported.
     fn unexpected(&mut self, mut place: Place, token: &Control) -> Place {
         if let Some(spelled) = token.spelled.as_deref()
@@ -330,10 +335,7 @@ impl Reader<'_> {
             return self.text_at(place, token.piece(&spelled.text));
         }
         self.flush_text(&mut place);
-        let spelling = match &token.spelled {
-            Some(spelled) => spelled.text.clone(),
-            None => self.spelling(token.id),
-        };
+        let spelling = self.as_written(token);
         self.out.notice(NoticeKind::UnexpectedControl, spelling, None, token.at);
         place
     }

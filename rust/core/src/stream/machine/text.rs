@@ -432,7 +432,7 @@ impl Reader<'_> {
                 match place {
                     _ if text.is_empty() => {}
                     Place::In(turn, Within::Text(state)) => {
-                        // What could have led the text was the text's own.
+                        // The held white space is text, so what follows is text too.
                         state.lead = None;
                         self.emit_text(turn, text, first, at);
                     }
