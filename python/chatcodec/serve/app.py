@@ -25,7 +25,7 @@ from chatcodec.serve.apis import APIS, Api
 from chatcodec.serve.backends import BACKENDS
 from chatcodec.serve.backends.base import Job
 from chatcodec.serve.errors import ApiError, BackendError, chat_body
-from chatcodec.serve.log import LOG, set_up
+from chatcodec.serve.log import LOG, backend_fields, set_up
 from chatcodec.serve.metrics import Metrics
 from chatcodec.serve.settings import BACKEND_KEY, Settings, keys_from
 
@@ -248,10 +248,7 @@ class Gateway:
             self.metrics.backend_errors.labels(status=error.status).inc()
         self.log(http, answer, error.status, error)
         body = (api.error_body if api else chat_body)(error)
-        headers = {"retry-after": "1"} if error.status == 503 else {}  # noqa: PLR2004
-        if error.status == 401:  # noqa: PLR2004
-            headers["www-authenticate"] = "Bearer"
-        return JSONResponse(body, error.status, headers)
+        return JSONResponse(body, error.status, error.headers)
 
     def log(
         self,
@@ -283,7 +280,9 @@ class Gateway:
         for key in ("traceparent", "x-request-id"):
             if key in http.headers:
                 fields[key] = http.headers[key][:_LOGGED]
-        if isinstance(error, BackendError) or (error is not None and self.settings.log_text):
+        if isinstance(error, BackendError):
+            fields |= backend_fields(error, with_words=self.settings.log_text)
+        elif error is not None and self.settings.log_text:
             fields["problem"] = str(error)
         elif isinstance(error, ApiError):
             # The message of a client's error may quote the client's text.
@@ -394,13 +393,14 @@ class Events(Response):
         finally:
             for task in (writing, gone):
                 task.cancel()
-            status, error = 499, None
+            status: int = 499
+            error: BaseException | None = None
             done = (await asyncio.gather(writing, gone, return_exceptions=True))[0]
-            if isinstance(done, Exception) and not isinstance(done, (OSError, TimeoutError)):
+            if done is None or isinstance(done, ApiError):
+                status, error = (done.status if done else 200), done
+            elif isinstance(done, Exception) and not isinstance(done, (OSError, TimeoutError)):
                 status, error = 500, done
                 LOG.error("failure", exc_info=done)
-            elif done is None or isinstance(done, ApiError):
-                status, error = (done.status if done else 200), done
             await self.stack.aclose()
             gateway.log(self.http, answer, status, error)
 

@@ -6,8 +6,12 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-__all__ = ["LOG", "Lines"]
+if TYPE_CHECKING:
+    from chatcodec.serve.errors import BackendError
+
+__all__ = ["LOG", "Lines", "backend_fields", "set_up"]
 
 LOG = logging.getLogger("chatcodec.serve")
 
@@ -32,3 +36,13 @@ def set_up() -> None:
     logging.getLogger().handlers[:] = LOG.handlers[:] = [handler]
     LOG.setLevel(logging.INFO)
     LOG.propagate = False
+
+
+def backend_fields(error: BackendError, *, with_words: bool) -> dict[str, object]:
+    """Give the fields of a failure of the backend, with its own words where a log may have text."""
+    fields: dict[str, object] = {"problem": error.message, "error_id": error.id}
+    if error.kind is not None:
+        fields["backend_kind"] = error.kind
+    if with_words and error.said is not None:
+        fields["backend_said"] = error.said
+    return fields

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import aiohttp
 
 from chatcodec.errors import MessageError
-from chatcodec.serve.errors import ApiError, BackendError
+from chatcodec.serve.errors import ApiError, BackendError, refused
 from chatcodec.serve.log import LOG
 
 if TYPE_CHECKING:
@@ -27,11 +27,14 @@ __all__ = ["Backend", "Job", "Logprob", "Step", "ids_of"]
 EVENT_BYTES = 8_000_000
 """Largest event of a backend, in bytes."""
 
+ERROR_BYTES = 100_000
+"""Bytes of an error's body that are read."""
+
 _LARGEST_ID = 2**32
 _REST = 0.1
 """Longest wait for what follows the last event, in seconds."""
 _QUOTED = 200
-"""Characters of a backend's error that are passed on."""
+"""Characters of a backend's words that are kept."""
 _FRESH = 60.0
 """Seconds for which the engine's window is not asked for again."""
 
@@ -143,7 +146,8 @@ class Backend(ABC):
                 self.url + path, json=body, headers=job.headers, allow_redirects=False
             ) as answer:
                 if answer.status != HTTPStatus.OK:
-                    raise refused(answer.status, await _start_of(answer))
+                    later = answer.headers.get("retry-after")
+                    raise refused(answer.status, await _start_of(answer), later)
                 reader = self.reader(job)
                 yield self._steps(answer, reader, job)
                 if reader.over:
@@ -232,12 +236,13 @@ class Backend(ABC):
             raise BackendError(502, "the backend sent an event that is no JSON object")
         if (fault := value.get("error")) is not None:
             said = fault.get("message") if isinstance(fault, dict) else fault
-            raise BackendError(502, f"the backend failed: {str(said)[:_QUOTED]}")
+            raise BackendError(502, "the backend failed", said=str(said)[:_QUOTED])
         try:
             return reader.read(value)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             what = f"{type(error).__name__}: {error}"[:_QUOTED]
-            raise BackendError(502, f"the backend sent an unexpected event: {what}") from error
+            problem = "the backend sent an unexpected event"
+            raise BackendError(502, problem, said=what) from error
 
 
 @contextmanager
@@ -255,33 +260,14 @@ def told_errors() -> Iterator[None]:
         raise BackendError(502, "the connection to the backend broke") from error
 
 
-def refused(status: int, said: str) -> ApiError:
-    """Make the error of a status that a backend answered with.
-
-    A request that the engine refuses is the client's to mend: too long a prompt, for example.
-    """
-    what = f"the backend answered {status}: {said}"
-    if status in {400, 413, 422}:
-        return BackendError(400, what)
-    if status in {429, 503}:
-        return BackendError(503, what)
-    return BackendError(502, what)
-
-
-async def _start_of(answer: aiohttp.ClientResponse) -> str:
-    """Read the beginning of an error's body, as its message if it has one."""
+async def _start_of(answer: aiohttp.ClientResponse) -> bytes:
+    """Read the beginning of an error's body."""
     raw = b""
     async for piece in answer.content.iter_any():
         raw += piece
-        if len(raw) > EVENT_BYTES:
+        if len(raw) > ERROR_BYTES:
             break
-    try:
-        value = json.loads(raw)
-        said = value.get("message") or value["error"]
-        text = str(said["message"] if isinstance(said, dict) else said)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        text = raw.decode("utf-8", "replace")
-    return text[:_QUOTED]
+    return raw
 
 
 async def _rest_of(answer: aiohttp.ClientResponse) -> None:
@@ -344,7 +330,7 @@ def reason_of(value: object) -> Literal["stop", "length"] | None:
         return None
     if kind in {"abort", "error"}:
         said = value.get("message") if isinstance(value, dict) else None
-        raise BackendError(502, f"the backend gave up: {str(said or kind)[:_QUOTED]}")
+        raise BackendError(502, "the backend gave up", said=str(said or kind)[:_QUOTED])
     return "length" if kind == "length" else "stop"
 
 
