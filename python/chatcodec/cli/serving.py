@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from typing import TYPE_CHECKING, get_args
 
 from chatcodec.cli.loading import UsageError, load_model
 from chatcodec.serve.settings import BACKEND_KEY, KEYS, Constrain, Engine, Settings
+from chatcodec.serve.signals import ignore_signals
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -33,7 +35,7 @@ _OWN_HEADERS = {
 def add_serve(parser: ArgumentParser) -> None:
     """Add the backend, the model, and the limits of `serve`."""
     add = parser.add_argument
-    add("--backend", required=True, metavar="URL", help="the engine's server")
+    add("--backend", metavar="URL", help="the engine's server (required)")
     add(
         "--engine",
         choices=get_args(Engine),
@@ -70,8 +72,13 @@ def add_serve(parser: ArgumentParser) -> None:
     add(
         "--api-key-file",
         metavar="FILE",
-        help=f"keys that clients may use, one a line; also the variable {KEYS}. The backend's own "
-        f"key is the variable {BACKEND_KEY}",
+        help="keys that clients may use, one a line: `KEY` or `NAME: KEY`; a hash may stand for a "
+        f"key. Also the variable {KEYS}. The backend's own key is the variable {BACKEND_KEY}",
+    )
+    add(
+        "--hash-key",
+        action="store_true",
+        help="read a key from standard input, print its hash for a file of keys, and end",
     )
     add(
         "--constrain",
@@ -118,6 +125,11 @@ def serve(args: Namespace) -> bool:
     if missing:
         needs = ", ".join(missing)
         raise UsageError(f"serve: needs {needs}; install them with `pip install chatcodec[serve]`")
+    if args.hash_key:
+        return print_hash()
+    if args.backend is None:
+        raise UsageError("serve: needs the engine's server, `--backend URL`")
+    ignore_signals()
     if not args.backend.startswith(_URL):
         raise UsageError(f"--backend {args.backend}: expected a URL, http://HOST:PORT")
     for name in ("workers", "max_requests", "max_body", "max_choices", "max_model_len"):
@@ -156,4 +168,15 @@ def serve(args: Namespace) -> bool:
         run(settings, args.host, args.port, args.workers, args.grace)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    return True
+
+
+def print_hash() -> bool:
+    """Print the hash of a key that standard input has, so that no shell's history has it."""
+    from chatcodec.serve.keys import hash_of  # noqa: PLC0415 (as above)
+
+    try:
+        print(hash_of(sys.stdin.readline().strip()))  # noqa: T201
+    except ValueError as error:
+        raise UsageError(f"--hash-key: {error}") from None
     return True

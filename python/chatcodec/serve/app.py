@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import os
 import secrets
@@ -25,9 +24,11 @@ from chatcodec.serve.apis import APIS, Api
 from chatcodec.serve.backends import BACKENDS
 from chatcodec.serve.backends.base import Job
 from chatcodec.serve.errors import ApiError, BackendError, chat_body
+from chatcodec.serve.keys import ANYONE, Key, Keys, given_key, watched
 from chatcodec.serve.log import LOG, backend_fields, set_up
 from chatcodec.serve.metrics import Metrics
-from chatcodec.serve.settings import BACKEND_KEY, Settings, keys_from
+from chatcodec.serve.settings import BACKEND_KEY, Settings
+from chatcodec.serve.signals import ignore_signals
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -63,7 +64,7 @@ class Gateway:
         """Load the codec, unless one is given, and read the keys."""
         self.settings = settings
         self.codec = settings.codec() if codec is None else codec
-        self.keys = keys_from(settings)
+        self.keys = Keys.of(settings)
         self.metrics = Metrics()
         self.running = 0
         self.started = int(time.time())
@@ -200,17 +201,14 @@ class Gateway:
             problem = f"`model` is {model!r:.80}, expected one of {list(served)}"
             raise ApiError(404, problem, "model", "model_not_found")
 
-    def check_key(self, http: HttpRequest) -> None:
-        """Refuse a request without a key that is known. Every key is compared in full."""
-        if not self.keys:
-            return
-        given = http.headers.get("x-api-key", "")
-        kind, _, bearer = http.headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer":
-            given = bearer.strip()
-        found = [hmac.compare_digest(given.encode(), key) for key in self.keys]
-        if not any(found):
+    def check_key(self, http: HttpRequest) -> Key:
+        """Give the key of a request. Raises `ApiError` for one that is missing or not known."""
+        if self.keys is None:
+            return ANYONE
+        key = self.keys.find(given_key(http.headers))
+        if key is None:
             raise ApiError(401, "the API key is missing or wrong", code="invalid_api_key")
+        return key
 
     async def body(self, http: HttpRequest) -> dict[str, Any]:
         """Read the body of a request. Raises `ApiError` for one that is no JSON object."""
@@ -473,7 +471,7 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, float]]:
-        async with gateway.connected():
+        async with gateway.connected(), watched(gateway.keys):
             yield {"client_timeout": settings.client_timeout}
 
     def post(path: str, endpoint: Callable[[HttpRequest], Awaitable[Response]]) -> Route:
@@ -496,5 +494,6 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
 
 def stored_app() -> Starlette:
     """Make the application of a process that `--workers` started."""
+    ignore_signals()
     set_up()
     return app(Settings.stored())

@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from chatcodec.serve.app import app
+from chatcodec.serve.keys import Keys
 from chatcodec.serve.log import LOG, set_up
 from chatcodec.serve.metrics import SHARED
 from chatcodec.serve.protocol import Protocol
-from chatcodec.serve.settings import KEYS, Settings, keys_from
+from chatcodec.serve.settings import KEYS, Settings
 
 __all__ = ["run"]
 
@@ -60,7 +61,7 @@ def run(settings: Settings, host: str, port: int, workers: int, grace: int) -> N
         "server_header": False,
         "lifespan": "on",
     }
-    if host not in _LOOPBACK and not keys_from(settings):
+    if Keys.of(settings) is None and host not in _LOOPBACK:
         LOG.warning(
             "open", extra={"fields": {"host": host, "advice": f"set {KEYS} to require keys"}}
         )

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from chatcodec import Codec, Format, formats
 
-__all__ = ["BACKEND_KEY", "KEYS", "Constrain", "Engine", "Settings", "keys_from"]
+__all__ = ["BACKEND_KEY", "KEYS", "Constrain", "Engine", "Settings"]
 
 Engine: TypeAlias = Literal["vllm", "vllm-generate", "sglang", "lmdeploy", "llamacpp"]
 """Protocol of the backend."""
@@ -19,7 +19,8 @@ Constrain: TypeAlias = Literal["auto", "lark", "off"]
 """Grammar for what a request demands: the one of the engine's default backend, Lark, or none."""
 
 KEYS = "CHATCODEC_API_KEYS"
-"""Environment variable with the keys that clients may use, separated by white space or commas."""
+"""Environment variable with the keys that clients may use, separated by white space or commas.
+A variable that is set has one at least."""
 
 BACKEND_KEY = "CHATCODEC_BACKEND_KEY"
 """Environment variable with the key that the gateway sends to the backend."""
@@ -67,7 +68,7 @@ class Settings:
     client_timeout: float = 60.0
     """Longest wait for the bytes of a client's body, or for a client to read, in seconds."""
     keys_file: str | None = None
-    """File with the keys that clients may use, one a line."""
+    """File with the keys that clients may use, one a line (`chatcodec.serve.keys`)."""
     log_text: bool = False
     """Whether the log has the text of prompts."""
 
@@ -94,17 +95,3 @@ class Settings:
         given = json.loads(os.environ[SETTINGS])
         tuples = {key: tuple(value) for key, value in given.items() if isinstance(value, list)}
         return Settings(**{**given, **tuples})
-
-
-def keys_from(settings: Settings) -> tuple[bytes, ...]:
-    """Read the keys that clients may use; none where everyone may.
-
-    Raises `ValueError` for a file without keys: an empty file would open the server to everyone.
-    """
-    keys = os.environ.get(KEYS, "").replace(",", " ").split()
-    if settings.keys_file is not None:
-        lines = Path(settings.keys_file).read_text("utf-8").split()
-        if not lines:
-            raise ValueError(f"{settings.keys_file}: has no key, expected one a line")
-        keys += lines
-    return tuple(key.encode() for key in keys)
