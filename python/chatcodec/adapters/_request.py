@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from chatcodec import Dropped
+from chatcodec.adapters._history import broken, with_objects
 from chatcodec.adapters._plain import body_of
 from chatcodec.adapters._tools import allowed_tools, is_strict, read_choice, read_tools
 from chatcodec.errors import MessageError
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 ASKED: list[dict[str, Any]] = [{"role": "user", "content": "?"}]
 """The shortest conversation before a generation prompt."""
+
+ARGUMENTS = (".arguments", ".input")
+"""The ends of the paths of a call's arguments."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +64,22 @@ class Request:
 
         Raises what `Codec.encode` raises, with the client's names for what is wrong.
         """
+        given: EncodeOptions = {"tools": self.tools or None, **self.options, **options}
         try:
-            given: EncodeOptions = {"tools": self.tools or None, **self.options, **options}
             return self.codec.encode(self.messages, **given)
         except MessageError as error:
+            if given.get("on_arguments") != "string" or not error.path.endswith(ARGUMENTS):
+                raise self._told(error) from error
+        try:
+            # A format that writes the members of objects has no place for a text.
+            return self.codec.encode(with_objects(self.messages), **given)
+        except MessageError as error:
             raise self._told(error) from error
+
+    @property
+    def repaired(self) -> tuple[str, ...]:
+        """The client's paths of arguments that are no JSON: calls that a limit has cut."""
+        return broken(self.messages, self.places)
 
     def stream(self, prompt: Encoding, **options: Unpack[StreamOptions]) -> Stream:
         """Begin the stream of a completion of the prompt: `codec.stream` with the tools."""

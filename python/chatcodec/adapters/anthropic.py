@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from chatcodec.adapters._adapter import Adapter, Call, Chunk, Usage, quote
+from chatcodec.adapters._history import INVALID, unwrap
 from chatcodec.adapters._request import Body, Request
 from chatcodec.errors import MessageError
 
@@ -140,7 +141,7 @@ def _usage(usage: Usage) -> dict[str, int]:
 
 def _invalid(text: str) -> str:
     """Arguments that are not an object, inside one, as Anthropic documents for results."""
-    return f'{{"INVALID_JSON": {quote(text)}}}'
+    return f'{{"{INVALID}": {quote(text)}}}'
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -200,6 +201,7 @@ def read_request(
     given = read.take("messages", list)
     if given is None:
         raise MessageError("`messages` is missing, expected a list of messages", "messages")
+    unwrap(given)
     places = [f"messages[{at}]" for at in range(len(given))]
     messages, placed = read.system_first("system", given, places)
     choice = read.fields.pop("tool_choice", None)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chatcodec.serve.apis import Api, Asked
     from chatcodec.serve.backends.base import Backend, Job, Logprob, Step
     from chatcodec.serve.metrics import Metrics
+    from chatcodec.serve.told import Told
 
 __all__ = ["Answer"]
 
@@ -42,6 +43,7 @@ class Answer:
     metrics: Metrics
     id: str
     created: int
+    told: Told
     began: float
     """When the request came, by `time.perf_counter`."""
     generated: int = field(default=0, init=False)
@@ -50,6 +52,11 @@ class Answer:
     """Seconds from the request to the first ids."""
     notices: int = field(default=0, init=False)
     _sources: list[AsyncIterator[Step]] = field(default_factory=list, init=False)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the answer that are the gateway's own."""
+        return {"x-request-id": self.id, **self.told.headers()}
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Begin a generation for each choice; closing the stack cancels them.

@@ -29,6 +29,7 @@ from chatcodec.serve.log import LOG, backend_fields, set_up
 from chatcodec.serve.metrics import Metrics
 from chatcodec.serve.settings import BACKEND_KEY, Settings
 from chatcodec.serve.signals import ignore_signals
+from chatcodec.serve.told import Told
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -107,7 +108,7 @@ class Gateway:
                     whole = await until_gone(http, self.whole_of(answer, stack))
                     self.log(http, answer, 200)
                     await stack.aclose()
-                    return JSONResponse(whole, headers={"x-request-id": answer.id})
+                    return JSONResponse(whole, headers=answer.headers)
                 await until_gone(http, answer.start(stack))
             except ApiError as error:
                 await stack.aclose()
@@ -162,6 +163,8 @@ class Gateway:
         if request.limit is not None and request.limit < 1:
             raise ApiError(400, f"the limit is {request.limit}, expected 1 or more", "max_tokens")
         self.metrics.prompt(prompt)
+        told = Told.of(request.repaired, (*request.dropped, *prompt.dropped))
+        told.count(self.metrics)
         job = Job(
             model=settings.backend_model or settings.served[0],
             prompt=prompt.ids.tolist(),
@@ -187,6 +190,7 @@ class Gateway:
             metrics=self.metrics,
             id=api.prefix + secrets.token_hex(12),
             created=int(time.time()),
+            told=told,
             began=began,
         )
 
@@ -270,6 +274,7 @@ class Gateway:
                 "seconds": round(took, 4),
                 "neutralized": len(answer.prompt.neutralized),
                 "notices": answer.notices,
+                **answer.told.logged(),
             }
             if answer.first_event is not None:
                 fields["first_event_seconds"] = round(answer.first_event, 4)
@@ -417,7 +422,8 @@ class Events(Response):
             await send({"type": "http.response.body", "body": body, "more_body": more})
             limit.reschedule(None)
 
-        headers = [*_EVENTS, (b"x-request-id", self.answer.id.encode())]
+        own = ((key.encode(), value.encode()) for key, value in self.answer.headers.items())
+        headers = [*_EVENTS, *own]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         lines = self.answer.lines()
         failed: ApiError | None = None

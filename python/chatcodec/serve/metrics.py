@@ -56,6 +56,14 @@ class Metrics:
         self.notices = Counter(
             "chatcodec_notices", "Notices of streams, by kind", ("kind",), registry=registry
         )
+        self.repaired = Counter(
+            "chatcodec_repaired_calls",
+            "Calls of histories whose arguments are no JSON, which were read all the same",
+            registry=registry,
+        )
+        self.dropped = Counter(
+            "chatcodec_dropped", "Parts of requests left out, by kind", ("kind",), registry=registry
+        )
         self.backend_errors = Counter(
             "chatcodec_backend_errors", "Failures of the backend", ("status",), registry=registry
         )

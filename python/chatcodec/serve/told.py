@@ -1,0 +1,63 @@
+"""What the gateway changed in a request, as the client, the log and the metrics are told it.
+
+A part that was left out, and a call that was read although its arguments are no JSON, change what
+the model sees. Both are counted by kind; kinds are names of the gateway's own, or of fields that it
+knows, so that labels and headers are few and hold nothing of a client's choice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chatcodec import Dropped
+    from chatcodec.serve.metrics import Metrics
+
+__all__ = ["DROPPED", "HISTORY", "Told"]
+
+HISTORY = "x-chatcodec-history"
+"""Header of an answer with the number of calls of the history that were read leniently."""
+
+DROPPED = "x-chatcodec-dropped"
+"""Header of an answer with the kinds of parts that were left out, and how many of each."""
+
+_KIND = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was changed in one request."""
+
+    repaired: int = 0
+    """Calls whose arguments are no JSON."""
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Parts that were left out, by kind."""
+
+    @staticmethod
+    def of(repaired: Iterable[str], dropped: Iterable[Dropped]) -> Told:
+        """Count the paths of repaired calls, and parts by kind."""
+        kinds = (each.what if _KIND.fullmatch(each.what) else "other" for each in dropped)
+        return Told(sum(1 for _ in repaired), Counter(kinds))
+
+    def headers(self) -> dict[str, str]:
+        """Give the headers of the answer: none where nothing was changed."""
+        headers = {HISTORY: f"repaired={self.repaired}"} if self.repaired else {}
+        if self.dropped:
+            headers[DROPPED] = ", ".join(f"{kind}={n}" for kind, n in sorted(self.dropped.items()))
+        return headers
+
+    def logged(self) -> dict[str, object]:
+        """Give the fields of the log."""
+        fields: dict[str, object] = {"repaired": self.repaired} if self.repaired else {}
+        return fields | ({"dropped": dict(self.dropped)} if self.dropped else {})
+
+    def count(self, metrics: Metrics) -> None:
+        """Add to the metrics."""
+        metrics.repaired.inc(self.repaired)
+        for kind, n in self.dropped.items():
+            metrics.dropped.labels(kind=kind).inc(n)

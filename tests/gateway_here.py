@@ -1,0 +1,94 @@
+"""A gateway in a thread of the tests, before an engine that remembers what it was asked."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx
+from chatcodec import Codec
+from chatcodec.serve.app import app
+from chatcodec.serve.settings import Settings
+from gateway import MODEL, serving
+from scripted_engine import engine, scripted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from naive import Value
+    from scripted_engine import Script
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+CODEC = Codec("internlm2")
+
+
+@dataclass
+class Here:
+    """A gateway, and the bodies that its engine got."""
+
+    url: str
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    codec: Codec = CODEC
+
+    @property
+    def v1(self) -> str:
+        return f"{self.url}/v1"
+
+    @property
+    def prompt(self) -> str:
+        """The text of the last prompt that the engine got."""
+        body = self.asked[-1]
+        ids: Any = body.get("prompt") or body.get("token_ids") or body.get("input_ids")
+        return self.codec.vocab.decode(ids)
+
+    def post(self, path: str, body: object, **options: Value) -> httpx.Response:
+        if isinstance(body, dict) and path.startswith("/v1/"):
+            body = {"model": MODEL, **body}
+        return httpx.post(self.url + path, json=body, trust_env=False, timeout=30, **options)
+
+    def chat(self, **fields: Value) -> httpx.Response:
+        return self.post("/v1/chat/completions", {"messages": HI, **fields})
+
+    def metric(self, start: str) -> float:
+        lines = httpx.get(f"{self.url}/metrics", trust_env=False).text.splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(start))
+
+
+HI: Any = [{"role": "user", "content": "Hi"}]
+
+
+@contextmanager
+def here(script: Script | None = None, codec: Codec = CODEC, **settings: Value) -> Iterator[Here]:
+    """Serve an engine with a script, and a gateway before it."""
+    asked: list[dict[str, Any]] = []
+    inner = engine(scripted(codec) if script is None else script, together=3)
+    with serving(remembering(inner, asked)) as backend:
+        made = app(Settings(backend=backend, names=(MODEL,), **settings), codec)
+        with serving(made) as url:
+            yield Here(url, asked, codec)
+
+
+def remembering(inner: ASGIApp, asked: list[dict[str, Any]]) -> ASGIApp:
+    """An application that remembers the bodies of the requests to another."""
+
+    async def remember(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await inner(scope, receive, send)
+            return
+        whole = b""
+        while True:
+            message = await receive()
+            whole += message["body"]
+            if not message.get("more_body"):
+                break
+        asked.append(json.loads(whole))
+        waiting: list[Message] = [{"type": "http.request", "body": whole, "more_body": False}]
+
+        async def again() -> Message:
+            return waiting.pop() if waiting else await receive()
+
+        await inner(scope, again, send)
+
+    return remember
