@@ -33,7 +33,9 @@ IDS = list(CODEC.vocab.encode("one two three four"))
 END = CODEC.stop_ids[0]
 ASK: Any = [{"role": "user", "content": "Hi"}]
 CLIENT_TIMEOUT = 2
-HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+HEAD = (
+    b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+)
 
 
 def chunk(ids: object, reason: str | None = None) -> bytes:
@@ -250,7 +252,7 @@ def test_half_a_body(of: Gateway) -> None:
 
 def test_a_late_head(of: Gateway) -> None:
     """Nothing, half a head, and half the head of a second request."""
-    whole = b"GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n"
+    whole = b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n"
     for begun, answers in ((b"", 0), (HEAD, 0), (whole + HEAD, 1)):
         with connected(of) as client:
             client.settimeout(CLIENT_TIMEOUT + 8)

@@ -7,11 +7,21 @@ import sys
 from typing import TYPE_CHECKING, get_args
 
 from chatcodec.cli.loading import UsageError, load_model
-from chatcodec.serve.settings import BACKEND_KEY, KEYS, Constrain, Engine, Settings
+from chatcodec.serve.settings import (
+    BACKEND_KEY,
+    COUNTS,
+    KEYS,
+    WAITS,
+    Constrain,
+    Engine,
+    Settings,
+    wrong_count,
+    wrong_wait,
+)
 from chatcodec.serve.signals import ignore_signals
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import ArgumentParser, Namespace, _ArgumentGroup
 
 __all__ = ["add_serve", "serve"]
 
@@ -93,6 +103,7 @@ def add_serve(parser: ArgumentParser) -> None:
         default="error",
         help="parts of a request that the format cannot write (default: %(default)s)",
     )
+    add_pages(parser.add_argument_group("web pages"))
     limits = parser.add_argument_group("limits")
     for name, kind, about in (
         ("max_requests", int, "requests that a process answers at once"),
@@ -119,6 +130,27 @@ def add_serve(parser: ArgumentParser) -> None:
     add("--log-text", action="store_true", help="write prompts into the log")
 
 
+def add_pages(group: _ArgumentGroup) -> None:
+    """Add which hosts and pages are served."""
+    group.add_argument(
+        "--allow-host",
+        nargs="+",
+        default=(),
+        metavar="NAME",
+        dest="allow_hosts",
+        help="names in the header Host that are served beside this machine's own, such as that of "
+        "a proxy before the gateway; `*` for all (default: all, unless the address is a loopback)",
+    )
+    group.add_argument(
+        "--allow-origin",
+        nargs="+",
+        default=(),
+        metavar="ORIGIN",
+        dest="allow_origins",
+        help="web pages that may send requests, as https://HOST; `*` for all (default: none)",
+    )
+
+
 def serve(args: Namespace) -> bool:
     """Serve until the process gets a signal to end."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
@@ -130,16 +162,7 @@ def serve(args: Namespace) -> bool:
     if args.backend is None:
         raise UsageError("serve: needs the engine's server, `--backend URL`")
     ignore_signals()
-    if not args.backend.startswith(_URL):
-        raise UsageError(f"--backend {args.backend}: expected a URL, http://HOST:PORT")
-    for name in ("workers", "max_requests", "max_body", "max_choices", "max_model_len"):
-        given = getattr(args, name)
-        if given is not None and given < 1:
-            option = "--" + name.replace("_", "-")
-            raise UsageError(f"{option} {given}: expected 1 or more")
-    for name in args.pass_headers:
-        if name.lower() in _OWN_HEADERS:
-            raise UsageError(f"--pass-header {name}: the gateway sends one of its own")
+    check(args)
     load_model(args)  # whose errors say what to do
     settings = Settings(
         backend=args.backend.rstrip("/"),
@@ -160,6 +183,9 @@ def serve(args: Namespace) -> bool:
         read_timeout=args.read_timeout,
         client_timeout=args.client_timeout,
         keys_file=args.api_key_file,
+        host=args.host,
+        allow_hosts=tuple(args.allow_hosts),
+        allow_origins=tuple(args.allow_origins),
         log_text=args.log_text,
     )
     from chatcodec.serve.run import run  # noqa: PLC0415 (an extra, which other commands do without)
@@ -169,6 +195,25 @@ def serve(args: Namespace) -> bool:
     except ValueError as error:
         raise UsageError(str(error)) from error
     return True
+
+
+def check(args: Namespace) -> None:
+    """Refuse arguments that no gateway could serve with. Raises `UsageError`."""
+    if not args.backend.startswith(_URL):
+        raise UsageError(f"--backend {args.backend}: expected a URL, http://HOST:PORT")
+    for names, wrong in ((("workers", *COUNTS), wrong_count), (WAITS, wrong_wait)):
+        for name in names:
+            given = getattr(args, name)
+            if why := wrong(given):
+                raise UsageError(f"--{name.replace('_', '-')} {given}: {why}")
+    if why := wrong_wait(args.grace, least=0):
+        raise UsageError(f"--grace {args.grace}: {why}")
+    for name in args.pass_headers:
+        if name.lower() in _OWN_HEADERS:
+            raise UsageError(f"--pass-header {name}: the gateway sends one of its own")
+    for origin in args.allow_origins:
+        if origin not in {"*", "null"} and not origin.startswith(_URL):
+            raise UsageError(f"--allow-origin {origin}: expected https://HOST, or `*`")
 
 
 def print_hash() -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import secrets
 import time
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
@@ -23,7 +23,10 @@ from chatcodec.serve.answer import Answer
 from chatcodec.serve.apis import APIS, Api
 from chatcodec.serve.backends import BACKENDS
 from chatcodec.serve.backends.base import Job
+from chatcodec.serve.bodies import check_kind, read_body
 from chatcodec.serve.errors import ApiError, BackendError, chat_body
+from chatcodec.serve.guard import Guard
+from chatcodec.serve.health import Health
 from chatcodec.serve.keys import ANYONE, Key, Keys, given_key, watched
 from chatcodec.serve.log import LOG, backend_fields, set_up
 from chatcodec.serve.metrics import Metrics
@@ -70,6 +73,7 @@ class Gateway:
         self.running = 0
         self.started = int(time.time())
         self.backend: Backend
+        self.health = Health(lambda: self.backend, settings.connect_timeout)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
@@ -216,31 +220,8 @@ class Gateway:
 
     async def body(self, http: HttpRequest) -> dict[str, Any]:
         """Read the body of a request. Raises `ApiError` for one that is no JSON object."""
-        kind = http.headers.get("content-type", "application/json").partition(";")[0].strip()
-        if kind.lower() != "application/json":
-            raise ApiError(415, f"the body is {kind:.80}, expected application/json")
-        most = self.settings.max_body
-        raw = bytearray()
-        try:
-            async with asyncio.timeout(self.settings.client_timeout):
-                async for piece in http.stream():
-                    raw += piece
-                    if len(raw) > most:
-                        problem = f"the body has more than {most} bytes; send less"
-                        raise ApiError(413, problem)
-        except TimeoutError as error:
-            raise ApiError(408, "the body did not come in time") from error
-        try:
-            value = json.loads(bytes(raw).decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise ApiError(400, f"the body is not UTF-8 at byte {error.start}") from error
-        except RecursionError as error:
-            raise ApiError(400, "the body is nested too deeply") from error
-        except ValueError as error:
-            raise ApiError(400, f"the body is not JSON: {error}") from error
-        if not isinstance(value, dict):
-            raise ApiError(400, f"the body is {type(value).__name__}, expected a JSON object")
-        return value
+        check_kind(http)
+        return await read_body(http, self.settings.max_body, self.settings.client_timeout)
 
     def failed(
         self, api: Api | None, http: HttpRequest, answer: Answer | None, error: ApiError
@@ -352,12 +333,6 @@ class Gateway:
             raise ApiError(400, f"`tokens`: {error}", "tokens") from error
         return JSONResponse({"prompt": text})
 
-    async def health(self, _: HttpRequest) -> Response:
-        """Say whether the backend answers."""
-        fine = await self.backend.is_well(self.settings.connect_timeout)
-        status = "ok" if fine else "backend unreachable"
-        return JSONResponse({"status": status}, 200 if fine else 503)
-
     async def measured(self, _: HttpRequest) -> Response:
         """Give the metrics."""
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -371,6 +346,10 @@ class Gateway:
         if not isinstance(error, ApiError):
             LOG.error("failure", exc_info=error, extra={"fields": {"path": http.url.path}})
             error = ApiError(500, "the gateway failed; its log says why")
+        return self.refused(http, error)
+
+    def refused(self, http: HttpRequest, error: ApiError) -> Response:
+        """Answer with an error to a request that nothing is known of but its path."""
         api = next((api for api in APIS if api.path == http.url.path), None)
         return self.failed(api, http, None, error)
 
@@ -489,11 +468,16 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
         Route("/v1/models/{name:path}", gateway.model),
         post("/tokenize", gateway.tokenize),
         post("/detokenize", gateway.detokenize),
-        Route("/health", gateway.health),
+        *gateway.health.routes,
         Route("/metrics", gateway.measured),
     ]
     errors = {HTTPException: gateway.errored, ApiError: gateway.errored, Exception: gateway.errored}
-    made = Starlette(routes=routes, lifespan=lifespan, exception_handlers=errors)
+    guard = Middleware(Guard, settings=settings, refuse=gateway.refused)
+    made = Starlette(
+        routes=routes, lifespan=lifespan, exception_handlers=errors, middleware=[guard]
+    )
+    # The address of a redirect would be whatever the header `Host` says.
+    made.router.redirect_slashes = False
     made.state.gateway = gateway
     return made
 

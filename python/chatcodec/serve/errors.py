@@ -14,6 +14,7 @@ __all__ = ["ApiError", "BackendError", "chat_body", "messages_body", "refused"]
 _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
+    403: "permission_error",
     404: "not_found_error",
     408: "timeout_error",
     413: "request_too_large",

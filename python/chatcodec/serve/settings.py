@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +28,29 @@ BACKEND_KEY = "CHATCODEC_BACKEND_KEY"
 
 SETTINGS = "CHATCODEC_SERVE"
 """Environment variable by which the processes of `--workers` are given their settings."""
+
+COUNTS = ("max_requests", "max_body", "max_choices", "max_model_len")
+"""Settings that are numbers of 1 or more, or None."""
+
+WAITS = ("connect_timeout", "read_timeout", "client_timeout")
+"""Settings that are seconds, more than none."""
+
+_LONGEST = 1_000_000.0
+"""Longest wait, in seconds: event loops overflow far above it."""
+
+
+def wrong_count(value: int | None) -> str | None:
+    """Say what is wrong with a number; None for one that is fine."""
+    return None if value is None or value >= 1 else "expected 1 or more"
+
+
+def wrong_wait(value: float, *, least: float | None = None) -> str | None:
+    """Say what is wrong with seconds, which are above 0, or at least `least`; None for fine."""
+    is_fine = math.isfinite(value) and value <= _LONGEST
+    if is_fine and (value > 0 if least is None else value >= least):
+        return None
+    lowest = "more than 0" if least is None else f"{least:g} or more"
+    return f"expected seconds, {lowest} and at most {_LONGEST:g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +93,21 @@ class Settings:
     """Longest wait for the bytes of a client's body, or for a client to read, in seconds."""
     keys_file: str | None = None
     """File with the keys that clients may use, one a line (`chatcodec.serve.keys`)."""
+    host: str | None = None
+    """Address that the server listens on; on a loopback address, `Host` has to be one too."""
+    allow_hosts: tuple[str, ...] = ()
+    """Further names in `Host` that are served; `*` for all."""
+    allow_origins: tuple[str, ...] = ()
+    """Origins of the web pages that are served; `*` for all."""
     log_text: bool = False
     """Whether the log has the text of prompts."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers out of their bounds. Raises `ValueError`."""
+        for names, wrong in ((COUNTS, wrong_count), (WAITS, wrong_wait)):
+            for name in names:
+                if why := wrong(getattr(self, name)):
+                    raise ValueError(f"`{name}` is {getattr(self, name)}, {why}")
 
     @property
     def served(self) -> tuple[str, ...]:

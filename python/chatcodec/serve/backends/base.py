@@ -154,12 +154,12 @@ class Backend(ABC):
                     await _rest_of(answer)
 
     async def is_well(self, seconds: float) -> bool:
-        """Whether the server answers within so many seconds."""
+        """Whether the server says within so many seconds that it is well."""
         wait = aiohttp.ClientTimeout(seconds)
         try:
             url = f"{self.url}/health"
             async with self.client.get(url, timeout=wait, allow_redirects=False) as answer:
-                return answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
+                return HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES
         except (aiohttp.ClientError, TimeoutError):
             return False
 
