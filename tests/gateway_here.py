@@ -29,6 +29,7 @@ class Here:
     """A gateway, and the bodies that its engine got."""
 
     url: str
+    client: httpx.Client
     asked: list[dict[str, Any]] = field(default_factory=list)
     codec: Codec = CODEC
 
@@ -46,13 +47,13 @@ class Here:
     def post(self, path: str, body: object, **options: Value) -> httpx.Response:
         if isinstance(body, dict) and path.startswith("/v1/"):
             body = {"model": MODEL, **body}
-        return httpx.post(self.url + path, json=body, trust_env=False, timeout=30, **options)
+        return self.client.post(self.url + path, json=body, **options)
 
     def chat(self, **fields: Value) -> httpx.Response:
         return self.post("/v1/chat/completions", {"messages": HI, **fields})
 
     def metric(self, start: str) -> float:
-        lines = httpx.get(f"{self.url}/metrics", trust_env=False).text.splitlines()
+        lines = self.client.get(f"{self.url}/metrics").text.splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(start))
 
 
@@ -66,8 +67,8 @@ def here(script: Script | None = None, codec: Codec = CODEC, **settings: Value) 
     inner = engine(scripted(codec) if script is None else script, together=3)
     with serving(remembering(inner, asked)) as backend:
         made = app(Settings(backend=backend, names=(MODEL,), **settings), codec)
-        with serving(made) as url:
-            yield Here(url, asked, codec)
+        with serving(made) as url, httpx.Client(trust_env=False, timeout=30) as client:
+            yield Here(url, client, asked, codec)
 
 
 def remembering(inner: ASGIApp, asked: list[dict[str, Any]]) -> ASGIApp:

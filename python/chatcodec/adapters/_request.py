@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from chatcodec import Dropped
+from chatcodec.adapters._drops import Drops
 from chatcodec.adapters._history import broken, with_objects
 from chatcodec.adapters._plain import body_of
 from chatcodec.adapters._tools import allowed_tools, is_strict, read_choice, read_tools
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from chatcodec import Codec, Constraint, Encoding, Stream
-    from chatcodec.options import EncodeOptions, FormatOptions, OnUnsupported, StreamOptions
+    from chatcodec.adapters._drops import OnParts
+    from chatcodec.options import EncodeOptions, FormatOptions, StreamOptions
 
 ASKED: list[dict[str, Any]] = [{"role": "user", "content": "?"}]
 """The shortest conversation before a generation prompt."""
@@ -58,6 +60,8 @@ class Request:
     """Whether a tool asks that its arguments follow its schema, for an engine that can."""
     places: tuple[str, ...] = field(repr=False)
     """The client's path of each message: `system`, `messages[0]`, `input[3]` …"""
+    drops: Drops = field(repr=False, default_factory=lambda: Drops("error"))
+    """The kinds of parts that `encode` leaves out where the format cannot write them."""
 
     def encode(self, **options: Unpack[EncodeOptions]) -> Encoding:
         """Encode the prompt: `codec.encode` of the messages, tools and options.
@@ -66,15 +70,35 @@ class Request:
         """
         given: EncodeOptions = {"tools": self.tools or None, **self.options, **options}
         try:
+            try:
+                return self._written(given)
+            except MessageError as error:
+                if not self.drops.kinds:
+                    raise
+                return self._without(given, error)
+        except MessageError as error:
+            raise self._told(error) from error
+
+    def _written(self, given: EncodeOptions) -> Encoding:
+        """Encode the messages, calls that a limit has cut among them."""
+        try:
             return self.codec.encode(self.messages, **given)
         except MessageError as error:
             if given.get("on_arguments") != "string" or not error.path.endswith(ARGUMENTS):
-                raise self._told(error) from error
-        try:
-            # A format that writes the members of objects has no place for a text.
-            return self.codec.encode(with_objects(self.messages), **given)
-        except MessageError as error:
-            raise self._told(error) from error
+                raise
+        # A format that writes the members of objects has no place for a text.
+        return self.codec.encode(with_objects(self.messages), **given)
+
+    def _without(self, given: EncodeOptions, error: MessageError) -> Encoding:
+        """Encode without the parts that may be left out. Raises the error where others cannot."""
+        prompt = self._written({**given, "on_unsupported": "drop", "unknown": "ignore"})
+        refused = self.drops.refused(prompt.dropped)
+        if refused is None:
+            return prompt
+        if not refused.path or error.path.startswith(refused.path):
+            raise error
+        path, kind = refused.path, refused.what
+        raise MessageError(f"`{path}` cannot be written, and `{kind}` is not left out here", path)
 
     @property
     def repaired(self) -> tuple[str, ...]:
@@ -131,22 +155,19 @@ class Body:
     """The fields of a body, each read once, and the results."""
 
     def __init__(
-        self, body: object, codec: Codec, on_unsupported: OnUnsupported, *, constrained: bool
+        self, body: object, codec: Codec, on_unsupported: OnParts, *, constrained: bool
     ) -> None:
         """Take a body as a client sends it."""
-        if on_unsupported not in {"error", "drop"}:
-            given = f"on_unsupported={on_unsupported!r:.80}"
-            raise ValueError(f'{given}, expected one of "error", "drop"')
+        self.drops = Drops(on_unsupported)
         self.fields = body_of(body)
         self.codec = codec
-        self.drops = on_unsupported == "drop"
         self.constrained = constrained
         self.dropped: list[Dropped] = []
         # A client sends its history back, calls among it that a limit has cut.
         self.options: EncodeOptions = {
-            "on_unsupported": on_unsupported,
+            "on_unsupported": self.drops.on_unsupported,
             "on_arguments": "string",
-            "unknown": "ignore" if self.drops else "error",
+            "unknown": self.drops.unknown,
         }
         self.adapter: dict[str, Any] = {"model": self.take("model", str) or ""}
         self.tools: list[dict[str, Any]] = []
@@ -167,9 +188,12 @@ class Body:
             raise MessageError(f"`{path}` is `{found}`, expected {names}", path)
         return value
 
-    def unsupported(self, path: str, what: str, problem: str) -> None:
-        """Refuse a part that cannot be written, or leave it out if the caller allows it."""
-        if not self.drops:
+    def unsupported(self, path: str, what: str, problem: str, *others: str) -> None:
+        """Refuse a part that cannot be written, or leave it out if the caller allows it.
+
+        `what` and `others` are names of its kind.
+        """
+        if not self.drops.has(what, *others):
             advice = '`on_unsupported="drop"` leaves it out'
             raise MessageError(f"`{path}` {problem}; {advice}", path)
         self.dropped.append(Dropped(path, what))
@@ -325,4 +349,5 @@ class Body:
             rest=self.fields,
             strict=self.strict,
             places=tuple(places),
+            drops=self.drops,
         )

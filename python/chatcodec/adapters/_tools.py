@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -12,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Tool: TypeAlias = dict[str, Any]
-Unsupported: TypeAlias = Callable[[str, str, str], None]
-"""Raises, or records a part that is left out: its path, its kind, and the problem."""
+Unsupported: TypeAlias = Callable[..., None]
+"""Raises, or records a part that is left out: its path, its kind, the problem, and other names of
+its kind."""
 
 NOT_FOR_MODELS = {
     "allowed_callers",
@@ -24,6 +26,9 @@ NOT_FOR_MODELS = {
     "strict",
 }
 """Keys of a function that concern the API, and are not written into a prompt."""
+
+DATED = re.compile(r"_\d{8}$")
+"""The date in the name of a tool's type: `web_search_20250305`."""
 
 WORDS = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
@@ -65,7 +70,7 @@ def read_tools(tools: object, path: str, unsupported: Unsupported) -> list[Tool]
         if function is None:
             kind = f"{tool.get('type')!s:.80}"
             problem = f"is a tool of type `{kind}`, which the server would run; expected a function"
-            unsupported(where, "tool", problem)
+            unsupported(where, "tool", problem, kind, DATED.sub("", kind))
             continue
         if not isinstance(function.get("name"), str) or not function["name"]:
             raise MessageError(f"`{where}` has no name, expected a function's", where)
@@ -121,7 +126,7 @@ def read_choice(choice: object, path: str, unsupported: Unsupported) -> Choice:
             read = Choice("required", (name,), named=True)
         case {"type": str(kind)} if kind not in {"function", "tool"}:
             problem = f"names a tool of type `{kind:.80}`, which the server would run"
-            unsupported(path, "tool_choice", problem)
+            unsupported(path, "tool_choice", problem, kind)
             return Choice()
         case _:
             known = '`"auto"`, `"none"`, `"required"`, or a function\'s name in a dict'

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from chatcodec import Codec
+    from chatcodec.adapters._drops import OnParts
     from chatcodec.events import Reasoning, Text
-    from chatcodec.options import OnUnsupported
 
 __all__ = ["EventStream", "collect", "read_request"]
 
@@ -188,7 +188,7 @@ def read_request(
     body: object,
     codec: Codec,
     *,
-    on_unsupported: OnUnsupported = "error",
+    on_unsupported: OnParts = "error",
     constrained: bool = False,
 ) -> Request:
     """Read the body of a request for a message, as `openai_chat.read_request` does.

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from chatcodec import Codec, Vocab
+    from chatcodec.adapters._drops import OnParts
     from chatcodec.events import Event, Reasoning, Text
-    from chatcodec.options import OnUnsupported
 
 __all__ = ["Choices", "ChunkStream", "collect", "logprob", "read_request", "with_code"]
 
@@ -218,7 +218,7 @@ def read_request(
     body: object,
     codec: Codec,
     *,
-    on_unsupported: OnUnsupported = "error",
+    on_unsupported: OnParts = "error",
     constrained: bool = False,
 ) -> Request:
     """Read the body of a request for a chat completion: what `encode`, streams and adapters need.
@@ -230,7 +230,8 @@ def read_request(
     the limit. All other fields are in `Request.rest`.
 
     Raises `MessageError` for what the codec's format cannot express, by its field; with
-    `on_unsupported="drop"`, `Request.dropped` lists it. Calls that are required, or of a named
+    `on_unsupported="drop"`, `Request.dropped` lists it; a set of kinds leaves out those alone,
+    `{"name", "web_search"}` for example. Calls that are required, or of a named
     function, are taken where the engine constrains what it generates: `constrained=True`.
     """
     read = Body(body, codec, on_unsupported, constrained=constrained)

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, get_args
 
 from chatcodec.cli.loading import UsageError, load_model
+from chatcodec.serve.policy import Policy, Unknown
 from chatcodec.serve.settings import (
     BACKEND_KEY,
     COUNTS,
@@ -97,12 +98,7 @@ def add_serve(parser: ArgumentParser) -> None:
         help="what enforces calls and JSON that a request demands: auto, the grammar of the "
         "engine's default backend; lark, for vLLM or SGLang with llguidance (default: %(default)s)",
     )
-    add(
-        "--on-unsupported",
-        choices=("error", "drop"),
-        default="error",
-        help="parts of a request that the format cannot write (default: %(default)s)",
-    )
+    add_policy(parser.add_argument_group("what clients may ask"))
     add_pages(parser.add_argument_group("web pages"))
     limits = parser.add_argument_group("limits")
     for name, kind, about in (
@@ -151,6 +147,41 @@ def add_pages(group: _ArgumentGroup) -> None:
     )
 
 
+def add_policy(group: _ArgumentGroup) -> None:
+    """Add what becomes of requests that ask for what is not done."""
+    add = group.add_argument
+    add(
+        "--on-unsupported",
+        default="error",
+        metavar="POLICY",
+        help="parts of a request that cannot be written or are not done: error, drop, or "
+        "drop=KIND,KIND for the kinds that are left out (default: %(default)s)",
+    )
+    add(
+        "--unknown-fields",
+        choices=get_args(Unknown),
+        default="error",
+        help="fields of a request that the gateway does not know: an error, left out, or passed on "
+        "to the engine (default: %(default)s)",
+    )
+    add(
+        "--allow-field",
+        nargs="+",
+        default=(),
+        metavar="NAME",
+        dest="allowed_fields",
+        help="fields that are refused unless they are named here, such as ignore_eos",
+    )
+    add(
+        "--media-tokens",
+        nargs="+",
+        default=(),
+        metavar="KIND=N",
+        help="placeholder ids of an image, a video or audio, image=256 or image=16x16; media of "
+        "other kinds are refused",
+    )
+
+
 def serve(args: Namespace) -> bool:
     """Serve until the process gets a signal to end."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
@@ -176,6 +207,9 @@ def serve(args: Namespace) -> bool:
         pass_headers=tuple(name.lower() for name in args.pass_headers),
         constrain=args.constrain,
         on_unsupported=args.on_unsupported,
+        unknown_fields=args.unknown_fields,
+        media_tokens=tuple(args.media_tokens),
+        allowed_fields=tuple(args.allowed_fields),
         max_requests=args.max_requests,
         max_body=args.max_body,
         max_choices=args.max_choices,
@@ -191,6 +225,7 @@ def serve(args: Namespace) -> bool:
     from chatcodec.serve.run import run  # noqa: PLC0415 (an extra, which other commands do without)
 
     try:
+        Policy.of(settings)  # in this process, before others are started
         run(settings, args.host, args.port, args.workers, args.grace)
     except ValueError as error:
         raise UsageError(str(error)) from error

@@ -18,7 +18,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from chatcodec.errors import ChatCodecError, MessageError
+from chatcodec.errors import ChatCodecError
 from chatcodec.serve.answer import Answer
 from chatcodec.serve.apis import APIS, Api
 from chatcodec.serve.backends import BACKENDS
@@ -30,9 +30,9 @@ from chatcodec.serve.health import Health
 from chatcodec.serve.keys import ANYONE, Key, Keys, given_key, watched
 from chatcodec.serve.log import LOG, backend_fields, set_up
 from chatcodec.serve.metrics import Metrics
+from chatcodec.serve.reading import Reader
 from chatcodec.serve.settings import BACKEND_KEY, Settings
 from chatcodec.serve.signals import ignore_signals
-from chatcodec.serve.told import Told
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -69,6 +69,7 @@ class Gateway:
         self.settings = settings
         self.codec = settings.codec() if codec is None else codec
         self.keys = Keys.of(settings)
+        self.reader = Reader(self.codec, settings)
         self.metrics = Metrics()
         self.running = 0
         self.started = int(time.time())
@@ -150,32 +151,17 @@ class Gateway:
         """Read a request and encode its prompt. Raises `ApiError`."""
         settings = self.settings
         self.check_model(body.get("model"))
-        try:
-            request = api.read_request(
-                body,
-                self.codec,
-                on_unsupported=settings.on_unsupported,
-                constrained=settings.constrain != "off",
-            )
-            asked = api.asked(request, settings.max_choices)
-            prompt = request.encode()
-            constraint = None
-            if asked.is_constrained and settings.constrain != "off":
-                constraint = request.constrain(prompt)
-        except MessageError as error:
-            raise ApiError(400, str(error), error.path) from error
-        if request.limit is not None and request.limit < 1:
-            raise ApiError(400, f"the limit is {request.limit}, expected 1 or more", "max_tokens")
+        read = self.reader.read(api, body)
+        request, asked, prompt = read.request, read.asked, read.prompt
         self.metrics.prompt(prompt)
-        told = Told.of(request.repaired, (*request.dropped, *prompt.dropped))
-        told.count(self.metrics)
+        read.told.count(self.metrics)
         job = Job(
             model=settings.backend_model or settings.served[0],
             prompt=prompt.ids.tolist(),
             stop_ids=self.codec.stop_ids,
             limit=request.limit,
             sampling=asked.sampling,
-            constraint=constraint,
+            constraint=read.constraint,
             lark=settings.constrain == "lark",
             logprobs=asked.logprobs,
             headers={
@@ -194,7 +180,7 @@ class Gateway:
             metrics=self.metrics,
             id=api.prefix + secrets.token_hex(12),
             created=int(time.time()),
-            told=told,
+            told=read.told,
             began=began,
         )
 
@@ -301,14 +287,7 @@ class Gateway:
             ids = list(self.codec.vocab.encode(text))
         else:
             fields = {key: body[key] for key in body if key not in {"return_token_strs", "prompt"}}
-            api = APIS[0]
-            try:
-                request = api.read_request(
-                    fields, self.codec, on_unsupported=self.settings.on_unsupported
-                )
-                ids = request.encode().ids.tolist()
-            except MessageError as error:
-                raise ApiError(400, str(error), error.path) from error
+            ids = self.reader.prompt(APIS[0], fields).ids.tolist()
         answer: dict[str, Any] = {
             "count": len(ids),
             "max_model_len": self.settings.max_model_len,

@@ -75,8 +75,15 @@ class Settings:
     """Greatest number of ids of a prompt and its answer; None for what the backend says."""
     constrain: Constrain = "auto"
     """Grammar by which the engine enforces calls and JSON that a request demands."""
-    on_unsupported: Literal["error", "drop"] = "error"
-    """Policy for parts of a request that the format cannot write."""
+    on_unsupported: str = "error"
+    """Policy for parts of a request that cannot be written or are not done: `error`, `drop`, or
+    `drop=KIND,KIND` for the kinds that are left out."""
+    unknown_fields: Literal["error", "drop", "pass"] = "error"
+    """Policy for fields that the gateway does not know."""
+    media_tokens: tuple[str, ...] = ()
+    """Placeholder ids of media, `image=256` or `image=16x16`; media of other kinds are refused."""
+    allowed_fields: tuple[str, ...] = ()
+    """Fields that are refused unless they are named here, such as `ignore_eos`."""
     pass_headers: tuple[str, ...] = ()
     """Headers of a request that go on to the backend, beside those of traces: for routers."""
     max_requests: int = 1024
