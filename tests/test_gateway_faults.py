@@ -221,7 +221,9 @@ def test_a_client_that_goes_ends_the_generation(
 
 def test_a_client_that_does_not_read_ends_the_generation(of: Gateway, faulty: Faulty) -> None:
     wait_until(lambda: faulty.open == 0)
-    body = json.dumps({"model": MODEL, "messages": say("flood"), "stream": True}).encode()
+    # Without a limit, the gateway would end it at the window.
+    asked = {"model": MODEL, "messages": say("flood"), "stream": True, "max_tokens": 10**9}
+    body = json.dumps(asked).encode()
     with connected(of) as client:
         client.sendall(HEAD + b"content-length: %d\r\n\r\n" % len(body) + body)
         wait_until(lambda: faulty.open == 1)

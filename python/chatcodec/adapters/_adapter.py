@@ -51,8 +51,9 @@ class Usage:
     """Number of generated ids, reasoning included."""
     reasoning_tokens: int = 0
     """Number of generated ids of reasoning."""
-    cached_tokens: int = 0
-    """Number of cached ids of the prompt."""
+    cached_tokens: int | None = None
+    """Number of cached ids of the prompt. None where the engine does not say: then it is absent
+    from the response, except from Responses, whose schema requires it."""
 
 
 class Call:

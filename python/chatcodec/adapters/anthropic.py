@@ -131,6 +131,8 @@ class EventStream(Adapter):
 
 
 def _usage(usage: Usage) -> dict[str, int]:
+    if usage.cached_tokens is None:
+        return {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens}
     return {
         "input_tokens": usage.prompt_tokens - usage.cached_tokens,
         "cache_creation_input_tokens": 0,

@@ -172,13 +172,15 @@ def _logprob(vocab: Vocab, id_: int, value: float) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    return {
+    told: dict[str, Any] = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }
+    if usage.cached_tokens is not None:
+        told["prompt_tokens_details"] = {"cached_tokens": usage.cached_tokens}
+    told["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
+    return told
 
 
 def collect(chunks: Iterable[Chunk]) -> dict[str, Any]:

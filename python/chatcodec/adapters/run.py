@@ -32,6 +32,8 @@ class Generated(NamedTuple):
     """One entry for each id, as `openai_chat.logprob` makes them."""
     reason: Literal["stop", "length"] | None = None
     """The engine's reason to end, in its last item; used for a turn that is still open."""
+    cached: int | None = None
+    """Number of ids of the prompt that the engine had cached, where it says so."""
 
 
 Ids: TypeAlias = int | Sequence[int] | Generated
@@ -60,10 +62,14 @@ class _Run:
         # The end of the last reasoning: an id may belong to two events.
         self.reasoned_to = 0
         self.reason: Literal["stop", "length"] = "stop"
+        self.cached: int | None = None
 
     def step(self, item: Ids) -> Any:  # noqa: ANN401
-        ids, logprobs, reason = item if isinstance(item, Generated) else (item, (), None)
+        if not isinstance(item, Generated):
+            item = Generated(item)
+        ids, logprobs, reason, cached = item
         self.reason = reason or self.reason
+        self.cached = self.cached if cached is None else cached
         step = list(ids) if isinstance(ids, Iterable) else [ids]
         if self.limit is not None:
             step = step[: self.limit - self.generated]
@@ -92,6 +98,7 @@ class _Run:
                 prompt_tokens=self.prompt_tokens,
                 completion_tokens=self.generated,
                 reasoning_tokens=self.reasoned,
+                cached_tokens=self.cached,
             )
         self.adapter.stop_string = self.stops.matched
         return self.writer.push(events) + self.writer.finish(usage)

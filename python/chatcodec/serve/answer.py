@@ -63,13 +63,24 @@ class Answer:
 
         Raises `ApiError` where the backend refuses: then nothing has been sent to the client.
         """
-        for choice in range(self.asked.choices):
+
+        async def begin(choice: int) -> AsyncIterator[Step]:
             job = self.job
             if choice and "seed" in job.sampling:
                 sampling = {**job.sampling, "seed": job.sampling["seed"] + choice}
                 job = replace(job, sampling=sampling)
-            source = await stack.enter_async_context(self.backend.generate(job))
-            self._sources.append(source)
+            return await stack.enter_async_context(self.backend.generate(job))
+
+        if self.asked.choices == 1:
+            self._sources.append(await begin(0))
+            return
+        # Together: an engine without streams answers when it has generated.
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(begin(each)) for each in range(self.asked.choices)]
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        self._sources += [task.result() for task in tasks]
 
     async def whole(self) -> dict[str, Any]:
         """Give the answer as one object."""
@@ -159,7 +170,7 @@ class Answer:
             self.generated += len(step.ids)
             self.metrics.completion_ids.inc(len(step.ids))
             entries = [_entry(codec.vocab, each) for each in step.logprobs]
-            yield Generated(step.ids, entries, step.reason)
+            yield Generated(step.ids, entries, step.reason, step.cached)
 
     def _hidden(self, event: Event) -> None:
         if isinstance(event, Notice):

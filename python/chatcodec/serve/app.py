@@ -23,6 +23,7 @@ from chatcodec.serve.answer import Answer
 from chatcodec.serve.apis import APIS, Api
 from chatcodec.serve.backends import BACKENDS
 from chatcodec.serve.backends.base import Job
+from chatcodec.serve.backends.written import written_ids
 from chatcodec.serve.bodies import check_kind, read_body
 from chatcodec.serve.errors import ApiError, BackendError, chat_body
 from chatcodec.serve.guard import Guard
@@ -157,12 +158,12 @@ class Gateway:
         read.told.count(self.metrics)
         job = Job(
             model=settings.backend_model or settings.served[0],
-            prompt=prompt.ids.tolist(),
+            prompt=written_ids(prompt),
+            prompt_ids=len(prompt),
             stop_ids=self.codec.stop_ids,
             limit=request.limit,
             sampling=asked.sampling,
-            constraint=read.constraint,
-            lark=settings.constrain == "lark",
+            grammar=read.grammar,
             logprobs=asked.logprobs,
             headers={
                 key: http.headers[key]

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chatcodec.errors import MessageError
+from chatcodec.serve.backends import BACKENDS
 from chatcodec.serve.errors import ApiError
 from chatcodec.serve.media import check_placeholders, read_media
 from chatcodec.serve.policy import Policy
 from chatcodec.serve.told import Told
 
 if TYPE_CHECKING:
-    from chatcodec import Codec, Constraint, Dropped, Encoding
+    from chatcodec import Codec, Dropped, Encoding
     from chatcodec.adapters import Request
     from chatcodec.serve.apis import Api, Asked
+    from chatcodec.serve.backends.base import Grammar
     from chatcodec.serve.settings import Settings
 
 __all__ = ["Read", "Reader"]
@@ -30,7 +32,7 @@ class Read:
     request: Request
     asked: Asked
     prompt: Encoding
-    constraint: Constraint | None
+    grammar: Grammar | None
     told: Told
 
 
@@ -48,15 +50,17 @@ class Reader:
             dropped, request = self.request(api, body, constrained=settings.constrain != "off")
             asked = api.asked(request, settings.max_choices)
             prompt = self.encode(request)
-            constraint = None
+            grammar = None
             if asked.is_constrained and settings.constrain != "off":
                 constraint = request.constrain(prompt)
+                lark = settings.constrain == "lark"
+                grammar = BACKENDS[settings.engine].grammar(constraint, lark=lark)
         except MessageError as error:
             raise told_error(error) from error
         if request.limit is not None and request.limit < 1:
             raise ApiError(400, f"the limit is {request.limit}, expected 1 or more", "max_tokens")
         left_out = (*dropped, *request.dropped, *prompt.dropped)
-        return Read(request, asked, prompt, constraint, Told.of(request.repaired, left_out))
+        return Read(request, asked, prompt, grammar, Told.of(request.repaired, left_out))
 
     def prompt(self, api: Api, body: dict[str, Any]) -> Encoding:
         """Encode the prompt of a body that asks for no answer. Raises `ApiError`."""

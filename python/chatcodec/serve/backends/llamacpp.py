@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from chatcodec.serve.backends.base import (
-    Backend,
-    Growing,
-    Job,
-    Logprob,
-    Reader,
-    Step,
-    ids_of,
-    renamed,
-    same,
-)
+from chatcodec.serve.backends.base import Backend, GrammarKind, Job, Logprob, Reader, Step
+from chatcodec.serve.backends.values import count_of, ids_of, renamed, same
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,19 +33,20 @@ class LlamaCpp(Backend):
 
     engine: ClassVar[str] = "llamacpp"
     streams: ClassVar[bool] = False
+    grammars: ClassVar[tuple[GrammarKind, ...]] = ("gbnf",)
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""
         body: dict[str, Any] = {
-            "prompt": list(job.prompt),
+            "prompt": job.prompt,
             "stream": False,
             "return_tokens": True,
             "cache_prompt": True,
             "n_predict": -1 if job.limit is None else job.limit,
             **renamed(job.sampling, SAMPLING),
         }
-        if job.constraint is not None:
-            body["grammar"] = job.constraint.gbnf()
+        if job.grammar is not None:
+            body["grammar"] = job.grammar.text
         if job.logprobs is not None:
             body["n_probs"] = max(job.logprobs, 1)
         return "/completion", body
@@ -66,12 +58,12 @@ class LlamaCpp(Backend):
 
 class _Reader(Reader):
     def __init__(self, job: Job) -> None:
-        self.ids = Growing()
         self.logprobs = job.logprobs
 
     def read(self, event: Mapping[str, Any]) -> Step:
         ids = ids_of(event["tokens"])
         step = Step(ids, reason="length" if event["stop_type"] == "limit" else "stop")
+        step.cached = count_of((event.get("timings") or {}).get("cache_n"))
         if self.logprobs is not None:
             for each in event["completion_probabilities"][: len(ids)]:
                 top = [(other["id"], float(other["logprob"])) for other in each["top_logprobs"]]

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from chatcodec.serve.backends.base import (
-    Backend,
-    Growing,
-    Job,
-    Reader,
-    Step,
-    ids_of,
-    reason_of,
-    renamed,
-    same,
-)
+from chatcodec.serve.backends.base import Backend, GrammarKind, Job, Reader, Step
+from chatcodec.serve.backends.values import Growing, count_of, ids_of, reason_of, renamed, same
 from chatcodec.serve.errors import ApiError
 
 if TYPE_CHECKING:
@@ -32,17 +23,14 @@ class LmDeploy(Backend):
     """LMDeploy's server, InternLM's own, 0.10 or newer."""
 
     engine: ClassVar[str] = "lmdeploy"
+    grammars: ClassVar[tuple[GrammarKind, ...]] = ()
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
-        """Make the request. The engine takes no grammars and tells no log probabilities by id."""
-        if job.constraint is not None:
-            raise ApiError(
-                400, "calls and JSON cannot be enforced by an LMDeploy backend", "tool_choice"
-            )
+        """Make the request. The engine tells no log probabilities by id."""
         if job.logprobs is not None:
             raise ApiError(400, "log probabilities are not told by an LMDeploy backend", "logprobs")
         body: dict[str, Any] = {
-            "input_ids": list(job.prompt),
+            "input_ids": job.prompt,
             "stream": True,
             "skip_special_tokens": False,
             "stop_token_ids": list(job.stop_ids),
@@ -65,4 +53,5 @@ class _Reader(Reader):
         about = event["meta_info"]
         ids = ids_of(event.get("output_ids") or [])
         new = self.ids.new(ids, about.get("completion_tokens"))
-        return Step(new, reason=reason_of(about.get("finish_reason")))
+        cached = count_of(about.get("cached_tokens"))
+        return Step(new, reason=reason_of(about.get("finish_reason")), cached=cached)

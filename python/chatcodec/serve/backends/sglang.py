@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from chatcodec.serve.backends.base import (
-    Backend,
+from chatcodec.serve.backends.base import Backend, Job, Logprob, Reader, Step
+from chatcodec.serve.backends.values import (
     Growing,
-    Job,
-    Logprob,
-    Reader,
-    Step,
+    count_of,
     ids_of,
     pairs,
     reason_of,
@@ -52,13 +49,10 @@ class Sglang(Backend):
             "max_new_tokens": job.limit,
             **renamed(job.sampling, SAMPLING),
         }
-        if job.constraint is not None:
-            if job.lark:
-                sampling["ebnf"] = job.constraint.lark()
-            else:
-                sampling["structural_tag"] = job.constraint.structural_tag()
+        if job.grammar is not None:
+            sampling["ebnf" if job.grammar.kind == "lark" else job.grammar.kind] = job.grammar.text
         body: dict[str, Any] = {
-            "input_ids": list(job.prompt),
+            "input_ids": job.prompt,
             "sampling_params": sampling,
             "stream": True,
         }
@@ -80,7 +74,8 @@ class _Reader(Reader):
     def read(self, event: Mapping[str, Any]) -> Step:
         about = event["meta_info"]
         new = self.ids.new(ids_of(event["output_ids"]), about.get("completion_tokens"))
-        step = Step(new, reason=reason_of(about.get("finish_reason")))
+        cached = count_of(about.get("cached_tokens"))
+        step = Step(new, reason=reason_of(about.get("finish_reason")), cached=cached)
         if self.with_logprobs:
             values = pairs(about["output_token_logprobs"])
             tops = about.get("output_top_logprobs") or [None] * len(values)

@@ -5,24 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from chatcodec.serve.backends.base import (
-    Backend,
-    Job,
-    Logprob,
-    Reader,
-    Step,
-    ids_of,
-    reason_of,
-    renamed,
-    same,
-)
+from chatcodec.serve.backends.base import Backend, Job, Logprob, Reader, Step
+from chatcodec.serve.backends.values import cached_of, ids_of, reason_of, renamed, same
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from chatcodec import Constraint
+    from chatcodec.serve.backends.base import Grammar
+    from chatcodec.serve.backends.written import Written
 
-__all__ = ["SAMPLING", "ChoiceReader", "Vllm", "grammar_of"]
+__all__ = ["SAMPLING", "ChoiceReader", "Vllm", "structured"]
 
 SAMPLING = same(
     "temperature",
@@ -41,11 +33,9 @@ SAMPLING = same(
 _NAMED = "token_id:"
 
 
-def grammar_of(job: Job, constraint: Constraint) -> dict[str, str]:
-    """Give a constraint as vLLM's `structured_outputs`."""
-    if job.lark:
-        return {"grammar": constraint.lark()}
-    return {"structural_tag": constraint.structural_tag()}
+def structured(grammar: Grammar) -> dict[str, Written]:
+    """Give a grammar as vLLM's `structured_outputs`."""
+    return {"grammar" if grammar.kind == "lark" else grammar.kind: grammar.text}
 
 
 class Vllm(Backend):
@@ -53,13 +43,15 @@ class Vllm(Backend):
 
     engine: ClassVar[str] = "vllm"
     needs_limit: ClassVar[bool] = True
+    usage_follows: ClassVar[bool] = True
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""
         body: dict[str, Any] = {
             "model": job.model,
-            "prompt": list(job.prompt),
+            "prompt": job.prompt,
             "stream": True,
+            "stream_options": {"include_usage": True},
             "return_token_ids": True,
             "skip_special_tokens": False,
             "stop_token_ids": list(job.stop_ids),
@@ -69,8 +61,8 @@ class Vllm(Backend):
         }
         if job.logprobs is not None:
             body |= {"logprobs": job.logprobs, "return_tokens_as_token_ids": True}
-        if job.constraint is not None:
-            body["structured_outputs"] = grammar_of(job, job.constraint)
+        if job.grammar is not None:
+            body["structured_outputs"] = structured(job.grammar)
         return "/v1/completions", body
 
     def reader(self, job: Job) -> Reader:
@@ -87,11 +79,12 @@ class ChoiceReader(Reader):
 
     def read(self, event: Mapping[str, Any]) -> Step:
         """Read an event."""
+        cached = cached_of(event.get("usage"))
         if not event["choices"]:
-            return Step()
+            return Step(cached=cached)
         choice = event["choices"][0]
         ids = ids_of(choice.get("token_ids") or [])
-        step = Step(ids, reason=reason_of(choice.get("finish_reason")))
+        step = Step(ids, reason=reason_of(choice.get("finish_reason")), cached=cached)
         if self.top is not None:
             step.logprobs += self.logprobs(ids, choice.get("logprobs"), self.top)
         return step

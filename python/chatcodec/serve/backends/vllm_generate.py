@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from chatcodec.serve.backends.base import (
-    Backend,
-    Job,
-    Logprob,
-    Reader,
-    renamed,
-)
-from chatcodec.serve.backends.vllm import SAMPLING, ChoiceReader, grammar_of
+from chatcodec.serve.backends.base import Backend, Job, Logprob, Reader
+from chatcodec.serve.backends.values import renamed
+from chatcodec.serve.backends.vllm import SAMPLING, ChoiceReader, structured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +21,7 @@ class VllmGenerate(Backend):
     """
 
     engine: ClassVar[str] = "vllm-generate"
+    usage_follows: ClassVar[bool] = True
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""
@@ -42,12 +38,13 @@ class VllmGenerate(Backend):
             sampling["logprobs"] = job.logprobs and max(job.logprobs, min(job.logprobs + 1, 20))
         body: dict[str, Any] = {
             "model": job.model,
-            "token_ids": list(job.prompt),
+            "token_ids": job.prompt,
             "sampling_params": sampling,
             "stream": True,
+            "stream_options": {"include_usage": True},
         }
-        if job.constraint is not None:
-            sampling["structured_outputs"] = grammar_of(job, job.constraint)
+        if job.grammar is not None:
+            sampling["structured_outputs"] = structured(job.grammar)
             # The grammar has the reasoning, too: the engine must not wait for its end.
             body["reasoning_ended"] = True
         return "/inference/v1/generate", body
