@@ -156,6 +156,7 @@ def test_a_demanded_call_is_a_structural_tag() -> None:
             model="m", messages=FORGED, tools=TOOLS, tool_choice=choice
         )
         tag = CODEC.constrain(tools=TOOLS, tool_choice=choice).structural_tag()
+        plugin._PROMPTS.keep(request, plugin.prompt_ids(CODEC, request))  # noqa: SLF001
         assert parser(request).request.response_format == json.loads(tag)
 
 

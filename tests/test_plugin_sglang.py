@@ -7,13 +7,14 @@ test-plugins` runs it in SGLang's own code (`tests/test_sglang.py`).
 from __future__ import annotations
 
 import importlib.metadata
-import sys
 import types
 from typing import TYPE_CHECKING, Any
 
+import engines
 import pytest
 from chatcodec import Codec
 from chatcodec.plugins import sglang as plugin
+from chatcodec.plugins.needs_sglang import CONTRACT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,12 +31,15 @@ class Request:
     """`ChatCompletionRequest`, a fake."""
 
     def __init__(self, **given: Value) -> None:
+        self.model = "m"
         self.sent = {"messages": [USER], **given}
         self.tools = given.get("tools")
         self.tool_choice = given.get("tool_choice", "auto")
         self.stop_token_ids = given.get("stop_token_ids")
         self.input_ids = given.get("input_ids")
         self.stop = given.get("stop")
+        self.response_format = given.get("response_format")
+        self.regex = self.ebnf = None
         self.separate_reasoning = True
         self.parallel_tool_calls = True
         self.no_stop_trim = False
@@ -54,7 +58,8 @@ class Hooks:
     found: dict[str, Callable[..., Value]]
 
     @classmethod
-    def register(cls, target: str, hook: Callable[..., Value], _kind: str) -> None:
+    def register(cls, target: str, hook: Callable[..., Value], hook_type: str) -> None:
+        assert hook_type == "around"
         cls.found[target.rsplit(".", 1)[1]] = hook
 
 
@@ -65,6 +70,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, types.ModuleType]:
     serving = item(incremental_streaming_output=True, reasoning_parser=None)
     members: dict[str, dict[str, Value]] = {
         "sglang": {"__version__": "0.5.23"},
+        "sglang.srt.environ": {"envs": item(SGLANG_RUST_SERVER=item(get=lambda: False))},
         f"{SERVING}.chat_encoding_adapters": {
             "_BUILDERS": {},
             "select_new_output_ids": lambda output_ids, **_given: output_ids,
@@ -90,11 +96,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, types.ModuleType]:
         },
         "sglang.srt.runtime_context": {"get_serving": lambda: serving},
     }
-    modules = {}
-    for name, values in members.items():
-        modules[name] = types.ModuleType(name)
-        vars(modules[name]).update(values)
-        monkeypatch.setitem(sys.modules, name, modules[name])
+    modules = engines.install(monkeypatch, CONTRACT.needs, members)
     monkeypatch.setattr(plugin, "codec_of", lambda *_given: CODEC)
     return modules
 
@@ -128,14 +130,6 @@ def test_everything_is_registered_once(fakes: dict[str, types.ModuleType]) -> No
     assert plugin.reasoning_detector()(stream_reasoning=True).get_think_end_token_ids(None) == []
 
 
-def test_a_version_that_lacks_something_is_named(
-    fakes: dict[str, types.ModuleType], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(fakes[f"{SERVING}.chat_encoding_adapters"], "_BUILDERS")
-    with pytest.raises(RuntimeError, match=r"SGLang 0\.5\.23 lacks what it needs .*_BUILDERS"):
-        plugin.register()
-
-
 def test_prompts_and_answers() -> None:
     adapter = plugin.Adapter(CODEC)
     request = Request(tools=TOOLS, stop_token_ids=[2])
@@ -166,7 +160,7 @@ def test_prompts_and_answers() -> None:
         events: Any = adapter.stream_chat_chunks(
             content={"output_ids": [id_], "meta_info": about},
             index=0,
-            request=item(model="m", **vars(request)),
+            request=request,
             created=1,
             parser_dict=parsers,
             has_tool_calls={},

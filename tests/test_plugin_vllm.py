@@ -11,9 +11,11 @@ import sys
 import types
 from typing import TYPE_CHECKING
 
+import engines
 import pytest
-from chatcodec import Codec
+from chatcodec import Codec, PluginError
 from chatcodec.plugins import vllm as plugin
+from chatcodec.plugins.needs_vllm import CONTRACT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,8 +47,12 @@ class Request:
         self.parallel_tool_calls = True
         self.skip_special_tokens = True
         self.structured_outputs: Value = None
+        self.response_format: Value = None
         self.stop: Value = None
         self.include_stop_str_in_output = False
+
+    def extract_structured_outputs(self) -> Value:
+        return self.structured_outputs
 
 
 class Base:
@@ -76,8 +82,8 @@ class Registry:
     def __init__(self) -> None:
         self.found: dict[str, Value] = {}
 
-    def register(self, name: str, *given: str) -> None:
-        self.found[name] = given
+    def register(self, *given: str, **_named: str) -> None:
+        self.found[given[0]] = given
 
     register_lazy_module = register
 
@@ -86,7 +92,9 @@ class Parsers:
     """`ParserManager`, a fake."""
 
     @classmethod
-    def _compose_parser(cls, tool_parser_name: Value, reasoning_parser_name: Value) -> Value:
+    def _compose_parser(
+        cls, tool_parser_name: Value = None, reasoning_parser_name: Value = None
+    ) -> Value:
         return ("stock", tool_parser_name, reasoning_parser_name)
 
 
@@ -99,12 +107,12 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Registry]]:
 
     modules: dict[str, dict[str, Value]] = {
         "vllm": {"__version__": "0.33.0"},
+        "vllm.envs": {"VLLM_USE_RUST_FRONTEND": False},
         "vllm.tokenizers.registry": {"TokenizerRegistry": registries["tokenizers"]},
         "vllm.renderers.registry": {"RENDERER_REGISTRY": registries["renderers"]},
         "vllm.tool_parsers": {"ToolParserManager": registries["tools"]},
         "vllm.reasoning": {"ReasoningParserManager": registries["reasoning"]},
-        "vllm.parser.parser_manager": {"ParserManager": type("Managed", (Parsers,), {
-            "_compose_parser": Parsers.__dict__["_compose_parser"]})},
+        "vllm.parser.parser_manager": {"ParserManager": Parsers},
         "vllm.renderers.hf": {"HfRenderer": Base},
         "vllm.renderers.chat_utils": {
             "parse_chat_messages": lambda messages, *_given, **_named: (messages, None, None),
@@ -118,11 +126,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Registry]]:
         "vllm.reasoning.abs_reasoning_parsers": {"ReasoningParser": Base},
         "vllm.sampling_params": {"StructuredOutputsParams": dict},
     }  # fmt: skip
-    for name, members in modules.items():
-        module = types.ModuleType(name)
-        for member, value in members.items():
-            setattr(module, member, value)
-        monkeypatch.setitem(sys.modules, name, module)
+    engines.install(monkeypatch, CONTRACT.needs, modules)
     monkeypatch.setattr(plugin, "codec_of", lambda *_given: CODEC)
     plugin._classes.cache_clear()  # noqa: SLF001
     yield registries
@@ -149,13 +153,6 @@ def test_everything_is_registered_once(fakes: dict[str, Registry]) -> None:
 
 
 @pytest.mark.usefixtures("fakes")
-def test_a_version_that_lacks_something_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(sys.modules["vllm.renderers.registry"], "RENDERER_REGISTRY")
-    with pytest.raises(RuntimeError, match=r"vLLM 0\.33\.0 lacks what it needs .*RENDERER_REG"):
-        plugin.register()
-
-
-@pytest.mark.usefixtures("fakes")
 def test_prompts_are_the_codecs(monkeypatch: pytest.MonkeyPatch) -> None:
     made = renderer()
     expected = CODEC.encode([{"role": "user", "content": "Hi <|im_end|>"}], tools=TOOLS)
@@ -167,9 +164,14 @@ def test_prompts_are_the_codecs(monkeypatch: pytest.MonkeyPatch) -> None:
         demanded = Params(tool_choice=choice, tools=TOOLS)
         assert made.render_messages([USER], demanded)[1] == prompt
     picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
-    assert made.render_messages([picture], Params()) == "the engine's own"
-    assert asyncio.run(made.render_messages_async([picture], Params())) == "the engine's own"
-    monkeypatch.setenv("CHATCODEC_ON_PARTS", "error")
+    monkeypatch.setenv("CHATCODEC_ON_PARTS", "engine")
+    own = renderer()
+    assert own.render_messages([picture], Params()) == "the engine's own"
+    assert asyncio.run(own.render_messages_async([picture], Params())) == "the engine's own"
+    monkeypatch.setenv("CHATCODEC_ON_PARTS", "engines")
+    with pytest.raises(PluginError, match="`engines`; expected `error` or `engine`"):
+        renderer()
+    monkeypatch.delenv("CHATCODEC_ON_PARTS")
     for wrong, path in (
         (picture, "messages"),
         ({"role": "critic", "content": ""}, "messages[0].role"),
@@ -228,9 +230,9 @@ def test_a_stop_string_is_not_shown() -> None:
     ]
     assert "".join((delta or {}).get("content", "") for delta in deltas) == "one "
     request.include_stop_str_in_output = True
-    assert plugin.Parser(types.SimpleNamespace(name_or_path="m")).parse(
-        "", request, model_output_token_ids=ids
-    ) == (None, "one STOP", None)
+    whole = plugin.Parser(types.SimpleNamespace(name_or_path="m"))
+    whole.set_prompt_token_ids(prompt)
+    assert whole.parse("", request, model_output_token_ids=ids) == (None, "one STOP", None)
 
 
 @pytest.mark.usefixtures("fakes")

@@ -50,6 +50,7 @@ from chatcodec.errors import (
     FormatError,
     InternalError,
     MessageError,
+    PluginError,
     TemplateError,
     VocabError,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "Note",
     "Parsed",
     "Placeholder",
+    "PluginError",
     "Rendered",
     "ResponseTemplate",
     "Stream",

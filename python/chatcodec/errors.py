@@ -8,6 +8,7 @@ __all__ = [
     "FormatError",
     "InternalError",
     "MessageError",
+    "PluginError",
     "TemplateError",
     "VocabError",
 ]
@@ -69,6 +70,21 @@ class DataError(ChatCodecError):
         """Store the message and the file."""
         super().__init__(message)
         self.file = file
+
+
+class PluginError(ChatCodecError):
+    """An engine in which a plug-in cannot keep its promise, or a request that it lost track of."""
+
+    engine: str
+    """The engine's name; empty for a request."""
+    found: tuple[str, ...]
+    """What was found, a line for each problem."""
+
+    def __init__(self, message: str, engine: str = "", found: tuple[str, ...] = ()) -> None:
+        """Store the message, the engine and what was found."""
+        super().__init__(message)
+        self.engine = engine
+        self.found = found
 
 
 class VocabError(ChatCodecError):

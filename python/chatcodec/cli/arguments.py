@@ -251,6 +251,12 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--json", action="store_true", help="all findings as a JSON object")
     shown.add_argument("--html", action="store_true", help="one page with heat maps, for a browser")
     parser.add_argument(
+        "--server",
+        metavar="URL",
+        help="a running server of the model, such as http://127.0.0.1:8000: try its prompts; "
+        "CHATCODEC_SERVER_KEY is its key",
+    )
+    parser.add_argument(
         "--no-transformers",
         action="store_true",
         help="leave out the column of transformers' own `sanitize_control_tokens`, which a model's "

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chatcodec import Format, formats
+from chatcodec.audit_server import audit_server
 from chatcodec.cli import arguments
 from chatcodec.cli.lines import Line, attempt, dumps, each, process, read
 from chatcodec.cli.loading import (
@@ -259,6 +260,15 @@ def _formats(args: Namespace) -> bool:
 
 def _audit(args: Namespace) -> bool:
     codec = load_model(args)
+    if args.server is not None:
+        if args.html:
+            raise UsageError("`--html` has no page of a server; leave it out, or use `--json`")
+        try:
+            found = audit_server(codec, args.server)
+        except ChatCodecError as error:
+            raise UsageError(str(error)) from error
+        sys.stdout.write(found.to_json() + "\n" if args.json else found.table())
+        return found.is_kept
     wanted = args.model is not None and not args.no_transformers
     report = codec.audit(load_sanitizing(args.model) if wanted else None)
     if args.html:
@@ -433,12 +443,15 @@ COMMANDS = (
         "Every control token is put into every place, in several spellings. The string pipeline\n"
         "is what most servers do: the rendered text is tokenized whole. Where transformers 5.20\n"
         "or newer is installed, its `sanitize_control_tokens` is tried on a model's texts, too.\n"
-        "The exit status is 1 if the codec lets anything be forged.",
+        "The exit status is 1 if the codec lets anything be forged.\n"
+        "With `--server` a running server is tried instead: its prompts have to be as long as the\n"
+        "codec's, whatever control tokens a text spells.",
         (
             "chatcodec audit",
             "chatcodec audit --json",
             "chatcodec audit --html > audit.html",
             "chatcodec audit --vocab tokenizer.model",
+            "chatcodec audit Qwen/Qwen3-8B --server http://127.0.0.1:8000",
         ),
         (arguments.add_audit, arguments.add_codec),
         _audit,

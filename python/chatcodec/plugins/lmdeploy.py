@@ -13,13 +13,16 @@ default the model's folder decides.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import json
-import weakref
 from typing import TYPE_CHECKING, Any
 
 from chatcodec.adapters import openai_chat
-from chatcodec.errors import ChatCodecError
+from chatcodec.errors import ChatCodecError, MessageError
+from chatcodec.plugins import contract, demands
+from chatcodec.plugins.needs_lmdeploy import CONTRACT
+from chatcodec.plugins.prompts import Prompts
 from chatcodec.plugins.reading import NAME, Reading, calls_of, codec_of, has_media, plain
 
 if TYPE_CHECKING:
@@ -30,28 +33,22 @@ if TYPE_CHECKING:
 __all__ = ["NAME", "main", "register"]
 
 _PARSERS = "lmdeploy.serve.parsers"
-_PROMPTS: dict[int, Sequence[int]] = {}
-"""Prompts of requests that are being answered, by the request's `id()`."""
+_PROMPTS = Prompts("LMDeploy")
 
 
 def register() -> None:
     """Put the codec in the places of LMDeploy's parsers and of its chat template.
 
-    Calling it again changes nothing. Raises `RuntimeError` for a version of LMDeploy that lacks
+    Calling it again changes nothing. Raises `PluginError` for a version of LMDeploy that lacks
     what the plug-in needs.
     """
-    try:
-        responses = importlib.import_module(f"{_PARSERS}.response_parser").ResponseParserManager
-        calls = importlib.import_module(f"{_PARSERS}.tool_parser").ToolParserManager
-        reasoning = importlib.import_module(f"{_PARSERS}.reasoning_parser").ReasoningParserManager
-        runner = importlib.import_module("lmdeploy.serve.core.chat_runner").ChatRunner
-        prepare = runner.prepare
-        parser = response_parser()
-    except (ImportError, AttributeError) as error:
-        version = getattr(importlib.import_module("lmdeploy"), "__version__", "unknown")
-        raise RuntimeError(
-            f"chatcodec's plug-in: LMDeploy {version} lacks what it needs ({error}); expected 0.18"
-        ) from error
+    contract.require(CONTRACT)
+    responses = importlib.import_module(f"{_PARSERS}.response_parser").ResponseParserManager
+    calls = importlib.import_module(f"{_PARSERS}.tool_parser").ToolParserManager
+    reasoning = importlib.import_module(f"{_PARSERS}.reasoning_parser").ReasoningParserManager
+    runner = importlib.import_module("lmdeploy.serve.core.chat_runner").ChatRunner
+    prepare = runner.prepare
+    parser = response_parser()
     if NAME in calls.module_dict:
         return
     for name in ("default", "gpt-oss"):
@@ -60,11 +57,12 @@ def register() -> None:
     calls.register_module(NAME, module=parser)
     reasoning.register_module(NAME, module=parser)
 
-    async def prepared(cls: Any, context: Any, request: Any, options: Any = None) -> Any:  # noqa: ANN401
+    @functools.wraps(prepare.__func__)
+    async def prepared(cls: Any, server_context: Any, request: Any, options: Any = None) -> Any:  # noqa: ANN401
         exceptions = importlib.import_module("lmdeploy.serve.core.exceptions")
         types = importlib.import_module("lmdeploy.serve.core.chat_runner")
         given = options or types.ChatRunnerOptions()
-        codec = codec_of(str(context.response_parser_cls.tokenizer.name_or_path))
+        codec = codec_of(str(server_context.response_parser_cls.tokenizer.name_or_path))
         ids = given.input_ids
         if ids is None:
             try:
@@ -72,13 +70,12 @@ def register() -> None:
             except ChatCodecError as error:
                 invalid = exceptions.ErrorCode.INVALID_REQUEST
                 raise exceptions.RequestError(invalid, str(error)) from error
-        _PROMPTS[id(request)] = ids
-        weakref.finalize(request, _PROMPTS.pop, id(request), None)
+        _PROMPTS.keep(request, ids)
         ends = {"stop_token_ids": codec.stop_ids, **given.gen_config_kwargs}
         given = dataclasses.replace(
             given, input_ids=ids, do_preprocess=False, gen_config_kwargs=ends
         )
-        return await prepare.__func__(cls, context, request, given)
+        return await prepare.__func__(cls, server_context, request, given)
 
     runner.prepare = classmethod(prepared)
 
@@ -130,16 +127,17 @@ def response_parser() -> Any:  # noqa: ANN401
             super().__init__(request)
             self.tool_parser = self
             codec = codec_of(str(type(self).tokenizer.name_or_path))
+            prompt = _PROMPTS.of(request)
             self._reading = Reading(
                 codec,
-                _PROMPTS.get(id(request)),
+                prompt,
                 tools=request.tools,
                 tool_choice=request.tool_choice,
                 parallel=getattr(request, "parallel_tool_calls", None) is not False,
                 stop=None if request.include_stop_str_in_output else request.stop,
             )
             self.request = normalized(request)
-            tag = demanded(codec, request)
+            tag = demanded(codec, prompt, request)
             if tag is not None:
                 self.request = self.request.model_copy(update={"response_format": tag})
 
@@ -185,16 +183,30 @@ def response_parser() -> Any:  # noqa: ANN401
     return Parser
 
 
-def demanded(codec: Codec, request: Any) -> dict[str, Any] | None:  # noqa: ANN401
-    """Give the structural tag of a call that is demanded, or of strict tools."""
-    tools, choice = plain(request.tools), plain(request.tool_choice)
-    is_strict = any(tool.get("function", tool).get("strict") for tool in tools or ())
-    if not tools or (choice in (None, "auto", "none") and not is_strict):
-        return None
-    parallel = getattr(request, "parallel_tool_calls", None) is not False
-    constraint = codec.constrain(tools=tools, tool_choice=choice or "auto", parallel=parallel)
-    tag: dict[str, Any] = json.loads(constraint.structural_tag())
-    return tag
+def demanded(codec: Codec, prompt: Sequence[int], request: Any) -> dict[str, Any] | None:  # noqa: ANN401
+    """Return the structural tag of what a request demands; None where LMDeploy's grammar is right.
+
+    Raises `MessageError` for what the format cannot promise.
+    """
+    asked = plain(request.response_format)
+    kind = (asked or {}).get("type")
+    if kind not in (None, "text", "json_object", "json_schema") and demands.may_reason(
+        codec, prompt
+    ):
+        raise MessageError(
+            f"`response_format` is `{kind}`, which begins with the first id of the answer, where "
+            "the model may reason; expected JSON, or a prompt without reasoning",
+            "response_format",
+        )
+    tag = demands.structural_tag(
+        codec,
+        prompt,
+        tools=plain(request.tools) or (),
+        tool_choice=plain(request.tool_choice),
+        parallel=getattr(request, "parallel_tool_calls", None) is not False,
+        response_format=asked if kind in {"json_object", "json_schema"} else None,
+    )
+    return None if tag is None else dict(json.loads(tag))
 
 
 def main() -> None:

@@ -14,14 +14,18 @@ from __future__ import annotations
 
 import importlib
 import logging
-import weakref
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from chatcodec.adapters import openai_chat
+from chatcodec.errors import MessageError, PluginError
+from chatcodec.plugins import contract, demands
+from chatcodec.plugins.needs_sglang import CONTRACT
+from chatcodec.plugins.prompts import Prompts
 from chatcodec.plugins.reading import NAME, Reading, calls_of, codec_of, has_media, plain
+from chatcodec.plugins.sglang_output import ResponsesStream, end_of, items, step, tool_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from chatcodec import Codec
 
@@ -29,7 +33,11 @@ __all__ = ["NAME", "Adapter", "register"]
 
 _LOG = logging.getLogger(__name__)
 _SERVING = "sglang.srt.entrypoints.openai"
-_ENDS = {"stop": "stop", "length": "length"}
+_RUST = (
+    "chatcodec's plug-in: `SGLANG_RUST_SERVER` is set, and SGLang's Rust server makes prompts and "
+    "reads answers without the plug-in, under its names too. Unset it; or leave the plug-in out of "
+    "`SGLANG_PLUGINS` and use the gateway before the server (docs/gateway.md)"
+)
 _ASKED: list[dict[str, Any]] = [{"role": "user", "content": "?"}]
 _ADVICE = "completions are read by ids; expected `--tool-call-parser chatcodec`"
 
@@ -37,27 +45,23 @@ _ADVICE = "completions are read by ids; expected `--tool-call-parser chatcodec`"
 def register() -> None:
     """Add the adapter, the parsers' names and two hooks; calling it again changes nothing.
 
-    Raises `RuntimeError` for a version of SGLang that lacks what the plug-in needs. SGLang logs
-    it, and then refuses `--tool-call-parser chatcodec` when it starts.
+    Raises `PluginError` for a version of SGLang that lacks what the plug-in needs, and beside
+    SGLang's Rust server, which asks no plug-in. SGLang logs it, and then refuses
+    `--tool-call-parser chatcodec` when it starts.
     """
-    try:
-        adapters = importlib.import_module(f"{_SERVING}.chat_encoding_adapters")
-        builders = adapters._BUILDERS  # noqa: SLF001 (there is no function to add one)
-        _ = (adapters.select_new_output_ids, adapters.token_output_sse_chunks)
-        encoding = importlib.import_module(f"{_SERVING}.chat_encoding")
-        _ = (encoding.resolve_chat_encoding_spec, encoding.spec_renders_prompt_ids)
-        calls = importlib.import_module("sglang.srt.function_call.function_call_parser")
-        call_parsers = calls.FunctionCallParser.ToolCallParserEnum
-        reasoning = importlib.import_module("sglang.srt.parser.reasoning_parser")
-        reasoning_parsers = reasoning.ReasoningParser.DetectorMap
-        hooks = importlib.import_module("sglang.srt.plugins.hook_registry")
-        around = hooks.HookType.AROUND
-        add_hook = hooks.HookRegistry.register
-    except (ImportError, AttributeError) as error:
-        version = getattr(importlib.import_module("sglang"), "__version__", "unknown")
-        raise RuntimeError(
-            f"chatcodec's plug-in: SGLang {version} lacks what it needs ({error}); expected 0.5.23"
-        ) from error
+    contract.require(CONTRACT)
+    hooks = importlib.import_module("sglang.srt.plugins.hook_registry")
+    around = hooks.HookType.AROUND
+    add_hook = hooks.HookRegistry.register
+    if importlib.import_module("sglang.srt.environ").envs.SGLANG_RUST_SERVER.get():
+        # The names stay unknown to the command line; the hook refuses them elsewhere.
+        add_hook("sglang.srt.server_args.ServerArgs.resolve_once", refused, around)
+        raise PluginError(_RUST, engine="SGLang", found=("SGLANG_RUST_SERVER",))
+    builders = importlib.import_module(f"{_SERVING}.chat_encoding_adapters")._BUILDERS  # noqa: SLF001 (there is no function to add one)
+    calls = importlib.import_module("sglang.srt.function_call.function_call_parser")
+    call_parsers = calls.FunctionCallParser.ToolCallParserEnum
+    reasoning = importlib.import_module("sglang.srt.parser.reasoning_parser")
+    reasoning_parsers = reasoning.ReasoningParser.DetectorMap
     if NAME in builders:
         return
     builders[NAME] = {"builtin": build}
@@ -74,6 +78,13 @@ def resolved(original: Callable[..., Any], *given: Any, **named: Any) -> Any:  #
     if NAME in {named.get("tool_call_parser"), reasoning}:
         return NAME
     return original(*given, **named)
+
+
+def refused(original: Callable[..., Any], settings: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401
+    """Refuse to start a Rust server under the plug-in's names. Raises `PluginError`."""
+    if NAME in {settings.tool_call_parser, settings.reasoning_parser}:
+        raise PluginError(_RUST, engine="SGLang", found=("SGLANG_RUST_SERVER",))
+    return original(settings, *given, **named)
 
 
 def renders_ids(original: Callable[..., bool], spec: str | None) -> bool:
@@ -103,6 +114,14 @@ def body_of(request: Any) -> dict[str, Any]:  # noqa: ANN401
     return body
 
 
+def json_format(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return OpenAI's `response_format` of SGLang's, whose dump may call the schema `schema_`."""
+    if asked["type"] == "json_object":
+        return demands.json_of(None)
+    declared = asked.get("json_schema") or {}
+    return demands.json_of(declared.get("schema", declared.get("schema_")))
+
+
 class Adapter:
     """`ChatEncodingAdapter` of SGLang and its output: a request to ids, and ids to an answer."""
 
@@ -112,8 +131,7 @@ class Adapter:
     def __init__(self, codec: Codec) -> None:
         """Take the model's codec."""
         self.codec = codec
-        self._prompts: dict[int, Sequence[int]] = {}
-        """Prompts of requests that are being answered, by the request's `id()`."""
+        self._prompts = Prompts("SGLang")
 
     @property
     def output(self) -> Adapter:
@@ -132,9 +150,38 @@ class Adapter:
         ids: list[int] = read.encode().ids.tolist()
         known = list(request.stop_token_ids or ())
         request.stop_token_ids = known + [id_ for id_ in self.codec.stop_ids if id_ not in known]
-        self._prompts[id(request)] = ids
-        weakref.finalize(request, self._prompts.pop, id(request), None)
+        self._prompts.keep(request, ids)
+        self._constrain(request, ids)
         return ids
+
+    def _constrain(self, request: Any, prompt: list[int]) -> None:  # noqa: ANN401
+        """Let JSON that is asked for begin after the reasoning. Raises `MessageError`."""
+        asked = plain(request.response_format)
+        kind = (asked or {}).get("type")
+        choice = plain(request.tool_choice)
+        if choice not in (None, "auto", "none"):
+            return  # SGLang asks for the tag of calls, and refuses another constraint beside it.
+        if kind in {"json_object", "json_schema"}:
+            tag = demands.structural_tag(
+                self.codec,
+                prompt,
+                tools=plain(request.tools) or (),
+                tool_choice=choice,
+                parallel=request.parallel_tool_calls,
+                response_format=json_format(asked),
+            )
+            if tag is not None:
+                tags = importlib.import_module("xgrammar")
+                request.response_format = tags.StructuralTag.model_validate_json(tag)
+            return
+        is_own = kind == "structural_tag" or request.regex or request.ebnf
+        if is_own and demands.may_reason(self.codec, prompt):
+            raise MessageError(
+                "`response_format` or `regex` or `ebnf` begins with the first id of the "
+                "answer, where the model may reason; expected JSON (`response_format`), or a "
+                "prompt without reasoning (`chat_template_kwargs`)",
+                "response_format",
+            )
 
     # Chat completions.
 
@@ -146,8 +193,8 @@ class Adapter:
         finish_reason: dict[str, Any],
     ) -> tuple[str | None, str, list[Any] | None, dict[str, Any]]:
         """Read a whole answer: reasoning, content, calls, and why it ended."""
-        delta = self._chat(request).push(output_ids, end=_end_of(finish_reason))
-        calls = [_call(at, call) for at, call in enumerate(calls_of(delta))]
+        delta = self._chat(request).push(output_ids, end=end_of(finish_reason))
+        calls = [tool_call(at, call) for at, call in enumerate(calls_of(delta))]
         if calls and finish_reason["type"] == "stop":
             finish_reason = {**finish_reason, "type": "tool_calls", "matched": None}
         return delta.get("reasoning"), delta.get("content", ""), calls or None, finish_reason
@@ -184,7 +231,7 @@ class Adapter:
             reasoning=delta.get("reasoning", ""),
             content=delta.get("content", ""),
             tool_calls=[
-                _call(part["index"], {"id": part.get("id"), **part["function"]})
+                tool_call(part["index"], {"id": part.get("id"), **part["function"]})
                 for part in delta["tool_calls"]
             ],
         )
@@ -194,7 +241,7 @@ class Adapter:
         given = request.input_ids
         return Reading(
             self.codec,
-            self._prompts.get(id(request)) if given is None else given,
+            self._prompts.of(request) if given is None else given,
             tools=request.tools,
             tool_choice=request.tool_choice,
             parallel=request.parallel_tool_calls,
@@ -216,8 +263,8 @@ class Adapter:
     ) -> tuple[str, str, list[Any]]:
         """Read a whole answer of `/v1/responses`: reasoning, content and calls."""
         reading = self._responses(request, require_reasoning, separate_reasoning, parse_tool_calls)
-        delta = reading.push(output_ids, end=_end_of(finish_reason or {"type": "stop"}))
-        return delta.get("reasoning", ""), delta.get("content", ""), _items(calls_of(delta))
+        delta = reading.push(output_ids, end=end_of(finish_reason or {"type": "stop"}))
+        return delta.get("reasoning", ""), delta.get("content", ""), items(calls_of(delta))
 
     def new_responses_stream(
         self,
@@ -253,62 +300,6 @@ class Adapter:
             reasoning="apart" if separate else "content",
             stop=request.stop,
         )
-
-
-class ResponsesStream:
-    """A streamed answer of `/v1/responses`."""
-
-    def __init__(self, reading: Reading) -> None:
-        """Take what reads the answer."""
-        self._reading = reading
-
-    def step(
-        self, chunk: dict[str, Any], finish_reason: dict[str, Any] | None
-    ) -> tuple[str, str, list[Any]]:
-        """Read a step: reasoning, content and parts of calls."""
-        delta = step(self._reading, chunk, finish_reason)
-        parts = [{"index": part["index"], **part["function"]} for part in delta["tool_calls"]]
-        return delta.get("reasoning", ""), delta.get("content", ""), _items(parts)
-
-
-def step(
-    reading: Reading, chunk: dict[str, Any], finish_reason: dict[str, Any] | None
-) -> dict[str, Any]:
-    """Read the new ids of a chunk of SGLang, which may repeat earlier ones."""
-    adapters = importlib.import_module(f"{_SERVING}.chat_encoding_adapters")
-    context = importlib.import_module("sglang.srt.runtime_context")
-    ids = adapters.select_new_output_ids(
-        output_ids=chunk.get("output_ids") or [],
-        num_consumed_tokens=reading.count,
-        completion_tokens=chunk["meta_info"]["completion_tokens"],
-        finish_reason_type=None if finish_reason is None else finish_reason["type"],
-        incremental=context.get_serving().incremental_streaming_output,
-    )
-    return reading.push(ids, end=None if finish_reason is None else _end_of(finish_reason))
-
-
-def _end_of(finish_reason: dict[str, Any]) -> str:
-    return _ENDS.get(finish_reason["type"], "cancelled")
-
-
-def _call(index: int, call: dict[str, Any]) -> Any:  # noqa: ANN401
-    """Make a call, or a part of one, of SGLang's chat completions."""
-    protocol = importlib.import_module(f"{_SERVING}.protocol")
-    function = protocol.FunctionResponse(name=call.get("name"), arguments=call.get("arguments"))
-    return protocol.ToolCall(id=call["id"], index=index, function=function)
-
-
-def _items(calls: list[dict[str, Any]]) -> list[Any]:
-    """Make items of calls; those of a stream say their index."""
-    types = importlib.import_module("sglang.srt.function_call.core_types")
-    return [
-        types.ToolCallItem(
-            tool_index=call.get("index", at),
-            name=call.get("name"),
-            parameters=call.get("arguments") or "",
-        )
-        for at, call in enumerate(calls)
-    ]
 
 
 def _refuse(*_given: Any, **_named: Any) -> Any:  # noqa: ANN401

@@ -7,20 +7,24 @@
 it asks: this module imports nothing of vLLM before that. It was written for vLLM 0.33.
 
 Settings of the environment: `CHATCODEC_FORMAT` names a built-in format or a format file; by default
-the model's folder decides. `CHATCODEC_ON_PARTS` is `engine`, which leaves requests with images or
-audio to the engine's own renderer, or `error`.
+the model's folder decides. `CHATCODEC_ON_PARTS` is `error`, which refuses requests with images or
+audio, or `engine`, which leaves them to the engine's own renderer, without the guarantee.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import json
 import logging
 import os
 from typing import TYPE_CHECKING, Any
 
 from chatcodec.adapters import openai_chat
-from chatcodec.errors import ChatCodecError, MessageError
+from chatcodec.errors import ChatCodecError, MessageError, PluginError
+from chatcodec.plugins import contract, demands
+from chatcodec.plugins.needs_vllm import CONTRACT
+from chatcodec.plugins.prompts import lost
 from chatcodec.plugins.reading import NAME, Reading, calls_of, codec_of, has_media, plain
 
 if TYPE_CHECKING:
@@ -31,26 +35,29 @@ if TYPE_CHECKING:
 __all__ = ["NAME", "codec_of", "register"]
 
 _LOG = logging.getLogger(__name__)
+_RUST = (
+    "chatcodec's plug-in: `VLLM_USE_RUST_FRONTEND` is set, and vLLM's Rust frontend makes prompts "
+    "and reads answers without the plug-in. Unset it; or leave the plug-in out of `VLLM_PLUGINS` "
+    "and use the gateway before the server (docs/gateway.md)"
+)
 _CLASSES = ("Renderer", "Parser", "StubToolParser", "StubReasoningParser")
 
 
 def register() -> None:
     """Register the tokenizer mode and the parsers; calling it again changes nothing.
 
-    Raises `RuntimeError` for a version of vLLM that lacks what the plug-in needs.
+    Raises `PluginError` for a version of vLLM that lacks what the plug-in needs, and beside vLLM's
+    Rust frontend, which asks no plug-in. vLLM then does not start.
     """
-    try:
-        tokenizers = importlib.import_module("vllm.tokenizers.registry").TokenizerRegistry
-        renderers = importlib.import_module("vllm.renderers.registry").RENDERER_REGISTRY
-        tools = importlib.import_module("vllm.tool_parsers").ToolParserManager
-        reasoning = importlib.import_module("vllm.reasoning").ReasoningParserManager
-        parsers = importlib.import_module("vllm.parser.parser_manager").ParserManager
-        compose = parsers._compose_parser  # noqa: SLF001 (there is no registry of parsers)
-    except (ImportError, AttributeError) as error:
-        version = getattr(importlib.import_module("vllm"), "__version__", "unknown")
-        raise RuntimeError(
-            f"chatcodec's plug-in: vLLM {version} lacks what it needs ({error}); expected 0.33"
-        ) from error
+    contract.require(CONTRACT)
+    if importlib.import_module("vllm.envs").VLLM_USE_RUST_FRONTEND:
+        raise PluginError(_RUST, engine="vLLM", found=("VLLM_USE_RUST_FRONTEND",))
+    tokenizers = importlib.import_module("vllm.tokenizers.registry").TokenizerRegistry
+    renderers = importlib.import_module("vllm.renderers.registry").RENDERER_REGISTRY
+    tools = importlib.import_module("vllm.tool_parsers").ToolParserManager
+    reasoning = importlib.import_module("vllm.reasoning").ReasoningParserManager
+    parsers = importlib.import_module("vllm.parser.parser_manager").ParserManager
+    compose = parsers._compose_parser  # noqa: SLF001 (there is no registry of parsers)
     if getattr(compose, "is_chatcodec", False):
         return
     tokenizers.register(NAME, "vllm.tokenizers.hf", "CachedHfTokenizer")
@@ -105,7 +112,63 @@ def prompt_ids(codec: Codec, messages: Sequence[Any], params: Any) -> list[int]:
     return request.encode().ids.tolist()
 
 
-def reading(codec: Codec, prompt: Sequence[int] | None, request: Any) -> Reading:  # noqa: ANN401
+def constraint_of(codec: Codec, prompt: Sequence[int] | None, request: Any) -> str | None:  # noqa: ANN401
+    """Return the structural tag of what a request demands; None where vLLM's own grammar is right.
+
+    Raises `MessageError` for what the format cannot promise.
+    """
+    tools = [plain(tool) for tool in request.tools or ()]
+    asked = request.extract_structured_outputs()
+    wanted = None
+    if asked is not None:
+        if _is_json(asked):
+            wanted = demands.json_of(_schema(asked))
+        elif demands.may_reason(codec, prompt):
+            raise MessageError(
+                "`structured_outputs` begins with the first id of the answer, where the model may "
+                "reason; expected JSON (`response_format`), or a prompt without reasoning "
+                "(`chat_template_kwargs`)",
+                "structured_outputs",
+            )
+    return demands.structural_tag(
+        codec,
+        prompt,
+        tools=tools,
+        tool_choice=plain(request.tool_choice),
+        parallel=getattr(request, "parallel_tool_calls", None) is not False,
+        response_format=wanted,
+    )
+
+
+def _is_json(asked: Any) -> bool:  # noqa: ANN401
+    """Whether structured outputs are JSON as OpenAI's `response_format` asks for it."""
+    own = ("whitespace_pattern", "disable_any_whitespace", "disable_additional_properties")
+    if any(getattr(asked, option, None) for option in own):
+        return False
+    return bool(asked.json_object) or asked.json is not None
+
+
+def _schema(asked: Any) -> Any:  # noqa: ANN401
+    """Return the schema of structured outputs; None for any object."""
+    return json.loads(asked.json) if isinstance(asked.json, str) else asked.json
+
+
+def _is_chat(request: Any) -> bool:  # noqa: ANN401
+    """Whether a request is of chat completions; else of Responses."""
+    return hasattr(request, "response_format")
+
+
+def _on_parts() -> str:
+    """Return the setting for requests with parts that are no text."""
+    given = os.environ.get("CHATCODEC_ON_PARTS", "error")
+    if given not in {"engine", "error"}:
+        raise PluginError(
+            f"`CHATCODEC_ON_PARTS` is `{given}`; expected `error` or `engine`", "vLLM"
+        )
+    return given
+
+
+def reading(codec: Codec, prompt: Sequence[int], request: Any) -> Reading:  # noqa: ANN401
     """Begin to read a completion of a request."""
     keeps_stop = getattr(request, "include_stop_str_in_output", False)
     return Reading(
@@ -141,16 +204,18 @@ def _classes() -> dict[str, Any]:  # noqa: C901 (four classes)
             super().__init__(config, tokenizer)
             model = config.model_config
             self.codec = codec_of(str(model.tokenizer), model.tokenizer_revision)
-            self.on_parts = os.environ.get("CHATCODEC_ON_PARTS", "engine")
+            self.on_parts = _on_parts()
             _LOG.info("chatcodec: %s", self.codec.describe().replace("\n", "; "))
 
         def _encoded(self, messages: Any, params: Any) -> Any:  # noqa: ANN401
             if has_media(messages):
-                if self.on_parts != "error":
+                if self.on_parts == "engine":
                     _LOG.warning("chatcodec: vLLM renders a request with parts that are no text")
                     return None
                 raise errors.VLLMValidationError(
-                    "`messages` has a part that is no text, expected texts", parameter="messages"
+                    "`messages` has a part that is no text; expected texts, unless the server's "
+                    "operator allows others (`CHATCODEC_ON_PARTS`)",
+                    parameter="messages",
                 )
             try:
                 ids = prompt_ids(self.codec, messages, params)
@@ -222,19 +287,20 @@ def _classes() -> dict[str, Any]:  # noqa: C901 (four classes)
 
         def adjust_request(self, request: Any) -> Any:  # noqa: ANN401
             request.skip_special_tokens = False
-            tools = [plain(tool) for tool in request.tools or ()]
-            choice = plain(request.tool_choice)
-            is_strict = any(tool.get("function", tool).get("strict") for tool in tools)
-            if tools and (choice not in (None, "auto", "none") or is_strict):
-                constraint = self.codec.constrain(
-                    tools=tools,
-                    tool_choice=choice or "auto",
-                    parallel=getattr(request, "parallel_tool_calls", None) is not False,
-                )
-                request.structured_outputs = sampling.StructuredOutputsParams(
-                    structural_tag=constraint.structural_tag()
-                )
+            try:
+                tag = constraint_of(self.codec, self._prompt, request)
+            except MessageError as error:
+                raise errors.VLLMValidationError(str(error), parameter=error.path) from error
+            if tag is not None:
+                request.structured_outputs = sampling.StructuredOutputsParams(structural_tag=tag)
+                # The tag has the JSON that these ask for.
+                setattr(request, "response_format" if _is_chat(request) else "text", None)
             return request
+
+        def _begin(self, prompt: Sequence[int] | None, request: Any) -> Reading:  # noqa: ANN401
+            if prompt is None:
+                raise lost("vLLM")
+            return reading(self.codec, prompt, request)
 
         def parse(
             self,
@@ -243,7 +309,7 @@ def _classes() -> dict[str, Any]:  # noqa: C901 (four classes)
             enable_auto_tools: bool = False,  # noqa: ARG002, FBT001, FBT002
             model_output_token_ids: Sequence[int] = (),
         ) -> Any:  # noqa: ANN401
-            whole = reading(self.codec, self._prompt, request)
+            whole = self._begin(self._prompt, request)
             delta = whole.push(model_output_token_ids, end="stop")
             made = [protocol.FunctionCall(**call) for call in calls_of(delta)]
             return delta.get("reasoning"), delta.get("content"), made or None
@@ -259,7 +325,7 @@ def _classes() -> dict[str, Any]:  # noqa: C901 (four classes)
         ) -> Any:  # noqa: ANN401
             if self._reading is None:
                 prompt = self._prompt if prompt_token_ids is None else prompt_token_ids
-                self._reading = reading(self.codec, prompt, request)
+                self._reading = self._begin(prompt, request)
             delta = self._reading.push(delta_token_ids, end="stop" if finished else None)
             if not delta["tool_calls"] and len(delta) == 1:
                 return None
