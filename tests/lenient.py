@@ -140,7 +140,8 @@ def fold(events: list[Event]) -> Said:
         text=texts[Text],
         reasoning=texts[Reasoning],
         calls=tuple(calls),
-        mended=tuple(notice.text for notice in notices if notice.kind == "mended"),
+        # A header that was mended is told as it was written, after a colon.
+        mended=tuple(n.text.partition(": ")[0] for n in notices if n.kind == "mended"),
         notices=tuple(
             f"{notice.kind}: {notice.text}" for notice in notices if notice.kind != "mended"
         ),

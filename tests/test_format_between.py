@@ -35,6 +35,19 @@ def bind(form: Format) -> Codec:
 
 
 REFUSED = {
+    "an empty default that its row writes as nothing": (
+        """\
+guarantee = "ids"
+generation = { prompt = "{A}" }
+place = { system = "first" }
+default_system = ""
+[turn]
+system = "{content}"
+user = "{U}{content}{E}"
+assistant = "{A}{content}{E}"
+""",
+        "`default_system` is empty, and `turn.system` writes nothing around it",
+    ),
     "white space before a turn, after one that nothing closes": (
         """\
 guarantee = "ids"

@@ -561,6 +561,8 @@ struct Gap {
     is_turn: bool,
     is_call: bool,
     is_mended: bool,
+    /// A header that was mended, as the notice says that it was written.
+    header: String,
     /// Whether no turn is open on its left, and on its right.
     is_outside: bool,
     is_left: bool,
@@ -679,6 +681,7 @@ impl Account<'_> {
             is_turn: false,
             is_call: false,
             is_mended: false,
+            header: String::new(),
             is_outside,
             is_left: false,
             has_acted: false,
@@ -787,8 +790,9 @@ impl Account<'_> {
                         }
                     }
                 }
-                EventKind::Notice { kind: NoticeKind::Mended, .. } => {
+                EventKind::Notice { kind: NoticeKind::Mended, text } => {
                     (gap.is_boundary, gap.is_mended) = (true, true);
+                    gap.header += text.split_once(": ").map_or("", |(_, header)| header);
                 }
                 EventKind::Notice { text, .. } if text.is_empty() => gap.is_boundary = true,
                 EventKind::Notice { kind, text }
@@ -802,8 +806,10 @@ impl Account<'_> {
                     // What does not belong to a call is told where it ends, or before.
                     gap.is_boundary = true;
                     let first = steps.len();
+                    let names = gap.names.clone();
                     push(&mut steps, &mut gap, Told::Notice, role, open, text, false);
                     steps[first..].iter_mut().for_each(|step| step.is_optional = true);
+                    gap.names = names;
                     gap.is_boundary = true;
                     gap.is_call = true;
                 }
@@ -915,16 +921,16 @@ impl Account<'_> {
     /// each of the symbols begins to spell.
     fn is_declared(&self, symbols: &[Symbol], spelled: Option<&[Vec<usize>]>, gap: &Gap) -> bool {
         // What spells a control token may be part of a name.
-        let is_header = gap.is_mended && self.scaffold.has_frames;
-        let split = spelled.and_then(|spelled| self.stretches(symbols, spelled, is_header));
-        let ways = split.into_iter().chain(self.stretches(symbols, &[], is_header));
+        let header = &gap.header;
+        let split = spelled.and_then(|spelled| self.stretches(symbols, spelled, header));
+        let ways = split.into_iter().chain(self.stretches(symbols, &[], header));
         ways.into_iter().any(|stretches| self.are_declared(&stretches, symbols.is_empty(), gap))
             || spelled.is_some() && gap.is_call && self.is_spelled_call(symbols, gap)
     }
 
     /// Whether all of a gap may be of a call, with control tokens spelled within names and beside them.
     fn is_spelled_call(&self, symbols: &[Symbol], gap: &Gap) -> bool {
-        let Some(stretches) = self.stretches(symbols, &[], false) else { return false };
+        let Some(stretches) = self.stretches(symbols, &[], "") else { return false };
         let scaffold = &*self.scaffold;
         let mut words = scaffold.words.clone();
         words.extend(scaffold.control.iter().chain(&gap.names).cloned());
@@ -978,8 +984,8 @@ impl Account<'_> {
         };
         if gap.is_mended {
             let is_header = |text: &[char]| {
-                let is_free = |c: char| is_word(c) || is_white(c) || !c.is_alphanumeric();
-                scaffold.has_frames && text.iter().copied().all(is_free)
+                let text = text.iter().collect::<String>();
+                gap.header.contains(text.trim_matches(is_white))
             };
             return stretches.iter().all(|text| is_known(text) || is_made(text) || is_header(text));
         }
@@ -1015,7 +1021,7 @@ impl Account<'_> {
                 || gap.before.0 == Told::Edge && (is_head(text) || is_head(&text[begin..]))
                 // A token that means nothing may come between, before what leads a text, or after a call.
                 || gap.before.0 == Told::Notice && (gap.has_acted && is_space(text) || leads_text())
-                || gap.before.0 == Told::Notice && gap.is_outside && is_head(text)
+                || gap.before.0 == Told::Notice && gap.is_outside && is_head(&text[begin..])
                 || gap.is_call && is_made(text)
                 || any(&scaffold.inner, text)
                 || (gap.is_turn || scaffold.has_values) && is_tail(text)
@@ -1085,7 +1091,7 @@ impl Account<'_> {
         &self,
         symbols: &[Symbol],
         spelled: &[Vec<usize>],
-        is_header: bool,
+        header: &str,
     ) -> Option<Vec<Vec<char>>> {
         let vocab = self.entry.codec.vocab();
         let mut stretches = vec![Vec::new()];
@@ -1110,8 +1116,8 @@ impl Account<'_> {
                     }
                     stretches.push(Vec::new());
                 }
-                // In a header that is mended, what says nothing is left out.
-                Symbol::Unknown(_) if is_header => stretches.push(Vec::new()),
+                // The notice of a header that was mended tells it as it was written.
+                Symbol::Unknown(text) if header.contains(text) => stretches.push(Vec::new()),
                 Symbol::Unknown(_) => return None,
             }
         }

@@ -96,7 +96,7 @@ fn ids_in_any_split() {
     let inputs = |entry: &'static Entry| {
         let encode = |text: String| entry.codec.vocab().try_encode(&text).unwrap_or_default();
         let text = written(entry).prop_map(encode);
-        let pieces = vec(prop_oneof![2 => text, 1 => ids(entry), 1 => shuffled(entry)], 0..4);
+        let pieces = vec(prop_oneof![2 => text, 1 => ids(entry), 1 => shuffled(entry)], 1..4);
         let policy = select(&[MarkerPolicy::Ids, MarkerPolicy::IdsOrText]);
         (pieces, select(&BARE), policy, any::<[Index; 4]>())
     };
@@ -144,7 +144,7 @@ fn decode_reads_what_parse_reads() {
     let inputs = |entry: &'static Entry| {
         let encode = |text: String| entry.codec.vocab().try_encode(&text).unwrap_or_default();
         let text = written(entry).prop_map(encode);
-        let pieces = vec(prop_oneof![2 => text, 1 => ids(entry), 1 => shuffled(entry)], 0..4);
+        let pieces = vec(prop_oneof![2 => text, 1 => ids(entry), 1 => shuffled(entry)], 1..4);
         (pieces, select(prompts(entry)))
     };
     let begins = |entry: &&Entry| entry.is_ids() && !entry.codec.generation_prompt().is_empty();

@@ -229,13 +229,18 @@ fn check_system(file: &File, rows: &[RowSpec]) -> Checked<()> {
             "is given beside `place.system` in the user's turn, expected one of them",
         );
     }
-    if file.default_system.is_some()
-        && !rows.iter().any(|row| row.role == Role::System && row.name.is_none())
-    {
+    let Some(default) = &file.default_system else { return Ok(()) };
+    let mut own = rows.iter().filter(|row| row.role == Role::System && row.name.is_none());
+    let Some(first) = own.next() else {
         return wrong(
             "default_system",
             "is given without a row to write it by, expected `turn.system`",
         );
+    };
+    let is_text = |piece: &Piece| matches!(piece, Piece::Field(..));
+    if default.is_empty() && first.pieces.iter().all(is_text) {
+        let problem = "is empty, and `turn.system` writes nothing around it, expected a text";
+        return wrong("default_system", problem);
     }
     Ok(())
 }

@@ -106,6 +106,12 @@ impl Emitter<'_> {
         self.emit_between(EventKind::Notice { kind, text: String::new() }, before);
     }
 
+    /// Emits a notice of what was mended, and how it was written.
+    pub(super) fn mended_as(&mut self, mended: Mended, written: &str) {
+        let (kind, text) = (NoticeKind::Mended, format!("{}: {written}", mended.text()));
+        self.emit_between(EventKind::Notice { kind, text }, PROMPT);
+    }
+
     /// Emits a notice of what was mended.
     pub(super) fn mended(&mut self, mended: Option<Mended>) {
         if let Some(mended) = mended {

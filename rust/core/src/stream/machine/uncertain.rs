@@ -228,9 +228,12 @@ impl Reader<'_> {
         fit: &Fit,
     ) -> Place {
         let UncertainHeader { mut held, original, continues, .. } = header;
-        self.out.mended(original.map(|_| Mended::Header));
         let (opener, last) = held.bounds();
+        let as_it_came = original.map(|original| original.with(held.items().to_vec()));
         let rest = held.split_off(fit.end);
+        if let Some(came) = as_it_came {
+            self.tell_mended_header(&came, &rest);
+        }
         let head = held.bounds().1;
         if let Some(in_run) = held.ends_in_text() {
             self.out.output.in_run = in_run;
@@ -253,6 +256,23 @@ impl Reader<'_> {
         };
         self.again(rest);
         place
+    }
+
+    /// Reports that a header was mended, and how it was written: all that came before `rest`.
+    fn tell_mended_header(&mut self, came: &[HeldItem], rest: &[HeldItem]) {
+        let (came, rest) = (self.written(came), self.written(rest));
+        let header = came.strip_suffix(&rest).unwrap_or(&came).trim();
+        self.out.mended_as(Mended::Header, header);
+    }
+
+    /// The text of items, with the spellings of their control tokens.
+    fn written(&self, items: &[HeldItem]) -> String {
+        let of = |item: &HeldItem| match item {
+            HeldItem::Text { text, .. } | HeldItem::Unknown { text, .. } => text.clone(),
+            HeldItem::Control { spelled: Some(spelled), .. } => spelled.text.clone(),
+            HeldItem::Control { id, .. } => self.spelling(*id),
+        };
+        items.iter().map(of).collect()
     }
 
     /// Reads the body of a call after its header.
