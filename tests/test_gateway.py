@@ -252,7 +252,6 @@ FAULTS: Any = {
     "stream": ({**HI, "stream": "yes"}, 400, "stream"),
     "limit": ({**HI, "max_tokens": 0}, 400, "max_tokens"),
     "model": ({**HI, "model": "other"}, 404, "model"),
-    "no model": ({"messages": HI["messages"]}, 400, "model"),
     "kind of model": ({**HI, "model": 5}, 400, "model"),
     "no messages": ({"model": MODEL}, 400, "messages"),
     "messages": ({"model": MODEL, "messages": "Hi"}, 400, "messages"),

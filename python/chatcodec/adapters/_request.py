@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 ASKED: list[dict[str, Any]] = [{"role": "user", "content": "?"}]
 """The shortest conversation before a generation prompt."""
 
+ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
+
 ARGUMENTS = (".arguments", ".input")
 """The ends of the paths of a call's arguments."""
 
@@ -319,6 +321,29 @@ class Body:
         """Read the limit: the first of its names that is present."""
         given = [self.take(key, int) for key in keys]
         return next((limit for limit in given if limit is not None), None)
+
+    def with_known_roles(
+        self, messages: list[Any], places: list[str]
+    ) -> tuple[list[Any], list[str]]:
+        """Leave out messages of roles that nobody knows, if the caller allows it."""
+        if not self.drops.has("role"):
+            return messages, places
+        kept = []
+        for message, place in zip(messages, places, strict=True):
+            role = message.get("role") if isinstance(message, dict) else None
+            if isinstance(role, str) and role not in ROLES and not self.is_role(role):
+                self.dropped.append(Dropped(place, "role"))
+            else:
+                kept.append((message, place))
+        return [message for message, _ in kept], [place for _, place in kept]
+
+    def is_role(self, word: str) -> bool:
+        """Whether the format has a role of its own of this name."""
+        try:
+            self.codec.count([{"role": word, "content": "?"}])
+        except MessageError as error:
+            return error.path != "messages[0].role"
+        return True
 
     def system_first(
         self, key: str, messages: list[Any], places: Collection[str]

@@ -258,7 +258,9 @@ def read_request(
     if modalities != ["text"]:
         read.unsupported("modalities", "modalities", 'asks for more than `["text"]`')
     read.refuse(UNREAD)
-    places = [f"messages[{at}]" for at in range(len(messages))]
+    messages, places = read.with_known_roles(
+        messages, [f"messages[{at}]" for at in range(len(messages))]
+    )
     limit = read.read_limit("max_completion_tokens", "max_tokens")
     return read.request(messages, places, read.read_stop("stop"), limit)
 

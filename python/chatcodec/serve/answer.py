@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from chatcodec import Encoding, Vocab
     from chatcodec.adapters import Adapter, Chunk, Request
     from chatcodec.events import Event
-    from chatcodec.serve.apis import Api, Asked
+    from chatcodec.serve.apis import Api
+    from chatcodec.serve.asked import Asked
     from chatcodec.serve.backends.base import Backend, Job, Logprob, Step
     from chatcodec.serve.metrics import Metrics
     from chatcodec.serve.told import Told

@@ -151,7 +151,7 @@ class Gateway:
     def read(self, api: Api, body: dict[str, Any], http: HttpRequest, began: float) -> Answer:
         """Read a request and encode its prompt. Raises `ApiError`."""
         settings = self.settings
-        self.check_model(body.get("model"))
+        body["model"] = self.check_model(body.get("model"))
         read = self.reader.read(api, body)
         request, asked, prompt = read.request, read.asked, read.prompt
         self.metrics.prompt(prompt)
@@ -163,6 +163,7 @@ class Gateway:
             stop_ids=self.codec.stop_ids,
             limit=request.limit,
             sampling=asked.sampling,
+            passed=asked.passed,
             grammar=read.grammar,
             logprobs=asked.logprobs,
             headers={
@@ -185,16 +186,20 @@ class Gateway:
             began=began,
         )
 
-    def check_model(self, model: object) -> None:
-        """Refuse a model that is not served. Raises `ApiError`."""
+    def check_model(self, model: object) -> str:
+        """Give the model of a request: the first that is served where the request names none.
+
+        Raises `ApiError` for one that is not served.
+        """
         served = self.settings.served
+        if model is None:
+            return served[0]
+        problem = f"`model` is {model!r:.80}, expected one of {list(served)}"
         if not isinstance(model, str):
-            raise ApiError(
-                400, f"`model` is {model!r:.80}, expected one of {list(served)}", "model"
-            )
+            raise ApiError(400, problem, "model")
         if model not in served:
-            problem = f"`model` is {model!r:.80}, expected one of {list(served)}"
             raise ApiError(404, problem, "model", "model_not_found")
+        return model
 
     def check_key(self, http: HttpRequest) -> Key:
         """Give the key of a request. Raises `ApiError` for one that is missing or not known."""
@@ -281,6 +286,7 @@ class Gateway:
         """Give the ids of a prompt, or of a text, in which nothing is control."""
         self.check_key(http)
         body = await self.body(http)
+        self.check_model(body.get("model"))
         if "prompt" in body:
             text = body["prompt"]
             if not isinstance(text, str):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any
 
 from chatcodec.serve.errors import ApiError
+from chatcodec.serve.finite import read_json
 
 if TYPE_CHECKING:
     from starlette.requests import Request as HttpRequest
@@ -40,7 +40,7 @@ async def read_body(http: HttpRequest, most: int, seconds: float) -> dict[str, A
     except TimeoutError as error:
         raise ApiError(408, "the body did not come in time") from error
     try:
-        value = json.loads(bytes(raw).decode("utf-8"))
+        value = read_json(bytes(raw).decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ApiError(400, f"the body is not UTF-8 at byte {error.start}") from error
     except RecursionError as error:

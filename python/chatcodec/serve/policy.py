@@ -19,6 +19,9 @@ Unknown: TypeAlias = Literal["error", "drop", "pass"]
 
 MEDIA = ("image", "video", "audio")
 
+_UNKNOWN = frozenset({"option", "role", "unknown"})
+"""Kinds that unknown names within a field are of: no engine can be given them."""
+
 _KIND = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COUNT = re.compile(r"([1-9]\d{0,6})(?:x([1-9]\d{0,6}))?")
 
@@ -40,23 +43,24 @@ class Policy:
     def of(settings: Settings) -> Policy:
         """Read the settings. Raises `ValueError` for one that means nothing."""
         return Policy(
-            _parts(settings.on_unsupported),
+            _parts(settings.on_unsupported, settings.unknown_fields),
             settings.unknown_fields,
             dict(map(_media, settings.media_tokens)),
             frozenset(settings.allowed_fields),
         )
 
 
-def _parts(given: str) -> OnParts:
+def _parts(given: str, unknown: Unknown) -> OnParts:
+    more = frozenset() if unknown == "error" else _UNKNOWN
     if given == "error":
-        return "error"
+        return more or "error"
     if given == "drop":
         return "drop"
     word, _, kinds = given.partition("=")
     named = frozenset(kinds.split(","))
     if word != "drop" or not all(map(_KIND.fullmatch, named)):
         raise ValueError(f"--on-unsupported {given}: expected error, drop, or drop=KIND,KIND")
-    return named
+    return named | more
 
 
 def _media(given: str) -> tuple[str, int | list[int]]:

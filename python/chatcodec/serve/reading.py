@@ -9,16 +9,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chatcodec.errors import MessageError
+from chatcodec.serve.asked import Asked, read_asked
 from chatcodec.serve.backends import BACKENDS
 from chatcodec.serve.errors import ApiError
+from chatcodec.serve.grammars import Wish, read_wish
+from chatcodec.serve.ids import Ids
 from chatcodec.serve.media import check_placeholders, read_media
 from chatcodec.serve.policy import Policy
+from chatcodec.serve.shapes import check_shapes
+from chatcodec.serve.sorting import Sorter
 from chatcodec.serve.told import Told
 
 if TYPE_CHECKING:
-    from chatcodec import Codec, Dropped, Encoding
+    from chatcodec import Codec, Constraint, Dropped, Encoding
     from chatcodec.adapters import Request
-    from chatcodec.serve.apis import Api, Asked
+    from chatcodec.serve.apis import Api
     from chatcodec.serve.backends.base import Grammar
     from chatcodec.serve.settings import Settings
 
@@ -42,25 +47,56 @@ class Reader:
     def __init__(self, codec: Codec, settings: Settings) -> None:
         """Read the operator's policy. Raises `ValueError` for a setting that means nothing."""
         self.codec, self.settings, self.policy = codec, settings, Policy.of(settings)
+        self.ids = Ids(codec)
+        self.sorter = Sorter(self.policy, BACKENDS[settings.engine].known())
 
     def read(self, api: Api, body: dict[str, Any]) -> Read:
         """Read a body and encode its prompt. Changes the body. Raises `ApiError`."""
-        settings = self.settings
+        sorted_ = self.sorter.sort(api.name, body)
+        self.ids.check({**body, **sorted_.engine})
+        is_free = self.settings.constrain == "off"
         try:
-            dropped, request = self.request(api, body, constrained=settings.constrain != "off")
-            asked = api.asked(request, settings.max_choices)
+            dropped, request = self.request(api, body, constrained=not is_free)
+            rest = dict(request.rest)
+            wish = self.wish(rest, is_free=is_free)
+            asked = read_asked(request, rest, sorted_, self.settings.max_choices, wish)
             prompt = self.encode(request)
-            grammar = None
-            if asked.is_constrained and settings.constrain != "off":
-                constraint = request.constrain(prompt)
-                lark = settings.constrain == "lark"
-                grammar = BACKENDS[settings.engine].grammar(constraint, lark=lark)
+            grammar = self.grammar(request, asked, prompt)
         except MessageError as error:
             raise told_error(error) from error
-        if request.limit is not None and request.limit < 1:
-            raise ApiError(400, f"the limit is {request.limit}, expected 1 or more", "max_tokens")
-        left_out = (*dropped, *request.dropped, *prompt.dropped)
+        left_out = (*sorted_.dropped, *dropped, *request.dropped, *prompt.dropped)
         return Read(request, asked, prompt, grammar, Told.of(request.repaired, left_out))
+
+    def wish(self, rest: dict[str, Any], *, is_free: bool) -> Wish | None:
+        """Take what the answer has to be. Raises `ApiError` where nothing would enforce it."""
+        wish = read_wish(rest)
+        if wish is not None and wish.response_format is not None and is_free:
+            problem = f"`{wish.path}` cannot be enforced: the gateway has `--constrain off`"
+            raise ApiError(400, problem, wish.path)
+        return wish
+
+    def grammar(self, request: Request, asked: Asked, prompt: Encoding) -> Grammar | None:
+        """Write what the engine has to follow, if anything. Raises `ApiError`, `MessageError`."""
+        backend, wish = BACKENDS[self.settings.engine], asked.wish
+        if wish is not None and wish.raw is not None:
+            return backend.own_grammar(*wish.raw, wish.path)
+        if not asked.is_constrained or self.settings.constrain == "off":
+            return None
+        constraint = self.constraint(request, prompt, wish)
+        return backend.grammar(constraint, lark=self.settings.constrain == "lark")
+
+    @staticmethod
+    def constraint(request: Request, prompt: Encoding, wish: Wish | None) -> Constraint:
+        """Make the grammar of an answer. Raises `MessageError` with the client's field."""
+        given = wish and wish.response_format
+        try:
+            return request.constrain(prompt, response_format=given)
+        except MessageError as error:
+            own = "response_format"
+            if wish is None or not error.path.startswith(own):
+                raise
+            path = wish.path + error.path.removeprefix(own)
+            raise MessageError(str(error).replace(error.path, path, 1), path) from error
 
     def prompt(self, api: Api, body: dict[str, Any]) -> Encoding:
         """Encode the prompt of a body that asks for no answer. Raises `ApiError`."""
@@ -73,6 +109,7 @@ class Reader:
         self, api: Api, body: dict[str, Any], *, constrained: bool
     ) -> tuple[list[Dropped], Request]:
         """Read a body; give what was left out of it beside what the request lists."""
+        check_shapes(body)
         dropped = read_media(body, self.policy)
         policy = self.policy.on_unsupported
         request = api.read_request(body, self.codec, on_unsupported=policy, constrained=constrained)

@@ -1,8 +1,8 @@
 """What the gateway changed in a request, as the client, the log and the metrics are told it.
 
 A part that was left out, and a call that was read although its arguments are no JSON, change what
-the model sees. Both are counted by kind; kinds are names of the gateway's own, or of fields that it
-knows, so that labels and headers are few and hold nothing of a client's choice.
+the model sees. Both are counted by kind. A client may choose the name of a field that nobody knows,
+so names in headers are few and plain, and the labels of metrics are those that the gateway knows.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from chatcodec.serve.fields import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +28,39 @@ HISTORY = "x-chatcodec-history"
 DROPPED = "x-chatcodec-dropped"
 """Header of an answer with the kinds of parts that were left out, and how many of each."""
 
+OTHER = "other"
+"""The kind of what the gateway has no name for."""
+
+KINDS = frozenset(name for table in FIELDS.values() for name in table) | {
+    "annotations",
+    "audio",
+    "call",
+    "citations",
+    "content",
+    "effort",
+    "encrypted_content",
+    "file",
+    "image",
+    "is_error",
+    "language",
+    "message",
+    "name",
+    "option",
+    "reasoning",
+    "role",
+    "thinking",
+    "tool",
+    "tool_call_id",
+    "tool_calls",
+    "tool_result",
+    "unknown",
+    "video",
+}
+"""The kinds that metrics have labels for."""
+
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_MOST = 16
+"""Kinds in a header."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +75,11 @@ class Told:
     @staticmethod
     def of(repaired: Iterable[str], dropped: Iterable[Dropped]) -> Told:
         """Count the paths of repaired calls, and parts by kind."""
-        kinds = (each.what if _KIND.fullmatch(each.what) else "other" for each in dropped)
-        return Told(sum(1 for _ in repaired), Counter(kinds))
+        found = Counter(each.what if _KIND.fullmatch(each.what) else OTHER for each in dropped)
+        most = Counter(dict(found.most_common(_MOST)))
+        if rest := found.total() - most.total():
+            most[OTHER] += rest
+        return Told(sum(1 for _ in repaired), most)
 
     def headers(self) -> dict[str, str]:
         """Give the headers of the answer: none where nothing was changed."""
@@ -60,4 +97,4 @@ class Told:
         """Add to the metrics."""
         metrics.repaired.inc(self.repaired)
         for kind, n in self.dropped.items():
-            metrics.dropped.labels(kind=kind).inc(n)
+            metrics.dropped.labels(kind=kind if kind in KINDS else OTHER).inc(n)

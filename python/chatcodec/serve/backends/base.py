@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from abc import ABC, abstractmethod
 from contextlib import asynccontextmanager, suppress
@@ -40,9 +41,10 @@ GrammarKind = Literal["structural_tag", "lark", "gbnf"]
 class Grammar:
     """What the engine has to follow."""
 
-    kind: GrammarKind
+    kind: str
+    """A `GrammarKind`, or the engine's field for a client's own grammar."""
     text: Written
-    """The grammar as a JSON string."""
+    """The grammar as JSON: a string, or a list of choices."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,8 @@ class Job:
     """Greatest number of ids to generate; None for as many as the engine allows."""
     sampling: Mapping[str, Any]
     """Temperature and the like, by OpenAI's names and vLLM's."""
+    passed: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that go to the engine as they are, unless the gateway sets them itself."""
     grammar: Grammar | None = None
     logprobs: int | None = None
     """How many of the likeliest ids to tell at each place; None for no log probabilities."""
@@ -123,6 +127,13 @@ class Backend(ABC):
     """Ids of an answer if the request's null limit is lost on the way to the engine."""
     grammars: ClassVar[tuple[GrammarKind, ...]] = ("structural_tag", "lark")
     """Kinds of grammars that the engine takes, its default backend's first."""
+    own_grammars: ClassVar[Mapping[str, str]] = {}
+    """The engine's fields for grammars that a client writes: for `regex`, `choice`, `grammar` and
+    `structural_tag`."""
+    sampling: ClassVar[Mapping[str, str]]
+    """The engine's names of the sampling options that it knows, by the client's names."""
+    fields: ClassVar[Mapping[str, str]] = {}
+    """The engine's names of other fields of a request's body, by the client's names."""
     usage_follows: ClassVar[bool] = False
     """Whether an event with the usage comes after the one with the reason."""
 
@@ -159,6 +170,25 @@ class Backend(ABC):
         kind = "lark" if lark and "lark" in cls.grammars else cls.grammars[0]
         text: str = getattr(constraint, kind)()
         return Grammar(kind=kind, text=Written.of(text))
+
+    @classmethod
+    def own_grammar(cls, kind: str, value: Any, path: str) -> Grammar:  # noqa: ANN401
+        """Write a client's own grammar for the engine.
+
+        Raises `ApiError` where the engine takes none of the kind. `path` is the client's field.
+        """
+        if kind == "choice" and kind not in cls.own_grammars and "regex" in cls.own_grammars:
+            kind, value = "regex", "|".join(map(re.escape, value))
+        if kind not in cls.own_grammars:
+            raise ApiError(400, f"`{path}` is not known to the backend's engine", path)
+        if kind == "structural_tag" and not isinstance(value, str):
+            value = json.dumps(value)
+        return Grammar(kind=cls.own_grammars[kind], text=Written.of(value))
+
+    @classmethod
+    def known(cls) -> frozenset[str]:
+        """Give the fields of clients that the engine knows."""
+        return frozenset(cls.sampling) | frozenset(cls.fields)
 
     @asynccontextmanager
     async def generate(self, job: Job) -> AsyncIterator[AsyncIterator[Step]]:

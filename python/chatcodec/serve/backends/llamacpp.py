@@ -21,6 +21,8 @@ SAMPLING = same(
     "frequency_penalty",
     "seed",
     "ignore_eos",
+    "lora",
+    "typical_p",
 ) | {"repetition_penalty": "repeat_penalty"}
 
 
@@ -32,12 +34,15 @@ class LlamaCpp(Backend):
     """
 
     engine: ClassVar[str] = "llamacpp"
+    own_grammars = same("grammar")
+    sampling = SAMPLING
     streams: ClassVar[bool] = False
     grammars: ClassVar[tuple[GrammarKind, ...]] = ("gbnf",)
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""
         body: dict[str, Any] = {
+            **job.passed,
             "prompt": job.prompt,
             "stream": False,
             "return_tokens": True,

@@ -23,6 +23,7 @@ class LmDeploy(Backend):
     """LMDeploy's server, InternLM's own, 0.10 or newer."""
 
     engine: ClassVar[str] = "lmdeploy"
+    sampling = SAMPLING
     grammars: ClassVar[tuple[GrammarKind, ...]] = ()
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
@@ -30,6 +31,7 @@ class LmDeploy(Backend):
         if job.logprobs is not None:
             raise ApiError(400, "log probabilities are not told by an LMDeploy backend", "logprobs")
         body: dict[str, Any] = {
+            **job.passed,
             "input_ids": job.prompt,
             "stream": True,
             "skip_special_tokens": False,

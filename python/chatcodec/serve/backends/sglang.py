@@ -31,6 +31,15 @@ SAMPLING = same(
     "logit_bias",
     "ignore_eos",
 ) | {"min_tokens": "min_new_tokens", "seed": "sampling_seed"}
+FIELDS = same(
+    "custom_logit_processor",
+    "data_parallel_rank",
+    "extra_key",
+    "lora_path",
+    "priority",
+    "rid",
+    "session_params",
+) | {"cache_salt": "extra_key"}
 
 
 class Sglang(Backend):
@@ -38,6 +47,9 @@ class Sglang(Backend):
 
     engine: ClassVar[str] = "sglang"
     default_limit: ClassVar[int | None] = 128
+    own_grammars = same("regex", "structural_tag") | {"grammar": "ebnf"}
+    sampling = SAMPLING | same("custom_params")
+    fields = FIELDS
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""
@@ -47,11 +59,13 @@ class Sglang(Backend):
             "stop_token_ids": list(job.stop_ids),
             # None is as many as fit; a request that does not say so gets 128.
             "max_new_tokens": job.limit,
-            **renamed(job.sampling, SAMPLING),
+            **renamed(job.sampling, self.sampling),
         }
         if job.grammar is not None:
             sampling["ebnf" if job.grammar.kind == "lark" else job.grammar.kind] = job.grammar.text
         body: dict[str, Any] = {
+            **job.passed,
+            **renamed(job.sampling, self.fields),
             "input_ids": job.prompt,
             "sampling_params": sampling,
             "stream": True,

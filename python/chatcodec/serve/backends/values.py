@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from chatcodec.serve.errors import ApiError, BackendError
+from chatcodec.serve.errors import BackendError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -61,12 +61,9 @@ class Growing:
 def renamed(sampling: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Give sampling options by an engine's own names.
 
-    Raises `ApiError` for one that the engine has not.
+    Those of other names are left out: the gateway has refused them, or they have another place.
     """
-    for key in sampling:
-        if key not in names:
-            raise ApiError(400, f"`{key}` is not known to the backend's engine", key)
-    return {names[key]: value for key, value in sampling.items()}
+    return {names[key]: value for key, value in sampling.items() if key in names}
 
 
 def same(*names: str) -> dict[str, str]:

@@ -28,7 +28,19 @@ SAMPLING = same(
     "logit_bias",
     "min_tokens",
     "ignore_eos",
+    "allowed_token_ids",
+    "bad_words",
+    "logprob_token_ids",
+    "repetition_detection",
+    "thinking_token_budget",
+    "truncate_prompt_tokens",
+    "truncation_side",
+    "watermarking",
 )
+FIELDS = same(
+    "cache_salt", "ec_transfer_params", "kv_transfer_params", "priority", "request_id", "session_id"
+)
+OWN_GRAMMARS = same("regex", "choice", "grammar", "structural_tag")
 
 _NAMED = "token_id:"
 
@@ -43,11 +55,16 @@ class Vllm(Backend):
 
     engine: ClassVar[str] = "vllm"
     needs_limit: ClassVar[bool] = True
+    own_grammars = OWN_GRAMMARS
+    sampling = SAMPLING
+    fields = FIELDS | same("vllm_xargs")
     usage_follows: ClassVar[bool] = True
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""
         body: dict[str, Any] = {
+            **job.passed,
+            **renamed(job.sampling, self.fields),
             "model": job.model,
             "prompt": job.prompt,
             "stream": True,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from chatcodec.serve.backends.base import Backend, Job, Logprob, Reader
 from chatcodec.serve.backends.values import renamed
-from chatcodec.serve.backends.vllm import SAMPLING, ChoiceReader, structured
+from chatcodec.serve.backends.vllm import FIELDS, OWN_GRAMMARS, SAMPLING, ChoiceReader, structured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +21,9 @@ class VllmGenerate(Backend):
     """
 
     engine: ClassVar[str] = "vllm-generate"
+    own_grammars = OWN_GRAMMARS
+    sampling = SAMPLING
+    fields = FIELDS
     usage_follows: ClassVar[bool] = True
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
@@ -37,6 +40,8 @@ class VllmGenerate(Backend):
             # vLLM 0.32 counts the sampled id among those that it tells; it tells 20 at most.
             sampling["logprobs"] = job.logprobs and max(job.logprobs, min(job.logprobs + 1, 20))
         body: dict[str, Any] = {
+            **job.passed,
+            **renamed(job.sampling, self.fields),
             "model": job.model,
             "token_ids": job.prompt,
             "sampling_params": sampling,
