@@ -105,6 +105,7 @@ def add_serve(parser: ArgumentParser) -> None:
         ("max_requests", int, "requests that a process answers at once"),
         ("max_body", int, "bytes of a request"),
         ("max_choices", int, "greatest `n`"),
+        ("readers", int, "processes that read large requests; 0 for none"),
         ("connect_timeout", float, "seconds to wait for a connection to the backend"),
         ("read_timeout", float, "seconds to wait for the next bytes of the backend"),
         ("client_timeout", float, "seconds to wait for a client to send, or to read"),
@@ -194,6 +195,8 @@ def serve(args: Namespace) -> bool:
         raise UsageError("serve: needs the engine's server, `--backend URL`")
     ignore_signals()
     check(args)
+    if args.readers < 0:
+        raise UsageError(f"--readers {args.readers}: expected 0 or more")
     load_model(args)  # whose errors say what to do
     settings = Settings(
         backend=args.backend.rstrip("/"),
@@ -213,6 +216,7 @@ def serve(args: Namespace) -> bool:
         max_requests=args.max_requests,
         max_body=args.max_body,
         max_choices=args.max_choices,
+        readers=args.readers,
         connect_timeout=args.connect_timeout,
         read_timeout=args.read_timeout,
         client_timeout=args.client_timeout,

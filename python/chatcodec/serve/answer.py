@@ -16,17 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
     from contextlib import AsyncExitStack
 
-    from chatcodec import Encoding, Vocab
+    from chatcodec import Stream, Vocab
     from chatcodec.adapters import Adapter, Chunk, Request
     from chatcodec.events import Event
     from chatcodec.serve.apis import Api
     from chatcodec.serve.asked import Asked
     from chatcodec.serve.backends.base import Backend, Job, Logprob, Step
     from chatcodec.serve.metrics import Metrics
+    from chatcodec.serve.prompts import Prompt
     from chatcodec.serve.told import Told
 
 __all__ = ["Answer"]
 
+_LONG = 20_000
+"""Ids of a prompt that is read in a thread."""
 _QUEUED = 16
 """Chunks of several choices that wait for a slow client."""
 
@@ -38,7 +41,7 @@ class Answer:
     api: Api
     request: Request
     asked: Asked
-    prompt: Encoding
+    prompt: Prompt
     job: Job
     backend: Backend
     metrics: Metrics
@@ -52,6 +55,7 @@ class Answer:
     first_event: float | None = field(default=None, init=False)
     """Seconds from the request to the first ids."""
     notices: int = field(default=0, init=False)
+    _stream: Stream = field(init=False, repr=False)
     _sources: list[AsyncIterator[Step]] = field(default_factory=list, init=False)
 
     @property
@@ -72,6 +76,7 @@ class Answer:
                 job = replace(job, sampling=sampling)
             return await stack.enter_async_context(self.backend.generate(job))
 
+        self._stream = await self._made_stream()
         if self.asked.choices == 1:
             self._sources.append(await begin(0))
             return
@@ -82,6 +87,13 @@ class Answer:
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
         self._sources += [task.result() for task in tasks]
+
+    async def _made_stream(self) -> Stream:
+        """Begin to read after the prompt; a long one is read in a thread, which others share."""
+        codec, tools = self.request.codec, self.request.tools or None
+        if len(self.prompt) < _LONG:
+            return codec.stream(self.prompt.ids, tools=tools)
+        return await asyncio.to_thread(codec.stream, self.prompt.ids, tools=tools)
 
     async def whole(self) -> dict[str, Any]:
         """Give the answer as one object."""
@@ -153,7 +165,7 @@ class Answer:
         if self.asked.choices > 1:
             options["choice"] = choice
         adapter: Adapter = self.api.adapter(id=self.id, on_hidden=self._hidden, **options)
-        stream = self.request.stream(self.prompt)
+        stream = self._stream if self.asked.choices == 1 else self._stream.copy()
         named = {
             "stop": self.request.stop,
             "limit": self.request.limit,

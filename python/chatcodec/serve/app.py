@@ -23,14 +23,14 @@ from chatcodec.serve.answer import Answer
 from chatcodec.serve.apis import APIS, Api
 from chatcodec.serve.backends import BACKENDS
 from chatcodec.serve.backends.base import Job
-from chatcodec.serve.backends.written import written_ids
-from chatcodec.serve.bodies import check_kind, read_body
+from chatcodec.serve.bodies import check_kind, parse_body, read_body
 from chatcodec.serve.errors import ApiError, BackendError, chat_body
 from chatcodec.serve.guard import Guard
 from chatcodec.serve.health import Health
 from chatcodec.serve.keys import ANYONE, Key, Keys, given_key, watched
 from chatcodec.serve.log import LOG, backend_fields, set_up
 from chatcodec.serve.metrics import Metrics
+from chatcodec.serve.pool import ReadingPool
 from chatcodec.serve.reading import Reader
 from chatcodec.serve.settings import BACKEND_KEY, Settings
 from chatcodec.serve.signals import ignore_signals
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from chatcodec import Codec
     from chatcodec.serve.backends.base import Backend
+    from chatcodec.serve.reading import Read
 
 __all__ = ["app", "stored_app"]
 
@@ -71,6 +72,7 @@ class Gateway:
         self.codec = settings.codec() if codec is None else codec
         self.keys = Keys.of(settings)
         self.reader = Reader(self.codec, settings)
+        self.pool = ReadingPool(self.reader, settings.readers)
         self.metrics = Metrics()
         self.running = 0
         self.started = int(time.time())
@@ -94,7 +96,10 @@ class Gateway:
             self.backend = BACKENDS[settings.engine](
                 client, settings.backend, settings.max_model_len
             )
-            yield
+            try:
+                yield
+            finally:
+                self.pool.close()
 
     # Answers.
 
@@ -108,8 +113,8 @@ class Gateway:
             try:
                 self.check_key(http)
                 self.enter(stack)
-                body = await self.body(http)
-                answer = self.read(api, body, http, began)
+                raw = await self.raw(http)
+                answer = self.answer(api, await self.read(api, raw, http), http, began)
                 if not answer.asked.stream:
                     whole = await until_gone(http, self.whole_of(answer, stack))
                     self.log(http, answer, 200)
@@ -130,6 +135,11 @@ class Gateway:
 
         return endpoint
 
+    async def read(self, api: Api, raw: bytes, http: HttpRequest) -> Read:
+        """Read a request and encode its prompt. Raises `ApiError`."""
+        reading = self.pool.read(api, raw)
+        return await (until_gone(http, reading) if self.pool.is_large(raw) else reading)
+
     async def whole_of(self, answer: Answer, stack: AsyncExitStack) -> dict[str, Any]:
         """Give an answer as one object."""
         await answer.start(stack)
@@ -148,17 +158,15 @@ class Gateway:
         self.running -= 1
         self.metrics.running.dec()
 
-    def read(self, api: Api, body: dict[str, Any], http: HttpRequest, began: float) -> Answer:
-        """Read a request and encode its prompt. Raises `ApiError`."""
+    def answer(self, api: Api, read: Read, http: HttpRequest, began: float) -> Answer:
+        """Make the answer to a request that was read."""
         settings = self.settings
-        body["model"] = self.check_model(body.get("model"))
-        read = self.reader.read(api, body)
         request, asked, prompt = read.request, read.asked, read.prompt
         self.metrics.prompt(prompt)
         read.told.count(self.metrics)
         job = Job(
             model=settings.backend_model or settings.served[0],
-            prompt=written_ids(prompt),
+            prompt=prompt.written,
             prompt_ids=len(prompt),
             stop_ids=self.codec.stop_ids,
             limit=request.limit,
@@ -186,21 +194,6 @@ class Gateway:
             began=began,
         )
 
-    def check_model(self, model: object) -> str:
-        """Give the model of a request: the first that is served where the request names none.
-
-        Raises `ApiError` for one that is not served.
-        """
-        served = self.settings.served
-        if model is None:
-            return served[0]
-        problem = f"`model` is {model!r:.80}, expected one of {list(served)}"
-        if not isinstance(model, str):
-            raise ApiError(400, problem, "model")
-        if model not in served:
-            raise ApiError(404, problem, "model", "model_not_found")
-        return model
-
     def check_key(self, http: HttpRequest) -> Key:
         """Give the key of a request. Raises `ApiError` for one that is missing or not known."""
         if self.keys is None:
@@ -210,10 +203,14 @@ class Gateway:
             raise ApiError(401, "the API key is missing or wrong", code="invalid_api_key")
         return key
 
-    async def body(self, http: HttpRequest) -> dict[str, Any]:
-        """Read the body of a request. Raises `ApiError` for one that is no JSON object."""
+    async def raw(self, http: HttpRequest) -> bytes:
+        """Take the body of a request. Raises `ApiError`."""
         check_kind(http)
         return await read_body(http, self.settings.max_body, self.settings.client_timeout)
+
+    async def body(self, http: HttpRequest) -> dict[str, Any]:
+        """Read the body of a request. Raises `ApiError` for one that is no JSON object."""
+        return parse_body(await self.raw(http))
 
     def failed(
         self, api: Api | None, http: HttpRequest, answer: Answer | None, error: ApiError
@@ -245,7 +242,7 @@ class Gateway:
                 "prompt_ids": len(answer.prompt),
                 "completion_ids": answer.generated,
                 "seconds": round(took, 4),
-                "neutralized": len(answer.prompt.neutralized),
+                "neutralized": answer.prompt.neutralized.total(),
                 "notices": answer.notices,
                 **answer.told.logged(),
             }
@@ -278,7 +275,7 @@ class Gateway:
         """Describe one model."""
         self.check_key(http)
         name = http.path_params["name"]
-        self.check_model(name)
+        self.reader.check_model(name)
         fields = {"object": "model", "created": self.started, "owned_by": "chatcodec"}
         return JSONResponse({"id": name, **fields})
 
@@ -286,7 +283,7 @@ class Gateway:
         """Give the ids of a prompt, or of a text, in which nothing is control."""
         self.check_key(http)
         body = await self.body(http)
-        self.check_model(body.get("model"))
+        self.reader.check_model(body.get("model"))
         if "prompt" in body:
             text = body["prompt"]
             if not isinstance(text, str):

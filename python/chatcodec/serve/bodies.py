@@ -11,7 +11,7 @@ from chatcodec.serve.finite import read_json
 if TYPE_CHECKING:
     from starlette.requests import Request as HttpRequest
 
-__all__ = ["check_kind", "read_body"]
+__all__ = ["check_kind", "parse_body", "read_body"]
 
 
 def check_kind(http: HttpRequest) -> None:
@@ -25,10 +25,10 @@ def check_kind(http: HttpRequest) -> None:
         raise ApiError(415, f"the header `Content-Type` is {found}, expected `application/json`")
 
 
-async def read_body(http: HttpRequest, most: int, seconds: float) -> dict[str, Any]:
+async def read_body(http: HttpRequest, most: int, seconds: float) -> bytes:
     """Read a body of at most so many bytes, within so many seconds.
 
-    Raises `ApiError` for one that is no JSON object, and starlette's `ClientDisconnect`.
+    Raises `ApiError`, and starlette's `ClientDisconnect`.
     """
     raw = bytearray()
     try:
@@ -39,8 +39,13 @@ async def read_body(http: HttpRequest, most: int, seconds: float) -> dict[str, A
                     raise ApiError(413, f"the body has more than {most} bytes; send less")
     except TimeoutError as error:
         raise ApiError(408, "the body did not come in time") from error
+    return bytes(raw)
+
+
+def parse_body(raw: bytes) -> dict[str, Any]:
+    """Read a JSON object. Raises `ApiError` for anything else."""
     try:
-        value = read_json(bytes(raw).decode("utf-8"))
+        value = read_json(raw.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ApiError(400, f"the body is not UTF-8 at byte {error.start}") from error
     except RecursionError as error:

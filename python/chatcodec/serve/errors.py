@@ -36,6 +36,10 @@ class ApiError(Exception):
     retry_after: str | None = None
     """When to try again, as the header says it: seconds, or a date."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Let the error go from one process to another."""
+        return type(self), (self.status, self.message, self.param, self.code, self.retry_after)
+
     def __str__(self) -> str:
         """Give the message."""
         return self.message

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 
 if TYPE_CHECKING:
-    from chatcodec import Encoding
+    from chatcodec.serve.prompts import Prompt
 
 __all__ = ["SHARED", "Metrics"]
 
@@ -68,11 +68,11 @@ class Metrics:
             "chatcodec_backend_errors", "Failures of the backend", ("status",), registry=registry
         )
 
-    def prompt(self, prompt: Encoding) -> None:
+    def prompt(self, prompt: Prompt) -> None:
         """Count a prompt."""
         self.prompt_ids.inc(len(prompt))
-        for found in prompt.neutralized:
-            self.neutralized.labels(path=general(found.path)).inc()
+        for path, count in prompt.neutralized.items():
+            self.neutralized.labels(path=path).inc(count)
 
     def text(self) -> bytes:
         """Write the metrics in the format of Prometheus."""

@@ -16,6 +16,7 @@ from chatcodec.serve.grammars import Wish, read_wish
 from chatcodec.serve.ids import Ids
 from chatcodec.serve.media import check_placeholders, read_media
 from chatcodec.serve.policy import Policy
+from chatcodec.serve.prompts import Prompt
 from chatcodec.serve.shapes import check_shapes
 from chatcodec.serve.sorting import Sorter
 from chatcodec.serve.told import Told
@@ -36,7 +37,7 @@ class Read:
 
     request: Request
     asked: Asked
-    prompt: Encoding
+    prompt: Prompt
     grammar: Grammar | None
     told: Told
 
@@ -52,6 +53,7 @@ class Reader:
 
     def read(self, api: Api, body: dict[str, Any]) -> Read:
         """Read a body and encode its prompt. Changes the body. Raises `ApiError`."""
+        body["model"] = self.check_model(body.get("model"))
         sorted_ = self.sorter.sort(api.name, body)
         self.ids.check({**body, **sorted_.engine})
         is_free = self.settings.constrain == "off"
@@ -60,12 +62,29 @@ class Reader:
             rest = dict(request.rest)
             wish = self.wish(rest, is_free=is_free)
             asked = read_asked(request, rest, sorted_, self.settings.max_choices, wish)
-            prompt = self.encode(request)
-            grammar = self.grammar(request, asked, prompt)
+            encoding = self.encode(request)
+            grammar = self.grammar(request, asked, encoding)
         except MessageError as error:
             raise told_error(error) from error
-        left_out = (*sorted_.dropped, *dropped, *request.dropped, *prompt.dropped)
-        return Read(request, asked, prompt, grammar, Told.of(request.repaired, left_out))
+        left_out = (*sorted_.dropped, *dropped, *request.dropped, *encoding.dropped)
+        told = Told.of(request.repaired, left_out)
+        prompt = Prompt.of(encoding, with_text=self.settings.log_text)
+        return Read(request, asked, prompt, grammar, told)
+
+    def check_model(self, model: object) -> str:
+        """Give the model of a request: the first that is served where the request names none.
+
+        Raises `ApiError` for one that is not served.
+        """
+        served = self.settings.served
+        if model is None:
+            return served[0]
+        problem = f"`model` is {model!r:.80}, expected one of {list(served)}"
+        if not isinstance(model, str):
+            raise ApiError(400, problem, "model")
+        if model not in served:
+            raise ApiError(404, problem, "model", "model_not_found")
+        return model
 
     def wish(self, rest: dict[str, Any], *, is_free: bool) -> Wish | None:
         """Take what the answer has to be. Raises `ApiError` where nothing would enforce it."""

@@ -92,6 +92,8 @@ class Settings:
     """Largest body of a request, in bytes."""
     max_choices: int = 128
     """Greatest `n` of a request."""
+    readers: int = 2
+    """Greatest number of processes that read large requests; 0 to read them where streams go on."""
     connect_timeout: float = 5.0
     """Longest wait for a connection to the backend, in seconds."""
     read_timeout: float = 120.0
@@ -111,6 +113,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse numbers out of their bounds. Raises `ValueError`."""
+        if self.readers < 0:
+            raise ValueError(f"`readers` is {self.readers}, expected 0 or more")
         for names, wrong in ((COUNTS, wrong_count), (WAITS, wrong_wait)):
             for name in names:
                 if why := wrong(getattr(self, name)):

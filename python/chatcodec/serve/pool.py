@@ -1,0 +1,205 @@
+"""Processes that read large requests, so that the streams of others go on meanwhile.
+
+The interpreter reads JSON, makes messages of it, and writes grammars without a pause for other
+threads: a second for a body of 7 MB, and as long for a schema of 200 KB. Such a body goes as it
+came to a process, and comes back as ids and what is asked for. Small ones are read at once.
+
+A process starts with the first body that needs it, and ends with the gateway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import pickle
+import signal
+import traceback
+from array import array
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from chatcodec.serve.apis import APIS
+from chatcodec.serve.backends.written import Written
+from chatcodec.serve.bodies import parse_body
+from chatcodec.serve.errors import ApiError
+from chatcodec.serve.log import LOG
+from chatcodec.serve.reading import Read, Reader
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+    from chatcodec import Codec
+    from chatcodec.serve.apis import Api
+    from chatcodec.serve.settings import Settings
+
+__all__ = ["ReadingPool"]
+
+LARGE = 65_536
+"""Bytes of a body that is read by another process: about 5 ms of work at most are less."""
+LARGE_WITH_GRAMMAR = 4096
+"""The same for a body that may ask for a grammar, which takes much longer."""
+_GRAMMARS = (
+    b'"response_format"',
+    b'"tool_choice"',
+    b'"strict"',
+    b"json_schema",
+    b'"output_config"',
+)
+"""What is in bodies that may ask for a grammar."""
+_LAST_WORDS = 1.0
+"""Seconds for a process that closed its connection to end."""
+_NICENESS = 5
+"""The system prefers the process that has the streams, if they share a core."""
+
+
+class ReadingPool:
+    """Reads requests, large ones in other processes."""
+
+    def __init__(self, reader: Reader, processes: int) -> None:
+        """Take what reads, and the greatest number of processes; 0 for none."""
+        self.reader, self.processes = reader, processes
+        self._threads = ThreadPoolExecutor(max(1, processes), "chatcodec-reader")
+        self._free = asyncio.Semaphore(max(1, processes))
+        self.idle: list[_Process] = []
+        self.alive: set[_Process] = set()
+        self._works = False
+        """Whether a process ever answered."""
+
+    def is_large(self, raw: bytes) -> bool:
+        """Whether another process is to read a body."""
+        if self.processes == 0 or len(raw) <= LARGE_WITH_GRAMMAR:
+            return False
+        return len(raw) > LARGE or any(word in raw for word in _GRAMMARS)
+
+    async def read(self, api: Api, raw: bytes) -> Read:
+        """Read a body and encode its prompt. Raises `ApiError`.
+
+        Where the caller is cancelled, a process goes on to the end, and its result is left.
+        """
+        if not self.is_large(raw):
+            return self.reader.read(api, parse_body(raw))
+        async with self._free:
+            work = asyncio.get_running_loop().run_in_executor(
+                self._threads, self._ask, api.name, raw
+            )
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                # Until then, its thread and its process are not free.
+                with suppress(Exception):
+                    await work
+                raise
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in list(self.alive):
+            process.process.kill()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _ask(self, api: str, raw: bytes) -> Read:
+        """Give a body to a process that is idle, or to a new one. Called in a thread."""
+        process = self.idle.pop() if self.idle else self._started()
+        try:
+            result = process.ask(api, raw)
+        except (EOFError, OSError) as error:
+            self.alive.discard(process)
+            if process.end() or self._works:
+                problem = "the process that read the request ended; try again"
+                raise ApiError(503, problem) from error
+            return self._read_here(api, raw)
+        self._works = True
+        self.idle.append(process)
+        if isinstance(result, str):
+            raise RuntimeError(result)  # noqa: TRY004 (a traceback)
+        if isinstance(result, ApiError):
+            raise result
+        return replace(result, request=replace(result.request, codec=self.reader.codec))
+
+    def _read_here(self, api: str, raw: bytes) -> Read:
+        """Read a body where no process can be started: in a program without a `__main__` guard."""
+        self.processes = 0
+        advice = "call it under `if __name__ == '__main__'`, or set `readers` to 0"
+        LOG.warning("readers", extra={"fields": {"problem": "no process starts", "advice": advice}})
+        return self.reader.read(api_named(api), parse_body(raw))
+
+    def _started(self) -> _Process:
+        process = _Process(self.reader.codec, self.reader.settings)
+        self.alive.add(process)
+        return process
+
+
+class _Process:
+    """One process, with one request at a time."""
+
+    def __init__(self, codec: Codec, settings: Settings) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(
+            target=_serve, args=(theirs, codec, settings), name="chatcodec-reader", daemon=True
+        )
+        self.process.start()
+        theirs.close()
+
+    def ask(self, api: str, raw: bytes) -> Read | ApiError | str:
+        """Give a body, wait, and take the result: what was read, an error, or a traceback."""
+        self.connection.send(api)
+        self.connection.send_bytes(raw)
+        result = pickle.loads(self.connection.recv_bytes())  # noqa: S301 (of an own process)
+        if not isinstance(result, Read):
+            told: ApiError | str = result
+            return told
+        ids = array("i", self.connection.recv_bytes())
+        written = Written(self.connection.recv_bytes())
+        return replace(result, prompt=replace(result.prompt, ids=ids, written=written))
+
+    def end(self) -> bool:
+        """End the process, whatever it does; say whether something else had killed it."""
+        self.connection.close()
+        self.process.join(_LAST_WORDS)
+        was_killed = (self.process.exitcode or 0) < 0
+        self.process.kill()
+        return was_killed
+
+
+def _serve(connection: Connection, codec: Codec, settings: Settings) -> None:
+    """Read what comes, until the gateway is gone."""
+    # A terminal sends its signals to all processes; this one ends when its gateway does.
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if number := getattr(signal, name, None):
+            signal.signal(number, signal.SIG_IGN)
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)
+    reader = Reader(codec, settings)
+    with suppress(EOFError, OSError):
+        while True:
+            api = connection.recv()
+            for part in _parts(reader, api, connection.recv_bytes()):
+                connection.send_bytes(part)
+
+
+def api_named(name: str) -> Api:
+    """Give an API by its name."""
+    return next(each for each in APIS if each.name == name)
+
+
+def _parts(reader: Reader, api: str, raw: bytes) -> list[bytes | array[int]]:
+    """Read a body; give the result, the ids and the written ids, or an error alone."""
+    try:
+        read = reader.read(api_named(api), parse_body(raw))
+    except ApiError as error:
+        return [pickle.dumps(error)]
+    except Exception:  # noqa: BLE001 (whatever it is, the gateway logs it)
+        return [pickle.dumps(traceback.format_exc())]
+    prompt = read.prompt
+    # What the answer does not need is not sent: a conversation of 7 MB, for example.
+    unused: dict[str, Any] = {"codec": None, "messages": [], "places": (), "dropped": ()}
+    bare = replace(
+        read,
+        request=replace(read.request, **unused),
+        prompt=replace(prompt, ids=array("i"), written=Written()),
+    )
+    return [pickle.dumps(bare, pickle.HIGHEST_PROTOCOL), prompt.ids.tobytes(), prompt.written]
