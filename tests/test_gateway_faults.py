@@ -303,7 +303,10 @@ def test_a_backend_that_is_away_and_comes_back(tmp_path: Path) -> None:
 
 
 def test_too_many_requests_at_once(faulty: Faulty, tmp_path: Path) -> None:
-    with serving(faulty.app()) as url, gateway(url, tmp_path, "--max-requests", "1") as of:
+    with (
+        serving(faulty.app()) as url,
+        gateway(url, tmp_path, "--max-requests", "1", "--queue-timeout", "0") as of,
+    ):
         with of.openai.chat.completions.create(
             model=MODEL, messages=say("endless"), stream=True
         ) as first:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from typing import TYPE_CHECKING, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, get_args
 
 from chatcodec.cli.loading import UsageError, load_model
 from chatcodec.serve.policy import Policy, Unknown
+from chatcodec.serve.salt import CACHE_SECRET
 from chatcodec.serve.settings import (
     BACKEND_KEY,
     COUNTS,
@@ -23,6 +25,7 @@ from chatcodec.serve.signals import ignore_signals
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace, _ArgumentGroup
+    from collections.abc import Callable
 
 __all__ = ["add_serve", "serve"]
 
@@ -87,6 +90,13 @@ def add_serve(parser: ArgumentParser) -> None:
         f"key. Also the variable {KEYS}. The backend's own key is the variable {BACKEND_KEY}",
     )
     add(
+        "--cache-salt",
+        choices=("key", "off"),
+        default="key",
+        help="key: each name of keys has a prefix cache of its own, before vLLM and SGLang "
+        f"(default: %(default)s). Give several gateways the same {CACHE_SECRET}",
+    )
+    add(
         "--hash-key",
         action="store_true",
         help="read a key from standard input, print its hash for a file of keys, and end",
@@ -103,6 +113,9 @@ def add_serve(parser: ArgumentParser) -> None:
     limits = parser.add_argument_group("limits")
     for name, kind, about in (
         ("max_requests", int, "requests that a process answers at once"),
+        ("max_requests_per_key", int, "the same for each name of keys"),
+        ("max_queue", int, "requests that wait for others to end"),
+        ("queue_timeout", float, "seconds to wait for others to end; 0 for a 503 at once"),
         ("max_body", int, "bytes of a request"),
         ("max_choices", int, "greatest `n`"),
         ("readers", int, "processes that read large requests; 0 for none"),
@@ -214,6 +227,9 @@ def serve(args: Namespace) -> bool:
         media_tokens=tuple(args.media_tokens),
         allowed_fields=tuple(args.allowed_fields),
         max_requests=args.max_requests,
+        max_requests_per_key=args.max_requests_per_key,
+        max_queue=args.max_queue,
+        queue_timeout=args.queue_timeout,
         max_body=args.max_body,
         max_choices=args.max_choices,
         readers=args.readers,
@@ -221,6 +237,7 @@ def serve(args: Namespace) -> bool:
         read_timeout=args.read_timeout,
         client_timeout=args.client_timeout,
         keys_file=args.api_key_file,
+        cache_salt=args.cache_salt,
         host=args.host,
         allow_hosts=tuple(args.allow_hosts),
         allow_origins=tuple(args.allow_origins),
@@ -240,13 +257,16 @@ def check(args: Namespace) -> None:
     """Refuse arguments that no gateway could serve with. Raises `UsageError`."""
     if not args.backend.startswith(_URL):
         raise UsageError(f"--backend {args.backend}: expected a URL, http://HOST:PORT")
-    for names, wrong in ((("workers", *COUNTS), wrong_count), (WAITS, wrong_wait)):
+    bounds: list[tuple[tuple[str, ...], Callable[[Any], str | None]]] = [
+        (("workers", *COUNTS), wrong_count),
+        (WAITS, wrong_wait),
+        (("grace", "queue_timeout"), partial(wrong_wait, least=0)),
+    ]
+    for names, wrong in bounds:
         for name in names:
             given = getattr(args, name)
             if why := wrong(given):
                 raise UsageError(f"--{name.replace('_', '-')} {given}: {why}")
-    if why := wrong_wait(args.grace, least=0):
-        raise UsageError(f"--grace {args.grace}: {why}")
     for name in args.pass_headers:
         if name.lower() in _OWN_HEADERS:
             raise UsageError(f"--pass-header {name}: the gateway sends one of its own")

@@ -13,7 +13,7 @@ from chatcodec.adapters.sse import DONE, data
 from chatcodec.events import Notice
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
     from contextlib import AsyncExitStack
 
     from chatcodec import Stream, Vocab
@@ -50,6 +50,8 @@ class Answer:
     told: Told
     began: float
     """When the request came, by `time.perf_counter`."""
+    over: Callable[[], None]
+    """Called when all has been generated, before the last piece is given."""
     generated: int = field(default=0, init=False)
     """Ids so far, of all choices."""
     first_event: float | None = field(default=None, init=False)
@@ -57,6 +59,7 @@ class Answer:
     notices: int = field(default=0, init=False)
     _stream: Stream = field(init=False, repr=False)
     _sources: list[AsyncIterator[Step]] = field(default_factory=list, init=False)
+    _ended: int = field(default=0, init=False)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -176,14 +179,19 @@ class Answer:
     async def _items(self, choice: int) -> AsyncGenerator[Generated]:
         """Give what the backend generates for a choice."""
         codec = self.request.codec
-        async for step in self._sources[choice]:
-            if step.ids and self.first_event is None:
-                self.first_event = time.perf_counter() - self.began
-                self.metrics.first_event.observe(self.first_event)
-            self.generated += len(step.ids)
-            self.metrics.completion_ids.inc(len(step.ids))
-            entries = [_entry(codec.vocab, each) for each in step.logprobs]
-            yield Generated(step.ids, entries, step.reason, step.cached)
+        try:
+            async for step in self._sources[choice]:
+                if step.ids and self.first_event is None:
+                    self.first_event = time.perf_counter() - self.began
+                    self.metrics.first_event.observe(self.first_event)
+                self.generated += len(step.ids)
+                self.metrics.completion_ids.inc(len(step.ids))
+                entries = [_entry(codec.vocab, each) for each in step.logprobs]
+                yield Generated(step.ids, entries, step.reason, step.cached)
+        finally:
+            self._ended += 1
+            if self._ended == self.asked.choices:
+                self.over()
 
     def _hidden(self, event: Event) -> None:
         if isinstance(event, Notice):

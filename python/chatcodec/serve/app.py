@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
@@ -18,7 +19,6 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from chatcodec.errors import ChatCodecError
 from chatcodec.serve.answer import Answer
 from chatcodec.serve.apis import APIS, Api
 from chatcodec.serve.backends import BACKENDS
@@ -30,10 +30,14 @@ from chatcodec.serve.health import Health
 from chatcodec.serve.keys import ANYONE, Key, Keys, given_key, watched
 from chatcodec.serve.log import LOG, backend_fields, set_up
 from chatcodec.serve.metrics import Metrics
+from chatcodec.serve.places import Places
 from chatcodec.serve.pool import ReadingPool
 from chatcodec.serve.reading import Reader
+from chatcodec.serve.salt import salt_of, share_secret
 from chatcodec.serve.settings import BACKEND_KEY, Settings
 from chatcodec.serve.signals import ignore_signals
+from chatcodec.serve.tokens import detokenized, tokenized
+from chatcodec.serve.waiting import disconnected, until_gone
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -73,8 +77,15 @@ class Gateway:
         self.keys = Keys.of(settings)
         self.reader = Reader(self.codec, settings)
         self.pool = ReadingPool(self.reader, settings.readers)
+        share_secret()
         self.metrics = Metrics()
-        self.running = 0
+        self.places = Places(
+            settings.max_requests,
+            settings.max_requests_per_key,
+            settings.max_queue,
+            settings.queue_timeout,
+            self.metrics,
+        )
         self.started = int(time.time())
         self.backend: Backend
         self.health = Health(lambda: self.backend, settings.connect_timeout)
@@ -111,15 +122,13 @@ class Gateway:
             stack = AsyncExitStack()
             answer = None
             try:
-                self.check_key(http)
-                self.enter(stack)
-                raw = await self.raw(http)
+                http, raw = await self.admitted(http, stack)
                 answer = self.answer(api, await self.read(api, raw, http), http, began)
                 if not answer.asked.stream:
                     whole = await until_gone(http, self.whole_of(answer, stack))
                     self.log(http, answer, 200)
-                    await stack.aclose()
-                    return JSONResponse(whole, headers=answer.headers)
+                    closing = BackgroundTask(stack.aclose)
+                    return JSONResponse(whole, headers=answer.headers, background=closing)
                 await until_gone(http, answer.start(stack))
             except ApiError as error:
                 await stack.aclose()
@@ -145,18 +154,19 @@ class Gateway:
         await answer.start(stack)
         return await answer.whole()
 
-    def enter(self, stack: AsyncExitStack) -> None:
-        """Count a request that is being answered. Raises `ApiError` where there are too many."""
-        if self.running >= self.settings.max_requests:
-            raise ApiError(503, f"{self.running} requests are being answered; try again later")
-        self.running += 1
-        self.metrics.running.inc()
-        stack.callback(self.leave)
+    async def admitted(self, http: HttpRequest, stack: AsyncExitStack) -> tuple[HttpRequest, bytes]:
+        """Check the key of a request, wait for a place, and take the body. Raises `ApiError`.
 
-    def leave(self) -> None:
-        """Count a request that has been answered."""
-        self.running -= 1
-        self.metrics.running.dec()
+        Gives the request in the form in which it is to be read on; closing the stack gives the
+        place back, if the answer has not done so.
+        """
+        key = self.check_key(http)
+        check_kind(http)
+        http, place = await self.places.enter(http, key)
+        stack.callback(place.leave)
+        http.state.place = place
+        raw = await read_body(http, self.settings.max_body, self.settings.client_timeout)
+        return http, raw
 
     def answer(self, api: Api, read: Read, http: HttpRequest, began: float) -> Answer:
         """Make the answer to a request that was read."""
@@ -173,6 +183,7 @@ class Gateway:
             sampling=asked.sampling,
             passed=asked.passed,
             grammar=read.grammar,
+            cache_salt=self.salt(http.state.key, asked.sampling.get("cache_salt")),
             logprobs=asked.logprobs,
             headers={
                 key: http.headers[key]
@@ -192,25 +203,20 @@ class Gateway:
             created=int(time.time()),
             told=read.told,
             began=began,
+            over=http.state.place.leave,
         )
+
+    def salt(self, key: Key, own: object) -> str | None:
+        """Give the salt of a client's prefix cache, with the one that the client asks for."""
+        return salt_of(key.name, own) if self.settings.cache_salt == "key" and key.name else None
 
     def check_key(self, http: HttpRequest) -> Key:
         """Give the key of a request. Raises `ApiError` for one that is missing or not known."""
-        if self.keys is None:
-            return ANYONE
-        key = self.keys.find(given_key(http.headers))
+        key = ANYONE if self.keys is None else self.keys.find(given_key(http.headers))
         if key is None:
             raise ApiError(401, "the API key is missing or wrong", code="invalid_api_key")
+        http.state.key = key
         return key
-
-    async def raw(self, http: HttpRequest) -> bytes:
-        """Take the body of a request. Raises `ApiError`."""
-        check_kind(http)
-        return await read_body(http, self.settings.max_body, self.settings.client_timeout)
-
-    async def body(self, http: HttpRequest) -> dict[str, Any]:
-        """Read the body of a request. Raises `ApiError` for one that is no JSON object."""
-        return parse_body(await self.raw(http))
 
     def failed(
         self, api: Api | None, http: HttpRequest, answer: Answer | None, error: ApiError
@@ -233,7 +239,11 @@ class Gateway:
         path = http.url.path
         name = next((api.name for api in APIS if api.path == path), "other")
         self.metrics.requests.labels(api=name, status=status).inc()
+        key: Key = getattr(http.state, "key", ANYONE)
+        self.metrics.of_keys.count(key.name, status, answer)
         fields: dict[str, object] = {"path": path[:_LOGGED], "status": status}
+        if key.name:
+            fields["key"] = key.name
         if answer is not None:
             took = time.perf_counter() - answer.began
             fields |= {
@@ -250,9 +260,9 @@ class Gateway:
                 fields["first_event_seconds"] = round(answer.first_event, 4)
             if self.settings.log_text:
                 fields["prompt"] = answer.prompt.text
-        for key in ("traceparent", "x-request-id"):
-            if key in http.headers:
-                fields[key] = http.headers[key][:_LOGGED]
+        for name in ("traceparent", "x-request-id"):
+            if name in http.headers:
+                fields[name] = http.headers[name][:_LOGGED]
         if isinstance(error, BackendError):
             fields |= backend_fields(error, with_words=self.settings.log_text)
         elif error is not None and self.settings.log_text:
@@ -279,42 +289,19 @@ class Gateway:
         fields = {"object": "model", "created": self.started, "owned_by": "chatcodec"}
         return JSONResponse({"id": name, **fields})
 
-    async def tokenize(self, http: HttpRequest) -> Response:
-        """Give the ids of a prompt, or of a text, in which nothing is control."""
-        self.check_key(http)
-        body = await self.body(http)
-        self.reader.check_model(body.get("model"))
-        if "prompt" in body:
-            text = body["prompt"]
-            if not isinstance(text, str):
-                raise ApiError(400, f"`prompt` is {type(text).__name__}, expected text", "prompt")
-            ids = list(self.codec.vocab.encode(text))
-        else:
-            fields = {key: body[key] for key in body if key not in {"return_token_strs", "prompt"}}
-            ids = self.reader.prompt(APIS[0], fields).ids.tolist()
-        answer: dict[str, Any] = {
-            "count": len(ids),
-            "max_model_len": self.settings.max_model_len,
-            "tokens": ids,
-        }
-        if body.get("return_token_strs"):
-            vocab = self.codec.vocab
-            answer["token_strs"] = [
-                vocab.token_bytes(id_).decode("utf-8", "replace") for id_ in ids
-            ]
-        return JSONResponse(answer)
+    def small(
+        self, make: Callable[[dict[str, Any], Reader], dict[str, Any]]
+    ) -> Callable[[HttpRequest], Awaitable[Response]]:
+        """Make the endpoint of a function; its requests have the limits of all others."""
 
-    async def detokenize(self, http: HttpRequest) -> Response:
-        """Give the text of ids."""
-        self.check_key(http)
-        ids = (await self.body(http)).get("tokens")
-        if not isinstance(ids, list) or not all(type(id_) is int for id_ in ids):
-            raise ApiError(400, "`tokens` is no list of ids", "tokens")
-        try:
-            text = self.codec.vocab.decode(ids)
-        except (ChatCodecError, OverflowError) as error:
-            raise ApiError(400, f"`tokens`: {error}", "tokens") from error
-        return JSONResponse({"prompt": text})
+        async def endpoint(http: HttpRequest) -> Response:
+            async with AsyncExitStack() as stack:
+                _, raw = await self.admitted(http, stack)
+                body = parse_body(raw)
+                self.reader.check_model(body.get("model"))
+                return JSONResponse(make(body, self.reader))
+
+        return endpoint
 
     async def measured(self, _: HttpRequest) -> Response:
         """Give the metrics."""
@@ -322,6 +309,9 @@ class Gateway:
 
     async def errored(self, http: HttpRequest, error: Exception) -> Response:
         """Answer with an error that an endpoint raised."""
+        if isinstance(error, ClientDisconnect):
+            self.log(http, None, 499)
+            return Response(status_code=499)
         if isinstance(error, HTTPException):
             error = ApiError(
                 error.status_code, f"{http.method} {http.url.path[:80]}: {error.detail}"
@@ -409,27 +399,6 @@ class Events(Response):
         return failed
 
 
-async def disconnected(receive: Receive) -> None:
-    """Wait until the client is gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def until_gone(http: HttpRequest, work: Awaitable[Any]) -> Any:  # noqa: ANN401
-    """Give the result of work; cancel it and raise `ClientDisconnect` if the client goes first."""
-    task = asyncio.ensure_future(work)
-    gone = asyncio.create_task(disconnected(http.receive))
-    try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientDisconnect
-        return task.result()
-    finally:
-        for each in (task, gone):
-            each.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
-
-
 def app(settings: Settings, codec: Codec | None = None) -> Starlette:
     """Make the application. `codec` is used instead of the one that the settings name.
 
@@ -449,12 +418,13 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
         *(post(api.path, gateway.answering(api)) for api in APIS),
         Route("/v1/models", gateway.models),
         Route("/v1/models/{name:path}", gateway.model),
-        post("/tokenize", gateway.tokenize),
-        post("/detokenize", gateway.detokenize),
+        post("/tokenize", gateway.small(tokenized)),
+        post("/detokenize", gateway.small(detokenized)),
         *gateway.health.routes,
         Route("/metrics", gateway.measured),
     ]
-    errors = {HTTPException: gateway.errored, ApiError: gateway.errored, Exception: gateway.errored}
+    kinds = (HTTPException, ApiError, ClientDisconnect, Exception)
+    errors = dict.fromkeys(kinds, gateway.errored)
     guard = Middleware(Guard, settings=settings, refuse=gateway.refused)
     made = Starlette(
         routes=routes, lifespan=lifespan, exception_handlers=errors, middleware=[guard]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from chatcodec.serve.key_counts import KeyCounts
+
 if TYPE_CHECKING:
     from chatcodec.serve.prompts import Prompt
 
@@ -37,6 +39,13 @@ class Metrics:
             registry=registry,
             multiprocess_mode="livesum",
         )
+        self.waiting = Gauge(
+            "chatcodec_requests_waiting",
+            "Requests that wait for a place",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
+        self.of_keys = KeyCounts(registry)
         self.prompt_ids = Counter("chatcodec_prompt_ids", "Ids of prompts", registry=registry)
         self.completion_ids = Counter(
             "chatcodec_completion_ids", "Ids that backends generated", registry=registry

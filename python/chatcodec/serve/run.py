@@ -15,6 +15,7 @@ from chatcodec.serve.keys import Keys
 from chatcodec.serve.log import LOG, set_up
 from chatcodec.serve.metrics import SHARED
 from chatcodec.serve.protocol import Protocol
+from chatcodec.serve.salt import share_secret
 from chatcodec.serve.settings import KEYS, Settings
 
 __all__ = ["run"]
@@ -76,6 +77,7 @@ def run(settings: Settings, host: str, port: int, workers: int, grace: int) -> N
         uvicorn.run(made, **options)
     else:
         settings.codec()  # which fails here, and not in every process
+        share_secret()
         settings.store()
         LOG.info("start", extra={"fields": {**about, "workers": workers}})
         with tempfile.TemporaryDirectory(prefix="chatcodec-") as folder:

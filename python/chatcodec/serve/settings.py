@@ -29,7 +29,14 @@ BACKEND_KEY = "CHATCODEC_BACKEND_KEY"
 SETTINGS = "CHATCODEC_SERVE"
 """Environment variable by which the processes of `--workers` are given their settings."""
 
-COUNTS = ("max_requests", "max_body", "max_choices", "max_model_len")
+COUNTS = (
+    "max_requests",
+    "max_requests_per_key",
+    "max_queue",
+    "max_body",
+    "max_choices",
+    "max_model_len",
+)
 """Settings that are numbers of 1 or more, or None."""
 
 WAITS = ("connect_timeout", "read_timeout", "client_timeout")
@@ -87,7 +94,13 @@ class Settings:
     pass_headers: tuple[str, ...] = ()
     """Headers of a request that go on to the backend, beside those of traces: for routers."""
     max_requests: int = 1024
-    """Greatest number of requests that are answered at once by a process; others get a 503."""
+    """Greatest number of requests that are answered at once by a process; others wait."""
+    max_requests_per_key: int | None = None
+    """The same for each name of keys; None for no limit. The file of keys may say another."""
+    max_queue: int = 1024
+    """Greatest number of requests that wait in a process; others get a 503."""
+    queue_timeout: float = 10.0
+    """Longest wait of a request for its turn, in seconds; 0 for a 503 at once."""
     max_body: int = 8_000_000
     """Largest body of a request, in bytes."""
     max_choices: int = 128
@@ -108,6 +121,8 @@ class Settings:
     """Further names in `Host` that are served; `*` for all."""
     allow_origins: tuple[str, ...] = ()
     """Origins of the web pages that are served; `*` for all."""
+    cache_salt: Literal["key", "off"] = "key"
+    """Whether the clients of each name of keys have a prefix cache of their own."""
     log_text: bool = False
     """Whether the log has the text of prompts."""
 
@@ -119,6 +134,8 @@ class Settings:
             for name in names:
                 if why := wrong(getattr(self, name)):
                     raise ValueError(f"`{name}` is {getattr(self, name)}, {why}")
+        if why := wrong_wait(self.queue_timeout, least=0):
+            raise ValueError(f"`queue_timeout` is {self.queue_timeout}, {why}")
 
     @property
     def served(self) -> tuple[str, ...]:

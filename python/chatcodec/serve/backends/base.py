@@ -67,6 +67,8 @@ class Job:
     grammar: Grammar | None = None
     logprobs: int | None = None
     """How many of the likeliest ids to tell at each place; None for no log probabilities."""
+    cache_salt: str | None = None
+    """Text that keeps the cached prompts of this client from others, for engines that know it."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Headers to pass on: the trace's and the request's ids."""
 
@@ -123,6 +125,8 @@ class Backend(ABC):
     """Whether the answer comes as server-sent events; otherwise as one JSON object."""
     needs_limit: ClassVar[bool] = False
     """Whether the engine cannot be asked for as many ids as fit, only for a number."""
+    knows_salt: ClassVar[bool] = False
+    """Whether the engine has `cache_salt`."""
     default_limit: ClassVar[int | None] = None
     """Ids of an answer if the request's null limit is lost on the way to the engine."""
     grammars: ClassVar[tuple[GrammarKind, ...]] = ("structural_tag", "lark")
@@ -200,6 +204,8 @@ class Backend(ABC):
         """
         job = await self._limited(job)
         path, fields = self.request(job)
+        if job.cache_salt is not None and self.knows_salt:
+            fields["cache_salt"] = job.cache_salt
         body = pieces(fields)
         size = sum(map(len, body))
         headers = {

@@ -46,6 +46,7 @@ class Sglang(Backend):
     """SGLang's own server, 0.5 or newer."""
 
     engine: ClassVar[str] = "sglang"
+    knows_salt: ClassVar[bool] = True
     default_limit: ClassVar[int | None] = 128
     own_grammars = same("regex", "structural_tag") | {"grammar": "ebnf"}
     sampling = SAMPLING | same("custom_params")

@@ -59,6 +59,7 @@ class Vllm(Backend):
     sampling = SAMPLING
     fields = FIELDS | same("vllm_xargs")
     usage_follows: ClassVar[bool] = True
+    knows_salt: ClassVar[bool] = True
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""

@@ -25,6 +25,7 @@ class VllmGenerate(Backend):
     sampling = SAMPLING
     fields = FIELDS
     usage_follows: ClassVar[bool] = True
+    knows_salt: ClassVar[bool] = True
 
     def request(self, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""

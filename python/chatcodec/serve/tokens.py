@@ -1,0 +1,43 @@
+"""`/tokenize` and `/detokenize`: ids of a conversation or a text, and the text of ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chatcodec.errors import ChatCodecError
+from chatcodec.serve.apis import APIS
+from chatcodec.serve.errors import ApiError
+
+if TYPE_CHECKING:
+    from chatcodec.serve.reading import Reader
+
+__all__ = ["detokenized", "tokenized"]
+
+
+def tokenized(body: dict[str, Any], reader: Reader) -> dict[str, Any]:
+    """Give the ids of a prompt, or of a text, in which nothing is control. Raises `ApiError`."""
+    vocab = reader.codec.vocab
+    if "prompt" in body:
+        text = body["prompt"]
+        if not isinstance(text, str):
+            raise ApiError(400, f"`prompt` is {type(text).__name__}, expected text", "prompt")
+        ids = list(vocab.encode(text))
+    else:
+        fields = {key: body[key] for key in body if key not in {"return_token_strs", "prompt"}}
+        ids = reader.prompt(APIS[0], fields).ids.tolist()
+    window = reader.settings.max_model_len
+    answer: dict[str, Any] = {"count": len(ids), "max_model_len": window, "tokens": ids}
+    if body.get("return_token_strs"):
+        answer["token_strs"] = [vocab.token_bytes(id_).decode("utf-8", "replace") for id_ in ids]
+    return answer
+
+
+def detokenized(body: dict[str, Any], reader: Reader) -> dict[str, Any]:
+    """Give the text of ids. Raises `ApiError`."""
+    ids = body.get("tokens")
+    if not isinstance(ids, list) or not all(type(id_) is int for id_ in ids):
+        raise ApiError(400, "`tokens` is no list of ids", "tokens")
+    try:
+        return {"prompt": reader.codec.vocab.decode(ids)}
+    except (ChatCodecError, OverflowError) as error:
+        raise ApiError(400, f"`tokens`: {error}", "tokens") from error
