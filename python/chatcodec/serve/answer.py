@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from chatcodec.serve.backends.base import Backend, Job, Logprob, Step
     from chatcodec.serve.metrics import Metrics
     from chatcodec.serve.prompts import Prompt
+    from chatcodec.serve.spans import Span
     from chatcodec.serve.told import Told
 
 __all__ = ["Answer"]
@@ -48,12 +49,15 @@ class Answer:
     id: str
     created: int
     told: Told
+    span: Span
     began: float
     """When the request came, by `time.perf_counter`."""
     over: Callable[[], None]
     """Called when all has been generated, before the last piece is given."""
     generated: int = field(default=0, init=False)
     """Ids so far, of all choices."""
+    cached: int | None = field(default=None, init=False)
+    """Ids of the prompt that the engine had cached, where it says so."""
     first_event: float | None = field(default=None, init=False)
     """Seconds from the request to the first ids."""
     notices: int = field(default=0, init=False)
@@ -65,6 +69,21 @@ class Answer:
     def headers(self) -> dict[str, str]:
         """The headers of the answer that are the gateway's own."""
         return {"x-request-id": self.id, **self.told.headers()}
+
+    def count(self, status: int, seconds: float) -> None:
+        """Count the answer, which had a status and took so long."""
+        numbers = (len(self.prompt), self.generated, self.cached)
+        self.metrics.answers.answered(self.api.name, seconds, *numbers)
+        prompt, completion, cached = numbers
+        self.span.end(
+            status,
+            {
+                "gen_ai.usage.input_tokens": prompt,
+                "gen_ai.usage.output_tokens": completion,
+                "gen_ai.usage.cache_read.input_tokens": cached,
+                "gen_ai.response.time_to_first_chunk": self.first_event,
+            },
+        )
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Begin a generation for each choice; closing the stack cancels them.
@@ -179,8 +198,17 @@ class Answer:
     async def _items(self, choice: int) -> AsyncGenerator[Generated]:
         """Give what the backend generates for a choice."""
         codec = self.request.codec
+        gaps = self.metrics.answers.gaps.labels(self.api.name)
+        last = None
         try:
             async for step in self._sources[choice]:
+                if step.cached is not None:
+                    self.cached = step.cached
+                if step.ids:
+                    now = time.perf_counter()
+                    if last is not None:
+                        gaps.observe(now - last)
+                    last = now
                 if step.ids and self.first_event is None:
                     self.first_event = time.perf_counter() - self.began
                     self.metrics.first_event.observe(self.first_event)

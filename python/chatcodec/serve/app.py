@@ -36,6 +36,7 @@ from chatcodec.serve.reading import Reader
 from chatcodec.serve.salt import salt_of, share_secret
 from chatcodec.serve.settings import BACKEND_KEY, Settings
 from chatcodec.serve.signals import ignore_signals
+from chatcodec.serve.spans import Span
 from chatcodec.serve.tokens import detokenized, tokenized
 from chatcodec.serve.waiting import disconnected, until_gone
 
@@ -174,6 +175,9 @@ class Gateway:
         request, asked, prompt = read.request, read.asked, read.prompt
         self.metrics.prompt(prompt)
         read.told.count(self.metrics)
+        span = Span(api.name, settings.served[0], http.headers)
+        passed_on = (*PASSED_ON, *settings.pass_headers)
+        own = {key: http.headers[key] for key in passed_on if key in http.headers}
         job = Job(
             model=settings.backend_model or settings.served[0],
             prompt=prompt.written,
@@ -185,11 +189,7 @@ class Gateway:
             grammar=read.grammar,
             cache_salt=self.salt(http.state.key, asked.sampling.get("cache_salt")),
             logprobs=asked.logprobs,
-            headers={
-                key: http.headers[key]
-                for key in (*PASSED_ON, *settings.pass_headers)
-                if key in http.headers
-            },
+            headers={**own, **span.headers},
         )
         return Answer(
             api=api,
@@ -202,6 +202,7 @@ class Gateway:
             id=api.prefix + secrets.token_hex(12),
             created=int(time.time()),
             told=read.told,
+            span=span,
             began=began,
             over=http.state.place.leave,
         )
@@ -246,6 +247,7 @@ class Gateway:
             fields["key"] = key.name
         if answer is not None:
             took = time.perf_counter() - answer.began
+            answer.count(status, took)
             fields |= {
                 "id": answer.id,
                 "stream": answer.asked.stream,

@@ -6,10 +6,19 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from chatcodec.serve.key_counts import KeyCounts
+from chatcodec.serve.measures import Measures
+from chatcodec.serve.processes import Workers, workers_of
 
 if TYPE_CHECKING:
     from chatcodec.serve.prompts import Prompt
@@ -76,6 +85,9 @@ class Metrics:
         self.backend_errors = Counter(
             "chatcodec_backend_errors", "Failures of the backend", ("status",), registry=registry
         )
+        self.answers = Measures(registry)
+        if SHARED not in os.environ:
+            ProcessCollector(registry=registry)
 
     def prompt(self, prompt: Prompt) -> None:
         """Count a prompt."""
@@ -89,6 +101,7 @@ class Metrics:
             return generate_latest(self.registry)
         summed = CollectorRegistry()
         MultiProcessCollector(summed)  # type: ignore[no-untyped-call]
+        Workers(lambda: workers_of(os.environ[SHARED]), summed)
         return generate_latest(summed)
 
 
