@@ -121,6 +121,7 @@ def add_serve(parser: ArgumentParser) -> None:
         ("readers", int, "processes that read large requests; 0 for none"),
         ("connect_timeout", float, "seconds to wait for a connection to the backend"),
         ("read_timeout", float, "seconds to wait for the next bytes of the backend"),
+        ("heartbeat", float, "seconds of silence after which a stream says it lives; 0 for never"),
         ("client_timeout", float, "seconds to wait for a client to send, or to read"),
     ):
         limits.add_argument(
@@ -235,6 +236,7 @@ def serve(args: Namespace) -> bool:
         readers=args.readers,
         connect_timeout=args.connect_timeout,
         read_timeout=args.read_timeout,
+        heartbeat=args.heartbeat,
         client_timeout=args.client_timeout,
         keys_file=args.api_key_file,
         cache_salt=args.cache_salt,
@@ -260,7 +262,7 @@ def check(args: Namespace) -> None:
     bounds: list[tuple[tuple[str, ...], Callable[[Any], str | None]]] = [
         (("workers", *COUNTS), wrong_count),
         (WAITS, wrong_wait),
-        (("grace", "queue_timeout"), partial(wrong_wait, least=0)),
+        (("grace", "queue_timeout", "heartbeat"), partial(wrong_wait, least=0)),
     ]
     for names, wrong in bounds:
         for name in names:

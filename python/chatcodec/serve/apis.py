@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatcodec.adapters import anthropic, openai_chat, openai_responses
 from chatcodec.serve import errors
+from chatcodec.serve.beats import COMMENT, PING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,6 +33,8 @@ class Api:
     error_event: Callable[[ApiError], bytes]
     dates: str | None = None
     """Option of the adapter for the time of the answer."""
+    beat: bytes = COMMENT
+    """What a stream says while the engine is silent."""
 
 
 APIS = (
@@ -66,5 +69,6 @@ APIS = (
         "msg_",
         errors.messages_body,
         errors.messages_event,
+        beat=PING,
     ),
 )

@@ -23,6 +23,7 @@ from chatcodec.serve.answer import Answer
 from chatcodec.serve.apis import APIS, Api
 from chatcodec.serve.backends import BACKENDS
 from chatcodec.serve.backends.base import Job
+from chatcodec.serve.beats import Beats, in_time, stopped
 from chatcodec.serve.bodies import check_kind, parse_body, read_body
 from chatcodec.serve.errors import ApiError, BackendError, chat_body
 from chatcodec.serve.guard import Guard
@@ -130,7 +131,9 @@ class Gateway:
                     self.log(http, answer, 200)
                     closing = BackgroundTask(stack.aclose)
                     return JSONResponse(whole, headers=answer.headers, background=closing)
-                await until_gone(http, answer.start(stack))
+                starting = asyncio.ensure_future(answer.start(stack))
+                stack.push_async_callback(stopped, starting)
+                await until_gone(http, in_time(starting, self.settings.heartbeat))
             except ApiError as error:
                 await stack.aclose()
                 return self.failed(api, http, answer, error)
@@ -141,7 +144,7 @@ class Gateway:
             except BaseException:
                 await stack.aclose()
                 raise
-            return Events(self, http, answer, stack)
+            return Events(self, http, answer, stack, starting)
 
         return endpoint
 
@@ -333,10 +336,18 @@ class Events(Response):
     """A streamed answer. It ends when the client goes, and always says how it ended."""
 
     def __init__(
-        self, gateway: Gateway, http: HttpRequest, answer: Answer, stack: AsyncExitStack
+        self,
+        gateway: Gateway,
+        http: HttpRequest,
+        answer: Answer,
+        stack: AsyncExitStack,
+        starting: asyncio.Future[None],
     ) -> None:
-        """Take an answer that has begun, and what is to be closed after it."""
+        """Take an answer that has begun, or is `starting`, and what is to be closed after it."""
         self.gateway, self.http, self.answer, self.stack = gateway, http, answer, stack
+        self.starting = starting
+        settings = gateway.settings
+        self.beats = Beats(settings.heartbeat, answer.api.beat, settings.client_timeout)
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -344,15 +355,16 @@ class Events(Response):
         del scope
         gateway, answer = self.gateway, self.answer
         writing = asyncio.create_task(self.write(send))
-        gone = asyncio.create_task(disconnected(receive))
+        others = [asyncio.create_task(disconnected(receive))]
+        others.append(asyncio.create_task(self.beats.run(send)))
         try:
-            await asyncio.wait({writing, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({writing, *others}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (writing, gone):
+            for task in (writing, *others):
                 task.cancel()
             status: int = 499
             error: BaseException | None = None
-            done = (await asyncio.gather(writing, gone, return_exceptions=True))[0]
+            done = (await asyncio.gather(writing, *others, return_exceptions=True))[0]
             if done is None or isinstance(done, ApiError):
                 status, error = (done.status if done else 200), done
             elif isinstance(done, Exception) and not isinstance(done, (OSError, TimeoutError)):
@@ -373,15 +385,18 @@ class Events(Response):
 
         async def say(body: bytes, *, more: bool) -> None:
             limit.reschedule(now() + wait)
-            await send({"type": "http.response.body", "body": body, "more_body": more})
+            with self.beats:
+                await send({"type": "http.response.body", "body": body, "more_body": more})
             limit.reschedule(None)
 
         own = ((key.encode(), value.encode()) for key, value in self.answer.headers.items())
         headers = [*_EVENTS, *own]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
+        self.beats.begin()
         lines = self.answer.lines()
         failed: ApiError | None = None
         try:
+            await self.starting
             async for line in lines:
                 await say(line, more=True)
         except ApiError as error:

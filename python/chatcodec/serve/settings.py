@@ -111,6 +111,8 @@ class Settings:
     """Longest wait for a connection to the backend, in seconds."""
     read_timeout: float = 120.0
     """Longest wait for the next bytes of the backend, in seconds."""
+    heartbeat: float = 15.0
+    """Seconds of silence of the engine after which a stream says that it lives; 0 for never."""
     client_timeout: float = 60.0
     """Longest wait for the bytes of a client's body, or for a client to read, in seconds."""
     keys_file: str | None = None
@@ -134,8 +136,9 @@ class Settings:
             for name in names:
                 if why := wrong(getattr(self, name)):
                     raise ValueError(f"`{name}` is {getattr(self, name)}, {why}")
-        if why := wrong_wait(self.queue_timeout, least=0):
-            raise ValueError(f"`queue_timeout` is {self.queue_timeout}, {why}")
+        for name in ("queue_timeout", "heartbeat"):
+            if why := wrong_wait(getattr(self, name), least=0):
+                raise ValueError(f"`{name}` is {getattr(self, name)}, {why}")
 
     @property
     def served(self) -> tuple[str, ...]:
