@@ -462,7 +462,7 @@ def test_what_a_response_needs() -> None:
     fields: Value = {"temperature": 0.5, "instructions": "S", "max_output_tokens": 9}
     request = read("responses", **fields, reasoning={"summary": "auto"})
     responses = openai_responses.EventStream(id="resp_1", **request.adapter)
-    assert responses.request == fields
+    assert responses.request == {**fields, "reasoning": {"summary": "auto"}}
     assert (responses.reasoning, request.limit) == ("summary", 9)
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections import deque
 from dataclasses import dataclass, field
 from json import JSONEncoder
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from chatcodec.adapters._logprobs import Entries
 from chatcodec.events import (
     ActionDelta,
     ActionEnd,
@@ -139,18 +139,18 @@ class Adapter(ABC):
     _call: Call | None = field(default=None, init=False, repr=False)
     _call_ids: set[str] = field(default_factory=set, init=False, repr=False)
     _tokens: int = field(default=0, init=False, repr=False)
-    _waiting: deque[Chunk] = field(default_factory=deque, init=False, repr=False)
-    _waiting_from: int = field(default=0, init=False, repr=False)
+    _entries_of: Entries = field(default_factory=Entries, init=False, repr=False)
 
     def push(self, events: Iterable[Event], logprobs: Iterable[Chunk] = ()) -> list[Chunk]:
         """Return the pieces that events add. The first push, even of no events, opens the response.
 
         `logprobs` are the entries of the ids that were pushed to the stream since the last call,
         one for each id in order, in the shape of the API; `openai_chat.logprob` makes them. A delta
-        of text carries those of its ids, whenever it comes. Entries of other ids are left out.
+        of text carries those whose bytes it completes, whenever it comes, so that the entries of
+        an answer, joined, are its content. Entries of other ids are left out.
         """
         if self.logprobs:
-            self._waiting.extend(logprobs)
+            self._entries_of.add(logprobs)
         chunks: list[Chunk] = []
         self._chunks = chunks
         if not self._started:
@@ -239,15 +239,8 @@ class Adapter(ABC):
             self.on_hidden(event)
 
     def _logprobs_of(self, event: Text) -> list[Chunk]:
-        """Take the entries of an event's ids; an id of two events belongs to the first."""
-        start, end = event.tokens
-        taken = []
-        while self._waiting and self._waiting_from < end:
-            entry = self._waiting.popleft()
-            if self._waiting_from >= start:
-                taken.append(entry)
-            self._waiting_from += 1
-        return taken
+        """Take the entries that an event's text completes."""
+        return self._entries_of.of(event.text, *event.tokens)
 
     # Calls.
 

@@ -44,7 +44,7 @@ class EventStream(Adapter):
     prompt_tokens: int = 0
     """Number of ids of the prompt, for `message_start`."""
     thinking: bool = True
-    """Whether reasoning is shown, as thinking with an empty signature."""
+    """Whether reasoning is shown, as thinking with a signature that nothing checks."""
     eager_input: bool = False
     """Whether arguments are streamed, although the client raises if they are not JSON."""
 
@@ -75,6 +75,11 @@ class EventStream(Adapter):
         )
 
     def _stop(self) -> None:
+        if self._block == "thinking":
+            # Clients keep the signature and send it back; nothing here reads it.
+            self._delta(
+                {"type": "signature_delta", "signature": self._made_id(self._blocks, "sig")}
+            )
         if self._block is not None:
             self._chunks.append({"type": "content_block_stop", "index": self._blocks})
             self._block = None
@@ -259,6 +264,8 @@ def collect(events: Iterable[Chunk]) -> dict[str, Any]:
             case {"type": "content_block_start", "content_block": dict(block)}:
                 message["content"].append({**block})
                 parts = []
+            case {"type": "content_block_delta", "delta": {"signature": str(signature)}}:
+                message["content"][-1]["signature"] = signature
             case {"type": "content_block_delta", "delta": dict(delta)}:
                 parts.append(delta[KEYS[delta["type"]]])
             case {"type": "content_block_stop"}:

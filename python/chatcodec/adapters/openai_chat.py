@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from chatcodec.adapters._drops import OnParts
     from chatcodec.events import Event, Reasoning, Text
 
-__all__ = ["Choices", "ChunkStream", "collect", "logprob", "read_request", "with_code"]
+__all__ = ["Choices", "ChunkStream", "collect", "logprob", "read_request", "usage_of", "with_code"]
 
 LEAST = -9999.0
 """The API's value for a probability of zero, whose logarithm JSON cannot express."""
@@ -48,6 +48,9 @@ class ChunkStream(Adapter):
     """The key of reasoning in deltas and in the message; some clients read `reasoning`. None to
     leave it out."""
 
+    usage_key: bool = False
+    """Whether every chunk has `usage`, None before the last: as OpenAI's `include_usage` has it."""
+
     named_events: ClassVar[bool] = False
     ends_with_done: ClassVar[bool] = True
 
@@ -56,6 +59,7 @@ class ChunkStream(Adapter):
     def _delta(
         self, delta: Chunk, finish_reason: str | None = None, logprobs: Chunk | None = None
     ) -> None:
+        usage = {"usage": None} if self.usage_key else {}
         self._chunks.append(
             {
                 "id": self.id,
@@ -70,6 +74,7 @@ class ChunkStream(Adapter):
                         "finish_reason": finish_reason,
                     }
                 ],
+                **usage,
             }
         )
 
@@ -116,13 +121,15 @@ class ChunkStream(Adapter):
         if not self._begun:
             self._begin("")
         calls = self._call_ids and isinstance(self.tool_choice, str)
-        self._delta({}, "length" if self._cut else "tool_calls" if calls else "stop")
+        reason = "length" if self._cut else "tool_calls" if calls else "stop"
+        rest = self._entries_of.rest()
+        self._delta({}, reason, {"content": rest, "refusal": None} if rest else None)
         if usage is not None:
             self._chunks.append(self._usage_chunk(usage))
 
     def _usage_chunk(self, usage: Usage) -> Chunk:
         head = {"id": self.id, "object": "chat.completion.chunk", "created": self.created}
-        return {**head, "model": self.model, "choices": [], "usage": _usage(usage)}
+        return {**head, "model": self.model, "choices": [], "usage": usage_of(usage)}
 
 
 class Choices:
@@ -158,8 +165,8 @@ def logprob(
 ) -> dict[str, Any]:
     """Make the entry of one generated id: `value` is its log probability, natural.
 
-    `top` are the likeliest ids in its place, with theirs. Raises `VocabError` for an id outside of
-    the vocabulary.
+    `top` are the likeliest ids in its place, with theirs. A control token has no bytes. Raises
+    `VocabError` for an id outside of the vocabulary.
     """
     entry = _logprob(vocab, id_, value)
     return {**entry, "top_logprobs": [_logprob(vocab, other, theirs) for other, theirs in top]}
@@ -167,11 +174,14 @@ def logprob(
 
 def _logprob(vocab: Vocab, id_: int, value: float) -> dict[str, Any]:
     raw = vocab.token_bytes(id_)
+    # Twice: a first space alone may be one that a vocabulary puts before text.
+    is_text = vocab.decode((id_, id_), control="skip") != ""
     token = raw.decode("utf-8", errors="replace")
-    return {"token": token, "logprob": max(value, LEAST), "bytes": list(raw)}
+    return {"token": token, "logprob": max(value, LEAST), "bytes": list(raw) if is_text else []}
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def usage_of(usage: Usage) -> dict[str, Any]:
+    """Give a usage as the API has it."""
     told: dict[str, Any] = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,

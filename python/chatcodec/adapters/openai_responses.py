@@ -23,6 +23,30 @@ if TYPE_CHECKING:
 
 __all__ = ["EventStream", "collect", "read_request"]
 
+DEFAULTS: dict[str, Any] = {
+    "background": False,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": False,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+    "user": None,
+}
+"""The fields that every response has, with what they are where a request says nothing."""
+
 PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
 """The prefixes of ids of items."""
 
@@ -59,13 +83,12 @@ class EventStream(Adapter):
         cut = {"reason": "max_output_tokens"} if self.reason == "length" else None
         return {
             "response": {
-                "parallel_tool_calls": True,
-                "tool_choice": "auto",
-                "tools": [],
+                **DEFAULTS,
                 **self.request,
                 "id": self.id,
                 "object": "response",
                 "created_at": self.created_at,
+                "completed_at": self.created_at if status == "completed" else None,
                 "status": status,
                 "error": None,
                 "incomplete_details": cut,
@@ -90,6 +113,23 @@ class EventStream(Adapter):
         self._end_item(status)
         self._say(f"response.{status}", self._response(status, usage))
 
+    def fail(self, code: str, message: str, param: str | None = None) -> list[Chunk]:
+        """End the response with an error: of what went wrong on the way to its end.
+
+        OpenAI's client raises the last event for its key `error`, and others read the one before.
+        """
+        if self._finished:
+            return []
+        chunks = self.push(())
+        self._end_item("incomplete")
+        response = self._response("failed")
+        response["response"]["error"] = {"code": code, "message": message}
+        self._say("response.failed", response)
+        fields = {"code": code, "message": message, "param": param}
+        self._say("error", {**fields, "error": {"type": code, **fields}})
+        self._finished = self._hidden = True
+        return chunks
+
     # Items. One is open at a time, and has one part at most.
 
     def _begin_item(self, type_: str, fields: Chunk) -> None:
@@ -111,7 +151,7 @@ class EventStream(Adapter):
         done: Chunk = {}
         match item["type"]:
             case "message":
-                entries, self._entries = self._entries, []
+                entries, self._entries = self._entries + self._entries_of.rest(), []
                 part = {**_text_part(whole), "logprobs": entries}
                 self._end_part("response.output_text.done", whole, part, {"logprobs": entries})
                 done = {"content": [part]}
@@ -214,15 +254,10 @@ UNREAD = {
 }
 """Fields that refer to a server's state, with the alternative."""
 
-REPEATED = (
-    "instructions",
-    "max_output_tokens",
-    "metadata",
-    "parallel_tool_calls",
-    "temperature",
-    "tool_choice",
-    "tools",
-    "top_p",
+REPEATED = tuple(
+    key
+    for key in DEFAULTS
+    if key not in {"background", "previous_response_id", "service_tier", "store"}
 )
 """The fields of the request that a response repeats."""
 

@@ -50,12 +50,12 @@ class _Run:
         stream: Stream,
         adapter: Adapter,
         writer: Any,  # noqa: ANN401
-        stop: str | Sequence[str],
+        stop: str | Sequence[str] | StopStrings,
         limit: int | None,
         prompt_tokens: int | None,
     ) -> None:
         self.stream, self.adapter, self.writer, self.limit = stream, adapter, writer, limit
-        self.stops = StopStrings(stop)
+        self.stops = stop if isinstance(stop, StopStrings) else StopStrings(stop)
         self.prompt_tokens = prompt_tokens
         self.generated = 0
         self.reasoned = 0
@@ -109,16 +109,16 @@ def chunks(  # noqa: PLR0913
     stream: Stream,
     adapter: Adapter,
     *,
-    stop: str | Sequence[str] = (),
+    stop: str | Sequence[str] | StopStrings = (),
     limit: int | None = None,
     prompt_tokens: int | None = None,
 ) -> Iterator[Chunk]:
     """Yield the chunks of a response; each item of `ids` is an id or several.
 
     An item may also be `Generated`, with log probabilities for an adapter with `logprobs=True`.
-    `stop` are strings that end the text; `limit` is the greatest number of ids, of which a turn
-    that is still open ends as `length`. With `prompt_tokens`, the response tells its usage. The
-    iterator is closed in the end, if it can be. What it raises is passed on.
+    `stop` are strings that end the text, or `StopStrings` of them; `limit` is the greatest number
+    of ids, of which a turn that is still open ends as `length`. With `prompt_tokens`, the response
+    tells its usage. The iterator is closed in the end, if it can be. What it raises is passed on.
     """
     run = _Run(stream, adapter, adapter, stop, limit, prompt_tokens)
     source: Any = ids if hasattr(ids, "close") else _held(ids)
@@ -136,7 +136,7 @@ async def achunks(  # noqa: PLR0913
     stream: Stream,
     adapter: Adapter,
     *,
-    stop: str | Sequence[str] = (),
+    stop: str | Sequence[str] | StopStrings = (),
     limit: int | None = None,
     prompt_tokens: int | None = None,
 ) -> AsyncIterator[Chunk]:
@@ -163,7 +163,7 @@ async def alines(  # noqa: PLR0913
     stream: Stream,
     adapter: Adapter,
     *,
-    stop: str | Sequence[str] = (),
+    stop: str | Sequence[str] | StopStrings = (),
     limit: int | None = None,
     prompt_tokens: int | None = None,
 ) -> AsyncIterator[bytes]:

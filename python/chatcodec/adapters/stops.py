@@ -28,8 +28,12 @@ class StopStrings:
     ([Text(text='a ', tokens=(0, 0))], [TurnEnd(reason='stop', id=None, tokens=(0, 0))], 'END')
     """
 
-    def __init__(self, strings: str | Sequence[str]) -> None:
-        """Take one string or several. `ValueError` for an empty one."""
+    def __init__(self, strings: str | Sequence[str], *, keep: bool = False) -> None:
+        """Take one string or several, and whether the string that is found is part of the text.
+
+        `ValueError` for an empty one.
+        """
+        self._keep = keep
         self._strings = [strings] if isinstance(strings, str) else list(strings)
         if not all(self._strings):
             raise ValueError("a stop string is empty; expected one character or more")
@@ -73,7 +77,7 @@ class StopStrings:
             # The string that is whole first, however the text is split; the longest of several.
             start, self.matched = min(found, key=lambda each: (each[0] + len(each[1]), each[0]))
             last = self._held[-1].tokens
-            self._release(out, start)
+            self._release(out, start + (len(self.matched) if self._keep else 0))
             self._held = []
             out.append(TurnEnd("stop", tokens=(last[1], last[1])))
         else:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from chatcodec.adapters import openai_chat
+from chatcodec.adapters import Usage, openai_chat
 from chatcodec.adapters.run import Generated, achunks, alines
-from chatcodec.adapters.sse import DONE, data
+from chatcodec.adapters.sse import DONE, data, event
+from chatcodec.adapters.stops import StopStrings
 from chatcodec.events import Notice
+from chatcodec.serve.token_ids import TokenIds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from chatcodec.serve.apis import Api
     from chatcodec.serve.asked import Asked
     from chatcodec.serve.backends.base import Backend, Job, Logprob, Step
+    from chatcodec.serve.errors import ApiError
     from chatcodec.serve.metrics import Metrics
     from chatcodec.serve.prompts import Prompt
     from chatcodec.serve.spans import Span
@@ -62,8 +66,18 @@ class Answer:
     """Seconds from the request to the first ids."""
     notices: int = field(default=0, init=False)
     _stream: Stream = field(init=False, repr=False)
+    _adapters: list[Adapter] = field(default_factory=list, init=False)
+    _counts: Counter[int] = field(default_factory=Counter, init=False)
+    """Ids so far, of each choice."""
+    _ids: TokenIds | None = field(default=None, init=False)
+    """The ids of both sides, where the client asks for them."""
     _sources: list[AsyncIterator[Step]] = field(default_factory=list, init=False)
     _ended: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        """Begin to keep ids, if they are asked for."""
+        if self.asked.with_ids:
+            self._ids = TokenIds(self.prompt.ids.tolist(), self.asked.choices)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -84,6 +98,10 @@ class Answer:
                 "gen_ai.response.time_to_first_chunk": self.first_event,
             },
         )
+
+    def error_event(self, error: ApiError) -> bytes:
+        """Write an error into the stream of the answer."""
+        return self.api.error_event(error, next(iter(self._adapters), None))
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Begin a generation for each choice; closing the stack cancels them.
@@ -119,19 +137,37 @@ class Answer:
 
     async def whole(self) -> dict[str, Any]:
         """Give the answer as one object."""
-        return self.api.collect([chunk async for chunk in self._chunks(with_usage=True)])
+        made = self.api.collect([chunk async for chunk in self._chunks(with_usage=True)])
+        return made if self._ids is None else self._ids.whole(made)
 
     async def lines(self) -> AsyncGenerator[bytes]:
         """Give the answer as server-sent events."""
-        if self.asked.choices == 1:
-            with_usage = self.api.name != "chat" or self.asked.with_usage
+        with_usage = self.api.name != "chat" or self.asked.with_usage
+        if self._is_plain:
             arguments, options = self._arguments(0, with_usage=with_usage)
             async for line in alines(*arguments, **options):
                 yield line
         else:
-            async for chunk in self._chunks(with_usage=self.asked.with_usage):
-                yield data(chunk)
-            yield DONE
+            write = data if self.api.name == "chat" else event
+            async for chunk in self._chunks(with_usage=with_usage):
+                yield write(self._more(chunk))
+            if self.api.name == "chat":
+                yield DONE
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the events are those of one adapter, and no more."""
+        return self.asked.choices == 1 and self._ids is None and not self.asked.usage_in_each
+
+    def _more(self, chunk: Chunk) -> Chunk:
+        """Give a chunk with what the request asks for beside it."""
+        if self._ids is not None:
+            chunk = self._ids.piece(chunk)
+        if self.asked.usage_in_each and chunk["choices"]:
+            count = self._counts[chunk["choices"][0]["index"]]
+            usage = Usage(prompt_tokens=len(self.prompt), completion_tokens=count)
+            chunk = {**chunk, "usage": openai_chat.usage_of(usage)}
+        return chunk
 
     async def _chunks(self, *, with_usage: bool) -> AsyncGenerator[Chunk]:
         if self.asked.choices == 1:
@@ -186,10 +222,13 @@ class Answer:
             options["prompt_tokens"] = len(self.prompt)
         if self.asked.choices > 1:
             options["choice"] = choice
+        if self.api.name == "chat" and self.asked.stream:
+            options["usage_key"] = self.asked.with_usage
         adapter: Adapter = self.api.adapter(id=self.id, on_hidden=self._hidden, **options)
+        self._adapters.append(adapter)
         stream = self._stream if self.asked.choices == 1 else self._stream.copy()
         named = {
-            "stop": self.request.stop,
+            "stop": StopStrings(self.request.stop, keep=self.asked.keeps_stop),
             "limit": self.request.limit,
             "prompt_tokens": len(self.prompt) if with_usage else None,
         }
@@ -198,10 +237,15 @@ class Answer:
     async def _items(self, choice: int) -> AsyncGenerator[Generated]:
         """Give what the backend generates for a choice."""
         codec = self.request.codec
+        stops = self.asked.stop_ids.difference(codec.stop_ids)
         gaps = self.metrics.answers.gaps.labels(self.api.name)
         last = None
         try:
             async for step in self._sources[choice]:
+                ends = next((at for at, id_ in enumerate(step.ids) if id_ in stops), None)
+                if ends is not None:
+                    step.cut(ends)
+                    step.reason = "stop"
                 if step.cached is not None:
                     self.cached = step.cached
                 if step.ids:
@@ -213,9 +257,14 @@ class Answer:
                     self.first_event = time.perf_counter() - self.began
                     self.metrics.first_event.observe(self.first_event)
                 self.generated += len(step.ids)
+                self._counts[choice] += len(step.ids)
+                if self._ids is not None:
+                    self._ids.add(choice, step.ids)
                 self.metrics.completion_ids.inc(len(step.ids))
                 entries = [_entry(codec.vocab, each) for each in step.logprobs]
                 yield Generated(step.ids, entries, step.reason, step.cached)
+                if ends is not None:
+                    return
         finally:
             self._ended += 1
             if self._ended == self.asked.choices:

@@ -30,7 +30,8 @@ class Api:
     prefix: str
     """What ids of answers begin with."""
     error_body: Callable[[ApiError], dict[str, Any]]
-    error_event: Callable[[ApiError], bytes]
+    error_event: Callable[[ApiError, Any], bytes]
+    """Writes an error into a stream that an adapter has begun."""
     dates: str | None = None
     """Option of the adapter for the time of the answer."""
     beat: bytes = COMMENT

@@ -185,7 +185,7 @@ class Gateway:
             model=settings.backend_model or settings.served[0],
             prompt=prompt.written,
             prompt_ids=len(prompt),
-            stop_ids=self.codec.stop_ids,
+            stop_ids=[*self.codec.stop_ids, *asked.stop_ids],
             limit=request.limit,
             sampling=asked.sampling,
             passed=asked.passed,
@@ -328,7 +328,8 @@ class Gateway:
 
     def refused(self, http: HttpRequest, error: ApiError) -> Response:
         """Answer with an error to a request that nothing is known of but its path."""
-        api = next((api for api in APIS if api.path == http.url.path), None)
+        path = http.url.path
+        api = next((api for api in APIS if f"{path}/".startswith(f"{api.path}/")), None)
         return self.failed(api, http, None, error)
 
 
@@ -411,7 +412,7 @@ class Events(Response):
         if failed is not None:
             if isinstance(failed, BackendError):
                 self.gateway.metrics.backend_errors.labels(status=failed.status).inc()
-            await say(self.answer.api.error_event(failed), more=True)
+            await say(self.answer.error_event(failed), more=True)
         await say(b"", more=False)
         return failed
 

@@ -7,7 +7,12 @@ import re
 import secrets
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from chatcodec.adapters import sse
+
+if TYPE_CHECKING:
+    from chatcodec.adapters.openai_responses import EventStream
 
 __all__ = ["ApiError", "BackendError", "chat_body", "messages_body", "refused"]
 
@@ -140,18 +145,17 @@ def messages_body(error: ApiError) -> dict[str, Any]:
     return {"type": "error", "error": {"type": error.type, "message": error.message + where}}
 
 
-def chat_event(error: ApiError) -> bytes:
+def chat_event(error: ApiError, _: object) -> bytes:
     """Write an error into a stream of chat completions; OpenAI's client raises it."""
     return b"data: %b\n\ndata: [DONE]\n\n" % json.dumps(chat_body(error)).encode()
 
 
-def responses_event(error: ApiError) -> bytes:
-    """Write an error into a stream of Responses."""
-    fields = {"code": error.code or error.type, "message": error.message, "param": error.param}
-    data = {"type": "error", "sequence_number": -1, **fields}
-    return b"event: error\ndata: %b\n\n" % json.dumps(data).encode()
+def responses_event(error: ApiError, adapter: EventStream) -> bytes:
+    """Write an error into a stream of Responses: the response has failed."""
+    chunks = adapter.fail(error.code or error.type, error.message, error.param)
+    return b"".join(map(sse.event, chunks))
 
 
-def messages_event(error: ApiError) -> bytes:
+def messages_event(error: ApiError, _: object) -> bytes:
     """Write an error into a stream of Anthropic's messages."""
     return b"event: error\ndata: %b\n\n" % json.dumps(messages_body(error)).encode()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from chatcodec.adapters.openai_responses import REPEATED
 from chatcodec.errors import MessageError
 from chatcodec.serve.asked import Asked, read_asked
 from chatcodec.serve.backends import BACKENDS
@@ -54,11 +55,14 @@ class Reader:
     def read(self, api: Api, body: dict[str, Any]) -> Read:
         """Read a body and encode its prompt. Changes the body. Raises `ApiError`."""
         body["model"] = self.check_model(body.get("model"))
+        repeated = {key: body[key] for key in REPEATED if body.get(key) is not None}
         sorted_ = self.sorter.sort(api.name, body)
         self.ids.check({**body, **sorted_.engine})
         is_free = self.settings.constrain == "off"
         try:
             dropped, request = self.request(api, body, constrained=not is_free)
+            if "request" in request.adapter:
+                request.adapter["request"] = repeated
             rest = dict(request.rest)
             wish = self.wish(rest, is_free=is_free)
             asked = read_asked(request, rest, sorted_, self.settings.max_choices, wish)
