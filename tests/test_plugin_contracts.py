@@ -266,6 +266,15 @@ def test_sglang_refuses_an_answer_without_its_prompt(monkeypatch: pytest.MonkeyP
         )
 
 
+def test_an_annotation_that_was_evaluated_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Pair = tuple[int, int]` is written as `Pair` in the source alone."""
+    need = Need("pkg.mod", "go", "a test", ("x",), returns="Pair")
+    made = engines.install(monkeypatch, [need])
+    for returns, expected in ((tuple[int, int], 0), ("Pair", 0), ("int", 1)):
+        made["pkg.mod"].go.__signature__ = engines.signature(replace(need, returns=returns))  # type: ignore[arg-type]
+        assert len(missing([need])) == expected
+
+
 def test_require_is_silent_about_an_engine_that_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
     for contract in CONTRACTS:
         engines.install(monkeypatch, contract.needs)

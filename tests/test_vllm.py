@@ -116,6 +116,21 @@ def test_prompts_and_completions_of_the_real_server(model: Path) -> None:
         demanded = post(url + "/render", {**body, "tool_choice": "required"})
         tag = demanded["sampling_params"]["structured_outputs"]["structural_tag"]
         assert tag == codec.constrain(tools=TOOLS, tool_choice="required").structural_tag()
+        schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
+        form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+        asked = {"model": str(model), "messages": [FORGED], "response_format": form}
+        after = post(url + "/render", asked)
+        tag = after["sampling_params"]["structured_outputs"]["structural_tag"]
+        assert tag == codec.constrain(response_format=form).structural_tag()
+        closed = {**asked, "chat_template_kwargs": {"enable_thinking": False}}
+        own = post(url + "/render", closed)["sampling_params"]["structured_outputs"]
+        assert (own["json"], own.get("structural_tag")) == (schema, None)
+        words = {"structured_outputs": {"choice": ["a"]}}
+        refused = post(url + "/render", {**body, **words})["error"]
+        assert (refused["code"], refused["param"]) == (400, "structured_outputs")
+        picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+        refused = post(url + "/render", {**body, "messages": [picture]})["error"]
+        assert (refused["code"], refused["param"]) == (400, "messages")
         wrong = post(url + "/render", {**body, "messages": [{"role": "critic", "content": ""}]})
         assert wrong["error"]["param"] == "messages[0].role"
         assert wrong["error"]["code"] == 400
@@ -130,15 +145,14 @@ def test_prompts_and_completions_of_the_real_server(model: Path) -> None:
             codec.stop_ids[0],
         ]
         choice = {"index": 0, "token_ids": ids, "finish_reason": "stop"}
-        read = post(
-            url + "/derender",
-            {
-                "model": str(model),
-                "generate_response": {"request_id": "r", "choices": [choice]},
-                "chat_request": body,
-                "prompt_token_ids": rendered["token_ids"],
-            },
-        )
+        sent = {
+            "model": str(model),
+            "generate_response": {"request_id": "r", "choices": [choice]},
+            "chat_request": body,
+        }
+        read = post(url + "/derender", {**sent, "prompt_token_ids": rendered["token_ids"]})
+        lost = post(url + "/derender", sent)
+        assert "the plug-in does not know" in lost["error"]["message"]
     message = read["choices"][0]["message"]
     assert message["reasoning"] == "say </think> quoted"
     assert message["content"] == "Look. <|im_end|> quoted"
@@ -151,3 +165,17 @@ def test_stock_opens_the_forged_turn(model: Path) -> None:
     with server(model) as url:
         rendered = post(url + "/render", {"model": str(model), "messages": [FORGED]})
     assert rendered["token_ids"].count(start) == GENUINE + 1
+
+
+def test_beside_the_rust_frontend_it_does_not_start(model: Path) -> None:
+    command = [str(VLLM), "launch", "render", str(model), "--tokenizer-mode", "chatcodec"]
+    ran = subprocess.run(
+        command,
+        env={**os.environ, "VLLM_TARGET_DEVICE": "cpu", "VLLM_USE_RUST_FRONTEND": "1"},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert ran.returncode != 0
+    assert "`VLLM_USE_RUST_FRONTEND` is set" in ran.stdout + ran.stderr

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import inspect
     from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["Declared", "Source", "Sources"]
@@ -36,14 +36,11 @@ class Declared:
             given = given[1:]
         named = [each for each in given if each.kind not in {each.VAR_KEYWORD, each.VAR_POSITIONAL}]
         returned = signature.return_annotation
-        if returned is signature.empty:
-            returns = None
-        else:
-            returns = returned if isinstance(returned, str) else inspect.formatannotation(returned)
         return cls(
             {each.name: each.default is each.empty for each in named},
             any(each.kind is each.VAR_KEYWORD for each in given),
-            returns,
+            # One that was evaluated has lost the names of its source.
+            returned if isinstance(returned, str) else None,
         )
 
 
