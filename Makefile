@@ -29,6 +29,7 @@ help:
 	@echo "make test-vllm-engine   with vLLM's engine on the CPU, after make test-vllm"
 	@echo "make test-sglang-engine   with SGLang's engine on the CPU, which it installs, 10 GB"
 	@echo "make test-routers   the gateway with the routers of vLLM and SGLang"
+	@echo "make test-proxy   the gateway behind LiteLLM's proxy"
 	@echo "make test-plugins   plug-ins in the Python of SGLang, LMDeploy and trainers, without torch"
 	@echo "make test-engine-names   what plug-ins need, in the sources of vLLM, SGLang and LMDeploy"
 	@echo "make test-load   a thousand streams through the gateway for five minutes"
@@ -169,6 +170,13 @@ test-routers: build $(VENV)/ready
 	test -d target/routers || $(BIN)/pip install --quiet --target target/routers \
 	  vllm-router==0.1.17 sglang-router==0.3.2
 	CHATCODEC_ROUTERS=target/routers $(BIN)/python -m pytest -n 0 tests/test_routers.py
+
+# LiteLLM's proxy before the gateway, with a scripted engine: 600 MB in target/litellm.
+.PHONY: test-proxy
+test-proxy: build $(VENV)/ready
+	test -d target/litellm || $(PYTHON) -m venv target/litellm
+	target/litellm/bin/pip install --quiet "litellm[proxy]==1.108.7"
+	CHATCODEC_LITELLM=target/litellm/bin/litellm $(BIN)/python -m pytest -n 0 tests/test_proxy.py
 
 # SGLang's server and engine on the CPU, with the plug-in and behind the gateway: 10 GB in target/sglang.
 .PHONY: test-sglang-engine

@@ -18,10 +18,11 @@ import jsonschema
 import openai
 import pytest
 from chatcodec import Codec
+from chatcodec.cli import main
 from gateway import MODEL, free_port, gateway
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 PYTHON = os.environ.get("CHATCODEC_VLLM_PYTHON")
@@ -39,8 +40,9 @@ SCHEMA = {
     "required": ["city", "unit"],
     "additionalProperties": False,
 }
-LIKED = ('"', '"}', '",', "}", "</think>", "<|im_end|>")
+LIKED_TEXTS = ('"', '"}', '",', "}")
 """What closes a value: random weights close none by themselves."""
+LIKED = (*LIKED_TEXTS, "</think>", "<|im_end|>")
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +128,9 @@ TOOLS: Any = [
 SCHEMAS = {each["function"]["name"]: each["function"]["parameters"] for each in TOOLS}
 
 
-def test_the_gateway_and_the_plug_in_before_the_real_engine(model: Path, tmp_path: Path) -> None:
+def test_the_gateway_and_the_plug_in_before_the_real_engine(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     codec = Codec.from_pretrained(str(model))
     prompt = codec.encode(FORGED, add_generation_prompt=True)
     options = ("--model", str(model), "--backend-model", str(model))
@@ -146,7 +150,7 @@ def test_the_gateway_and_the_plug_in_before_the_real_engine(model: Path, tmp_pat
                 assert whole.choices[0].finish_reason == "length"
                 assert whole.usage is not None
                 assert whole.usage.total_tokens == WINDOW
-                json_ends(of.openai, codec)
+                json_ends(of.openai, codec, MODEL, LIKED_TEXTS)
         assert seen[0] == seen[1]
     names = ("--tokenizer-mode", "--tool-call-parser", "--reasoning-parser")
     flags = [word for name in names for word in (name, "chatcodec")]
@@ -155,27 +159,39 @@ def test_the_gateway_and_the_plug_in_before_the_real_engine(model: Path, tmp_pat
         openai.OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0) as client,
     ):
         assert answers(client, str(model)) == seen[0]
+        ended = json_ends(client, codec, str(model), LIKED)
+        assert getattr(ended.message, "reasoning", None)
+        assert main(["audit", str(model), "--server", url]) == 0
+    with engine(model) as url:
+        assert main(["audit", str(model), "--server", url]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[2] == "no control token was forged"
+    assert told[5].startswith("forged: ")
+    assert "<|im_start|>" in told[5]
 
 
-def json_ends(client: openai.OpenAI, codec: Codec) -> None:
+def json_ends(client: openai.OpenAI, codec: Codec, name: str, liked: Sequence[str]) -> Any:  # noqa: ANN401
     """See that an answer keeps a schema: random weights end one, if they like what ends it."""
-    bias = {str(codec.vocab.control.get(each) or codec.vocab.encode(each)[0]): 12 for each in LIKED}
+    bias = {str(codec.vocab.control.get(each) or codec.vocab.encode(each)[0]): 12 for each in liked}
+    # The gateway lets no client prefer a control token, so reasoning would not end there.
+    thinking = {"chat_template_kwargs": {"enable_thinking": "</think>" in liked}}
     wanted: Any = {
         "type": "json_schema",
         "json_schema": {"name": "a", "schema": SCHEMA, "strict": True},
     }
     for seed in range(10):
         answer = client.chat.completions.create(
-            model=MODEL,
+            model=name,
             messages=FORGED,
             max_tokens=300,
             seed=seed,
             logit_bias=bias,
             response_format=wanted,
+            extra_body=thinking,
         )
         if answer.choices[0].finish_reason == "stop":
             jsonschema.validate(json.loads(answer.choices[0].message.content or ""), SCHEMA)
-            return
+            return answer.choices[0]
     pytest.fail("no answer ended")
 
 
