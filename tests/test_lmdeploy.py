@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from chatcodec import Codec
+from chatcodec import Codec, PluginError
 from chatcodec.plugins import lmdeploy as plugin
 from stand_ins import stand_in, without_init
 
@@ -158,6 +158,27 @@ def test_a_demanded_call_is_a_structural_tag() -> None:
         tag = CODEC.constrain(tools=TOOLS, tool_choice=choice).structural_tag()
         plugin._PROMPTS.keep(request, plugin.prompt_ids(CODEC, request))  # noqa: SLF001
         assert parser(request).request.response_format == json.loads(tag)
+
+
+def test_json_beside_tools_is_calls_or_json() -> None:
+    protocol = importlib.import_module("lmdeploy.serve.openai.protocol")
+    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+    parser = context(Engine(1)).response_parser_cls
+    request = protocol.ChatCompletionRequest(
+        model="m", messages=FORGED, tools=TOOLS, response_format=form
+    )
+    plugin._PROMPTS.keep(request, plugin.prompt_ids(CODEC, request))  # noqa: SLF001
+    tag = CODEC.constrain(tools=TOOLS, response_format=form).structural_tag()
+    assert parser(request).request.response_format == json.loads(tag)
+
+
+def test_a_copy_of_a_request_has_no_prompt() -> None:
+    protocol = importlib.import_module("lmdeploy.serve.openai.protocol")
+    request = protocol.ChatCompletionRequest(model="m", messages=FORGED)
+    plugin._PROMPTS.keep(request, plugin.prompt_ids(CODEC, request))  # noqa: SLF001
+    with pytest.raises(PluginError, match="a request whose prompt the plug-in does not know"):
+        context(Engine(1)).response_parser_cls(request.model_copy())
 
 
 def test_what_cannot_be_written_is_a_bad_request() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from chatcodec import Codec
+from chatcodec import Codec, PluginError
 from chatcodec.plugins import sglang as plugin
 from stand_ins import stand_in, without_init
 
@@ -192,6 +192,42 @@ def test_strict_tools_are_enforced(chat: Value) -> None:
     strict = [{"type": "function", "function": {**TOOLS[0]["function"], "strict": True}}]
     made = chat._process_messages(asked(tools=strict), False)
     assert made.tool_call_constraint[0] == "structural_tag"
+
+
+def test_json_beside_tools_is_calls_or_json(chat: Value) -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+    request = asked(tools=TOOLS, response_format=form)
+    made = chat._process_messages(request, False)
+    sampling = request.to_sampling_params(
+        stop=made.stop,
+        model_generation_config={},
+        tool_call_constraint=made.tool_call_constraint,
+    )
+    tag = json.loads(CODEC.constrain(tools=TOOLS, response_format=form).structural_tag())
+    assert json.loads(sampling["structural_tag"])["format"] == tag["format"]
+    assert "json_schema" not in sampling
+    alone = asked(response_format=form)
+    chat._process_messages(alone, False)
+    sampling = alone.to_sampling_params(
+        stop=made.stop, model_generation_config={}, tool_call_constraint=None
+    )
+    assert json.loads(sampling["json_schema"]) == schema
+
+
+def test_a_copy_of_a_request_has_no_prompt(chat: Value) -> None:
+    request = asked()
+    chat._process_messages(request, False)
+    answer = [{"text": "", "output_ids": [1], "meta_info": about([1])}]
+    with pytest.raises(PluginError, match="a request whose prompt the plug-in does not know"):
+        chat._build_chat_response(request.model_copy(), answer, 1)
+
+
+@pytest.mark.usefixtures("serving")
+def test_beside_the_rust_server_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SGLANG_RUST_SERVER", "true")
+    with pytest.raises(PluginError, match="`SGLANG_RUST_SERVER` is set"):
+        plugin.register()
 
 
 def test_what_cannot_be_written_is_a_bad_request(chat: Value) -> None:
