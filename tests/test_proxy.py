@@ -89,10 +89,7 @@ class Running:
     def __init__(self, url: str, prompts: list[list[int]]) -> None:
         self.url = url
         self.prompts = prompts
-        http = httpx.Client(trust_env=False, timeout=60)
-        self.client = openai.OpenAI(
-            base_url=f"{url}/v1", api_key="-", max_retries=0, http_client=http
-        )
+        self.client = openai.OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0)
 
 
 @pytest.fixture(scope="module")
