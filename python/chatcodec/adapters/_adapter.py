@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from json import JSONEncoder
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from chatcodec.adapters._custom import input_of
 from chatcodec.adapters._logprobs import Entries
 from chatcodec.events import (
     ActionDelta,
@@ -27,7 +28,7 @@ from chatcodec.events import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 Chunk: TypeAlias = dict[str, Any]
 """A piece of a response, ready for JSON."""
@@ -59,7 +60,18 @@ class Usage:
 class Call:
     """A call: of a function, or of code as a function."""
 
-    __slots__ = ("code", "held", "id", "index", "language", "name", "number", "written_id", "wrote")
+    __slots__ = (
+        "code",
+        "custom",
+        "held",
+        "id",
+        "index",
+        "language",
+        "name",
+        "number",
+        "written_id",
+        "wrote",
+    )
 
     def __init__(self, event: ActionStart, code_name: str, code_language: str | None) -> None:
         """Read the event that starts the call.
@@ -81,6 +93,8 @@ class Call:
         """Whether a part of its arguments was shown."""
         self.held: list[str] | None = []
         """Its arguments so far, until it is shown."""
+        self.custom: list[str] | None = None
+        """Its arguments so far, if it is of a custom tool."""
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -112,6 +126,8 @@ class Adapter(ABC):
     response ends with the reason that the API has for that."""
     parallel_tool_calls: bool = True
     """The request's `parallel_tool_calls`. Without, the first call is shown alone."""
+    custom: Collection[str] = ()
+    """The names of custom tools: a call of one is told as its input, a text, at its end."""
     logprobs: bool = False
     """Whether deltas of text carry the log probabilities that `push` is given, in shapes that have
     a place for them: chat completions and Responses."""
@@ -267,6 +283,7 @@ class Adapter(ABC):
         held, call.held = call.held, None
         call.number = len(self._call_ids)
         call.name = call.name or ""
+        call.custom = [] if call.name in self.custom else None
         call.id = self._unused_id(call)
         self._call_ids.add(call.id)
         self._call_start(call)
@@ -296,6 +313,8 @@ class Adapter(ABC):
     def _write(self, call: Call, text: str) -> None:
         if call.held is not None:
             call.held.append(text)
+        elif call.custom is not None:
+            call.custom.append(text)
         elif text:
             call.wrote = True
             self._call_delta(call, quote(text)[1:-1] if call.code and self._code_is_json else text)
@@ -306,7 +325,9 @@ class Adapter(ABC):
             return
         if call.held is not None:
             self._show_call(call)
-        if not call.code:
+        if call.custom is not None:
+            self._call_delta(call, input_of("".join(call.custom)))
+        elif not call.code:
             # A complete call without arguments has an empty object.
             if complete and not call.wrote:
                 self._call_delta(call, "{}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from chatcodec import Dropped
+from chatcodec.adapters._custom import as_functions, custom_names
 from chatcodec.adapters._drops import Drops
 from chatcodec.adapters._history import broken, with_objects
 from chatcodec.adapters._plain import body_of
@@ -198,7 +199,8 @@ class Body:
         if not self.drops.has(what, *others):
             advice = '`on_unsupported="drop"` leaves it out'
             raise MessageError(f"`{path}` {problem}; {advice}", path)
-        self.dropped.append(Dropped(path, what))
+        kind = next((each for each in others if each in self.drops.kinds), what)
+        self.dropped.append(Dropped(path, kind))
 
     def refuse(self, fields: Mapping[str, str]) -> None:
         """Refuse fields that change the prompt, each with what to do instead."""
@@ -215,6 +217,8 @@ class Body:
         parallel = self.take("parallel_tool_calls", bool)
         self.tools = allowed_tools(read, chosen, choice_path)
         self.strict = bool(self.tools) and is_strict(tools)
+        if custom := custom_names(tools):
+            self.adapter["custom"] = custom
         self.adapter["tool_choice"] = chosen.option
         self.adapter["parallel_tool_calls"] = chosen.parallel and parallel is not False
         if chosen.mode == "required" and not self.constrained:
@@ -362,6 +366,7 @@ class Body:
         limit: int | None,
     ) -> Request:
         """Return the result; fields that were not read are for the engine."""
+        as_functions(messages)
         return Request(
             codec=self.codec,
             messages=list(messages),

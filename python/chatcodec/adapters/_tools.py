@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from chatcodec.adapters._custom import function_of
 from chatcodec.errors import MessageError
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ def is_strict(tools: object) -> bool:
 
 
 def _function(tool: Tool) -> dict[str, Any] | None:
-    """Return the function of a tool, if the tool is a function."""
+    """Return the function of a tool, if the tool is a function or is shown as one."""
+    if (custom := function_of(tool)) is not None:
+        return custom
     match tool:
         case {"function": dict(function)}:
             pass
@@ -118,6 +121,8 @@ def read_choice(choice: object, path: str, unsupported: Unsupported) -> Choice:
             {"type": "function", "function": {"name": str(name)}}
             | {"type": "function", "name": str(name)}
             | {"type": "tool", "name": str(name)}
+            | {"type": "custom", "name": str(name)}
+            | {"type": "custom", "custom": {"name": str(name)}}
         ):
             read = Choice("required", (name,), named=True)
         case {"type": str(word)} if word in WORDS:

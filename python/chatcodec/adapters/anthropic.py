@@ -218,9 +218,23 @@ def read_request(
     if given and isinstance(given[-1], dict) and given[-1].get("role") == "assistant":
         read.fields.setdefault("continue_final_message", True)
     read.read_end()
+    if _keeps_all(read.fields.get("context_management")):
+        del read.fields["context_management"]
     read.refuse(UNREAD)
     stop = read.read_stop("stop_sequences")
     return read.request(messages, placed, stop, read.read_limit("max_tokens"))
+
+
+def _keeps_all(management: object) -> bool:
+    """Whether the rules for old messages leave all of them, as those of Claude Code do."""
+    match management:
+        case {"edits": list(edits), **rest} if not rest:
+            return all(edit in KEEP_ALL for edit in edits)
+    return management == {}
+
+
+KEEP_ALL = [{"type": "clear_thinking_20251015", "keep": keep} for keep in ("all", {"type": "all"})]
+"""Rules that clear nothing."""
 
 
 def _read_thinking(read: Body) -> None:

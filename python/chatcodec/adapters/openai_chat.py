@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Choices", "ChunkStream", "collect", "logprob", "read_request", "usage_of", "with_code"]
 
+_KINDS = (("function", "arguments"), ("custom", "input"))
+"""The type of a call, and the key of its text: of a function, and of a custom tool."""
+
 LEAST = -9999.0
 """The API's value for a probability of zero, whose logarithm JSON cannot express."""
 
@@ -105,17 +108,14 @@ class ChunkStream(Adapter):
     def _call_start(self, call: Call) -> None:
         if not self._begun:
             self._begin(None)
-        function = {"name": call.name, "arguments": ""}
-        self._delta(
-            {
-                "tool_calls": [
-                    {"index": call.number, "id": call.id, "type": "function", "function": function}
-                ]
-            }
-        )
+        kind, text = _KINDS[call.custom is not None]
+        about = {"name": call.name, text: ""}
+        made = {"index": call.number, "id": call.id, "type": kind, kind: about}
+        self._delta({"tool_calls": [made]})
 
     def _call_delta(self, call: Call, text: str) -> None:
-        self._delta({"tool_calls": [{"index": call.number, "function": {"arguments": text}}]})
+        kind, key = _KINDS[call.custom is not None]
+        self._delta({"tool_calls": [{"index": call.number, kind: {key: text}}]})
 
     def _close(self, usage: Usage | None) -> None:
         if not self._begun:
@@ -349,11 +349,11 @@ class _Choice:
         self.finish_reason = choice["finish_reason"] or self.finish_reason
 
     def push_call(self, call: Chunk) -> None:
-        function = call["function"]
+        kind, key = next(each for each in _KINDS if each[0] in call)
         if "id" in call:
-            self.calls.append({"id": call["id"], "type": "function", "function": function})
+            self.calls.append({"id": call["id"], "type": kind, kind: call[kind]})
             self.arguments.append([])
-        self.arguments[call["index"]].append(function["arguments"])
+        self.arguments[call["index"]].append(call[kind][key])
 
     def whole(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant"}
@@ -362,8 +362,10 @@ class _Choice:
         message["refusal"] = None
         if self.calls:
             message["tool_calls"] = [
-                {**call, "function": {**call["function"], "arguments": "".join(parts)}}
+                {**call, kind: {**call[kind], key: "".join(parts)}}
                 for call, parts in zip(self.calls, self.arguments, strict=True)
+                for kind, key in _KINDS
+                if kind in call
             ]
         entries = self.logprobs
         logprobs = None if entries is None else {"content": entries, "refusal": None}

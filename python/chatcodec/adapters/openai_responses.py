@@ -47,7 +47,12 @@ DEFAULTS: dict[str, Any] = {
 }
 """The fields that every response has, with what they are where a request says nothing."""
 
-PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
+PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+}
 """The prefixes of ids of items."""
 
 
@@ -169,6 +174,9 @@ class EventStream(Adapter):
                 fields = {**self._place(), "arguments": whole}
                 self._say("response.function_call_arguments.done", fields)
                 done = {"arguments": whole}
+            case "custom_tool_call":
+                self._say("response.custom_tool_call_input.done", {**self._place(), "input": whole})
+                done = {"input": whole}
         item = {**item, **done, "status": status}
         self._say("response.output_item.done", {"output_index": len(self._output), "item": item})
         self._output.append(item)
@@ -214,12 +222,15 @@ class EventStream(Adapter):
         return None
 
     def _call_start(self, call: Call) -> None:
-        fields = {"call_id": call.id, "name": call.name, "arguments": ""}
-        self._begin_item("function_call", fields)
+        fields = {"call_id": call.id, "name": call.name}
+        if call.custom is None:
+            self._begin_item("function_call", {**fields, "arguments": ""})
+        else:
+            self._begin_item("custom_tool_call", {**fields, "input": ""})
 
     def _call_delta(self, call: Call, text: str) -> None:
-        del call
-        self._delta("response.function_call_arguments.delta", text, {})
+        kind = "function_call_arguments" if call.custom is None else "custom_tool_call_input"
+        self._delta(f"response.{kind}.delta", text, {})
 
     def _call_end(self, call: Call, *, complete: bool) -> None:
         del call

@@ -38,7 +38,7 @@ from chatcodec.serve.salt import salt_of, share_secret
 from chatcodec.serve.settings import BACKEND_KEY, Settings
 from chatcodec.serve.signals import ignore_signals
 from chatcodec.serve.spans import Span
-from chatcodec.serve.tokens import detokenized, tokenized
+from chatcodec.serve.tokens import COUNTED, detokenized, tokenized
 from chatcodec.serve.waiting import disconnected, until_gone
 
 if TYPE_CHECKING:
@@ -438,6 +438,7 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
         Route("/v1/models/{name:path}", gateway.model),
         post("/tokenize", gateway.small(tokenized)),
         post("/detokenize", gateway.small(detokenized)),
+        *(post(path, gateway.small(make)) for path, make in COUNTED.items()),
         *gateway.health.routes,
         Route("/metrics", gateway.measured),
     ]

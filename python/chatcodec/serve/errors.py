@@ -142,7 +142,11 @@ def chat_body(error: ApiError) -> dict[str, Any]:
 def messages_body(error: ApiError) -> dict[str, Any]:
     """Make Anthropic's body of an error."""
     where = f" ({error.param})" if error.param and error.param not in error.message else ""
-    return {"type": "error", "error": {"type": error.type, "message": error.message + where}}
+    fields: dict[str, Any] = {"type": error.type, "message": error.message + where}
+    if error.code is not None:
+        # Anthropic's client reads these, and goes on without what is not done.
+        fields["details"] = {"error_code": error.code, "unsupported": [error.param]}
+    return {"type": "error", "error": fields}
 
 
 def chat_event(error: ApiError, _: object) -> bytes:

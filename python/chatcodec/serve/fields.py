@@ -42,6 +42,8 @@ class Field:
     """Whether the operator has to name the field in `--allow-field`."""
     instead: str = ""
     """What to do instead of a field that is not done."""
+    code: str | None = None
+    """The code of the error, by which a client's library goes on without the field."""
 
 
 def _not_done(*idle: object, kind: Kind = "any", instead: str = "") -> Field:
@@ -236,6 +238,12 @@ MESSAGES: dict[str, Field] = {
     "cache_control": HINT,
     "inference_geo": HINT,
     "speed": HINT,
+    "billing_policy": HINT,
+    "diagnostics": HINT,
+    "fallback_credit_token": HINT,
+    "compaction": _not_done({}, instead="send the messages that the model is to see"),
+    "fallbacks": _not_done([], instead="ask again"),
+    "thread": Field(use="not done", instead="send all messages", code="thread_unsupported_request"),
     "user_profile_id": HINT,
 }
 

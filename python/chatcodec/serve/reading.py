@@ -123,6 +123,7 @@ class Reader:
 
     def prompt(self, api: Api, body: dict[str, Any]) -> Encoding:
         """Encode the prompt of a body that asks for no answer. Raises `ApiError`."""
+        self.sorter.sort(api.name, body)
         try:
             return self.encode(self.request(api, body, constrained=True)[1])
         except MessageError as error:

@@ -76,7 +76,7 @@ class Sorter:
             return
         if row.use == "not done":
             advice = f"; {row.instead}" if row.instead else ""
-            self.refused(out, key, f"is not done here{advice}")
+            self.refused(out, key, f"is not done here{advice}", row.code)
         elif row.guarded and key not in self.policy.allowed:
             self.refused(out, key, f"is for the operator to allow: `--allow-field {key}`")
         elif key in self.known:
@@ -93,10 +93,10 @@ class Sorter:
         else:
             self.refused(out, key, problem)
 
-    def refused(self, out: Sorted, key: str, problem: str) -> None:
+    def refused(self, out: Sorted, key: str, problem: str, code: str | None = None) -> None:
         """Leave out a field, if the operator allows that. Raises `ApiError`."""
         if not self.drops.has(key):
-            refuse(key, problem)
+            refuse(key, problem, code)
         out.dropped.append(Dropped(key, key))
 
 
@@ -153,6 +153,6 @@ def shown(number: float) -> str:
 _SHOWN = 40
 
 
-def refuse(key: str, problem: str) -> NoReturn:
+def refuse(key: str, problem: str, code: str | None = None) -> NoReturn:
     """Raise the error of a field."""
-    raise ApiError(400, f"`{key:.80}` {problem}", key)
+    raise ApiError(400, f"`{key:.80}` {problem}", key, code)

@@ -1,7 +1,8 @@
-"""`/tokenize` and `/detokenize`: ids of a conversation or a text, and the text of ids."""
+"""`/tokenize`, `/detokenize` and their like: ids of a conversation or a text, the text of ids."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chatcodec.errors import ChatCodecError
@@ -9,9 +10,10 @@ from chatcodec.serve.apis import APIS
 from chatcodec.serve.errors import ApiError
 
 if TYPE_CHECKING:
+    from chatcodec.serve.apis import Api
     from chatcodec.serve.reading import Reader
 
-__all__ = ["detokenized", "tokenized"]
+__all__ = ["COUNTED", "detokenized", "tokenized"]
 
 
 def tokenized(body: dict[str, Any], reader: Reader) -> dict[str, Any]:
@@ -30,6 +32,20 @@ def tokenized(body: dict[str, Any], reader: Reader) -> dict[str, Any]:
     if body.get("return_token_strs"):
         answer["token_strs"] = [vocab.token_bytes(id_).decode("utf-8", "replace") for id_ in ids]
     return answer
+
+
+def counted(api: Api, body: dict[str, Any], reader: Reader) -> dict[str, Any]:
+    """Give the number of ids of a prompt, as an API does. Raises `ApiError`."""
+    tokens = {"input_tokens": len(reader.prompt(api, body))}
+    return {"object": "response.input_tokens", **tokens} if api.name == "responses" else tokens
+
+
+COUNTED = {
+    f"{api.path}/{name}": partial(counted, api)
+    for api in APIS
+    for name in {"messages": ["count_tokens"], "responses": ["input_tokens"]}.get(api.name, ())
+}
+"""The paths that count the ids of a prompt."""
 
 
 def detokenized(body: dict[str, Any], reader: Reader) -> dict[str, Any]:

@@ -31,31 +31,56 @@ DROPPED = "x-chatcodec-dropped"
 OTHER = "other"
 """The kind of what the gateway has no name for."""
 
-KINDS = frozenset(name for table in FIELDS.values() for name in table) | {
-    "annotations",
-    "audio",
-    "call",
-    "citations",
-    "content",
-    "effort",
-    "encrypted_content",
-    "file",
-    "image",
-    "is_error",
-    "language",
-    "message",
-    "name",
-    "option",
-    "reasoning",
-    "role",
-    "thinking",
-    "tool",
-    "tool_call_id",
-    "tool_calls",
-    "tool_result",
-    "unknown",
-    "video",
-}
+TOOLS = frozenset(
+    {
+        "bash",
+        "code_execution",
+        "code_interpreter",
+        "computer",
+        "computer_use_preview",
+        "file_search",
+        "image_generation",
+        "local_shell",
+        "mcp",
+        "shell",
+        "text_editor",
+        "tool_search",
+        "web_fetch",
+        "web_search",
+        "web_search_preview",
+    }
+)
+"""Types of tools that a server would run."""
+
+KINDS = (
+    TOOLS
+    | frozenset(name for table in FIELDS.values() for name in table)
+    | {
+        "annotations",
+        "audio",
+        "call",
+        "citations",
+        "content",
+        "effort",
+        "encrypted_content",
+        "file",
+        "image",
+        "is_error",
+        "language",
+        "message",
+        "name",
+        "option",
+        "reasoning",
+        "role",
+        "thinking",
+        "tool",
+        "tool_call_id",
+        "tool_calls",
+        "tool_result",
+        "unknown",
+        "video",
+    }
+)
 """The kinds that metrics have labels for."""
 
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,39}")
