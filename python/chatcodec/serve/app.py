@@ -19,12 +19,14 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from chatcodec.errors import MessageError
 from chatcodec.serve.answer import Answer
 from chatcodec.serve.apis import APIS, Api
 from chatcodec.serve.backends import BACKENDS
 from chatcodec.serve.backends.base import Job
 from chatcodec.serve.beats import Beats, in_time, stopped
 from chatcodec.serve.bodies import check_kind, parse_body, read_body
+from chatcodec.serve.derender import derendered
 from chatcodec.serve.errors import ApiError, BackendError, chat_body
 from chatcodec.serve.guard import Guard
 from chatcodec.serve.health import Health
@@ -33,7 +35,8 @@ from chatcodec.serve.log import LOG, backend_fields, set_up
 from chatcodec.serve.metrics import Metrics
 from chatcodec.serve.places import Places
 from chatcodec.serve.pool import ReadingPool
-from chatcodec.serve.reading import Reader
+from chatcodec.serve.reading import Reader, told_error
+from chatcodec.serve.render import completions_rendered, rendered
 from chatcodec.serve.salt import salt_of, share_secret
 from chatcodec.serve.settings import BACKEND_KEY, Settings
 from chatcodec.serve.signals import ignore_signals
@@ -42,7 +45,7 @@ from chatcodec.serve.tokens import COUNTED, detokenized, tokenized
 from chatcodec.serve.waiting import disconnected, until_gone
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from starlette.types import Receive, Scope, Send
 
@@ -179,21 +182,7 @@ class Gateway:
         self.metrics.prompt(prompt)
         read.told.count(self.metrics)
         span = Span(api.name, settings.served[0], http.headers)
-        passed_on = (*PASSED_ON, *settings.pass_headers)
-        own = {key: http.headers[key] for key in passed_on if key in http.headers}
-        job = Job(
-            model=settings.backend_model or settings.served[0],
-            prompt=prompt.written,
-            prompt_ids=len(prompt),
-            stop_ids=[*self.codec.stop_ids, *asked.stop_ids],
-            limit=request.limit,
-            sampling=asked.sampling,
-            passed=asked.passed,
-            grammar=read.grammar,
-            cache_salt=self.salt(http.state.key, asked.sampling.get("cache_salt")),
-            logprobs=asked.logprobs,
-            headers={**own, **span.headers},
-        )
+        job = self.job(read, http, span.headers)
         return Answer(
             api=api,
             request=request,
@@ -208,6 +197,26 @@ class Gateway:
             span=span,
             began=began,
             over=http.state.place.leave,
+        )
+
+    def job(self, read: Read, http: HttpRequest, traced: Mapping[str, str]) -> Job:
+        """Make the job for the backend; `traced` are the headers of a span around it."""
+        settings = self.settings
+        request, asked, prompt = read.request, read.asked, read.prompt
+        passed_on = (*PASSED_ON, *settings.pass_headers)
+        own = {key: http.headers[key] for key in passed_on if key in http.headers}
+        return Job(
+            model=settings.backend_model or settings.served[0],
+            prompt=prompt.written,
+            prompt_ids=len(prompt),
+            stop_ids=[*self.codec.stop_ids, *asked.stop_ids],
+            limit=request.limit,
+            sampling=asked.sampling,
+            passed=asked.passed,
+            grammar=read.grammar,
+            cache_salt=self.salt(http.state.key, asked.sampling.get("cache_salt")),
+            logprobs=asked.logprobs,
+            headers={**own, **traced},
         )
 
     def salt(self, key: Key, own: object) -> str | None:
@@ -294,8 +303,23 @@ class Gateway:
         fields = {"object": "model", "created": self.started, "owned_by": "chatcodec"}
         return JSONResponse({"id": name, **fields})
 
+    def rendering(self, api: Api) -> Callable[[HttpRequest], Awaitable[Response]]:
+        """Make the endpoint that gives what would be sent to the engine."""
+
+        async def endpoint(http: HttpRequest) -> Response:
+            async with AsyncExitStack() as stack:
+                http, raw = await self.admitted(http, stack)
+                read = await self.read(api, raw, http)
+                job, settings = self.job(read, http, {}), self.settings
+                window, stream = settings.max_model_len, read.asked.stream
+                return json_response(
+                    rendered(job, settings.engine, window, api.prefix, stream=stream)
+                )
+
+        return endpoint
+
     def small(
-        self, make: Callable[[dict[str, Any], Reader], dict[str, Any]]
+        self, make: Callable[[dict[str, Any], Reader], dict[str, Any] | bytes]
     ) -> Callable[[HttpRequest], Awaitable[Response]]:
         """Make the endpoint of a function; its requests have the limits of all others."""
 
@@ -304,7 +328,11 @@ class Gateway:
                 _, raw = await self.admitted(http, stack)
                 body = parse_body(raw)
                 self.reader.check_model(body.get("model"))
-                return JSONResponse(make(body, self.reader))
+                try:
+                    made = make(body, self.reader)
+                except MessageError as error:
+                    raise told_error(error) from error
+                return json_response(made) if isinstance(made, bytes) else JSONResponse(made)
 
         return endpoint
 
@@ -331,6 +359,11 @@ class Gateway:
         path = http.url.path
         api = next((api for api in APIS if f"{path}/".startswith(f"{api.path}/")), None)
         return self.failed(api, http, None, error)
+
+
+def json_response(raw: bytes) -> Response:
+    """Answer with what is JSON already."""
+    return Response(raw, media_type="application/json")
 
 
 class Events(Response):
@@ -434,6 +467,9 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
 
     routes = [
         *(post(api.path, gateway.answering(api)) for api in APIS),
+        *(post(f"{api.path}/render", gateway.rendering(api)) for api in APIS),
+        post("/v1/completions/render", gateway.small(completions_rendered)),
+        post("/v1/chat/completions/derender", gateway.small(derendered)),
         Route("/v1/models", gateway.models),
         Route("/v1/models/{name:path}", gateway.model),
         post("/tokenize", gateway.small(tokenized)),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from chatcodec import Constraint
 
-__all__ = ["Backend", "Grammar", "Job", "Logprob", "Reader", "Step"]
+__all__ = ["Backend", "Grammar", "Job", "Logprob", "Reader", "Step", "bounded"]
 
 _QUOTED = 200
 """Characters of a backend's words that are kept."""
@@ -150,12 +150,21 @@ class Backend(ABC):
         self.window = Window(client, self.url, window)
         self._no_usage_until = 0.0
 
+    @classmethod
     @abstractmethod
-    def request(self, job: Job) -> tuple[str, dict[str, Any]]:
+    def request(cls, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the path and the body of the request.
 
         Raises `ApiError` for what the engine cannot do, with the client's field.
         """
+
+    @classmethod
+    def salted(cls, job: Job) -> tuple[str, dict[str, Any]]:
+        """Make the path and the body of the request, with the salt of the cache. As `request`."""
+        path, fields = cls.request(job)
+        if job.cache_salt is not None and cls.knows_salt:
+            fields["cache_salt"] = job.cache_salt
+        return path, fields
 
     @abstractmethod
     def reader(self, job: Job) -> Reader:
@@ -203,9 +212,7 @@ class Backend(ABC):
         Events that came together are one step. The last step has a reason.
         """
         job = await self._limited(job)
-        path, fields = self.request(job)
-        if job.cache_salt is not None and self.knows_salt:
-            fields["cache_salt"] = job.cache_salt
+        path, fields = self.salted(job)
         body = pieces(fields)
         size = sum(map(len, body))
         headers = {
@@ -251,13 +258,7 @@ class Backend(ABC):
                 fields = {"limit": _WITHOUT_WINDOW, "advice": advice}
                 LOG.warning("window", extra={"fields": fields})
                 return replace(job, limit=_WITHOUT_WINDOW)
-        if window is None:
-            return job
-        room = window - job.prompt_ids
-        if room < 1:
-            problem = f"the prompt has {job.prompt_ids} ids, expected fewer than {window}"
-            raise ApiError(400, problem, code="context_length_exceeded")
-        return replace(job, limit=room if job.limit is None else min(job.limit, room))
+        return bounded(job, window)
 
     async def _steps(
         self, answer: aiohttp.ClientResponse, reader: Reader, job: Job
@@ -331,3 +332,17 @@ class Backend(ABC):
             problem = "the backend sent an unexpected event"
             raise BackendError(502, problem, said=what) from error
         reader.over = step.reason is not None
+
+
+def bounded(job: Job, window: int | None) -> Job:
+    """Bound the ids of a job by a window, if there is one.
+
+    Raises `ApiError` for a prompt that is longer.
+    """
+    if window is None:
+        return job
+    room = window - job.prompt_ids
+    if room < 1:
+        problem = f"the prompt has {job.prompt_ids} ids, expected fewer than {window}"
+        raise ApiError(400, problem, code="context_length_exceeded")
+    return replace(job, limit=room if job.limit is None else min(job.limit, room))

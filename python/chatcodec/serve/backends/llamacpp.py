@@ -39,7 +39,8 @@ class LlamaCpp(Backend):
     streams: ClassVar[bool] = False
     grammars: ClassVar[tuple[GrammarKind, ...]] = ("gbnf",)
 
-    def request(self, job: Job) -> tuple[str, dict[str, Any]]:
+    @classmethod
+    def request(cls, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""
         body: dict[str, Any] = {
             **job.passed,

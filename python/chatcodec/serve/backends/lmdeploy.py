@@ -26,7 +26,8 @@ class LmDeploy(Backend):
     sampling = SAMPLING
     grammars: ClassVar[tuple[GrammarKind, ...]] = ()
 
-    def request(self, job: Job) -> tuple[str, dict[str, Any]]:
+    @classmethod
+    def request(cls, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request. The engine tells no log probabilities by id."""
         if job.logprobs is not None:
             raise ApiError(400, "log probabilities are not told by an LMDeploy backend", "logprobs")

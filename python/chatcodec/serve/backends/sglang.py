@@ -52,7 +52,8 @@ class Sglang(Backend):
     sampling = SAMPLING | same("custom_params")
     fields = FIELDS
 
-    def request(self, job: Job) -> tuple[str, dict[str, Any]]:
+    @classmethod
+    def request(cls, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""
         sampling: dict[str, Any] = {
             "skip_special_tokens": False,
@@ -60,13 +61,13 @@ class Sglang(Backend):
             "stop_token_ids": list(job.stop_ids),
             # None is as many as fit; a request that does not say so gets 128.
             "max_new_tokens": job.limit,
-            **renamed(job.sampling, self.sampling),
+            **renamed(job.sampling, cls.sampling),
         }
         if job.grammar is not None:
             sampling["ebnf" if job.grammar.kind == "lark" else job.grammar.kind] = job.grammar.text
         body: dict[str, Any] = {
             **job.passed,
-            **renamed(job.sampling, self.fields),
+            **renamed(job.sampling, cls.fields),
             "input_ids": job.prompt,
             "sampling_params": sampling,
             "stream": True,

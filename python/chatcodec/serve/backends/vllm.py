@@ -47,7 +47,7 @@ _NAMED = "token_id:"
 
 def structured(grammar: Grammar) -> dict[str, Written]:
     """Give a grammar as vLLM's `structured_outputs`."""
-    return {"grammar" if grammar.kind == "lark" else grammar.kind: grammar.text}
+    return {"grammar" if grammar.kind in {"lark", "gbnf"} else grammar.kind: grammar.text}
 
 
 class Vllm(Backend):
@@ -61,11 +61,12 @@ class Vllm(Backend):
     usage_follows: ClassVar[bool] = True
     knows_salt: ClassVar[bool] = True
 
-    def request(self, job: Job) -> tuple[str, dict[str, Any]]:
+    @classmethod
+    def request(cls, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""
         body: dict[str, Any] = {
             **job.passed,
-            **renamed(job.sampling, self.fields),
+            **renamed(job.sampling, cls.fields),
             "model": job.model,
             "prompt": job.prompt,
             "stream": True,

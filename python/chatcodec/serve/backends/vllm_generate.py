@@ -27,7 +27,8 @@ class VllmGenerate(Backend):
     usage_follows: ClassVar[bool] = True
     knows_salt: ClassVar[bool] = True
 
-    def request(self, job: Job) -> tuple[str, dict[str, Any]]:
+    @classmethod
+    def request(cls, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the request."""
         sampling: dict[str, Any] = {
             "detokenize": False,
@@ -42,7 +43,7 @@ class VllmGenerate(Backend):
             sampling["logprobs"] = job.logprobs and max(job.logprobs, min(job.logprobs + 1, 20))
         body: dict[str, Any] = {
             **job.passed,
-            **renamed(job.sampling, self.fields),
+            **renamed(job.sampling, cls.fields),
             "model": job.model,
             "token_ids": job.prompt,
             "sampling_params": sampling,

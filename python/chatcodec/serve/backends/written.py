@@ -41,7 +41,7 @@ def written_ids(prompt: Encoding) -> Written:
     return Written.of(prompt.ids.tolist())
 
 
-def pieces(body: dict[str, Any]) -> list[bytes]:
+def pieces(body: dict[str, Any] | list[dict[str, Any]]) -> list[bytes]:
     """Write a body in which some values are `Written`: its JSON in pieces, those as they are."""
     found: list[bytes] = []
     # No text of a body has this by chance, and no client can know it.
