@@ -28,7 +28,7 @@ def test_seconds_are_more_than_none(
 @pytest.mark.parametrize("value", ["-5", "-1"])
 def test_a_grace_is_not_negative(capsys: pytest.CaptureFixture[str], value: str) -> None:
     assert main(["serve", "--backend", "http://x", "--grace", value]) == 2
-    assert f"--grace {value}: expected seconds, 0 or more" in capsys.readouterr().err
+    assert f"--grace {float(value)}: expected seconds, 0 or more" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["max_requests", "max_body", "max_choices", "max_model_len"])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from functools import partial
+from ssl import VerifyMode
 from typing import TYPE_CHECKING, Any, get_args
 
 from chatcodec.cli.loading import UsageError, load_model
+from chatcodec.serve.listening import Certificates, Listening
 from chatcodec.serve.policy import Policy, Unknown
 from chatcodec.serve.salt import CACHE_SECRET
 from chatcodec.serve.settings import (
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["add_serve", "serve"]
 
 _NEEDED = ("starlette", "uvicorn", "aiohttp", "prometheus_client")
+_PORTS = 65_535
+SSL_PASSWORD = "CHATCODEC_SSL_PASSWORD"  # noqa: S105 (the name, not the password)
+"""Environment variable with the password of the server's private key."""
 _URL = ("http://", "https://")
 _OWN_HEADERS = {
     "accept-encoding",
@@ -82,6 +88,7 @@ def add_serve(parser: ArgumentParser) -> None:
     )
     add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     add("--port", type=int, default=8080, help="port to listen on (default: %(default)s)")
+    add("--metrics-port", type=int, metavar="N", help="port for /metrics alone (default: `--port`)")
     add("--workers", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
     add(
         "--api-key-file",
@@ -131,14 +138,65 @@ def add_serve(parser: ArgumentParser) -> None:
             metavar="N",
             help=f"{about} (default: %(default)s)",
         )
-    limits.add_argument(
-        "--grace",
-        type=int,
-        default=30,
-        metavar="N",
-        help="seconds for open answers when the server is told to end (default: %(default)s)",
-    )
+    add_end(parser.add_argument_group("the end"))
+    add_certificates(parser.add_argument_group("TLS"))
     add("--log-text", action="store_true", help="write prompts into the log")
+
+
+def add_end(group: _ArgumentGroup) -> None:
+    """Add how long the gateway serves after it is told to end."""
+    for name, about in (
+        ("drain", "seconds to serve on after SIGTERM, while /readyz says 503"),
+        ("grace", "seconds for open answers after that, or at once after SIGINT"),
+    ):
+        group.add_argument(
+            f"--{name}",
+            type=float,
+            default=getattr(Listening, name),
+            metavar="N",
+            help=f"{about} (default: %(default)s)",
+        )
+
+
+def add_certificates(group: _ArgumentGroup) -> None:
+    """Add the files of TLS, named as uvicorn and vLLM name them."""
+    for name, metavar, about in (
+        ("certfile", "FILE", "the server's certificates, in PEM: the gateway speaks TLS"),
+        ("keyfile", "FILE", f"their private key; the variable {SSL_PASSWORD} has its password"),
+        ("ca-certs", "FILE", "certificates that sign those of clients, who then need one"),
+        ("ciphers", "NAMES", "ciphers, as OpenSSL lists them"),
+    ):
+        group.add_argument(f"--ssl-{name}", metavar=metavar, help=about)
+    group.add_argument(
+        "--ssl-cert-reqs",
+        type=int,
+        choices=(0, 1, 2),
+        help="certificates of clients: 0 for none, 1 for those that have one, 2 for all "
+        "(default: 2 with `--ssl-ca-certs`)",
+    )
+
+
+def certificates_of(args: Namespace) -> Certificates | None:
+    """Read the arguments of TLS. Raises `UsageError`."""
+    if args.ssl_certfile is None:
+        for name in ("keyfile", "ca_certs", "ciphers", "cert_reqs"):
+            if getattr(args, f"ssl_{name}") is not None:
+                option = "--ssl-" + name.replace("_", "-")
+                raise UsageError(f"{option}: needs `--ssl-certfile` too")
+        return None
+    needed = args.ssl_cert_reqs
+    if needed is None:
+        needed = 0 if args.ssl_ca_certs is None else 2
+    if needed and args.ssl_ca_certs is None:
+        raise UsageError(f"--ssl-cert-reqs {needed}: needs `--ssl-ca-certs` too")
+    return Certificates(
+        certificate=args.ssl_certfile,
+        key=args.ssl_keyfile,
+        password=os.environ.get(SSL_PASSWORD),
+        authorities=args.ssl_ca_certs,
+        clients=VerifyMode(needed),
+        ciphers=args.ssl_ciphers,
+    )
 
 
 def add_pages(group: _ArgumentGroup) -> None:
@@ -243,16 +301,24 @@ def serve(args: Namespace) -> bool:
         host=args.host,
         allow_hosts=tuple(args.allow_hosts),
         allow_origins=tuple(args.allow_origins),
+        metrics_port=args.metrics_port,
         log_text=args.log_text,
     )
     from chatcodec.serve.run import run  # noqa: PLC0415 (an extra, which other commands do without)
 
+    listening = Listening(
+        host=args.host,
+        port=args.port,
+        workers=args.workers,
+        drain=args.drain,
+        grace=args.grace,
+        certificates=certificates_of(args),
+    )
     try:
         Policy.of(settings)  # in this process, before others are started
-        run(settings, args.host, args.port, args.workers, args.grace)
+        return run(settings, listening)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    return True
 
 
 def check(args: Namespace) -> None:
@@ -262,19 +328,29 @@ def check(args: Namespace) -> None:
     bounds: list[tuple[tuple[str, ...], Callable[[Any], str | None]]] = [
         (("workers", *COUNTS), wrong_count),
         (WAITS, wrong_wait),
-        (("grace", "queue_timeout", "heartbeat"), partial(wrong_wait, least=0)),
+        (("drain", "grace", "queue_timeout", "heartbeat"), partial(wrong_wait, least=0)),
     ]
     for names, wrong in bounds:
         for name in names:
             given = getattr(args, name)
             if why := wrong(given):
                 raise UsageError(f"--{name.replace('_', '-')} {given}: {why}")
+    check_ports(args)
     for name in args.pass_headers:
         if name.lower() in _OWN_HEADERS:
             raise UsageError(f"--pass-header {name}: the gateway sends one of its own")
     for origin in args.allow_origins:
         if origin not in {"*", "null"} and not origin.startswith(_URL):
             raise UsageError(f"--allow-origin {origin}: expected https://HOST, or `*`")
+
+
+def check_ports(args: Namespace) -> None:
+    """Refuse ports that are none, and two that are the same. Raises `UsageError`."""
+    for option, port in (("--port", args.port), ("--metrics-port", args.metrics_port)):
+        if port is not None and not 0 <= port <= _PORTS:
+            raise UsageError(f"{option} {port}: expected 0 to {_PORTS}")
+    if args.metrics_port == args.port != 0:
+        raise UsageError(f"--metrics-port {args.port}: expected another than `--port`")
 
 
 def print_hash() -> bool:

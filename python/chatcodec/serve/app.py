@@ -31,7 +31,7 @@ from chatcodec.serve.errors import ApiError, BackendError, chat_body
 from chatcodec.serve.guard import Guard
 from chatcodec.serve.health import Health
 from chatcodec.serve.keys import ANYONE, Key, Keys, given_key, watched
-from chatcodec.serve.log import LOG, backend_fields, set_up
+from chatcodec.serve.log import LOG, backend_fields
 from chatcodec.serve.metrics import Metrics
 from chatcodec.serve.places import Places
 from chatcodec.serve.pool import ReadingPool
@@ -39,10 +39,9 @@ from chatcodec.serve.reading import Reader, told_error
 from chatcodec.serve.render import completions_rendered, rendered
 from chatcodec.serve.salt import salt_of, share_secret
 from chatcodec.serve.settings import BACKEND_KEY, Settings
-from chatcodec.serve.signals import ignore_signals
 from chatcodec.serve.spans import Span
 from chatcodec.serve.tokens import COUNTED, detokenized, tokenized
-from chatcodec.serve.waiting import disconnected, until_gone
+from chatcodec.serve.waiting import Endings, disconnected, ended, until_gone
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from chatcodec.serve.backends.base import Backend
     from chatcodec.serve.reading import Read
 
-__all__ = ["app", "stored_app"]
+__all__ = ["Gateway", "app"]
 
 PASSED_ON = ("traceparent", "tracestate", "baggage", "x-request-id")
 """Headers that go on to the backend."""
@@ -80,6 +79,7 @@ class Gateway:
         self.settings = settings
         self.codec = settings.codec() if codec is None else codec
         self.keys = Keys.of(settings)
+        self.reloads: list[Callable[[], None]] = [] if self.keys is None else [self.keys.reload]
         self.reader = Reader(self.codec, settings)
         self.pool = ReadingPool(self.reader, settings.readers)
         share_secret()
@@ -94,6 +94,7 @@ class Gateway:
         self.started = int(time.time())
         self.backend: Backend
         self.health = Health(lambda: self.backend, settings.connect_timeout)
+        self.endings = Endings()
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
@@ -117,6 +118,16 @@ class Gateway:
             finally:
                 self.pool.close()
 
+    def reload(self) -> None:
+        """Read again what an operator may change while the gateway serves: its keys."""
+        for reload in self.reloads:
+            reload()
+
+    def end(self) -> None:
+        """Tell the clients of all open answers that the gateway ends."""
+        self.places.close()
+        self.endings.tell()
+
     # Answers.
 
     def answering(self, api: Api) -> Callable[[HttpRequest], Awaitable[Response]]:
@@ -130,13 +141,13 @@ class Gateway:
                 http, raw = await self.admitted(http, stack)
                 answer = self.answer(api, await self.read(api, raw, http), http, began)
                 if not answer.asked.stream:
-                    whole = await until_gone(http, self.whole_of(answer, stack))
+                    whole = await until_gone(http, self.whole_of(answer, stack), self.endings)
                     self.log(http, answer, 200)
                     closing = BackgroundTask(stack.aclose)
                     return JSONResponse(whole, headers=answer.headers, background=closing)
                 starting = asyncio.ensure_future(answer.start(stack))
                 stack.push_async_callback(stopped, starting)
-                await until_gone(http, in_time(starting, self.settings.heartbeat))
+                await until_gone(http, in_time(starting, self.settings.heartbeat), self.endings)
             except ApiError as error:
                 await stack.aclose()
                 return self.failed(api, http, answer, error)
@@ -154,7 +165,9 @@ class Gateway:
     async def read(self, api: Api, raw: bytes, http: HttpRequest) -> Read:
         """Read a request and encode its prompt. Raises `ApiError`."""
         reading = self.pool.read(api, raw)
-        return await (until_gone(http, reading) if self.pool.is_large(raw) else reading)
+        if not self.pool.is_large(raw):
+            return await reading
+        return await until_gone(http, reading, self.endings)
 
     async def whole_of(self, answer: Answer, stack: AsyncExitStack) -> dict[str, Any]:
         """Give an answer as one object."""
@@ -383,6 +396,7 @@ class Events(Response):
         settings = gateway.settings
         self.beats = Beats(settings.heartbeat, answer.api.beat, settings.client_timeout)
         self.background = None
+        self.is_ended = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer."""
@@ -392,7 +406,13 @@ class Events(Response):
         others = [asyncio.create_task(disconnected(receive))]
         others.append(asyncio.create_task(self.beats.run(send)))
         try:
-            await asyncio.wait({writing, *others}, return_when=asyncio.FIRST_COMPLETED)
+            with gateway.endings.told() as ending:
+                waited: set[asyncio.Future[Any]] = {writing, ending, *others}
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            if ending.done() and not writing.done():
+                self.is_ended = True
+                writing.cancel()
+                await asyncio.wait({writing, *others}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (writing, *others):
                 task.cancel()
@@ -435,6 +455,12 @@ class Events(Response):
                 await say(line, more=True)
         except ApiError as error:
             failed = error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self.is_ended or task is None:
+                raise
+            task.uncancel()
+            failed = ended()
         except (OSError, TimeoutError):
             raise
         except Exception:  # noqa: BLE001 (whatever it is, the client is told)
@@ -459,7 +485,7 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, float]]:
-        async with gateway.connected(), watched(gateway.keys):
+        async with gateway.connected(), watched(gateway.keys, gateway.reload):
             yield {"client_timeout": settings.client_timeout}
 
     def post(path: str, endpoint: Callable[[HttpRequest], Awaitable[Response]]) -> Route:
@@ -476,7 +502,7 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
         post("/detokenize", gateway.small(detokenized)),
         *(post(path, gateway.small(make)) for path, make in COUNTED.items()),
         *gateway.health.routes,
-        Route("/metrics", gateway.measured),
+        *([Route("/metrics", gateway.measured)] if settings.metrics_port is None else []),
     ]
     kinds = (HTTPException, ApiError, ClientDisconnect, Exception)
     errors = dict.fromkeys(kinds, gateway.errored)
@@ -488,10 +514,3 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
     made.router.redirect_slashes = False
     made.state.gateway = gateway
     return made
-
-
-def stored_app() -> Starlette:
-    """Make the application of a process that `--workers` started."""
-    ignore_signals()
-    set_up()
-    return app(Settings.stored())

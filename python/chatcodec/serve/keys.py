@@ -30,7 +30,7 @@ from chatcodec.serve.settings import KEYS
 from chatcodec.serve.signals import on_hangup
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from starlette.datastructures import Headers
 
@@ -239,14 +239,12 @@ def _checked(where: str, lines: list[str]) -> list[Key]:
 
 
 @asynccontextmanager
-async def watched(keys: Keys | None) -> AsyncIterator[None]:
-    """Read keys again on SIGHUP and when their file changes, for as long as a server runs."""
-    if keys is None:
-        yield
-        return
-    watching = asyncio.create_task(keys.watch())
+async def watched(keys: Keys | None, reload: Callable[[], None]) -> AsyncIterator[None]:
+    """Read keys again when their file changes, and call `reload` on SIGHUP, while a server runs."""
+    watching = None if keys is None else asyncio.create_task(keys.watch())
     try:
-        with on_hangup(keys.reload):
+        with on_hangup(reload):
             yield
     finally:
-        watching.cancel()
+        if watching is not None:
+            watching.cancel()

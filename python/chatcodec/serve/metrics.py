@@ -23,7 +23,7 @@ from chatcodec.serve.processes import Workers, workers_of
 if TYPE_CHECKING:
     from chatcodec.serve.prompts import Prompt
 
-__all__ = ["SHARED", "Metrics"]
+__all__ = ["SHARED", "Metrics", "summed"]
 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable with the folder by which the processes of `--workers` share their counts."""
@@ -99,10 +99,15 @@ class Metrics:
         """Write the metrics in the format of Prometheus."""
         if SHARED not in os.environ:
             return generate_latest(self.registry)
-        summed = CollectorRegistry()
-        MultiProcessCollector(summed)  # type: ignore[no-untyped-call]
-        Workers(lambda: workers_of(os.environ[SHARED]), summed)
-        return generate_latest(summed)
+        return generate_latest(summed(os.environ[SHARED]))
+
+
+def summed(folder: str) -> CollectorRegistry:
+    """Give the metrics of all processes that share a folder."""
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, folder)  # type: ignore[no-untyped-call]
+    Workers(lambda: workers_of(folder), registry)
+    return registry
 
 
 def general(path: str) -> str:

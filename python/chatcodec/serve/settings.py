@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -25,9 +23,6 @@ A variable that is set has one at least."""
 
 BACKEND_KEY = "CHATCODEC_BACKEND_KEY"
 """Environment variable with the key that the gateway sends to the backend."""
-
-SETTINGS = "CHATCODEC_SERVE"
-"""Environment variable by which the processes of `--workers` are given their settings."""
 
 COUNTS = (
     "max_requests",
@@ -125,6 +120,8 @@ class Settings:
     """Origins of the web pages that are served; `*` for all."""
     cache_salt: Literal["key", "off"] = "key"
     """Whether the clients of each name of keys have a prefix cache of their own."""
+    metrics_port: int | None = None
+    """Port that has `/metrics` alone; None for the port of all other paths."""
     log_text: bool = False
     """Whether the log has the text of prompts."""
 
@@ -152,14 +149,3 @@ class Settings:
         named = self.format
         is_file = named not in formats() and (named.endswith(".toml") or Path(named).is_file())
         return Codec(Format.load(named) if is_file else Format.built_in(named), self.vocab)
-
-    def store(self) -> None:
-        """Write the settings into the environment, for processes that are started."""
-        os.environ[SETTINGS] = json.dumps(asdict(self))
-
-    @staticmethod
-    def stored() -> Settings:
-        """Read the settings that `store` wrote."""
-        given = json.loads(os.environ[SETTINGS])
-        tuples = {key: tuple(value) for key, value in given.items() if isinstance(value, list)}
-        return Settings(**{**given, **tuples})

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 
+from chatcodec.serve.errors import ApiError
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterator
 
     from starlette.types import Message, Receive
 
-__all__ = ["Held", "disconnected", "first", "until_gone"]
+__all__ = ["Endings", "Held", "disconnected", "ended", "first", "until_gone"]
 
 T = TypeVar("T")
 
@@ -28,19 +31,57 @@ async def disconnected(receive: Receive) -> None:
         pass
 
 
-async def until_gone(http: HttpRequest, work: Awaitable[T]) -> T:
-    """Give the result of work; cancel it and raise `ClientDisconnect` if the client goes first."""
-    return await first(disconnected(http.receive), work)
+class Endings:
+    """The open requests of a server, which are told when it ends and waits for them no longer."""
+
+    def __init__(self) -> None:
+        """Begin without requests."""
+        self._open: set[asyncio.Future[None]] = set()
+
+    @contextmanager
+    def told(self) -> Iterator[asyncio.Future[None]]:
+        """Give a future that is done when the server ends."""
+        ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._open.add(ending)
+        try:
+            yield ending
+        finally:
+            self._open.discard(ending)
+
+    def tell(self) -> None:
+        """Tell all requests that the server ends."""
+        for each in self._open:
+            if not each.done():
+                each.set_result(None)
 
 
-async def first(gone: Awaitable[None], work: Awaitable[T]) -> T:
-    """Give the result of work; cancel it and raise `ClientDisconnect` if `gone` ends first."""
+def ended() -> ApiError:
+    """Make the error of an answer that the end of the server cuts."""
+    return ApiError(503, "the gateway is shutting down; try again", retry_after="1")
+
+
+async def until_gone(http: HttpRequest, work: Awaitable[T], endings: Endings) -> T:
+    """Give the result of work. What comes first cancels it: the end of the client or the server.
+
+    Raises `ClientDisconnect` for a client that has gone, `ApiError` for a server that ends.
+    """
+    with endings.told() as ending:
+        return await first(disconnected(http.receive), work, ending)
+
+
+async def first(
+    gone: Awaitable[None], work: Awaitable[T], ending: asyncio.Future[None] | None = None
+) -> T:
+    """Give the result of work. What ends first cancels it, as `until_gone` says."""
     task, going = asyncio.ensure_future(work), asyncio.ensure_future(gone)
     try:
-        await asyncio.wait({task, going}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientDisconnect
-        return task.result()
+        waited: set[asyncio.Future[Any]] = {task, going}
+        if ending is not None:
+            waited.add(ending)
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ended() if ending is not None and ending.done() else ClientDisconnect
     finally:
         for each in (task, going):
             each.cancel()
