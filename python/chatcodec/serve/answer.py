@@ -100,8 +100,9 @@ class Answer:
         )
 
     def error_event(self, error: ApiError) -> bytes:
-        """Write an error into the stream of the answer."""
-        return self.api.error_event(error, next(iter(self._adapters), None))
+        """Write an error into the stream of the answer, which may not have begun."""
+        adapter = self._adapters[0] if self._adapters else self._adapter(0)
+        return self.api.error_event(error, adapter)
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Begin a generation for each choice; closing the stack cancels them.
@@ -212,9 +213,7 @@ class Answer:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def _arguments(
-        self, choice: int, *, with_usage: bool
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _adapter(self, choice: int) -> Adapter:
         options: dict[str, Any] = dict(self.request.adapter)
         if self.api.dates:
             options[self.api.dates] = self.created
@@ -226,6 +225,12 @@ class Answer:
             options["usage_key"] = self.asked.with_usage
         adapter: Adapter = self.api.adapter(id=self.id, on_hidden=self._hidden, **options)
         self._adapters.append(adapter)
+        return adapter
+
+    def _arguments(
+        self, choice: int, *, with_usage: bool
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        adapter = self._adapter(choice)
         stream = self._stream if self.asked.choices == 1 else self._stream.copy()
         named = {
             "stop": StopStrings(self.request.stop, keep=self.asked.keeps_stop),
