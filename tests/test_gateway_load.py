@@ -43,7 +43,7 @@ IDS = 40
 IS_LONG = os.environ.get("CHATCODEC_LONG") == "1"
 SECONDS, PACE = (300.0, 0.2) if IS_LONG else (0.0, 0.05)
 LIMITS = ("--max-requests", "4000", "--connect-timeout", "60")
-"""Limits that a busy machine does not reach: a stream asks again before its answer is closed."""
+"""Limits that a busy machine does not reach: a client that goes is noticed later."""
 LEAVERS = 20
 GROWTH = 10_000_000
 """Bytes by which the gateway may grow after the first third of the time."""

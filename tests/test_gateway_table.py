@@ -26,6 +26,7 @@ def test_the_table_is_whole() -> None:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_each_named_test_exists(row: str) -> None:
+    assert ROWS[row]["tests"], "a fault without a test"
     for named in ROWS[row]["tests"]:
         file, _, name = named.partition("::")
         assert name.startswith("test_"), named

@@ -24,29 +24,29 @@ from chatcodec.serve.answer import Answer
 from chatcodec.serve.apis import APIS, Api
 from chatcodec.serve.backends import BACKENDS
 from chatcodec.serve.backends.base import Job
-from chatcodec.serve.beats import Beats, in_time, stopped
+from chatcodec.serve.beats import in_time, stopped
 from chatcodec.serve.bodies import check_kind, parse_body, read_body
 from chatcodec.serve.derender import derendered
 from chatcodec.serve.errors import ApiError, BackendError, chat_body
 from chatcodec.serve.guard import Guard
 from chatcodec.serve.health import Health
 from chatcodec.serve.keys import ANYONE, Key, Keys, given_key, watched
-from chatcodec.serve.log import LOG, backend_fields
+from chatcodec.serve.log import LOG
 from chatcodec.serve.metrics import Metrics
 from chatcodec.serve.places import Places
 from chatcodec.serve.pool import ReadingPool
 from chatcodec.serve.reading import Reader, told_error
 from chatcodec.serve.render import completions_rendered, rendered
+from chatcodec.serve.request_log import fields_of
 from chatcodec.serve.salt import salt_of, share_secret
 from chatcodec.serve.settings import BACKEND_KEY, Settings
 from chatcodec.serve.spans import Span
+from chatcodec.serve.streamed import Events
 from chatcodec.serve.tokens import COUNTED, detokenized, tokenized
-from chatcodec.serve.waiting import Endings, disconnected, ended, until_gone
+from chatcodec.serve.waiting import Endings, until_gone
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-
-    from starlette.types import Receive, Scope, Send
 
     from chatcodec import Codec
     from chatcodec.serve.backends.base import Backend
@@ -60,15 +60,6 @@ PASSED_ON = ("traceparent", "tracestate", "baggage", "x-request-id")
 _IDLE = 2.0
 """Seconds for which a connection to the backend is kept open without a request: engines' servers
 close theirs after five, and a request that meets the end of its connection would fail."""
-
-_EVENTS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    # nginx would hold events back until its buffer is full.
-    (b"x-accel-buffering", b"no"),
-]
-_LOGGED = 200
-"""Characters of a client's header or path that are logged."""
 
 
 class Gateway:
@@ -267,36 +258,9 @@ class Gateway:
         self.metrics.requests.labels(api=name, status=status).inc()
         key: Key = getattr(http.state, "key", ANYONE)
         self.metrics.of_keys.count(key.name, status, answer)
-        fields: dict[str, object] = {"path": path[:_LOGGED], "status": status}
-        if key.name:
-            fields["key"] = key.name
         if answer is not None:
-            took = time.perf_counter() - answer.began
-            answer.count(status, took)
-            fields |= {
-                "id": answer.id,
-                "stream": answer.asked.stream,
-                "prompt_ids": len(answer.prompt),
-                "completion_ids": answer.generated,
-                "seconds": round(took, 4),
-                "neutralized": answer.prompt.neutralized.total(),
-                "notices": answer.notices,
-                **answer.told.logged(),
-            }
-            if answer.first_event is not None:
-                fields["first_event_seconds"] = round(answer.first_event, 4)
-            if self.settings.log_text:
-                fields["prompt"] = answer.prompt.text
-        for name in ("traceparent", "x-request-id"):
-            if name in http.headers:
-                fields[name] = http.headers[name][:_LOGGED]
-        if isinstance(error, BackendError):
-            fields |= backend_fields(error, with_words=self.settings.log_text)
-        elif error is not None and self.settings.log_text:
-            fields["problem"] = str(error)
-        elif isinstance(error, ApiError):
-            # The message of a client's error may quote the client's text.
-            fields["param"] = error.param
+            answer.count(status, time.perf_counter() - answer.began)
+        fields = fields_of(http, answer, status, error, with_text=self.settings.log_text)
         LOG.info("request", extra={"fields": fields})
 
     # Other paths.
@@ -377,103 +341,6 @@ class Gateway:
 def json_response(raw: bytes) -> Response:
     """Answer with what is JSON already."""
     return Response(raw, media_type="application/json")
-
-
-class Events(Response):
-    """A streamed answer. It ends when the client goes, and always says how it ended."""
-
-    def __init__(
-        self,
-        gateway: Gateway,
-        http: HttpRequest,
-        answer: Answer,
-        stack: AsyncExitStack,
-        starting: asyncio.Future[None],
-    ) -> None:
-        """Take an answer that has begun, or is `starting`, and what is to be closed after it."""
-        self.gateway, self.http, self.answer, self.stack = gateway, http, answer, stack
-        self.starting = starting
-        settings = gateway.settings
-        self.beats = Beats(settings.heartbeat, answer.api.beat, settings.client_timeout)
-        self.background = None
-        self.is_ended = False
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer."""
-        del scope
-        gateway, answer = self.gateway, self.answer
-        writing = asyncio.create_task(self.write(send))
-        others = [asyncio.create_task(disconnected(receive))]
-        others.append(asyncio.create_task(self.beats.run(send)))
-        try:
-            with gateway.endings.told() as ending:
-                waited: set[asyncio.Future[Any]] = {writing, ending, *others}
-                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-            if ending.done() and not writing.done():
-                self.is_ended = True
-                writing.cancel()
-                await asyncio.wait({writing, *others}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (writing, *others):
-                task.cancel()
-            status: int = 499
-            error: BaseException | None = None
-            done = (await asyncio.gather(writing, *others, return_exceptions=True))[0]
-            if done is None or isinstance(done, ApiError):
-                status, error = (done.status if done else 200), done
-            elif isinstance(done, Exception) and not isinstance(done, (OSError, TimeoutError)):
-                status, error = 500, done
-                LOG.error("failure", exc_info=done)
-            await self.stack.aclose()
-            gateway.log(self.http, answer, status, error)
-
-    async def write(self, send: Send) -> ApiError | None:
-        """Send the events; give the error that ended them, if one did."""
-        async with asyncio.timeout(None) as limit:
-            return await self.write_within(limit, send)
-
-    async def write_within(self, limit: asyncio.Timeout, send: Send) -> ApiError | None:
-        """Send the events; `limit` bounds each wait for the client."""
-        wait = self.gateway.settings.client_timeout
-        now = asyncio.get_running_loop().time
-
-        async def say(body: bytes, *, more: bool) -> None:
-            limit.reschedule(now() + wait)
-            with self.beats:
-                await send({"type": "http.response.body", "body": body, "more_body": more})
-            limit.reschedule(None)
-
-        own = ((key.encode(), value.encode()) for key, value in self.answer.headers.items())
-        headers = [*_EVENTS, *own]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        self.beats.begin()
-        lines = self.answer.lines()
-        failed: ApiError | None = None
-        try:
-            await self.starting
-            async for line in lines:
-                await say(line, more=True)
-        except ApiError as error:
-            failed = error
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not self.is_ended or task is None:
-                raise
-            task.uncancel()
-            failed = ended()
-        except (OSError, TimeoutError):
-            raise
-        except Exception:  # noqa: BLE001 (whatever it is, the client is told)
-            LOG.exception("failure")
-            failed = ApiError(500, "the gateway failed; its log says why")
-        finally:
-            await lines.aclose()
-        if failed is not None:
-            if isinstance(failed, BackendError):
-                self.gateway.metrics.backend_errors.labels(status=failed.status).inc()
-            await say(self.answer.error_event(failed), more=True)
-        await say(b"", more=False)
-        return failed
 
 
 def app(settings: Settings, codec: Codec | None = None) -> Starlette:
