@@ -69,6 +69,44 @@ def test_what_a_call_in_reasoning_is(format_: str, asked: Literal["text", "call"
         assert notices_of(events)[0] == NOTICE
 
 
+UNCLOSED = ("mended", "what closes reasoning is missing")
+
+
+def stop_of(format_: str) -> str:
+    """The token that ends the model's turn."""
+    codec = codec_of(format_)
+    return codec.vocab.decode([codec.stop_ids[0]])
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("format_", CALLS)
+def test_calls_right_before_the_end_count(format_: str, count: int, is_stopped: bool) -> None:
+    codec, call = codec_of(format_), CALLS[format_]
+    text = f"One.{call}" * count + (stop_of(format_) if is_stopped else "")
+    # What comes between two calls makes the first a draft.
+    events = told(codec, text, prompt_of(format_), calls_in_reasoning="text")
+    assert calls_of(events) == [("f", {"a": "b"})]
+    assert message_of(events)["reasoning"] == f"One.{call}" * (count - 1) + "One."
+    assert UNCLOSED in notices_of(events)
+    assert (NOTICE in notices_of(events)) == (count > 1)
+
+
+@pytest.mark.parametrize("format_", CALLS)
+def test_a_call_that_is_cut_or_followed_by_text_is_a_draft(format_: str) -> None:
+    codec, call = codec_of(format_), CALLS[format_]
+    stop = stop_of(format_)
+    for text in (f"One.{call}Two.{stop}", f"One.{call[: call.rindex('b')]}", f"One.{call}Two."):
+        events = told(codec, text, prompt_of(format_), calls_in_reasoning="text")
+        assert calls_of(events) == []
+        assert UNCLOSED not in notices_of(events)
+    events = told(
+        codec, f"One.{call}", prompt_of(format_), calls_in_reasoning="text", reason="length"
+    )
+    assert calls_of(events) == []
+    assert message_of(events)["reasoning"] == f"One.{call}"
+
+
 @pytest.mark.parametrize("format_", CALLS)
 def test_calls_after_reasoning_are_calls(format_: str) -> None:
     codec, call = codec_of(format_), CALLS[format_]

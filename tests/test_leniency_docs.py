@@ -99,6 +99,9 @@ EXAMPLES: dict[str, list[Example]] = {
         Example("deepseek:v4", "\n\n" + BLOCK.format('{"a": 1}\n')),
         Example("glm4.5", GLM.format('{"a": 1}\n')),
     ],
+    "text beside the tag of a pair": [
+        Example("qwen3-coder", QWEN.format("a>\n1\n</parameter>\n</function>\n")),
+    ],
     "other text in place of the pairs": [
         Example("qwen3-coder", QWEN.format("a: 1\n</function>\n")),
     ],
@@ -298,6 +301,10 @@ EXAMPLES: dict[str, list[Example]] = {
             "<think>" + KIMI.format(f"functions.f:0{ARGUMENTS}") + "</think>",
             options={"calls_in_reasoning": "text"},
         ),
+    ],
+    "whole calls in reasoning that nothing closes": [
+        Example("qwen3", f"<think>\nHm.\n{CALL}<|im_end|>"),
+        Example("glm4.5", "<think>Hm." + GLM.format(GLM_PAIR)),
     ],
     "`</think>` before anything else": [Example("qwen3", "</think>Yes.")],
     "several objects": [Example("hermes", f"<tool_call>{OBJECT}, {OBJECT}</tool_call>")],

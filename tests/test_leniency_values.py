@@ -172,7 +172,7 @@ def test_what_is_no_arguments_is_not_complete(format_: str, body: str) -> None:
 
 def test_pairs_after_json_are_no_arguments() -> None:
     said = Said(
-        calls=(("f", {"a": 1}),),
+        calls=(("f", '{"a": 1}'),),
         mended=(CALL,),
         notices=("malformed: \n<parameter=b>\n2\n</parameter>\n",),
     )

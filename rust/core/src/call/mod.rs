@@ -65,6 +65,8 @@ pub(crate) enum Mended {
     Opener,
     /// The token that opens reasoning.
     Unopened,
+    /// The token that closes reasoning, before calls that end the turn.
+    Unclosed,
     /// A single call between the tokens of a list.
     Several,
     /// A call outside a list.
@@ -85,6 +87,7 @@ impl Mended {
             Self::Wrap => "the texts around an argument are not the format's",
             Self::Python => "the call's JSON is quoted or written as in Python",
             Self::Unopened => "what opens reasoning is missing",
+            Self::Unclosed => "what closes reasoning is missing",
             Self::Several => "calls stand in one block",
             Self::List => "calls stand in a list",
             Self::CallOpener => "what opens the call is missing",

@@ -31,7 +31,7 @@ struct Unit {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Only the next element closes it.
+    /// Only the next element closes it, or it ends in text.
     Open,
     /// It is closed, and white space may follow.
     Closed { white: bool },
@@ -59,7 +59,7 @@ pub(super) fn check(table: &Table<'_>, beside: &Beside<'_>) -> Checked<()> {
                 if let Some(next) = next().next() {
                     let problem = format!(
                         "begins with white space, which reads as the end of `{}`, as no control token \
-                         closes that; expected the white space there, or a control token",
+                         ends that; expected the white space there, or a control token",
                         unit.key
                     );
                     return wrong(&next.key, problem);
@@ -278,6 +278,11 @@ fn ends_in_white(pieces: &[Piece]) -> bool {
 
 fn end(table: &Table<'_>, role: Option<Role>, pieces: &[Piece]) -> End {
     let Some(suffix) = open_suffix(&as_read(pieces, table.folds_system)) else {
+        // White space after text belongs to the text's literal, and more of it reads as another text.
+        let has_more = |piece: &Piece| matches!(piece, Piece::Literal(text) if !is_white(text) && text.ends_with(char::is_whitespace));
+        if walk(pieces).last().is_some_and(has_more) {
+            return End::Open;
+        }
         return End::Closed { white: ends_in_white(pieces) };
     };
     // If text may follow, a literal ends it.

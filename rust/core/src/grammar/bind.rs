@@ -14,8 +14,8 @@ use crate::call::{BoundShape, ObjectSpec, Prefix};
 use crate::error::{Error, Result};
 use crate::format::{
     CallBodySpec, Format, Guarantee, InReasoning, ListForm, ListSpec, MediaSpec, RowSpec, RowUse,
-    SystemPlace, WithoutSystem, after_tool, also, calls, content_block, last, reasoning, rules,
-    unmarked_calls, white_space,
+    SystemPlace, ToolsPlace, WithoutSystem, after_tool, also, calls, content_block, last,
+    reasoning, rules, unmarked_calls, white_space,
 };
 use crate::marker::{self, Markers};
 use crate::message::Role;
@@ -184,6 +184,10 @@ impl Binder<'_> {
             silent: format.silent().to_vec(),
             media: format.media_specs().iter().filter_map(|spec| self.media(spec)).collect(),
             order: format.order(),
+            tools_first: matches!(
+                format.tools_place(),
+                Some(ToolsPlace::First | ToolsPlace::BeforeBegin)
+            ),
             stop: format.stop().iter().filter_map(|name| self.control_id(name)).collect(),
         };
         grammar.call_ids = grammar.own_call_ids();

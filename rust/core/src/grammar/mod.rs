@@ -385,6 +385,8 @@ pub(crate) struct Grammar {
     /// Spellings of control tokens that are ordinary words.
     pub(crate) silent: Vec<String>,
     pub(crate) order: Order,
+    /// Whether a turn of tools comes before the system message.
+    pub(crate) tools_first: bool,
     /// Tokens that stop a model although no row writes them.
     pub(crate) stop: Vec<ControlId>,
     pub(super) turn_openers: Vec<TokenId>,
@@ -806,7 +808,9 @@ impl Grammar {
         let fits = move |row: &Row| {
             !row.calls_only
                 && row.place.is_read()
-                && (!row.first_only || last.is_none())
+                && (!row.first_only
+                    || last.is_none()
+                    || last == Some(Role::System) && self.tools_first)
                 && (!row.answer_only || last == Some(Role::Assistant))
                 && (row.role == Role::System || self.order.follows(last, row.role))
         };

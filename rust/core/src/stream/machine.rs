@@ -15,6 +15,7 @@
 
 mod calls;
 mod control;
+mod drafts;
 mod fast_path;
 mod media;
 mod mended_headers;
@@ -288,6 +289,14 @@ impl Machine {
         if let Some(Uncertain::Opening(opening)) = &mut self.uncertain {
             opening.after_prompt();
         }
+        // A call that the prompt's reasoning leaves open is drafted.
+        let draft = self.uncertain.take_if(|uncertain| matches!(uncertain, Uncertain::Draft(_)));
+        if let (Some(_), Place::In(Turn { reasoning: Some(thinking), .. }, Within::Text(text))) =
+            (draft, &mut self.place)
+        {
+            thinking.has_draft = true;
+            text.lead = None;
+        }
         match (&mut self.uncertain, &mut self.place) {
             (Some(Uncertain::Header(header)), place)
                 if header.held.is(&grammar.generation_prompt) =>
@@ -353,6 +362,8 @@ pub(super) struct Reader<'a> {
     is_finishing: bool,
     /// Whether more input may come.
     may_wait: bool,
+    /// Whether held calls in reasoning are read as reasoning.
+    is_settling: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -363,7 +374,15 @@ impl<'a> Reader<'a> {
         events: &'a mut Vec<Event>,
     ) -> Self {
         let out = Emitter { output, events };
-        Self { bound, machine, out, queue: VecDeque::new(), is_finishing: false, may_wait: true }
+        Self {
+            bound,
+            machine,
+            out,
+            queue: VecDeque::new(),
+            is_finishing: false,
+            may_wait: true,
+            is_settling: false,
+        }
     }
 
     /// Emits text of a turn.
@@ -467,7 +486,17 @@ impl<'a> Reader<'a> {
     pub(super) fn finish(&mut self, reason: TurnReason, index: u32, is_open: bool) {
         self.may_wait = false;
         while let Some(uncertain) = self.machine.uncertain.take() {
-            let place = std::mem::take(&mut self.machine.place);
+            let mut place = std::mem::take(&mut self.machine.place);
+            if let (Uncertain::Draft(draft), TurnReason::Stop) = (&uncertain, reason) {
+                let end = |reader: &mut Self| reader.finish(reason, index, is_open);
+                place = match self.settle(place, draft, end) {
+                    Ok(place) => {
+                        self.machine.place = place;
+                        return;
+                    }
+                    Err(place) => place,
+                };
+            }
             self.machine.place = self.finish_uncertain(place, uncertain);
             self.drain();
         }

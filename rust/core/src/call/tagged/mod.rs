@@ -226,6 +226,12 @@ impl TaggedStyle {
         self.kind.is_some() && matches!(self.between.read.get(1), Some(Tag::Control(_)))
     }
 
+    /// Whether a control token is of a pair.
+    fn has_control(&self, id: TokenId) -> bool {
+        let stretches = [&self.open, &self.between, &self.close];
+        stretches.iter().any(|stretch| stretch.find_control(0, id).is_some())
+    }
+
     /// Whether the opening of a pair was read completely except for its quote; the last tag read is
     /// `tag`, up to byte `read`.
     fn lacks_quote(&self, tag: usize, read: usize) -> bool {

@@ -81,6 +81,8 @@ pub(crate) struct TaggedScanner {
     /// The object in place of pairs.
     json: Option<Box<RawScanner>>,
     is_valid: bool,
+    /// Whether a token of a pair came where none belongs, since the last odd text.
+    has_stray: bool,
     odd: String,
     mended: Option<Mended>,
 }
@@ -102,6 +104,7 @@ impl TaggedScanner {
             closers: 0,
             json: None,
             is_valid: true,
+            has_stray: false,
             odd: String::new(),
             mended: None,
         }
@@ -290,6 +293,7 @@ impl TaggedScanner {
         match self.state {
             State::Tags { place, tag, read: 0 } => {
                 let Some(skipped) = style.stretch(place).find_control(tag, id) else {
+                    self.has_stray |= style.has_control(id);
                     return (false, out);
                 };
                 if skipped > 0 {
@@ -321,7 +325,10 @@ impl TaggedScanner {
                 self.told_odd(self.held.len(), style);
                 self.state = State::Tags { place: Place::Open, tag: 1, read: 0 };
             }
-            _ => return (false, out),
+            _ => {
+                self.has_stray |= style.has_control(id);
+                return (false, out);
+            }
         }
         self.settle(style, kinds_of, &mut out);
         (true, out)
@@ -702,9 +709,15 @@ impl TaggedScanner {
         if !json::trim(odd).is_empty() {
             let own = Some(&*style.close.after).filter(|_| self.has_pairs());
             let odd = own.and_then(|own| odd.strip_prefix(own)).unwrap_or(odd);
+            // Text beside a tag of a pair was a pair, whose argument is lost. A tag alone stood twice.
+            let closer = style.close.core();
+            let has_tag = self.has_stray || !closer.is_empty() && odd.contains(closer);
+            let is_tag = || odd.split(closer).all(|text| json::trim(text).is_empty());
+            self.is_valid &= !has_tag || !closer.is_empty() && is_tag();
             odd.clone_into(&mut self.odd);
             self.body = self.body.max(Body::Odd);
         }
+        self.has_stray = false;
         self.held.clear();
     }
 

@@ -85,6 +85,10 @@ impl Turn {
 impl Reader<'_> {
     /// Reads a control token.
     pub(super) fn control(&mut self, place: Place, token: Control) -> Place {
+        if self.may_hold(&place, token.id) {
+            self.hold_draft(token.held());
+            return place;
+        }
         if let Some(spelled) = token.spelled.as_deref()
             && (token.is_of_others(&place)
                 || place.quotes(self)

@@ -1,6 +1,7 @@
 //! Input whose meaning is not certain yet: which header it begins, or whether it is a call.
 
 use super::calls::{Call, CallHead, Object};
+use super::drafts::Draft;
 use super::mended_headers::Original;
 use super::unmarked_calls::{Opening, close_after_comma};
 use super::{Piece, Place, Reader, Within};
@@ -25,6 +26,8 @@ pub(super) enum Uncertain {
     Call(Box<PossibleCall>),
     /// Text that may be a call.
     Opening(Box<Opening>),
+    /// Calls in reasoning, which count where the turn ends after them.
+    Draft(Box<Draft>),
 }
 
 /// Marker that may begin one of several patterns.
@@ -150,6 +153,7 @@ impl Reader<'_> {
             }
             Uncertain::Call(call) => self.possible_call(place, call, item),
             Uncertain::Opening(opening) => self.opening(place, opening, item),
+            Uncertain::Draft(draft) => self.item_of_draft(place, draft, item),
         }
     }
 
@@ -166,6 +170,7 @@ impl Reader<'_> {
             }
             Uncertain::Call(call) => self.reject(place, call.held, None, false),
             Uncertain::Opening(opening) => self.no_call(place, *opening),
+            Uncertain::Draft(draft) => self.refuse_draft(place, *draft, None),
         }
     }
 
