@@ -271,10 +271,9 @@ class Backend(ABC):
                 for event in together:
                     self._read(reader, event, step)
                 room = None if job.limit is None else job.limit - count
-                if room is not None and len(step.ids) >= room and not step.reason:
-                    # An engine that does not end is not read further.
-                    step.cut(room)
-                elif room is not None and len(step.ids) > room:
+                # An engine that does not end is not read further.
+                goes_on = step.reason is None
+                if room is not None and len(step.ids) + goes_on > room:
                     step.cut(room)
                 count += len(step.ids)
                 if step.reason is None:
