@@ -34,30 +34,39 @@ def prompt_of(codec: Codec, **options: Value) -> list[int]:
     return ids
 
 
-def test_json_follows_reasoning_where_there_may_be_some(reasoning: Codec) -> None:
+def test_json_follows_reasoning_where_grammars_are_by_ids(reasoning: Codec) -> None:
     free, closed = prompt_of(reasoning), prompt_of(reasoning, thinking=False)
-    assert (demands.may_reason(reasoning, free), demands.may_reason(reasoning, closed)) == (
-        True,
-        False,
-    )
-    tag = demands.structural_tag(reasoning, free, response_format=JSON)
-    assert tag == reasoning.constrain(response_format=JSON, prompt=free).structural_tag()
-    assert f"Token({reasoning.vocab.control['</think>']})" in tag
+    assert demands.may_reason(reasoning, free)
+    assert not demands.may_reason(reasoning, closed)
+    made = demands.constraint_of(reasoning, free, response_format=JSON, by_ids=True)
+    assert made is not None
+    assert made.lark() == reasoning.constrain(response_format=JSON, prompt=free).lark()
+    assert f"<[{reasoning.vocab.control['</think>']}]>" in made.lark()
+    # xgrammar takes the id that ends reasoning for text too: JSON would not be enforced.
+    for tools in ((), TOOLS):
+        with pytest.raises(MessageError, match="cannot enforce after reasoning") as raised:
+            demands.constraint_of(reasoning, free, tools=tools, response_format=JSON)
+        assert raised.value.path == "response_format"
     # Where the prompt closes reasoning, the engine's own grammar is right.
-    assert demands.structural_tag(reasoning, closed, response_format=JSON) is None
-    assert demands.structural_tag(PLAIN, prompt_of(PLAIN), response_format=JSON) is None
+    assert demands.constraint_of(reasoning, closed, response_format=JSON) is None
+    assert demands.constraint_of(PLAIN, prompt_of(PLAIN), response_format=JSON) is None
     # With tools the answer is calls or JSON, which no engine's own grammar has.
-    both = demands.structural_tag(PLAIN, None, tools=TOOLS, response_format=JSON)
-    assert both == PLAIN.constrain(tools=TOOLS, response_format=JSON).structural_tag()
+    both = demands.constraint_of(PLAIN, None, tools=TOOLS, response_format=JSON)
+    assert both is not None
+    expected = PLAIN.constrain(tools=TOOLS, response_format=JSON)
+    assert both.structural_tag() == expected.structural_tag()
 
 
 def test_a_demanded_call_follows_what_the_prompt_opens(reasoning: Codec) -> None:
-    for prompt in (prompt_of(reasoning), prompt_of(reasoning, thinking=False)):
-        tag = demands.structural_tag(reasoning, prompt, tools=TOOLS, tool_choice="required")
+    think = f"Token({reasoning.vocab.control['<think>']})"
+    for thinking in (None, False):
+        options = {} if thinking is None else {"thinking": thinking}
+        prompt = prompt_of(reasoning, **options)
+        made = demands.constraint_of(reasoning, prompt, tools=TOOLS, tool_choice="required")
+        assert made is not None
         expected = reasoning.constrain(tools=TOOLS, tool_choice="required", prompt=prompt)
-        assert tag == expected.structural_tag()
-    closed = demands.structural_tag(reasoning, prompt, tools=TOOLS, tool_choice="required")
-    assert f"Token({reasoning.vocab.control['<think>']})" not in str(closed)
+        assert made.structural_tag() == expected.structural_tag()
+        assert (think in made.structural_tag()) is (thinking is None)
 
 
 class Asked:
@@ -115,18 +124,29 @@ def request_of(asked: Asked | None, *, own: str = "response_format", **given: Va
         (Asked(json_object=True), {"type": "json_object"}),
     ],
 )
-def test_vllm_json_after_reasoning(
-    in_vllm: Value, reasoning: Codec, asked: Asked, wanted: Value, own: str
+def test_vllm_json_after_reasoning(  # noqa: PLR0913, PLR0917
+    in_vllm: Value,
+    reasoning: Codec,
+    asked: Asked,
+    wanted: Value,
+    own: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     free = prompt_of(reasoning)
     in_vllm.set_prompt_token_ids(free)
+    with pytest.raises(Refused, match="cannot enforce after reasoning") as raised:
+        in_vllm.adjust_request(request_of(asked, own=own))
+    assert raised.value.parameter == "response_format"
+    monkeypatch.setattr(vllm, "_BACKEND", "guidance")
     request = in_vllm.adjust_request(request_of(asked, own=own))
-    tag = reasoning.constrain(response_format=wanted, prompt=free).structural_tag()
-    assert request.structured_outputs.structural_tag == tag
+    lark = reasoning.constrain(response_format=wanted, prompt=free).lark()
+    assert request.structured_outputs.grammar == lark
     assert getattr(request, own) is None
-    in_vllm.set_prompt_token_ids(prompt_of(reasoning, thinking=False))
-    request = in_vllm.adjust_request(request_of(asked, own=own))
-    assert (request.structured_outputs, getattr(request, own)) == (asked, "as sent")
+    for backend in ("guidance", "auto"):
+        monkeypatch.setattr(vllm, "_BACKEND", backend)
+        in_vllm.set_prompt_token_ids(prompt_of(reasoning, thinking=False))
+        request = in_vllm.adjust_request(request_of(asked, own=own))
+        assert (request.structured_outputs, getattr(request, own)) == (asked, "as sent")
 
 
 @pytest.mark.parametrize(
@@ -152,8 +172,9 @@ def test_vllm_refuses_what_would_shut_reasoning_out(
 
 
 def test_vllm_says_which_part_of_a_schema_it_cannot_promise(
-    in_vllm: Value, reasoning: Codec
+    in_vllm: Value, reasoning: Codec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(vllm, "_BACKEND", "guidance")
     in_vllm.set_prompt_token_ids(prompt_of(reasoning))
     wrong = Asked(json={"type": "object", "properties": {"x": {"type": "flux"}}})
     with pytest.raises(Refused, match="flux") as raised:
@@ -189,15 +210,20 @@ def in_sglang(monkeypatch: pytest.MonkeyPatch, reasoning: Codec) -> sglang.Adapt
 
 
 @pytest.mark.parametrize("key", ["schema", "schema_"])
-def test_sglang_json_after_reasoning(in_sglang: sglang.Adapter, reasoning: Codec, key: str) -> None:
+def test_sglang_json_where_the_model_may_reason(
+    in_sglang: sglang.Adapter, reasoning: Codec, key: str
+) -> None:
     asked = {"type": "json_schema", "json_schema": {"name": "a", key: SCHEMA}}
-    request = sglang_request(response_format=asked)
-    ids = in_sglang.encode_messages(request=request)
-    expected = reasoning.constrain(response_format=JSON, prompt=ids).structural_tag()
-    assert request.response_format == json.loads(expected)
-    closed = sglang_request(response_format=asked, chat_template_kwargs={"enable_thinking": False})
-    in_sglang.encode_messages(request=closed)
-    assert closed.response_format == asked
+    with pytest.raises(MessageError, match="cannot enforce after reasoning"):
+        in_sglang.encode_messages(request=sglang_request(response_format=asked))
+    closed = {"chat_template_kwargs": {"enable_thinking": False}}
+    alone = sglang_request(response_format=asked, **closed)
+    in_sglang.encode_messages(request=alone)
+    assert alone.response_format == asked
+    beside = sglang_request(response_format=asked, tools=TOOLS, **closed)
+    ids = in_sglang.encode_messages(request=beside)
+    expected = reasoning.constrain(tools=TOOLS, response_format=JSON, prompt=ids)
+    assert beside.response_format == json.loads(expected.structural_tag())
     # A demanded call beside it is what SGLang itself refuses.
     demanded = sglang_request(response_format=asked, tools=TOOLS, tool_choice="required")
     in_sglang.encode_messages(request=demanded)
@@ -216,13 +242,13 @@ def test_sglang_refuses_what_would_shut_reasoning_out(
     in_sglang.encode_messages(request=sglang_request(**asked, **closed))
 
 
-def test_lmdeploy_json_after_reasoning(reasoning: Codec) -> None:
+def test_lmdeploy_json_where_the_model_may_reason(reasoning: Codec) -> None:
     free, closed = prompt_of(reasoning), prompt_of(reasoning, thinking=False)
     asked = types.SimpleNamespace(
         tools=None, tool_choice="auto", response_format=JSON, parallel_tool_calls=True
     )
-    expected = reasoning.constrain(response_format=JSON, prompt=free).structural_tag()
-    assert lmdeploy.demanded(reasoning, free, asked) == json.loads(expected)
+    with pytest.raises(MessageError, match="cannot enforce after reasoning"):
+        lmdeploy.demanded(reasoning, free, asked)
     assert lmdeploy.demanded(reasoning, closed, asked) is None
     asked.response_format = {"type": "regex_schema", "regex_schema": "a"}
     with pytest.raises(MessageError, match="the model may reason"):

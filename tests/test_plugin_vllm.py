@@ -135,7 +135,9 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Registry]]:
 
 def renderer() -> Value:
     model = types.SimpleNamespace(tokenizer="m", tokenizer_revision=None)
-    made = plugin.Renderer(types.SimpleNamespace(model_config=model), None)
+    settings = types.SimpleNamespace(backend="auto")
+    config = types.SimpleNamespace(model_config=model, structured_outputs_config=settings)
+    made = plugin.Renderer(config, None)
     made.model_config = model
     return made
 

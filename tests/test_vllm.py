@@ -119,9 +119,8 @@ def test_prompts_and_completions_of_the_real_server(model: Path) -> None:
         schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
         form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
         asked = {"model": str(model), "messages": [FORGED], "response_format": form}
-        after = post(url + "/render", asked)
-        tag = after["sampling_params"]["structured_outputs"]["structural_tag"]
-        assert tag == codec.constrain(response_format=form).structural_tag()
+        refused = post(url + "/render", asked)["error"]
+        assert (refused["code"], refused["param"]) == (400, "response_format")
         closed = {**asked, "chat_template_kwargs": {"enable_thinking": False}}
         own = post(url + "/render", closed)["sampling_params"]["structured_outputs"]
         assert (own["json"], own.get("structural_tag")) == (schema, None)

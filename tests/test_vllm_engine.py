@@ -42,7 +42,11 @@ SCHEMA = {
 }
 LIKED_TEXTS = ('"', '"}', '",', "}")
 """What closes a value: random weights close none by themselves."""
-LIKED = (*LIKED_TEXTS, "</think>", "<|im_end|>")
+LIKED = (*LIKED_TEXTS, "<think>", "</think>", "<|im_end|>")
+
+PLUG_IN = ["--enable-auto-tool-choice"]
+for each in ("--tokenizer-mode", "--tool-call-parser", "--reasoning-parser"):
+    PLUG_IN += [each, "chatcodec"]
 
 
 @pytest.fixture(scope="module")
@@ -128,9 +132,7 @@ TOOLS: Any = [
 SCHEMAS = {each["function"]["name"]: each["function"]["parameters"] for each in TOOLS}
 
 
-def test_the_gateway_and_the_plug_in_before_the_real_engine(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_gateway_and_the_plug_in_before_the_real_engine(model: Path, tmp_path: Path) -> None:
     codec = Codec.from_pretrained(str(model))
     prompt = codec.encode(FORGED, add_generation_prompt=True)
     options = ("--model", str(model), "--backend-model", str(model))
@@ -152,13 +154,21 @@ def test_the_gateway_and_the_plug_in_before_the_real_engine(
                 assert whole.usage.total_tokens == WINDOW
                 json_ends(of.openai, codec, MODEL, LIKED_TEXTS)
         assert seen[0] == seen[1]
-    names = ("--tokenizer-mode", "--tool-call-parser", "--reasoning-parser")
-    flags = [word for name in names for word in (name, "chatcodec")]
     with (
-        engine(model, "--enable-auto-tool-choice", *flags) as url,
+        engine(model, *PLUG_IN) as url,
         openai.OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0) as client,
     ):
         assert answers(client, str(model)) == seen[0]
+
+
+def test_the_plug_in_keeps_reasoning_and_json(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codec = Codec.from_pretrained(str(model))
+    with (
+        engine(model, *PLUG_IN, *LARK) as url,
+        openai.OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=0) as client,
+    ):
         ended = json_ends(client, codec, str(model), LIKED)
         assert getattr(ended.message, "reasoning", None)
         assert main(["audit", str(model), "--server", url]) == 0

@@ -1,7 +1,9 @@
 """What a request demands of its answer: calls, strict arguments, JSON.
 
 An engine's own grammar for JSON begins with the first id of the answer, where a model that reasons
-begins to reason. A constraint of the codec has the reasoning, its end and then the JSON.
+begins to reason. A constraint of the codec has the reasoning, its end and then the JSON. xgrammar,
+with the tokens that engines give it, takes the id that ends reasoning for its text too, and would
+admit text before the JSON: there such a request is refused. llguidance tells ids from text.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from chatcodec.errors import MessageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chatcodec import Codec
+    from chatcodec import Codec, Constraint
 
-__all__ = ["json_of", "may_reason", "structural_tag"]
+__all__ = ["constraint_of", "json_of", "may_reason"]
 
 
-def structural_tag(  # noqa: PLR0913
+def constraint_of(  # noqa: PLR0913
     codec: Codec,
     prompt: Sequence[int] | None,
     *,
@@ -26,25 +28,37 @@ def structural_tag(  # noqa: PLR0913
     tool_choice: Any = None,  # noqa: ANN401
     parallel: bool = True,
     response_format: dict[str, Any] | None = None,
-) -> str | None:
-    """Return the structural tag of an answer after a prompt; None where the engine needs none.
+    by_ids: bool = False,
+) -> Constraint | None:
+    """Return the constraint on an answer after a prompt; None where the engine needs none.
 
     `tools` and `tool_choice` are as JSON has them. `response_format` is OpenAI's, for JSON. JSON
-    without tools and without reasoning is left to the engine. Raises `MessageError`.
+    without tools and without reasoning is left to the engine. `by_ids` says that the engine's
+    grammars tell control ids from text that spells them. Raises `MessageError`.
     """
     choice = tool_choice or "auto"
     is_strict = any(tool.get("function", tool).get("strict") for tool in tools)
     demands = bool(tools) and (choice not in ("auto", "none") or is_strict)
-    if not demands and (response_format is None or not (tools or may_reason(codec, prompt))):
+    if response_format is not None:
+        reasons = may_reason(codec, prompt)
+        if reasons and not by_ids:
+            raise MessageError(
+                "`response_format` asks for JSON where the model may reason, which the server's "
+                "grammars cannot enforce after reasoning; turn reasoning off for the request "
+                "(`chat_template_kwargs`). The server's operator: a backend of grammars by ids, "
+                "or the gateway",
+                "response_format",
+            )
+        demands = demands or bool(tools) or reasons
+    if not demands:
         return None
-    constraint = codec.constrain(
+    return codec.constrain(
         tools=list(tools) or None,
         tool_choice=choice if tools else None,
         parallel=parallel,
         response_format=response_format,
         prompt=prompt,
     )
-    return constraint.structural_tag()
 
 
 def may_reason(codec: Codec, prompt: Sequence[int] | None) -> bool:

@@ -198,7 +198,7 @@ def demanded(codec: Codec, prompt: Sequence[int], request: Any) -> dict[str, Any
             "the model may reason; expected JSON, or a prompt without reasoning",
             "response_format",
         )
-    tag = demands.structural_tag(
+    constraint = demands.constraint_of(
         codec,
         prompt,
         tools=plain(request.tools) or (),
@@ -206,7 +206,7 @@ def demanded(codec: Codec, prompt: Sequence[int], request: Any) -> dict[str, Any
         parallel=getattr(request, "parallel_tool_calls", None) is not False,
         response_format=asked if kind in {"json_object", "json_schema"} else None,
     )
-    return None if tag is None else dict(json.loads(tag))
+    return None if constraint is None else dict(json.loads(constraint.structural_tag()))
 
 
 def main() -> None:

@@ -99,6 +99,12 @@ _PROMPTS = (
     *_fields(
         "vllm.config.model", "ModelConfig", "names the model", ("tokenizer", "tokenizer_revision")
     ),
+    Need("vllm.config.vllm", "VllmConfig.structured_outputs_config", "the backend of grammars"),
+    Need(
+        "vllm.config.structured_outputs",
+        "StructuredOutputsConfig.backend",
+        "the backend of grammars",
+    ),
     *(
         Need(
             "vllm.renderers.chat_utils",
@@ -174,7 +180,12 @@ _COMPLETIONS = (
     Need(_PROTOCOL, "DeltaMessage", "a delta", ("content", "reasoning", "tool_calls")),
     Need(_PROTOCOL, "DeltaToolCall", "part of a call", ("index", "id", "type", "function")),
     Need(_PROTOCOL, "DeltaFunctionCall", "part of a call", ("name", "arguments")),
-    Need("vllm.sampling_params", "StructuredOutputsParams", "a constraint", ("structural_tag",)),
+    Need(
+        "vllm.sampling_params",
+        "StructuredOutputsParams",
+        "a constraint",
+        ("structural_tag", "grammar"),
+    ),
     *_fields(
         "vllm.sampling_params",
         "StructuredOutputsParams",

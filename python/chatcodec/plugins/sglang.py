@@ -155,14 +155,14 @@ class Adapter:
         return ids
 
     def _constrain(self, request: Any, prompt: list[int]) -> None:  # noqa: ANN401
-        """Let JSON that is asked for begin after the reasoning. Raises `MessageError`."""
+        """Let JSON that is asked for beside tools be an answer or calls. Raises `MessageError`."""
         asked = plain(request.response_format)
         kind = (asked or {}).get("type")
         choice = plain(request.tool_choice)
         if choice not in (None, "auto", "none"):
             return  # SGLang asks for the tag of calls, and refuses another constraint beside it.
         if kind in {"json_object", "json_schema"}:
-            tag = demands.structural_tag(
+            constraint = demands.constraint_of(
                 self.codec,
                 prompt,
                 tools=plain(request.tools) or (),
@@ -170,9 +170,10 @@ class Adapter:
                 parallel=request.parallel_tool_calls,
                 response_format=json_format(asked),
             )
-            if tag is not None:
+            if constraint is not None:
                 tags = importlib.import_module("xgrammar")
-                request.response_format = tags.StructuralTag.model_validate_json(tag)
+                tag = tags.StructuralTag.model_validate_json(constraint.structural_tag())
+                request.response_format = tag
             return
         is_own = kind == "structural_tag" or request.regex or request.ebnf
         if is_own and demands.may_reason(self.codec, prompt):

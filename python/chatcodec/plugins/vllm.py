@@ -30,7 +30,7 @@ from chatcodec.plugins.reading import NAME, Reading, calls_of, codec_of, has_med
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chatcodec import Codec
+    from chatcodec import Codec, Constraint
 
 __all__ = ["NAME", "codec_of", "register"]
 
@@ -40,6 +40,10 @@ _RUST = (
     "and reads answers without the plug-in. Unset it; or leave the plug-in out of `VLLM_PLUGINS` "
     "and use the gateway before the server (docs/gateway.md)"
 )
+_BY_IDS = "guidance"
+"""The backend of vLLM whose grammars tell control ids from text that spells them."""
+_BACKEND = "auto"
+"""The server's backend of grammars."""
 _CLASSES = ("Renderer", "Parser", "StubToolParser", "StubReasoningParser")
 
 
@@ -112,8 +116,12 @@ def prompt_ids(codec: Codec, messages: Sequence[Any], params: Any) -> list[int]:
     return request.encode().ids.tolist()
 
 
-def constraint_of(codec: Codec, prompt: Sequence[int] | None, request: Any) -> str | None:  # noqa: ANN401
-    """Return the structural tag of what a request demands; None where vLLM's own grammar is right.
+def constraint_of(
+    codec: Codec,
+    prompt: Sequence[int] | None,
+    request: Any,  # noqa: ANN401
+) -> Constraint | None:
+    """Return the constraint that a request demands; None where vLLM's own grammar is right.
 
     Raises `MessageError` for what the format cannot promise.
     """
@@ -130,13 +138,14 @@ def constraint_of(codec: Codec, prompt: Sequence[int] | None, request: Any) -> s
                 "(`chat_template_kwargs`)",
                 "structured_outputs",
             )
-    return demands.structural_tag(
+    return demands.constraint_of(
         codec,
         prompt,
         tools=tools,
         tool_choice=plain(request.tool_choice),
         parallel=getattr(request, "parallel_tool_calls", None) is not False,
         response_format=wanted,
+        by_ids=_BACKEND == _BY_IDS,
     )
 
 
@@ -205,6 +214,8 @@ def _classes() -> dict[str, Any]:  # noqa: C901 (four classes)
             model = config.model_config
             self.codec = codec_of(str(model.tokenizer), model.tokenizer_revision)
             self.on_parts = _on_parts()
+            global _BACKEND  # noqa: PLW0603 (no parser is given the server's settings)
+            _BACKEND = config.structured_outputs_config.backend
             _LOG.info("chatcodec: %s", self.codec.describe().replace("\n", "; "))
 
         def _encoded(self, messages: Any, params: Any) -> Any:  # noqa: ANN401
@@ -288,12 +299,16 @@ def _classes() -> dict[str, Any]:  # noqa: C901 (four classes)
         def adjust_request(self, request: Any) -> Any:  # noqa: ANN401
             request.skip_special_tokens = False
             try:
-                tag = constraint_of(self.codec, self._prompt, request)
+                constraint = constraint_of(self.codec, self._prompt, request)
             except MessageError as error:
                 raise errors.VLLMValidationError(str(error), parameter=error.path) from error
-            if tag is not None:
-                request.structured_outputs = sampling.StructuredOutputsParams(structural_tag=tag)
-                # The tag has the JSON that these ask for.
+            if constraint is not None:
+                if _BACKEND == _BY_IDS:
+                    asked = {"grammar": constraint.lark()}
+                else:
+                    asked = {"structural_tag": constraint.structural_tag()}
+                request.structured_outputs = sampling.StructuredOutputsParams(**asked)
+                # The constraint has the JSON that these ask for.
                 setattr(request, "response_format" if _is_chat(request) else "text", None)
             return request
 
