@@ -1,6 +1,7 @@
 """Events of a stream in the response formats of server APIs.
 
-A shape is a module: `openai_chat` (chat completion chunks), `openai_responses`, `anthropic`
+A shape is a module: `openai_chat` (chat completion chunks), `openai_responses`,
+`openai_completions` (text alone), `anthropic`
 (messages) and `plain` (small dicts of our own). Each has an adapter, which takes the events of a
 `Stream`, or of a slot of a `StreamPool`, and returns dicts, ready for JSON; and `collect`, which
 folds the same dicts into what a client that does not stream is sent, so the two cannot differ.

@@ -13,6 +13,7 @@ from chatcodec.adapters.run import Generated, achunks, alines
 from chatcodec.adapters.sse import DONE, data, event
 from chatcodec.adapters.stops import StopStrings
 from chatcodec.events import Notice
+from chatcodec.serve.completions import TextStream, jobs_of
 from chatcodec.serve.token_ids import TokenIds
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Answer:
     first_event: float | None = field(default=None, init=False)
     """Seconds from the request to the first ids."""
     notices: int = field(default=0, init=False)
-    _stream: Stream = field(init=False, repr=False)
+    _stream: Stream | TextStream = field(init=False, repr=False)
     _adapters: list[Adapter] = field(default_factory=list, init=False)
     _counts: Counter[int] = field(default_factory=Counter, init=False)
     """Ids so far, of each choice."""
@@ -77,7 +78,12 @@ class Answer:
     def __post_init__(self) -> None:
         """Begin to keep ids, if they are asked for."""
         if self.asked.with_ids:
-            self._ids = TokenIds(self.prompt.ids.tolist(), self.asked.choices)
+            self._ids = TokenIds(self.prompt.parts(self.asked.prompts), self.asked.choices)
+
+    @property
+    def _each(self) -> int:
+        """The number of choices of each prompt."""
+        return self.asked.choices // max(len(self.asked.prompts), 1)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -109,11 +115,13 @@ class Answer:
 
         Raises `ApiError` where the backend refuses: then nothing has been sent to the client.
         """
+        jobs = jobs_of(self.job, self.prompt, self.asked.prompts)
 
         async def begin(choice: int) -> AsyncIterator[Step]:
-            job = self.job
-            if choice and "seed" in job.sampling:
-                sampling = {**job.sampling, "seed": job.sampling["seed"] + choice}
+            prompt, number = divmod(choice, self._each)
+            job = jobs[prompt]
+            if number and "seed" in job.sampling:
+                sampling = {**job.sampling, "seed": job.sampling["seed"] + number}
                 job = replace(job, sampling=sampling)
             return await stack.enter_async_context(self.backend.generate(job))
 
@@ -129,9 +137,11 @@ class Answer:
             raise failed.exceptions[0] from None
         self._sources += [task.result() for task in tasks]
 
-    async def _made_stream(self) -> Stream:
+    async def _made_stream(self) -> Stream | TextStream:
         """Begin to read after the prompt; a long one is read in a thread, which others share."""
         codec, tools = self.request.codec, self.request.tools or None
+        if self.api.name == "completions":
+            return TextStream(codec, with_control=self.asked.with_control)
         if len(self.prompt) < _LONG:
             return codec.stream(self.prompt.ids, tools=tools)
         return await asyncio.to_thread(codec.stream, self.prompt.ids, tools=tools)
@@ -143,16 +153,16 @@ class Answer:
 
     async def lines(self) -> AsyncGenerator[bytes]:
         """Give the answer as server-sent events."""
-        with_usage = self.api.name != "chat" or self.asked.with_usage
+        with_usage = not self.api.in_chunks or self.asked.with_usage
         if self._is_plain:
             arguments, options = self._arguments(0, with_usage=with_usage)
             async for line in alines(*arguments, **options):
                 yield line
         else:
-            write = data if self.api.name == "chat" else event
+            write = data if self.api.in_chunks else event
             async for chunk in self._chunks(with_usage=with_usage):
                 yield write(self._more(chunk))
-            if self.api.name == "chat":
+            if self.api.in_chunks:
                 yield DONE
 
     @property
@@ -221,7 +231,7 @@ class Answer:
             options["prompt_tokens"] = len(self.prompt)
         if self.asked.choices > 1:
             options["choice"] = choice
-        if self.api.name == "chat" and self.asked.stream:
+        if self.api.in_chunks and self.asked.stream:
             options["usage_key"] = self.asked.with_usage
         adapter: Adapter = self.api.adapter(id=self.id, on_hidden=self._hidden, **options)
         self._adapters.append(adapter)

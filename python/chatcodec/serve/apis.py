@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chatcodec.adapters import anthropic, openai_chat, openai_responses
+from chatcodec.adapters import anthropic, openai_chat, openai_completions, openai_responses
 from chatcodec.serve import errors
 from chatcodec.serve.beats import COMMENT, PING
 
@@ -34,6 +34,8 @@ class Api:
     """Writes an error into a stream that an adapter has begun."""
     dates: str | None = None
     """Option of the adapter for the time of the answer."""
+    in_chunks: bool = False
+    """Whether a stream is of chunks, which tell usage only to those who ask for it."""
     beat: bytes = COMMENT
     """What a stream says while the engine is silent."""
 
@@ -49,6 +51,7 @@ APIS = (
         errors.chat_body,
         errors.chat_event,
         "created",
+        in_chunks=True,
     ),
     Api(
         "responses",
@@ -71,5 +74,17 @@ APIS = (
         errors.messages_body,
         errors.messages_event,
         beat=PING,
+    ),
+    Api(
+        "completions",
+        "/v1/completions",
+        openai_chat.read_request,
+        openai_completions.ChunkStream,
+        openai_completions.collect,
+        "cmpl-",
+        errors.chat_body,
+        errors.chat_event,
+        "created",
+        in_chunks=True,
     ),
 )

@@ -26,6 +26,7 @@ from chatcodec.serve.backends import BACKENDS
 from chatcodec.serve.backends.base import Job
 from chatcodec.serve.beats import in_time, stopped
 from chatcodec.serve.bodies import check_kind, parse_body, read_body
+from chatcodec.serve.completions import jobs_of
 from chatcodec.serve.derender import derendered
 from chatcodec.serve.errors import ApiError, BackendError, chat_body
 from chatcodec.serve.guard import Guard
@@ -36,7 +37,7 @@ from chatcodec.serve.metrics import Metrics
 from chatcodec.serve.places import Places
 from chatcodec.serve.pool import ReadingPool
 from chatcodec.serve.reading import Reader, told_error
-from chatcodec.serve.render import completions_rendered, rendered
+from chatcodec.serve.render import rendered
 from chatcodec.serve.request_log import fields_of
 from chatcodec.serve.salt import salt_of, share_secret
 from chatcodec.serve.settings import BACKEND_KEY, Settings
@@ -289,9 +290,8 @@ class Gateway:
                 read = await self.read(api, raw, http)
                 job, settings = self.job(read, http, {}), self.settings
                 window, stream = settings.max_model_len, read.asked.stream
-                return json_response(
-                    rendered(job, settings.engine, window, api.prefix, stream=stream)
-                )
+                jobs = jobs_of(job, read.prompt, read.asked.prompts)
+                return json_response(rendered(jobs, settings.engine, window, api, stream=stream))
 
         return endpoint
 
@@ -361,7 +361,6 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
     routes = [
         *(post(api.path, gateway.answering(api)) for api in APIS),
         *(post(f"{api.path}/render", gateway.rendering(api)) for api in APIS),
-        post("/v1/completions/render", gateway.small(completions_rendered)),
         post("/v1/chat/completions/derender", gateway.small(derendered)),
         Route("/v1/models", gateway.models),
         Route("/v1/models/{name:path}", gateway.model),

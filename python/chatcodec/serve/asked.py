@@ -43,6 +43,10 @@ class Asked:
     """What the answer has to be, beside calls."""
     demands_call: bool
     """Whether the engine has to make calls, or their arguments, by a grammar."""
+    prompts: tuple[int, ...] = ()
+    """The numbers of ids of several prompts, which have as many choices each; () for messages."""
+    with_control: bool = False
+    """Whether the text of a completion spells control tokens."""
 
     @property
     def is_constrained(self) -> bool:

@@ -247,7 +247,22 @@ MESSAGES: dict[str, Field] = {
     "user_profile_id": HINT,
 }
 
+COMPLETIONS: dict[str, Field] = {
+    **COMMON,
+    "prompt": READ,
+    "stop": READ,
+    "logprobs": Field("integer", least=0, most=20),
+    "max_tokens": _LIMIT,
+    "n": Field("integer", least=1),
+    "stream_options": Field("object", needs=("stream",)),
+    "skip_special_tokens": _FLAG,
+    "echo": _no_flag(),
+    "suffix": _not_done("", kind="text", instead="put the text that follows into the prompt"),
+    "response_format": Field("object"),
+}
+
 FIELDS: dict[str, Mapping[str, Field]] = {
+    "completions": COMPLETIONS,
     "chat": CHAT,
     "responses": RESPONSES,
     "messages": MESSAGES,

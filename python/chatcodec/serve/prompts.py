@@ -5,12 +5,15 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from chatcodec.serve.backends.written import Written, written_ids
 from chatcodec.serve.metrics import general
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chatcodec import Encoding
 
 __all__ = ["Prompt"]
@@ -38,6 +41,11 @@ class Prompt:
             Counter(general(each.path) for each in encoding.neutralized),
             encoding.text if with_text else None,
         )
+
+    def parts(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Give the ids of several prompts by their lengths; of one without lengths."""
+        ends = [*accumulate(lengths)] or [len(self)]
+        return [self.ids[start:end].tolist() for start, end in pairwise([0, *ends])]
 
     def __len__(self) -> int:
         """Give the number of ids."""

@@ -12,6 +12,7 @@ from chatcodec.adapters.openai_responses import REPEATED
 from chatcodec.errors import MessageError
 from chatcodec.serve.asked import Asked, read_asked
 from chatcodec.serve.backends import BACKENDS
+from chatcodec.serve.completions import read_completion
 from chatcodec.serve.errors import ApiError
 from chatcodec.serve.grammars import Wish, read_wish
 from chatcodec.serve.ids import Ids
@@ -19,7 +20,7 @@ from chatcodec.serve.media import check_placeholders, read_media
 from chatcodec.serve.policy import Policy
 from chatcodec.serve.prompts import Prompt
 from chatcodec.serve.shapes import check_shapes
-from chatcodec.serve.sorting import Sorter
+from chatcodec.serve.sorting import Sorted, Sorter
 from chatcodec.serve.told import Told
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Reader:
         repeated = {key: body[key] for key in REPEATED if body.get(key) is not None}
         sorted_ = self.sorter.sort(api.name, body)
         self.ids.check({**body, **sorted_.engine})
+        if api.name == "completions":
+            return self.completion(body, sorted_)
         is_free = self.settings.constrain == "off"
         try:
             dropped, request = self.request(api, body, constrained=not is_free)
@@ -74,6 +77,17 @@ class Reader:
         told = Told.of(request.repaired, left_out)
         prompt = Prompt.of(encoding, with_text=self.settings.log_text)
         return Read(request, asked, prompt, grammar, told)
+
+    def completion(self, body: dict[str, Any], sorted_: Sorted) -> Read:
+        """Read a request for a text that goes on. Raises `ApiError`."""
+        try:
+            read = read_completion(body, self.codec, sorted_, self.settings.max_choices)
+        except MessageError as error:
+            raise told_error(error) from error
+        wish, grammar = read.asked.wish, None
+        if wish is not None and wish.raw is not None:
+            grammar = BACKENDS[self.settings.engine].own_grammar(*wish.raw, wish.path)
+        return Read(read.request, read.asked, read.prompt, grammar, Told.of((), sorted_.dropped))
 
     def check_model(self, model: object) -> str:
         """Give the model of a request: the first that is served where the request names none.
