@@ -41,6 +41,7 @@ CODEC = Codec("internlm2")
 IDS = [*CODEC.vocab.encode("one two"), CODEC.stop_ids[0]]
 KEYS = [Key(name, b"", most) for name, most in (("a", None), ("b", None), ("c", 1))]
 ENGINES = get_args(Engine)
+KNOW_SALTS = {"vllm", "vllm-generate", "sglang"}
 HEAD = "POST {} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 CLIENT = httpx.Client(trust_env=False, timeout=20)
 
@@ -427,7 +428,17 @@ def test_engines_that_know_salts_get_them(monkeypatch: pytest.MonkeyPatch, name:
         with serving(app(settings, CODEC)) as of:
             body = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}]}
             headers = {"x-api-key": "sk-a"}
-            answer = CLIENT.post(f"{of}/v1/chat/completions", json=body, headers=headers)
-            assert answer.status_code == 200
-    salts = [body.get("cache_salt") for body in asked]
-    assert [salt is not None for salt in salts] == [name in {"vllm", "vllm-generate", "sglang"}]
+            for own in ({}, {"cache_salt": "own"}) if name in KNOW_SALTS else ({},):
+                answer = CLIENT.post(
+                    f"{of}/v1/chat/completions", json={**body, **own}, headers=headers
+                )
+                assert answer.status_code == 200, answer.text
+    if name not in KNOW_SALTS:
+        assert [body.get("cache_salt") for body in asked] == [None]
+        return
+    first, second = asked
+    assert first["cache_salt"] not in {None, second["cache_salt"], "own"}
+    assert "own" not in second["cache_salt"]
+    if name == "sglang":
+        assert first["extra_key"] == first["cache_salt"]
+        assert second["extra_key"] == second["cache_salt"] + " own"

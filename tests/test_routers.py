@@ -43,6 +43,7 @@ TOOLS: Any = [{"type": "function", "function": {"name": "weather", "parameters":
 WEATHER: Any = [{"role": "user", "content": "Weather in Oslo?"}]
 LAUNCHERS = {"vllm": "vllm_router.launch_router", "sglang": "sglang_router.launch_router"}
 CONVERSATIONS = 24
+KEY = {"CHATCODEC_API_KEYS": "-"}
 
 
 class Worker:
@@ -111,7 +112,9 @@ def test_a_router_behind_the_gateway(
     kind = protocol.partition("-")[0]
     with (
         router(kind, urls, tmp_path) as between,
-        gateway(between, tmp_path, "--engine", protocol, "--max-model-len", "9000") as of,
+        gateway(
+            between, tmp_path, "--engine", protocol, "--max-model-len", "9000", environment=KEY
+        ) as of,
     ):
         assert create(of, messages=ASK).choices[0].message.content == SAID
         streamed = create(of, messages=ASK, stream=True)
@@ -124,7 +127,8 @@ def test_a_router_behind_the_gateway(
         assert sampling["stop_token_ids"] == CODEC.stop_ids
         limit = sampling.get("max_new_tokens", sampling.get("max_tokens"))
         assert limit == 9000 - len(prompt)
-        # SGLang's router drops the structural tag, as docs/gateway.md says.
+        # SGLang's router drops the structural tag and one salt, as docs/gateway.md says.
+        assert len(body["cache_salt" if kind == "vllm" else "extra_key"]) == 43
         assert any("structural_tag" in json.dumps(body) for _, body in asked) is (kind == "vllm")
 
 
@@ -143,6 +147,7 @@ def test_vllms_router_leaves_generate_as_it_is(
         "token_ids": CODEC.encode(ASK, add_generation_prompt=True).ids.tolist(),
         "sampling_params": {"detokenize": False, "stop_token_ids": CODEC.stop_ids},
         "stream": True,
+        "stream_options": {"include_usage": True},
     }
 
 

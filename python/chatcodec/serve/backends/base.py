@@ -125,8 +125,8 @@ class Backend(ABC):
     """Whether the answer comes as server-sent events; otherwise as one JSON object."""
     needs_limit: ClassVar[bool] = False
     """Whether the engine cannot be asked for as many ids as fit, only for a number."""
-    knows_salt: ClassVar[bool] = False
-    """Whether the engine has `cache_salt`."""
+    salts: ClassVar[tuple[str, ...]] = ()
+    """Fields that keep what the engine caches of a client from others."""
     default_limit: ClassVar[int | None] = None
     """Ids of an answer if the request's null limit is lost on the way to the engine."""
     grammars: ClassVar[tuple[GrammarKind, ...]] = ("structural_tag", "lark")
@@ -162,8 +162,9 @@ class Backend(ABC):
     def salted(cls, job: Job) -> tuple[str, dict[str, Any]]:
         """Make the path and the body of the request, with the salt of the cache. As `request`."""
         path, fields = cls.request(job)
-        if job.cache_salt is not None and cls.knows_salt:
-            fields["cache_salt"] = job.cache_salt
+        for name in cls.salts if job.cache_salt is not None else ():
+            own = fields.get(name) if name != "cache_salt" else None  # which is in the salt
+            fields[name] = job.cache_salt if own is None else f"{job.cache_salt} {own}"
         return path, fields
 
     @abstractmethod

@@ -46,7 +46,8 @@ class Sglang(Backend):
     """SGLang's own server, 0.5 or newer."""
 
     engine: ClassVar[str] = "sglang"
-    knows_salt: ClassVar[bool] = True
+    # The second is older, and SGLang's router passes it on, the first it does not.
+    salts = ("cache_salt", "extra_key")
     default_limit: ClassVar[int | None] = 128
     own_grammars = same("regex", "structural_tag") | {"grammar": "ebnf"}
     sampling = SAMPLING | same("custom_params")

@@ -59,7 +59,7 @@ class Vllm(Backend):
     sampling = SAMPLING
     fields = FIELDS | same("vllm_xargs")
     usage_follows: ClassVar[bool] = True
-    knows_salt: ClassVar[bool] = True
+    salts = ("cache_salt",)
 
     @classmethod
     def request(cls, job: Job) -> tuple[str, dict[str, Any]]:

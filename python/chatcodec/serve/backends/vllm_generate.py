@@ -25,7 +25,7 @@ class VllmGenerate(Backend):
     sampling = SAMPLING
     fields = FIELDS
     usage_follows: ClassVar[bool] = True
-    knows_salt: ClassVar[bool] = True
+    salts = ("cache_salt",)
 
     @classmethod
     def request(cls, job: Job) -> tuple[str, dict[str, Any]]:
