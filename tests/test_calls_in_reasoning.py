@@ -81,7 +81,7 @@ def stop_of(format_: str) -> str:
 @pytest.mark.parametrize("is_stopped", [True, False])
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("format_", CALLS)
-def test_calls_right_before_the_end_count(format_: str, count: int, is_stopped: bool) -> None:
+def test_calls_right_before_the_end_count(format_: str, count: int, *, is_stopped: bool) -> None:
     codec, call = codec_of(format_), CALLS[format_]
     text = f"One.{call}" * count + (stop_of(format_) if is_stopped else "")
     # What comes between two calls makes the first a draft.

@@ -715,6 +715,11 @@ impl Format {
         self.spec.tools.as_ref().map(|tools| tools.place)
     }
 
+    /// Whether a turn of tools comes before the system message.
+    pub(crate) fn begins_with_tools(&self) -> bool {
+        matches!(self.tools_place(), Some(ToolsPlace::First | ToolsPlace::BeforeBegin))
+    }
+
     /// The turns that declare tools: with the message whose turn it is, and without one.
     pub(crate) fn tools_turns(&self) -> (Option<&FixedTurn>, Option<&FixedTurn>) {
         let tools = self.spec.tools.as_ref();

@@ -14,8 +14,8 @@ use crate::call::{BoundShape, ObjectSpec, Prefix};
 use crate::error::{Error, Result};
 use crate::format::{
     CallBodySpec, Format, Guarantee, InReasoning, ListForm, ListSpec, MediaSpec, RowSpec, RowUse,
-    SystemPlace, ToolsPlace, WithoutSystem, after_tool, also, calls, content_block, last,
-    reasoning, rules, unmarked_calls, white_space,
+    SystemPlace, WithoutSystem, after_tool, also, calls, content_block, last, reasoning, rules,
+    unmarked_calls, white_space,
 };
 use crate::marker::{self, Markers};
 use crate::message::Role;
@@ -90,29 +90,26 @@ pub(super) struct Binder<'a> {
 }
 
 impl Binder<'_> {
+    fn row(&self, row: &RowSpec) -> Row {
+        let format = self.format;
+        let rule = self.row_rule(row);
+        Row {
+            role: row.role,
+            name: row.name.clone(),
+            calls_only: rules::is_calls_only(&row.pieces),
+            text_first: rules::begins_with_text(&row.pieces),
+            first_only: row.role == Role::System && format.system_place() == SystemPlace::First,
+            answer_only: rules::is_text_result(row, format.guarantee()),
+            place: row.place,
+            places: self.places(row, &rule),
+            rule,
+            reserved: last::reserved(row, format.rows(), format.calls(), format.list()),
+        }
+    }
+
     pub(super) fn grammar(&self) -> Result<Grammar> {
         let format = self.format;
-        let rows: Vec<Row> = format
-            .rows()
-            .iter()
-            .map(|row| {
-                let is_first =
-                    row.role == Role::System && format.system_place() == SystemPlace::First;
-                let rule = self.row_rule(row);
-                Row {
-                    role: row.role,
-                    name: row.name.clone(),
-                    calls_only: rules::is_calls_only(&row.pieces),
-                    text_first: rules::begins_with_text(&row.pieces),
-                    first_only: is_first,
-                    answer_only: rules::is_text_result(row, format.guarantee()),
-                    place: row.place,
-                    places: self.places(row, &rule),
-                    rule,
-                    reserved: last::reserved(row, format.rows(), format.calls(), format.list()),
-                }
-            })
-            .collect();
+        let rows: Vec<Row> = format.rows().iter().map(|row| self.row(row)).collect();
         let items = self.items()?;
         let bare = Self::bare_openings(&items, format.bare_object());
         let (begin, end) = (self.pieces(format.begin()), self.pieces(format.end()));
@@ -184,10 +181,7 @@ impl Binder<'_> {
             silent: format.silent().to_vec(),
             media: format.media_specs().iter().filter_map(|spec| self.media(spec)).collect(),
             order: format.order(),
-            tools_first: matches!(
-                format.tools_place(),
-                Some(ToolsPlace::First | ToolsPlace::BeforeBegin)
-            ),
+            tools_first: format.begins_with_tools(),
             stop: format.stop().iter().filter_map(|name| self.control_id(name)).collect(),
         };
         grammar.call_ids = grammar.own_call_ids();
