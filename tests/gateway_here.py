@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import anthropic
 import httpx
+import openai
 from chatcodec import Codec
 from chatcodec.serve.app import app
 from chatcodec.serve.settings import Settings
@@ -37,6 +40,19 @@ class Here:
     def v1(self) -> str:
         return f"{self.url}/v1"
 
+    @cached_property
+    def openai(self) -> openai.OpenAI:
+        return openai.OpenAI(base_url=self.v1, api_key="-", max_retries=0)
+
+    @cached_property
+    def anthropic(self) -> anthropic.Anthropic:
+        return anthropic.Anthropic(base_url=self.url, api_key="-", max_retries=0)
+
+    def close(self) -> None:
+        for name in ("openai", "anthropic"):
+            if name in self.__dict__:
+                getattr(self, name).close()
+
     @property
     def prompt(self) -> str:
         """The text of the last prompt that the engine got."""
@@ -61,14 +77,21 @@ HI: Any = [{"role": "user", "content": "Hi"}]
 
 
 @contextmanager
-def here(script: Script | None = None, codec: Codec = CODEC, **settings: Value) -> Iterator[Here]:
-    """Serve an engine with a script, and a gateway before it."""
+def here(
+    script: Script | None = None,
+    codec: Codec = CODEC,
+    *,
+    engine_app: ASGIApp | None = None,
+    **settings: Value,
+) -> Iterator[Here]:
+    """Serve an engine, with a script or of one's own, and a gateway before it."""
     asked: list[dict[str, Any]] = []
-    inner = engine(scripted(codec) if script is None else script, together=3)
+    inner = engine_app or engine(scripted(codec) if script is None else script, together=3)
     with serving(remembering(inner, asked)) as backend:
         made = app(Settings(backend=backend, names=(MODEL,), **settings), codec)
-        with serving(made) as url, httpx.Client(trust_env=False, timeout=30) as client:
-            yield Here(url, client, asked, codec)
+        client = httpx.Client(trust_env=False, timeout=30)
+        with serving(made) as url, client, closing(Here(url, client, asked, codec)) as of:
+            yield of
 
 
 def remembering(inner: ASGIApp, asked: list[dict[str, Any]]) -> ASGIApp:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anthropic
 import data
-import openai
 import pydantic
 import pytest
 from chatcodec.adapters import openai_chat, openai_responses
@@ -19,7 +20,9 @@ from gateway import MODEL
 from gateway_here import CODEC, HI, Here, here
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from chatcodec import Codec
 
 HERE = Path(__file__).parent
 AGENTS = sorted((HERE / "agents").glob("*.json"))
@@ -27,28 +30,41 @@ PATCH = '*** Begin Patch\n+x = "1"\n*** End Patch'
 CUSTOM: Any = {"type": "custom", "name": "apply_patch", "description": "Edits files."}
 
 
+@pytest.fixture(scope="module")
+def gateways() -> Iterator[Callable[[Codec, str], Here]]:
+    """A gateway for each codec and policy, kept for all tests."""
+    with ExitStack() as stack:
+        yield functools.cache(
+            lambda codec, policy: stack.enter_context(
+                here(lambda _: [codec.stop_ids[0]], codec, on_unsupported=policy)
+            )
+        )
+
+
 @pytest.mark.parametrize("path", AGENTS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("model", ["internlm2", "qwen3"])
-def test_a_request_of_an_agent_is_read(path: Path, model: str) -> None:
+def test_a_request_of_an_agent_is_read(
+    gateways: Callable[[Codec, str], Here], path: Path, model: str
+) -> None:
     case = json.loads(path.read_text("utf-8"))
     codec = CODEC
     if model == "qwen3":
         codec = data.load_format("qwen3", "qwen3") if data.find("vocab/qwen3") else codec
     policy = case.get("on_unsupported", "error")
-    with here(lambda _: [codec.stop_ids[0]], codec, on_unsupported=policy) as made:
-        answer = made.post(case["path"], case["body"], headers=case.get("headers", {}))
-        assert answer.status_code == 200, answer.text
-        assert all(tool in made.prompt for tool in case.get("tools", ()))
-        at = 0
-        for part in case["prompt"]:
-            found = made.prompt.find(part, at)
-            assert found >= 0, (part, made.prompt[at:])
-            at = found + len(part)
-        told = answer.headers.get("x-chatcodec-dropped", "")
-        dropped = dict(each.split("=") for each in told.split(", ") if each)
-        if model == "internlm2":
-            assert {key: int(n) for key, n in dropped.items()} == case.get("dropped", {})
-        assert ("structured_outputs" in made.asked[-1]) == case.get("grammar", False)
+    made = gateways(codec, policy)
+    answer = made.post(case["path"], case["body"], headers=case.get("headers", {}))
+    assert answer.status_code == 200, answer.text
+    assert all(tool in made.prompt for tool in case.get("tools", ()))
+    at = 0
+    for part in case["prompt"]:
+        found = made.prompt.find(part, at)
+        assert found >= 0, (part, made.prompt[at:])
+        at = found + len(part)
+    told = answer.headers.get("x-chatcodec-dropped", "")
+    dropped = dict(each.split("=") for each in told.split(", ") if each)
+    if model == "internlm2":
+        assert {key: int(n) for key, n in dropped.items()} == case.get("dropped", {})
+    assert ("structured_outputs" in made.asked[-1]) == case.get("grammar", False)
 
 
 def test_the_page_names_the_flags_of_each_agent() -> None:
@@ -78,7 +94,7 @@ def patching() -> Iterator[Here]:
 
 
 def test_a_custom_tool_is_called_with_a_text(patching: Here) -> None:
-    client = openai.OpenAI(base_url=patching.v1, api_key="-", max_retries=0)
+    client = patching.openai
     asked: Any = {"model": MODEL, "input": "Patch it.", "tools": [CUSTOM]}
     whole = client.responses.create(**asked)
     call: Any = whole.output[-1]
@@ -150,7 +166,7 @@ def test_anthropics_client_counts_and_parses() -> None:
 
     answer = [*CODEC.vocab.encode('{"name": "Oslo"}'), CODEC.stop_ids[0]]
     with here(lambda _: answer) as made:
-        client = anthropic.Anthropic(base_url=made.url, api_key="-", max_retries=0)
+        client = made.anthropic
         count = client.messages.count_tokens(model=MODEL, messages=HI, system="Be brief.")
         asked: Any = [{"role": "system", "content": "Be brief."}, *HI]
         assert count.input_tokens == len(CODEC.encode(asked, add_generation_prompt=True))
@@ -177,7 +193,7 @@ def test_the_tool_runner_of_anthropics_client_runs() -> None:
         return f"rain in {city}"
 
     with here() as made:
-        client = anthropic.Anthropic(base_url=made.url, api_key="-", max_retries=0)
+        client = made.anthropic
         runner = client.beta.messages.tool_runner(
             model=MODEL, max_tokens=100, tools=[weather], messages=HI
         )

@@ -8,15 +8,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import anthropic
-import httpx
 import openai
 import pytest
 from chatcodec.adapters import Usage
 from chatcodec.adapters import anthropic as messages_api
 from chatcodec.events import Reasoning, Text, TurnEnd
-from chatcodec.serve.app import app
-from chatcodec.serve.settings import Settings
-from gateway import MODEL, serving
+from gateway import MODEL
 from gateway_here import CODEC, HI, Here, here
 from scripted_engine import scripted
 from starlette.applications import Starlette
@@ -26,6 +23,7 @@ from starlette.routing import Route
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    import httpx
     from starlette.requests import Request
 
 PROMPT = CODEC.encode(HI, add_generation_prompt=True).ids.tolist()
@@ -123,7 +121,7 @@ def test_a_response_has_the_fields_that_openai_sends(of: Here) -> None:
     asked = {"temperature": 0.5, "metadata": {"a": "b"}, "truncation": "auto", "user": "u"}
     told = of.post("/v1/responses", {"input": HI, **asked}).json()
     assert {key: told[key] for key in asked} == asked
-    client = openai.OpenAI(base_url=of.v1, api_key="-", max_retries=0)
+    client = of.openai
     assert client.responses.create(model=MODEL, input="Hi").output_text == SAID
 
 
@@ -158,7 +156,7 @@ def test_unknown_paths_of_messages_have_the_shape_of_their_api(of: Here) -> None
         assert answer.json()["type"] == "error"
         assert answer.json()["error"]["type"] == "not_found_error"
     assert "param" in of.post("/v1/messagesx", {}).json()["error"]
-    client = anthropic.Anthropic(base_url=of.url, api_key="-", max_retries=0)
+    client = of.anthropic
     with pytest.raises(anthropic.NotFoundError):
         client.messages.batches.list()
 
@@ -179,24 +177,18 @@ def failing() -> Starlette:
 
 
 def test_a_response_that_fails_says_so_and_raises() -> None:
-
-    with serving(failing()) as url:
-        settings = Settings(backend=url, names=(MODEL,), max_model_len=1000)
-        with serving(app(settings, CODEC)) as gateway:
-            body = {"input": HI, "stream": True}
-            answer = httpx.post(f"{gateway}/v1/responses", json=body, trust_env=False)
-            told = events(answer)
-            assert [each["type"] for each in told[-2:]] == ["response.failed", "error"]
-            assert [each["sequence_number"] for each in told] == list(range(len(told)))
-            failed = told[-2]["response"]
-            assert failed["status"] == "failed"
-            assert failed["error"]["message"]
-            assert failed["output"][0]["content"][0]["text"] == CODEC.vocab.decode(IDS[:3])
-            client = openai.OpenAI(base_url=f"{gateway}/v1", api_key="-", max_retries=0)
-            seen = []
-            with pytest.raises(openai.APIError):  # noqa: PT012
-                for each in client.responses.create(model=MODEL, input="Hi", stream=True):
-                    seen.append(each.type)  # noqa: PERF401
-            assert seen[-1] == "response.failed"
-            with pytest.raises(openai.APIError):
-                list(client.chat.completions.create(model=MODEL, messages=HI, stream=True))
+    with here(engine_app=failing(), max_model_len=1000) as made:
+        told = events(made.post("/v1/responses", {"input": HI, "stream": True}))
+        assert [each["type"] for each in told[-2:]] == ["response.failed", "error"]
+        assert [each["sequence_number"] for each in told] == list(range(len(told)))
+        failed = told[-2]["response"]
+        assert failed["status"] == "failed"
+        assert failed["error"]["message"]
+        assert failed["output"][0]["content"][0]["text"] == CODEC.vocab.decode(IDS[:3])
+        seen = []
+        with pytest.raises(openai.APIError):  # noqa: PT012
+            for each in made.openai.responses.create(model=MODEL, input="Hi", stream=True):
+                seen.append(each.type)  # noqa: PERF401
+        assert seen[-1] == "response.failed"
+        with pytest.raises(openai.APIError):
+            list(made.openai.chat.completions.create(model=MODEL, messages=HI, stream=True))

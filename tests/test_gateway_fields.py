@@ -266,7 +266,7 @@ NUMBERS = [
 ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.sampled_from(NUMBERS), st.data())
 def test_a_number_is_accepted_within_its_bounds_alone(row: Any, data: Any) -> None:  # noqa: ANN401
 

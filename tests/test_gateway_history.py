@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import anthropic
 import data
-import openai
 import pytest
 from chatcodec.adapters import Usage, openai_chat, openai_responses
 from chatcodec.adapters import anthropic as messages_api
@@ -90,13 +88,13 @@ def test_an_answer_that_any_limit_cut_is_taken_back(of: Here, api: str) -> None:
 
 
 def test_clients_send_a_cut_call_back(of: Here) -> None:
-    chat = openai.OpenAI(base_url=of.v1, api_key="-", max_retries=0)
+    chat = of.openai
     asked: Any = {"model": MODEL, "tools": TOOLS["chat"]}
     cut = chat.chat.completions.create(messages=[ASKED], max_tokens=20, **asked)
     told: Any = cut.choices[0].message
     assert told.tool_calls[0].function.arguments not in {"", "{}"}
     chat.chat.completions.create(messages=[ASKED, told, ASKED], **asked)
-    messages = anthropic.Anthropic(base_url=of.url, api_key="-", max_retries=0)
+    messages = of.anthropic
     asked = {"model": MODEL, "tools": TOOLS["messages"]}
     block = messages.messages.create(messages=[ASKED], max_tokens=20, **asked)
     back: Any = [ASKED, {"role": "assistant", "content": block.content}, ASKED]

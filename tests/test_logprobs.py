@@ -34,7 +34,7 @@ def load(name: str) -> Codec:
 
 
 @pytest.mark.parametrize("name", codecs())
-@settings(max_examples=60 * (10 if data.LONG else 1))
+@settings(max_examples=40 * (10 if data.LONG else 1))
 @given(draw=st.data())
 def test_entries_joined_are_the_content(name: str, draw: st.DataObject) -> None:
     codec = load(name)
