@@ -35,7 +35,7 @@ from test_constrain import (
 if TYPE_CHECKING:
     from chatcodec import Codec
 
-WALKS = 60 if data.LONG else 6
+WALKS = 60 if data.LONG else 3
 MAX_ITEMS = 400
 PLAIN: tuple[str, dict[str, Any]] = ("get_weather", {"city": "São Paulo", "days": 3, "unit": "C"})
 

@@ -371,7 +371,7 @@ def as_message(theirs: Frame, header: str) -> tuple[str, Message]:
 
 
 @given(header=headers(st.just("assistant")), text=arguments)
-@settings(max_examples=1000)
+@settings(max_examples=3000 if data.LONG else 300)
 def test_a_header_is_read_as_the_library_reads_it(header: str, text: str) -> None:
     ids = ids_of([(header, text, "<|end|>")])
     try:
@@ -384,7 +384,7 @@ def test_a_header_is_read_as_the_library_reads_it(header: str, text: str) -> Non
 
 
 @given(header=headers(AUTHORS), text=texts)
-@settings(max_examples=1000)
+@settings(max_examples=3000 if data.LONG else 300)
 def test_what_others_say_is_not_the_assistants(header: str, text: str) -> None:
     said = "<|start|>assistant<|channel|>commentary<|message|>I say.<|end|>"
     own = spell(said)
@@ -539,7 +539,7 @@ def mutated(draw: st.DrawFn) -> str:
 
 
 @given(mutated())
-@settings(max_examples=300)
+@settings(max_examples=3000 if data.LONG else 100)
 def test_what_the_librarys_parser_takes_we_read_alike(text: str) -> None:
     ids = spell(text)
     parser = StreamableParser(library(), Role.ASSISTANT)
