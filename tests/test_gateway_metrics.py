@@ -141,6 +141,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
             return found[-1]
 
     monkeypatch.setattr(trace, "get_tracer", lambda _: Tracer())
+    monkeypatch.setattr(spans, "is_set_up", lambda: True)
     return found
 
 

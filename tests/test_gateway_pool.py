@@ -21,6 +21,7 @@ from chatcodec.serve.errors import ApiError
 from chatcodec.serve.pool import LARGE, ReadingPool
 from chatcodec.serve.reading import Reader
 from chatcodec.serve.settings import Settings
+from chatcodec.serve.small import made
 from gateway import MODEL, Gateway, gateway, serving
 
 if TYPE_CHECKING:
@@ -95,6 +96,16 @@ def test_another_process_reads_the_same(pool: ReadingPool, name: str) -> None:
     assert there.request.codec is CODEC
     for field in ("tools", "adapter", "stop", "limit", "rest", "strict"):
         assert getattr(there.request, field) == getattr(here.request, field)
+
+
+@pytest.mark.parametrize("path", ["/tokenize", "/v1/messages/count_tokens"])
+def test_another_process_answers_the_same(pool: ReadingPool, path: str) -> None:
+    body = raw({"messages": many(3000)})
+    answer = asyncio.run(pool.made(path, body))
+    assert answer == made(path, body, READER)
+    assert json.loads(answer)
+    with pytest.raises(ApiError, match="role"):
+        asyncio.run(pool.made(path, raw(WRONG["role"])))
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -7,7 +7,7 @@ import os
 import secrets
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiohttp
 from starlette.applications import Starlette
@@ -19,15 +19,13 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from chatcodec.errors import MessageError
 from chatcodec.serve.answer import Answer
 from chatcodec.serve.apis import APIS, Api
 from chatcodec.serve.backends import BACKENDS
 from chatcodec.serve.backends.base import Job
 from chatcodec.serve.beats import in_time, stopped
-from chatcodec.serve.bodies import check_kind, parse_body, read_body
+from chatcodec.serve.bodies import check_kind, read_body
 from chatcodec.serve.completions import jobs_of
-from chatcodec.serve.derender import derendered
 from chatcodec.serve.errors import ApiError, BackendError, chat_body
 from chatcodec.serve.guard import Guard
 from chatcodec.serve.health import Health
@@ -36,14 +34,14 @@ from chatcodec.serve.log import LOG
 from chatcodec.serve.metrics import Metrics
 from chatcodec.serve.places import Places
 from chatcodec.serve.pool import ReadingPool
-from chatcodec.serve.reading import Reader, told_error
+from chatcodec.serve.reading import Reader
 from chatcodec.serve.render import rendered
 from chatcodec.serve.request_log import fields_of
 from chatcodec.serve.salt import salt_of, share_secret
 from chatcodec.serve.settings import BACKEND_KEY, Settings
+from chatcodec.serve.small import SMALL
 from chatcodec.serve.spans import Span
 from chatcodec.serve.streamed import Events
-from chatcodec.serve.tokens import COUNTED, detokenized, tokenized
 from chatcodec.serve.waiting import Endings, until_gone
 
 if TYPE_CHECKING:
@@ -54,6 +52,8 @@ if TYPE_CHECKING:
     from chatcodec.serve.reading import Read
 
 __all__ = ["Gateway", "app"]
+
+T = TypeVar("T")
 
 PASSED_ON = ("traceparent", "tracestate", "baggage", "x-request-id")
 """Headers that go on to the backend."""
@@ -156,10 +156,13 @@ class Gateway:
 
     async def read(self, api: Api, raw: bytes, http: HttpRequest) -> Read:
         """Read a request and encode its prompt. Raises `ApiError`."""
-        reading = self.pool.read(api, raw)
+        return await self.off_loop(http, raw, self.pool.read(api, raw))
+
+    async def off_loop(self, http: HttpRequest, raw: bytes, work: Awaitable[T]) -> T:
+        """Await work on a body; where another process does it, the client may go meanwhile."""
         if not self.pool.is_large(raw):
-            return await reading
-        return await until_gone(http, reading, self.endings)
+            return await work
+        return await until_gone(http, work, self.endings)
 
     async def whole_of(self, answer: Answer, stack: AsyncExitStack) -> dict[str, Any]:
         """Give an answer as one object."""
@@ -295,21 +298,13 @@ class Gateway:
 
         return endpoint
 
-    def small(
-        self, make: Callable[[dict[str, Any], Reader], dict[str, Any] | bytes]
-    ) -> Callable[[HttpRequest], Awaitable[Response]]:
+    def small(self, path: str) -> Callable[[HttpRequest], Awaitable[Response]]:
         """Make the endpoint of a function; its requests have the limits of all others."""
 
         async def endpoint(http: HttpRequest) -> Response:
             async with AsyncExitStack() as stack:
-                _, raw = await self.admitted(http, stack)
-                body = parse_body(raw)
-                self.reader.check_model(body.get("model"))
-                try:
-                    made = make(body, self.reader)
-                except MessageError as error:
-                    raise told_error(error) from error
-                return json_response(made) if isinstance(made, bytes) else JSONResponse(made)
+                http, raw = await self.admitted(http, stack)
+                return json_response(await self.off_loop(http, raw, self.pool.made(path, raw)))
 
         return endpoint
 
@@ -361,12 +356,9 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
     routes = [
         *(post(api.path, gateway.answering(api)) for api in APIS),
         *(post(f"{api.path}/render", gateway.rendering(api)) for api in APIS),
-        post("/v1/chat/completions/derender", gateway.small(derendered)),
         Route("/v1/models", gateway.models),
         Route("/v1/models/{name:path}", gateway.model),
-        post("/tokenize", gateway.small(tokenized)),
-        post("/detokenize", gateway.small(detokenized)),
-        *(post(path, gateway.small(make)) for path, make in COUNTED.items()),
+        *(post(path, gateway.small(path)) for path in SMALL),
         *gateway.health.routes,
         *([Route("/metrics", gateway.measured)] if settings.metrics_port is None else []),
     ]

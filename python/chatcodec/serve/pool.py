@@ -27,6 +27,7 @@ from chatcodec.serve.bodies import parse_body
 from chatcodec.serve.errors import ApiError
 from chatcodec.serve.log import LOG
 from chatcodec.serve.reading import Read, Reader
+from chatcodec.serve.small import SMALL, made
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -57,7 +58,7 @@ _NICENESS = 5
 
 
 class ReadingPool:
-    """Reads requests, large ones in other processes."""
+    """Works on the bodies of requests, on large ones in other processes."""
 
     def __init__(self, reader: Reader, processes: int) -> None:
         """Take what reads, and the greatest number of processes; 0 for none."""
@@ -76,16 +77,27 @@ class ReadingPool:
         return len(raw) > LARGE or any(word in raw for word in _GRAMMARS)
 
     async def read(self, api: Api, raw: bytes) -> Read:
-        """Read a body and encode its prompt. Raises `ApiError`.
-
-        Where the caller is cancelled, a process goes on to the end, and its result is left.
-        """
+        """Read a body and encode its prompt. Raises `ApiError`."""
         if not self.is_large(raw):
             return self.reader.read(api, parse_body(raw))
+        read: Read = await self._elsewhere(api.name, raw)
+        return replace(read, request=replace(read.request, codec=self.reader.codec))
+
+    async def made(self, path: str, raw: bytes) -> bytes:
+        """Give the answer to a body that no engine is asked for. Raises `ApiError`."""
+        if not self.is_large(raw):
+            return made(path, raw, self.reader)
+        answer: bytes = await self._elsewhere(path, raw)
+        return answer
+
+    async def _elsewhere(self, name: str, raw: bytes) -> Any:  # noqa: ANN401
+        """Let a process work on a body. Raises `ApiError`.
+
+        Where the caller is cancelled, the process goes on to the end, and its result is left.
+        """
         async with self._free:
-            work = asyncio.get_running_loop().run_in_executor(
-                self._threads, self._ask, api.name, raw
-            )
+            loop = asyncio.get_running_loop()
+            work = loop.run_in_executor(self._threads, self._ask, name, raw)
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
@@ -100,31 +112,31 @@ class ReadingPool:
             process.process.kill()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, api: str, raw: bytes) -> Read:
+    def _ask(self, name: str, raw: bytes) -> Read | bytes:
         """Give a body to a process that is idle, or to a new one. Called in a thread."""
         process = self.idle.pop() if self.idle else self._started()
         try:
-            result = process.ask(api, raw)
+            result = process.ask(name, raw)
         except (EOFError, OSError) as error:
             self.alive.discard(process)
             if process.end() or self._works:
                 problem = "the process that read the request ended; try again"
                 raise ApiError(503, problem) from error
-            return self._read_here(api, raw)
+            return self._here(name, raw)
         self._works = True
         self.idle.append(process)
         if isinstance(result, str):
             raise RuntimeError(result)  # noqa: TRY004 (a traceback)
         if isinstance(result, ApiError):
             raise result
-        return replace(result, request=replace(result.request, codec=self.reader.codec))
+        return result
 
-    def _read_here(self, api: str, raw: bytes) -> Read:
-        """Read a body where no process can be started: in a program without a `__main__` guard."""
+    def _here(self, name: str, raw: bytes) -> Read | bytes:
+        """Work on a body where no process starts: in a program without a `__main__` guard."""
         self.processes = 0
         advice = "call it under `if __name__ == '__main__'`, or set `readers` to 0"
         LOG.warning("readers", extra={"fields": {"problem": "no process starts", "advice": advice}})
-        return self.reader.read(api_named(api), parse_body(raw))
+        return worked(name, raw, self.reader)
 
     def _started(self) -> _Process:
         process = _Process(self.reader.codec, self.reader.settings)
@@ -144,14 +156,16 @@ class _Process:
         self.process.start()
         theirs.close()
 
-    def ask(self, api: str, raw: bytes) -> Read | ApiError | str:
-        """Give a body, wait, and take the result: what was read, an error, or a traceback."""
-        self.connection.send(api)
+    def ask(self, name: str, raw: bytes) -> Read | bytes | ApiError | str:
+        """Give a body, wait, and take the result, an error, or a traceback."""
+        self.connection.send(name)
         self.connection.send_bytes(raw)
+        result: Read | ApiError | str | None
         result = pickle.loads(self.connection.recv_bytes())  # noqa: S301 (of an own process)
+        if result is None:
+            return self.connection.recv_bytes()
         if not isinstance(result, Read):
-            told: ApiError | str = result
-            return told
+            return result
         ids = array("i", self.connection.recv_bytes())
         written = Written(self.connection.recv_bytes())
         return replace(result, prompt=replace(result.prompt, ids=ids, written=written))
@@ -176,30 +190,34 @@ def _serve(connection: Connection, codec: Codec, settings: Settings) -> None:
     reader = Reader(codec, settings)
     with suppress(EOFError, OSError):
         while True:
-            api = connection.recv()
-            for part in _parts(reader, api, connection.recv_bytes()):
+            name = connection.recv()
+            for part in _parts(name, connection.recv_bytes(), reader):
                 connection.send_bytes(part)
 
 
-def api_named(name: str) -> Api:
-    """Give an API by its name."""
-    return next(each for each in APIS if each.name == name)
+def worked(name: str, raw: bytes, reader: Reader) -> Read | bytes:
+    """Read a body for the API of a name, or give the answer for a path. Raises `ApiError`."""
+    if name in SMALL:
+        return made(name, raw, reader)
+    return reader.read(next(each for each in APIS if each.name == name), parse_body(raw))
 
 
-def _parts(reader: Reader, api: str, raw: bytes) -> list[bytes | array[int]]:
-    """Read a body; give the result, the ids and the written ids, or an error alone."""
+def _parts(name: str, raw: bytes, reader: Reader) -> list[bytes | array[int]]:
+    """Work on a body; give what the result is, and its large parts."""
     try:
-        read = reader.read(api_named(api), parse_body(raw))
+        result = worked(name, raw, reader)
     except ApiError as error:
         return [pickle.dumps(error)]
     except Exception:  # noqa: BLE001 (whatever it is, the gateway logs it)
         return [pickle.dumps(traceback.format_exc())]
-    prompt = read.prompt
+    if isinstance(result, bytes):
+        return [pickle.dumps(None), result]
+    prompt = result.prompt
     # What the answer does not need is not sent: a conversation of 7 MB, for example.
     unused: dict[str, Any] = {"codec": None, "messages": [], "places": (), "dropped": ()}
     bare = replace(
-        read,
-        request=replace(read.request, **unused),
+        result,
+        request=replace(result.request, **unused),
         prompt=replace(prompt, ids=array("i"), written=Written()),
     )
     return [pickle.dumps(bare, pickle.HIGHEST_PROTOCOL), prompt.ids.tobytes(), prompt.written]

@@ -18,9 +18,14 @@ except ImportError:
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Span"]
+__all__ = ["Span", "is_set_up"]
 
 _FAILED = 500
+
+
+def is_set_up() -> bool:
+    """Whether a program has said where spans go."""
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 class Span:
@@ -31,7 +36,7 @@ class Span:
         self.headers: dict[str, str] = {}
         """The headers that name this span to the backend."""
         self._span: Any = None
-        if trace is None:
+        if trace is None or not is_set_up():
             return
         about = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model}
         self._span = trace.get_tracer("chatcodec.serve").start_span(

@@ -7,12 +7,9 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 try:
-    from orjson import dumps as _dumps
+    import orjson
 except ImportError:  # which is only slower
-
-    def _dumps(value: object, /) -> bytes:
-        return json.dumps(value, separators=(",", ":")).encode()
-
+    orjson = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -33,7 +30,9 @@ class Written(bytes):
     @classmethod
     def of(cls, value: object) -> Written:
         """Write a value."""
-        return cls(_dumps(value))
+        if orjson is None:
+            return cls(json.dumps(value, separators=(",", ":")).encode())
+        return cls(orjson.dumps(value))
 
 
 def written_ids(prompt: Encoding) -> Written:
