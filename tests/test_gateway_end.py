@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -22,6 +23,8 @@ from scripted_engine import engine, scripted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
 
 CODEC = Codec("internlm2")
 SAY: Any = [{"role": "user", "content": "one two three four " * 200}]
@@ -185,7 +188,8 @@ def test_a_port_in_use_is_a_plain_error() -> None:
         for options in (("--port", port), ("--port", port, "--workers", "2")):
             assert f"127.0.0.1 port {port}: Address already in use" in failed(*options)
         said = failed("--port", "0", "--metrics-port", port)
-        assert said == f"chatcodec: [Errno 98] --metrics-port {port}: Address already in use\n"
+        number = errno.EADDRINUSE
+        assert said == f"chatcodec: [Errno {number}] --metrics-port {port}: {os.strerror(number)}\n"
 
 
 @pytest.mark.parametrize("name", ["SIGQUIT", "SIGINT"])

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import httpx
@@ -23,6 +24,8 @@ from starlette.datastructures import Headers
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and pipes are those of POSIX")
 
 NOWHERE = "http://127.0.0.1:9"
 COMMENTED = """\
@@ -166,6 +169,18 @@ def test_a_reload_that_fails_keeps_the_keys(tmp_path: Path, worse: str | bytes |
     assert name(of, "sk-2") is not None
 
 
+@posix
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    """`--api-key-file <(…)`: a second reading would wait for a writer for ever."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(path.write_text, "sk-1")
+        of = Keys(str(path), None)
+    of.reload()
+    assert name(of, "sk-1") is not None
+
+
 def serve(*arguments: str, given: str = "", variable: str | None = None) -> tuple[int, str, str]:
     command = [sys.executable, "-m", "chatcodec", "serve", *arguments]
     environment = {**os.environ} if variable is None else {**os.environ, KEYS: variable}
@@ -209,6 +224,7 @@ def wait_for_status(url: str, key: str, status: int) -> None:
         time.sleep(0.05)
 
 
+@posix
 def test_keys_are_read_again(tmp_path: Path) -> None:
     """On SIGHUP, and when the file has changed; a file that is wrong changes nothing."""
     path = tmp_path / "keys"
@@ -236,6 +252,7 @@ def test_keys_are_read_again(tmp_path: Path) -> None:
         assert any(line["level"] == "error" and line["event"] == "keys" for line in logged)
 
 
+@posix
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGUSR1", "SIGUSR2"])
 def test_a_signal_does_not_end_it(open_gateway: Gateway, name: str) -> None:
     open_gateway.process.send_signal(getattr(signal, name))

@@ -20,6 +20,7 @@ import hashlib
 import hmac
 import os
 import re
+import stat
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -173,7 +174,7 @@ class Keys:
         """Read the keys again. Where that fails, the log says why, and the old keys stay."""
         self._seen = self._state()
         try:
-            self._table = self._load()
+            self._table = self._load_again()
         except (OSError, ValueError) as error:
             fields = {"problem": str(error), "advice": "the keys of before are still in force"}
             LOG.error("keys", extra={"fields": fields})
@@ -200,7 +201,15 @@ class Keys:
             about = self._path.stat()
         except OSError:
             return ()
+        if not stat.S_ISREG(about.st_mode):
+            return ()
         return about.st_mtime_ns, about.st_ctime_ns, about.st_size, about.st_ino, about.st_dev
+
+    def _load_again(self) -> tuple[Key, ...]:
+        if self._path is not None and self._path.exists() and not self._path.is_file():
+            # Reading a pipe again would wait for ever.
+            raise ValueError(f"{self._path}: is no file that can be read again")
+        return self._load()
 
     def _load(self) -> tuple[Key, ...]:
         found: list[Key] = []

@@ -45,6 +45,8 @@ _SPAWN = multiprocessing.get_context("spawn")
 def work(settings: Settings, listening: Listening, sockets: list[socket.socket]) -> None:
     """Serve in this process, until it gets a signal to end or loses its parent."""
     ignore_signals()
+    # A terminal sends it to all processes; until this one handles it, the first one ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_up()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
