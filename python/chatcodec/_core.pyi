@@ -461,8 +461,9 @@ class Codec:
         of another type.
 
         `calls_in_reasoning` is the policy for a call before the end of the reasoning: `"text"`
-        keeps it as reasoning, because the model only drafts it; `"call"` reads a call. The default
-        is the format's (`calls.in_reasoning`), which matches the servers of the model.
+        keeps it as reasoning, because the model only drafts it, unless the turn ends right after
+        whole calls: until then they are held; `"call"` reads a call. The default is the format's
+        (`calls.in_reasoning`), which matches the servers of the model.
 
         `bare_calls` says where an unmarked call may begin in the answer, `{"name": "f",
         "arguments": {…` or a call of the format without the token before it: `"text"`, nowhere;

@@ -313,7 +313,7 @@ pub enum BareCalls {
 #[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum InReasoning {
-    /// Reasoning, with its control tokens as their spellings.
+    /// Reasoning, with its control tokens as their spellings, unless the turn ends right after whole calls.
     #[default]
     Text,
     /// A call.
