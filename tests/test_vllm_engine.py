@@ -42,7 +42,8 @@ SCHEMA = {
 }
 LIKED_TEXTS = ('"', '"}', '",', "}")
 """What closes a value: random weights close none by themselves."""
-LIKED = (*LIKED_TEXTS, "<think>", "</think>", "<|im_end|>")
+LIKED = (*LIKED_TEXTS, "\n", "<think>", "</think>", "<|im_end|>")
+"""Reasoning begins and ends with a line, and may end after it."""
 
 PLUG_IN = ["--enable-auto-tool-choice"]
 for each in ("--tokenizer-mode", "--tool-call-parser", "--reasoning-parser"):
