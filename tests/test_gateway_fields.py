@@ -183,6 +183,14 @@ def test_a_field_with_sense_goes_to_the_engine(
     assert body == sent
 
 
+@pytest.mark.parametrize("api", PATHS)
+def test_null_asks_for_nothing(of: Here, api: str) -> None:
+    nulls = dict.fromkeys(FIELDS[api])
+    answer = of.post(PATHS[api], {**nulls, **PLAIN[api]})
+    assert answer.status_code == 200, answer.text
+    assert "x-chatcodec-dropped" not in answer.headers
+
+
 def test_no_model_is_the_one_that_is_served(of: Here) -> None:
     for api, path in PATHS.items():
         answer = of.post(path, {**PLAIN[api], "model": None})

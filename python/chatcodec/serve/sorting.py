@@ -56,7 +56,10 @@ class Sorter:
         extra = body.pop("extra_body", None)
         body |= extra if isinstance(extra, dict) else {}
         out, table = Sorted(), FIELDS[api]
+        # A null asks for nothing.
         given = {key: value for key, value in body.items() if value is not None}
+        for key in body.keys() - given.keys():
+            del body[key]
         for key, value in given.items():
             row = table.get(key)
             if row is None:
