@@ -49,9 +49,6 @@ class LlamaCpp:
         timings = {"cache_n": CACHED, "prompt_n": 1}
         return JSONResponse({"tokens": [*IDS, END], "stop_type": "eos", "timings": timings})
 
-    def app(self) -> Starlette:
-        return Starlette(routes=[Route("/completion", self.answer, methods=["POST"])])
-
 
 def ask(of: Gateway, path: str = "chat/completions", **fields: object) -> Any:  # noqa: ANN401
     key = "input" if path == "responses" else "messages"
@@ -61,26 +58,46 @@ def ask(of: Gateway, path: str = "chat/completions", **fields: object) -> Any:  
     return answer.text if fields.get("stream") else answer.json()
 
 
-def test_choices_before_llamacpp_are_generated_together(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def llamacpp(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Gateway, Callable[[LlamaCpp], None]]]:
+    """A gateway, and what chooses the server behind it."""
+    chosen: list[LlamaCpp] = []
+
+    async def answer(http: Request) -> Response:
+        return await chosen[-1].answer(http)
+
+    app = Starlette(routes=[Route("/completion", answer, methods=["POST"])])
+    folder = tmp_path_factory.mktemp("llamacpp")
+    with serving(app) as url, gateway(url, folder, "--engine", "llamacpp") as of:
+        yield of, chosen.append
+
+
+def test_choices_before_llamacpp_are_generated_together(
+    llamacpp: tuple[Gateway, Callable[[LlamaCpp], None]],
+) -> None:
+    of, choose = llamacpp
     engine = LlamaCpp(4)
-    with serving(engine.app()) as url, gateway(url, tmp_path, "--engine", "llamacpp") as of:
-        answer = ask(of, n=4, seed=5)
-        assert [each["message"]["content"] for each in answer["choices"]] == [
-            "one two three four"
-        ] * 4
-        assert sorted(engine.seeds) == [5, 6, 7, 8]
-        assert answer["usage"]["completion_tokens"] == 4 * (len(IDS) + 1)
-        assert answer["usage"]["prompt_tokens_details"] == {"cached_tokens": CACHED}
+    choose(engine)
+    answer = ask(of, n=4, seed=5)
+    assert [each["message"]["content"] for each in answer["choices"]] == ["one two three four"] * 4
+    assert sorted(engine.seeds) == [5, 6, 7, 8]
+    assert answer["usage"]["completion_tokens"] == 4 * (len(IDS) + 1)
+    assert answer["usage"]["prompt_tokens_details"] == {"cached_tokens": CACHED}
 
 
-def test_a_choice_that_fails_ends_the_others(tmp_path: Path) -> None:
+def test_a_choice_that_fails_ends_the_others(
+    llamacpp: tuple[Gateway, Callable[[LlamaCpp], None]],
+) -> None:
+    of, choose = llamacpp
     engine = LlamaCpp(100)
     engine.fails = 3
-    with serving(engine.app()) as url, gateway(url, tmp_path, "--engine", "llamacpp") as of:
-        body = {"model": MODEL, "messages": say("Hi"), "n": 3}
-        answer = httpx.post(f"{of.v1}/chat/completions", json=body, trust_env=False, timeout=5)
-        assert answer.status_code == 502
-        assert of.metric("chatcodec_requests_running ") == 0
+    choose(engine)
+    body = {"model": MODEL, "messages": say("Hi"), "n": 3}
+    answer = httpx.post(f"{of.v1}/chat/completions", json=body, trust_env=False, timeout=5)
+    assert answer.status_code == 502
+    assert of.metric("chatcodec_requests_running ") == 0
 
 
 def usage(**fields: object) -> bytes:
@@ -153,8 +170,6 @@ def test_sglang_tells_cached_ids_in_each_event(tmp_path: Path) -> None:
         return Response(b"data: %b\n\n" % event, media_type="text/event-stream")
 
     app = Starlette(routes=[Route("/generate", answer, methods=["POST"])])
-    with serving(app) as url:
-        for engine in ("sglang", "lmdeploy"):
-            with gateway(url, tmp_path, "--engine", engine) as of:
-                details = ask(of, max_tokens=50)["usage"]["prompt_tokens_details"]
-                assert details == {"cached_tokens": CACHED}
+    with serving(app) as url, gateway(url, tmp_path, "--engine", "sglang") as of:
+        details = ask(of, max_tokens=50)["usage"]["prompt_tokens_details"]
+        assert details == {"cached_tokens": CACHED}

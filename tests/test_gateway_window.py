@@ -16,7 +16,7 @@ from chatcodec.serve.backends import window as windows
 from chatcodec.serve.backends.window import Window
 from chatcodec.serve.errors import BackendError
 from gateway import MODEL, Gateway, gateway, serving
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -233,15 +233,3 @@ def test_each_model_has_its_window() -> None:
         assert await Told(5).of("a") == 5
 
     asyncio.run(asked())
-
-
-def test_the_window_of_a_server_that_answers_is_used(tmp_path: Path) -> None:
-    async def models() -> Response:
-        return JSONResponse({"data": [{"id": MODEL, "max_model_len": 100}]})
-
-    backend = Backend({}, models)
-    with serving(backend.app()) as url, gateway(url, tmp_path) as of:
-        for _ in range(3):
-            assert ask(of, "Hi").status_code == 200
-        assert backend.asked[-1]["max_tokens"] == 100 - prompt_ids("Hi")
-        assert backend.asked_models == 1
