@@ -8,6 +8,10 @@ import chatcodec
 import data
 import pytest
 from chatcodec.cli import main
+from chatcodec.serve.errors import ApiError
+from chatcodec.serve.media import check_placeholders
+from chatcodec.serve.policy import Policy
+from chatcodec.serve.settings import Settings
 from gateway_here import Here, here
 
 if TYPE_CHECKING:
@@ -148,6 +152,16 @@ def test_media_may_be_left_out_by_kind() -> None:
         assert made.metric('chatcodec_dropped_total{kind="image"}') == 2
         other: Any = [{"role": "user", "content": [TEXT, CHAT["video_url"]]}]
         assert made.chat(messages=other).status_code == 400
+
+
+def test_placeholders_that_came_another_way_are_refused() -> None:
+    """The last check: whatever a part looks like, its placeholders are the operator's."""
+    mine: Any = [{"role": "user", "content": [TEXT, {"type": "image", "tokens": 5}]}]
+    prompt = seeing().encode(mine)
+    check_placeholders(prompt, Policy.of(Settings(backend="http://x", media_tokens=("image=5",))))
+    with pytest.raises(ApiError) as caught:
+        check_placeholders(prompt, Policy.of(Settings(backend="http://x")))
+    assert caught.value.param == "messages[0].content[1]"
 
 
 def test_deep_parts_are_no_crash(of: Here) -> None:
