@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import signal
 import ssl
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from chatcodec.cli import main
+from chatcodec.serve.listening import Certificates
 from gateway import free_port
 
 if TYPE_CHECKING:
@@ -116,15 +119,28 @@ def test_clients_need_certificates(tmp_path: Path) -> None:
 def test_wrong_files_are_refused(tmp_path: Path) -> None:
     made, key = certificate(tmp_path, "made")
     other = certificate(tmp_path, "other")[1]
-    for options, said in (
-        (("--ssl-certfile", "/nowhere"), "--ssl-certfile /nowhere: "),
-        (("--ssl-certfile", str(made)), f"--ssl-certfile {made}: "),
-        (("--ssl-certfile", str(made), "--ssl-keyfile", str(other)), "key values mismatch"),
-        (("--ssl-keyfile", str(key)), "--ssl-keyfile: needs `--ssl-certfile` too"),
-    ):
-        command = [sys.executable, "-m", "chatcodec", "serve", "--backend", "http://x", *options]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
-        assert ran.returncode == 2
-        assert ran.stderr.startswith("chatcodec: ")
-        assert said.lower() in ran.stderr.lower()
-        assert len(ran.stderr.splitlines()) == 1
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"certificate": "/nowhere"}, "--ssl-certfile /nowhere: "),
+        ({"certificate": str(made)}, f"--ssl-certfile {made}: "),
+        ({"certificate": str(made), "key": str(other)}, f"--ssl-keyfile {other}: "),
+        ({"certificate": str(made), "key": str(key), "authorities": str(key)}, "--ssl-ca-certs "),
+        ({"certificate": str(made), "key": str(key), "ciphers": "none"}, "--ssl-ciphers none: "),
+    ]
+    for files, said in wrong:
+        with pytest.raises(ValueError, match=re.escape(said)):
+            Certificates(**files).check()
+    Certificates(certificate=str(made), key=str(key), authorities=str(made)).check()
+    command = [sys.executable, "-m", "chatcodec", "serve", "--backend", "http://x"]
+    command += ["--ssl-certfile", str(made), "--ssl-keyfile", str(other)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith(f"chatcodec: --ssl-certfile {made} --ssl-keyfile {other}: ")
+    assert len(ran.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", ["--ssl-keyfile", "--ssl-ca-certs", "--ssl-cert-reqs"])
+def test_a_key_without_a_certificate_is_refused(
+    capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    assert main(["serve", "--backend", "http://x", option, "2"]) == 2
+    assert f"{option}: needs `--ssl-certfile` too" in capsys.readouterr().err
