@@ -101,8 +101,6 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("chat", {"prompt_logprobs": 1}, "prompt_logprobs"),
     ("chat", {"best_of": 2}, "best_of"),
     ("chat", {"echo": True}, "echo"),
-    ("chat", {"store": True}, "store"),
-    ("responses", {"store": True}, "store"),
     ("responses", {"background": True}, "background"),
     ("responses", {"n": 2}, "n"),
     ("messages", {"response_format": {"type": "json_object"}}, "response_format"),
@@ -228,13 +226,19 @@ def test_unknown_fields_go_where_the_operator_says() -> None:
 
 def test_the_operator_allows_a_field_or_leaves_it_out() -> None:
     with here(
-        allowed_fields=("ignore_eos",), on_unsupported="drop=store,kv_transfer_params"
+        allowed_fields=("ignore_eos",), on_unsupported="drop=echo,kv_transfer_params"
     ) as made:
-        answer = made.chat(ignore_eos=True, store=True, kv_transfer_params={"a": 1})
-        assert answer.headers["x-chatcodec-dropped"] == "kv_transfer_params=1, store=1"
+        answer = made.chat(ignore_eos=True, echo=True, kv_transfer_params={"a": 1})
+        assert answer.headers["x-chatcodec-dropped"] == "echo=1, kv_transfer_params=1"
         assert made.asked[-1]["ignore_eos"] is True
         assert "kv_transfer_params" not in made.asked[-1]
         assert made.chat(best_of=2).status_code == 400
+
+
+def test_what_a_router_adds_is_left_out_and_told() -> None:
+    with here() as made:
+        assert made.chat(store=True).headers["x-chatcodec-dropped"] == "store=1"
+        assert "x-chatcodec-dropped" not in made.chat(store=False).headers
 
 
 @pytest.mark.parametrize("engine", BACKENDS)

@@ -7,8 +7,8 @@ use crate::common::dialogue::{Dialogue, assistant, dialogue, hostile, options};
 use crate::common::table::{Entry, calling, check_each, entries, function, normalising};
 use crate::common::{Domain, outside};
 use chatcodec::{
-    Boundary, DummyPrefix, EncodeOptions, Encoding, EventKind, Message, OnMarker, Role, Spelling,
-    TurnReason, collect,
+    Boundary, Call, CallBody, DummyPrefix, EncodeOptions, Encoding, EventKind, Message, OnMarker,
+    Role, Spelling, TurnReason, collect,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -329,7 +329,11 @@ fn changes_ids(entry: &Entry, dialogue: &Dialogue) -> bool {
     let has = |role| dialogue.messages.iter().any(|message| message.role == role);
     let is_default = dialogue.messages.first().is_some_and(|first| first.role != Role::System);
     // A text in the turn of another is normalised with it, and trimmed with it.
+    // Arguments that are a text with an object in it are read as the object.
+    let calls = dialogue.messages.iter().flat_map(|message| &message.calls);
+    let is_text = |call: &Call| matches!(&call.body, CallBody::Function { arguments, .. } if arguments.trim_start().starts_with('"'));
     dialogue.tools.is_some()
+        || calls.into_iter().any(is_text)
         || is_default && entry.spells_default()
         || entry.spells_own_turn()
         || loses("that a text was a result") && has(Role::Tool)

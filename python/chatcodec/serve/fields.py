@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["FIELDS", "Field", "Kind"]
 
 Kind: TypeAlias = Literal["number", "integer", "flag", "text", "list", "object", "any"]
-Use: TypeAlias = Literal["read", "engine", "hint", "not done"]
+Use: TypeAlias = Literal["read", "engine", "hint", "left out", "not done"]
 
 _INT64 = 2**63
 
@@ -56,6 +56,8 @@ def _no_flag(instead: str = "") -> Field:
 
 READ, HINT, ENGINE = Field(), Field(use="hint"), Field(use="engine")
 _FLAG = Field("flag")
+_LEFT_OUT = Field("flag", "left out", idle=(False,))
+"""A wish that changes no answer, and that routers add: it is left out, and told."""
 _SPLIT = Field("flag", "not done", idle=(True,))
 _LIMIT = Field("integer", least=1)
 
@@ -195,7 +197,7 @@ CHAT: dict[str, Field] = {
     "chat_template_content_format": HINT,
     "prediction": HINT,
     "verbosity": HINT,
-    "store": _no_flag("nothing is kept here"),
+    "store": _LEFT_OUT,
 }
 
 RESPONSES: dict[str, Field] = {
@@ -215,7 +217,7 @@ RESPONSES: dict[str, Field] = {
     "prompt": READ,
     "stream_options": Field("object", needs=("stream",)),
     "background": _no_flag("wait for the answer, or stream it"),
-    "store": _no_flag("send the items of the response in `input`"),
+    "store": _LEFT_OUT,
     "max_tool_calls": HINT,
     "truncation": HINT,
     "client_metadata": HINT,

@@ -77,7 +77,9 @@ class Sorter:
         """Put a field where it belongs: to the engine, or nowhere."""
         if row.use in {"read", "hint"} or value in row.idle:
             return
-        if row.use == "not done":
+        if row.use == "left out":
+            out.dropped.append(Dropped(key, key))
+        elif row.use == "not done":
             advice = f"; {row.instead}" if row.instead else ""
             self.refused(out, key, f"is not done here{advice}", row.code)
         elif row.guarded and key not in self.policy.allowed:

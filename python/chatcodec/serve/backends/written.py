@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import secrets
 from typing import TYPE_CHECKING, Any
 
+orjson: Any
 try:
-    import orjson
+    orjson = importlib.import_module("orjson")
 except ImportError:  # which is only slower
-    orjson = None  # type: ignore[assignment]
+    orjson = None
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

@@ -363,6 +363,13 @@ fn as_read(file: &File, patterns: &Patterns, role: Role, pieces: &[Piece]) -> Ve
     rules::with_spelled_tokens(&read, |names| patterns.spelling(names))
 }
 
+/// Whether a row goes on after the token that closes it. A token that a system row has as text does not follow a value.
+fn goes_on(pieces: &[Piece], read: &[Piece]) -> bool {
+    let is_value = |piece: &Piece| rules::is_text(piece) && rules::ends_itself(piece);
+    let row = if pieces.iter().any(is_value) { pieces } else { read };
+    rules::goes_on(&reasoning::without(row))
+}
+
 fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
     let mut rows = Vec::new();
     let wraps_results = !file.results.open.is_empty() || !file.results.close.is_empty();
@@ -407,7 +414,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
             }
             rules::check_pieces(&key, &pieces)?;
             let read = as_read(file, patterns, role, &pieces);
-            if role != Role::Tool && rules::goes_on(&reasoning::without(&read)) {
+            if role != Role::Tool && goes_on(&pieces, &read) {
                 let problem = "goes on after the token that closes it, expected white space only";
                 return wrong(key, problem);
             }

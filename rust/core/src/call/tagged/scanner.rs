@@ -712,8 +712,7 @@ impl TaggedScanner {
             // Text beside a tag of a pair was a pair, whose argument is lost. A tag alone stood twice.
             let closer = style.close.core();
             let has_tag = self.has_stray || !closer.is_empty() && odd.contains(closer);
-            let is_tag = || odd.split(closer).all(|text| json::trim(text).is_empty());
-            self.is_valid &= !has_tag || !closer.is_empty() && is_tag();
+            self.is_valid &= !has_tag || is_of_tags(odd);
             odd.clone_into(&mut self.odd);
             self.body = self.body.max(Body::Odd);
         }
@@ -754,6 +753,13 @@ impl TaggedScanner {
         }
         out.push_str(if self.has_pairs() { "}" } else { "{}" });
     }
+}
+
+/// Whether a text has nothing beside tags and white space.
+fn is_of_tags(text: &str) -> bool {
+    let mut ends = text.split('>');
+    let last = ends.next_back().unwrap_or_default();
+    json::trim(last).is_empty() && ends.all(|text| json::trim(text).starts_with('<'))
 }
 
 /// The text inside quotes, if the whole key is quoted.
