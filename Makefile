@@ -30,6 +30,7 @@ help:
 	@echo "make test-sglang-engine   with SGLang's engine on the CPU, which it installs, 10 GB"
 	@echo "make test-routers   the gateway with the routers of vLLM and SGLang"
 	@echo "make test-proxy   the gateway behind LiteLLM's proxy"
+	@echo "make test-clients   the gateway before LiteLLM, LangChain, Pydantic AI, Instructor, OpenAI Agents, LlamaIndex"
 	@echo "make test-plugins   plug-ins in the Python of SGLang, LMDeploy and trainers, without torch"
 	@echo "make test-engine-names   what plug-ins need, in the sources of vLLM, SGLang and LMDeploy"
 	@echo "make test-load   a thousand streams through the gateway for five minutes"
@@ -177,6 +178,24 @@ test-proxy: build $(VENV)/ready
 	test -d target/litellm || $(PYTHON) -m venv target/litellm
 	target/litellm/bin/pip install --quiet "litellm[proxy]==1.108.7"
 	CHATCODEC_LITELLM=target/litellm/bin/litellm $(BIN)/python -m pytest -n 0 tests/test_proxy.py
+
+# What builds on the clients of OpenAI and Anthropic, before the gateway with a scripted engine. Each has
+# a Python of its own, as they need different versions of the same packages: 730 MB in target/clients.
+CLIENTS := litellm langchain pydantic-ai instructor openai-agents llama-index
+CLIENT_litellm := litellm==1.110.2
+CLIENT_langchain := langchain-openai==1.7.4 langchain-anthropic==1.7.10
+CLIENT_pydantic-ai := "pydantic-ai-slim[openai,anthropic]==2.68.0"
+CLIENT_instructor := instructor==1.17.0
+CLIENT_openai-agents := openai-agents==0.24.0
+CLIENT_llama-index := llama-index-llms-openai-like==0.8.1
+.PHONY: test-clients
+test-clients: build $(VENV)/ready $(CLIENTS:%=target/clients/%/ready)
+	CHATCODEC_CLIENTS=target/clients $(BIN)/python -m pytest -n 0 tests/test_client_stacks.py
+
+target/clients/%/ready: Makefile | $(VENV)/ready
+	$(PYTHON) -m venv --without-pip target/clients/$*
+	$(BIN)/python -m pip --python target/clients/$*/bin/python install --quiet $(CLIENT_$*)
+	@touch $@
 
 # SGLang's server and engine on the CPU, with the plug-in and behind the gateway: 10 GB in target/sglang.
 .PHONY: test-sglang-engine
