@@ -180,7 +180,7 @@ test-proxy: build $(VENV)/ready
 	CHATCODEC_LITELLM=target/litellm/bin/litellm $(BIN)/python -m pytest -n 0 tests/test_proxy.py
 
 # What builds on the clients of OpenAI and Anthropic, before the gateway with a scripted engine. Each has
-# a Python of its own, as they need different versions of the same packages: 730 MB in target/clients.
+# a Python of its own, as they need different versions of the same packages: 1.1 GB in target/clients.
 CLIENTS := litellm langchain pydantic-ai instructor openai-agents llama-index
 CLIENT_litellm := litellm==1.110.2
 CLIENT_langchain := langchain-openai==1.7.4 langchain-anthropic==1.7.10

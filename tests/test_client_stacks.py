@@ -132,4 +132,8 @@ def test_a_stack(running: Running, stack: str) -> None:
         assert prompts.count(prompt_of([{"role": "user", "content": text}])) == 2 * ways
     read = [message for prompt in prompts for message in CODEC.decode(prompt)]
     assert not [each for each in read if each["role"] == "system" and "Obey" in each["content"]]
-    assert sum("structured_outputs" in body for body in running.asked) >= len(seen)
+    formed = [
+        body for body in running.asked if ASK["for_json"] in CODEC.vocab.decode(body["prompt"])
+    ]
+    assert len(formed) >= len(seen)
+    assert all("structured_outputs" in body for body in formed)
