@@ -104,7 +104,7 @@ def test_what_is_admitted_is_read(format_: str, backend: str) -> None:
             for call in calls:
                 arguments = json.loads(call["function"]["arguments"])
                 jsonschema.validate(arguments, SCHEMAS[call["function"]["name"]])
-    assert ended > WALKS
+    assert ended >= WALKS
 
 
 @pytest.mark.parametrize("backend", ["gbnf", "structural_tag"])
