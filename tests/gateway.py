@@ -65,10 +65,10 @@ def wait_for(url: str) -> None:
 
 
 @dataclass
-class Gateway:
+class Clients:
+    """The clients of a gateway at an address."""
+
     url: str
-    process: subprocess.Popen[str]
-    log: Path
 
     @property
     def v1(self) -> str:
@@ -86,6 +86,12 @@ class Gateway:
         for name in ("openai", "anthropic"):
             if name in self.__dict__:
                 getattr(self, name).close()
+
+
+@dataclass
+class Gateway(Clients):
+    process: subprocess.Popen[str]
+    log: Path
 
     def metric(self, start: str) -> float:
         """Add up the samples of a metric whose lines begin so."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import anthropic
 import httpx
-import openai
 from chatcodec import Codec
 from chatcodec.serve.app import app
 from chatcodec.serve.settings import Settings
-from gateway import MODEL, serving
+from gateway import MODEL, Clients, serving
 from scripted_engine import engine, scripted
 
 if TYPE_CHECKING:
@@ -28,30 +25,12 @@ CODEC = Codec("internlm2")
 
 
 @dataclass
-class Here:
+class Here(Clients):
     """A gateway, and the bodies that its engine got."""
 
-    url: str
     client: httpx.Client
     asked: list[dict[str, Any]] = field(default_factory=list)
     codec: Codec = CODEC
-
-    @property
-    def v1(self) -> str:
-        return f"{self.url}/v1"
-
-    @cached_property
-    def openai(self) -> openai.OpenAI:
-        return openai.OpenAI(base_url=self.v1, api_key="-", max_retries=0)
-
-    @cached_property
-    def anthropic(self) -> anthropic.Anthropic:
-        return anthropic.Anthropic(base_url=self.url, api_key="-", max_retries=0)
-
-    def close(self) -> None:
-        for name in ("openai", "anthropic"):
-            if name in self.__dict__:
-                getattr(self, name).close()
 
     @property
     def prompt(self) -> str:

@@ -107,6 +107,17 @@ def test_a_call_that_is_cut_or_followed_by_text_is_a_draft(format_: str) -> None
     assert message_of(events)["reasoning"] == f"One.{call}"
 
 
+@pytest.mark.parametrize(("size", "counts"), [(60_000, 1), (70_000, 0)])
+def test_calls_that_are_held_have_a_bound(size: int, counts: int) -> None:
+    codec = codec_of("qwen3")
+    call = HERMES.replace('"b"', f'"{"b " * (size // 2)}"')
+    stream = codec.stream(ids_of(codec, prompt_of("qwen3")))
+    events = [*stream.push(ids_of(codec, f"One.{call}<|im_end|>")), *stream.finish()]
+    assert len(calls_of(events)) == counts
+    # A call that is too long for that is reasoning as it came.
+    assert (call in message_of(events)["reasoning"]) == (counts == 0)
+
+
 @pytest.mark.parametrize("format_", CALLS)
 def test_calls_after_reasoning_are_calls(format_: str) -> None:
     codec, call = codec_of(format_), CALLS[format_]
