@@ -1,11 +1,12 @@
 //! Items of OpenAI's Responses: objects with a `type` and without a role.
 //!
-//! A response has several items: reasoning, a message, calls. Together they are one message of the
-//! assistant's, with the index of the first item.
+//! A response has several items: reasoning, a message, calls. A run of the assistant's items is one
+//! turn with the index of the first item, up to a result or a message of another role. A message
+//! without a `type` is an item where one of its neighbours is.
 
 use super::media::Within;
 use super::read::{Reader, for_each, non_empty};
-use crate::error::{Error, Result};
+use crate::error::{Error, MessagePart, Result};
 use crate::message::Node;
 use crate::message::{Call, CallBody, Message, Role};
 use crate::path::Path;
@@ -24,7 +25,7 @@ impl Reader<'_> {
             "function_call" => {
                 let call = self.function_item(members, path)?;
                 let message = Message { calls: vec![call], ..Message::new(Role::Assistant, "") };
-                self.add(message, at, true);
+                self.add_item(message, at, MessagePart::Call(0), path);
                 Ok(())
             }
             "function_call_output" => {
@@ -115,7 +116,8 @@ impl Reader<'_> {
         }
         let reasoning = message.reasoning.or(summary).filter(|text| !text.is_empty());
         if reasoning.is_some() {
-            self.add(Message { reasoning, ..Message::new(Role::Assistant, "") }, at, true);
+            let message = Message { reasoning, ..Message::new(Role::Assistant, "") };
+            self.add_item(message, at, MessagePart::Reasoning, path);
         }
         Ok(())
     }

@@ -201,10 +201,16 @@ impl Conversation {
         self.messages.push(message);
     }
 
-    /// Records the paths of parts of the last message.
-    pub(super) fn place(&mut self, places: Vec<(MessagePart, String)>) {
+    /// Records the paths of parts of the last message; their calls come after `calls` others.
+    pub(super) fn place(&mut self, places: Vec<(MessagePart, String)>, calls: u32) {
         let message = self.messages.len().saturating_sub(1);
-        let alias = |(part, path)| Alias { message, part, path };
+        let alias = |(part, path)| {
+            let part = match part {
+                MessagePart::Call(at) => MessagePart::Call(calls + at),
+                part => part,
+            };
+            Alias { message, part, path }
+        };
         self.aliases.extend(places.into_iter().map(alias));
     }
 

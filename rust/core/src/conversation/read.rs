@@ -74,8 +74,8 @@ pub(super) struct Reader<'a> {
     pub(super) format: &'a Format,
     options: ReadOptions,
     pub(super) read: Conversation,
-    /// Whether the last message consists of items that continue one message of the assistant.
-    pub(super) goes_on: bool,
+    /// Whether the last message has an item of Responses, which later items continue.
+    has_item: bool,
 }
 
 /// A message whose keys are being read.
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
             given: messages,
             ..Conversation::default()
         };
-        Self { format, options, read, goes_on: false }
+        Self { format, options, read, has_item: false }
     }
 
     /// Reads a message, or an item in place of one.
@@ -269,8 +269,8 @@ impl<'a> Reader<'a> {
         }
         let is_typed = kind.is_some() && message.role == Role::Assistant;
         if results.is_empty() {
-            self.add(message, at, is_typed);
-            self.read.place(places);
+            let calls = self.add(message, at, is_typed);
+            self.read.place(places, calls);
             return Ok(());
         }
         if message.role != Role::User {
@@ -287,19 +287,41 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Adds a message; joins the items of one message of the assistant.
-    pub(super) fn add(&mut self, message: Message, at: usize, is_item: bool) {
-        let last = self.read.messages.last_mut().filter(|_| self.goes_on && is_item);
-        if let Some(last) = last
-            && joins(last, &message)
-        {
-            last.reasoning = last.reasoning.take().or(message.reasoning);
-            last.push_content(&message.content, &message.media);
-            last.calls.extend(message.calls);
-            return;
+    /// Adds a message, or continues the last one: a run of the assistant's items is one turn. Returns the
+    /// number of calls before its own.
+    ///
+    /// Two messages of chat completions have no item among them, and are two turns.
+    pub(super) fn add(&mut self, message: Message, at: usize, is_item: bool) -> u32 {
+        let has_item = self.has_item || is_item;
+        let last = self.read.messages.last_mut().filter(|last| has_item && joins(last, &message));
+        let Some(last) = last else {
+            self.has_item = is_item;
+            self.read.push(message, at);
+            return 0;
+        };
+        self.has_item = true;
+        let calls = last.calls.len();
+        if let Some(reasoning) = message.reasoning {
+            last.reasoning.get_or_insert_default().push_str(&reasoning);
         }
-        self.goes_on = is_item;
-        self.read.push(message, at);
+        last.push_content(&message.content, &message.media);
+        last.calls.extend(message.calls);
+        last.name = last.name.take().or(message.name);
+        calls as u32
+    }
+
+    /// Adds an item with one part; its path is that of the part.
+    pub(super) fn add_item(
+        &mut self,
+        message: Message,
+        at: usize,
+        part: MessagePart,
+        path: Path<'_>,
+    ) {
+        let calls = self.add(message, at, true);
+        if self.drops() {
+            self.read.place(vec![(part, path.into())], calls);
+        }
     }
 
     fn role<N>(&self, value: View<'_, N>, path: Path<'_>) -> Result<Option<Role>> {
@@ -484,14 +506,10 @@ impl More {
     }
 }
 
-/// Whether an item continues a message: reasoning first, then text, then calls.
+/// Whether a message continues the last one: both are the assistant's, and of one name.
 fn joins(last: &Message, next: &Message) -> bool {
-    let is_content = next.has_content() || next.reasoning.is_some();
-    let has_said = last.has_content() || !last.calls.is_empty();
-    last.role == next.role
-        && last.name == next.name
-        && !(is_content && has_said)
-        && !(next.reasoning.is_some() && last.reasoning.is_some())
+    let is_same = last.name.is_none() || next.name.is_none() || last.name == next.name;
+    last.role == Role::Assistant && next.role == Role::Assistant && is_same
 }
 
 /// A value and its key.
