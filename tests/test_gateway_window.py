@@ -16,7 +16,8 @@ from chatcodec.serve.backends import window as windows
 from chatcodec.serve.backends.window import Window
 from chatcodec.serve.errors import BackendError
 from gateway import MODEL, Gateway, gateway, serving
-from starlette.responses import Response
+from gateway_here import here
+from starlette.responses import JSONResponse, Response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -233,3 +234,27 @@ def test_each_model_has_its_window() -> None:
         assert await Told(5).of("a") == 5
 
     asyncio.run(asked())
+
+
+@pytest.mark.parametrize("text", ["Hi", "one two " * 20_000])
+def test_tokenize_tells_the_window_that_the_backend_tells(text: str) -> None:
+    backend = Backend({})
+    with here(engine_app=backend.app()) as of:
+        for _ in range(2):
+            told = of.post("/tokenize", {"prompt": text}).json()
+            assert told["max_model_len"] == 4096
+            assert (told["count"], set(told)) == (
+                len(told["tokens"]),
+                {"count", "max_model_len", "tokens"},
+            )
+    assert backend.asked_models == 1
+
+
+@pytest.mark.parametrize("reply", [{"data": []}, {"data": [{"id": MODEL}]}])
+def test_tokenize_tells_no_window_where_nobody_does(reply: dict[str, Any]) -> None:
+    async def models() -> Response:
+        return JSONResponse(reply)
+
+    with here(engine_app=Backend({}, models).app()) as of:
+        told = of.post("/tokenize", {"prompt": "Hi"}).json()
+    assert told["max_model_len"] is None

@@ -42,6 +42,7 @@ from chatcodec.serve.settings import BACKEND_KEY, Settings
 from chatcodec.serve.small import SMALL
 from chatcodec.serve.spans import Span
 from chatcodec.serve.streamed import Events
+from chatcodec.serve.tokens import with_window
 from chatcodec.serve.waiting import Endings, until_gone
 
 if TYPE_CHECKING:
@@ -109,6 +110,11 @@ class Gateway:
                 yield
             finally:
                 self.pool.close()
+
+    @property
+    def model_behind(self) -> str:
+        """The name of the model at the backend."""
+        return self.settings.backend_model or self.settings.served[0]
 
     def reload(self) -> None:
         """Read again what an operator may change while the gateway serves: its keys."""
@@ -214,7 +220,7 @@ class Gateway:
         passed_on = (*PASSED_ON, *settings.pass_headers)
         own = {key: http.headers[key] for key in passed_on if key in http.headers}
         return Job(
-            model=settings.backend_model or settings.served[0],
+            model=self.model_behind,
             prompt=prompt.written,
             prompt_ids=len(prompt),
             stop_ids=[*self.codec.stop_ids, *asked.stop_ids],
@@ -304,7 +310,10 @@ class Gateway:
         async def endpoint(http: HttpRequest) -> Response:
             async with AsyncExitStack() as stack:
                 http, raw = await self.admitted(http, stack)
-                return json_response(await self.off_loop(http, raw, self.pool.made(path, raw)))
+                made = await self.off_loop(http, raw, self.pool.made(path, raw))
+            if path == "/tokenize":
+                made = with_window(made, await self.backend.window.known(self.model_behind))
+            return json_response(made)
 
         return endpoint
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from chatcodec.serve.apis import Api
     from chatcodec.serve.reading import Reader
 
-__all__ = ["COUNTED", "detokenized", "tokenized"]
+__all__ = ["COUNTED", "detokenized", "tokenized", "with_window"]
 
 
 def tokenized(body: dict[str, Any], reader: Reader) -> dict[str, Any]:
@@ -27,11 +28,15 @@ def tokenized(body: dict[str, Any], reader: Reader) -> dict[str, Any]:
     else:
         fields = {key: body[key] for key in body if key not in {"return_token_strs", "prompt"}}
         ids = reader.prompt(APIS[0], fields).ids.tolist()
-    window = reader.settings.max_model_len
-    answer: dict[str, Any] = {"count": len(ids), "max_model_len": window, "tokens": ids}
+    answer: dict[str, Any] = {"count": len(ids), "tokens": ids}
     if body.get("return_token_strs"):
         answer["token_strs"] = [vocab.token_bytes(id_).decode("utf-8", "replace") for id_ in ids]
     return answer
+
+
+def with_window(raw: bytes, window: int | None) -> bytes:
+    """Add the window of the model to the answer of `/tokenize`, which is JSON already."""
+    return b'{"max_model_len":%b,%b' % (json.dumps(window).encode(), raw[1:])
 
 
 def counted(api: Api, body: dict[str, Any], reader: Reader) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -69,6 +70,12 @@ class Window:
                 "start the gateway with --max-model-len",
             )
         return window
+
+    async def known(self, model: str) -> int | None:
+        """Give the window of a model; None where nobody tells it in time."""
+        with suppress(BackendError):
+            return await self.of(model)
+        return None
 
     async def _ask(self) -> None:
         try:
