@@ -1,8 +1,9 @@
-"""Derendering: an engine's ids as the answer of chat completions, for routers that have the ids.
+"""Derendering: an engine's ids as the answer of an API, for routers that have the ids.
 
 The shapes are vLLM's. A whole answer is one question. For a stream, each question has one chunk of
 the engine and the state that the last answer gave: the ids so far, which are read again, because
-the server keeps nothing. The cost of a stream is therefore the square of its length.
+the server keeps nothing; with their log probabilities, where the request asks for them. The cost of
+a stream is therefore the square of its length.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from chatcodec.adapters import openai_chat
 from chatcodec.adapters.run import Generated, chunks
@@ -19,15 +20,16 @@ from chatcodec.serve.apis import APIS
 from chatcodec.serve.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from chatcodec import Vocab
-    from chatcodec.adapters import Chunk, Request
+    from chatcodec import Stream, Vocab
+    from chatcodec.adapters import Adapter, Chunk, Request
+    from chatcodec.adapters.stops import StopStrings
+    from chatcodec.serve.completions import TextStream
     from chatcodec.serve.reading import Reader
 
-__all__ = ["derendered"]
+__all__ = ["Derender", "choices_of", "derendered", "ids_of", "object_of"]
 
-_CHAT = APIS[0]
 _LENGTH = {"length", "max_tokens"}
 
 
@@ -37,22 +39,30 @@ class _PauseError(Exception):
 
 def derendered(body: dict[str, Any], reader: Reader) -> dict[str, Any]:
     """Give the answer, or one chunk and the state, of a body. Raises `ApiError`."""
-    derender = _Derender(body, reader)
+    derender = Derender(body, reader)
     return derender.chunk() if body.get("stream") else derender.whole()
 
 
-class _Derender:
+class Derender:
+    """The answer of chat completions; another API has its own shapes."""
+
+    api: ClassVar = APIS[0]
+    kind: ClassVar = "chat.completion.chunk"
+    """The `object` of a chunk."""
+    request_key: ClassVar = "chat_request"
+
     def __init__(self, body: dict[str, Any], reader: Reader) -> None:
+        """Read the request, if the body has it, and its prompt. Raises `ApiError`."""
         self.body, self.reader = body, reader
         self.model = reader.check_model(body.get("model"))
-        self.request = self._request(body.get("chat_request"))
+        self.request = self._request(body.get(self.request_key))
         self.prompt = self._prompt()
 
     def whole(self) -> dict[str, Any]:
         """Give a whole answer."""
-        said = _object(self.body, "generate_response")
-        choices = _choices(said, "generate_response")
-        head = {"id": _id(said), "created": int(time.time())}
+        said = object_of(self.body, "generate_response")
+        choices = choices_of(said, "generate_response")
+        head = self._head(said)
         found: list[Chunk] = []
         for choice in choices:
             found += self._chunks(iter([self._item(choice, whole=True)]), choice, head)
@@ -62,20 +72,23 @@ class _Derender:
 
     def chunk(self) -> dict[str, Any]:
         """Give the chunk of an engine's chunk, and the state."""
-        said = _object(self.body, "generate_chunk")
-        choices = _choices(said, "generate_chunk", most=1)
+        said = object_of(self.body, "generate_chunk")
+        choices = choices_of(said, "generate_chunk", most=1)
         state = self._state(said)
         before, lengths = state["output_token_ids"], state["output_chunk_lens"]
         head = {"id": state["id"], "created": state["created"]}
-        told: Chunk = {**head, "object": "chat.completion.chunk", "model": self.model}
+        told: Chunk = {**head, "object": self.kind, "model": self.model}
         told["choices"] = []
         for choice in choices:
             added = self._added(choice, state, head)
-            told["choices"].append(_merged(added, choice.get("index", 0)))
+            told["choices"].append(self._merged(added, choice.get("index", 0)))
             new = choice.get("token_ids") or []
             before, lengths = [*before, *new], [*lengths, *([len(new)] if new else [])]
+            state["output_logprobs"] += self._told_of(choice)
         told["usage"] = self._usage(len(before)) if said.get("usage") else None
-        kept = {"output_token_ids": before, "output_chunk_lens": lengths}
+        kept: dict[str, Any] = {"output_token_ids": before, "output_chunk_lens": lengths}
+        if self._tells_logprobs:
+            kept["output_logprobs"] = state["output_logprobs"]
         role_sent = state["role_sent"] or bool(choices)
         return {"chunk": told, "stream_state": {**head, **kept, "role_sent": role_sent}}
 
@@ -89,7 +102,9 @@ class _Derender:
             nonlocal tells
             at = 0
             for length in state["output_chunk_lens"]:
-                yield Generated(state["output_token_ids"][at : at + length])
+                ids = state["output_token_ids"][at : at + length]
+                told = state["output_logprobs"][at : at + length]
+                yield Generated(ids, self._entries(told))
                 at += length
             tells = True
             yield self._item(choice, whole=False)
@@ -108,39 +123,74 @@ class _Derender:
         request = self.request
         options: dict[str, Any] = dict(request.adapter) if request else {}
         options |= {**head, "model": self.model, "choice": choice.get("index", 0)}
-        stream = self.reader.codec.stream(
-            self.prompt, tools=(request.tools or None) if request else None
-        )
-        stop = request.stop if request else ()
-        return chunks(items, stream, openai_chat.ChunkStream(**options), stop=stop)
+        adapter: Adapter = self.api.adapter(**options)
+        stream: Any = self._stream()
+        return chunks(items, stream, adapter, stop=self._stop())
+
+    def _stream(self) -> Stream | TextStream:
+        """Begin to read after the prompt."""
+        tools = self.request.tools if self.request else None
+        return self.reader.codec.stream(self.prompt, tools=tools or None)
+
+    def _stop(self) -> Sequence[str] | StopStrings:
+        return self.request.stop if self.request else ()
+
+    def _merged(self, made: list[Chunk], index: int) -> Chunk:
+        """Make one choice of a chunk of those of several."""
+        return _merged(made, index)
 
     def _item(self, choice: dict[str, Any], *, whole: bool) -> Generated:
         reason = choice.get("finish_reason", "stop" if whole else None)
         told = None if reason is None else "length" if reason in _LENGTH else "stop"
-        entries: list[Chunk] = []
-        if self.request is not None and self.request.adapter.get("logprobs"):
-            entries = _entries(choice, self.reader.codec.vocab)
+        entries = self._entries(self._told_of(choice))
         return Generated(choice.get("token_ids") or [], entries, told)  # type: ignore[arg-type]
+
+    @property
+    def _tells_logprobs(self) -> bool:
+        return self.request is not None and bool(self.request.adapter.get("logprobs"))
+
+    def _told_of(self, choice: dict[str, Any]) -> list[Any]:
+        """Give a choice's log probabilities as the engine tells them, if they are asked for."""
+        told = choice.get("logprobs")
+        content = told.get("content") if isinstance(told, dict) else None
+        if not self._tells_logprobs or content is None:
+            return []
+        if not isinstance(content, list):
+            raise ApiError(400, "`logprobs.content` is no list", "logprobs")
+        return content
+
+    def _entries(self, told: list[Any]) -> list[Chunk]:
+        return _entries(told, self.reader.codec.vocab)
 
     def _request(self, given: object) -> Request | None:
         if given is None:
             return None
         if not isinstance(given, dict):
-            raise ApiError(400, "`chat_request` is no object", "chat_request")
+            raise ApiError(400, f"`{self.request_key}` is no object", self.request_key)
         try:
-            return self.reader.request(_CHAT, dict(given), constrained=True)[1]
+            return self._read(dict(given))
         except MessageError as error:
-            path = f"chat_request.{error.path}"
+            path = f"{self.request_key}.{error.path}"
             raise ApiError(400, str(error).replace(error.path, path, 1), path) from error
+
+    def _read(self, given: dict[str, Any]) -> Request:
+        """Read the request. Raises `ApiError` and `MessageError`."""
+        return self.reader.request(self.api, given, constrained=True)[1]
 
     def _prompt(self) -> list[int] | None:
         """Give the ids of the prompt: those of the body, or those of its request."""
         given = self.body.get("prompt_token_ids")
         if given is not None:
-            return _ids(given, "prompt_token_ids")
+            return ids_of(given, "prompt_token_ids")
         if self.request is None:
             return None
         return self.reader.encode(self.request).ids.tolist()
+
+    def _head(self, said: dict[str, Any]) -> dict[str, Any]:
+        given = said.get("request_id")
+        own = self.api.prefix + secrets.token_hex(12)
+        id_ = given if isinstance(given, str) and given else own
+        return {"id": id_, "created": int(time.time())}
 
     def _usage(self, completion: int) -> dict[str, Any]:
         prompt = self.body.get("prompt_tokens")
@@ -155,36 +205,36 @@ class _Derender:
         given = {} if given is None else given
         if not isinstance(given, dict):
             raise ApiError(400, "`stream_state` is no object", "stream_state")
-        before = _ids(given.get("output_token_ids", []), "stream_state")
-        lengths = _ids(given.get("output_chunk_lens", []), "stream_state")
+        before = ids_of(given.get("output_token_ids", []), "stream_state")
+        lengths = ids_of(given.get("output_chunk_lens", []), "stream_state")
         if sum(lengths) != len(before):
             problem = f"`stream_state` has {len(before)} ids in chunks of {sum(lengths)}"
             raise ApiError(400, problem, "stream_state")
-        id_, created = given.get("id", _id(said)), given.get("created", int(time.time()))
-        if not isinstance(id_, str) or type(created) is not int:
+        head = self._head(said)
+        id_, created = given.get("id", head["id"]), given.get("created", head["created"])
+        told = given.get("output_logprobs") or []
+        is_told = isinstance(told, list) and len(told) <= len(before)
+        if not isinstance(id_, str) or type(created) is not int or not is_told:
             raise ApiError(400, "`stream_state` is not what an answer gave", "stream_state")
         return {
             "id": id_,
             "created": created,
             "output_token_ids": before,
             "output_chunk_lens": lengths,
+            "output_logprobs": [*told],
             "role_sent": given.get("role_sent") is True,
         }
 
 
-def _object(body: dict[str, Any], key: str) -> dict[str, Any]:
+def object_of(body: dict[str, Any], key: str) -> dict[str, Any]:
+    """Give a member that is an object. Raises `ApiError` for another."""
     value = body.get(key)
     if not isinstance(value, dict):
         raise ApiError(400, f"`{key}` is {type(value).__name__}, expected an object", key)
     return value
 
 
-def _id(said: dict[str, Any]) -> str:
-    given = said.get("request_id")
-    return given if isinstance(given, str) and given else _CHAT.prefix + secrets.token_hex(12)
-
-
-def _choices(said: dict[str, Any], key: str, most: int | None = None) -> list[dict[str, Any]]:
+def choices_of(said: dict[str, Any], key: str, most: int | None = None) -> list[dict[str, Any]]:
     """Read the choices of vLLM's shape, or the one of SGLang's."""
     if "output_ids" in said:
         about = said.get("meta_info")
@@ -199,13 +249,14 @@ def _choices(said: dict[str, Any], key: str, most: int | None = None) -> list[di
         expected = "one or more" if most is None else f"at most {most}"
         raise ApiError(400, f"`{key}.choices` has {len(choices)}, expected {expected}", key)
     for each in choices:
-        _ids(each.get("token_ids") or [], f"{key}.choices")
+        ids_of(each.get("token_ids") or [], f"{key}.choices")
         if type(each.get("index", 0)) is not int:
             raise ApiError(400, f"`{key}.choices` has an index that is no number", key)
     return choices
 
 
-def _ids(value: object, key: str) -> list[int]:
+def ids_of(value: object, key: str) -> list[int]:
+    """Give a value that is a list of ids. Raises `ApiError` for another."""
     if not isinstance(value, list) or not all(
         type(id_) is int and 0 <= id_ < _LARGEST for id_ in value
     ):
@@ -216,10 +267,9 @@ def _ids(value: object, key: str) -> list[int]:
 _LARGEST = 2**32
 
 
-def _entries(choice: dict[str, Any], vocab: Vocab) -> list[Chunk]:
+def _entries(told: list[Any], vocab: Vocab) -> list[Chunk]:
     """Make the entries of log probabilities that are told by id."""
     try:
-        content = (choice.get("logprobs") or {}).get("content") or []
         return [
             openai_chat.logprob(
                 vocab,
@@ -227,7 +277,7 @@ def _entries(choice: dict[str, Any], vocab: Vocab) -> list[Chunk]:
                 float(each["logprob"]),
                 [(top["token_id"], float(top["logprob"])) for top in each.get("top_logprobs", [])],
             )
-            for each in content
+            for each in told
         ]
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ApiError(400, "`logprobs` are not told by id", "logprobs") from error

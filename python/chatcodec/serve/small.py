@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chatcodec.errors import MessageError
 from chatcodec.serve.bodies import parse_body
 from chatcodec.serve.derender import derendered
+from chatcodec.serve.derender_text import derendered_text
 from chatcodec.serve.reading import told_error
 from chatcodec.serve.tokens import COUNTED, detokenized, tokenized
 
@@ -20,6 +21,7 @@ __all__ = ["SMALL", "made"]
 
 SMALL: dict[str, Callable[[dict[str, Any], Reader], dict[str, Any]]] = {
     "/v1/chat/completions/derender": derendered,
+    "/v1/completions/derender": derendered_text,
     "/tokenize": tokenized,
     "/detokenize": detokenized,
     **COUNTED,
