@@ -227,6 +227,8 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "no `</tool_call>` before another token": [Example("qwen3", f"{CALL[:-12]}<|im_end|>")],
     "an object in JSON after the token": [
+        Example("lfm2", f"<|tool_call_start|>[{OBJECT}]<|tool_call_end|>"),
+        Example("jamba", f"<tool_calls>{OBJECT}</tool_calls>"),
         Example("llama4", f"<|python_start|>{OBJECT}<|python_end|>"),
         Example("phi4-mini", f"<|tool_call|>{OBJECT}<|/tool_call|>"),
     ],
@@ -301,6 +303,18 @@ EXAMPLES: dict[str, list[Example]] = {
             "<think>" + KIMI.format(f"functions.f:0{ARGUMENTS}") + "</think>",
             options={"calls_in_reasoning": "text"},
         ),
+    ],
+    "`<tool_call>` as text before the list": [
+        Example("granite3", f"<tool_call> [{OBJECT}]"),
+        Example("granite3", f"<tool_call>{OBJECT}"),
+    ],
+    "at the beginning of the answer, `<think>`": [
+        Example("granite3", "Here is my thought process:aHere is my response:b"),
+        Example("granite4", "<think>a</think>b"),
+    ],
+    "`:call:f{`": [
+        Example("gemma4", "<|tool_call>:call:f{a:1}<tool_call|>"),
+        Example("gemma4", "<|tool_call>f{a:1}<tool_call|>"),
     ],
     "whole calls in reasoning that nothing closes": [
         Example("qwen3", f"<think>\nHm.\n{CALL}<|im_end|>"),

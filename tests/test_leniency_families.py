@@ -205,8 +205,46 @@ LLAMA = [
     ),
 ]
 
+LFM_OPEN, LFM_CLOSE = "<|tool_call_start|>", "<|tool_call_end|>"
+IN_JSON = [
+    *(
+        Case(format_, f"{LFM_OPEN}{written}{LFM_CLOSE}{stop}", Said(calls=calls, mended=mended))
+        for format_ in ("lfm2", "lfm2:2.5", "lfm2:2.5-thinking")
+        for written, calls, mended in (
+            (f"[{OBJECT}]", (CALLED,), (CALL,)),
+            (f" [\n{OBJECT}\n]", (CALLED,), (CALL,)),
+            (f"[{OBJECT}, {OBJECT}]", (CALLED, CALLED), (CALL, CALL)),
+            (OBJECT, (CALLED,), (CALL,)),
+            (" [f(a=1)]", (CALLED,), ()),
+        )
+        for stop in ("", "<|im_end|>")
+    ),
+    Case("jamba", f"<tool_calls>{OBJECT}</tool_calls>", Said(calls=(CALLED,), mended=(CALL,))),
+    Case("jamba", f"<tool_calls>\n{OBJECT}\n</tool_calls>", Said(calls=(CALLED,), mended=(CALL,))),
+    *(
+        Case(format_, f"{before}<tool_call>{written}", Said(before, calls=calls, mended=mended))
+        for format_ in ("granite3", "granite3:3.1", "granite3:3.3")
+        for before in ("", "So. ")
+        for written, calls, mended in (
+            (f"[{OBJECT}]", (CALLED,), (CALL,)),
+            (f" [\n  {OBJECT},\n  {OBJECT}\n]", (CALLED, CALLED), (CALL, CALL)),
+            (f" {OBJECT}", (CALLED,), (CALL,)),
+        )
+    ),
+]
 
-@pytest.mark.parametrize("case", [*KIMI, *DEEPSEEK, *HERMES, *LLAMA], ids=str)
+QUOTED = [
+    Case("gemma4", f"<|tool_call>{written}", Said(calls=(CALLED,), mended=mended))
+    for written, mended in (
+        ("call:f{a:1}<tool_call|>", ()),
+        (":call:f{a:1}<tool_call|>", (CALL,)),
+        ("f{a:1}<tool_call|>", (CALL,)),
+        (":call:f{a:1}<turn|>", (CALL,)),
+    )
+]
+
+
+@pytest.mark.parametrize("case", [*KIMI, *DEEPSEEK, *HERMES, *LLAMA, *IN_JSON, *QUOTED], ids=str)
 def test_calls_are_read_as_they_are_written(case: Case) -> None:
     check(case)
 

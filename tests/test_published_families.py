@@ -98,23 +98,27 @@ FAMILIES = [
     Family("glm4.5", "families/GLM-4.6.jinja", "developer emptyans nothink reasontext", same=30),
     Family("glm4.5:4.7", "families/GLM-4.7-Flash.jinja", "developer reasontext", same=32),
     Family("glm4.5:5.3", "families/GLM-5.3-Flash.jinja", "developer nothing reasontext", same=30),
-    Family("granite3", "templates/granite-3.0-instruct.jinja", "callans callstr developer nothing"),
+    Family(
+        "granite3",
+        "templates/granite-3.0-instruct.jinja",
+        "callans callstr developer nothing reasoncall",
+    ),
     Family(
         "granite3:3.1",
         "families/granite-3.1-8b-instruct.jinja",
-        "callans callstr developer documents sysonly",
+        "callans callstr developer documents reasoncall sysonly",
         same=21,
     ),
     Family(
         "granite3:3.2",
         "families/granite-3.2-8b-instruct.jinja",
-        "call callans callnt callstr developer documents par sysonly",
+        "call callans callnt callstr developer documents par reasoncall sysonly",
         same=23,
     ),
     Family(
         "granite3:3.3",
         "templates/ibm-granite-granite-3.3-2B-Instruct.jinja",
-        "callans callstr developer documents sysonly",
+        "callans callstr developer documents reasoncall sysonly",
     ),
     Family(
         "granite4",

@@ -130,6 +130,8 @@ struct Turn {
 /// Reasoning that is open.
 #[derive(Debug, Clone, Copy, Default)]
 struct Thinking {
+    /// Which of the tokens that open reasoning opened it.
+    way: usize,
     /// Whether a call has begun in it that is only drafted.
     has_draft: bool,
 }

@@ -74,6 +74,17 @@ impl Turn {
         self.text(bound).is_some_and(|text| text.goes_on && text.closer.ids.contains(&id))
     }
 
+    /// Whether a marker of text closes reasoning that another marker than this turn's opened: of markers in a choice,
+    /// each closes what the one at its place opened. Where none did, the first closes.
+    fn is_closed_otherwise(&self, bound: &Bound, id: TokenId) -> bool {
+        let Some(reasoning) = &self.row(bound).rule.reasoning else { return false };
+        let ids = &reasoning.text.closer.ids;
+        let way = self.reasoning.map_or(0, |thinking| thinking.way);
+        Grammar::is_text_marker(id)
+            && ids.len() == reasoning.open.len()
+            && ids.iter().position(|close| *close == id).is_some_and(|place| place != way)
+    }
+
     /// Whether a control token closes the text that is read, or the row.
     fn is_closed_by(&self, bound: &Bound, id: TokenId) -> bool {
         let last = self.row(bound).rule.closer();
@@ -91,6 +102,7 @@ impl Reader<'_> {
         }
         if let Some(spelled) = token.spelled.as_deref()
             && (token.is_of_others(&place)
+                || place.turn().is_some_and(|turn| turn.is_closed_otherwise(self.bound, token.id))
                 || place.quotes(self)
                 || Grammar::is_text_marker(token.id) && self.is_draft(&place, token.id))
         {

@@ -308,7 +308,8 @@ impl Reader<'_> {
             }
             _ => return Err(Place::In(turn, within)),
         };
-        turn.reasoning = (lead == Lead::Open).then(Thinking::default);
+        let way = reasoning.open.iter().position(|open| *open == id).unwrap_or_default();
+        turn.reasoning = (lead == Lead::Open).then(|| Thinking { way, ..Thinking::default() });
         let text = text.unwrap_or_else(TextState::new);
         Ok(Place::In(turn, TextState { lead: Some(lead), line: super::Line::Start, ..text }.into()))
     }
