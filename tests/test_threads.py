@@ -15,6 +15,7 @@ import data
 import numpy as np
 import pytest
 from chatcodec import Codec, Encoding, Vocab
+from completions import codec_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import conversations
@@ -257,6 +258,83 @@ def test_a_batch_lets_other_threads_run(embedded: Codec) -> None:
     other.join()
     # More than a hundred; were the interpreter held, two or three.
     assert during >= 10
+
+
+def is_free(work: Callable[[], object]) -> bool:
+    """Whether another thread gets the interpreter while some work is done.
+
+    A thread that holds it gives it to nobody before the interval ends, which is hours.
+    """
+    ticks = 0
+    done = threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not done.is_set():
+            ticks += 1
+            time.sleep(1e-5)
+
+    other = threading.Thread(target=tick)
+    interval = sys.getswitchinterval()
+    other.start()
+    try:
+        sys.setswitchinterval(10_000)
+        for _ in range(50):
+            before = ticks
+            work()
+            if ticks > before:
+                return True
+        return False
+    finally:
+        sys.setswitchinterval(interval)
+        done.set()
+        other.join()
+
+
+def long_work(codec: Codec) -> dict[str, Callable[[], object]]:
+    """Calls whose work is in the core, with little text in their arguments."""
+    empty: list[Message] = [{"role": "user", "content": ""}] * 20_000
+    ids = codec.encode([{"role": "user", "content": WORDS * 500}]).ids.tolist()
+    properties = {f"p{n}": {"type": "integer", "minimum": 0, "maximum": n} for n in range(100)}
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    function = {"name": "f", "parameters": schema}
+    tools = [{"type": "function", "function": function}]
+    constraint = codec.constrain(tools=tools, tool_choice="required")
+    text = WORDS * 5_000
+    return {
+        "encode": lambda: codec.encode(empty),
+        "count": lambda: codec.count(empty),
+        "fit": lambda: codec.fit(empty, 10**9),
+        "canonical": lambda: codec.canonical(empty),
+        "structural_tag": constraint.structural_tag,
+        "gbnf": constraint.gbnf,
+        "lark": constraint.lark,
+        "xgrammar_tokens": constraint.xgrammar_tokens,
+        "decode": lambda: codec.decode(ids),
+        "parse": lambda: codec.parse(ids),
+        "stream": lambda: codec.stream(ids),
+        "push": lambda: codec.stream(prompt=[]).push(ids),
+        "push_text": lambda: codec.stream(prompt=[], markers="text").push_text(text),
+        "vocab.decode": lambda: codec.vocab.decode(ids),
+    }
+
+
+@pytest.mark.parametrize("name", long_work(Codec("internlm2")))
+def test_long_work_lets_other_threads_run(embedded: Codec, name: str) -> None:
+    assert is_free(long_work(embedded)[name])
+
+
+def test_placeholders_are_written_with_the_interpreter_free() -> None:
+    codec = codec_of("qwen3")
+    image = {"type": "image", "tokens": 100_000}
+    messages: list[Any] = [{"role": "user", "content": [image]}]
+    assert is_free(lambda: codec.encode(messages))
+
+
+def test_work_of_python_holds_the_interpreter() -> None:
+    """The check of the tests above: a call that does nothing in the core is seen."""
+    if getattr(sys, "_is_gil_enabled", lambda: True)():
+        assert not is_free(lambda: sum(range(1_000)))
 
 
 def test_errors_of_one_thread_are_its_own(embedded: Codec) -> None:

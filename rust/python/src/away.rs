@@ -24,6 +24,9 @@ const WORK_PERIOD: Duration = Duration::from_millis(50);
 /// Minimum number of bytes of text for which releasing the interpreter is worth its cost.
 pub(crate) const DETACH_BYTES: usize = 4096;
 
+/// Minimum number of ids for which releasing the interpreter is worth its cost.
+pub(crate) const DETACH_IDS: usize = 1 << 12;
+
 /// Number of bytes of text that are worth a thread; less for vocabularies that another library
 /// runs.
 pub(crate) const LONG_TEXT: usize = 1 << 18;
@@ -114,6 +117,22 @@ pub(crate) fn away<T: Send + 'static>(
     match py.detach(|| thread.join()) {
         Ok(done) => done.ok_or_else(|| lost("in its thread")),
         Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Does work on so many ids: on a thread of its own if they are worth one, else with the interpreter released if
+/// they are worth that.
+pub(crate) fn on_ids<T: Send + 'static>(
+    py: Python<'_>,
+    count: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
+    if count >= LONG_IDS {
+        away(py, work)
+    } else if count >= DETACH_IDS {
+        Ok(py.detach(work))
+    } else {
+        Ok(work())
     }
 }
 

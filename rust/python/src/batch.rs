@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use chatcodec::{Call, CallBody, Codec, Conversation, EncodeOptions, Message, Stop, Vocab};
+use chatcodec::{Call, CallBody, Codec, Conversation, EncodeOptions, Media, Message, Stop, Vocab};
 
 use crate::away::{LONG_FOREIGN_TEXT, LONG_TEXT};
 use crate::guard::{Place, probe};
@@ -19,6 +19,9 @@ const MAX_THREADS: usize = 256;
 
 /// Amount of text whose encoding takes as long as starting a thread.
 const THREAD_BYTES: usize = 16 << 10;
+
+/// Amount of text whose encoding takes as long as the control tokens of a message.
+const MESSAGE_BYTES: usize = 16;
 
 /// Minimum length of a text that threads share.
 const SHARED_BYTES: usize = 1 << 19;
@@ -109,6 +112,18 @@ pub(crate) fn text_bytes(conversation: &Conversation) -> usize {
     };
     let values = conversation.value_bytes();
     values + tools.as_ref().map_or(0, String::len) + messages.iter().map(message).sum::<usize>()
+}
+
+/// Bytes of text whose encoding takes as long as a conversation: its text, the control tokens of its messages, and
+/// its placeholders.
+pub(crate) fn work_bytes(conversation: &Conversation) -> usize {
+    let messages = &conversation.messages;
+    let ids = |media: &Media| (media.rows as usize).saturating_mul(media.count as usize);
+    let placeholders = messages.iter().flat_map(|message| message.media.iter()).map(ids);
+    let placeholders = placeholders.fold(0, usize::saturating_add);
+    text_bytes(conversation)
+        .saturating_add(messages.len() * MESSAGE_BYTES)
+        .saturating_add(placeholders)
 }
 
 /// As many threads as there are cores, or as are asked for, unless text is too short to be shared.

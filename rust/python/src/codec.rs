@@ -14,8 +14,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyString, PyTuple};
 
 use crate::arrow_read::reader_of;
-use crate::away::{DETACH_BYTES, LONG_IDS, away, in_place};
-use crate::batch::{encode_all, in_conversation, is_long, text_bytes, threads_for};
+use crate::away::{DETACH_BYTES, away, in_place, on_ids};
+use crate::batch::{encode_all, in_conversation, is_long, text_bytes, threads_for, work_bytes};
 use crate::constraint::Constraint;
 use crate::encoding::{Batch, Encoding, label_options};
 use crate::errors::{FormatError, quoted, raise, raise_in};
@@ -203,7 +203,7 @@ impl Codec {
         }))
     }
 
-    /// Encodes `bytes` of text; releases the interpreter if there is enough text, and for a template, whose work its
+    /// Does work on `bytes` of text; releases the interpreter if there is enough text, and for a template, whose work its
     /// text does not tell.
     fn work<T: Send + 'static>(
         &self,
@@ -246,12 +246,9 @@ impl Codec {
                 return Err(PyValueError::new_err(problem));
             }
         }
-        let stream = if prompt.as_ref().is_some_and(|prompt| prompt.all().len() >= LONG_IDS) {
-            let codec = self.inner.clone();
-            away(py, move || codec.stream(prompt.as_ref().map(Ids::all)))?
-        } else {
-            self.inner.stream(prompt.as_ref().map(Ids::all))
-        };
+        let count = prompt.as_ref().map_or(0, |prompt| prompt.all().len());
+        let codec = self.inner.clone();
+        let stream = on_ids(py, count, move || codec.stream(prompt.as_ref().map(Ids::all)))?;
         let stream = calling(stream.reading(policy), calls_in_reasoning)?;
         typed(calling_bare(stream, bare_calls)?, tools)
     }
@@ -582,8 +579,8 @@ impl Codec {
             options,
         )?;
         let read = self.read(messages, tools, &options)?.map_err(raise)?;
-        let bytes = text_bytes(&read);
-        options.encode.threads = threads_for(bytes, threads);
+        let bytes = work_bytes(&read);
+        options.encode.threads = threads_for(text_bytes(&read), threads);
         let (codec, options) = (self.inner.clone(), options.encode);
         let encode = move || codec.encode_conversation(read, &options);
         self.work(py, bytes, encode)?.map(Encoding::new).map_err(raise)
@@ -670,7 +667,7 @@ impl Codec {
         };
         completion_ids.plain()?;
         let bytes =
-            text_bytes(&read) + (prompt.ids().len() + completion_ids.all().len()) * ID_BYTES;
+            work_bytes(&read) + (prompt.ids().len() + completion_ids.all().len()) * ID_BYTES;
         let (codec, options) = (self.inner.clone(), options.encode);
         let extend = move || {
             let completion = completion_ids.all();
@@ -802,7 +799,7 @@ impl Codec {
                 conversation => read.push(conversation),
             }
         }
-        let bytes = read.iter().flatten().map(text_bytes).sum::<usize>() + read.len() * ITEM_BYTES;
+        let bytes = read.iter().flatten().map(work_bytes).sum::<usize>() + read.len() * ITEM_BYTES;
         let (codec, options) = (self.inner.clone(), options.encode);
         let encode = move || encode_all(&codec, read, &options, threads);
         let encoded = self.work(py, bytes, encode)?;
@@ -1031,7 +1028,7 @@ impl Codec {
             options,
         )?;
         let read = self.read(messages, tools, &options)?.map_err(raise)?;
-        let bytes = text_bytes(&read);
+        let bytes = work_bytes(&read);
         let (codec, options) = (self.inner.clone(), options.encode);
         let fit = move || codec.fit(&read, tokens, &options);
         let fitted = self.work(py, bytes, fit)?.map_err(raise)?;
@@ -1118,7 +1115,7 @@ impl Codec {
         let options = Options::new(self.writer(), None, (false, false), words, options)?;
         let read = self.read(messages, tools, &options)?.map_err(raise)?;
         let encode = options.encode;
-        let (py, bytes, codec) = (messages.py(), text_bytes(&read), self.inner.clone());
+        let (py, bytes, codec) = (messages.py(), work_bytes(&read), self.inner.clone());
         let canonical = move || codec.canonical_conversation(read, &encode);
         let messages = self.work(py, bytes, canonical)?.map_err(raise)?;
         message_list(py, &messages).map(MessageList)
@@ -1142,9 +1139,8 @@ impl Codec {
     ) -> PyResult<MessageList<'py>> {
         let stream = typed(calling(self.inner.read_stream(), calls_in_reasoning)?, tools)?;
         let codec = self.inner.clone();
-        let is_long = ids.all().len() >= LONG_IDS;
-        let decode = move || codec.decode_ids(stream, ids.all());
-        let messages = if is_long { away(py, decode)? } else { decode() };
+        let count = ids.all().len();
+        let messages = on_ids(py, count, move || codec.decode_ids(stream, ids.all()))?;
         message_list(py, &messages).map(MessageList)
     }
 
@@ -1190,9 +1186,9 @@ impl Codec {
         }
         let ids: Ids = completion_ids.extract()?;
         check_given(policy, false)?;
-        let is_long = ids.all().len() >= LONG_IDS;
+        let count = ids.all().len();
         let parse = move || (codec.parse_ids(stream, ids.all()), ids);
-        let (parsed, ids) = if is_long { away(py, parse)? } else { parse() };
+        let (parsed, ids) = on_ids(py, count, parse)?;
         Parsed::new(py, &parsed, &ids.all()[parsed.rest..], "")
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chatcodec::Constraint as CoreConstraint;
 use pyo3::prelude::*;
 
+use crate::away::away;
 use crate::encoding::no_pickle;
 use crate::errors::raise;
 
@@ -21,6 +22,16 @@ pub(crate) struct Constraint {
 impl Constraint {
     pub(crate) fn new(inner: Arc<CoreConstraint>) -> Self {
         Self { inner }
+    }
+
+    /// Prints the constraint, with the interpreter released: large schemas take seconds.
+    fn printed<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        print: impl FnOnce(&CoreConstraint) -> T + Send + 'static,
+    ) -> PyResult<T> {
+        let inner = Arc::clone(&self.inner);
+        away(py, move || print(&inner))
     }
 }
 
@@ -41,8 +52,8 @@ impl Constraint {
     ///
     /// Raises `MessageError` for what llguidance cannot express.
     #[pyo3(signature = (*, unicode_escapes=false))]
-    fn lark(&self, unicode_escapes: bool) -> PyResult<String> {
-        self.inner.lark(unicode_escapes).map_err(raise)
+    fn lark(&self, py: Python<'_>, unicode_escapes: bool) -> PyResult<String> {
+        self.printed(py, move |inner| inner.lark(unicode_escapes))?.map_err(raise)
     }
 
     /// The constraint for xgrammar 0.2 as a structural tag, in JSON: `Grammar.from_structural_tag`, the option
@@ -51,14 +62,14 @@ impl Constraint {
     /// that the vocabulary spells.
     ///
     /// Raises `MessageError` for what xgrammar cannot express.
-    fn structural_tag(&self) -> PyResult<String> {
-        self.inner.structural_tag().map_err(raise)
+    fn structural_tag(&self, py: Python<'_>) -> PyResult<String> {
+        self.printed(py, CoreConstraint::structural_tag)?.map_err(raise)
     }
 
     /// The bytes of each id for `xgrammar.TokenizerInfo(constraint.xgrammar_tokens(), VocabType.RAW, …)`. Those of a
     /// control token begin with 0xFF, which is in no text: no text admits a control token.
-    fn xgrammar_tokens(&self) -> Vec<std::borrow::Cow<'_, [u8]>> {
-        self.inner.xgrammar_tokens().into_iter().map(Into::into).collect()
+    fn xgrammar_tokens(&self, py: Python<'_>) -> Vec<std::borrow::Cow<'_, [u8]>> {
+        py.detach(|| self.inner.xgrammar_tokens()).into_iter().map(Into::into).collect()
     }
 
     /// The constraint in llama.cpp's GBNF, with control tokens by their ids: `<[92542]>`. A stop id may follow where
@@ -66,8 +77,8 @@ impl Constraint {
     /// neither in an answer nor in arguments.
     ///
     /// Raises `MessageError` for what llama.cpp cannot express.
-    fn gbnf(&self) -> PyResult<String> {
-        self.inner.gbnf().map_err(raise)
+    fn gbnf(&self, py: Python<'_>) -> PyResult<String> {
+        self.printed(py, CoreConstraint::gbnf)?.map_err(raise)
     }
 
     /// The places of the schemas that arguments do not follow, because of `strict=False`:

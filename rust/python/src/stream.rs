@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyInt, PyList, PyString, PyTuple};
 
 use crate::array::IntArray;
-use crate::away::{LONG_IDS, LONG_TEXT, STRIDE, look};
+use crate::away::{DETACH_BYTES, DETACH_IDS, LONG_IDS, LONG_TEXT, STRIDE, look};
 use crate::encoding::no_pickle;
 use crate::errors::quoted;
 use crate::events::{event_list, plain_object};
@@ -63,7 +63,11 @@ fn read_ids(
             if nth > 0 {
                 py.check_signals()?;
             }
-            stream.push_all(part, events);
+            if part.len() < DETACH_IDS {
+                stream.push_all(part, events);
+            } else {
+                py.detach(|| stream.push_all(part, events));
+            }
         }
         Ok::<_, PyErr>(())
     };
@@ -89,11 +93,15 @@ fn read_text(
         let end =
             (LONG_TEXT..rest.len()).find(|&at| rest.is_char_boundary(at)).unwrap_or(rest.len());
         let (part, after) = rest.split_at(end);
-        stream.push_text(part, events);
+        py.detach(|| stream.push_text(part, events));
         py.check_signals()?;
         rest = after;
     }
-    stream.push_text(rest, events);
+    if rest.len() < DETACH_BYTES {
+        stream.push_text(rest, events);
+    } else {
+        py.detach(|| stream.push_text(rest, events));
+    }
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBytes, PyDict, PyString, PyTuple};
 
 use crate::array::IntArray;
-use crate::away::{DETACH_BYTES, LONG_IDS, away, in_place};
+use crate::away::{DETACH_BYTES, away, in_place, on_ids};
 use crate::batch::{is_long, threads_for};
 use crate::errors::{VocabError, quoted, raise, raise_in};
 use crate::heap;
@@ -109,9 +109,8 @@ where
     T: Send + 'static,
     E: Into<chatcodec::Error> + Send + 'static,
 {
-    let is_long = ids.plain()?.len() >= LONG_IDS;
-    let work = move || work(ids.all());
-    if is_long { away(py, work)? } else { work() }.map_err(raise)
+    let count = ids.plain()?.len();
+    on_ids(py, count, move || work(ids.all()))?.map_err(raise)
 }
 
 /// The caller's options of a vocabulary, as arguments.
