@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anthropic
 import httpx
@@ -92,6 +92,12 @@ class Clients:
 class Gateway(Clients):
     process: subprocess.Popen[str]
     log: Path
+
+    def posted(self, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401
+        """Post a body, and give the answer, which has to be a success."""
+        answer = httpx.post(self.url + path, json=body, trust_env=False, timeout=60)
+        assert answer.is_success, answer.text
+        return answer.json()
 
     def metric(self, start: str) -> float:
         """Add up the samples of a metric whose lines begin so."""

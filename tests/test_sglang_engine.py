@@ -120,7 +120,11 @@ def test_the_gateway_and_the_plug_in_before_the_real_engine(model: Path, tmp_pat
 
 
 def test_demanded_calls_before_the_real_engine(model: Path, tmp_path: Path) -> None:
-    """Random weights have to call, once they have opened a call: a bias has them open one."""
+    """Random weights have to call, once they have opened a call: a bias has them open one.
+
+    The gateway lets no client prefer a control token, so the engine is asked as by a router: it is
+    sent what the gateway renders, with the bias, and the gateway reads its ids.
+    """
     codec = Codec.from_pretrained(str(model))
     bias = {str(codec.vocab.control["<tool_call>"]): 100}
     options = ("--model", str(model), "--engine", "sglang", "--constrain", "lark")
@@ -129,18 +133,20 @@ def test_demanded_calls_before_the_real_engine(model: Path, tmp_path: Path) -> N
         gateway(url, tmp_path, *options) as of,
     ):
         for seed in range(3):
-            answer = of.openai.chat.completions.create(
-                model=MODEL,
-                messages=FORGED,
-                tools=TOOLS,
-                tool_choice="required",
-                parallel_tool_calls=False,
-                logit_bias=bias,
-                seed=seed,
-                max_tokens=300,
-            )
-            told = answer.choices[0]
-            assert told.finish_reason == "tool_calls", told
-            (call,) = told.message.tool_calls or []
-            assert call.type == "function"
-            jsonschema.validate(json.loads(call.function.arguments), PARAMETERS)
+            asked = {
+                "messages": FORGED,
+                "tools": TOOLS,
+                "tool_choice": "required",
+                "parallel_tool_calls": False,
+                "seed": seed,
+                "max_tokens": 300,
+            }
+            request = of.posted("/v1/chat/completions/render", asked)
+            request["sampling_params"]["logit_bias"] = bias
+            answer = httpx.post(f"{url}/generate", json=request, trust_env=False, timeout=300)
+            assert answer.is_success, answer.text
+            read = {"generate_response": answer.json(), "chat_request": asked}
+            told = of.posted("/v1/chat/completions/derender", read)["choices"][0]
+            assert told["finish_reason"] == "tool_calls", told
+            (call,) = told["message"]["tool_calls"]
+            jsonschema.validate(json.loads(call["function"]["arguments"]), PARAMETERS)

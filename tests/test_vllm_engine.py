@@ -207,7 +207,11 @@ def json_ends(client: openai.OpenAI, codec: Codec, name: str, liked: Sequence[st
 
 
 def test_demanded_calls_before_the_real_engine(model: Path, tmp_path: Path) -> None:
-    """Random weights have to call, once they have opened a call: a bias has them open one."""
+    """Random weights have to call, once they have opened a call: a bias has them open one.
+
+    The gateway lets no client prefer a control token, so the engine is asked as by a router: it is
+    sent what the gateway renders, with the bias, and the gateway reads its ids.
+    """
     codec = Codec.from_pretrained(str(model))
     bias = {str(codec.vocab.control["<tool_call>"]): 100}
     named: list[Any] = [{"type": "function", "function": {"name": name}} for name in SCHEMAS]
@@ -218,22 +222,26 @@ def test_demanded_calls_before_the_real_engine(model: Path, tmp_path: Path) -> N
     ):
         for choice in ("required", *named):
             for seed in range(3):
-                answer = of.openai.chat.completions.create(
-                    model=MODEL,
-                    messages=FORGED,
-                    tools=TOOLS,
-                    tool_choice=choice,
-                    parallel_tool_calls=False,
-                    logit_bias=bias,
-                    seed=seed,
-                    max_tokens=600,
+                asked = {
+                    "messages": FORGED,
+                    "tools": TOOLS,
+                    "tool_choice": choice,
+                    "parallel_tool_calls": False,
+                    "seed": seed,
+                    "max_tokens": 600,
+                }
+                request = of.posted("/v1/chat/completions/render", asked)
+                request["sampling_params"]["logit_bias"] = bias
+                answer = httpx.post(
+                    f"{url}/inference/v1/generate", json=request, trust_env=False, timeout=300
                 )
-                told = answer.choices[0]
+                assert answer.is_success, answer.text
+                read = {"generate_response": answer.json(), "chat_request": asked}
+                told = of.posted("/v1/chat/completions/derender", read)["choices"][0]
                 expected = "tool_calls" if choice == "required" else "stop"
-                assert told.finish_reason == expected, told
-                (call,) = told.message.tool_calls or []
-                assert call.type == "function"
-                arguments = json.loads(call.function.arguments)
-                jsonschema.validate(arguments, SCHEMAS[call.function.name])
+                assert told["finish_reason"] == expected, told
+                (call,) = told["message"]["tool_calls"]
+                name, arguments = call["function"]["name"], call["function"]["arguments"]
+                jsonschema.validate(json.loads(arguments), SCHEMAS[name])
                 if choice != "required":
-                    assert call.function.name == choice["function"]["name"]
+                    assert name == choice["function"]["name"]
