@@ -252,6 +252,13 @@ EXAMPLES: dict[str, list[Example]] = {
         Example("harmony", "<|channel|>??<|message|>Hi.<|return|>"),
         Example("harmony", "<|start|>assistant assistant<|channel|>final<|message|>Hi.<|return|>"),
     ],
+    "more in the header of a system, user or tool message": [
+        Example(
+            "harmony",
+            "<|channel|>commentary<|message|>Wait.<|end|>"
+            "<|start|>functions.f to=assistant<|channel|>analysis<|message|>x<|end|>",
+        ),
+    ],
     "a header without `<|start|>`": [
         Example(
             "harmony", f"<|channel|>analysis<|message|>Hm.<|end|>{head}<|message|>Hi.<|return|>"

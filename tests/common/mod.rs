@@ -6,7 +6,6 @@
 
 #![allow(unreachable_pub, reason = "the tests are no crate that others use")]
 
-pub mod account;
 pub mod conversation;
 pub mod dialogue;
 pub mod endless;
@@ -20,6 +19,7 @@ pub mod streams;
 pub mod table;
 pub mod template;
 pub mod text;
+pub mod tracers;
 
 use std::fmt::Debug;
 use std::io::Write;

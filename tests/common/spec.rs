@@ -31,8 +31,6 @@ pub struct Spec {
     pub table: toml::Table,
     /// The spellings of each control token.
     pub control: BTreeMap<String, Vec<String>>,
-    /// The texts of markers that are text.
-    pub text: Vec<String>,
     /// The patterns of each tag.
     tags: BTreeMap<String, Vec<String>>,
 }
@@ -51,8 +49,7 @@ impl Spec {
             words.map(|(name, value)| (name.clone(), strings(Some(value)))).collect()
         };
         let (control, tags) = (words("control"), words("tag"));
-        let text = words("text").into_values().flatten().collect();
-        Self { table, control, text, tags }
+        Self { table, control, tags }
     }
 
     /// A value by its path.
@@ -186,24 +183,4 @@ fn braced(text: &str) -> Option<(Element, &str)> {
     let is_word = |word: &str| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     let is_field = FIELDS.contains(&field) && is_word(filter);
     is_field.then(|| (Element::Field(field.to_owned(), filter.to_owned()), rest))
-}
-
-/// A pattern with each guard taken or left out.
-pub fn expansions(pattern: &[Element]) -> Vec<Pattern> {
-    let mut all: Vec<Pattern> = vec![Vec::new()];
-    for element in pattern {
-        let ways = match element {
-            Element::Guard(_, inside) => {
-                let mut ways = expansions(inside);
-                ways.push(Vec::new());
-                ways
-            }
-            element => vec![vec![element.clone()]],
-        };
-        all = all
-            .iter()
-            .flat_map(|begun| ways.iter().map(move |way| [&begun[..], &way[..]].concat()))
-            .collect();
-    }
-    all
 }

@@ -1,47 +1,32 @@
-//! P4 on the way back: nothing of a stream is lost. Every character of its ids is in the text of an event, or is
-//! what the format's file declares at that place. In any split, with any policy of markers, in every format.
+//! P4 on the way back: nothing of a stream is lost. Every tracer among its ids is told by an event, with any policy of
+//! markers, in every format.
 
-use crate::common::account::{Account, Scaffold, Symbol, symbols};
 use crate::common::dialogue::{dialogue, options};
-use crate::common::events::{Start, merged, read, read_text};
+use crate::common::events::{Start, check_ranges, read, read_by_id, read_text};
 use crate::common::outside;
 use crate::common::table::{Entry, calling, check_each, entries, function};
+use crate::common::tracers::{Places, Symbol, check, places, symbols};
 use crate::formats_streams::{ids, shuffled};
 use chatcodec::{
-    EncodeOptions, Event, EventKind, MarkerPolicy, Message, Role, Stream, TokenId, TurnReason,
+    EncodeOptions, Event, EventKind, MarkerPolicy, Message, Role, TokenId, TurnReason,
 };
 use proptest::prelude::*;
-use proptest::sample::{Index, select};
+use proptest::sample::select;
 use proptest::test_runner::TestCaseError;
 
 const POLICIES: [MarkerPolicy; 2] = [MarkerPolicy::Ids, MarkerPolicy::IdsOrText];
 
-/// The events of each push, not joined.
-fn by_id(mut stream: Stream, ids: &[TokenId], reason: TurnReason) -> Vec<Event> {
-    let mut events = Vec::new();
-    for &id in ids {
-        let mut new = Vec::new();
-        stream.push(id, &mut new);
-        events.append(&mut new);
-    }
-    let mut new = Vec::new();
-    stream.finish(reason, &mut new);
-    events.append(&mut new);
-    events
-}
-
 fn check_bytes(
     entry: &Entry,
+    places: &Places,
     start: Start<'_>,
     ids: &[TokenId],
     policy: MarkerPolicy,
-    cut: usize,
 ) -> Result<(), TestCaseError> {
+    let ids = &places.put(entry.codec.vocab(), ids);
     let stream = start.stream(&entry.codec).reading(policy);
-    let events = by_id(stream.clone(), ids, TurnReason::Stop);
-    let (head, tail) = ids.split_at(cut);
-    let split = read(stream, &[head, tail], TurnReason::Stop);
-    prop_assert_eq!(merged(events.clone()), split);
+    let events = read_by_id(stream, ids, TurnReason::Stop);
+    check_ranges(&events, ids.len())?;
     let prompt = match start {
         Start::Completion => entry.codec.generation_prompt(),
         _ => &[],
@@ -50,15 +35,8 @@ fn check_bytes(
     let begins = entry.is_ids() || !matches!(start, Start::Completion);
     let symbols =
         symbols(entry.codec.vocab(), &[prompt, ids].concat(), begins || !prompt.is_empty());
-    let is_spelled = policy != MarkerPolicy::Ids;
-    let account = Account { entry, scaffold: Scaffold::of(entry), is_spelled };
-    let lost = account.check(&symbols, &events);
-    lost.map_err(|lost| {
-        TestCaseError::fail(format!(
-            "{lost}
-in {events:#?}"
-        ))
-    })
+    let lost = check(entry, places, &symbols, &events);
+    lost.map_err(|lost| TestCaseError::fail(format!("{lost}\nin {events:#?}")))
 }
 
 fn made() -> impl Iterator<Item = &'static Entry> {
@@ -66,81 +44,63 @@ fn made() -> impl Iterator<Item = &'static Entry> {
 }
 
 #[test]
-fn every_character_of_a_conversation_is_told_or_declared() {
-    let inputs = |entry| (dialogue(entry), options(), any::<Index>(), select(&POLICIES));
-    check_each(made(), 30, inputs, |entry, (dialogue, options, cut, policy)| {
+fn every_tracer_in_a_conversation_is_told() {
+    let inputs = |entry| (dialogue(entry), options(), places(), select(&POLICIES));
+    check_each(made(), 16, inputs, |entry, (dialogue, options, places, policy)| {
         let Ok(encoding) = dialogue.encode(entry, &options) else { return outside() };
-        let ids = encoding.ids();
-        let cut = cut.index(ids.len() + 1);
-        check_bytes(entry, Start::Conversation, ids, policy, cut)
+        check_bytes(entry, &places, Start::Conversation, encoding.ids(), policy)
     });
 }
 
 /// Calls after a text, with keys that need no quotes and keys that do.
 #[test]
-fn every_character_of_a_call_is_told_or_declared() {
-    let arguments = [
+fn every_tracer_in_a_call_is_told() {
+    const ARGUMENTS: &[&str] = &[
         "{}",
         r#"{"<|": 0, "b": [{"c d": "x"}, null], "\u000e": {"e": true}}"#,
         r#"{"a": "x", "b": "<|im_start|>", "c": "1"}"#,
     ];
-    let texts = ["", "x\n", r#"{"name": "f", "parameters": {"#];
+    const TEXTS: &[&str] = &["", "x\n", r#"{"name": "f", "parameters": {"#];
     // A vocabulary of bytes has an id for each character of what is rare.
-    for entry in made().filter(|entry| entry.able.functions && entry.vocab == "bytes") {
-        let mut written = 0;
-        for (text, arguments) in texts.iter().flat_map(|text| arguments.map(|a| (*text, a))) {
-            let call = Message { content: text.to_owned(), ..calling(function("f", arguments)) };
-            let messages = [Message::new(Role::User, "x"), call];
-            let Ok(encoding) = entry.encode(&messages, &EncodeOptions::default()) else { continue };
-            written += 1;
-            let ids = encoding.ids();
-            check_bytes(entry, Start::Conversation, ids, MarkerPolicy::Ids, ids.len() / 2)
-                .unwrap_or_else(|e| panic!("{}, {text:?}, {arguments}: {e}", entry.name));
-        }
-        assert!(written >= 2, "{}: {written} are written", entry.name);
-    }
+    let able = made().filter(|entry| entry.able.functions && entry.vocab == "bytes");
+    let inputs = |_| (select(TEXTS), select(ARGUMENTS), places());
+    check_each(able, 16, inputs, |entry, (text, arguments, places)| {
+        let call = Message { content: text.to_owned(), ..calling(function("f", arguments)) };
+        let messages = [Message::new(Role::User, "x"), call];
+        let encoding = entry.encode(&messages, &EncodeOptions::default());
+        let Ok(encoding) = encoding else { return outside() };
+        check_bytes(entry, &places, Start::Conversation, encoding.ids(), MarkerPolicy::Ids)
+    });
 }
 
 #[test]
-fn every_character_of_any_ids_is_told_or_declared() {
+fn every_tracer_in_any_ids_is_told() {
     let inputs = |entry| {
         let ids = prop_oneof![ids(entry), shuffled(entry)];
-        (ids, any::<Index>(), select(&POLICIES), any::<bool>())
+        (ids, places(), select(&POLICIES), any::<bool>())
     };
-    check_each(made(), 80, inputs, |entry, (ids, cut, policy, is_whole)| {
-        let cut = cut.index(ids.len() + 1);
+    check_each(made(), 48, inputs, |entry, (ids, places, policy, is_whole)| {
         let start = if is_whole { Start::Conversation } else { Start::Completion };
-        check_bytes(entry, start, &ids, policy, cut)
+        check_bytes(entry, &places, start, &ids, policy)
     });
 }
 
 /// As text, where every character has a position of its own.
 #[test]
-fn every_character_of_any_text_is_told_or_declared() {
-    let inputs = |entry| prop_oneof![ids(entry), shuffled(entry)];
-    check_each(made(), 40, inputs, |entry, ids| {
+fn every_tracer_in_any_text_is_told() {
+    let inputs = |entry| (prop_oneof![ids(entry), shuffled(entry)], places());
+    check_each(made(), 24, inputs, |entry, (ids, places)| {
         let vocab = entry.codec.vocab();
         let ids: Vec<TokenId> =
             ids.into_iter().filter(|id| vocab.token_bytes(*id).is_ok()).collect();
+        let ids = places.put(vocab, &ids);
         let text = vocab.decode(&ids, chatcodec::Spelling::Spell).expect("ids of its own");
-        let mut stream = Start::Conversation.stream(&entry.codec).reading(MarkerPolicy::Text);
-        let mut events = Vec::new();
-        let mut buffer = [0; 4];
-        for character in text.chars() {
-            let mut new = Vec::new();
-            stream.push_text(character.encode_utf8(&mut buffer), &mut new);
-            events.append(&mut new);
-        }
-        stream.finish(TurnReason::Stop, &mut events);
+        let stream = Start::Conversation.stream(&entry.codec).reading(MarkerPolicy::Text);
+        let pushes = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
+        let events = read_text(stream, pushes, TurnReason::Stop);
         let symbols: Vec<Symbol> = text.chars().map(Symbol::Char).collect();
-        let account = Account { entry, scaffold: Scaffold::of(entry), is_spelled: true };
-        let lost = account.check(&symbols, &events);
-        lost.map_err(|lost| {
-            TestCaseError::fail(format!(
-                "{lost}
-in {events:#?}"
-            ))
-        })
+        let lost = check(entry, &places, &symbols, &events);
+        lost.map_err(|lost| TestCaseError::fail(format!("{lost}\nin {events:#?}")))
     });
 }
 

@@ -61,6 +61,8 @@ pub(crate) enum Mended {
     Id,
     /// A part of a header.
     Header,
+    /// A header that holds something that no field of its row reads.
+    MoreHeader,
     /// A second token that opens reasoning.
     Opener,
     /// The token that opens reasoning.
@@ -97,6 +99,7 @@ impl Mended {
             Self::ListEnd => "what closes the calls is missing",
             Self::Id => "the id of the call has another form",
             Self::Header => "a part of the header is missing or stands twice",
+            Self::MoreHeader => "the header holds more than the format reads",
             Self::Opener => "the token that opens reasoning stands twice",
         }
     }

@@ -384,6 +384,8 @@ struct Cursor {
     words: Words,
     /// Where its text begins, or where it ends, once it has come to that.
     text_from: Option<Position>,
+    /// Whether `{*}` took more than white space.
+    has_rest: bool,
 }
 
 /// Candidates for one marker.
@@ -406,6 +408,8 @@ pub(super) struct Fit {
     pub(super) op: usize,
     /// Where its text begins.
     pub(super) end: Position,
+    /// Whether the header holds something that the pattern does not tell.
+    pub(super) has_rest: bool,
     words: Vec<(Field, String)>,
 }
 
@@ -435,6 +439,7 @@ impl Header {
             byte: 0,
             words: Words::default(),
             text_from: start.is_text.then_some(first),
+            has_rest: false,
         });
         Self { cursors: cursors.collect(), spare: Vec::new(), read: 0, skips_white: false }
     }
@@ -624,6 +629,7 @@ impl Cursor {
             // A word before it ends, and is not a key.
             Op::Rest(_) if self.byte > 0 || !is_word_byte(value) && value != b'=' => {
                 self.byte = 1;
+                self.has_rest |= !value.is_ascii_whitespace();
                 Taken::MayEnd
             }
             &Op::Field(field, _) if field.holds() == FieldContent::Word && is_word_byte(value) => {
@@ -661,6 +667,7 @@ impl Cursor {
             Op::Control(ids) if has(ids) => Taken::Ended,
             Op::Rest(ids) if has(ids) => {
                 self.byte = 1;
+                self.has_rest = true;
                 Taken::MayEnd
             }
             _ => Taken::No,
@@ -669,10 +676,10 @@ impl Cursor {
 
     /// The fit, once the candidate has come to its text.
     fn fit(&self, held: &Held) -> Decision {
-        let &Self { rule, op, words, .. } = self;
+        let &Self { rule, op, words, has_rest, .. } = self;
         self.text_from.map_or(Decision::Open, |end| {
             let words = words.iter().map(|word| (word.field, held.word(word))).collect();
-            Decision::Fits(Fit { rule, op, end, words })
+            Decision::Fits(Fit { rule, op, end, has_rest, words })
         })
     }
 

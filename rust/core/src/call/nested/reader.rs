@@ -164,9 +164,12 @@ impl Reader {
             (0, false) => "{",
             _ => ", ",
         });
-        if is_list {
-            self.mended = self.mended.or((!is_item).then_some(Mended::Call));
-        } else {
+        if is_list && !is_item {
+            // A list has no place for the key.
+            self.mended = self.mended.or(Some(Mended::Call));
+            self.is_valid = false;
+            self.odd.clone_from(&key);
+        } else if !is_list {
             json::quote_into(&key, out);
             out.push_str(": ");
         }

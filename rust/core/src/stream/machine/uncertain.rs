@@ -234,10 +234,14 @@ impl Reader<'_> {
     ) -> Place {
         let UncertainHeader { mut held, original, continues, .. } = header;
         let (opener, last) = held.bounds();
-        let as_it_came = original.map(|original| original.with(held.items().to_vec()));
+        let items = || held.items().to_vec();
+        let as_it_came = match original {
+            Some(original) => Some((Mended::Header, original.with(items()))),
+            None => fit.has_rest.then(|| (Mended::MoreHeader, items())),
+        };
         let rest = held.split_off(fit.end);
-        if let Some(came) = as_it_came {
-            self.tell_mended_header(&came, &rest);
+        if let Some((mended, came)) = as_it_came {
+            self.tell_mended_header(mended, &came, &rest);
         }
         let head = held.bounds().1;
         if let Some(in_run) = held.ends_in_text() {
@@ -264,10 +268,10 @@ impl Reader<'_> {
     }
 
     /// Reports that a header was mended, and how it was written: all that came before `rest`.
-    fn tell_mended_header(&mut self, came: &[HeldItem], rest: &[HeldItem]) {
+    fn tell_mended_header(&mut self, mended: Mended, came: &[HeldItem], rest: &[HeldItem]) {
         let (came, rest) = (self.written(came), self.written(rest));
         let header = came.strip_suffix(&rest).unwrap_or(&came).trim();
-        self.out.mended_as(Mended::Header, header);
+        self.out.mended_as(mended, header);
     }
 
     /// The text of items, with the spellings of their control tokens.
