@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MODEL = "demo"
 WORDS = ["one", "two", "three", "four", "five", "six", "red", "green", "blue", "white", "black"]
-MODELS = b'{"data": [{"id": "any", "max_model_len": 1000000}]}'
+MODELS = b'{"data": [{"id": "any", "max_model_len": 10000000}]}'
 """The answer to each GET: of `/v1/models`, as engines give it."""
 
 START = (

@@ -58,7 +58,7 @@ def engine(model: Path, *options: str) -> Iterator[str]:
     port = free_port()
     command = [str(PYTHON), "-m", "sglang.launch_server", "--model-path", str(model)]
     command += ["--port", str(port), "--device", "cpu", "--attention-backend", "torch_native"]
-    command += ["--disable-overlap-schedule", "--mem-fraction-static", "0.05"]
+    command += ["--disable-overlap-schedule", "--mem-fraction-static", "0.3"]
     command += ["--max-total-tokens", "4096", *options]
     log = model / "log"
     with (
