@@ -29,7 +29,7 @@ help:
 	@echo "make test-vllm-engine   with vLLM's engine on the CPU, after make test-vllm"
 	@echo "make test-sglang-engine   with SGLang's engine on the CPU, which it installs, 10 GB"
 	@echo "make test-routers   the gateway with the routers of vLLM and SGLang"
-	@echo "make test-proxy   the gateway behind LiteLLM's proxy"
+	@echo "make test-proxy   the gateway behind LiteLLM's proxy and nginx"
 	@echo "make test-clients   the gateway before LiteLLM, LangChain, Pydantic AI, Instructor, OpenAI Agents, LlamaIndex"
 	@echo "make test-plugins   plug-ins in the Python of SGLang, LMDeploy and trainers, without torch"
 	@echo "make test-engine-names   what plug-ins need, in the sources of vLLM, SGLang and LMDeploy"
@@ -172,12 +172,13 @@ test-routers: build $(VENV)/ready
 	  vllm-router==0.1.17 sglang-router==0.3.2
 	CHATCODEC_ROUTERS=target/routers $(BIN)/python -m pytest -n 0 tests/test_routers.py
 
-# LiteLLM's proxy before the gateway, with a scripted engine: 600 MB in target/litellm.
+# Proxies before the gateway, with a scripted engine: LiteLLM's, 600 MB in target/litellm, and nginx if it is there.
 .PHONY: test-proxy
 test-proxy: build $(VENV)/ready
 	test -d target/litellm || $(PYTHON) -m venv target/litellm
 	target/litellm/bin/pip install --quiet "litellm[proxy]==1.108.7"
-	CHATCODEC_LITELLM=target/litellm/bin/litellm $(BIN)/python -m pytest -n 0 tests/test_proxy.py
+	CHATCODEC_LITELLM=target/litellm/bin/litellm CHATCODEC_NGINX=1 $(BIN)/python -m pytest -n 0 \
+	  tests/test_proxy.py tests/test_nginx.py
 
 # What builds on the clients of OpenAI and Anthropic, before the gateway with a scripted engine. Each has
 # a Python of its own, as they need different versions of the same packages: 1.1 GB in target/clients.
