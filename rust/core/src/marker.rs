@@ -88,8 +88,11 @@ pub(crate) fn breaks(text: &str, vocab: &Vocab) -> Vec<usize> {
     if text.trim().is_empty() {
         return Vec::new();
     }
+    // The ids of letters at the end depend on all of the letters that may follow.
+    let settled = text.trim_end_matches(char::is_alphanumeric).len();
+    let is_inside = |at: usize| at > 0 && at < text.len() && text.is_char_boundary(at);
     let mut is_place: Vec<bool> =
-        (0..=text.len()).map(|at| at > 0 && at < text.len() && text.is_char_boundary(at)).collect();
+        (0..=text.len()).map(|at| is_inside(at) && (at < settled || settled == 0)).collect();
     for before in BEFORE {
         for after in AFTER {
             let whole = format!("{before}{text}{after}");
