@@ -41,6 +41,7 @@ help:
 	@echo "make docs     the site of the documents, into target/site/html"
 	@echo "make pictures the pictures of the documents, with chromium"
 	@echo "make stubs    write the type stubs and the tables of formats"
+	@echo "make bench-data-plane   the gateway beside LiteLLM's proxy and vLLM's frontend in Rust"
 	@echo "make bench    speed beside other libraries into docs/benchmarks.md, 20 minutes; bench-quick: three"
 	@echo "make fuzz     fuzz targets, TIME=60 seconds each; needs a C++ compiler"
 	@echo "make try-wheel, try-sdist   build a package, install it elsewhere and try it"
@@ -256,6 +257,15 @@ test-load: build $(VENV)/ready
 .PHONY: bench-gateway
 bench-gateway: build $(VENV)/ready
 	$(BIN)/python -m benches.gateway --write
+
+# The gateway, LiteLLM's proxy and vLLM's frontend in Rust before one scripted engine: see benches/data_plane.py.
+# Fetches 900 MB; needs the test data. ARGS="--seconds 1 --streams 20" tries it.
+ARGS :=
+.PHONY: bench-data-plane
+bench-data-plane: build $(VENV)/ready
+	$(BIN)/python scripts/fetch_engines.py target/engines vllm==0.33.0
+	test -d target/data-plane || $(BIN)/pip install --quiet --target target/data-plane pyzmq msgspec
+	PYTHONPATH=target/data-plane $(BIN)/python -m benches.data_plane $(ARGS)
 
 XGRAMMAR := xgrammar==0.2.8 apache-tvm-ffi pydantic pydantic_core annotated_types typing_extensions \
   typing_inspection

@@ -21,7 +21,8 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 from chatcodec import Codec
 
@@ -70,6 +71,8 @@ class Run:
     """Seconds of CPU time that the server took."""
     delays: dict[str, float] = field(default_factory=dict)
     """Percentiles of an event's time from the engine to the client, in seconds."""
+    gaps: dict[str, float] = field(default_factory=dict)
+    """Percentiles of the time between two events of a stream as the client sees it, in seconds."""
     firsts: dict[str, float] = field(default_factory=dict)
     """Percentiles of the time from a request to its first text, in seconds."""
     memory: list[tuple[float, int]] = field(default_factory=list)
@@ -90,9 +93,10 @@ class Server:
 
 
 def percentiles(values: list[float]) -> dict[str, float]:
-    """The median and the 99th percentile."""
+    """The median, the 99th percentile and the greatest."""
     cuts = statistics.quantiles(values, n=100, method="inclusive") if len(values) > 1 else []
-    return {"p50": statistics.median(values), "p99": cuts[98] if cuts else values[0]}
+    middle = {"p50": statistics.median(values), "p99": cuts[98] if cuts else values[0]}
+    return {**middle, "longest": max(values)}
 
 
 async def streamed(
@@ -109,11 +113,13 @@ async def streamed(
     run.seconds = time.perf_counter() - begun
     run.cpu = server.usage().cpu - before.cpu
     watching.cancel()
-    delays = []
+    delays, gaps = [], []
     for answer in answers:
         delays += answer.check().delays
+        came = [sent + delay for sent, delay in zip(answer.sent, answer.delays, strict=False)]
+        gaps += [later - earlier for earlier, later in pairwise(came)]
         run.events += len(answer.talk.ids)
-    run.delays = percentiles(delays)
+    run.delays, run.gaps = percentiles(delays), percentiles(gaps)
     run.firsts = percentiles([answer.first for answer in answers])
     gc.enable()
     return run
@@ -153,14 +159,22 @@ async def prompted(server: Server, some: list[Talk], seconds: float) -> Run:
 
 
 @contextlib.contextmanager
-def process(name: str, command: list[str], url: str, core: int, log: Path) -> Iterator[Server]:
-    """Run a server on a core until it is no longer needed."""
+def process(
+    name: str,
+    command: list[str],
+    url: str,
+    cores: str,
+    log: Path,
+    **options: Any,  # noqa: ANN401 (of Popen)
+) -> Iterator[Server]:
+    """Run a server on some cores until it is no longer needed."""
     with (
         log.open("wb") as output,
         subprocess.Popen(  # noqa: S603 - our own words
-            [TASKSET, "-c", str(core), *command],
+            [TASKSET, "-c", cores, *command],
             stdout=output,
             stderr=output,
+            **options,
         ) as ran,
     ):
         try:
@@ -237,7 +251,7 @@ async def measure(asked: argparse.Namespace) -> list[Run]:
                 port = free_port()
                 url = f"http://127.0.0.1:{port}"
                 log = WORK / f"{name}.log"
-                ran = process(name, command(served, port), url, cores[0], log)
+                ran = process(name, command(served, port), url, str(cores[0]), log)
                 group.append(stack.enter_context(ran))
         for server in servers:
             await streamed(engine, server, known[:1], 1, 0.01)  # The first requests load code.
