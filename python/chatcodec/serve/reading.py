@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chatcodec.adapters.openai_responses import REPEATED
-from chatcodec.errors import MessageError
+from chatcodec.errors import MessageError, TemplateError
 from chatcodec.serve.asked import Asked, read_asked
 from chatcodec.serve.backends import BACKENDS
 from chatcodec.serve.completions import read_completion
@@ -155,7 +155,12 @@ class Reader:
 
     def encode(self, request: Request) -> Encoding:
         """Encode a prompt. Raises `MessageError` and `ApiError`."""
-        prompt = request.encode()
+        try:
+            prompt = request.encode()
+        except TemplateError as error:
+            # The template was tried when it was loaded: these messages are what it cannot write.
+            problem = f"the model's chat template cannot write the messages: {error}"
+            raise ApiError(400, problem, "messages") from error
         check_placeholders(prompt, self.policy)
         return prompt
 
