@@ -10,6 +10,7 @@ import argparse
 import functools
 import inspect
 import io
+import json
 import struct
 import textwrap
 import warnings
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
     from types import ModuleType
 
 Field = tuple[int, int | bytes]
@@ -180,3 +182,47 @@ def with_dummy_prefix() -> bytes:
     """A small vocabulary of InternLM2's control tokens that puts a space before text."""
     control = "<|plugin|>,<|interpreter|>,<|action_end|>,<|action_start|>,<|im_end|>,<|im_start|>"
     return train(control_symbols=control, remove_extra_whitespaces=False)
+
+
+TURNS = (
+    "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""A chat template of turns of text."""
+
+
+def folder(path: Path) -> Path:
+    """A model's folder: a small vocabulary, and a template of turns."""
+    path.mkdir(exist_ok=True)
+    (path / "tokenizer.model").write_bytes(with_dummy_prefix())
+    (path / "chat_template.jinja").write_text(TURNS, encoding="utf-8")
+    config = {"bos_token": "<s>", "eos_token": "<|im_end|>"}
+    (path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    return path
+
+
+def gguf(template: str) -> bytes:
+    """A GGUF file of single bytes, `<s>`, `<|im_start|>` and `<|im_end|>`, with a template."""
+    byte_level = [chr(byte) for byte in (*range(33, 127), *range(161, 173), *range(174, 256))]
+    byte_level += [chr(256 + nth) for nth in range(256 - len(byte_level))]
+    tokens = ["<s>", "<|im_start|>", "<|im_end|>", *sorted(byte_level)]
+    string, numbers, array, number = 8, 5, 9, 4
+
+    def text(value: str) -> bytes:
+        return struct.pack("<Q", len(value.encode())) + value.encode()
+
+    def member(key: str, kind: int, value: bytes) -> bytes:
+        return text(key) + struct.pack("<I", kind) + value
+
+    listed = struct.pack("<IQ", string, len(tokens)) + b"".join(map(text, tokens))
+    types = struct.pack("<IQ259i", numbers, 259, 3, 3, 3, *[1] * 256)
+    members = [
+        member("tokenizer.ggml.model", string, text("gpt2")),
+        member("tokenizer.ggml.pre", string, text("gpt-2")),
+        member("tokenizer.ggml.tokens", array, listed),
+        member("tokenizer.ggml.token_type", array, types),
+        member("tokenizer.ggml.merges", array, struct.pack("<IQ", string, 0)),
+        member("tokenizer.ggml.bos_token_id", number, struct.pack("<I", 0)),
+        member("tokenizer.chat_template", string, text(template)),
+    ]
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, len(members)) + b"".join(members)

@@ -586,7 +586,7 @@ def test_the_command_prepares_and_shows_the_picture(capsys: pytest.CaptureFixtur
     for arguments, problem in (
         (["a.jsonl"], "the following arguments are required: OUT"),
         (["a.jsonl", "x", "--columns", "ids"], '`columns` holds "ids"'),
-        (["a.jsonl", "x", "--model", "m", "--vocab", "v"], "--vocab: is given beside a model"),
+        (["a.jsonl", "x", "--model", "m", "--vocab", "v"], "a vocabulary is given beside a model"),
         (
             ["a.jsonl", "x", "--keep", "labels", "--labels"],
             "`keep` holds 'labels', which is a new column",

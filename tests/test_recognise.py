@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import struct
 from typing import TYPE_CHECKING, Any
 
 import data
+import models
 import pytest
 from chatcodec import Codec, Vocab
 from chatcodec.errors import FormatError, TemplateError
 from templates import CASES, Case
-from tokenizers import pre_tokenizers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,32 +176,8 @@ def test_the_template_of_a_gguf_file_is_read(tmp_path: Path) -> None:
         "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
         "<|im_end|>\n{% endfor %}"
     )
-    tokens = ["<s>", "<|im_start|>", "<|im_end|>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    string, numbers, array, number = 8, 5, 9, 4
-
-    def text(value: str) -> bytes:
-        return struct.pack("<Q", len(value.encode())) + value.encode()
-
-    def member(key: str, kind: int, value: bytes) -> bytes:
-        return text(key) + struct.pack("<I", kind) + value
-
-    types = struct.pack("<IQ259i", numbers, 259, 3, 3, 3, *[1] * 256)
-    members = [
-        member("tokenizer.ggml.model", string, text("gpt2")),
-        member("tokenizer.ggml.pre", string, text("gpt-2")),
-        member(
-            "tokenizer.ggml.tokens",
-            array,
-            struct.pack("<IQ", string, len(tokens)) + b"".join(map(text, tokens)),
-        ),
-        member("tokenizer.ggml.token_type", array, types),
-        member("tokenizer.ggml.merges", array, struct.pack("<IQ", string, 0)),
-        member("tokenizer.ggml.bos_token_id", number, struct.pack("<I", 0)),
-        member("tokenizer.chat_template", string, text(source)),
-    ]
     path = tmp_path / "model.gguf"
-    head = b"GGUF" + struct.pack("<IQQ", 3, 0, len(members))
-    path.write_bytes(head + b"".join(members))
+    path.write_bytes(models.gguf(source))
     codec = Codec.from_pretrained(path)
     encoding = codec.encode([{"role": "user", "content": "<s>"}])
     assert encoding.text == "<s><|im_start|>user\n<s><|im_end|>\n"

@@ -160,7 +160,7 @@ def test_the_studio_of_a_real_model_s_folder(tmp_path: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / name).write_bytes((source / name).read_bytes())
     with running(Studio([str(tmp_path)])) as studio:
-        choice = {"vocabulary": 1, "format": ""}
+        choice = {"vocabulary": 0, "format": ""}
         status, item = post(studio, "/encode", {**choice, "messages": FORGED})
         assert status == 200
         assert [found["id"] for found in item["found"]] == [151645, 151644]

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, NoReturn
 
 from chatcodec import __version__
-from chatcodec.cli.loading import UsageError
+from chatcodec.cli.loading import MODEL, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +20,7 @@ __all__ = [
     "add_encode",
     "add_files",
     "add_inspect",
+    "add_model",
     "add_options",
     "add_prepare",
     "add_results",
@@ -30,6 +31,8 @@ __all__ = [
 ]
 
 _EPILOG = """\
+environment: CHATCODEC_MODEL names the model where no `--model` is given
+
 exit status: 0 all lines fine, 1 some line failed, 2 wrong arguments or files
 
 A line that fails is named on standard error with the reason, and {"error": …, "line": n} stands in
@@ -84,17 +87,28 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 
 
 def add_codec(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that name a codec."""
+    """Add the arguments that name a codec: a model, or a format and a vocabulary."""
+    add_model(parser)
     parser.add_argument(
         "--format",
-        default="internlm2",
         metavar="NAME|FILE.toml",
-        help="a built-in chat format (see `chatcodec formats`), or a file (default: %(default)s)",
+        help="a built-in chat format (see `chatcodec formats`), or a file (default: what the "
+        "model's template writes; internlm2 with `--vocab`)",
     )
     parser.add_argument(
         "--vocab",
         metavar="FILE|DIR",
-        help="a vocabulary, such as tokenizer.model (default: the embedded one, for internlm2)",
+        help="a vocabulary without a model, such as tokenizer.model (default: the embedded one, "
+        "for internlm2)",
+    )
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that names a model."""
+    parser.add_argument(
+        "--model",
+        metavar="NAME|DIR|FILE.gguf",
+        help=f"a model: its name on the hub, folder or GGUF file (default: the variable {MODEL})",
     )
 
 
@@ -242,10 +256,10 @@ def add_inspect(parser: argparse.ArgumentParser) -> None:
 def add_audit(parser: argparse.ArgumentParser) -> None:
     """Add the model of `audit`, and the form of the result."""
     parser.add_argument(
-        "model",
+        "named",
         nargs="?",
         metavar="MODEL",
-        help="a model's folder, GGUF file or name on the hub (default: `--format` and `--vocab`)",
+        help="what `--model` names",
     )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--json", action="store_true", help="all findings as a JSON object")
@@ -273,9 +287,6 @@ def add_prepare(parser: argparse.ArgumentParser) -> None:
         help="files, folders, patterns: .jsonl, .ndjson, .json, also .gz or .zst, .parquet, .arrow",
     )
     parser.add_argument("output", metavar="OUT", help="a new folder, or one to go on with")
-    parser.add_argument(
-        "--model", metavar="DIR|NAME", help="a model's folder, GGUF file or name on the hub"
-    )
     parser.add_argument("--labels", action="store_true", help="add the column `labels`")
     parser.add_argument(
         "--columns",

@@ -18,13 +18,13 @@ from chatcodec.cli.loading import (
     UsageError,
     check_files,
     load_codec,
-    load_model,
     load_model_format,
     load_options,
     load_sanitizing,
     load_template_codec,
     load_tools,
     load_vocab,
+    model_of,
 )
 from chatcodec.cli.preparing import prepare
 from chatcodec.cli.records import Conversation, read_completion, read_conversation, read_ids
@@ -211,8 +211,12 @@ def _studio(args: Namespace) -> bool:
     for path in args.paths:
         if not Path(path).exists():
             raise UsageError(f"{path}: no such file or folder")
+    paths = list(args.paths)
+    if model := model_of(args):
+        load_codec(args)  # whose errors say what to do
+        paths.insert(0, model)
     try:
-        studio = Studio(args.paths, args.port)
+        studio = Studio(paths, args.port)
     except OSError as error:
         raise UsageError(f"port {args.port}: {(error.strerror or str(error)).lower()}") from error
     with studio:
@@ -259,7 +263,7 @@ def _formats(args: Namespace) -> bool:
 
 
 def _audit(args: Namespace) -> bool:
-    codec = load_model(args)
+    codec = load_codec(args)
     if args.server is not None:
         if args.html:
             raise UsageError("`--html` has no page of a server; leave it out, or use `--json`")
@@ -269,8 +273,8 @@ def _audit(args: Namespace) -> bool:
             raise UsageError(str(error)) from error
         sys.stdout.write(found.to_json() + "\n" if args.json else found.table())
         return found.is_kept
-    wanted = args.model is not None and not args.no_transformers
-    report = codec.audit(load_sanitizing(args.model) if wanted else None)
+    model = None if args.no_transformers else model_of(args)
+    report = codec.audit(None if model is None else load_sanitizing(model))
     if args.html:
         sys.stdout.write(report.to_html())
     else:
@@ -406,7 +410,7 @@ COMMANDS = (
             "chatcodec studio",
             "chatcodec studio --port 8765 tokenizer.model",
         ),
-        (arguments.add_studio,),
+        (arguments.add_studio, arguments.add_model),
         _studio,
     ),
     Command(
@@ -466,7 +470,7 @@ COMMANDS = (
             "chatcodec vocab tokenizer.model",
             "chatcodec vocab --json .",
         ),
-        (arguments.add_vocab,),
+        (arguments.add_vocab, arguments.add_model),
         _vocab,
     ),
 )

@@ -14,24 +14,29 @@ from typing import TYPE_CHECKING, Any
 
 from chatcodec import Codec, Format, Template, Vocab, formats
 from chatcodec.errors import ChatCodecError, MessageError
+from chatcodec.named import Named
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
 
 __all__ = [
+    "MODEL",
     "UsageError",
     "check_files",
     "load_codec",
-    "load_model",
     "load_model_format",
     "load_options",
     "load_sanitizing",
     "load_template_codec",
     "load_tools",
     "load_vocab",
+    "model_of",
+    "named_by",
 ]
 
+MODEL = "CHATCODEC_MODEL"
+"""Environment variable with the model where the arguments name none."""
 
 _SANITIZES = (5, 20)
 """The first version of transformers with `sanitize_control_tokens`."""
@@ -55,35 +60,55 @@ def check_files(paths: Sequence[str]) -> None:
             raise UsageError(f"{path}: permission denied")
 
 
-def load_format(name: str) -> Format:
-    """Load a built-in format by name, or one from a TOML file."""
-    if name not in formats() and (name.endswith(".toml") or Path(name).is_file()):
-        return Format.load(name)
-    return Format.built_in(name)
+def model_of(args: Namespace) -> str | None:
+    """Give the model that the arguments name, or else the environment; None for a vocabulary.
+
+    Raises `UsageError` for two of them, and for a name that is a format's.
+    """
+    given = _given_models(args)
+    if len(given) > 1:
+        raise UsageError("--model: is given beside MODEL, expected one of them")
+    if getattr(args, "vocab", None) is not None:
+        if given:
+            raise UsageError("a vocabulary is given beside a model, expected one of them")
+        return None
+    model = given[0] if given else os.environ.get(MODEL) or None
+    if model in formats() and not Path(model).exists():
+        why = f"{model}: is a built-in format, expected a model's folder, GGUF file or name"
+        if hasattr(args, "format"):
+            why += f"; for the format: `--format {model} --vocab FILE|DIR`"
+        raise UsageError(why)
+    return model
+
+
+def _given_models(args: Namespace) -> list[str]:
+    return [name for name in (getattr(args, "named", None), args.model) if name is not None]
+
+
+def named_by(args: Namespace) -> Named:
+    """Read the names of a codec from the arguments. Raises `UsageError`."""
+    format_, vocab = (getattr(args, name, None) for name in ("format", "vocab"))
+    return Named(model_of(args), format_, vocab)
 
 
 def load_codec(args: Namespace) -> Codec:
-    """Load the codec that `--format` and `--vocab` name."""
-    with _usage_errors():
-        return Codec(load_format(args.format), args.vocab)
+    """Load the codec that the arguments of any command name. Raises `UsageError`."""
+    named = named_by(args)
+    with _errors_of_model(args, named.model):
+        return named.codec()
 
 
-def load_model(args: Namespace) -> Codec:
-    """Load the codec of a model, or the one that `--format` and `--vocab` name."""
-    if args.model is None:
-        return load_codec(args)
-    if args.vocab is not None:
-        raise UsageError("--vocab: is given beside a model, expected one of them")
-    if args.model in formats() and not Path(args.model).exists():
-        why = f"{args.model}: is a built-in format, expected a model's folder, GGUF file or name"
-        if hasattr(args, "format"):
-            why += f"; for the format: `--format {args.model} --vocab FILE|DIR`"
-        raise UsageError(why)
-    with _usage_errors():
-        try:
-            return Codec.from_pretrained(args.model)
-        except ImportError as error:
-            raise UsageError(f"{args.model}: {error}") from error
+@contextlib.contextmanager
+def _errors_of_model(args: Namespace, model: str | None) -> Iterator[None]:
+    """Turn an error of loading into one of the arguments, or of the environment."""
+    try:
+        with _usage_errors():
+            yield
+    except (UsageError, ImportError) as error:
+        why = f"{model}: {error}" if isinstance(error, ImportError) else str(error)
+        if model is not None and not _given_models(args):
+            why += f" (the model is named by the variable {MODEL})"
+        raise UsageError(why) from error
 
 
 def load_sanitizing(model: str) -> Any:  # noqa: ANN401
@@ -119,7 +144,7 @@ def load_template_codec(args: Namespace) -> Codec:
             vocab = Vocab.embedded() if args.vocab is None else Vocab.load(args.vocab)
             return Codec(Template.load(path), vocab)
     args.model = args.derived
-    return load_model(args)
+    return load_codec(args)
 
 
 def load_model_format(name: str) -> Format:
@@ -129,17 +154,20 @@ def load_model_format(name: str) -> Format:
 
 
 def load_vocab(args: Namespace) -> Vocab:
-    """Load the vocabulary of a file or folder, with the options of the arguments."""
+    """Load the vocabulary of a model, a file or a folder, with the options of the arguments."""
     options = {
         "text_tokens": args.text_tokens,
         "special_tokens": dict(args.special_tokens),
         "pattern": args.pattern,
     }
-    if args.vocab is None:
+    model = model_of(args)
+    if model is None and args.vocab is None:
         if any(options.values()):
             raise UsageError("the embedded vocabulary takes no options; expected FILE|DIR")
         return Vocab.embedded()
-    with _usage_errors():
+    with _errors_of_model(args, model):
+        if model is not None:
+            return Vocab.from_pretrained(model, **options)
         return Vocab.load(args.vocab, **options)
 
 

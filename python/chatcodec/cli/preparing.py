@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chatcodec.cli.loading import UsageError, load_model, load_options
+from chatcodec.cli.loading import UsageError, load_codec, load_options
 from chatcodec.cli.terminal import one_line
 from chatcodec.pages import report_page
 
@@ -31,7 +31,7 @@ def prepare(args: Namespace) -> bool:
         from chatcodec.prepare.store import PAGE  # noqa: PLC0415
     except ImportError as error:
         raise UsageError(f"prepare: {error}") from error
-    codec = load_model(args)
+    codec = load_codec(args)
     options = Options(
         labels=args.labels,
         columns=args.columns,

@@ -9,7 +9,7 @@ from functools import partial
 from ssl import VerifyMode
 from typing import TYPE_CHECKING, Any, get_args
 
-from chatcodec.cli.loading import UsageError, load_model
+from chatcodec.cli.loading import UsageError, load_codec, named_by
 from chatcodec.serve.listening import Certificates, Listening
 from chatcodec.serve.policy import Policy, Unknown
 from chatcodec.serve.salt import CACHE_SECRET
@@ -62,7 +62,6 @@ def add_serve(parser: ArgumentParser) -> None:
         default="vllm",
         help="the protocol of the backend (default: %(default)s)",
     )
-    add("--model", metavar="MODEL", help="a model's folder, GGUF file or name on the hub")
     add(
         "--served-model-name",
         nargs="+",
@@ -269,13 +268,14 @@ def serve(args: Namespace) -> bool:
     check(args)
     if args.readers < 0:
         raise UsageError(f"--readers {args.readers}: expected 0 or more")
-    load_model(args)  # whose errors say what to do
+    load_codec(args)  # whose errors say what to do
+    named = named_by(args)
     settings = Settings(
         backend=args.backend.rstrip("/"),
         engine=args.engine,
-        model=args.model,
-        format=args.format,
-        vocab=args.vocab,
+        model=named.model,
+        format=named.format,
+        vocab=named.vocab,
         names=tuple(args.names),
         backend_model=args.backend_model,
         max_model_len=args.max_model_len,

@@ -31,9 +31,6 @@ _READ_SECONDS = 20
 _CODECS = 8
 """Codecs that are kept, each with the tables of its vocabulary."""
 
-_AUTOMATIC = ""
-"""The format that the files of a vocabulary name."""
-
 
 class RefusedError(Exception):
     """A request that is not answered: its status, and the reason."""
@@ -44,9 +41,10 @@ class RefusedError(Exception):
 
 
 class Studio(ThreadingHTTPServer):
-    """The server; `paths` are the vocabularies that its page offers beside the embedded one.
+    """The server; its page offers `paths`, vocabularies and models, and then the embedded one.
 
-    Port 0 is a free port. Raises `OSError` for a port that is taken.
+    Names on the hub are of models whose files are cached. Port 0 is a free port. Raises `OSError`
+    for a port that is taken.
     """
 
     daemon_threads = True
@@ -54,7 +52,7 @@ class Studio(ThreadingHTTPServer):
     def __init__(self, paths: Sequence[str] = (), port: int = 0) -> None:
         """Listen on `port`; `serve_forever` answers."""
         super().__init__(("127.0.0.1", port), _Handler)
-        self.paths = [None, *paths]
+        self.paths = [*paths, None]
         self.codec = functools.lru_cache(maxsize=_CODECS)(self._load)
 
     @property
@@ -70,7 +68,7 @@ class Studio(ThreadingHTTPServer):
         """Give what the page offers."""
         return {
             "kind": "studio",
-            "vocabularies": ["embedded", *map(str, self.paths[1:])],
+            "vocabularies": ["embedded" if path is None else str(path) for path in self.paths],
             "formats": formats(),
         }
 
@@ -78,9 +76,7 @@ class Studio(ThreadingHTTPServer):
         path = self.paths[vocabulary]
         if path is None:
             return Codec(Format.built_in(name or "internlm2"), Vocab.embedded())
-        if name == _AUTOMATIC:
-            return Codec.from_pretrained(path, local_files_only=True)
-        return Codec(Format.built_in(name), path)
+        return Codec.from_pretrained(path, name or None, local_files_only=True)
 
     def encode(self, request: Mapping[str, Any]) -> dict[str, object]:
         """Answer with the data of an encoding."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from chatcodec import Codec, Format, formats
+from chatcodec.named import Named
+
+if TYPE_CHECKING:
+    from chatcodec import Codec
 
 __all__ = ["BACKEND_KEY", "KEYS", "Constrain", "Engine", "Settings"]
 
@@ -64,11 +66,11 @@ class Settings:
     engine: Engine = "vllm"
     """Protocol that the backend speaks."""
     model: str | None = None
-    """Folder, GGUF file or name on the hub of the model; None to use `format` and `vocab`."""
-    format: str = "internlm2"
-    """Name of a built-in format, or a TOML file; used without `model`."""
+    """Folder, GGUF file or name on the hub of the model; None to use `vocab`."""
+    format: str | None = None
+    """Name of a built-in format, or a TOML file; by default that of the model's template."""
     vocab: str | None = None
-    """File or folder of the vocabulary; None for the embedded one. Used without `model`."""
+    """File or folder of a vocabulary, in place of a model."""
     names: tuple[str, ...] = ()
     """Names by which clients may ask for the model. By default `model`, or the format's name."""
     backend_model: str | None = None
@@ -140,12 +142,12 @@ class Settings:
     @property
     def served(self) -> tuple[str, ...]:
         """The names by which clients may ask for the model."""
-        return self.names or (self.model or self.format,)
+        return self.names or (self._named.name,)
 
     def codec(self) -> Codec:
         """Load the codec. Raises what `Codec` and `Codec.from_pretrained` raise."""
-        if self.model is not None:
-            return Codec.from_pretrained(self.model)
-        named = self.format
-        is_file = named not in formats() and (named.endswith(".toml") or Path(named).is_file())
-        return Codec(Format.load(named) if is_file else Format.built_in(named), self.vocab)
+        return self._named.codec()
+
+    @property
+    def _named(self) -> Named:
+        return Named(self.model, self.format, self.vocab)
