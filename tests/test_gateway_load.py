@@ -52,7 +52,7 @@ LARGE = 2 if IS_LONG else 1
 """Clients that send large bodies, one after the other."""
 MESSAGES = 190_000 if IS_LONG else 2_000
 """Messages of a large body: 7 MB, or just enough for another process to read it."""
-GROWTH = 10_000_000
+GROWTH = 20_000_000
 """Bytes by which the gateway may grow from the second third of the time to the last: the least of
 each counts, as large bodies come and go."""
 CHAT = "/v1/chat/completions"
@@ -84,13 +84,21 @@ def open_files(of: Gateway) -> int:
     return len(list(Path(f"/proc/{of.process.pid}/fd").iterdir()))
 
 
+def resident(of: Gateway) -> int:
+    """The bytes of the gateway's own process."""
+    pages = Path(f"/proc/{of.process.pid}/statm").read_text("utf-8").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 @dataclass
 class Held:
     """What a load was like."""
 
     answers: int = 0
     memory: list[int] = field(default_factory=list)
-    """The gateway's bytes from time to time."""
+    """The gateway's bytes from time to time, without its processes that read."""
+    most: int = 0
+    """The greatest bytes with them."""
     delays: list[float] = field(default_factory=list)
     """Seconds from the engine to the client, of each event of the last answers."""
     large: list[float] = field(default_factory=list)
@@ -141,7 +149,8 @@ async def load(folder: Path) -> Held:
                 held.answers += 1
                 held.delays += answer.delays
                 if held.answers % STREAMS == 0:
-                    held.memory.append(usage(of.process.pid).memory)
+                    held.memory.append(resident(of))
+                    held.most = max(held.most, usage(of.process.pid).memory)
             left = sum(await asyncio.gather(*leaving))
             for took in await asyncio.gather(*sending):
                 held.large += took
@@ -181,7 +190,7 @@ def test_a_thousand_streams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         sys.stdout.write(
             f"\n{held.answers} answers; "
             f"memory {held.memory[0] / 1e6:.1f}, then {second / 1e6:.1f}, then {last / 1e6:.1f}, "
-            f"at most {max(held.memory) / 1e6:.1f} MB\n"
+            f"at most {max(held.memory) / 1e6:.1f} MB, with those that read {held.most / 1e6:.1f}\n"
             f"an event: {cuts[499] * 1e3:.1f} ms, p99 {cuts[989] * 1e3:.1f}, p99.9 "
             f"{cuts[998] * 1e3:.1f}, longest {max(held.delays) * 1e3:.1f} ms\n"
             f"{len(held.large)} large bodies: {statistics.median(held.large):.2f} s, "
