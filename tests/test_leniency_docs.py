@@ -319,6 +319,23 @@ EXAMPLES: dict[str, list[Example]] = {
         Example("granite3", "Here is my thought process:aHere is my response:b"),
         Example("granite4", "<think>a</think>b"),
     ],
+    "`<response>` and": [
+        Example("granite3", "<think>a</think>\n<response>b</response>"),
+        Example("command-a", "<|START_TEXT|>a<|END_TEXT|>"),
+    ],
+    "white space before `<|START_RESPONSE|>`": [
+        Example("command-a", "\n<|START_RESPONSE|>a<|END_RESPONSE|>"),
+    ],
+    "`<|message_sep|>`, then a call": [
+        Example("gigachat3", f"<|message_sep|>\n\nfunction call<|role_sep|>\n{OBJECT}"),
+    ],
+    "quotes within a string, without": [
+        Example("lfm2", "<|tool_call_start|>[f(a='sed -n '1p' x')]<|tool_call_end|>"),
+        Example("olmo3", "<function_calls>f(a='it's')</function_calls>"),
+    ],
+    "a set, `{'a'": [
+        Example("lfm2", "<|tool_call_start|>[f(a={'b', 'c'})]<|tool_call_end|>"),
+    ],
     "`:call:f{`": [
         Example("gemma4", "<|tool_call>:call:f{a:1}<tool_call|>"),
         Example("gemma4", "<|tool_call>f{a:1}<tool_call|>"),

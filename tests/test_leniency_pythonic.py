@@ -108,3 +108,61 @@ def test_whatever_python_writes(format_: str, calls: list[tuple[str, dict[str, A
     events = [*stream.push(ids_of(codec, f"[{', '.join(texts)}]")), *stream.finish()]
     read = [call["function"] for call in collect(events)["tool_calls"]]
     assert [(one["name"], json.loads(one["arguments"])) for one in read] == calls
+
+
+LOOSE: list[tuple[str, dict[str, Any]]] = [
+    ("f(c='sed -n '3,9p' /a/b.py')", {"c": "sed -n '3,9p' /a/b.py"}),
+    ("f(c='python -c \"print(g(a, sep='-'))\"')", {"c": "python -c \"print(g(a, sep='-'))\""}),
+    ('f(c="he said "no", and left", d=1)', {"c": 'he said "no", and left', "d": 1}),
+    ("f(c=['it's', 'they're'], d={'k': 'he's'})", {"c": ["it's", "they're"], "d": {"k": "he's"}}),
+    ("f(c='awk '{print $1}' x | sort')", {"c": "awk '{print $1}' x | sort"}),
+    ("f(c='g('x', 'y')', d=1)", {"c": "g('x', 'y')", "d": 1}),
+]
+SETS: list[tuple[str, dict[str, Any]]] = [
+    ("f(c={'x', 'y'})", {"c": ["x", "y"]}),
+    ("f(c={1})", {"c": [1]}),
+    ("f(c={'k': {2, 3}})", {"c": {"k": [2, 3]}}),
+]
+LFM2 = ("<|tool_call_start|>[{}]<|tool_call_end|>", "lfm2")
+
+
+@pytest.mark.parametrize("call", [*LOOSE, *SETS])
+@pytest.mark.parametrize(("written", "format_"), [*(("[{}]", name) for name in FORMATS), LFM2])
+def test_quotes_within_a_string_and_sets(
+    call: tuple[str, dict[str, Any]], written: str, format_: str
+) -> None:
+    text, arguments = call
+    codec = codec_of(format_)
+    for calls in (text, f"{text}, get_weather(city='LA')"):
+        events = told(codec, written.format(calls), tools=TOOLS)
+        others = [("get_weather", {"city": "LA"})] * (calls != text)
+        assert calls_of(events) == [("f", arguments), *others]
+        told_of = [text for kind, text in notices_of(events) if kind == "mended"]
+        quoted = "the call's JSON is quoted or written as in Python"
+        assert told_of.count(quoted) == (call in LOOSE)
+
+
+@pytest.mark.parametrize("cut", range(3, 39))
+def test_a_cut_call_is_not_complete(cut: int) -> None:
+    codec = codec_of("lfm2")
+    written = "<|tool_call_start|>[f(c='sed -n '3,9p' x', d={'y'})]"
+    ids = ids_of(codec, written)[: cut - 40]
+    stream = codec.stream()
+    events = [*stream.push(ids), *stream.finish("length")]
+    assert not any(getattr(event, "complete", False) for event in events)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "f(c='x', d2), get_weather(city='y')",
+        "f(c='x' d='y')",
+        "f(c='x'd='y')",
+        "f(c='x'], get_weather(city='y')",
+        "f(c='x' 'y')",
+        "f(c='x' + 'y')",
+    ],
+)
+def test_a_call_that_lacks_a_sign_is_not_complete(written: str) -> None:
+    events = told(codec_of("lfm2"), f"<|tool_call_start|>[{written}]<|tool_call_end|>", tools=TOOLS)
+    assert not any(getattr(event, "complete", False) for event in events)

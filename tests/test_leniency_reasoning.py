@@ -61,3 +61,44 @@ def test_an_answer_that_spells_the_words_collides(format_: str) -> None:
     codec = codec_of(Case(format_, "", Said()))
     messages = [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "<think>a"}]
     assert [found.marker for found in codec.encode(messages).collisions] == ["<think>"]
+
+
+RESPONSES = [
+    ("<think>So.</think><response>It is 4.</response>", "So.", "It is 4."),
+    ("<think>So.</think>\n\n<response>\nIt\nis 4.\n</response>\n", "So.", "\nIt\nis 4.\n"),
+    ("<response>It is 4.</response>", "", "It is 4."),
+    ("\n<response>It is 4.", "", "It is 4."),
+    ("<think>So.</think>\nIt is 4.", "So.", "\nIt is 4."),
+    # Elsewhere it is text.
+    ("It is <response>4</response>.", "", "It is <response>4</response>."),
+    ("<think>So.</think>It is 4.</response>", "So.", "It is 4.</response>"),
+    ("<think>A <response> or </response>?</think>4.", "A <response> or </response>?", "4."),
+]
+
+
+@pytest.mark.parametrize(("written", "thought", "answer"), RESPONSES)
+@pytest.mark.parametrize("format_", GRANITE3)
+def test_an_answer_between_tags(format_: str, written: str, thought: str, answer: str) -> None:
+    check(Case(format_, written, Said(answer, reasoning=thought)))
+
+
+@pytest.mark.parametrize("format_", GRANITE3)
+def test_an_answer_that_spells_the_tag_collides(format_: str) -> None:
+    codec = codec_of(Case(format_, "", Said()))
+    for text in ("<response>a", "\n<response>a</response>"):
+        messages = [{"role": "user", "content": "Q"}, {"role": "assistant", "content": text}]
+        assert [found.marker for found in codec.encode(messages).collisions] == ["<response>"]
+
+
+THOUGHT = "<|START_THINKING|>So.<|END_THINKING|>"
+
+
+@pytest.mark.parametrize("white", ["", "\n", "\n\n  "])
+@pytest.mark.parametrize("name", ["RESPONSE", "TEXT"])
+def test_white_space_before_the_token_of_the_answer(white: str, name: str) -> None:
+    more = (f"<|START_{name}|>", f"<|END_{name}|>") if name == "TEXT" else ()
+    for thought in ("", "So."):
+        begin = thought and THOUGHT
+        written = f"{begin}{white}<|START_{name}|>It is 4.<|END_{name}|>"
+        check(Case("command-a", written, Said("It is 4.", reasoning=thought), more=more))
+    check(Case("command-a", f"{THOUGHT}{white}4.", Said(f"{white}4.", reasoning="So.")))

@@ -28,24 +28,27 @@ enum Where {
 
 /// The markers that text of a field may spell; `is_first` if nothing comes before it in its turn.
 fn markers_for(grammar: &Grammar, field: SourceField, is_first: bool) -> Vec<(&str, Where)> {
-    let (anywhere, begins) = match field {
+    let answer = grammar.text_opens_answer();
+    // White space before a marker that opens an answer is passed over.
+    let start = if answer.is_empty() { Where::AtStart } else { Where::First };
+    let (anywhere, begins, place) = match field {
         SourceField::Content if is_first => {
-            (grammar.text_of_calls(), (grammar.text_around_any_reasoning(), Where::AtStart))
+            let around = grammar.text_around_any_reasoning();
+            (grammar.text_of_calls(), [around, answer].concat(), start)
         }
-        SourceField::Content => (grammar.text_of_calls(), (Vec::new(), Where::AtStart)),
+        SourceField::Content => (grammar.text_of_calls(), answer, Where::First),
         // The marker that opens reasoning may come again.
         SourceField::Reasoning => {
-            (grammar.text_within_reasoning(), (grammar.text_opens_reasoning(), Where::First))
+            (grammar.text_within_reasoning(), grammar.text_opens_reasoning(), Where::First)
         }
         SourceField::Arguments(_) if grammar.has_json_calls() => return Vec::new(),
         SourceField::FunctionName(_)
         | SourceField::Arguments(_)
         | SourceField::Id(_)
         | SourceField::Language(_)
-        | SourceField::Code(_) => (grammar.text_ends_of_calls(), (Vec::new(), Where::AtStart)),
+        | SourceField::Code(_) => (grammar.text_ends_of_calls(), Vec::new(), Where::AtStart),
         _ => return Vec::new(),
     };
-    let (begins, place) = begins;
     let anywhere = anywhere.into_iter().map(|marker| (marker, Where::Anywhere));
     anywhere.chain(begins.into_iter().map(|marker| (marker, place))).collect()
 }

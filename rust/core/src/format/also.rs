@@ -5,6 +5,7 @@
 
 use super::ambiguity::check_ways;
 use super::calls::{self, Answerer};
+use super::content_block;
 use super::file::{ALSO_KEYS, AlsoFile, File};
 use super::load::{MAX_ITEMS, call_body};
 use super::patterns::Patterns;
@@ -27,11 +28,14 @@ pub(crate) struct AlsoSpec {
     pub(crate) bare: Vec<CallSpec>,
     /// Meaningless input after a call: a control token, or text.
     pub(crate) after: Vec<Piece>,
+    /// The tokens that a model may write around its answer.
+    pub(crate) answer: Option<[Piece; 2]>,
 }
 
 /// Reads the forms, after all other patterns.
 pub(super) fn also(file: &File, patterns: &Patterns, list: Option<&ListSpec>) -> Checked<AlsoSpec> {
-    let mut spec = AlsoSpec { bare: vec![bare_object()], ..AlsoSpec::default() };
+    let answer = content_block::answer(file.answer.as_ref(), patterns)?;
+    let mut spec = AlsoSpec { bare: vec![bare_object()], answer, ..AlsoSpec::default() };
     for (kind, also) in &file.also {
         let way = one_way(kind, also, patterns, list)?;
         let is_bare = way.items.iter().any(|item| calls::is_python(item));

@@ -1,11 +1,13 @@
 //! Control tokens of their own around a message's text, inside the turn: the token that closes the turn comes after
 //! them.
 
+use super::file::AnswerFile;
+use super::patterns::Patterns;
 use super::rules::{control_names, is_field};
 use super::table::{Reads, Table};
 use super::{ListSpec, reasoning};
 use crate::error::{Checked, wrong};
-use crate::pattern::{Field, Piece, walk};
+use crate::pattern::{Field, Piece, shown, walk};
 
 /// The place of the text between its tokens: a control token before it that does not open the row, and two after it, with
 /// calls between these at most.
@@ -41,6 +43,33 @@ pub(super) fn remove(pieces: &mut Vec<Piece>) {
         pieces.remove(at + 1);
         pieces.remove(at - 1);
     }
+}
+
+/// The tokens that a model may write around its answer though the format does not: one that opens it and one that
+/// closes it, which no other pattern has.
+pub(super) fn answer(
+    file: Option<&AnswerFile>,
+    patterns: &Patterns,
+) -> Checked<Option<[Piece; 2]>> {
+    let Some(file) = file else { return Ok(None) };
+    let used = patterns.used();
+    let one = |key: &str, text: &str| -> Checked<Piece> {
+        let pieces = patterns.pieces(key, text, &[])?;
+        let [piece @ Piece::Control(names)] = &pieces[..] else {
+            let problem = format!("is {}, expected one control token or marker", shown(&pieces));
+            return wrong(key, problem);
+        };
+        if let Some(name) = names.iter().find(|name| patterns.is_used(name, &used)) {
+            let problem = format!("has `{{{name}}}`, expected a token that does nothing else");
+            return wrong(key, problem);
+        }
+        Ok(piece.clone())
+    };
+    let [open, close] = [one("answer.open", &file.open)?, one("answer.close", &file.close)?];
+    if open == close {
+        return wrong("answer.close", "is what opens the answer, expected another token");
+    }
+    Ok(Some([open, close]))
 }
 
 /// Checks that the tokens around a text do nothing else.

@@ -56,6 +56,7 @@ pub(super) struct File {
     pub(super) place: PlaceFile,
     #[serde(default)]
     pub(super) tools: ToolsFile,
+    pub(super) answer: Option<AnswerFile>,
     #[serde(default)]
     pub(super) calls: ListFile,
     #[serde(default)]
@@ -413,6 +414,14 @@ pub(super) const CALL_KEYS: &[&str] = &["item", "also", "id", "result"];
 pub(super) const ALSO_KEYS: &[&str] = &["item", "after"];
 
 /// Forms of calls that are only read.
+/// The tokens that a model may write around its answer.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AnswerFile {
+    pub(super) open: String,
+    pub(super) close: String,
+}
+
 #[derive(Deserialize)]
 pub(super) struct AlsoFile {
     pub(super) item: OneOrMany,

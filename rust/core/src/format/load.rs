@@ -56,7 +56,7 @@ impl Spec {
         let needed = patterns.used();
         let also = also::also(&file, &patterns, list.as_ref())?;
         let media = media::media(&file.media, &patterns, &patterns.used(), file.guarantee)?;
-        check_whole(&file, &patterns, &rows, &calls, list.as_ref())?;
+        check_whole(&file, &patterns, &rows, &calls, (list.as_ref(), &prompt))?;
         let table = Table {
             guarantee: file.guarantee,
             order: file.order,
@@ -199,9 +199,10 @@ fn check_whole(
     patterns: &Patterns,
     rows: &[RowSpec],
     calls: &[CallSpec],
-    list: Option<&ListSpec>,
+    (list, prompt): (Option<&ListSpec>, &[Piece]),
 ) -> Checked<()> {
     patterns.refuse_unused()?;
+    tags::check_begins(&patterns.tags, rows, prompt)?;
     text_markers::check(patterns, file.guarantee, rows, calls, list)?;
     check_system(file, rows)
 }

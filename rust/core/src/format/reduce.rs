@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use toml::{Table, Value};
 
 /// The keys that hold patterns, themselves or in tables.
-const WITH_PATTERNS: [&str; 13] = [
+const WITH_PATTERNS: [&str; 14] = [
     "begin",
     "end",
     "generation",
@@ -19,6 +19,7 @@ const WITH_PATTERNS: [&str; 13] = [
     "after_tool",
     "named",
     "frame",
+    "answer",
     "calls",
     "results",
     "call",

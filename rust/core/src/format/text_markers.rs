@@ -12,7 +12,7 @@ use crate::message::Role;
 use crate::pattern::{Field, Piece, walk};
 
 /// Keys whose patterns may have a marker: those of the assistant's turn.
-const PLACES: [&str; 7] = [
+const PLACES: [&str; 9] = [
     "turn.assistant",
     "last.assistant",
     "generation.prompt",
@@ -20,6 +20,8 @@ const PLACES: [&str; 7] = [
     "generation.no_thinking",
     "calls.open",
     "calls.close",
+    "answer.open",
+    "answer.close",
 ];
 
 /// Whether the patterns of a key may have a marker.

@@ -674,7 +674,14 @@ impl Binder<'_> {
             reasoning.closes_alone = rows.any(|row| reasoning::closes_alone(&row.pieces, pieces));
         }
         let ids = |names| token_ids(&self.control_ids(names));
-        let block = tokens.map(|[open, close]| ContentBlock { open: ids(open), close: ids(close) });
+        let mut block =
+            tokens.map(|[open, close]| ContentBlock { open: ids(open), close: ids(close) });
+        let has_answer = role == Some(Role::Assistant) && rules::has_field(pieces, Field::Content);
+        if let Some([open, close]) = self.format.answer().filter(|_| has_answer) {
+            let block = block.get_or_insert_default();
+            block.open.extend(token_ids(&self.ids_of(open)));
+            block.close.extend(token_ids(&self.ids_of(close)));
+        }
         Rule { pieces: written, read, texts, open_at, text_at, close_at, reasoning, block }
     }
 

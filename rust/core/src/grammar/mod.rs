@@ -146,7 +146,7 @@ pub(crate) struct Rule {
 }
 
 /// Control tokens around a text, inside its turn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ContentBlock {
     pub(crate) open: Vec<TokenId>,
     pub(crate) close: Vec<TokenId>,
@@ -579,6 +579,12 @@ impl Grammar {
         let texts = around
             .flat_map(|own| self.texts_of(&own.open).chain(self.texts_of(&own.text.closer.ids)));
         texts.collect()
+    }
+
+    /// The texts that open an answer.
+    pub(crate) fn text_opens_answer(&self) -> Vec<&str> {
+        let blocks = self.rows.iter().filter_map(|row| row.rule.block.as_ref());
+        blocks.flat_map(|block| self.texts_of(&block.open)).collect()
     }
 
     /// The texts that open reasoning.

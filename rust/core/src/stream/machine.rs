@@ -120,6 +120,8 @@ struct Turn {
     role: Role,
     /// State of the reasoning that is open.
     reasoning: Option<Thinking>,
+    /// Whether a token has opened its answer.
+    has_block: bool,
     calls: Calls,
     /// Parts of the message that earlier frames had, as bits of their fields.
     frames: u16,
@@ -131,7 +133,7 @@ struct Turn {
 #[derive(Debug, Clone, Copy, Default)]
 struct Thinking {
     /// Which of the tokens that open reasoning opened it.
-    way: usize,
+    way: u8,
     /// Whether a call has begun in it that is only drafted.
     has_draft: bool,
 }

@@ -3,12 +3,14 @@
 //! Written: one JSON object becomes keyword arguments. Read, a character at a time: keyword arguments
 //! become the text of a JSON object, spaced as `json.dumps` spaces it. Memory: one word and the nesting.
 
+mod ending;
 pub(crate) mod names;
 pub(super) mod shape;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use self::ending::{Ending, Inside, Verdict};
 use super::unquoted;
 use super::values::{JSON, Words};
 use crate::json::{self, Normalise};
@@ -172,13 +174,34 @@ enum State {
     Broken,
 }
 
+/// What braces begin with: the first key of an object, or the first element of a set.
+#[derive(Debug, Clone)]
+struct First {
+    /// Number of brackets that are open in the braces.
+    depth: usize,
+    /// Its JSON.
+    said: String,
+    /// Whether it has no quotes.
+    is_bare: bool,
+}
+
 /// Reads keyword arguments up to the bracket that closes the call.
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "each says another thing of what has come")]
 pub(crate) struct PairScanner {
     state: State,
-    /// What is open inside the call: `[`, `(`, `{` before a key, `:` before a value.
+    /// What is open inside the call: `[`, `(`, `{` before a key, `:` before a value, `s` in a set.
     open: Vec<u8>,
+    /// What the string has had that is open.
+    inside: Inside,
+    /// The text after a quote that may end a string.
+    ending: Option<Box<Ending>>,
+    /// What braces begin with, until it is known whether it is a key.
+    first: Option<First>,
+    /// Whether braces have just opened.
+    opens: bool,
+    /// Whether a quote was read as text.
+    has_quote: bool,
     word: String,
     code: u32,
     is_valid: bool,
@@ -194,6 +217,11 @@ impl PairScanner {
         Self {
             state: State::Key,
             open: Vec::new(),
+            inside: Inside::default(),
+            ending: None,
+            first: None,
+            opens: false,
+            has_quote: false,
             word: String::new(),
             code: 0,
             is_valid: true,
@@ -207,18 +235,21 @@ impl PairScanner {
         self.state == State::Done
     }
 
-    /// Whether a string has begun and not ended.
+    /// Whether a string has begun and not ended, as far as is known.
     pub(crate) fn is_in_string(&self) -> bool {
-        matches!(
-            self.state,
-            State::Open(..) | State::Text { .. } | State::Escape { .. } | State::Code { .. }
-        )
+        self.ending.is_none()
+            && matches!(
+                self.state,
+                State::Open(..) | State::Text { .. } | State::Escape { .. } | State::Code { .. }
+            )
     }
 
     /// Whether text is inside a string, and has the same meaning in JSON.
     pub(crate) fn is_same(&self, text: &str) -> bool {
         matches!(self.state, State::Text { quotes: 0, .. })
-            && text.bytes().all(|byte| byte >= 0x20 && !matches!(byte, b'"' | b'\'' | b'\\'))
+            && self.ending.is_none()
+            && self.first.is_none()
+            && text.bytes().all(|byte| byte >= 0x20 && !br#""'\()[]{}"#.contains(&byte))
     }
 
     /// Whether the arguments are whole and were understood.
@@ -237,7 +268,7 @@ impl PairScanner {
                 return (at, out);
             }
             // A word ends before the first character that is not part of it.
-            while !self.step(c, &mut out) {}
+            while !self.read(c, &mut out) {}
         }
         (text.len(), out)
     }
@@ -245,10 +276,103 @@ impl PairScanner {
     /// The held text, which stays unfinished.
     pub(crate) fn finish(&mut self) -> String {
         let mut out = String::new();
-        if self.state == State::Word {
-            self.end_word(&mut out);
+        if let Some(ending) = self.ending.take() {
+            self.end_string(&ending, &mut out);
         }
+        if self.state == State::Word {
+            let mut word = String::new();
+            self.end_word(&mut word);
+            self.say(&word, &mut out);
+        }
+        self.decide_first(b'{', &mut out);
         out
+    }
+
+    /// Whether a quote was read as text.
+    pub(crate) fn has_quote(&self) -> bool {
+        self.has_quote
+    }
+
+    /// Reads a character, and says what it means once that is known; `false` if the new state must read it again.
+    fn read(&mut self, c: char, out: &mut String) -> bool {
+        let Some(mut ending) = self.ending.take() else {
+            self.decide_before(c, out);
+            let mut said = String::new();
+            let taken = self.step(c, &mut said);
+            self.say(&said, out);
+            if std::mem::take(&mut self.opens) {
+                self.decide_first(b'{', out);
+                let depth = self.open.len();
+                self.first = Some(First { depth, said: String::new(), is_bare: false });
+            }
+            return taken;
+        };
+        match ending.read(c, &self.open) {
+            Verdict::More => self.ending = Some(ending),
+            Verdict::Yes => self.end_string(&ending, out),
+            Verdict::No => {
+                let mut text = String::new();
+                json::escape_into(ending.quote.encode_utf8(&mut [0; 4]), &mut text);
+                self.say(&text, out);
+                self.has_quote = true;
+                self.inside.quote();
+                self.again(&ending.held, out);
+            }
+        }
+        true
+    }
+
+    /// Ends a string before the text that was held.
+    fn end_string(&mut self, ending: &Ending, out: &mut String) {
+        self.say("\"", out);
+        self.state = State::After;
+        self.again(&ending.held, out);
+    }
+
+    /// Reads held text again.
+    fn again(&mut self, held: &str, out: &mut String) {
+        for c in held.chars() {
+            while !self.read(c, out) {}
+        }
+    }
+
+    /// Emits JSON, or holds it back while it may be a key or an element of a set.
+    fn say(&mut self, said: &str, out: &mut String) {
+        match &mut self.first {
+            Some(first) if first.said.len() + said.len() <= HOLD_LIMIT => first.said.push_str(said),
+            Some(_) => {
+                self.decide_first(b'{', out);
+                out.push_str(said);
+            }
+            None => out.push_str(said),
+        }
+    }
+
+    /// Decides what braces are, if a character says so.
+    fn decide_before(&mut self, c: char, out: &mut String) {
+        let is_here = |first: &First| first.depth == self.open.len();
+        let kind = match (self.state, c) {
+            (State::Broken, _) => b'{',
+            _ if !self.first.as_ref().is_some_and(is_here) => return,
+            (State::After, ':') | (State::Value, '}') => b'{',
+            (State::After, ',' | '}') => b's',
+            _ => return,
+        };
+        self.decide_first(kind, out);
+    }
+
+    /// Begins what braces hold: `{` an object, `s` a set, which is a list in JSON.
+    fn decide_first(&mut self, kind: u8, out: &mut String) {
+        let Some(First { depth, said, is_bare }) = self.first.take() else { return };
+        let is_set = kind == b's';
+        // Python has keys that JSON lacks.
+        self.is_valid &= is_set || !is_bare;
+        out.push(if is_set { '[' } else { '{' });
+        out.push_str(&said);
+        let open = depth.checked_sub(1).and_then(|at| self.open.get_mut(at));
+        if let Some(open) = open.filter(|_| is_set) {
+            *open = kind;
+        }
     }
 
     /// Reads a character; `false` if the new state must read it again.
@@ -330,9 +454,9 @@ impl PairScanner {
     fn value(&mut self, c: char, out: &mut String) {
         match (c, self.open.last()) {
             (c, _) if c.is_ascii_whitespace() => return,
-            (']' | ')', Some(b'[')) | ('}', Some(b'{')) => {
+            (']' | ')', Some(b'[')) | ('}', Some(b'{' | b's')) => {
                 self.has_comma = false;
-                out.push(if c == '}' { '}' } else { ']' });
+                out.push(if self.open.last() == Some(&b'{') { '}' } else { ']' });
                 self.open.pop();
                 self.state = State::After;
                 return;
@@ -342,12 +466,23 @@ impl PairScanner {
         if std::mem::take(&mut self.has_comma) {
             out.push_str(", ");
         }
-        // Python has keys that JSON lacks.
-        self.is_valid &= matches!(c, '"' | '\'') || self.open.last() != Some(&b'{');
+        if !matches!(c, '"' | '\'') && self.open.last() == Some(&b'{') {
+            match &mut self.first {
+                Some(first) if first.depth == self.open.len() => first.is_bare = true,
+                // Python has keys that JSON lacks.
+                _ => self.is_valid = false,
+            }
+        }
         match c {
             '"' | '\'' => self.state = State::Open(c, 1),
-            '[' | '(' => self.nest(b'[', '[', c, out),
-            '{' => self.nest(b'{', '{', c, out),
+            '[' | '(' => {
+                self.nest(b'[', c, out);
+                out.push_str(if self.state == State::Value { "[" } else { "" });
+            }
+            '{' => {
+                self.nest(b'{', c, out);
+                self.opens = self.state == State::Value;
+            }
             c if c.is_alphanumeric() || matches!(c, '_' | '.' | '+' | '-') => {
                 self.word.push(c);
                 self.state = State::Word;
@@ -356,12 +491,11 @@ impl PairScanner {
         }
     }
 
-    fn nest(&mut self, kind: u8, written: char, c: char, out: &mut String) {
+    fn nest(&mut self, kind: u8, c: char, out: &mut String) {
         if self.open.len() >= MAX_DEPTH {
             return self.broken(c, out);
         }
         self.open.push(kind);
-        out.push(written);
     }
 
     fn after(&mut self, c: char, out: &mut String) {
@@ -372,7 +506,7 @@ impl PairScanner {
                 out.push('}');
                 self.state = State::Done;
             }
-            (',', Some(b'[')) => self.next_value(),
+            (',', Some(b'[' | b's')) => self.next_value(),
             (',', Some(b':')) => {
                 self.open.pop();
                 self.open.push(b'{');
@@ -384,7 +518,7 @@ impl PairScanner {
                 out.push_str(": ");
                 self.state = State::Value;
             }
-            (']' | ')', Some(b'[')) => {
+            (']' | ')', Some(b'[')) | ('}', Some(b's')) => {
                 out.push(']');
                 self.open.pop();
             }
@@ -432,16 +566,20 @@ impl PairScanner {
             return false;
         }
         let long = count == 2;
+        self.inside = Inside::default();
         self.state = State::Text { quote, long, quotes: 0 };
         long
     }
 
     fn text(&mut self, c: char, quote: char, long: bool, quotes: u8, out: &mut String) -> bool {
         let state = |quotes| State::Text { quote, long, quotes };
+        if c == quote && !long {
+            self.ending = Some(Box::new(Ending::new(quote, self.inside)));
+            return true;
+        }
         if c == quote {
-            let needed = if long { 3 } else { 1 };
             self.state = state(quotes + 1);
-            if quotes + 1 == needed {
+            if quotes == 2 {
                 out.push('"');
                 self.state = State::After;
             }
@@ -451,6 +589,7 @@ impl PairScanner {
             json::escape_into(quote.encode_utf8(&mut [0; 4]), out);
         }
         self.state = state(0);
+        self.inside.read(c);
         match c {
             '\\' => self.state = State::Escape { quote, long },
             c => json::escape_into(c.encode_utf8(&mut [0; 4]), out),
@@ -571,10 +710,71 @@ mod tests {
 
     #[test]
     fn what_is_no_python_is_passed_on() {
-        for text in
-            ["1)", "a b)", "a=x)", "a=[1}", "a=;", "a='\\xg'", "a={1: 2})", "a={'b'})", "a=[,])"]
-        {
+        for text in [
+            "1)",
+            "a b)",
+            "a=x)",
+            "a=[1}",
+            "a=;",
+            "a='\\xg'",
+            "a={1: 2})",
+            "a={'b': 1, 2})",
+            "a=[,])",
+        ] {
             assert!(!read(text, 1).1, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_quote_ends_a_string_where_a_string_may_end() {
+        for (python, json) in [
+            ("a='sed -n '1,5p' x')", r#"{"a": "sed -n '1,5p' x"}"#),
+            ("a='it's', b=1)", r#"{"a": "it's", "b": 1}"#),
+            ("a=\"say \"hi\", or not\", b=\"c\")", r#"{"a": "say \"hi\", or not", "b": "c"}"#),
+            ("a='f(x, 'y'))', b=2)", r#"{"a": "f(x, 'y'))", "b": 2}"#),
+            ("a='if b == 'c', d == 'e': f')", r#"{"a": "if b == 'c', d == 'e': f"}"#),
+            ("a=['b'c', 'd'], e={'f': 'g'h'})", r#"{"a": ["b'c", "d"], "e": {"f": "g'h"}}"#),
+            ("a=['b' , ], c = ('d',), e='' )", r#"{"a": ["b"], "c": ["d"], "e": ""}"#),
+            ("a='x',)", r#"{"a": "x"}"#),
+        ] {
+            for cuts in 1..5 {
+                assert_eq!(read(python, cuts), (json.to_owned(), true), "{python}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_that_lacks_a_sign_is_not_whole() {
+        for text in [
+            "a='x', b2) g(c='y')",
+            "a='x' b='y')",
+            "a='x'b='y')",
+            "a='x'], g(b='y')",
+            "a='x': 'y')",
+            "a='x' + 'y')",
+            "a='x' 'y')",
+            "a=['x', b='y')",
+        ] {
+            for cuts in 1..5 {
+                assert!(!read(text, cuts).1, "{text}");
+            }
+        }
+        assert_eq!(read("a='x'))", 1), (r#"{"a": "x"}"#.to_owned(), true));
+    }
+
+    #[test]
+    fn a_set_is_a_list() {
+        for (python, json) in [
+            ("a={'b', 'c'})", r#"{"a": ["b", "c"]}"#),
+            ("a={1, 2, })", r#"{"a": [1, 2]}"#),
+            ("a={'b'})", r#"{"a": ["b"]}"#),
+            ("a={('b', 1)}, c={})", r#"{"a": [["b", 1]], "c": {}}"#),
+            ("a={'b': {'c', 'd'}})", r#"{"a": {"b": ["c", "d"]}}"#),
+            ("a=[{'b': 1}, {}])", r#"{"a": [{"b": 1}, {}]}"#),
+        ] {
+            for cuts in 1..5 {
+                assert_eq!(read(python, cuts), (json.to_owned(), true), "{python}");
+            }
         }
     }
 

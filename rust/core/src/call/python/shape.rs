@@ -134,6 +134,10 @@ impl ArgumentsReader for PairScanner {
         self.finish()
     }
 
+    fn is_mended(&self) -> bool {
+        self.has_quote()
+    }
+
     fn is_complete(&self, _: Ended) -> bool {
         self.is_complete()
     }

@@ -79,7 +79,7 @@ impl Turn {
     fn is_closed_otherwise(&self, bound: &Bound, id: TokenId) -> bool {
         let Some(reasoning) = &self.row(bound).rule.reasoning else { return false };
         let ids = &reasoning.text.closer.ids;
-        let way = self.reasoning.map_or(0, |thinking| thinking.way);
+        let way = self.reasoning.map_or(0, |thinking| usize::from(thinking.way));
         Grammar::is_text_marker(id)
             && ids.len() == reasoning.open.len()
             && ids.iter().position(|close| *close == id).is_some_and(|place| place != way)

@@ -135,10 +135,13 @@ impl Reader<'_> {
             Lead::Close => reasoning.map_or("", |reasoning| &reasoning.after),
             Lead::Media => grammar.media.first().map_or("", |rule| &rule.after),
         };
+        let has_block = turn.row(self.bound).rule.block.is_some();
+        let may_wait = lead == Lead::Again
+            || has_block && matches!(lead, Lead::Begin | Lead::Close) && !turn.is_thinking();
         let held = &mut self.machine.held;
         held.push(piece);
         let is_white = held.text().trim_ascii().is_empty();
-        let is_open = lead == Lead::Again && is_white && held.len() <= HOLD_LIMIT
+        let is_open = may_wait && is_white && held.len() <= HOLD_LIMIT
             || held.len() < literal.len() && literal.starts_with(held.text());
         if is_open {
             return Place::In(turn, text.into());
@@ -303,12 +306,13 @@ impl Reader<'_> {
                 Lead::Open
             }
             false if closes && lead == Some(Lead::Begin) => {
+                self.end_text(&turn, within, &Suffix::default());
                 self.out.mended((!reasoning.closes_alone).then_some(Mended::Unopened));
                 Lead::Close
             }
             _ => return Err(Place::In(turn, within)),
         };
-        let way = reasoning.open.iter().position(|open| *open == id).unwrap_or_default();
+        let way = reasoning.open.iter().position(|open| *open == id).unwrap_or_default() as u8;
         turn.reasoning = (lead == Lead::Open).then(|| Thinking { way, ..Thinking::default() });
         let text = text.unwrap_or_else(TextState::new);
         Ok(Place::In(turn, TextState { lead: Some(lead), line: super::Line::Start, ..text }.into()))
@@ -317,16 +321,19 @@ impl Reader<'_> {
     /// Reads a control token before or after the text of a turn, which another token closes; other tokens return the
     /// place.
     pub(super) fn control_of_block(&mut self, place: Place, id: TokenId) -> Result<Place, Place> {
-        let Place::In(turn, Within::Text(text)) = place else { return Err(place) };
+        let Place::In(mut turn, Within::Text(text)) = place else { return Err(place) };
         let Some(block) = turn.row(self.bound).rule.block.as_ref().filter(|_| !turn.is_thinking())
         else {
             return Err(Place::In(turn, text.into()));
         };
         if block.open.contains(&id) && matches!(text.lead, Some(Lead::Begin | Lead::Close)) {
-            self.end_text(&turn, text.into(), &Suffix::default());
+            // Nothing but white space has come.
+            self.machine.held.clear();
+            turn.has_block = true;
             return Ok(Place::In(turn, TextState { lead: None, ..text }.into()));
         }
-        if block.close.contains(&id) {
+        // Ordinary text may spell a marker: it closes what such a marker opened.
+        if block.close.contains(&id) && (turn.has_block || !Grammar::is_text_marker(id)) {
             self.end_turn_text(&turn, text.into());
             return Ok(Place::In(turn, Within::AfterCall));
         }

@@ -234,6 +234,7 @@ impl Reader<'_> {
             text: u32::try_from(text).unwrap_or(u32::MAX),
             role: role_of(self.bound, row, text),
             reasoning: None,
+            has_block: false,
             calls: Calls::default(),
             frames: 0,
             answers: None,
