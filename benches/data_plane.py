@@ -122,7 +122,7 @@ async def running(
         backend = await stack.enter_async_context(serving(engine))
         port = free_port()
         if name == "gateway":
-            command = [*gateway_command(backend, port), "--model", str(model)]
+            command = gateway_command(backend, port, ("--model", str(model)))
             command += ["--workers", workers] if len(place.cores) > 1 else []
         else:
             command = [*litellm_command(backend, port), "--num_workers", workers]

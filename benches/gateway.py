@@ -190,10 +190,13 @@ def process(
             ran.terminate()
 
 
-def gateway_command(backend: str, port: int) -> list[str]:
-    """The command of the gateway."""
+def gateway_command(
+    backend: str, port: int, model: tuple[str, str] = ("--vocab", "embedded")
+) -> list[str]:
+    """The command of the gateway, by default before an engine of the embedded vocabulary."""
     command = [sys.executable, "-m", "chatcodec", "serve", "--backend", backend]
-    return [*command, "--port", str(port), "--served-model-name", MODEL, "--max-requests", "2000"]
+    command += ["--port", str(port), "--served-model-name", MODEL, "--max-requests", "2000"]
+    return [*command, *model]
 
 
 def litellm_command(backend: str, port: int) -> list[str]:
@@ -219,7 +222,7 @@ def free_port() -> int:
 
 async def measure(asked: argparse.Namespace) -> list[Run]:
     """Measure all there is."""
-    codec = Codec("internlm2")
+    codec = Codec("internlm2", vocab="embedded")
     long = [
         {"role": ("user", "assistant")[at % 2], "content": "Some words of a long chat. " * 38}
         for at in range(PROMPTS - 1)
@@ -243,7 +246,7 @@ async def measure(asked: argparse.Namespace) -> list[Run]:
         long_backend = await stack.enter_async_context(serving(other))
         servers = [Server("engine alone", backend)]
         prompters = [Server("engine alone", long_backend)]
-        makers = {"gateway": gateway_command}
+        makers: dict[str, Callable[[str, int], list[str]]] = {"gateway": gateway_command}
         if asked.litellm:
             makers["litellm"] = litellm_command
         for name, command in makers.items():

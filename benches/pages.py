@@ -31,7 +31,7 @@ FRAME = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done
 
 def pages() -> dict[str, str]:
     """The pages by name."""
-    codec = Codec("internlm2")
+    codec = Codec("internlm2", vocab="embedded")
     one = [{"role": "user", "content": "One line of a long text.\n" * 1500}]
     words = "some words of a chat that goes on for long. " * 8
     many = [{"role": ("user", "assistant")[at % 2], "content": words} for at in range(101)]

@@ -44,7 +44,7 @@ def chunk(ids: list[int], reason: str | None = None) -> bytes:
 
 def engine(port: int) -> None:
     """Answer small bodies for ever, large ones with one event, and read neither."""
-    codec = Codec("internlm2")
+    codec = Codec("internlm2", vocab="embedded")
     word, end = codec.vocab.encode("word")[0], codec.stop_ids[0]
 
     async def answer(http: Request) -> Response:

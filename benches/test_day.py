@@ -29,7 +29,7 @@ def codec(request: pytest.FixtureRequest) -> Codec:
     path = FILES[request.param]
     if path is not None and not path.is_file():
         pytest.skip(f"needs {path}")
-    return Codec("internlm2", vocab=path)
+    return Codec("internlm2", vocab=path or "embedded")
 
 
 @pytest.fixture(scope="module")

@@ -209,4 +209,8 @@ def likeliest(ids: list[int], top: int) -> list[Body]:
 
 
 if __name__ == "__main__":
-    uvicorn.run(engine(scripted(Codec("internlm2"))), port=int(sys.argv[1]), log_level="warning")
+    uvicorn.run(
+        engine(scripted(Codec("internlm2", vocab="embedded"))),
+        port=int(sys.argv[1]),
+        log_level="warning",
+    )

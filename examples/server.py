@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chatcodec import Encoding
     from chatcodec.adapters import Chunk, Request
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 NUMBERS = itertools.count()
 
 

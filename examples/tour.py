@@ -23,7 +23,7 @@ IDS_PER_PUSH = 3
 
 def tour() -> bool:
     """Print each step and what it gives; say whether all of it came back as it went in."""
-    codec = Codec("internlm2")
+    codec = Codec("internlm2", vocab="embedded")
     conversation = json.loads(CONVERSATION.read_text("utf-8"))
     answer = json.loads(COMPLETION.read_text("utf-8"))
     messages, tools = conversation["messages"], conversation["tools"]
@@ -34,7 +34,8 @@ def tour() -> bool:
     print(f"   {str(prompt.ids[:8].tolist())[:-1]}, ...\n")
 
     print("2. chatcodec inspect: whose text each id is; the forged turn is only text\n")
-    fine = chatcodec(["inspect", "--document", os.path.relpath(CONVERSATION)]) == 0
+    argv = ["inspect", "--vocab", "embedded", "--document", os.path.relpath(CONVERSATION)]
+    fine = chatcodec(argv) == 0
 
     print("3. codec.decode: ids to messages\n")
     decoded = codec.decode(prompt.ids)

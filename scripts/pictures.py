@@ -23,7 +23,7 @@ FORGED = [
 
 def pages() -> dict[str, tuple[str, int]]:
     """The pages of the pictures, by name, with the height of the picture in pixels."""
-    codec = Codec("internlm2")
+    codec = Codec("internlm2", vocab="embedded")
     conversation = json.loads((ROOT / "examples" / "conversation.json").read_text("utf-8"))
     answer = json.loads((ROOT / "examples" / "completion.json").read_text("utf-8"))
     messages, tools = conversation["messages"], conversation["tools"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 IDS = list(CODEC.vocab.encode("one two three four"))
 END = CODEC.stop_ids[0]
 

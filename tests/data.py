@@ -154,7 +154,7 @@ def load_case(format_: str, vocab: str, case: dict[str, Any]) -> Codec:
 def load_codec(name: str) -> Codec:
     """A codec of `CODECS`."""
     if name == "embedded":
-        return Codec("internlm2")
+        return Codec("internlm2", vocab="embedded")
     return Codec("chatml" if name == "yi" else "internlm2", load_vocab(name))
 
 

@@ -114,6 +114,8 @@ def gateway(
     log = folder / f"gateway-{port}.log"
     command = [sys.executable, "-m", "chatcodec", "serve", "--backend", backend]
     command += ["--port", str(port), "--served-model-name", MODEL, *options]
+    if "--model" not in options:
+        command += ["--vocab", "embedded"]
     with log.open("w") as output:
         process = subprocess.Popen(
             command, stderr=output, text=True, env={**os.environ, **(environment or {})}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scripted_engine import Script
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 
 
 @dataclass

@@ -204,7 +204,7 @@ def entry(at: int) -> dict[str, Any]:
 
 @given(draw=st.data())
 def test_each_entry_goes_with_the_text_of_its_id(draw: st.DataObject) -> None:
-    codec = Codec("internlm2")
+    codec = Codec("internlm2", vocab="embedded")
     control, encode = codec.vocab.control, codec.vocab.encode
     text = draw.draw(st.text("aé🦜 ①", max_size=20))
     call = [control["<|action_start|>"], control["<|plugin|>"], *encode('\n{"name": "f", ')]
@@ -233,7 +233,7 @@ def test_each_entry_goes_with_the_text_of_its_id(draw: st.DataObject) -> None:
 
 
 def test_an_entry_is_made_of_an_id() -> None:
-    vocab = Codec("internlm2").vocab
+    vocab = Codec("internlm2", vocab="embedded").vocab
     (parrot, *_) = vocab.encode("🦜")
     made = openai_chat.logprob(vocab, parrot, -math.inf, [(5, -0.5)])
     assert made["bytes"] == list(vocab.token_bytes(parrot))
@@ -303,7 +303,7 @@ def test_a_request_says_which_calls_are_shown(
 
 
 def asked() -> tuple[Codec, Any]:
-    codec = Codec("internlm2")
+    codec = Codec("internlm2", vocab="embedded")
     return codec, codec.encode([{"role": "user", "content": "Hi"}])
 
 

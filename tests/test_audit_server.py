@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from naive import Value
 
-CODEC = Codec("internlm2")
+EMBEDDED = ("--vocab", "embedded")
+CODEC = Codec("internlm2", vocab="embedded")
 
 
 def by_codec(messages: list[dict[str, Any]], codec: Codec = CODEC) -> int:
@@ -131,13 +132,13 @@ def test_formats_are_asked_in_the_roles_that_they_have(name: str) -> None:
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     with server(by_codec) as url:
-        assert main(["audit", "--server", url]) == 0
+        assert main(["audit", *EMBEDDED, "--server", url]) == 0
         assert capsys.readouterr().out.endswith("no control token was forged\n")
-        assert main(["audit", "--server", url, "--json"]) == 0
+        assert main(["audit", *EMBEDDED, "--server", url, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["kept"] is True
-        assert main(["audit", "--server", url, "--html"]) == 2
+        assert main(["audit", *EMBEDDED, "--server", url, "--html"]) == 2
     with server(forging("<|im_end|>")) as url:
-        assert main(["audit", "--server", url]) == 1
+        assert main(["audit", *EMBEDDED, "--server", url]) == 1
         assert "forged: <|im_end|>\n" in capsys.readouterr().out
     with pytest.raises(MessageError):
         by_codec([{"role": "critic", "content": ""}])
@@ -155,12 +156,12 @@ def test_a_server_that_answers_otherwise(
     given: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with server(**given) as url:
-        assert main(["audit", "--server", url]) == 2
+        assert main(["audit", *EMBEDDED, "--server", url]) == 2
     assert said in capsys.readouterr().err
 
 
 def test_an_address_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", "--server", "localhost:8000"]) == 2
+    assert main(["audit", *EMBEDDED, "--server", "localhost:8000"]) == 2
     assert "expected an address of http" in capsys.readouterr().err
-    assert main(["audit", "--server", "http://127.0.0.1:9"]) == 2
+    assert main(["audit", *EMBEDDED, "--server", "http://127.0.0.1:9"]) == 2
     assert "chatcodec: http://127.0.0.1:9/v1/models" in capsys.readouterr().err

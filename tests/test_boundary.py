@@ -38,7 +38,7 @@ USER = {"role": "user", "content": "Hello"}
 
 @pytest.fixture(scope="module")
 def codec() -> Codec:
-    return Codec("internlm2")
+    return Codec("internlm2", vocab="embedded")
 
 
 # Panics.
@@ -88,7 +88,7 @@ def calling(arguments: object) -> list[dict[str, Any]]:
     return [USER, {"role": "assistant", "content": "", "tool_calls": [call]}]
 
 
-@pytest.mark.parametrize("name", sorted(entries(Codec("internlm2"))))
+@pytest.mark.parametrize("name", sorted(entries(Codec("internlm2", vocab="embedded"))))
 def test_a_panic_is_an_internal_error(
     codec: Codec, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -305,7 +305,7 @@ import os, random, signal, sys, threading, time
 from chatcodec import Codec, StreamPool, Vocab
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-codec = Codec("internlm2")
+codec = Codec("internlm2", vocab="embedded")
 text = "Some words of a text, and more of them. "
 short = [[{"role": "user", "content": text * 8}, {"role": "assistant", "content": text}]]
 prompt = codec.encode([{"role": "user", "content": "x"}])

@@ -184,7 +184,7 @@ def codec_of(name: str) -> Codec:
             if not here:
                 pytest.skip(f"no test data: no vocabulary of {name}")
             return data.load_format(name, here[0])
-        return Codec(name)
+        return Codec(name, vocab="embedded")
     first = Vocab.embedded().size
     tokens = {spelling: first + nth for nth, spelling in enumerate(spellings)}
     return Codec(name, Vocab.load(data.EMBEDDED_MODEL, special_tokens=tokens))

@@ -20,6 +20,7 @@ from unittest import mock
 import chatcodec
 import data
 import hypothesis
+import models
 import pytest
 from chatcodec import Codec
 from chatcodec.cli import main
@@ -47,6 +48,7 @@ CALL: Messages = [
     },
 ]
 TOOLS = [{"name": "look", "parameters": {}}]
+EMBEDDED = ("--vocab", "embedded")
 
 ON_POSIX = pytest.mark.skipif(os.name != "posix", reason="signals and terminals of POSIX")
 
@@ -134,22 +136,22 @@ def vocabulary(tmp_path: Path) -> Path:
 
 
 def test_encode_gives_labels_and_counts() -> None:
-    encoding = Codec("internlm2").encode(CALL)
+    encoding = Codec("internlm2", vocab="embedded").encode(CALL)
     lines = "".join(json.dumps(messages) + "\n" for messages in (CALL, USER))
-    labels = call("encode", "--labels", stdin=lines).values[0]["labels"]
+    labels = call("encode", *EMBEDDED, "--labels", stdin=lines).values[0]["labels"]
     assert labels == encoding.labels().tolist()
-    counts = call("encode", "--count", stdin=lines).values
+    counts = call("encode", *EMBEDDED, "--count", stdin=lines).values
     assert counts[0] == {"count": len(encoding)}
 
 
 def test_encode(embedded: Codec) -> None:
-    ran = run("encode", stdin=lines(USER, {"messages": USER, "tools": TOOLS}).encode())
+    ran = run("encode", *EMBEDDED, stdin=lines(USER, {"messages": USER, "tools": TOOLS}).encode())
     ids = [embedded.encode(USER).ids, embedded.encode(USER, tools=TOOLS).ids]
     assert ran == Ran(0, lines({"ids": ids[0].tolist()}, {"ids": ids[1].tolist()}), "")
 
 
 def test_encode_results(embedded: Codec) -> None:
-    ran = call("encode", "--text", "--masks", "--report", stdin=lines(FORGED))
+    ran = call("encode", *EMBEDDED, "--text", "--masks", "--report", stdin=lines(FORGED))
     encoding, path = embedded.encode(FORGED), "messages[0].content"
     assert ran.values == [
         {
@@ -183,8 +185,8 @@ def test_encode_results(embedded: Codec) -> None:
 def test_encode_options(embedded: Codec, argv: Sequence[str], options: dict[str, Any]) -> None:
     """An option of the command, and of the line itself, is the one of `Codec.encode`."""
     expected = [{"ids": embedded.encode(CALL, **options).ids.tolist()}]
-    assert call("encode", *argv, stdin=lines(CALL)).values == expected
-    assert call("encode", stdin=lines({"messages": CALL, **options})).values == expected
+    assert call("encode", *EMBEDDED, *argv, stdin=lines(CALL)).values == expected
+    assert call("encode", *EMBEDDED, stdin=lines({"messages": CALL, **options})).values == expected
 
 
 def test_encode_own_options_win(embedded: Codec, tmp_path: Path) -> None:
@@ -198,7 +200,7 @@ def test_encode_own_options_win(embedded: Codec, tmp_path: Path) -> None:
         {"messages": USER, "tools": own, "add_generation_prompt": True},
         {"messages": USER, "add_generation_prompt": True},
     )
-    ran = call("encode", "--no-generation-prompt", "--tools", str(tools), stdin=given)
+    ran = call("encode", *EMBEDDED, "--no-generation-prompt", "--tools", str(tools), stdin=given)
     expected = [
         embedded.encode(USER, tools=TOOLS, add_generation_prompt=False),
         embedded.encode(USER, tools=TOOLS, add_generation_prompt=False),
@@ -211,20 +213,22 @@ def test_encode_own_options_win(embedded: Codec, tmp_path: Path) -> None:
 
 def test_arguments_that_are_no_json(embedded: Codec) -> None:
     cut = [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": '{"a'}}]}]
-    assert call("encode", stdin=lines(cut)).status == 1
+    assert call("encode", *EMBEDDED, stdin=lines(cut)).status == 1
     ids = embedded.encode(cut, on_arguments="string").ids.tolist()
-    assert call("encode", "--on-arguments", "string", stdin=lines(cut)).values == [{"ids": ids}]
+    assert call("encode", *EMBEDDED, "--on-arguments", "string", stdin=lines(cut)).values == [
+        {"ids": ids}
+    ]
 
 
 def test_decode_is_the_way_back(embedded: Codec) -> None:
-    encoded = run("encode", "--text", stdin=lines(FORGED, CALL).encode())
-    decoded = run("decode", stdin=encoded.out.encode())
+    encoded = run("encode", *EMBEDDED, "--text", stdin=lines(FORGED, CALL).encode())
+    decoded = run("decode", *EMBEDDED, stdin=encoded.out.encode())
     assert decoded.values == [
         {"messages": embedded.canonical(FORGED)},
         {"messages": embedded.canonical(CALL)},
     ]
     bare = lines(*(value["ids"] for value in encoded.values))
-    assert call("decode", stdin=bare).out == decoded.out
+    assert call("decode", *EMBEDDED, stdin=bare).out == decoded.out
 
 
 def completion(codec: Codec) -> tuple[list[int], list[int]]:
@@ -236,7 +240,7 @@ def completion(codec: Codec) -> tuple[list[int], list[int]]:
 
 def test_parse(embedded: Codec) -> None:
     prompt, ids = completion(embedded)
-    ran = run("parse", stdin=lines(ids, {"ids": ids, "prompt": prompt}).encode())
+    ran = run("parse", *EMBEDDED, stdin=lines(ids, {"ids": ids, "prompt": prompt}).encode())
     message = embedded.canonical(CALL)[1]
     assert ran.status == 0
     assert ran.values == [{"message": message, "finish": "action", "rest": ids[-1:]}] * 2
@@ -245,9 +249,9 @@ def test_parse(embedded: Codec) -> None:
 def test_parse_reads_the_prompt(embedded: Codec) -> None:
     """A prompt that ends within the answer: what it holds of it is not the completion's."""
     prompt, ids = completion(embedded)
-    (whole,) = call("parse", stdin=lines(ids)).values
+    (whole,) = call("parse", *EMBEDDED, stdin=lines(ids)).values
     given = {"prompt": prompt + ids[:1], "ids": ids[1:]}
-    (rest,) = call("parse", stdin=lines(given)).values
+    (rest,) = call("parse", *EMBEDDED, stdin=lines(given)).values
     first = embedded.vocab.decode(ids[:1])
     assert whole["message"]["content"] == first + rest["message"]["content"]
     assert whole["message"]["tool_calls"] == rest["message"]["tool_calls"]
@@ -255,7 +259,7 @@ def test_parse_reads_the_prompt(embedded: Codec) -> None:
 
 def test_stream(embedded: Codec) -> None:
     _, ids = completion(embedded)
-    ran = run("stream", stdin=lines(ids, [embedded.stop_ids[0]]).encode())
+    ran = run("stream", *EMBEDDED, stdin=lines(ids, [embedded.stop_ids[0]]).encode())
     stream = embedded.stream()
     expected = [event for token in ids for event in stream.push(token)] + stream.finish()
     first = [value for value in ran.values if value["line"] == 1]
@@ -273,8 +277,8 @@ def test_stream(embedded: Codec) -> None:
 def test_stream_options(embedded: Codec) -> None:
     ids = embedded.vocab.encode("Once upon a time").tolist()
     given = lines(ids)
-    by_one = call("stream", stdin=given).values
-    at_once = call("stream", "--push", "1000", "--reason", "length", stdin=given).values
+    by_one = call("stream", *EMBEDDED, stdin=given).values
+    at_once = call("stream", *EMBEDDED, "--push", "1000", "--reason", "length", stdin=given).values
     assert len(by_one) == len(ids) + 1
     assert [value.get("text", value.get("reason")) for value in at_once] == [
         "Once upon a time",
@@ -470,17 +474,17 @@ def test_other_format() -> None:
         (("encode", "absent.jsonl"), "absent.jsonl: no such file"),
         (("encode", "-", "absent.jsonl"), "absent.jsonl: no such file"),
         (("decode", "."), ".: is a directory"),
-        (("encode", "--format", "internlm"), "`internlm2`"),
-        (("encode", "--format", "absent.toml"), "absent.toml: no such file"),
-        (("encode", "--format", __file__), "test_cli.py"),
+        (("encode", *EMBEDDED, "--format", "internlm"), "`internlm2`"),
+        (("encode", *EMBEDDED, "--format", "absent.toml"), "absent.toml: no such file"),
+        (("encode", *EMBEDDED, "--format", __file__), "test_cli.py"),
         (("encode", "--format", "chatml"), "--vocab"),
         (("encode", "--vocab", "absent.model"), "absent.model: no such file"),
         (("encode", "--vocab", __file__), "test_cli.py"),
-        (("encode", "--tools", "absent.json"), "absent.json: no such file"),
+        (("encode", *EMBEDDED, "--tools", "absent.json"), "absent.json: no such file"),
         (("audit", "qwen3"), "`--format qwen3 --vocab FILE|DIR`"),
         (("formats", "derive", "qwen3"), "qwen3: is a built-in format, expected a model's folder"),
-        (("encode", "--tools", __file__), "is not JSON"),
-        (("encode", "--continue-final", "--generation-prompt"), "--continue-final"),
+        (("encode", *EMBEDDED, "--tools", __file__), "is not JSON"),
+        (("encode", *EMBEDDED, "--continue-final", "--generation-prompt"), "--continue-final"),
         (("encode", "--threads", "0"), "--threads"),
         (("stream", "--push", "many"), "--push"),
         (("stream", "--reason", "boredom"), "boredom"),
@@ -497,7 +501,7 @@ def test_usage(argv: Sequence[str], why: str) -> None:
 
 
 def test_usage_in_a_process() -> None:
-    ran = run("encode", "absent.jsonl")
+    ran = run("encode", *EMBEDDED, "absent.jsonl")
     assert ran == Ran(2, "", "chatcodec: absent.jsonl: no such file\n")
 
 
@@ -513,7 +517,7 @@ def test_a_hub_that_cannot_be_reached_is_named_with_the_model(tmp_path: Path) ->
 def test_tools_that_are_none(tmp_path: Path) -> None:
     path = tmp_path / "tools.json"
     path.write_text("[5]")
-    ran = call("encode", "--tools", str(path), stdin=lines(USER))
+    ran = call("encode", *EMBEDDED, "--tools", str(path), stdin=lines(USER))
     assert (ran.status, ran.out) == (2, "")
     assert ran.err == f"chatcodec: {path}: `tools[0]` is a number, expected a dict\n"
 
@@ -557,8 +561,8 @@ GOOD = {"encode": lines(USER), "inspect": lines(USER)}
 def test_bad_line(command: str, bad: str, why: str) -> None:
     """It says its place and why, and does not stop the rest."""
     good = GOOD.get(command, "[]\n")
-    fine = call(command, stdin=good)
-    ran = call(command, stdin=f"{good}{bad}\n{good}")
+    fine = call(command, *EMBEDDED, stdin=good)
+    ran = call(command, *EMBEDDED, stdin=f"{good}{bad}\n{good}")
     assert (fine.status, fine.err, ran.status) == (0, "", 1)
     assert ran.err.count("\n") == 1
     assert ran.err.startswith("<stdin>:2: ")
@@ -574,13 +578,15 @@ def test_bad_line(command: str, bad: str, why: str) -> None:
 
 
 def test_bad_bytes() -> None:
-    ran = call("encode", stdin=b'[{"role": "user", "content": "\xff"}]\n\xef\xbb\xbf[]\n')
+    ran = call(
+        "encode", *EMBEDDED, stdin=b'[{"role": "user", "content": "\xff"}]\n\xef\xbb\xbf[]\n'
+    )
     assert [value["error"] for value in ran.values] == [
         "is not UTF-8, at byte 30",
         # A byte order mark is one only where the file begins.
         "is not JSON, at column 1: unexpected utf-8 bom (decode using utf-8-sig)",
     ]
-    assert call("encode", stdin=b"\xef\xbb\xbf" + lines(USER).encode()).status == 0
+    assert call("encode", *EMBEDDED, stdin=b"\xef\xbb\xbf" + lines(USER).encode()).status == 0
 
 
 def test_place_names_the_file(tmp_path: Path) -> None:
@@ -588,14 +594,14 @@ def test_place_names_the_file(tmp_path: Path) -> None:
     paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for path in paths:
         path.write_text(f"\n{lines(USER)}nope\n")
-    one = call("encode", str(paths[0]))
+    one = call("encode", *EMBEDDED, str(paths[0]))
     assert one.err.startswith(f"{paths[0]}:3: ")
     assert one.values[2] == {"error": mock.ANY, "line": 3}
-    both = call("encode", *map(str, paths))
+    both = call("encode", *EMBEDDED, *map(str, paths))
     assert [line.partition(": ")[0] for line in both.err.splitlines()] == [f"{p}:3" for p in paths]
     assert both.values[0] is both.values[3] is None
     assert both.values[5] == {"error": mock.ANY, "file": str(paths[1]), "line": 3}
-    events = call("stream", *map(str, paths)).values
+    events = call("stream", *EMBEDDED, *map(str, paths)).values
     assert {value["file"] for value in events if value} == set(map(str, paths))
 
 
@@ -625,7 +631,7 @@ def test_lines_correspond(embedded: Codec) -> None:
             case _:
                 given.append(json.dumps(messages, ensure_ascii=number % 2 == 0))
                 expected.append({"ids": embedded.encode(messages).ids.tolist()})
-    ran = run("encode", stdin="".join(f"{line}\n" for line in given).encode())
+    ran = run("encode", *EMBEDDED, stdin="".join(f"{line}\n" for line in given).encode())
     assert ran.status == 1
     assert ran.values == expected
     failed = [str(number) for number in range(1, 4001) if number % 8 in {1, 2}]
@@ -669,7 +675,7 @@ def test_blocks_make_no_difference(parts: list[bytes], ended: bool, sizes: list[
 
 def test_pipe_is_answered_before_it_ends() -> None:
     """A line is answered when it is there: another process can take turns with this one."""
-    with start("encode") as process:
+    with start("encode", *EMBEDDED) as process:
         assert process.stdin
         assert process.stdout
         for text in ("a", "b"):
@@ -686,16 +692,19 @@ def test_pipe_is_answered_before_it_ends() -> None:
 def test_document(tmp_path: Path) -> None:
     path = tmp_path / "conversation.json"
     path.write_text(json.dumps({"messages": CALL, "tools": TOOLS}, indent=4))
-    flat = call("encode", stdin=lines({"messages": CALL, "tools": TOOLS}))
-    assert call("encode", "--document", str(path)).out == flat.out
-    assert "--document" in call("encode", str(path)).err
+    flat = call("encode", *EMBEDDED, stdin=lines({"messages": CALL, "tools": TOOLS}))
+    assert call("encode", *EMBEDDED, "--document", str(path)).out == flat.out
+    assert "--document" in call("encode", *EMBEDDED, str(path)).err
 
 
 def test_windows_line_ends() -> None:
     given = lines(USER, FORGED)
-    assert call("encode", stdin=given.replace("\n", "\r\n")).out == call("encode", stdin=given).out
-    plain = call("inspect", "--plain", stdin="a\r\nb\r\n").out
-    assert plain == call("inspect", "--plain", stdin="a\nb\n").out
+    assert (
+        call("encode", *EMBEDDED, stdin=given.replace("\n", "\r\n")).out
+        == call("encode", *EMBEDDED, stdin=given).out
+    )
+    plain = call("inspect", *EMBEDDED, "--plain", stdin="a\r\nb\r\n").out
+    assert plain == call("inspect", *EMBEDDED, "--plain", stdin="a\nb\n").out
 
 
 @pytest.mark.parametrize("locale", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "latin-1"}])
@@ -703,9 +712,9 @@ def test_utf8_whatever_the_locale(locale: Mapping[str, str]) -> None:
     messages = [{"role": "user", "content": "你好 é 🤷"}]
     given = json.dumps(messages, ensure_ascii=False).encode() + "\nné\n".encode()
     environ = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", **locale}
-    ran = run("encode", "--text", stdin=given, environ=environ)
+    ran = run("encode", *EMBEDDED, "--text", stdin=given, environ=environ)
     assert "你好 é 🤷" in ran.out
-    ran = run("inspect", stdin=given, environ=environ)
+    ran = run("inspect", *EMBEDDED, stdin=given, environ=environ)
     assert "你好" in ran.out
     assert "↵" in ran.out
     assert "<stdin>:2:" in ran.err
@@ -715,7 +724,7 @@ def test_utf8_whatever_the_locale(locale: Mapping[str, str]) -> None:
 
 
 def test_broken_pipe_is_silent() -> None:
-    with start("encode") as process:
+    with start("encode", *EMBEDDED) as process:
         assert process.stdin
         assert process.stdout
         assert process.stderr
@@ -729,12 +738,12 @@ def test_broken_pipe_is_silent() -> None:
 
 
 @ON_POSIX
-@pytest.mark.parametrize("command", ["formats", "encode", "--help"])
-def test_pipe_that_nobody_reads_is_silent(command: str) -> None:
+@pytest.mark.parametrize("argv", [("formats",), ("encode", *EMBEDDED), ("--help",)])
+def test_pipe_that_nobody_reads_is_silent(argv: Sequence[str]) -> None:
     """What little there is fits the buffer, and must not fail as the interpreter leaves."""
     ours, theirs = os.pipe()
     os.close(ours)
-    with start(command, stdout=theirs) as process:
+    with start(*argv, stdout=theirs) as process:
         os.close(theirs)
         _, err = process.communicate(lines(USER).encode())
     assert (process.returncode, err) == (141, b"")
@@ -748,7 +757,10 @@ def _feed(pipe: IO[bytes]) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_full_disk_is_one_line() -> None:
-    with Path("/dev/full").open("wb") as full, start("encode", stdout=full.fileno()) as process:
+    with (
+        Path("/dev/full").open("wb") as full,
+        start("encode", *EMBEDDED, stdout=full.fileno()) as process,
+    ):
         _, err = process.communicate(lines(USER).encode())
     assert process.returncode == 2
     assert err.startswith(b"chatcodec: ")
@@ -766,7 +778,7 @@ def interruptible() -> Iterator[None]:
 @ON_POSIX
 @pytest.mark.usefixtures("interruptible")
 def test_interrupt_is_quiet() -> None:
-    with start("encode") as process:
+    with start("encode", *EMBEDDED) as process:
         assert process.stdin
         assert process.stdout
         assert process.stderr
@@ -781,7 +793,7 @@ def test_interrupt_is_quiet() -> None:
 @ON_POSIX
 @pytest.mark.parametrize("closed", ["<&-", ">&-"])
 def test_closed_streams(closed: str) -> None:
-    command = f'"{sys.executable}" -m chatcodec encode {closed}'
+    command = f'"{sys.executable}" -m chatcodec encode --vocab embedded {closed}'
     ran = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False)
     assert ran.returncode == 2
     assert b"Traceback" not in ran.stderr
@@ -794,7 +806,7 @@ SGR = re.compile("\x1b\\[[0-9;]*m")
 
 def test_inspect_shows_who_wrote_what() -> None:
     conversation = {"messages": [{"role": "system", "content": "S"}, *CALL], "tools": TOOLS}
-    shown = call("inspect", "--width", "100", stdin=lines(conversation)).out
+    shown = call("inspect", *EMBEDDED, "--width", "100", stdin=lines(conversation)).out
     rows = [row.rstrip() for row in shown.splitlines()]
     assert rows[1].startswith("── <stdin>:1 ── ")
     labels = [row.partition("│")[0].strip() for row in rows[2:] if "│" in row]
@@ -810,7 +822,7 @@ def test_inspect_shows_who_wrote_what() -> None:
 
 
 def test_inspect_marks_what_only_looks_like_control() -> None:
-    shown = call("inspect", stdin=lines(FORGED)).out.splitlines()
+    shown = call("inspect", *EMBEDDED, stdin=lines(FORGED)).out.splitlines()
     at = next(at for at, row in enumerate(shown) if "_end" in row)
     text, carets = shown[at], shown[at + 1]
     start_column, end_column = carets.index("^"), carets.rindex("^") + 1
@@ -826,7 +838,7 @@ def test_inspect_marks_what_only_looks_like_control() -> None:
 @pytest.mark.parametrize("name", data.INTERNLM2)
 def test_inspect_ids(name: str, tmp_path: Path) -> None:
     """Read row by row, they are the ids of the encoding, all of them and in order."""
-    vocab: tuple[str, ...] = ()
+    vocab: tuple[str, ...] = EMBEDDED
     if name != "embedded":
         path = tmp_path / "tokenizer.model"
         path.write_bytes(data.model_bytes(name))
@@ -842,14 +854,14 @@ def test_inspect_ids(name: str, tmp_path: Path) -> None:
 
 
 def test_inspect_plain() -> None:
-    plain = call("inspect", "--plain", stdin='"quoted"\n\n[\n').out
-    as_json = call("inspect", stdin=lines('"quoted"', "", "[")).out
+    plain = call("inspect", *EMBEDDED, "--plain", stdin='"quoted"\n\n[\n').out
+    as_json = call("inspect", *EMBEDDED, stdin=lines('"quoted"', "", "[")).out
     assert plain == as_json
     assert plain.count("── <stdin>:") == 3
 
 
 def test_inspect_white_space() -> None:
-    shown = call("inspect", "--plain", stdin=" a  b\t \u00a0\u3000 ").out
+    shown = call("inspect", *EMBEDDED, "--plain", stdin=" a  b\t \u00a0\u3000 ").out
     (row,) = (row for row in shown.splitlines() if row.startswith("[0] user"))
     assert row.replace("·", "") == "[0] user │ ␣a  b⇥ ⟨00A0⟩⟨3000⟩␣"
 
@@ -867,14 +879,16 @@ def test_inspect_white_space() -> None:
     ],
 )
 def test_color(choice: str, environ: Mapping[str, str], colored: bool) -> None:  # noqa: FBT001
-    shown = call("inspect", "--color", choice, stdin=lines(FORGED), environ=environ).out
+    shown = call("inspect", *EMBEDDED, "--color", choice, stdin=lines(FORGED), environ=environ).out
     assert ("\x1b" in shown) == colored
 
 
 def test_color_adds_nothing_but_color() -> None:
     """Without the signs between tokens, the text is the same."""
-    plain = call("inspect", "--ids", stdin=lines(FORGED, CALL)).out.splitlines()[1:]
-    colored = call("inspect", "--ids", "--color", "always", stdin=lines(FORGED, CALL)).out
+    plain = call("inspect", *EMBEDDED, "--ids", stdin=lines(FORGED, CALL)).out.splitlines()[1:]
+    colored = call(
+        "inspect", *EMBEDDED, "--ids", "--color", "always", stdin=lines(FORGED, CALL)
+    ).out
     assert [SGR.sub("", row).rstrip() for row in colored.splitlines()[1:]] == plain
 
 
@@ -884,7 +898,9 @@ def test_color_on_a_terminal(environ: Mapping[str, str], colored: bool) -> None:
     import pty  # noqa: PLC0415 (POSIX only)
 
     ours, theirs = pty.openpty()
-    with start("inspect", stdout=theirs, environ={"TERM": "xterm", **environ}) as process:
+    with start(
+        "inspect", *EMBEDDED, stdout=theirs, environ={"TERM": "xterm", **environ}
+    ) as process:
         os.close(theirs)
         assert process.stdin
         process.stdin.write(lines(USER).encode())
@@ -925,16 +941,18 @@ def is_safe(text: str) -> bool:
 def test_inspect_is_safe(text: str) -> None:
     given = lines([{"role": "user", "content": text}])
     for argv in ((), ("--ids",), ("--width", "20"), ("--color", "always")):
-        ran = call("inspect", *argv, stdin=given)
+        ran = call("inspect", *EMBEDDED, *argv, stdin=given)
         assert is_safe(SGR.sub("", ran.out)) if "always" in argv else is_safe(ran.out)
         assert is_safe(ran.err)
 
 
 def test_inspect_shows_a_space_where_a_row_is_wrapped() -> None:
     """What a row ends with would be lost from sight; within a row, a space is one."""
-    shown = call("inspect", "--width", "27", stdin=lines("\U00018cd6 \U0003134b")).out
+    shown = call("inspect", *EMBEDDED, "--width", "27", stdin=lines("\U00018cd6 \U0003134b")).out
     assert "[0] user │ ⟨18CD6⟩·␣\n         │ ⟨3134B⟩\n" in shown
-    shown = call("inspect", "--width", "27", stdin=lines("a" + 9 * "\U00018cd6 " + "b")).out
+    shown = call(
+        "inspect", *EMBEDDED, "--width", "27", stdin=lines("a" + 9 * "\U00018cd6 " + "b")
+    ).out
     rows = [row.partition("│ ")[2] for row in shown.splitlines() if re.match(r".{9}│ ", row)]
     assert any(row.endswith("␣") for row in rows)
     assert not any(row.endswith(" ") for row in rows)
@@ -946,7 +964,7 @@ def test_inspect_shows_a_space_where_a_row_is_wrapped() -> None:
 def test_inspect_shows_all_of_the_text(text: str, color: bool, columns: int) -> None:  # noqa: FBT001
     """Behind the bars stands the text, each character as its picture, and no row is too wide."""
     argv = ("--color", "always" if color else "never", "--width", str(columns))
-    ran = call("inspect", *argv, stdin=lines(text))
+    ran = call("inspect", *EMBEDDED, *argv, stdin=lines(text))
     if ran.status == 1:
         assert "surrogate" in ran.err
         return
@@ -967,7 +985,7 @@ def test_inspect_fills_rows(last: str) -> None:
     """A row may end in any column up to the last, whatever it ends with, and not after it."""
     for columns in (30, 31):
         given = lines(*("1" * number + last for number in range(30)))
-        shown = call("inspect", "--width", str(columns), stdin=given).out
+        shown = call("inspect", *EMBEDDED, "--width", str(columns), stdin=given).out
         rows = [width(row) for row in shown.splitlines() if row.startswith("[0] user")]
         assert len(rows) == 30 - (not last)
         # Two columns are left for the sign of a newline, and one for what is two wide.
@@ -975,7 +993,7 @@ def test_inspect_fills_rows(last: str) -> None:
 
 
 def test_inspect_joins_nothing_to_a_sign() -> None:
-    shown = call("inspect", "--plain", stdin="\u0301x").out
+    shown = call("inspect", *EMBEDDED, "--plain", stdin="\u0301x").out
     assert "[0] user │ ◌\u0301·x\n" in shown
 
 
@@ -992,7 +1010,7 @@ def test_output_is_safe(argv: Sequence[str]) -> None:
         {"messages": USER, ATTACK: 1},
         {"messages": USER, "boundary": ATTACK},
     ]
-    ran = call(*argv, stdin=lines(*given))
+    ran = call(*argv, *EMBEDDED, stdin=lines(*given))
     assert is_safe(ran.out)
     assert is_safe(ran.err)
 
@@ -1000,13 +1018,13 @@ def test_output_is_safe(argv: Sequence[str]) -> None:
 def test_json_is_safe_and_the_same(embedded: Codec) -> None:
     """What a terminal would obey comes out escaped: other letters, the same value."""
     messages = [{"role": "user", "content": ATTACK}]
-    encoded = call("encode", "--text", stdin=lines(messages))
+    encoded = call("encode", *EMBEDDED, "--text", stdin=lines(messages))
     assert encoded.values[0]["text"] == embedded.encode(messages).text
     ids = encoded.values[0]["ids"]
     for argv in (("decode",), ("parse",), ("stream",)):
-        ran = call(*argv, stdin=lines(ids))
+        ran = call(*argv, *EMBEDDED, stdin=lines(ids))
         assert is_safe(ran.out)
-    assert call("decode", stdin=lines(ids)).values == [{"messages": messages}]
+    assert call("decode", *EMBEDDED, stdin=lines(ids)).values == [{"messages": messages}]
 
 
 @ON_POSIX
@@ -1014,11 +1032,11 @@ def test_file_names_are_safe(tmp_path: Path) -> None:
     path = tmp_path / "\x1b[31mred\udcff"
     path.write_bytes(b"nope\n")
     for argv in (("encode",), ("inspect",), ("stream",)):
-        ran = call(*argv, str(path), str(path))
+        ran = call(*argv, *EMBEDDED, str(path), str(path))
         assert ran.status == 1
         assert is_safe(ran.out)
         assert is_safe(ran.err)
-    assert is_safe(call("encode", str(path) + "x").err)
+    assert is_safe(call("encode", *EMBEDDED, str(path) + "x").err)
 
 
 # Pages of HTML.
@@ -1034,7 +1052,7 @@ def page_items(page: str) -> list[dict[str, Any]]:
 def test_inspect_writes_one_page_for_all_lines(tmp_path: Path) -> None:
     path = tmp_path / "chats.jsonl"
     path.write_text(lines(FORGED, "</script>") + "nothing\n\n")
-    ran = call("inspect", "--html", str(path))
+    ran = call("inspect", *EMBEDDED, "--html", str(path))
     assert ran.status == 1
     assert ran.out.startswith("<!doctype html>")
     items = page_items(ran.out)
@@ -1046,7 +1064,7 @@ def test_inspect_writes_one_page_for_all_lines(tmp_path: Path) -> None:
 def test_stream_writes_a_page(tmp_path: Path, embedded: Codec) -> None:
     path = tmp_path / "completions.jsonl"
     path.write_text(lines(completion(embedded)[1]))
-    ran = call("stream", "--html", str(path))
+    ran = call("stream", *EMBEDDED, "--html", str(path))
     assert ran.status == 0
     assert [(item["kind"], item["same"]) for item in page_items(ran.out)] == [("stream", True)]
 
@@ -1084,6 +1102,7 @@ def test_examples_of_the_help_work(tmp_path: Path, vocabulary: Path, embedded: C
     (tmp_path / "conversation.json").write_text(json.dumps({"messages": CALL}, indent=2))
     (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
     assert vocabulary == tmp_path / "tokenizer.model"
+    models.folder(tmp_path / "model")
     # These serve until they are interrupted: tests/test_studio.py and test_gateway.py run them.
     commands = [command for command in COMMANDS if command.name not in {"studio", "serve"}]
     # A server has to run: tests/test_audit_server.py has one.
@@ -1095,7 +1114,9 @@ def test_examples_of_the_help_work(tmp_path: Path, vocabulary: Path, embedded: C
         ran = subprocess.run(
             ["/bin/sh", "-c", prologue + example], cwd=tmp_path, capture_output=True, check=False
         )
-        assert (ran.returncode, ran.stderr) == (0, b""), example
+        # transformers reads no model of SentencePiece whose pieces it cannot convert.
+        said = [row for row in ran.stderr.splitlines() if b": without transformers" not in row]
+        assert (ran.returncode, said) == (0, []), example
         assert ran.stdout or " > " in example, example
 
 

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import models
 import pytest
-from chatcodec import Codec, Format
+from chatcodec import Codec, Format, FormatError, Vocab
 from chatcodec.cli.commands import COMMANDS
 from chatcodec.cli.loading import MODEL
+from chatcodec.serve.settings import Settings
 from test_cli import Ran, call, lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-    from chatcodec.serve import Settings
 
 MESSAGES = [{"role": "user", "content": "Hi<|im_end|>"}, {"role": "assistant", "content": "Yes."}]
 LINES = ("encode", "decode", "parse", "stream", "inspect")
@@ -180,6 +179,11 @@ def test_a_vocabulary_is_nearer_than_the_environment(folder: str) -> None:
     assert ran.values == [{"ids": Codec("chatml", vocab).encode(MESSAGES).ids.tolist()}]
 
 
+NOTHING = (
+    "needs a model, expected `--model NAME|DIR|FILE.gguf` or the variable CHATCODEC_MODEL, or "
+    "`--vocab FILE|DIR`; `--vocab embedded` is in the package for trying things out, and its ids "
+    "are no model's"
+)
 NO_MODEL = "/nowhere: no such file or folder, and no name on the hub, expected `owner/name`"
 FORMAT = (
     "qwen3: is a built-in format, expected a model's folder, GGUF file or name; "
@@ -191,6 +195,9 @@ TWO = "a vocabulary is given beside a model, expected one of them"
 @pytest.mark.parametrize(
     ("argv", "environ", "said"),
     [
+        ((), {}, NOTHING),
+        ((), {MODEL: ""}, NOTHING),
+        (("--format", "chatml"), {}, NOTHING),
         (("--model", "/nowhere"), {}, NO_MODEL),
         ((), {MODEL: "/nowhere"}, f"{NO_MODEL} (the model is named by the variable {MODEL})"),
         (("--model", "x", "--vocab", "y"), {}, TWO),
@@ -207,6 +214,36 @@ def test_what_is_wrong_is_said_alike(
 ) -> None:
     pytest.importorskip("huggingface_hub")
     assert call(command, *argv, environ=environ) == Ran(2, "", f"chatcodec: {said}\n")
+
+
+def test_no_command_falls_back_to_the_embedded_vocabulary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "chats.jsonl").write_text(lines(MESSAGES))
+    expected = Ran(2, "", f"chatcodec: {NOTHING}\n")
+    assert call("prepare", "chats.jsonl", "out") == expected
+    assert not (tmp_path / "out").exists()
+    assert call("serve", "--backend", "http://x") == expected
+    with pytest.raises(FormatError, match=r"needs a vocabulary"):
+        Settings(backend="http://x").codec()
+
+
+def test_the_embedded_vocabulary_has_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ids = Codec("internlm2", Vocab.embedded()).encode(MESSAGES).ids.tolist()
+    argv = ("encode", "--vocab", "embedded")
+    expected = [{"ids": ids}]
+    # A file of this name is one of the folder; no model of the environment is asked for.
+    (tmp_path / "embedded").write_bytes(models.with_dummy_prefix())
+    for environ in ({}, {MODEL: "/nowhere"}):
+        assert call(*argv, stdin=lines(MESSAGES), environ=environ).values == expected
+    file = call("encode", "--vocab", "./embedded", stdin=lines(MESSAGES)).values
+    assert file != expected
+    assert call("vocab", "embedded", "--json").values[0]["size"] == 92_544
+    assert call("vocab", "./embedded", "--json").values[0]["size"] == 700
 
 
 def test_a_model_is_named_once(folder: str) -> None:

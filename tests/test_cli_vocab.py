@@ -127,8 +127,8 @@ def table(ran: Ran, title: str) -> dict[str, str]:
 
 
 def test_the_embedded_vocabulary() -> None:
-    assert call("vocab") == Ran(0, EMBEDDED, "")
-    assert call("vocab", "--json").values == [expected(Vocab.embedded())]
+    assert call("vocab", "embedded") == Ran(0, EMBEDDED, "")
+    assert call("vocab", "embedded", "--json").values == [expected(Vocab.embedded())]
 
 
 def test_a_real_vocabulary() -> None:
@@ -181,7 +181,8 @@ def test_what_cannot_be_shown(tmp_path: Path) -> None:
     for arguments, words in [
         ((str(tmp_path / "none"),), "none: no such file or directory"),
         ((str(empty),), "no file of a vocabulary in this folder"),
-        (("--pattern", "x"), "the embedded vocabulary takes no options; expected FILE|DIR"),
+        (("embedded", "--pattern", "x"), "the embedded vocabulary takes no options"),
+        ((), "needs a vocabulary, expected FILE|DIR, `--model NAME|DIR|FILE.gguf` or the variable"),
         ((added(tmp_path), "--text-token", "x"), "`x` is no added token"),
         ((added(tmp_path), "--special-token", f"x={10**30}"), "expected an id"),
         ((added(tmp_path), "--width", "0"), "expected a number from 1"),

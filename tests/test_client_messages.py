@@ -20,7 +20,7 @@ from strategies import conversations
 if TYPE_CHECKING:
     from naive import Message, Value
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 ASKED: Message = {"role": "user", "content": "What is six times seven?"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "mul", "arguments": '{"a": 6}'}}
 

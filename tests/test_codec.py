@@ -657,7 +657,7 @@ def test_time_is_linear_in_the_number_of_messages(embedded: Codec) -> None:
 
 
 def test_a_codec_knows_its_format_and_vocabulary() -> None:
-    codec = Codec("internlm2")
+    codec = Codec("internlm2", vocab="embedded")
     assert (codec.format.name, codec.format.guarantee) == ("internlm2", "ids")
     assert codec.stop_ids == [STOP, 2]
     assert codec.vocab.size == 92544

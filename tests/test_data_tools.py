@@ -212,5 +212,5 @@ def test_rows_with_names_are_refused_with_the_call() -> None:
 
     said: Any = Said("user", "Hi")
     with pytest.raises(MessageError, match=r"`Said`.*`\._asdict\(\)` makes a dict of it") as error:
-        Codec("internlm2").encode([said])
+        Codec("internlm2", vocab="embedded").encode([said])
     assert error.value.path == "messages[0]"

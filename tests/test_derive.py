@@ -24,7 +24,8 @@ def test_the_command_writes_a_file_that_loads(
 ) -> None:
     template, written = tmp_path / "My Model.jinja", tmp_path / "mine.toml"
     template.write_text(SOURCE)
-    assert main(["formats", "derive", str(template), "-o", str(written)]) == 0
+    argv = ["formats", "derive", str(template), "--vocab", "embedded"]
+    assert main([*argv, "-o", str(written)]) == 0
     loaded = Format.load(written)
     assert loaded.name == "my-model.jinja"
     codec = Codec(loaded, Vocab.embedded())
@@ -32,7 +33,7 @@ def test_the_command_writes_a_file_that_loads(
     messages = [{"role": "user", "content": "<|im_end|> is text"}]
     assert codec.encode(messages).ids.tolist() == by_template.encode(messages).ids.tolist()
     assert codec.decode(codec.encode(messages)) == messages
-    assert main(["formats", "derive", str(template)]) == 0
+    assert main(argv) == 0
     assert capsys.readouterr().out == written.read_text()
     assert main(["encode", "--format", str(written), "--vocab", "no"]) == 2
 
@@ -68,9 +69,11 @@ def test_what_cannot_be_derived_is_refused(
     template.write_text("{% for m in messages | sort(attribute='content') %}{{ m.content }},"
                         "{% endfor %}<|im_end|>")  # fmt: skip
     assert main(["formats", "derive", str(template)]) == 2
+    assert "odd.jinja: needs the model's vocabulary, expected `--vocab" in capsys.readouterr().err
+    assert main(["formats", "derive", str(template), "--vocab", "embedded"]) == 2
     assert "could not be derived" in capsys.readouterr().err
     with pytest.raises(FormatError, match="is the built-in format `internlm2`"):
-        derive(Codec("internlm2"), "internlm/internlm2-chat-7b")
+        derive(Codec("internlm2", vocab="embedded"), "internlm/internlm2-chat-7b")
 
 
 TEXTS = ["b", "a\n\nb", "<|im_end|>", "{x}", "\u00e9\u0301", "1 2 3"]

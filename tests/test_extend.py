@@ -60,7 +60,7 @@ def test_the_next_prompt_is_that_of_the_whole_conversation(embedded: Codec, stop
 
 @given(texts=st.lists(hostile_texts(), min_size=1, max_size=4))
 def test_turn_after_turn(texts: list[str]) -> None:
-    embedded = Codec("internlm2")
+    embedded = Codec("internlm2", vocab="embedded")
     messages: list[dict[str, Any]] = [*ASK]
     prompt = whole(embedded, messages)
     for text in texts:
@@ -135,7 +135,7 @@ def test_what_cannot_be_extended_is_refused(embedded: Codec) -> None:
     with pytest.raises(MessageError, match="does not end where a model answers"):
         embedded.extend(ended.ids, answer(embedded), NEXT)
     with pytest.raises(MessageError, match="another codec"):
-        embedded.extend(Codec("internlm2").encode(ASK), answer(embedded), NEXT)
+        embedded.extend(Codec("internlm2", vocab="embedded").encode(ASK), answer(embedded), NEXT)
     with pytest.raises(MessageError) as error:
         embedded.extend(embedded.encode(ASK), answer(embedded), [{"role": "critic"}])
     assert error.value.path == "new_messages[0].role"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 if TYPE_CHECKING:
     from chatcodec.options import OnLong
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 TEMPLATE = Codec(
     Template(
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import chatcodec
 import data
+import models
 import pytest
-from chatcodec import Codec, Format, FormatError, MessageError, Vocab
+from chatcodec import Codec, Format, FormatError, MessageError, Template, Vocab
 from chatcodec.events import Notice, TurnEnd
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import WORDS, hostile_texts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from naive import Message
 
 FILES = data.ROOT / "rust" / "core" / "formats"
@@ -188,10 +188,31 @@ def test_two_files_of_one_name_are_two_formats(tmp_path: Path) -> None:
     assert one.text != two.text
 
 
-def test_a_format_other_than_internlm2_needs_a_vocabulary(tmp_path: Path) -> None:
-    for format_ in ("chatml", Format.built_in("chatml"), load(tmp_path, MINE)):
-        with pytest.raises(FormatError, match="needs a vocabulary, expected `vocab=`"):
+def test_a_format_needs_a_vocabulary(tmp_path: Path) -> None:
+    internlm2 = Format.built_in("internlm2")
+    own = load(tmp_path, internlm2.text)
+    for format_ in ("internlm2", internlm2, own, "chatml", load(tmp_path, MINE)):
+        name = format_ if isinstance(format_, str) else format_.name
+        with pytest.raises(FormatError, match=rf"`{name}`: needs a vocabulary") as caught:
             Codec(format_)
+        assert "`Codec.from_pretrained(MODEL)`" in str(caught.value)
+        assert '`vocab="embedded"`' in str(caught.value)
+        assert caught.value.file == name
+
+
+def test_the_embedded_vocabulary_is_asked_for_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    expected = Codec("internlm2", Vocab.embedded()).encode([user("Hi")]).ids
+    assert Codec("internlm2", vocab="embedded").encode([user("Hi")]).ids == expected
+    template = Template("{% for m in messages %}{{ m.content }}{% endfor %}<|im_end|>")
+    assert Codec(template, vocab="embedded", reader="internlm2").vocab.size == 92_544
+    Path("embedded").write_bytes(models.with_dummy_prefix())
+    for name in ("embedded", Path("embedded")):
+        size = 92_544 if isinstance(name, str) else 700
+        assert Codec("chatml", vocab=name).vocab.size == size
+    assert Codec("chatml", vocab="./embedded").vocab.size == 700
 
 
 def test_a_format_cannot_be_changed() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 SAY: Any = [{"role": "user", "content": "one two three four " * 200}]
 SHORT: Any = [{"role": "user", "content": "one two three four " * 40}]
 BODIES: dict[str, dict[str, Any]] = {
@@ -177,6 +177,7 @@ def test_processes_are_started_again_and_their_gauges_fall(backend: str, tmp_pat
 def failed(*options: str) -> str:
     """Start a gateway that cannot serve; give what it says."""
     command = [sys.executable, "-m", "chatcodec", "serve", "--backend", "http://x", *options]
+    command += ["--vocab", "embedded"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode == 2
     return ran.stderr

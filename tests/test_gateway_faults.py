@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 IDS = list(CODEC.vocab.encode("one two three four"))
 END = CODEC.stop_ids[0]
 ASK: Any = [{"role": "user", "content": "Hi"}]
@@ -337,6 +337,9 @@ def test_it_ends_when_it_is_told(faulty: Faulty, tmp_path: Path) -> None:
         thread.join()
 
 
+EMBEDDED = ("--vocab", "embedded")
+
+
 def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "chatcodec", "serve", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -352,7 +355,8 @@ def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("--backend", "http://x", "--pass-header", "Authorization"), "--pass-header Auth"),
         (("--backend", "http://x", "--engine", "other"), "--engine"),
         (("--backend", "http://x", "--model", "/nowhere"), "/nowhere"),
-        (("--backend", "http://x", "--api-key-file", "/nowhere"), "/nowhere"),
+        (("--backend", "http://x", "--api-key-file", "/nowhere", *EMBEDDED), "/nowhere"),
+        (("--backend", "http://x"), "--model"),
         (("--backend", "http://x", "--vocab", "/nowhere"), "/nowhere"),
     ],
 )
@@ -367,7 +371,7 @@ def test_wrong_arguments(arguments: tuple[str, ...], said: str) -> None:
 def test_a_file_of_keys_without_keys_is_refused(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("\n")
-    ran = serve("--backend", "http://x", "--api-key-file", str(keys))
+    ran = serve("--backend", "http://x", "--api-key-file", str(keys), *EMBEDDED)
     assert ran.returncode == 2
     assert "has no key" in ran.stderr
 

@@ -182,7 +182,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
 
 
 def serve(*arguments: str, given: str = "", variable: str | None = None) -> tuple[int, str, str]:
-    command = [sys.executable, "-m", "chatcodec", "serve", *arguments]
+    command = [sys.executable, "-m", "chatcodec", "serve", "--vocab", "embedded", *arguments]
     environment = {**os.environ} if variable is None else {**os.environ, KEYS: variable}
     ran = subprocess.run(
         command,

@@ -129,7 +129,7 @@ async def send_large(engine: Engine, url: str, talk: Talk, deadline: float) -> l
 
 async def load(folder: Path) -> Held:
     """Hold the streams."""
-    codec = Codec("internlm2")
+    codec = Codec("internlm2", vocab="embedded")
     known, large = talks(codec, STREAMS + LEAVERS, IDS), large_talks(codec)
     engine = Engine([*known, *large])
     engine.pace = PACE
@@ -204,7 +204,7 @@ def test_the_check_finds_a_wrong_answer(fault: str) -> None:
     """The load is of no use if a wrong answer passes."""
 
     async def asked() -> None:
-        one, other = talks(Codec("internlm2"), 2, IDS)
+        one, other = talks(Codec("internlm2", vocab="embedded"), 2, IDS)
         engine = Engine([one, other])
         async with serving(engine) as url:
             connection = await Connection.to(url)

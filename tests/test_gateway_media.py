@@ -185,5 +185,6 @@ def test_deep_parts_are_no_crash(of: Here) -> None:
 def test_a_policy_that_means_nothing_is_refused(
     flag: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["serve", "--backend", "http://127.0.0.1:9", flag, value]) != 0
+    argv = ["serve", "--backend", "http://127.0.0.1:9", "--vocab", "embedded"]
+    assert main([*argv, flag, value]) != 0
     assert f"{flag} {value}: expected" in capsys.readouterr().err

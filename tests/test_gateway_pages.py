@@ -26,7 +26,7 @@ PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/tokenize", "
 def of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     options = ("--allow-origin", PAGE + "/", "--allow-host", "gateway.example", "Other:80")
     with (
-        serving(engine(scripted(Codec("internlm2")))) as url,
+        serving(engine(scripted(Codec("internlm2", vocab="embedded")))) as url,
         gateway(url, tmp_path_factory.mktemp("pages"), *options) as made,
     ):
         yield made

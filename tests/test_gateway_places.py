@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 IDS = [*CODEC.vocab.encode("one two"), CODEC.stop_ids[0]]
 KEYS = [Key(name, b"", most) for name, most in (("a", None), ("b", None), ("c", 1))]
 HEAD = "POST {} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"

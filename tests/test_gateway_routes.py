@@ -21,7 +21,7 @@ NOWHERE = "http://127.0.0.1:9"
 OPEN = {"/livez", "/readyz", "/health", "/metrics"}
 ROUTES = [
     (method, route.path.replace("{name:path}", MODEL))
-    for route in app(Settings(backend=NOWHERE), Codec("internlm2")).routes
+    for route in app(Settings(backend=NOWHERE), Codec("internlm2", vocab="embedded")).routes
     if isinstance(route, Route)
     for method in sorted(route.methods or ())
     if method != "HEAD"

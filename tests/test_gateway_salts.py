@@ -18,7 +18,7 @@ from scripted_engine import engine, scripted
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 CLIENT = httpx.Client(trust_env=False, timeout=20)
 ENGINES = get_args(Engine)
 KNOW_SALTS = {"vllm", "vllm-generate", "sglang"}

@@ -59,7 +59,7 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
 def secured(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     port = free_port()
     command = [sys.executable, "-m", "chatcodec", "serve", "--backend", "http://127.0.0.1:9"]
-    command += ["--port", str(port), *options]
+    command += ["--vocab", "embedded", "--port", str(port), *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
@@ -131,7 +131,7 @@ def test_wrong_files_are_refused(tmp_path: Path) -> None:
             Certificates(**files).check()
     Certificates(certificate=str(made), key=str(key), authorities=str(made)).check()
     command = [sys.executable, "-m", "chatcodec", "serve", "--backend", "http://x"]
-    command += ["--ssl-certfile", str(made), "--ssl-keyfile", str(other)]
+    command += ["--vocab", "embedded", "--ssl-certfile", str(made), "--ssl-keyfile", str(other)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert ran.returncode == 2
     assert ran.stderr.startswith(f"chatcodec: --ssl-certfile {made} --ssl-keyfile {other}: ")
@@ -142,5 +142,5 @@ def test_wrong_files_are_refused(tmp_path: Path) -> None:
 def test_a_key_without_a_certificate_is_refused(
     capsys: pytest.CaptureFixture[str], option: str
 ) -> None:
-    assert main(["serve", "--backend", "http://x", option, "2"]) == 2
+    assert main(["serve", "--backend", "http://x", "--vocab", "embedded", option, "2"]) == 2
     assert f"{option}: needs `--ssl-certfile` too" in capsys.readouterr().err

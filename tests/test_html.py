@@ -17,7 +17,7 @@ from chatcodec.pages.inspector import CONTENT, CONTROL, GENERATED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 HOSTILE = [
     "<script>alert(1)</script>",
     "</script><script>alert(1)</script>",

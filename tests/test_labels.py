@@ -14,7 +14,7 @@ from strategies import conversations
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 
 MESSAGES: list[dict[str, Any]] = [
     {"role": "system", "content": "Be brief."},

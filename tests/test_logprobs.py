@@ -28,7 +28,7 @@ def codecs() -> list[str]:
 def load(name: str) -> Codec:
     files = {"qwen3": "qwen3", "harmony": "gpt-oss", "llama2": "llama2"}
     if name not in files:
-        return Codec(name)
+        return Codec(name, vocab="embedded")
     data.find(data.FILES[files[name]])
     return data.load_format(name, files[name])
 
@@ -96,6 +96,6 @@ def test_reasoning_and_markers_are_no_content() -> None:
 
 
 def test_a_control_token_has_no_bytes() -> None:
-    vocab = Codec("internlm2").vocab
+    vocab = Codec("internlm2", vocab="embedded").vocab
     entry = openai_chat.logprob(vocab, vocab.control["<|im_end|>"], -1.0)
     assert (entry["token"], entry["bytes"]) == ("<|im_end|>", [])

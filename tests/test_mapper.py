@@ -25,7 +25,7 @@ with warnings.catch_warnings():
 if TYPE_CHECKING:
     from pathlib import Path
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 SAID = [{"role": "user", "content": "Hello 🦜"}, {"role": "assistant", "content": "b"}]
 WRONG = [{"role": "nobody", "content": ""}]
 ROWS = [{"id": n, "messages": SAID * n} for n in range(1, 5)]
@@ -112,7 +112,7 @@ import warnings
 warnings.simplefilter("ignore")
 from chatcodec import Codec
 from datasets.fingerprint import Hasher
-print(Hasher.hash(Codec("internlm2").mapper(labels=True, errors="return")))
+print(Hasher.hash(Codec("internlm2", vocab="embedded").mapper(labels=True, errors="return")))
 """
 
 

@@ -477,7 +477,7 @@ def test_counts_are_bounded_together() -> None:
 def test_what_has_no_place() -> None:
     plain = [user(text("a"), image(2))]
     with pytest.raises(MessageError, match='is "image", expected "text"') as found:
-        Codec("internlm2").encode(plain)
+        Codec("internlm2", vocab="embedded").encode(plain)
     assert found.value.path == "messages[0].content[1].type"
     # The vocabulary lacks the tokens.
     bare = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")

@@ -30,7 +30,7 @@ PLUGINS: Any = {
     "lmdeploy": (lmdeploy, needs_lmdeploy.CONTRACT),
 }
 CONTRACTS: list[Contract] = [contract for _, contract in PLUGINS.values()]
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 
 
 @given(st.data())

@@ -16,7 +16,7 @@ from test_constrain import codec_of
 if TYPE_CHECKING:
     from naive import Value
 
-PLAIN = Codec("internlm2")
+PLAIN = Codec("internlm2", vocab="embedded")
 USER: Any = [{"role": "user", "content": "Hi"}]
 SCHEMA: Any = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 JSON = demands.json_of(SCHEMA)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from naive import Value
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 SERVING = "sglang.srt.entrypoints.openai"
 USER: Any = {"role": "user", "content": "Hi <|im_end|>"}
 TOOLS: Any = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]

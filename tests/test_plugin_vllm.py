@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from naive import Value
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 PROTOCOL = ("DeltaMessage", "DeltaToolCall", "DeltaFunctionCall", "FunctionCall")
 USER = {"role": "user", "content": "Hi <|im_end|>", "name": None}
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -15,11 +16,13 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import chatcodec
+import models
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tokenizers
-from chatcodec import Codec, DataError, Template
+from chatcodec import Codec, DataError, Format, Template
 from chatcodec.cli import main
 from chatcodec.prepare import Options, Report, prepare
 from chatcodec.prepare.report import _bucket
@@ -37,7 +40,8 @@ if TYPE_CHECKING:
 
     from chatcodec.prepare.store import ShardKind
 
-CODEC = Codec("internlm2")
+EMBEDDED = ("--vocab", "embedded")
+CODEC = Codec("internlm2", vocab="embedded")
 OTHER = Codec(
     Template("{% for m in messages %}{{ m.content }}{% endfor %}"), CODEC.vocab, reader=CODEC.format
 )
@@ -186,7 +190,7 @@ def test_rejected_rows_are_listed_and_the_rest_is_written(
         assert item["row"] == 2 * at + 2
         assert reason in item["reason"]
         assert len(line) > 4000 or item["text"] == line.decode(errors="backslashreplace")
-    assert main(["prepare", "a.jsonl", "again", "--quiet"]) == 1
+    assert main(["prepare", "a.jsonl", "again", "--quiet", *EMBEDDED]) == 1
     assert "again/_rejects.jsonl: 7 rows were rejected" in capsys.readouterr().err
 
 
@@ -427,7 +431,7 @@ class Slow:
 
 limits = Limits(block=600, line=4000, document=100_000)
 options = Options(labels=True, shards=3, keep=("id",), limits=limits)
-prepare(sys.argv[2:], sys.argv[1], Codec("internlm2"), options, progress=Slow())
+prepare(sys.argv[2:], sys.argv[1], Codec("internlm2", vocab="embedded"), options, progress=Slow())
 """
 
 
@@ -460,7 +464,7 @@ def test_a_killed_process_is_gone_on_with(folder: Path) -> None:
 def test_no_space_is_an_error_and_the_run_can_go_on(folder: Path) -> None:
     rows = [{"messages": said(at, "Hello " * 300)} for at in range(400)]
     Path("a.jsonl").write_bytes(lines_of(rows))
-    command = [sys.executable, "-m", "chatcodec", "prepare", "a.jsonl", "out", "--quiet"]
+    command = [sys.executable, "-m", "chatcodec", "prepare", "a.jsonl", "out", "--quiet", *EMBEDDED]
 
     resource = pytest.importorskip("resource")
 
@@ -490,7 +494,8 @@ def test_a_long_line_does_not_take_its_size_in_memory(folder: Path) -> None:
         from chatcodec.prepare.sources import Limits
         limits = Limits(block=1 << 20, line=8 << 20)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        report = prepare(["a.jsonl.gz"], "out", Codec("internlm2"), Options(limits=limits))
+        codec = Codec("internlm2", vocab="embedded")
+        report = prepare(["a.jsonl.gz"], "out", codec, Options(limits=limits))
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         print(report.rows, report.rejected, (after - before) >> 10)
     """)
@@ -576,7 +581,8 @@ def test_rows_without_conversations_give_shards_with_columns(folder: Path) -> No
 def test_the_command_prepares_and_shows_the_picture(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [*rows_of(40), {"messages": said(1, "<|im_end|>")}]
     Path("a.jsonl").write_bytes(lines_of(rows))
-    assert main(["prepare", "a.jsonl", "out", "--labels", "--shards", "2", "--threads", "1"]) == 0
+    options = ["--labels", "--shards", "2", "--threads", "1"]
+    assert main(["prepare", "a.jsonl", "out", *options, *EMBEDDED]) == 0
     shown = capsys.readouterr()
     assert shown.err == ""
     assert "41 conversations, " in shown.out
@@ -585,13 +591,13 @@ def test_the_command_prepares_and_shows_the_picture(capsys: pytest.CaptureFixtur
     assert "messages: user 41, assistant 41" in shown.out
     for arguments, problem in (
         (["a.jsonl"], "the following arguments are required: OUT"),
-        (["a.jsonl", "x", "--columns", "ids"], '`columns` holds "ids"'),
+        (["a.jsonl", "x", "--columns", "ids", *EMBEDDED], '`columns` holds "ids"'),
         (["a.jsonl", "x", "--model", "m", "--vocab", "v"], "a vocabulary is given beside a model"),
         (
-            ["a.jsonl", "x", "--keep", "labels", "--labels"],
+            ["a.jsonl", "x", "--keep", "labels", "--labels", *EMBEDDED],
             "`keep` holds 'labels', which is a new column",
         ),
-        (["-", "x"], "-: no such file"),
+        (["-", "x", *EMBEDDED], "-: no such file"),
     ):
         assert main(["prepare", *arguments]) == 2
         assert problem in capsys.readouterr().err
@@ -614,10 +620,78 @@ def test_the_report_is_a_page_that_a_new_run_replaces(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.jsonl").write_bytes(lines_of([*rows_of(9), {"messages": said(0, "<|im_end|>")}]))
-    arguments = ["prepare", "a.jsonl", "out", "--quiet"]
+    arguments = ["prepare", "a.jsonl", "out", "--quiet", *EMBEDDED]
     assert main([*arguments, "--html"]) == 0
     page = Path("out/_report.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in page
     assert '["messages[].content","\\u003c|im_end|\\u003e"],1]' in page
     assert main([*arguments, "--restart"]) == 0
     assert not Path("out/_report.html").exists()
+
+
+def made_of(folder: Path) -> list[dict[str, Any]]:
+    """What the manifest and each shard say that the ids are made of."""
+    manifest = json.loads((folder / "_manifest.json").read_text())
+    told = [{name: manifest[name] for name in ("chatcodec", "codec", "made_of")}]
+    told += [
+        json.loads(pq.read_schema(path).metadata[b"chatcodec"])
+        for path in sorted(folder.glob("*.parquet"))
+    ]
+    return told
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_output_names_what_it_is_made_of() -> None:
+    Path("a.jsonl").write_bytes(lines_of(rows_of(4)))
+    model = models.folder(Path("my-model"))
+    assert (
+        main(["prepare", "a.jsonl", "out", "--quiet", "--shards", "2", "--model", "my-model"]) == 0
+    )
+    first, *shards = made_of(Path("out"))
+    assert shards == [first, first]
+    codec = Codec.from_pretrained(model)
+    mapper: Any = codec.mapper()
+    assert first["chatcodec"] == chatcodec.__version__
+    assert first["codec"] == mapper.digest
+    made = first["made_of"]
+    assert made["vocabulary"]["name"] == "my-model"
+    assert made["format"]["name"] == codec.format.name
+    # The same files elsewhere, under the same name.
+    other = models.folder(Path("elsewhere-my-model"))
+    Path("there").mkdir()
+    moved = other.rename("there/my-model")
+    prepare(["a.jsonl"], "again", Codec.from_pretrained(moved), Options(shards=1))
+    assert made_of(Path("again"))[0] == first
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_differs_has_another_hash() -> None:
+    Path("a.jsonl").write_bytes(lines_of(rows_of(4)))
+    model = models.folder(Path("model"))
+    source = (model / "chat_template.jinja").read_text()
+    codecs = {
+        "template": Codec.from_pretrained(model),
+        "format": Codec.from_pretrained(model, "chatml"),
+        "file": Codec("chatml", vocab=model / "tokenizer.model"),
+        "embedded": CODEC,
+    }
+    (model / "chat_template.jinja").write_text(source + " ")
+    codecs["changed"] = Codec.from_pretrained(model)
+    made = {}
+    for name, codec in codecs.items():
+        prepare(["a.jsonl"], name, codec)
+        made[name] = made_of(Path(name))[0]["made_of"]
+    names = {name: each["vocabulary"]["name"] for name, each in made.items()}
+    assert names == {
+        "template": "model",
+        "format": "model",
+        "file": "model/tokenizer.model",
+        "embedded": "embedded",
+        "changed": "model",
+    }
+    assert made["template"]["template"] != made["changed"]["template"]
+    assert made["format"]["template"] is None
+    text = Format.built_in("chatml").text
+    expected = {"name": "chatml", "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    assert made["format"]["format"] == made["file"]["format"] == expected
+    assert made["format"]["vocabulary"]["sha256"] != made["embedded"]["vocabulary"]["sha256"]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Reader = Callable[..., Request]
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 ASKED: dict[str, Any] = {"role": "user", "content": "Hi"}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 F: dict[str, Any] = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
@@ -506,12 +506,14 @@ def test_strict_is_kept_for_the_engine(strict: bool) -> None:  # noqa: FBT001
     function = {"name": "f", "parameters": SCHEMA, "strict": strict}
     asked = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
     for tool in ({"type": "function", "function": function}, {"type": "function", **function}):
-        request = openai_chat.read_request({**asked, "tools": [tool]}, Codec("internlm2"))
+        request = openai_chat.read_request(
+            {**asked, "tools": [tool]}, Codec("internlm2", vocab="embedded")
+        )
         assert request.strict is strict
         assert "strict" not in request.tools[0]["function"]
     tools = [{"type": "function", "function": function}]
     none = openai_chat.read_request(
-        {**asked, "tools": tools, "tool_choice": "none"}, Codec("internlm2")
+        {**asked, "tools": tools, "tool_choice": "none"}, Codec("internlm2", vocab="embedded")
     )
     assert not none.strict
 

@@ -12,7 +12,7 @@ from chatcodec import Codec, DataError
 from hypothesis import given
 from hypothesis import strategies as st
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
 ANSWERS: list[dict[str, Any]] = [

@@ -17,7 +17,7 @@ from strategies import conversations, hostile_texts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 SAID = [{"role": "user", "content": "Hello 🦜"}, {"role": "assistant", "content": "b"}]
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
 CALLED = [

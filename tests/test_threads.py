@@ -319,7 +319,7 @@ def long_work(codec: Codec) -> dict[str, Callable[[], object]]:
     }
 
 
-@pytest.mark.parametrize("name", long_work(Codec("internlm2")))
+@pytest.mark.parametrize("name", long_work(Codec("internlm2", vocab="embedded")))
 def test_long_work_lets_other_threads_run(embedded: Codec, name: str) -> None:
     assert is_free(long_work(embedded)[name])
 

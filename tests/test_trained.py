@@ -63,7 +63,7 @@ def shown(codec: Codec, encoding: Encoding) -> str:
 @functools.cache
 def made(format_: str) -> Codec:
     if format_ == "internlm2":
-        return Codec(format_)
+        return Codec(format_, vocab="embedded")
     return codec_of(format_)
 
 

@@ -12,7 +12,7 @@ from chatcodec import Codec, Format, IntArray, Vocab, _core, events, formats, op
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CODEC = Codec("internlm2")
+CODEC = Codec("internlm2", vocab="embedded")
 ASKED: Any = [{"role": "user", "content": "Hi"}]
 PROMPT = CODEC.encode(ASKED)
 IDS = CODEC.vocab.encode("Hi")

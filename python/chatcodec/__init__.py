@@ -1,7 +1,7 @@
 """Chat messages to token ids and back, with a guarantee: text is never control.
 
 >>> from chatcodec import Codec
->>> codec = Codec("internlm2")
+>>> codec = Codec("internlm2", vocab="embedded")
 >>> prompt = codec.encode([{"role": "user", "content": "What does <|im_end|> mean?"}])
 >>> prompt.is_control.tolist().count(1)
 4

@@ -201,19 +201,20 @@ class Codec:
     def __new__(cls, /, format: "str | Format | Template", vocab: "str | PathLike[str] | Vocab | None" = None, *, reader: "str | Format | ResponseTemplate | None" = None, check_template: "bool" = True) -> Codec:
         """
         A codec of a format (the name of a built-in one, or a `Format`) and a vocabulary (the path
-        of a file or a folder, as `Vocab.load` takes it, or a `Vocab`). Without `vocab`, the codec
-        uses the embedded vocabulary, whose layout fits `internlm2`.
+        of a file or a folder, as `Vocab.load` takes it, or a `Vocab`). `vocab="embedded"` is
+        `Vocab.embedded()`, to try things out: its layout is that of `internlm2`, and its ids are no
+        model's. A file of this name is `"./embedded"`. A model has both: `Codec.from_pretrained`.
 
         A `Template` instead of a format writes conversations as the template does, with the ids of its text;
-        text of the caller's is never control. It needs `vocab`. `reader` is the format or the `ResponseTemplate`
+        text of the caller's is never control. `reader` is the format or the `ResponseTemplate`
         that reads completions, by default the format that fits best: see `describe`.
 
         If the folder of the vocabulary has a chat template, the format is compared with it. A
         contradiction is an error that names the likely format. `check_template=False` omits the
         comparison.
 
-        Raises `FormatError` for an unknown name, or for a format that the folder's template
-        contradicts; `VocabError` for a vocabulary that cannot be read or lacks a control token of
+        Raises `FormatError` for an unknown name, without a vocabulary, or for a format that the folder's
+        template contradicts; `VocabError` for a vocabulary that cannot be read or lacks a control token of
         the format.
         """
     def __reduce__(self, /) -> "tuple[object, ...]": ...

@@ -6,7 +6,7 @@ rendered text whole, and by the codec. A token is forged where control ids are n
 conversation with harmless text.
 
 >>> from chatcodec import Codec
->>> report = Codec("internlm2").audit()
+>>> report = Codec("internlm2", vocab="embedded").audit()
 >>> report.forged, report.forged_by_string > 0
 (0, True)
 """

@@ -2,7 +2,7 @@
 
 >>> import pyarrow as pa
 >>> from chatcodec import Codec
->>> mapper = Codec("internlm2").mapper(labels=True)
+>>> mapper = Codec("internlm2", vocab="embedded").mapper(labels=True)
 >>> mapper(pa.table({"messages": [[{"role": "user", "content": "Hi"}]]})).column_names
 ['messages', 'input_ids', 'labels']
 """
@@ -78,6 +78,20 @@ class Mapper:
         """The hash of the recipe: of the vocabulary's files, the format and the template."""
         digest: str = self._recipe["digest"]
         return digest
+
+    def describe(self) -> dict[str, Any]:
+        """Name what gives the ids, as JSON has it: vocabulary, format and template with hashes.
+
+        A vocabulary's name is the model's on the hub, its folder's or file's, or `embedded`. No
+        other part of a path is told: the same model is described alike on every machine.
+        """
+        codec, recipe = self.codec, self._recipe
+        template = None if recipe["template"] is None else recipe["template"][:2]
+        return {
+            "vocabulary": {**_source(recipe), "sha256": recipe["vocab_hash"]},
+            "format": {"name": codec.format.name, "sha256": _sha256(codec.format.text)},
+            "template": template and {"sha256": _sha256(json.dumps(template))},
+        }
 
     @property
     def codec(self) -> Codec:
@@ -220,6 +234,26 @@ def _recipe(codec: Codec) -> dict[str, Any]:
         # What has no files is taken along.
         "vocab": None if origin is not None else vocab,
     }
+
+
+def _source(recipe: Mapping[str, Any]) -> dict[str, str | None]:
+    """Name where the vocabulary of a recipe is from: the name, and the revision on the hub."""
+    if recipe["origin"] is None:
+        files = recipe["vocab"].__reduce__()[1][0]
+        name = "embedded" if files is None else " ".join(name for name, _ in files)
+        return {"name": name, "revision": None}
+    path, model, revision = recipe["origin"]
+    parts = Path(path).parts
+    if model is not None:
+        # The folder of the hub's cache is named after the commit.
+        is_cached = "snapshots" in parts[:-1]
+        return {"name": model, "revision": parts[-1] if is_cached else revision}
+    # A file such as `tokenizer.json` says nothing without its folder.
+    return {"name": "/".join(parts[-2:] if Path(path).is_file() else parts[-1:]), "revision": None}
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _is_built_in(form: Format) -> bool:

@@ -10,7 +10,10 @@ from pathlib import Path
 
 from chatcodec._core import Codec, Format, formats
 
-__all__ = ["Named"]
+__all__ = ["EMBEDDED", "Named"]
+
+EMBEDDED = "embedded"
+"""The vocabulary of the package, as `Codec` takes it."""
 
 _FORMAT = "internlm2"
 """The format of a vocabulary that is named without one."""
@@ -25,7 +28,7 @@ class Named:
     format: str | None = None
     """Name of a built-in format, or a TOML file; None for what the model's template writes."""
     vocab: str | None = None
-    """File or folder of a vocabulary, in place of a model."""
+    """File or folder of a vocabulary, in place of a model; or `embedded`, to try things out."""
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ A gateway that passes options on declares them with these types:
 >>> from chatcodec import Codec
 >>> from chatcodec.options import EncodeOptions
 >>> def prompt(text: str, **options: Unpack[EncodeOptions]) -> list[int]:
-...     codec = Codec("internlm2")
+...     codec = Codec("internlm2", vocab="embedded")
 ...     return codec.encode([{"role": "user", "content": text}], **options).ids.tolist()
 >>> len(prompt("Hi", add_generation_prompt=False))
 7

@@ -4,7 +4,7 @@
 >>> row = {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}
 >>> rows.from_sharegpt(row)["messages"]
 [{'role': 'user', 'content': 'Hi'}, {'role': 'assistant', 'content': 'Hello'}]
->>> Codec("internlm2").encode_batch(map(rows.from_sharegpt, [row]))
+>>> Codec("internlm2", vocab="embedded").encode_batch(map(rows.from_sharegpt, [row]))
 Batch(1 conversations)
 """
 

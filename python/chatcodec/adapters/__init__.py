@@ -9,7 +9,7 @@ folds the same dicts into what a client that does not stream is sent, so the two
 
 >>> from chatcodec import Codec
 >>> from chatcodec.adapters import openai_chat
->>> codec = Codec("internlm2")
+>>> codec = Codec("internlm2", vocab="embedded")
 >>> stream, adapter = codec.stream(), openai_chat.ChunkStream(id="chatcmpl-1", model="m")
 >>> chunks = adapter.push(stream.push(codec.vocab.encode("Hi")))
 >>> chunks += adapter.push(stream.finish("length")) + adapter.finish()

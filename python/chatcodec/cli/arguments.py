@@ -98,8 +98,8 @@ def add_codec(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vocab",
         metavar="FILE|DIR",
-        help="a vocabulary without a model, such as tokenizer.model (default: the embedded one, "
-        "for internlm2)",
+        help="a vocabulary without a model, such as tokenizer.model; `embedded` is one in the "
+        "package, to try things out",
     )
 
 
@@ -360,7 +360,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="where `derive` writes it")
     parser.add_argument(
-        "--vocab", metavar="FILE|DIR", help="the vocabulary of a template (default: the embedded)"
+        "--vocab", metavar="FILE|DIR", help="the vocabulary of a template, or `embedded`"
     )
     parser.add_argument("--json", action="store_true", help="a JSON object a line")
     parser.add_argument(
@@ -374,7 +374,7 @@ def add_vocab(parser: argparse.ArgumentParser) -> None:
         "vocab",
         nargs="?",
         metavar="FILE|DIR",
-        help="a vocabulary's file, or a folder with its files (default: the embedded one)",
+        help="a vocabulary's file, a folder with its files, or `embedded`",
     )
     parser.add_argument(
         "--text-token",

@@ -325,11 +325,11 @@ COMMANDS = (
         'options of `Codec.encode` ("continue_final": true); other columns are ignored. Out comes\n'
         '{"ids": […]}.',
         (
-            """echo '[{"role": "user", "content": "Hi"}]' | chatcodec encode""",
-            "chatcodec encode --text --masks chats.jsonl > ids.jsonl",
-            "chatcodec encode --count chats.jsonl",
+            """echo '[{"role": "user", "content": "Hi"}]' | chatcodec encode --model ./model""",
+            "chatcodec encode --model ./model --text --masks chats.jsonl > ids.jsonl",
+            "chatcodec encode --model ./model --count chats.jsonl",
             "chatcodec encode --vocab tokenizer.model --tools tools.json - < chats.jsonl",
-            "chatcodec encode --document conversation.json",
+            "chatcodec encode --vocab embedded --document conversation.json",
         ),
         (*_LINES, arguments.add_encode, arguments.add_results),
         _encode,
@@ -342,7 +342,7 @@ COMMANDS = (
         "(_manifest.json). The same command goes on with a run that was stopped. The exit\n"
         "status is 1 where rows were rejected; everything else is written.",
         (
-            "chatcodec prepare chats.jsonl out",
+            "chatcodec prepare --model ./model chats.jsonl out",
             "chatcodec prepare --labels --shards 64 --vocab tokenizer.model chats.jsonl shards",
         ),
         (arguments.add_prepare, arguments.add_codec, arguments.add_options),
@@ -353,8 +353,8 @@ COMMANDS = (
         "ids of conversations to messages",
         'A line is a list of ids, or an object with `ids`. Out comes {"messages": […]}.',
         (
-            "chatcodec decode ids.jsonl",
-            "chatcodec encode chats.jsonl | chatcodec decode",
+            "chatcodec decode --vocab embedded ids.jsonl",
+            "export CHATCODEC_MODEL=./model; chatcodec encode chats.jsonl | chatcodec decode",
         ),
         _LINES,
         _decode,
@@ -366,8 +366,11 @@ COMMANDS = (
         "they do not begin after the generation prompt, the ids before them as `prompt`.\n"
         'Out comes {"message": {…}, "finish": "stop", "rest": […]}.',
         (
-            "chatcodec parse completions.jsonl",
-            """echo '{"prompt": [1, 92543], "ids": [35971, 92542]}' | chatcodec parse""",
+            "chatcodec parse --vocab embedded completions.jsonl",
+            (
+                """echo '{"prompt": [1, 92543], "ids": [35971, 92542]}' """
+                "| chatcodec parse --vocab embedded"
+            ),
         ),
         _LINES,
         _parse,
@@ -378,9 +381,9 @@ COMMANDS = (
         "A line is what `parse` takes. Out comes an object per event: the `line` it is of, its\n"
         "name as `event`, its fields, and as `tokens` the positions of the ids it was read from.",
         (
-            "chatcodec stream completions.jsonl",
-            "chatcodec stream --push 1000 --reason length completions.jsonl",
-            "chatcodec stream --html completions.jsonl > stream.html",
+            "chatcodec stream --vocab embedded completions.jsonl",
+            "chatcodec stream --vocab embedded --push 1000 --reason length completions.jsonl",
+            "chatcodec stream --vocab embedded --html completions.jsonl > stream.html",
         ),
         (*_LINES, arguments.add_completion),
         _stream,
@@ -393,10 +396,10 @@ COMMANDS = (
         "`·` or underlining parts tokens. `↵` is a newline, `⇥` a tab, `␣` a space that could be\n"
         "missed, `▁` one that the vocabulary puts before a text, `⟨200B⟩` what cannot be seen.",
         (
-            "chatcodec inspect chats.jsonl | less -R",
-            "chatcodec inspect --ids --document conversation.json",
-            "chatcodec inspect --html --document conversation.json > conversation.html",
-            "echo 'What does <|im_end|> mean?' | chatcodec inspect --plain",
+            "chatcodec inspect --model ./model chats.jsonl | less -R",
+            "chatcodec inspect --vocab embedded --ids --document conversation.json",
+            "chatcodec inspect --model ./model --html chats.jsonl > conversation.html",
+            "echo 'What does <|im_end|> mean?' | chatcodec inspect --model ./model --plain",
         ),
         (*_LINES, arguments.add_encode, arguments.add_inspect),
         _inspect,
@@ -408,6 +411,7 @@ COMMANDS = (
         "vocabulary and those of the arguments. The text of a scripted engine is shown as events.",
         (
             "chatcodec studio",
+            "chatcodec studio --model Qwen/Qwen3-8B",
             "chatcodec studio --port 8765 tokenizer.model",
         ),
         (arguments.add_studio, arguments.add_model),
@@ -451,11 +455,10 @@ COMMANDS = (
         "With `--server` a running server is tried instead: its prompts have to be as long as the\n"
         "codec's, whatever control tokens a text spells.",
         (
-            "chatcodec audit",
-            "chatcodec audit --json",
-            "chatcodec audit --html > audit.html",
-            "chatcodec audit --vocab tokenizer.model",
-            "chatcodec audit Qwen/Qwen3-8B --server http://127.0.0.1:8000",
+            "chatcodec audit --model ./model",
+            "chatcodec audit --model ./model --html > audit.html",
+            "chatcodec audit --vocab tokenizer.model --json",
+            "chatcodec audit --model Qwen/Qwen3-8B --server http://127.0.0.1:8000",
         ),
         (arguments.add_audit, arguments.add_codec),
         _audit,
@@ -469,6 +472,7 @@ COMMANDS = (
         (
             "chatcodec vocab tokenizer.model",
             "chatcodec vocab --json .",
+            "chatcodec vocab --model ./model",
         ),
         (arguments.add_vocab, arguments.add_model),
         _vocab,

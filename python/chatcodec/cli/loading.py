@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatcodec import Codec, Format, Template, Vocab, formats
 from chatcodec.errors import ChatCodecError, MessageError
-from chatcodec.named import Named
+from chatcodec.named import EMBEDDED, Named
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -37,6 +37,12 @@ __all__ = [
 
 MODEL = "CHATCODEC_MODEL"
 """Environment variable with the model where the arguments name none."""
+
+_NO_MODEL = (
+    "needs a model, expected `--model NAME|DIR|FILE.gguf` or the variable CHATCODEC_MODEL, or "
+    f"`--vocab FILE|DIR`; `--vocab {EMBEDDED}` is in the package for trying things out, and its "
+    "ids are no model's"
+)
 
 _SANITIZES = (5, 20)
 """The first version of transformers with `sanitize_control_tokens`."""
@@ -88,7 +94,10 @@ def _given_models(args: Namespace) -> list[str]:
 def named_by(args: Namespace) -> Named:
     """Read the names of a codec from the arguments. Raises `UsageError`."""
     format_, vocab = (getattr(args, name, None) for name in ("format", "vocab"))
-    return Named(model_of(args), format_, vocab)
+    named = Named(model_of(args), format_, vocab)
+    if named.model is None and vocab is None:
+        raise UsageError(_NO_MODEL)
+    return named
 
 
 def load_codec(args: Namespace) -> Codec:
@@ -141,8 +150,12 @@ def load_template_codec(args: Namespace) -> Codec:
     path = Path(args.derived)
     with _usage_errors():
         if path.is_file() and path.suffix.lower() in {".jinja", ".jinja2", ".j2"}:
-            vocab = Vocab.embedded() if args.vocab is None else Vocab.load(args.vocab)
-            return Codec(Template.load(path), vocab)
+            if args.vocab is None:
+                raise UsageError(
+                    f"{path}: needs the model's vocabulary, expected `--vocab FILE|DIR`; "
+                    f"`--vocab {EMBEDDED}` tries the template without one"
+                )
+            return Codec(Template.load(path), args.vocab)
     args.model = args.derived
     return load_codec(args)
 
@@ -161,13 +174,18 @@ def load_vocab(args: Namespace) -> Vocab:
         "pattern": args.pattern,
     }
     model = model_of(args)
-    if model is None and args.vocab is None:
+    if args.vocab == EMBEDDED:
         if any(options.values()):
-            raise UsageError("the embedded vocabulary takes no options; expected FILE|DIR")
+            raise UsageError("the embedded vocabulary takes no options; expected another")
         return Vocab.embedded()
     with _errors_of_model(args, model):
         if model is not None:
             return Vocab.from_pretrained(model, **options)
+        if args.vocab is None:
+            raise UsageError(
+                "needs a vocabulary, expected FILE|DIR, `--model NAME|DIR|FILE.gguf` or the "
+                f"variable {MODEL}; `{EMBEDDED}` is in the package for trying things out"
+            )
         return Vocab.load(args.vocab, **options)
 
 
@@ -177,8 +195,7 @@ def _usage_errors() -> Iterator[None]:
     try:
         yield
     except ChatCodecError as error:
-        # The message would refer to the Python argument's name.
-        raise UsageError(str(error).replace("`vocab=`", "`--vocab`")) from error
+        raise UsageError(str(error)) from error
     except OSError as error:
         # A connection that fails has no file, and a message of its own.
         why = str(error)

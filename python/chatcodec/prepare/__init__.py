@@ -5,7 +5,8 @@ as parts and makes shards of them. `report` counts.
 
 >>> from chatcodec import Codec
 >>> from chatcodec.prepare import Options, prepare
->>> report = prepare(["chats.jsonl"], "out", Codec("internlm2"), Options(labels=True))
+>>> codec = Codec("internlm2", vocab="embedded")
+>>> report = prepare(["chats.jsonl"], "out", codec, Options(labels=True))
 >>> report.rows, report.rejected
 (2, 0)
 """

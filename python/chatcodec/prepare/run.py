@@ -140,7 +140,9 @@ def prepare(  # noqa: PLR0913 (keywords)
             progress.write(written, total.rows)
 
         hashes = [{"file": str(s.path), "bytes": s.size, "sha256": s.sha256} for s in sources]
-        store.finish(shards, options.kind, {**header, "inputs": hashes}, wrote)
+        mapper: Any = codec.mapper()
+        manifest = {**header, "made_of": mapper.describe(), "inputs": hashes}
+        store.finish(shards, options.kind, manifest, wrote)
         return total
 
 

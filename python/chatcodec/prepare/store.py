@@ -35,6 +35,8 @@ ShardKind: TypeAlias = Literal["parquet", "arrow"]
 # kinds are equally many: so there is one file of JSON.
 MANIFEST, REPORT, REJECTS = "_manifest.json", "_report.txt", "_rejects.jsonl"
 PAGE = "_report.html"
+METADATA = "chatcodec"
+"""Key of a shard's metadata: what wrote it, and of what, as the manifest has it."""
 _WORK, _JOURNAL, _LOCK = ".prepare", "journal.jsonl", ".lock"
 
 
@@ -204,16 +206,18 @@ class Store:
     ) -> None:
         """Write the shards, the rejects, the report and last the manifest; delete the parts.
 
+        The metadata of each shard has the manifest's `chatcodec`, `codec` and `made_of`.
         `done` is called with the number of rows of each shard that is written.
         """
         rows = sum(part.rows for part in self.parts)
         cuts = [rows * at // shards for at in range(shards + 1)]
         names = [f"shard-{at:05}-of-{shards:05}.{kind}" for at in range(shards)]
+        made = {name: manifest[name] for name in ("chatcodec", "codec", "made_of")}
 
         def write(at: int) -> dict[str, Any]:
             path = self.folder / names[at]
             if not path.exists():
-                self._write_shard(path, kind, cuts[at], cuts[at + 1])
+                self._write_shard(path, kind, cuts[at], cuts[at + 1], made)
             done(cuts[at + 1] - cuts[at])
             rows = cuts[at + 1] - cuts[at]
             return {"file": path.name, "rows": rows, "sha256": sha256(path)}
@@ -242,10 +246,14 @@ class Store:
             total.add(part.report)
         return total
 
-    def _write_shard(self, path: Path, kind: ShardKind, start: int, end: int) -> None:
+    def _write_shard(
+        self, path: Path, kind: ShardKind, start: int, end: int, made: dict[str, Any]
+    ) -> None:
         with self._written(path) as file:
             writer: Any = None
-            for table in self._rows(start, end):
+            for rows in self._rows(start, end):
+                known = rows.schema.metadata or {}
+                table = rows.replace_schema_metadata({**known, METADATA: json.dumps(made)})
                 if writer is None:
                     writer = _writer(file, kind, table.schema)
                 writer.write_table(table)

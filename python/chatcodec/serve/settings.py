@@ -70,7 +70,7 @@ class Settings:
     format: str | None = None
     """Name of a built-in format, or a TOML file; by default that of the model's template."""
     vocab: str | None = None
-    """File or folder of a vocabulary, in place of a model."""
+    """File or folder of a vocabulary, in place of a model; or `embedded`, to try things out."""
     names: tuple[str, ...] = ()
     """Names by which clients may ask for the model. By default `model`, or the format's name."""
     backend_model: str | None = None

@@ -71,8 +71,7 @@ impl Codec {
     ) -> PyResult<Self> {
         let py = template.py();
         let Some(vocab) = vocab else {
-            let message = "template: needs a vocabulary, expected `vocab=`, the model's own";
-            return Err(FormatError::new_err((message, "template", String::new())));
+            return Err(lacks_vocab("template", "template"));
         };
         let (vocab, file) = vocab_of(py, vocab)?;
         let (given, origin) = (vocab.get().inner().clone(), vocab.get().origin());
@@ -257,19 +256,20 @@ impl Codec {
 #[pymethods]
 impl Codec {
     /// A codec of a format (the name of a built-in one, or a `Format`) and a vocabulary (the path
-    /// of a file or a folder, as `Vocab.load` takes it, or a `Vocab`). Without `vocab`, the codec
-    /// uses the embedded vocabulary, whose layout fits `internlm2`.
+    /// of a file or a folder, as `Vocab.load` takes it, or a `Vocab`). `vocab="embedded"` is
+    /// `Vocab.embedded()`, to try things out: its layout is that of `internlm2`, and its ids are no
+    /// model's. A file of this name is `"./embedded"`. A model has both: `Codec.from_pretrained`.
     ///
     /// A `Template` instead of a format writes conversations as the template does, with the ids of its text;
-    /// text of the caller's is never control. It needs `vocab`. `reader` is the format or the `ResponseTemplate`
+    /// text of the caller's is never control. `reader` is the format or the `ResponseTemplate`
     /// that reads completions, by default the format that fits best: see `describe`.
     ///
     /// If the folder of the vocabulary has a chat template, the format is compared with it. A
     /// contradiction is an error that names the likely format. `check_template=False` omits the
     /// comparison.
     ///
-    /// Raises `FormatError` for an unknown name, or for a format that the folder's template
-    /// contradicts; `VocabError` for a vocabulary that cannot be read or lacks a control token of
+    /// Raises `FormatError` for an unknown name, without a vocabulary, or for a format that the folder's
+    /// template contradicts; `VocabError` for a vocabulary that cannot be read or lacks a control token of
     /// the format.
     #[new]
     #[pyo3(signature = (
@@ -297,34 +297,20 @@ impl Codec {
             return Err(PyValueError::new_err(problem));
         }
         let format = Format::from_argument(format)?;
-        let mut file = None;
-        let mut origin = None;
-        let mut stops = Vec::new();
-        let given = match vocab {
-            Some(vocab) => {
-                let (vocab, from) = vocab_of(py, vocab)?;
-                file = from;
-                if check_template {
-                    format.check_hints(vocab.get().hints()).map_err(raise)?;
-                    format.check_appended(vocab.get().inner()).map_err(raise)?;
-                }
-                origin = vocab.get().origin();
-                stops.extend(vocab.get().hints().stop_ids());
-                vocab.get().inner().clone()
-            }
-            None if format.name() == "internlm2" => CoreVocab::embedded(),
-            None => {
-                let name = format.name();
-                let message = format!(
-                    "format `{}`: needs a vocabulary, expected `vocab=`; \
-                     the embedded one is laid out for `internlm2`",
-                    chatcodec::place(name)
-                );
-                return Err(FormatError::new_err((message, name.to_owned(), String::new())));
-            }
+        let Some(vocab) = vocab else {
+            let name = format.name();
+            return Err(lacks_vocab(&format!("format `{}`", chatcodec::place(name)), name));
         };
+        let (vocab, file) = vocab_of(py, vocab)?;
+        let vocab = vocab.get();
+        if check_template {
+            format.check_hints(vocab.hints()).map_err(raise)?;
+            format.check_appended(vocab.inner()).map_err(raise)?;
+        }
+        let given = vocab.inner().clone();
         let inner = CoreCodec::new(&format, &given).map_err(|e| raise_in(e, file.as_deref()))?;
-        Ok(Self::of_core(py, inner, Reader::Named, given, origin)?.stopping_at(&stops))
+        let codec = Self::of_core(py, inner, Reader::Named, given, vocab.origin())?;
+        Ok(codec.stopping_at(vocab.hints().stop_ids()))
     }
 
     /// A codec of a model on the Hugging Face hub, of a folder, or of a GGUF file: `Vocab.from_pretrained`,
@@ -1311,6 +1297,18 @@ impl Codec {
     }
 }
 
+/// The name of the vocabulary of the package, as an argument.
+const EMBEDDED: &str = "embedded";
+
+/// The error of a codec without a vocabulary. The ids of one that the caller did not choose would be no model's.
+fn lacks_vocab(subject: &str, file: &str) -> PyErr {
+    let message = format!(
+        "{subject}: needs a vocabulary, expected `Codec.from_pretrained(MODEL)`, or `vocab=` with the model's files; \
+         `vocab=\"{EMBEDDED}\"` is in the package for trying things out, and its ids are no model's"
+    );
+    FormatError::new_err((message, file.to_owned(), String::new()))
+}
+
 /// The vocabulary that an argument names, and the path that it was loaded from here.
 fn vocab_of<'py>(
     py: Python<'py>,
@@ -1318,6 +1316,10 @@ fn vocab_of<'py>(
 ) -> PyResult<(Bound<'py, Vocab>, Option<String>)> {
     if let Ok(vocab) = vocab.cast::<Vocab>() {
         return Ok((vocab.clone(), None));
+    }
+    // A string alone: a path of this name is `./embedded`, or no string.
+    if vocab.cast::<PyString>().is_ok_and(|name| name == EMBEDDED) {
+        return Ok((Bound::new(py, Vocab::new(CoreVocab::embedded()))?, None));
     }
     let path: PathBuf = vocab.extract()?;
     let file = path.display().to_string();
