@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import data
+import models
 import pytest
 from chatcodec import Codec, FormatError, Vocab
 
@@ -183,6 +184,17 @@ class Client:
     hub: Hub
     home: Path
 
+    def environment(self) -> dict[str, str]:
+        """The environment of a process of the user."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+        return {
+            **kept,
+            "HF_ENDPOINT": self.hub.url,
+            "HF_HOME": str(self.home),
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+            "NO_PROXY": "127.0.0.1",
+        }
+
     def load(
         self,
         *arguments: str,
@@ -191,15 +203,6 @@ class Client:
         **options: object,
     ) -> dict[str, Any]:
         """Call `from_pretrained` in a process of its own; say what came out."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-        environment = {
-            **kept,
-            "HF_ENDPOINT": self.hub.url,
-            "HF_HOME": str(self.home),
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-            "NO_PROXY": "127.0.0.1",
-            **(environ or {}),
-        }
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM],
             input=json.dumps([cls, arguments, options]),
@@ -207,7 +210,7 @@ class Client:
             check=False,
             text=True,
             cwd=self.home,
-            env=environment,
+            env=self.environment() | (environ or {}),
             timeout=60,
         )
         assert done.returncode == 0, done.stderr
@@ -358,6 +361,38 @@ def test_a_codec(hub: Hub, client: Client) -> None:
     failed = client.load(NAME, cls="Codec", format="internlm3")
     assert failed["kinds"][0] == "FormatError"
     assert hub.asked == []
+
+
+@has_client
+def test_a_command_is_about_a_model_of_the_hub(hub: Hub, client: Client, tmp_path: Path) -> None:
+    """By the argument and by the variable; what is prepared says the name and the commit."""
+    pytest.importorskip("pyarrow")
+    folder = models.folder(tmp_path / "files")
+    hub.models[NAME] = Model({path.name: path.read_bytes() for path in folder.iterdir()})
+    messages = [{"role": "user", "content": "Hi"}]
+    (tmp_path / "chats.jsonl").write_text(json.dumps(messages) + "\n")
+
+    def run(*argv: str, **environ: str) -> str:
+        ran = subprocess.run(
+            [sys.executable, "-m", "chatcodec", *argv],
+            capture_output=True,
+            check=False,
+            text=True,
+            cwd=tmp_path,
+            env=client.environment() | environ,
+            timeout=60,
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    expected = {"ids": Codec.from_pretrained(folder).encode(messages).ids.tolist()}
+    assert json.loads(run("encode", "--model", NAME, "chats.jsonl")) == expected
+    hub.stop()
+    assert json.loads(run("encode", "chats.jsonl", CHATCODEC_MODEL=NAME)) == expected
+    run("prepare", "--quiet", "--model", NAME, "chats.jsonl", "out")
+    manifest = json.loads((tmp_path / "out" / "_manifest.json").read_text())
+    vocabulary = manifest["made_of"]["vocabulary"]
+    assert (vocabulary["name"], vocabulary["revision"]) == (NAME, hub.models[NAME].commit)
 
 
 @has_client
