@@ -159,7 +159,9 @@ def test_a_reader_reads_what_the_template_writes(name: str) -> None:
         if "calls" in found:
             question = {"role": "user", "content": words(seed)}
             called = completion(codec, [question, message := calling(seed)], tools=TOOLS)
-            if called is not None:
+            # Of a template that passes over calls there is nothing to read.
+            name = message["tool_calls"][0]["function"]["name"]
+            if called is not None and name in codec.vocab.decode(called[1]):
                 read += 1
                 wrong += seen(codec.parse(called[1], called[0]).message) != seen(message)
     assert wrong * 20 <= read, (name, wrong, read)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,44 @@ def test_a_template_that_writes_the_same_is_recognised(tmp_path: Path) -> None:
     assert "the format was recognised" in told
     assert "a question, turns, training, a system message" in told
     assert "the format was named by the caller" in Codec("internlm2", vocab="embedded").describe()
+
+
+PLAIN = TURNS.replace(TURNS[TURNS.index("{% if tools") : TURNS.index("{{ '<|im_start|>'")], "")
+
+
+def test_a_format_completes_a_template_that_passes_over_calls(tmp_path: Path) -> None:
+    """Its control tokens say which family the model is of: what the template writes is the same."""
+    path = folder(tmp_path / "model", PLAIN, bos_token="<s>")  # noqa: S106
+    codec = Codec.from_pretrained(path)
+    assert codec.format.name == "internlm2"
+    told = codec.describe()
+    assert "the format writes what the template passes over: tools, " in told
+    call = {"name": "look", "arguments": '{"at": "x"}'}
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"type": "function", "function": call}],
+        },
+        {"role": "tool", "content": "seen"},
+        {"role": "assistant", "content": "It is there."},
+    ]
+    encoding = codec.encode(messages)
+    assert "<|action_start|><|plugin|>" in encoding.text
+    read = codec.decode(encoding)
+    assert [message["role"] for message in read] == ["user", "assistant", "tool", "assistant"]
+    assert read[1]["tool_calls"][0]["function"]["name"] == "look"
+    assert pickle.loads(pickle.dumps(codec)).describe() == told  # noqa: S301
+
+
+def test_turns_alone_are_no_sign_of_a_family(tmp_path: Path) -> None:
+    """Without the tokens of calls in the vocabulary, a format adds none."""
+    path = folder(tmp_path / "model", PLAIN, bos_token="<s>")  # noqa: S106
+    added = json.loads((path / "added_tokens.json").read_text())
+    kept = {token: at for token, at in added.items() if "im_" in token}
+    (path / "added_tokens.json").write_text(json.dumps(kept))
+    assert "passes over: tools" not in Codec.from_pretrained(path).describe()
 
 
 @pytest.mark.parametrize(
@@ -214,10 +253,10 @@ def test_a_format_that_says_where_it_differs_reads_for_a_template(
     parsed = codec.parse(answer, prompt=prompt)
     assert parsed.message == {"role": "assistant", "content": "Hello.", "reasoning": "Hm."}
     assert parsed.finish == "stop"
-    # With one difference more than the file names, the template has no such reader.
+    # A difference before the answer is none of the reader's.
     other = text.replace("'<|turn>system", "'<|turn>other")
     (path / "chat_template.jinja").write_text(other, encoding="utf-8")
-    assert Codec.from_pretrained(path).format.name != "gemma4"
+    assert Codec.from_pretrained(path).format.name == "gemma4"
 
 
 @pytest.mark.parametrize(

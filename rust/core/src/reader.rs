@@ -1,8 +1,8 @@
 //! The format that reads the completions of a model whose template writes its conversations.
 //!
-//! In: a template and a vocabulary. Out: the built-in format that writes the same; or else a format derived from the
-//! template, if it reads all that the template writes; or else the built-in format that does; or else what the derived
-//! format reads; or else text up to the id that stops the model. Cost: the probes of recognition, and those of
+//! In: a template and a vocabulary. Out: the built-in format that writes the same; or else the built-in format that
+//! reads all that the template writes; or else what a format derived from the template reads; or else text up to the id
+//! that stops the model. Cost: the probes of recognition, and those of
 //! derivation.
 
 use std::slice;
@@ -88,12 +88,11 @@ fn found(
     let plain = Codec::with_template(template, own, &format, vocab)?.without_prompts();
     // A format is derived from renderings without tools.
     let is_enough = *writer.needs() == Needs::Nothing;
-    let derived = is_enough.then(|| derive::derive(&plain)).flatten();
-    if !derived.as_ref().is_some_and(|(_, parts)| parts.is_all)
-        && let Some((codec, found)) = known.reader(template, own, vocab)
-    {
+    // What a built-in format reads was tried on more than what a template writes.
+    if let Some((codec, found)) = known.reader(template, own, vocab) {
         return Ok((codec.format().clone(), Reader::Recognised(found.clone())));
     }
+    let derived = is_enough.then(|| derive::derive(&plain)).flatten();
     let Some((format, parts)) = derived else { return Ok((format, Reader::Text)) };
     Ok((format, Reader::Derived(parts)))
 }

@@ -1,7 +1,7 @@
 //! Which built-in format writes what a model's own chat template does, or reads what its model writes.
 //!
 //! In: a template and a vocabulary. Out: the format whose text and control tokens are the
-//! template's on a fixed set of conversations; or else the nearest one that reads the assistant's messages of these
+//! template's on a fixed set of conversations, as far as the template has a place for their parts; or else the nearest one that reads the assistant's messages of these
 //! conversations as the template writes them. The template is run, so parts that it builds count as well.
 
 use std::ops::Range;
@@ -41,6 +41,15 @@ impl Probe {
     fn messages(&self) -> &[Value] {
         self.messages.as_array().map_or(&[], Vec::as_slice)
     }
+
+    fn has_calls(&self) -> bool {
+        self.messages().iter().any(|message| message.get("tool_calls").is_some())
+    }
+
+    /// Whether the template has a place for what is probed.
+    fn is_shown(&self, written: &RenderedTemplate) -> bool {
+        self.shows.as_ref().is_none_or(|shown| written.text().contains(shown))
+    }
 }
 
 static PROBES: LazyLock<Vec<Probe>> =
@@ -57,6 +66,8 @@ pub struct Recognised {
     pub differs: Vec<String>,
     /// Conversations that the template writes and the format refuses.
     pub refused: Vec<String>,
+    /// Conversations of which the template passes over a part that the format writes.
+    pub completes: Vec<String>,
 }
 
 impl Recognised {
@@ -71,6 +82,11 @@ impl Recognised {
         let mut others = self.differs.iter().chain(&self.refused);
         !self.same.is_empty() && others.all(|name| is_odd(name) || known.contains(name))
     }
+
+    /// The format without its variant.
+    fn family(&self) -> &str {
+        self.format.split(':').next().unwrap_or_default()
+    }
 }
 
 /// What is compared of a rendered conversation: its text, and where its control tokens are.
@@ -80,17 +96,35 @@ struct Written {
     control: Vec<Range<usize>>,
 }
 
+impl Written {
+    fn of(rendered: &RenderedTemplate, control: &AhoCorasick) -> Self {
+        Self { text: rendered.text().into(), control: control_of(rendered, control) }
+    }
+
+    /// The spellings of its control tokens.
+    fn tokens(&self) -> impl Iterator<Item = &str> {
+        self.control.iter().map(|range| &self.text[range.clone()])
+    }
+}
+
 /// The built-in formats that a vocabulary has the tokens of, compared with a template; the nearest first.
 pub(crate) struct Candidates(Vec<Recognised>);
 
 impl Candidates {
     /// The format that writes what the template does, or differs from it only where its file says so. Such a format
-    /// reads what the template's model writes.
+    /// reads what the template's model writes. Of a template that passes over calls, it is the one family whose calls
+    /// have control tokens of the vocabulary, if there is one.
     pub(crate) fn writer(&self) -> Option<&Recognised> {
-        self.0.iter().find(|found| {
+        let is_exact = |found: &&Recognised| {
             let format = Format::built_in(&found.format);
             format.is_ok_and(|format| found.is_exact_but(format.differs()))
-        })
+        };
+        let (complete, plain): (Vec<_>, Vec<_>) =
+            self.0.iter().filter(is_exact).partition(|found| !found.completes.is_empty());
+        let first = complete.first().copied();
+        let is_one =
+            |first: &&Recognised| complete.iter().all(|found| found.family() == first.family());
+        first.filter(is_one).or_else(|| plain.first().copied())
     }
 
     /// The nearest format that reads the calls or the reasoning which the template writes, and all else of its
@@ -220,7 +254,7 @@ pub(crate) fn candidates(
             continue;
         }
         let Ok(codec) = Codec::new(&format, vocab) else { continue };
-        let found = compared(name, &codec, &rendered);
+        let found = compared(name, &codec, vocab, &rendered);
         if found.differs.len() + found.refused.len() < PROBES.len() {
             all.push(found);
         }
@@ -256,28 +290,32 @@ fn rendered(
     template.render(&probe.messages, &variables, &options)
 }
 
-fn compared(name: &str, codec: &Codec, rendered: &[Option<RenderedTemplate>]) -> Recognised {
+fn compared(
+    name: &str,
+    codec: &Codec,
+    own: &Vocab,
+    rendered: &[Option<RenderedTemplate>],
+) -> Recognised {
     let mut found = Recognised {
         format: name.into(),
         same: Vec::new(),
         differs: Vec::new(),
         refused: Vec::new(),
+        completes: Vec::new(),
     };
     let Some(control) = control_spellings(codec) else { return found };
-    for (probe, theirs) in PROBES.iter().zip(rendered) {
-        let Some(theirs) = theirs else { continue };
-        let is_shown = probe.shows.as_ref().is_none_or(|shown| theirs.text().contains(shown));
-        let ours = written(codec, probe);
-        let list = match ours {
-            Ok(ours)
-                if ours
-                    == Written {
-                        text: theirs.text().into(),
-                        control: control_of(theirs, &control),
-                    } =>
-            {
-                &mut found.same
-            }
+    let pairs =
+        || PROBES.iter().zip(rendered).filter_map(|(probe, it)| Some((probe, it.as_ref()?)));
+    // Where calls are passed over, results are no part of a conversation either.
+    let writes_calls = pairs()
+        .find(|(probe, _)| probe.has_calls())
+        .is_none_or(|(probe, theirs)| probe.is_shown(theirs));
+    let may_complete = !writes_calls && calls_have_tokens(codec, own, &control, pairs());
+    for (probe, theirs) in pairs() {
+        let is_shown = probe.is_shown(theirs) && (writes_calls || !probe.has_calls());
+        let list = match written(codec, probe) {
+            Ok(ours) if ours == Written::of(theirs, &control) => &mut found.same,
+            Ok(_) if !is_shown && may_complete => &mut found.completes,
             Ok(_) => &mut found.differs,
             // What the template leaves out, a format may refuse.
             Err(_) if !is_shown => continue,
@@ -290,6 +328,22 @@ fn compared(name: &str, codec: &Codec, rendered: &[Option<RenderedTemplate>]) ->
         }
     }
     found
+}
+
+/// Whether the calls of a format have control tokens that the template writes nowhere, and the vocabulary has: they
+/// say which family its model is of.
+fn calls_have_tokens<'r>(
+    codec: &Codec,
+    own: &Vocab,
+    control: &AhoCorasick,
+    rendered: impl Iterator<Item = (&'r Probe, &'r RenderedTemplate)>,
+) -> bool {
+    let Some(call) = PROBES.iter().find(|probe| probe.has_calls()) else { return false };
+    let Ok(calling) = written(codec, call) else { return false };
+    let theirs: Vec<Written> = rendered.map(|(_, theirs)| Written::of(theirs, control)).collect();
+    let is_known =
+        |token: &str| theirs.iter().any(|written| written.tokens().any(|it| it == token));
+    calling.tokens().any(|token| !is_known(token) && own.control().contains_key(token))
 }
 
 /// What a codec writes of messages.

@@ -632,13 +632,11 @@ impl<'a> Layout<'a> {
             let count = rest.iter().take_while(is_text).count();
             if count == 0 {
                 places.push((first.text.start, out.text.len()));
-                let (kind, shown) = match first.kind {
-                    SegmentKind::Control { id, .. } => {
-                        (SpanKind::Control(id), self.vocab.spelling(id.get()))
-                    }
-                    _ => (SpanKind::Taken, &self.text[first.text.clone()]),
+                let kind = match first.kind {
+                    SegmentKind::Control { id, .. } => SpanKind::Control(id),
+                    _ => SpanKind::Taken,
                 };
-                out.push(kind, shown, self.source(first), 0);
+                out.push(kind, &self.text[first.text.clone()], self.source(first), 0);
                 rest = &rest[1..];
                 continue;
             }

@@ -74,6 +74,12 @@ pub(crate) fn described(
             if !found.differs.is_empty() {
                 lines.push(format!("they differ on: {}", found.differs.join(", ")));
             }
+            if !found.completes.is_empty() {
+                lines.push(format!(
+                    "the format writes what the template passes over: {}",
+                    found.completes.join(", ")
+                ));
+            }
             if !found.refused.is_empty() {
                 lines.push(format!("the format refuses: {}", found.refused.join(", ")));
             }
@@ -107,40 +113,43 @@ fn described_parts(parts: DerivedParts) -> String {
 
 /// The reader of completions in pickles: a word, then the compared conversations, or the parts that a derived
 /// format reads.
-pub(crate) type ToldReader = (String, Vec<String>, Vec<String>, Vec<String>);
+pub(crate) type ToldReader = (String, Vec<Vec<String>>);
 
 /// The names of the parts in pickles.
 const DERIVED_PARTS: [&str; 4] = ["calls", "results", "reasoning", "all"];
 
 pub(crate) fn told_reader(reader: &Reader) -> ToldReader {
-    let told = |word: &str| (word.to_owned(), Vec::new(), Vec::new(), Vec::new());
     match reader {
         Reader::Recognised(found) => {
-            let Recognised { same, differs, refused, .. } = found.clone();
-            ("recognised".into(), same, differs, refused)
+            let Recognised { same, differs, refused, completes, .. } = found.clone();
+            ("recognised".into(), vec![same, differs, refused, completes])
         }
         Reader::Derived(parts) => {
             let DerivedParts { calls, results, reasoning, is_all } = *parts;
             let read = [calls, results, reasoning, is_all];
             let names = DERIVED_PARTS.iter().zip(read).filter(|(_, is_read)| *is_read);
-            ("derived".into(), names.map(|(name, _)| (*name).to_owned()).collect(), vec![], vec![])
+            ("derived".into(), vec![names.map(|(name, _)| (*name).to_owned()).collect()])
         }
-        Reader::Text => told("text"),
-        Reader::Named => told("named"),
+        Reader::Text => ("text".into(), Vec::new()),
+        Reader::Named => ("named".into(), Vec::new()),
     }
 }
 
-pub(crate) fn known_reader(
-    (word, same, differs, refused): ToldReader,
-    format: &str,
-) -> PyResult<Reader> {
+pub(crate) fn known_reader((word, lists): ToldReader, format: &str) -> PyResult<Reader> {
+    let mut lists = lists.into_iter();
+    let mut next = || lists.next().unwrap_or_default();
     Ok(match word.as_str() {
-        "recognised" => {
-            Reader::Recognised(Recognised { format: format.into(), same, differs, refused })
-        }
+        "recognised" => Reader::Recognised(Recognised {
+            format: format.into(),
+            same: next(),
+            differs: next(),
+            refused: next(),
+            completes: next(),
+        }),
         "derived" => {
+            let read = next();
             let [calls, results, reasoning, is_all] =
-                DERIVED_PARTS.map(|name| same.iter().any(|same| same == name));
+                DERIVED_PARTS.map(|name| read.iter().any(|read| read == name));
             Reader::Derived(DerivedParts { calls, results, reasoning, is_all })
         }
         "text" => Reader::Text,
