@@ -58,7 +58,7 @@ def test_a_format_completes_a_template_that_passes_over_calls(tmp_path: Path) ->
     told = codec.describe()
     assert "the format writes what the template passes over: tools, " in told
     call = {"name": "look", "arguments": '{"at": "x"}'}
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": "Hi"},
         {
             "role": "assistant",
