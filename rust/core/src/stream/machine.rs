@@ -116,7 +116,7 @@ enum Within {
 struct Turn {
     row: usize,
     /// Number of the text of the row.
-    text: u32,
+    text: u16,
     role: Role,
     /// State of the reasoning that is open.
     reasoning: Option<Thinking>,

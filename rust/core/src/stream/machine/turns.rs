@@ -231,7 +231,7 @@ impl Reader<'_> {
         let grammar = self.bound.grammar();
         let turn = Turn {
             row,
-            text: u32::try_from(text).unwrap_or(u32::MAX),
+            text: u16::try_from(text).unwrap_or(u16::MAX),
             role: role_of(self.bound, row, text),
             reasoning: None,
             has_block: false,
