@@ -136,6 +136,12 @@ EXAMPLES: dict[str, list[Example]] = {
     "a list by its schema": [
         typed("minimax-m3", NESTED.format(f"{NS}<n>{NS}<x>1{NS}</x>{NS}</n>"))
     ],
+    "another key than `item` after a tag `item`": [
+        Example(
+            "minimax-m3",
+            NESTED.format(f"{NS}<a>{NS}<item>1{NS}</item>{NS}<x>2{NS}</x>{NS}</a>"),
+        ),
+    ],
     "text between the tags of keys": [
         Example("minimax-m3", NESTED.format(f"{NS}<a>b{NS}</a>odd{NS}<c>d{NS}</c>")),
     ],

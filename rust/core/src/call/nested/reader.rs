@@ -165,9 +165,9 @@ impl Reader {
             _ => ", ",
         });
         if is_list && !is_item {
-            // A list has no place for the key.
+            // A list has no place for the key. Where a schema says that it is one, the values are all of it.
             self.mended = self.mended.or(Some(Mended::Call));
-            self.is_valid = false;
+            self.is_valid &= kinds.meets(Kinds::ARRAY) && !kinds.meets(Kinds::OBJECT);
             self.odd.clone_from(&key);
         } else if !is_list {
             json::quote_into(&key, out);
