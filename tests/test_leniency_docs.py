@@ -327,13 +327,9 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "`<response>` and": [
         Example("granite3", "<think>a</think>\n<response>b</response>"),
-        Example("command-a", "<|START_TEXT|>a<|END_TEXT|>"),
     ],
     "white space before `<|START_RESPONSE|>`": [
         Example("command-a", "\n<|START_RESPONSE|>a<|END_RESPONSE|>"),
-    ],
-    "`<|message_sep|>`, then a call": [
-        Example("gigachat3", f"<|message_sep|>\n\nfunction call<|role_sep|>\n{OBJECT}"),
     ],
     "quotes within a string, without": [
         Example("lfm2", "<|tool_call_start|>[f(a='sed -n '1p' x')]<|tool_call_end|>"),

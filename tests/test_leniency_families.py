@@ -254,24 +254,8 @@ QUOTED = [
     )
 ]
 
-ROLE_CALL = "<|message_sep|>\n\nfunction call<|role_sep|>\n"
-GIGACHAT = [
-    Case(
-        "gigachat3", f"{before}{ROLE_CALL}{written}{end}", Said(before, calls=calls, mended=mended)
-    )
-    for before in ("", "So.")
-    for end in ("", "</s>", "<|message_sep|>\n\n")
-    for written, calls, mended in (
-        (OBJECT, (CALLED,), (CALL,)),
-        (f"\n{OBJECT}\n", (CALLED,), (CALL,)),
-        ('{"name": "f", "parameters": {"a": 1}}', (CALLED,), (CALL,)),
-    )
-]
 
-
-@pytest.mark.parametrize(
-    "case", [*KIMI, *DEEPSEEK, *HERMES, *LLAMA, *IN_JSON, *QUOTED, *GIGACHAT], ids=str
-)
+@pytest.mark.parametrize("case", [*KIMI, *DEEPSEEK, *HERMES, *LLAMA, *IN_JSON, *QUOTED], ids=str)
 def test_calls_are_read_as_they_are_written(case: Case) -> None:
     check(case)
 
@@ -319,18 +303,9 @@ def test_an_id_names_a_tool(format_: str, id_: str, name: str) -> None:
     check(case)
 
 
-def test_a_call_in_a_turn_of_its_own_is_of_the_answer() -> None:
-    codec = codec_of(GIGACHAT[0])
-    prompt = codec.encode([{"role": "user", "content": "Q"}], add_generation_prompt=True)
-    parsed = codec.parse(ids_of(codec, f"So.{ROLE_CALL}{OBJECT}"), prompt=prompt)
-    assert parsed.message["content"] == "So."
-    assert [call["function"]["name"] for call in parsed.message["tool_calls"]] == ["f"]
-    assert len(parsed.rest) == 0
-
-
 @pytest.mark.parametrize("written", ["function result", "function call", "func", "user"])
 def test_another_turn_ends_the_answer(written: str) -> None:
-    codec = codec_of(GIGACHAT[0])
+    codec = codec_of(Case("gigachat3", "", Said()))
     ids = ids_of(codec, f"So.<|message_sep|>\n\n{written}<|role_sep|>\nx")
     prompt = codec.encode([{"role": "user", "content": "Q"}], add_generation_prompt=True)
     parsed = codec.parse(ids, prompt=prompt)

@@ -94,11 +94,9 @@ THOUGHT = "<|START_THINKING|>So.<|END_THINKING|>"
 
 
 @pytest.mark.parametrize("white", ["", "\n", "\n\n  "])
-@pytest.mark.parametrize("name", ["RESPONSE", "TEXT"])
-def test_white_space_before_the_token_of_the_answer(white: str, name: str) -> None:
-    more = (f"<|START_{name}|>", f"<|END_{name}|>") if name == "TEXT" else ()
+def test_white_space_before_the_token_of_the_answer(white: str) -> None:
     for thought in ("", "So."):
         begin = thought and THOUGHT
-        written = f"{begin}{white}<|START_{name}|>It is 4.<|END_{name}|>"
-        check(Case("command-a", written, Said("It is 4.", reasoning=thought), more=more))
+        written = f"{begin}{white}<|START_RESPONSE|>It is 4.<|END_RESPONSE|>"
+        check(Case("command-a", written, Said("It is 4.", reasoning=thought)))
     check(Case("command-a", f"{THOUGHT}{white}4.", Said(f"{white}4.", reasoning="So.")))

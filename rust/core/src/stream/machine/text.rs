@@ -305,7 +305,8 @@ impl Reader<'_> {
                 self.out.mended(Some(Mended::Opener));
                 Lead::Open
             }
-            false if closes && lead == Some(Lead::Begin) => {
+            // Alone, ordinary text that spells a marker is text.
+            false if closes && lead == Some(Lead::Begin) && !Grammar::is_text_marker(id) => {
                 self.end_text(&turn, within, &Suffix::default());
                 self.out.mended((!reasoning.closes_alone).then_some(Mended::Unopened));
                 Lead::Close
