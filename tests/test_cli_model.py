@@ -124,7 +124,7 @@ def test_serve(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(each.status, each.err) for each in ran] == [(0, "")] * 4
     assert {each.served for each in served} == {(folder,)}
     *first, last = [each.codec() for each in served]
-    assert all(codec.template is not None for codec in first)
+    assert all("recognised" in codec.describe() for codec in first)
     assert (last.template, last.format.name) == (None, "chatml")
 
 
