@@ -21,10 +21,6 @@ const PERIOD: Duration = Duration::from_millis(10);
 /// Time between two checks for signals of a thread that works, which may have to wait for the interpreter.
 const WORK_PERIOD: Duration = Duration::from_millis(50);
 
-/// Stack of a thread that works, twice what callers' threads have: nested schemas are printed by recursion, whose depth
-/// is bounded by what such a thread can take.
-const STACK: usize = 16 << 20;
-
 /// Minimum number of bytes of text for which releasing the interpreter is worth its cost.
 pub(crate) const DETACH_BYTES: usize = 4096;
 
@@ -97,7 +93,7 @@ pub(crate) fn away<T: Send + 'static>(
     let thread = {
         let (work, stop) = (Arc::clone(&work), stop.clone());
         let ended = Ended(Arc::clone(&ended), current());
-        Builder::new().stack_size(STACK).spawn(move || {
+        Builder::new().spawn(move || {
             let _ended = ended;
             let work = take(&work)?;
             Some(stop.during(|| {

@@ -153,15 +153,24 @@ impl Maker {
 
     fn then(&mut self, first: Lang, second: Lang) -> Lang {
         match (&self.nodes[first], &self.nodes[second]) {
-            (Node::Nothing, _) | (_, Node::Empty) => first,
-            (_, Node::Nothing) | (Node::Empty, _) => second,
-            // To the right, so that one language is written in one way.
-            (&Node::Then(before, after), _) => {
-                let rest = self.then(after, second);
-                self.then(before, rest)
-            }
-            _ => self.node(Node::Then(first, second)),
+            (Node::Nothing, _) | (_, Node::Empty) => return first,
+            (_, Node::Nothing) | (Node::Empty, _) => return second,
+            _ => {}
         }
+        // To the right, so that one language is written in one way. A chain may be as long as a text.
+        let (heads, last) = self.chain(first);
+        let rest = self.node(Node::Then(last, second));
+        heads.into_iter().rev().fold(rest, |rest, head| self.node(Node::Then(head, rest)))
+    }
+
+    /// The parts of a sequence before its last one.
+    fn chain(&self, lang: Lang) -> (Vec<Lang>, Lang) {
+        let (mut heads, mut last) = (Vec::new(), lang);
+        while let Node::Then(head, rest) = self.nodes[last] {
+            heads.push(head);
+            last = rest;
+        }
+        (heads, last)
     }
 
     fn star(&mut self, inner: Lang) -> Lang {
@@ -374,7 +383,11 @@ impl Maker {
                 });
                 format!("[{}]", shown.collect::<String>())
             }
-            Node::Then(first, second) => self.written(*first)? + &self.written(*second)?,
+            Node::Then(..) => {
+                let (heads, last) = self.chain(lang);
+                let parts = heads.into_iter().chain([last]).map(|part| self.written(part));
+                parts.collect::<Option<String>>()?
+            }
             Node::Either(all) => {
                 let all = all.iter().map(|&lang| self.written(lang));
                 format!("({})", all.collect::<Option<Vec<_>>>()?.join("|"))
@@ -490,7 +503,7 @@ impl Automaton {
 mod tests {
     use proptest::prelude::*;
 
-    use super::Automaton;
+    use super::{Automaton, Left, left};
 
     const REGEXES: [&str; 8] = [
         ".*",
@@ -532,6 +545,13 @@ mod tests {
                 && !spellings.iter().any(|spelling| text.contains(spelling.as_str()));
             prop_assert_eq!(accepts, expected);
         }
+    }
+
+    #[test]
+    fn a_chain_as_long_as_a_text_needs_no_stack() {
+        assert!(Automaton::new("\"a{90000}\"", &[], &[], &[]).is_err());
+        let Some(Left::Some(rest)) = left("\"a{90000}\"", "\"a") else { panic!("it is read") };
+        assert_eq!(rest.matches('a').count() + rest.matches("61").count(), 89_999);
     }
 
     #[test]
