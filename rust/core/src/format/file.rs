@@ -413,7 +413,6 @@ pub(super) const CALL_KEYS: &[&str] = &["item", "also", "id", "result"];
 /// The keys of an `[also.X]` table beside those of a shape.
 pub(super) const ALSO_KEYS: &[&str] = &["item", "after"];
 
-/// Forms of calls that are only read.
 /// The tokens that a model may write around its answer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -422,6 +421,7 @@ pub(super) struct AnswerFile {
     pub(super) close: String,
 }
 
+/// Forms of calls that are only read.
 #[derive(Deserialize)]
 pub(super) struct AlsoFile {
     pub(super) item: OneOrMany,

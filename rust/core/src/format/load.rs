@@ -56,7 +56,7 @@ impl Spec {
         let needed = patterns.used();
         let also = also::also(&file, &patterns, list.as_ref())?;
         let media = media::media(&file.media, &patterns, &patterns.used(), file.guarantee)?;
-        check_whole(&file, &patterns, &rows, &calls, (list.as_ref(), &prompt))?;
+        check_whole(&file, &patterns, &rows, &calls, list.as_ref())?;
         let table = Table {
             guarantee: file.guarantee,
             order: file.order,
@@ -199,10 +199,9 @@ fn check_whole(
     patterns: &Patterns,
     rows: &[RowSpec],
     calls: &[CallSpec],
-    (list, prompt): (Option<&ListSpec>, &[Piece]),
+    list: Option<&ListSpec>,
 ) -> Checked<()> {
     patterns.refuse_unused()?;
-    tags::check_begins(&patterns.tags, rows, prompt)?;
     text_markers::check(patterns, file.guarantee, rows, calls, list)?;
     check_system(file, rows)
 }

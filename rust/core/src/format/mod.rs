@@ -852,12 +852,12 @@ impl Format {
         &self.spec.calls
     }
 
-    /// The forms of calls that are only read.
     /// The tokens that a model may write around its answer, though the format does not.
     pub(crate) fn answer(&self) -> Option<&[Piece; 2]> {
         self.spec.also.answer.as_ref()
     }
 
+    /// The forms of calls that are only read.
     pub(crate) fn also(&self) -> &AlsoSpec {
         &self.spec.also
     }

@@ -174,13 +174,6 @@ impl Patterns {
         ways.any(|way| way.token == name)
     }
 
-    /// Whether all tags that begin with a token go on with text and another token: the token may end a pattern, as what
-    /// follows it decides.
-    fn only_goes_on(&self, name: &str) -> bool {
-        let mut ways = self.tags.iter().flat_map(|(_, ways)| ways).filter(|way| way.token == name);
-        ways.all(|way| way.before.is_empty() && !way.after.is_empty() && !way.next.is_empty())
-    }
-
     /// The last token of a tag as it is written; none for another name.
     pub(super) fn end_of_tag(&self, name: &str) -> Option<&String> {
         let (_, ways) = self.tags.iter().find(|(known, _)| known == name)?;
@@ -211,12 +204,11 @@ impl Patterns {
     /// The pieces of what may be a row that is only read.
     pub(super) fn row(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
         let pieces = pattern::parse(text).or_else(|problem| wrong(key, problem))?;
-        let last = walk(&pieces).count();
-        for (nth, piece) in walk(&pieces).enumerate() {
+        for piece in walk(&pieces) {
             match piece {
                 Piece::Control(names) => {
                     for name in names {
-                        self.use_control(key, name, nth + 1 == last)?;
+                        self.use_control(key, name)?;
                     }
                     self.check_text(key, names)?;
                 }
@@ -255,7 +247,7 @@ impl Patterns {
         Ok(pieces)
     }
 
-    fn use_control(&self, key: &str, name: &str, is_last: bool) -> Checked<()> {
+    fn use_control(&self, key: &str, name: &str) -> Checked<()> {
         let Some(&at) = self.by_name.get(name) else {
             let tags = self.tags.iter().map(|(name, _)| &**name);
             let known: Vec<&str> =
@@ -272,11 +264,9 @@ impl Patterns {
                 format!("has the tag `{{{name}}}`, expected tags in turns, prompts and calls only");
             return wrong(key, problem);
         }
-        let may_stand = || key == "turn.tools" || is_last && self.only_goes_on(name);
-        if !is_tag && self.begins_tag(name) && !may_stand() {
+        if !is_tag && self.begins_tag(name) && key != "turn.tools" {
             let problem = format!(
-                "has `{{{name}}}`, with which tags begin, expected a tag, the token in `turn.tools`, or at the \
-                 end of a pattern where all of these tags go on with text and a token"
+                "has `{{{name}}}`, with which tags begin, expected a tag, or the token in `turn.tools`"
             );
             return wrong(key, problem);
         }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashSet;
 
-use super::RowSpec;
 use super::file::OneOrMany;
 use super::load::MAX_SPELLING_BYTES;
 use super::rules::control_names;
@@ -68,31 +67,6 @@ pub(super) fn tags(file: &BTreeMap<String, OneOrMany>) -> Checked<Vec<(String, V
         tags.push((name.clone(), ways));
     }
     Ok(tags)
-}
-
-/// Checks that no turn begins as a tag goes on after its first token: that token may close the turn before.
-pub(super) fn check_begins(
-    tags: &[(String, Vec<TagSpec>)],
-    rows: &[RowSpec],
-    prompt: &[Piece],
-) -> Checked<()> {
-    let ends: Vec<&String> =
-        rows.iter().filter_map(|row| control_names(row.pieces.last()?)).flatten().collect();
-    let begins = rows.iter().map(|row| (row.key.as_str(), &row.pieces[..]));
-    for (key, pieces) in begins.chain([("generation.prompt", prompt)]) {
-        let Some(Piece::Literal(text)) = pieces.first() else { continue };
-        let goes_on = |way: &&TagSpec| {
-            ends.contains(&&way.token) && !way.after.is_empty() && text.starts_with(&*way.after)
-        };
-        if let Some(way) = tags.iter().flat_map(|(_, ways)| ways).find(goes_on) {
-            let problem = format!(
-                "begins with {:?}, with which a tag goes on, expected another text",
-                way.after
-            );
-            return wrong(key, problem);
-        }
-    }
-    Ok(())
 }
 
 /// Reads `<{TOKEN}name>`. A token may take the white space beside it, so a tag that is written has none there.
