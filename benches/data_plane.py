@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import json
 import os
-import resource
 import shutil
 import sys
 from dataclasses import asdict, dataclass
@@ -30,6 +29,7 @@ from .gateway import (
     PACE,
     Run,
     Server,
+    allow_sockets,
     free_port,
     gateway_command,
     line_of,
@@ -197,8 +197,7 @@ def main() -> int:
     parser.add_argument("--vllm-rs", type=Path, default=given, help="vLLM's frontend")
     asked = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    allow_sockets()
     about = machine.describe()
     runs = asyncio.run(measure(asked))
     results = WORK / "data_plane.json"

@@ -334,6 +334,12 @@ def publish(runs: list[Run], about: dict[str, str], asked: argparse.Namespace) -
     PAGE.write_text(f"{before}{begin}\n\n{table_of(runs)}\n\n{note}\n\n{end}{after}", "utf-8")
 
 
+def allow_sockets() -> None:
+    """Let this process have as many sockets as the system allows."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def main() -> int:
     """Measure; print the figures, or write them into the page."""
     parser = argparse.ArgumentParser(prog="python -m benches.gateway", description=__doc__)
@@ -345,8 +351,7 @@ def main() -> int:
     parser.add_argument("--no-flat-out", dest="flat_out", action="store_false")
     asked = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    allow_sockets()
     about = machine.describe()
     runs = asyncio.run(measure(asked))
     sys.stdout.write(table_of(runs) + "\n")

@@ -1,8 +1,8 @@
 //! Tracers: characters that no format and no text has, each of them another, put among the ids of a stream.
 //!
-//! What a stream does with its ids is seen by where the tracers come out. Each must be told by an event, whatever
-//! stands around it, and by one text at most. Between two tracers of one text stands what was between their ids. What
-//! the format's file declares where need not be known for that.
+//! A stream that loses text loses tracers. So each tracer must be in an event, in one text at most. Where two tracers
+//! are in one text, the characters between them are those between their ids. The law knows nothing of the format's
+//! file.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ impl Places {
         for (at, tracer) in at.into_iter().zip(self.first..) {
             traced.extend(&ids[last..at]);
             let text = vocab.encode(&tracer.to_string());
-            // Not what stands before every text.
+            // A dummy prefix belongs to no text.
             let own = text.iter().position(|&id| !matches!(vocab.token_bytes(id), Ok(b" ")));
             traced.extend(&text[own.expect("a tracer has ids")..]);
             last = at;
@@ -58,7 +58,7 @@ impl Places {
 pub enum Symbol {
     Char(char),
     Control(TokenId),
-    /// An id that is none.
+    /// An id outside the vocabulary.
     Unknown(TokenId),
 }
 
@@ -96,10 +96,11 @@ pub fn symbols(vocab: &Vocab, ids: &[TokenId], begins: bool) -> Vec<Symbol> {
     symbols
 }
 
-/// Whether every tracer, every rare character and every id that is none is told, and texts are whole.
+/// Checks that every tracer, every rare character and every id outside the vocabulary is in an event, and that texts
+/// lack nothing between tracers.
 ///
 /// # Errors
-/// What is not told, and where it stands in the stream.
+/// What is missing, and where it stands in the stream.
 pub fn check(
     entry: &Entry,
     places: &Places,
@@ -124,7 +125,7 @@ pub fn check(
             && !entry.meant.iter().any(|word| word.contains(*c))
     };
     let mut rare = symbols.iter().filter_map(character).filter(is_rare);
-    // A key may stand in two tags, and is told once.
+    // The key of an opening and a closing tag is in one event.
     let is_told =
         |c: char| told.others.contains(c) || told.texts.iter().any(|text| text.text.contains(c));
     match rare.find(|&c| !is_told(c)) {
@@ -133,9 +134,10 @@ pub fn check(
     }
 }
 
-/// Whether the tracers of a run are told, and one text has between two of them what the run has.
+/// Checks the tracers of a run of text between two control tokens.
 ///
-/// A control token that is spelled may have been read as one.
+/// Where a control token may be spelled as text, its spelling may have been read as the token: then the characters
+/// between two tracers are not compared.
 fn check_run(places: &Places, control: &[&str], run: &str, told: &Told) -> Result<(), String> {
     let mut last: Option<(usize, char, usize)> = None;
     for (at, c) in run.char_indices().filter(|&(_, c)| places.is_tracer(c)) {

@@ -46,7 +46,7 @@ impl Probe {
         self.messages().iter().any(|message| message.get("tool_calls").is_some())
     }
 
-    /// Whether the template has a place for what is probed.
+    /// Whether the template writes the part that the probe is about.
     fn is_shown(&self, written: &RenderedTemplate) -> bool {
         self.shows.as_ref().is_none_or(|shown| written.text().contains(shown))
     }
@@ -66,7 +66,7 @@ pub struct Recognised {
     pub differs: Vec<String>,
     /// Conversations that the template writes and the format refuses.
     pub refused: Vec<String>,
-    /// Conversations of which the template passes over a part that the format writes.
+    /// Conversations with a part that the template leaves out and the format writes.
     pub completes: Vec<String>,
 }
 
