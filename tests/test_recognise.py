@@ -77,12 +77,25 @@ def test_a_format_completes_a_template_that_passes_over_calls(tmp_path: Path) ->
 
 
 def test_turns_alone_are_no_sign_of_a_family(tmp_path: Path) -> None:
-    """Without the tokens of calls in the vocabulary, a format adds none."""
+    """No family is recognised by its turns where the vocabulary lacks the tokens of its calls."""
     path = folder(tmp_path / "model", PLAIN, bos_token="<s>")  # noqa: S106
     added = json.loads((path / "added_tokens.json").read_text())
     kept = {token: at for token, at in added.items() if "im_" in token}
     (path / "added_tokens.json").write_text(json.dumps(kept))
     assert "passes over: tools" not in Codec.from_pretrained(path).describe()
+
+
+def test_tokens_of_several_families_are_no_sign_of_one(tmp_path: Path) -> None:
+    """Hermes, Qwen 2.5 and Qwen 3 have the same tokens, and write tools in other words."""
+    path = folder(tmp_path / "model", PLAIN.replace("{{ bos_token }}", ""))
+    tokens = ["<|im_start|>", "<|im_end|>", "<|endoftext|>", "<think>", "</think>"]
+    tokens += ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
+    size = Vocab.load(data.EMBEDDED_MODEL).size
+    added = {token: size + nth for nth, token in enumerate(tokens)}
+    (path / "added_tokens.json").write_text(json.dumps(added))
+    codec = Codec.from_pretrained(path)
+    assert codec.format.name == "chatml"
+    assert "passes over" not in codec.describe()
 
 
 @pytest.mark.parametrize(

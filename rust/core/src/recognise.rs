@@ -254,7 +254,7 @@ pub(crate) fn candidates(
             continue;
         }
         let Ok(codec) = Codec::new(&format, vocab) else { continue };
-        let found = compared(name, &codec, vocab, &rendered);
+        let found = compared(name, &codec, &rendered);
         if found.differs.len() + found.refused.len() < PROBES.len() {
             all.push(found);
         }
@@ -290,12 +290,7 @@ fn rendered(
     template.render(&probe.messages, &variables, &options)
 }
 
-fn compared(
-    name: &str,
-    codec: &Codec,
-    own: &Vocab,
-    rendered: &[Option<RenderedTemplate>],
-) -> Recognised {
+fn compared(name: &str, codec: &Codec, rendered: &[Option<RenderedTemplate>]) -> Recognised {
     let mut found = Recognised {
         format: name.into(),
         same: Vec::new(),
@@ -310,7 +305,7 @@ fn compared(
     let writes_calls = pairs()
         .find(|(probe, _)| probe.has_calls())
         .is_none_or(|(probe, theirs)| probe.is_shown(theirs));
-    let may_complete = !writes_calls && calls_have_tokens(codec, own, &control, pairs());
+    let may_complete = !writes_calls && calls_have_tokens(codec, &control, pairs());
     for (probe, theirs) in pairs() {
         let is_shown = probe.is_shown(theirs) && (writes_calls || !probe.has_calls());
         let list = match written(codec, probe) {
@@ -330,11 +325,10 @@ fn compared(
     found
 }
 
-/// Whether the calls of a format have control tokens that the template writes nowhere, and the vocabulary has: they
-/// say which family its model is of.
+/// Whether the calls of a format have control tokens that the template writes nowhere: they say which family the
+/// vocabulary's model is of.
 fn calls_have_tokens<'r>(
     codec: &Codec,
-    own: &Vocab,
     control: &AhoCorasick,
     rendered: impl Iterator<Item = (&'r Probe, &'r RenderedTemplate)>,
 ) -> bool {
@@ -343,7 +337,7 @@ fn calls_have_tokens<'r>(
     let theirs: Vec<Written> = rendered.map(|(_, theirs)| Written::of(theirs, control)).collect();
     let is_known =
         |token: &str| theirs.iter().any(|written| written.tokens().any(|it| it == token));
-    calling.tokens().any(|token| !is_known(token) && own.control().contains_key(token))
+    calling.tokens().any(|token| !is_known(token))
 }
 
 /// What a codec writes of messages.
