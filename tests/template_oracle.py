@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -111,6 +112,104 @@ def render(
         for m in messages
     ]
     return template.render(messages=kept, tools=tools, **OWN, **given)
+
+
+WORD = "kaqzv"
+THOUGHTS = ("reasoning_content", "reasoning", "thinking", "thought")
+
+
+class Engine:
+    """Messages as a server gives them to a template, which does not take all that clients send.
+
+    Found by what jinja2 renders, so that it is a second opinion on what `Codec` does.
+    """
+
+    def __init__(self, template: Any, source: str) -> None:
+        self.template = template
+        self.takes_tools = False
+        self.takes_tools = self._writes([_user("question")]) is None
+        question, answer = _user("question"), _assistant("answer")
+        call = _call("tool", {"key": "value"})
+
+        def shows(*messages: Message) -> bool:
+            texts = (self._writes(list(messages), thinks=thinks) for thinks in (False, True))
+            return any(text is not None and WORD in text for text in texts)
+
+        named = [key for key in THOUGHTS if re.search(rf"[.'\"]{key}(?!\w)", source)]
+        read = [
+            key
+            for key in named
+            if shows(question, {**answer, key: WORD})
+            or shows(question, {**answer, "tool_calls": [call], key: WORD})
+        ]
+        self.thoughts = read or named[:1]
+        part = self._writes([_user([{"type": "text", "text": WORD}])])
+        reads_parts = part is not None and WORD in part and "'text'" not in part
+        self.joins_parts = not reads_parts and shows(_user(WORD))
+        called = [
+            self._writes([question, {**_assistant(""), "tool_calls": [_call("tool", arguments)]}])
+            for arguments in ({"kaqz": "vaqz"}, '{"kaqz": "vaqz"}')
+        ]
+        written = ["vaqz" in text and "'vaqz'" not in text if text else False for text in called]
+        self.takes_objects = written[0] or not written[1]
+        developer = ({"role": role, "content": WORD} for role in ("developer", "system"))
+        self.has_no_developer = [shows(first, question) for first in developer] == [False, True]
+
+    def _writes(self, messages: list[Message], *, thinks: bool = False) -> str | None:
+        thinking = {"thinking": True, "enable_thinking": True} if thinks else {}
+        tools = TOOLS[:1] if self.takes_tools else None
+        options = {"add_generation_prompt": False, **thinking}
+        try:
+            return render(self.template, (messages, tools, options))
+        except Exception:  # noqa: BLE001 - whatever a template raises
+            return None
+
+    def given(self, messages: list[Message]) -> list[Message]:
+        """The messages as the template takes them."""
+        return [self._given(message) for message in messages]
+
+    def _given(self, message: Message) -> Message:
+        given: Message = {}
+        for key, value in message.items():
+            shown = key
+            if key in THOUGHTS and self.thoughts and key not in self.thoughts:
+                shown = key if self.thoughts[0] in message else self.thoughts[0]
+            given[shown] = value
+        content = given.get("content")
+        texts = {"text", "input_text", "output_text"}
+        if (
+            self.joins_parts
+            and isinstance(content, list)
+            and content
+            and all(isinstance(part, str) or part.get("type") in texts for part in content)
+        ):
+            parts = (part if isinstance(part, str) else part["text"] for part in content)
+            given["content"] = "".join(parts)
+        if given.get("tool_calls"):
+            given["tool_calls"] = [self._call(call) for call in given["tool_calls"]]
+        if given["role"] == "developer" and self.has_no_developer:
+            given["role"] = "system"
+        return given
+
+    def _call(self, call: dict[str, Any]) -> dict[str, Any]:
+        if "function" in call:
+            return {**call, "function": self._call(call["function"])}
+        arguments = call.get("arguments")
+        if isinstance(arguments, str) and self.takes_objects:
+            try:
+                read = json.loads(arguments or "{}")
+            except json.JSONDecodeError:
+                return call
+            return {**call, "arguments": read if isinstance(read, dict) else arguments}
+        if isinstance(arguments, dict) and not self.takes_objects:
+            return {**call, "arguments": json.dumps(arguments, ensure_ascii=False)}
+        return call
+
+
+@functools.cache
+def engine(source: str) -> Engine:
+    """How a server gives messages to a template."""
+    return Engine(environment().from_string(source), source)
 
 
 ARGUMENTS = {

@@ -130,8 +130,6 @@ def test_ids_are_those_of_the_text_and_hostile_text_gives_no_control(
     spellings = spellings_of(source)
     encoded = 0
     for title, (messages, tools, more) in SCENARIOS.items():
-        if title == "callstr":  # arguments as JSON text, which the codec may give as an object
-            continue
         options = {"add_generation_prompt": True, **more}
         variables = {
             key: value
@@ -139,11 +137,12 @@ def test_ids_are_those_of_the_text_and_hostile_text_gives_no_control(
             if key == "add_generation_prompt" or key in known
         }
         try:
-            rendered = template.render(messages, tools, **options)
+            rendered = template.render(oracle.engine(source).given(messages), tools, **options)
         except (TemplateError, MessageError):
             with pytest.raises((TemplateError, MessageError)):
                 codec.encode(messages, tools=tools, **variables)
             continue
+        variables["on_dependent"] = "template"
         encoding = codec.encode(messages, tools=tools, **variables)
         assert encoding.text == rendered.text, title
         assert (
@@ -153,6 +152,9 @@ def test_ids_are_those_of_the_text_and_hostile_text_gives_no_control(
             expected = reference.encode(rendered.text, add_special_tokens=False).ids
             assert encoding.ids.tolist() == expected, title
         encoded += 1
+        if title == "callstr":  # what is no JSON any more is a text: another shape
+            continue
+        del variables["on_dependent"]
         forged = hostile(messages, spellings)
         try:
             attacked = codec.encode(forged, tools=hostile(tools, spellings), **variables)
@@ -359,7 +361,12 @@ def test_control_that_depends_on_a_text_is_reported(tmp_path: Path) -> None:
     plain = [{"role": "user", "content": "Hi"}]
     looked_for = [{"role": "user", "content": "magic"}]
     assert codec.encode(plain).notes == ()
-    assert [note.kind for note in codec.encode(looked_for).notes] == ["dependent"]
+    followed = codec.encode(looked_for, on_dependent="template")
+    assert [note.kind for note in followed.notes] == ["dependent"]
+    assert "<pad>" in followed.text
+    encoding = codec.encode(looked_for)
+    assert [note.kind for note in encoding.notes] == ["unfollowed"]
+    assert encoding.text == codec.encode(plain).text.replace("Hi", "magic")
     with pytest.raises(MessageError, match="depend"):
         codec.encode(looked_for, on_dependent="error")
     assert codec.encode(plain, on_dependent="error").ids

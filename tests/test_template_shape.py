@@ -27,7 +27,10 @@ def codec_of(source: str) -> Codec:
 
 def is_noted(codec: Codec, messages: list[Message], **options: Any) -> bool:
     """Whether control is said to depend on the text; `error` refuses the same conversations."""
-    noted = any(note.kind == "dependent" for note in codec.encode(messages, **options).notes)
+    followed = codec.encode(messages, on_dependent="template", **options)
+    noted = any(note.kind == "dependent" for note in followed.notes)
+    kinds = [note.kind for note in codec.encode(messages, **options).notes]
+    assert kinds in ([["dependent"], ["unfollowed"]] if noted else [[]])
     refusal = pytest.raises(MessageError, match="depend") if noted else contextlib.nullcontext()
     with refusal:
         codec.encode(messages, on_dependent="error", **options)

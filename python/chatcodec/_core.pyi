@@ -693,7 +693,7 @@ class Encoding(Sequence[int]):
         """
         Parts of the caller's conversation that were left out: unknown keys (`unknown="ignore"`),
         unsupported parts (`on_unsupported="drop"`), and data about a text that is not part of it
-        (`annotations`).
+        (`annotations`). Where a chat template writes: what it passed over, each value by its path.
         """
     @property
     def ids(self, /) -> IntArray:

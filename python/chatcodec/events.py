@@ -75,6 +75,7 @@ NoteKind: TypeAlias = Literal[
     "incomplete",
     "reads",
     "dependent",
+    "unfollowed",
     "malformed",
     "unexpected_control",
     "text_after_action",
@@ -88,7 +89,8 @@ reasoning (`reasoning`), the same text has other ids (`ids`), the text differs (
 ends with another id (`stop`), the generation prompt differs (`prompt`), a system message or tools
 move to the last user's turn (`moved`), the format cannot write a message (`unencodable`), a call
 has no end (`incomplete`), `decode` reads a turn differently from `parse` (`reads`); control tokens
-of a template depend on the caller's text (`dependent`); or the stream
+of a template depend on the caller's text (`dependent`), or would if the template were followed
+(`unfollowed`); or the stream
 reports an irregularity, with a name of `NoticeKind`."""
 
 Event: TypeAlias = (

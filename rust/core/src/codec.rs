@@ -7,7 +7,7 @@ use crate::canonical;
 use crate::collect::Collector;
 use crate::constrain::{self, ConstrainOptions, ConstrainRequest, Constraint};
 use crate::conversation::{self, Conversation, OnUnsupported, ReadOptions, Shape, Values};
-use crate::encode::{self, EncodeOptions, Encoding, End, Note, NoteKind, TemplateGiven, Trail};
+use crate::encode::{self, EncodeOptions, Encoding, End, TemplateGiven, Trail};
 use crate::error::{Droppable, Error, MessagePart, Result};
 use crate::event::{Event, EventKind, TurnReason};
 use crate::format::{Format, Guarantee};
@@ -271,7 +271,7 @@ impl Codec {
     ) -> Result<Conversation> {
         if let Some(writer) = &self.inner.writer {
             let mut messages = Owned::new("messages", messages)?;
-            writer.with_objects(&mut messages);
+            writer.with_arguments(&mut messages);
             let tools = tools.map(|tools| Owned::new("tools", tools)).transpose()?;
             let tools = tools.filter(|tools| *tools != Owned::Null);
             return Ok(Conversation::of_values(Values { messages, tools }));
@@ -320,15 +320,16 @@ impl Codec {
             let problem = "were read by a codec of a template, expected those of this codec";
             return Err(Error::message("messages", problem));
         };
-        let Templated { rendered, mut trail, dependent } = writer.write(&values, vocab, options)?;
+        let Templated { rendered, mut trail, dependent, dropped } =
+            writer.write(&values, vocab, options)?;
         let (template, date) = (options.template.clone(), options.date.clone());
         trail.given = Some(Arc::new(TemplateGiven { values, options: template, date }));
         let EncodeOptions { on_marker, threads, .. } = *options;
         let mut encoding = encode::encode(rendered, grammar, vocab, on_marker, threads)?;
         encoding.set_trail(trail);
+        encoding.dropped = dropped;
         if let Some(dependent) = dependent {
-            let (text, tokens) = (dependent.note(), 0..encoding.ids().len());
-            let note = Note { kind: NoteKind::Dependent, text, tokens, message: -1 };
+            let note = dependent.note(0..encoding.ids().len());
             return Ok(encoding.with_notes(vec![note]));
         }
         Ok(encoding)

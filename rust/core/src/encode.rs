@@ -59,7 +59,7 @@ pub struct Encoding {
     trail: Trail,
     notes: Vec<Note>,
     /// The parts of the caller's conversation that were left out.
-    dropped: Vec<Dropped>,
+    pub(crate) dropped: Vec<Dropped>,
 }
 
 /// Consecutive ids: one control token, once or several times, or one run of text.

@@ -2,23 +2,30 @@
 //!
 //! In: a template, a caller's values, a vocabulary. Out: the spans that a format gives too, so that encodings, sources
 //! and masks have one path. A control token is a spelling that lies in the template's own text as a whole; roles of a
-//! closed set count as the template's. Cost: one rendering, and a second one, of short words, if the template looks at
-//! what a text says.
+//! closed set count as the template's. Cost: one rendering; a second one, of short words, if the template looks at what
+//! a text says; a third one, in which it does not find what it looks for, if its control tokens depend on that.
 
+mod expected;
+mod leaves;
 mod prompts;
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::conversation::Values;
-use crate::encode::{EncodeOptions, End, OnDependent, Trail};
+use crate::conversation::{Dropped, Values};
+use crate::encode::{EncodeOptions, End, Note, NoteKind, OnDependent, Trail};
 use crate::error::{Error, Result};
+use crate::json;
 use crate::message::{Node, Owned, Role};
+use crate::path::Path;
 use crate::render::{Boundary, Rendered};
 use crate::span::{Source, SourceField, Span, SpanKind};
-use crate::template::{Clock, Part, Paths, ROLES, RenderOptions, RenderedTemplate, Template};
+use crate::template::{
+    Clock, Expected, Followed, Hidden, Part, Paths, ROLES, RenderOptions, RenderedTemplate, Sought,
+    Template, Way,
+};
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 pub(crate) use prompts::{Cut, Prompts};
 
@@ -34,6 +41,9 @@ pub(crate) struct TemplateWriter {
     prompt: String,
     /// Whether the template writes arguments that are objects; some write their JSON text alone.
     reads_objects: bool,
+    expected: Expected,
+    /// What its expressions may look for, once a caller's text says it.
+    sought: Arc<OnceLock<Arc<Sought>>>,
     needs: Needs,
     /// Where an answer begins, the text of the prompt: as it is, and with reasoning asked for, and with none, if the
     /// template has a variable for that.
@@ -71,6 +81,8 @@ pub(crate) struct Templated {
     pub(crate) rendered: Rendered,
     pub(crate) trail: Trail,
     pub(crate) dependent: Option<Dependent>,
+    /// What the template passed over.
+    pub(crate) dropped: Vec<Dropped>,
 }
 
 /// The control tokens of a template are others than those of a harmless conversation of the same shape.
@@ -78,21 +90,31 @@ pub(crate) struct Templated {
 pub(crate) struct Dependent {
     /// Path of the first text, number or name that the template looks at, if it is known.
     looked: Option<String>,
+    /// Whether they are written nevertheless, and not those of a harmless conversation.
+    is_followed: bool,
 }
 
 impl Dependent {
     /// What is reported of it.
-    pub(crate) fn note(&self) -> String {
-        let text = "control tokens of the template depend on the caller's text";
-        match &self.looked {
+    pub(crate) fn note(&self, tokens: Range<usize>) -> Note {
+        let (kind, text) = if self.is_followed {
+            (NoteKind::Dependent, "control tokens of the template depend on the caller's text")
+        } else {
+            (
+                NoteKind::Unfollowed,
+                "the caller's text asks the template for other control tokens, and was not followed",
+            )
+        };
+        let text = match &self.looked {
             Some(path) => format!("{text}: it looks at `{path}`"),
             None => text.to_owned(),
-        }
+        };
+        Note { kind, text, tokens, message: -1 }
     }
 
     fn error(self) -> Error {
         let problem = "has text on which the template's control tokens depend, expected text for which the template \
-                       writes what it writes for any other; `on_dependent=\"report\"` encodes it";
+                       writes what it writes for any other; `on_dependent=\"text\"` encodes it";
         Error::message(self.looked.unwrap_or_else(|| "messages".into()), problem)
     }
 }
@@ -109,6 +131,8 @@ impl TemplateWriter {
             spelled: spelled.collect(),
             prompt: String::new(),
             reads_objects: true,
+            expected: Expected::default(),
+            sought: Arc::default(),
             needs: Needs::Nothing,
             asked: Vec::new(),
             stops: Vec::new(),
@@ -116,6 +140,7 @@ impl TemplateWriter {
         writer.needs = writer.find_needs();
         writer.prompt = writer.find_prompt().unwrap_or_default();
         writer.reads_objects = writer.find_reads_objects();
+        writer.expected = expected::found(&writer);
         let plain = EncodeOptions::default();
         let mut asked = vec![plain.clone()];
         if THINKING.iter().any(|name| template.mentions(name)) {
@@ -145,25 +170,43 @@ impl TemplateWriter {
         &self.own
     }
 
-    /// Gives arguments that are JSON text as objects, as engines do, to a template that writes objects.
-    pub(crate) fn with_objects(&self, messages: &mut Owned) {
+    /// Gives arguments as engines do: JSON text as an object to a template that writes objects, and an object as JSON
+    /// text to one that writes text alone.
+    pub(crate) fn with_arguments(&self, messages: &mut Owned) {
         let Owned::List(messages) = messages else { return };
-        if !self.reads_objects {
-            return;
-        }
         for message in messages {
             let Some(Owned::List(calls)) = message.get_mut("tool_calls") else { continue };
             for call in calls {
-                let function = call.get_mut("function");
-                let Some(arguments) = function.and_then(|it| it.get_mut("arguments")) else {
-                    continue;
+                let function = match call.get("function") {
+                    Some(_) => call.get_mut("function"),
+                    None => Some(call),
                 };
-                if let Some(text) = arguments.as_str()
-                    && let object @ Owned::Map(_) = Owned::of_json(text)
-                {
+                let arguments = function.and_then(|it| it.get_mut("arguments"));
+                if let Some(arguments) = arguments {
+                    self.set_arguments(arguments);
+                }
+            }
+        }
+    }
+
+    fn set_arguments(&self, arguments: &mut Owned) {
+        match arguments {
+            Owned::Text(text) if self.reads_objects => {
+                if text.trim().is_empty() {
+                    *arguments = Owned::Map(Vec::new());
+                } else if let object @ Owned::Map(_) = Owned::of_json(text) {
                     *arguments = object;
                 }
             }
+            Owned::Map(_) if !self.reads_objects => {
+                let mut text = String::new();
+                // What JSON cannot write is the template's to refuse.
+                let path = Path::Argument("arguments");
+                if json::write(&&*arguments, json::Layout::Line, path, &mut text).is_ok() {
+                    *arguments = Owned::Text(text);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -186,7 +229,7 @@ impl TemplateWriter {
             let messages =
                 vec![map(&[("role", text("user")), ("content", text("question"))]), answer];
             let values = self.probe(messages);
-            let written = self.rendered(&values, false, &EncodeOptions::default(), false);
+            let written = self.rendered(&values, false, &EncodeOptions::default(), Way::AsGiven);
             // What Python shows of an object is no JSON: such a template expects text.
             written.is_ok_and(|it| it.text().contains("vaqz") && !it.text().contains("'vaqz'"))
         };
@@ -208,7 +251,7 @@ impl TemplateWriter {
         let question = || Owned::List(vec![probe_question()]);
         let fails = |tools: Option<Owned>| {
             let values = Values { messages: question(), tools };
-            match self.rendered(&values, true, &EncodeOptions::default(), false) {
+            match self.rendered(&values, true, &EncodeOptions::default(), Way::AsGiven) {
                 Err(
                     error @ (Error::Message { .. } | Error::Template { is_of_values: true, .. }),
                 ) => Some(error),
@@ -226,7 +269,7 @@ impl TemplateWriter {
     fn find_prompt(&self) -> Option<String> {
         let values = self.probe(vec![probe_question()]);
         let render = |prompted| {
-            self.rendered(&values, prompted, &EncodeOptions::default(), false)
+            self.rendered(&values, prompted, &EncodeOptions::default(), Way::AsGiven)
                 .map(|it| it.text().to_owned())
         };
         let (with, without) = (render(true).ok()?, render(false).ok()?);
@@ -238,9 +281,9 @@ impl TemplateWriter {
     /// write a prompt whether it is asked for one or not, and what ends a turn with the turn after it.
     fn find_header(&self, options: &EncodeOptions) -> Option<String> {
         let question = self.probe(vec![probe_question()]);
-        let asked = self.rendered(&question, true, options, false).ok()?;
+        let asked = self.rendered(&question, true, options, Way::AsGiven).ok()?;
         let answered = self.probe(vec![probe_question(), probe_answer()]);
-        let answered = self.rendered(&answered, false, options, false).ok()?;
+        let answered = self.rendered(&answered, false, options, Way::AsGiven).ok()?;
         let (text, paths) = (answered.text(), answered.paths());
         let is_answer = |part: &&Part| match part.path {
             Some(path) if part.within < 0 => paths.message(path) == 1,
@@ -255,7 +298,7 @@ impl TemplateWriter {
         values: &Values,
         prompted: bool,
         options: &EncodeOptions,
-        is_harmless: bool,
+        way: Way<'_>,
     ) -> Result<RenderedTemplate> {
         let clock = options.date.as_deref().and_then(Clock::parse_day);
         let clock = clock.or(options.template.clock).unwrap_or_else(Clock::utc);
@@ -267,10 +310,8 @@ impl TemplateWriter {
         variables.extend(own.map(|(name, value)| (name.as_str(), value)));
         let variables: Vec<(&str, &&Owned)> =
             variables.iter().map(|(name, value)| (*name, value)).collect();
-        if is_harmless {
-            return self.template.render_harmless(&&values.messages, &variables, &render);
-        }
-        self.template.render(&&values.messages, &variables, &render)
+        let messages = &&values.messages;
+        self.template.render_as(way, &self.expected, messages, &variables, &render)
     }
 
     /// Writes a conversation.
@@ -287,19 +328,45 @@ impl TemplateWriter {
         let roles = roles(&values.messages)?;
         let ends_with_assistant = roles.last() == Some(&Some(Role::Assistant));
         let end = end_of(ends_with_assistant, options)?;
-        let mut rendered = self.rendered(values, end == End::Prompted, options, false)?;
-        if end == End::Open {
-            rendered.end_after_message(roles.len() as i32 - 1);
+        let written = |way| -> Result<RenderedTemplate> {
+            let mut rendered = self.rendered(values, end == End::Prompted, options, way)?;
+            if end == End::Open {
+                rendered.end_after_message(roles.len() as i32 - 1);
+            }
+            Ok(rendered)
+        };
+        let trust = &options.template.trust[..];
+        let mut rendered = written(Way::AsGiven)?;
+        let mut dependent = None;
+        if rendered.has_looked() {
+            let harmless = written(Way::Harmless);
+            let depends = |rendered: &RenderedTemplate| {
+                harmless.as_ref().map_or(true, |harmless| {
+                    let [one, other] =
+                        [rendered, harmless].map(|it| self.layout(it, &roles, vocab, trust));
+                    !one.own_control().eq(other.own_control())
+                })
+            };
+            if depends(&rendered) {
+                let looked = rendered.first_looked();
+                let mut is_followed = true;
+                if options.template.on_dependent == OnDependent::Text
+                    && let Some(hidden) = self.hidden(values, &roles, vocab, options)
+                    && let Ok(hiding) = written(Way::Hiding(&hidden))
+                    && !depends(&hiding)
+                {
+                    rendered = hiding;
+                    is_followed = false;
+                }
+                dependent = Some(Dependent { looked, is_followed });
+            }
         }
-        let layout = Layout::new(&rendered, &roles, vocab, &self.spelled, &options.template.trust);
-        let dependent = (rendered.has_looked()
-            && self.depends(values, &layout, &roles, vocab, end, options))
-        .then(|| Dependent { looked: rendered.first_looked() });
         if let Some(dependent) = &dependent
             && options.template.on_dependent == OnDependent::Error
         {
             return Err(dependent.clone().error());
         }
+        let layout = self.layout(&rendered, &roles, vocab, trust);
         let given = match options.template.variables[..] {
             [] => None,
             _ => self.find_header(options),
@@ -308,34 +375,48 @@ impl TemplateWriter {
         let headers = Headers { own, others: &self.asked, stops: &self.stops };
         let prompt = (end == End::Prompted).then_some(self.prompt.as_str());
         let mut written = layout.write(&rendered, &headers, prompt, options.boundary);
+        let dropped = leaves::passed_over(&rendered);
         written.paths = Some(Arc::new(rendered.into_paths()));
         let trail = Trail {
             roles: roles.into_iter().map(|role| role.unwrap_or(Role::User)).collect(),
             end,
             ..Trail::default()
         };
-        Ok(Templated { rendered: written, trail, dependent })
+        Ok(Templated { rendered: written, trail, dependent, dropped })
     }
 
-    /// Whether the control tokens are others than those of a harmless conversation of the same shape.
-    fn depends(
+    fn layout<'r>(
+        &self,
+        rendered: &'r RenderedTemplate,
+        roles: &'r [Option<Role>],
+        vocab: &'r Vocab,
+        trust: &[Role],
+    ) -> Layout<'r> {
+        Layout::new(rendered, roles, vocab, &self.spelled, trust)
+    }
+
+    /// What the template is not to find in these texts; none where no mark is left for it.
+    fn hidden(
         &self,
         values: &Values,
-        layout: &Layout<'_>,
         roles: &[Option<Role>],
         vocab: &Vocab,
-        end: End,
         options: &EncodeOptions,
-    ) -> bool {
-        let Ok(mut rendered) = self.rendered(values, end == End::Prompted, options, true) else {
-            return true;
+    ) -> Option<Hidden> {
+        let followed = |role: &Option<Role>| match role {
+            Some(role) if options.template.trust.contains(role) => Followed::All,
+            Some(Role::System) => Followed::Switches,
+            _ => Followed::Nothing,
         };
-        if end == End::Open {
-            rendered.end_after_message(roles.len() as i32 - 1);
+        let mut texts = Vec::new();
+        values.messages.texts(&mut texts);
+        let variables = options.template.variables.iter().map(|(_, value)| value);
+        for value in values.tools.iter().chain(variables) {
+            value.texts(&mut texts);
         }
-        let trust = &options.template.trust;
-        let other = Layout::new(&rendered, roles, vocab, &self.spelled, trust);
-        !layout.own_control().eq(other.own_control())
+        let sought =
+            self.sought.get_or_init(|| Arc::new(Sought::new(self.template.strings().into_iter())));
+        Hidden::new(vocab, sought, roles.iter().map(followed).collect(), &texts)
     }
 }
 

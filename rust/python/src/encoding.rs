@@ -261,7 +261,7 @@ impl Encoding {
 
     /// Parts of the caller's conversation that were left out: unknown keys (`unknown="ignore"`),
     /// unsupported parts (`on_unsupported="drop"`), and data about a text that is not part of it
-    /// (`annotations`).
+    /// (`annotations`). Where a chat template writes: what it passed over, each value by its path.
     #[getter]
     fn dropped<'py>(&self, py: Python<'py>) -> PyResult<DroppedTuple<'py>> {
         let dropped = self.inner.dropped().iter().map(|dropped| {

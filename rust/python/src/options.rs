@@ -112,12 +112,14 @@ fn template_options(
             "trust" => read.trust = trusted_roles(&value)?,
             "on_dependent" => {
                 read.on_dependent = match value.extract::<String>().as_deref() {
-                    Ok("report") => OnDependent::Report,
+                    Ok("text") => OnDependent::Text,
+                    Ok("template") => OnDependent::Template,
                     Ok("error") => OnDependent::Error,
                     _ => {
                         let given = quoted(&value.str()?.to_string_lossy());
-                        let message =
-                            format!("on_dependent={given}, expected \"report\" or \"error\"");
+                        let message = format!(
+                            "on_dependent={given}, expected \"text\", \"template\" or \"error\""
+                        );
                         return Err(PyValueError::new_err(message));
                     }
                 }

@@ -27,6 +27,8 @@ pub enum NoteKind {
     Reads,
     /// Control tokens of a template depend on what the caller's text says.
     Dependent,
+    /// A template would write other control tokens for what the caller's text says; it was not followed.
+    Unfollowed,
     /// The stream reports an irregularity in the completion.
     Notice(NoticeKind),
 }
@@ -45,6 +47,7 @@ impl NoteKind {
             Self::Incomplete => "incomplete",
             Self::Reads => "reads",
             Self::Dependent => "dependent",
+            Self::Unfollowed => "unfollowed",
             Self::Notice(kind) => kind.name(),
         }
     }

@@ -52,9 +52,12 @@ pub struct TemplateOptions {
 /// Policy for a caller's text on which the template's control tokens depend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnDependent {
-    /// [`super::Encoding::notes`] reports it.
+    /// The control tokens are those of a harmless text, wherever the text can be hidden from the template; that it
+    /// looks is reported by [`super::Encoding::notes`].
     #[default]
-    Report,
+    Text,
+    /// The template is followed, and [`super::Encoding::notes`] reports it.
+    Template,
     /// The messages are refused.
     Error,
 }

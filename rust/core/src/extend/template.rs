@@ -498,8 +498,7 @@ impl Next<'_> {
             }
         }
         if let Some(dependent) = &written.dependent {
-            let (text, tokens) = (dependent.note(), base..end);
-            notes.push(Note { kind: NoteKind::Dependent, text, tokens, message: -1 });
+            notes.push(dependent.note(base..end));
         }
         let place =
             |at: u32| base + (at.saturating_sub(self.answer.base) as usize).min(self.answer.ids);

@@ -169,6 +169,19 @@ impl Owned {
         }
     }
 
+    /// Adds all strings.
+    pub(crate) fn texts<'t>(&'t self, all: &mut Vec<&'t str>) {
+        match self {
+            Self::Text(text) => all.push(text),
+            Self::List(items) => items.iter().for_each(|item| item.texts(all)),
+            Self::Map(members) => members.iter().for_each(|(key, value)| {
+                key.texts(all);
+                value.texts(all);
+            }),
+            _ => {}
+        }
+    }
+
     /// Bytes of all strings.
     pub fn text_bytes(&self) -> usize {
         match self {

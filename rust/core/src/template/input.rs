@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::hidden::Hidden;
 use super::meter::Meter;
 use super::paths::Paths;
 use super::shape::{self, Place};
@@ -11,8 +12,39 @@ use super::value::{Dict, List, ListKind, Missing, Outcome, Value};
 use crate::error::{Error, Result};
 use crate::message::{MAX_DEPTH, Node, SURROGATE, View};
 
+/// The keys under which clients send reasoning, and templates read it.
+pub(crate) const REASONING: [&str; 4] = ["reasoning_content", "reasoning", "thinking", "thought"];
+
+/// What a template expects of messages, where that is not what every client sends. Paths are the caller's in any case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// The keys under which the template reads reasoning. What comes under another key is given under the first.
+    pub(crate) reasoning: Vec<&'static str>,
+    /// Whether contents have to be texts: the texts of a list of parts are joined.
+    pub(crate) joins_parts: bool,
+    /// Whether a developer's message is given as a system message.
+    pub(crate) has_no_developer: bool,
+}
+
+impl Expected {
+    /// The key under which a message's member is given.
+    fn key<'k>(&self, key: &'k str, has: impl Fn(&str) -> bool) -> &'k str {
+        match self.reasoning.first() {
+            Some(read)
+                if REASONING.contains(&key) && !self.reasoning.contains(&key) && !has(read) =>
+            {
+                read
+            }
+            _ => key,
+        }
+    }
+}
+
 /// Reads a caller's values, and counts them.
-pub(super) struct Reader {
+pub(super) struct Reader<'a> {
+    expected: &'a Expected,
+    /// What the template is not to find in the caller's texts.
+    hidden: Option<&'a Hidden>,
     pub(super) paths: Paths,
     /// Bytes of all strings.
     pub(super) bytes: usize,
@@ -32,23 +64,60 @@ const FIRST_NUMBER: i64 = 1;
 /// How many keys are shared between dicts.
 const SHARED_KEYS: usize = 16;
 
-impl Default for Reader {
-    fn default() -> Self {
+impl<'a> Reader<'a> {
+    /// A reader of the caller's values, or of harmless ones of their shape.
+    pub(super) fn new(
+        expected: &'a Expected,
+        hidden: Option<&'a Hidden>,
+        is_harmless: bool,
+    ) -> Self {
         Self {
+            expected,
+            hidden,
             paths: Paths::default(),
             bytes: 0,
             meter: Meter::boundless(),
             keys: Vec::new(),
-            is_harmless: false,
+            is_harmless,
             words: 0,
         }
     }
-}
 
-impl Reader {
-    /// A reader of the caller's values, or of harmless ones of their shape.
-    pub(super) fn new(is_harmless: bool) -> Self {
-        Self { is_harmless, ..Self::default() }
+    /// A caller's content as the template reads it, or what stands for it.
+    fn content_of(&mut self, text: &str, path: u32) -> Arc<str> {
+        match self.hidden {
+            _ if text.is_empty() => text.into(),
+            _ if self.is_harmless => self.next_word().into(),
+            Some(hidden) => hidden.hide(text, self.paths.message(path)),
+            None => text.into(),
+        }
+    }
+
+    /// The texts of a list of parts as one text, if it is nothing else.
+    fn joined<N: Node>(&mut self, parts: &[N], list: u32) -> Result<Option<Value>> {
+        if parts.is_empty() || !parts.iter().all(|part| is_text_part(&part.view())) {
+            return Ok(None);
+        }
+        let mut whole = Text::empty();
+        for (at, part) in parts.iter().enumerate() {
+            let item = self.paths.item(list, at, false);
+            let read = match part.view() {
+                View::Map(members) => {
+                    let texts = members.iter().filter(|(key, _)| key.as_text() == Some("text"));
+                    let mut read = Value::None;
+                    for (_, text) in texts {
+                        let path = self.paths.key(item, "text".into());
+                        read = self.value(text, path, 0, Place::Object)?;
+                    }
+                    read
+                }
+                _ => self.value(part, item, 0, Place::Object)?,
+            };
+            if let Value::Str(read) = read {
+                whole = whole.concat(&read);
+            }
+        }
+        Ok(Some(Value::Str(whole)))
     }
 
     /// What stands for a content in a harmless conversation.
@@ -114,13 +183,15 @@ impl Reader {
             View::Number(text) => self.number(&text, path, place)?,
             View::Text(text) => {
                 let is_content = !place.is_known(text);
-                let text: Arc<str> = if is_content && self.is_harmless && !text.is_empty() {
-                    self.next_word().into()
-                } else {
-                    text.into()
+                let text: Arc<str> = match text {
+                    "developer" if place == Place::Role && self.expected.has_no_developer => {
+                        "system".into()
+                    }
+                    text if is_content => self.content_of(text, path),
+                    text => text.into(),
                 };
                 self.bytes += text.len();
-                self.paths.keep(path, text.clone());
+                self.paths.keep(path, text.clone(), is_content);
                 let origin = if is_content { Origin::content(path) } else { origin };
                 Value::Str(Text::data(text, origin))
             }
@@ -136,24 +207,28 @@ impl Reader {
             }
             View::Map(members) => {
                 let mut dict = Dict::with_capacity(members.len(), origin);
+                let is_message = place == Place::Message;
+                let has = |key: &str| members.iter().any(|(known, _)| known.as_text() == Some(key));
                 for (key, value) in &members {
                     // A key is a part of its dict.
                     let (name, key, place) = match key.as_text() {
                         Some(text) if place.is_field(text) => {
                             self.bytes += text.len();
                             let name = self.shared(text);
+                            let given = match place {
+                                Place::Message => self.expected.key(text, has),
+                                _ => text,
+                            };
+                            let given = if given == text { name.clone() } else { given.into() };
                             let place = place.of_member(text);
-                            (name.clone(), Value::Str(Text::data(name, origin)), place)
+                            (name, Value::Str(Text::data(given, origin)), place)
                         }
                         Some(text) => {
                             // Equal names of two dicts are two strings, as harmless ones are.
-                            let name: Arc<str> = if self.is_harmless && !text.is_empty() {
-                                self.next_word().into()
-                            } else {
-                                text.into()
-                            };
-                            self.bytes += name.len();
-                            let key = Text::data(name.clone(), Origin::content(path));
+                            let given = self.content_of(text, path);
+                            self.bytes += given.len();
+                            let name = if self.is_harmless { given.clone() } else { text.into() };
+                            let key = Text::data(given, Origin::content(path));
                             (name, Value::Str(key), place.of_member(text))
                         }
                         None => {
@@ -162,8 +237,18 @@ impl Reader {
                             (name.unwrap_or_default(), key, place.of_member(""))
                         }
                     };
+                    let is_content = is_message && *name == *"content";
                     let path = self.paths.key(path, name);
-                    let value = self.value(value, path, depth + 1, place)?;
+                    let joined = match value.view() {
+                        View::List(parts) if is_content && self.expected.joins_parts => {
+                            self.joined(&parts, path)?
+                        }
+                        _ => None,
+                    };
+                    let value = match joined {
+                        Some(joined) => joined,
+                        None => self.value(value, path, depth + 1, place)?,
+                    };
                     if key.hash(&self.meter).is_err() {
                         let problem =
                             format!("has a key that is `{}`, expected a string", key.kind());
@@ -204,6 +289,7 @@ impl Reader {
             return Ok(number);
         }
         let origin = Origin::content(path);
+        self.paths.set_content(path);
         self.words += usize::from(self.is_harmless);
         let word = FIRST_NUMBER + self.words as i64;
         Ok(match number {
@@ -235,4 +321,18 @@ impl Reader {
             || Error::message(self.paths.text(path), format!("is `{text}`, expected a number"));
         Ok(Value::Float(number.map_err(|_| wrong())?, origin))
     }
+}
+
+/// Whether a part is text and nothing else.
+fn is_text_part<N: Node>(part: &View<'_, N>) -> bool {
+    const KINDS: [&str; 3] = ["text", "input_text", "output_text"];
+    let View::Map(members) = part else { return matches!(part, View::Text(_)) };
+    let is_text = |(key, value): &(N, N)| match key.as_text() {
+        Some("type") => value.as_text().is_some_and(|kind| KINDS.contains(&kind)),
+        Some("text") => value.as_text().is_some(),
+        Some("cache_control" | "annotations") => true,
+        _ => false,
+    };
+    let has = |name: &str| members.iter().any(|(key, _)| key.as_text() == Some(name));
+    members.iter().all(is_text) && has("type") && has("text")
 }

@@ -22,6 +22,7 @@ mod format;
 mod frame;
 mod functions;
 mod given;
+mod hidden;
 mod input;
 mod json;
 mod lexer;
@@ -45,7 +46,9 @@ use crate::message::Node;
 use ast::{Body, Symbol};
 pub use clock::Clock;
 use error::{Fault, Problem};
+pub(crate) use hidden::{Followed, Hidden, Sought};
 use input::Reader;
+pub(crate) use input::{Expected, REASONING};
 use machine::Machine;
 pub(crate) use paths::Paths;
 pub(crate) use shape::ROLES;
@@ -77,6 +80,16 @@ pub struct RenderOptions<'a> {
     pub own: &'a [(String, String)],
     /// The text of the time by a format of `strftime`; none for a format that gives none.
     pub now: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// What a rendering is given of a caller's texts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Way<'a> {
+    AsGiven,
+    /// A word of its own for each text.
+    Harmless,
+    /// The texts, without what these hide.
+    Hiding(&'a Hidden),
 }
 
 /// A rendered template: its text, and where each part of it comes from.
@@ -150,6 +163,16 @@ impl Template {
         tokens.into_iter().filter_map(text).collect()
     }
 
+    /// The strings of the template's expressions: what it may look for.
+    pub(crate) fn strings(&self) -> Vec<String> {
+        let tokens = lexer::tokens(&self.inner.source).unwrap_or_default();
+        let text = |(token, _)| match token {
+            lexer::Token::Str(text) => Some(text),
+            _ => None,
+        };
+        tokens.into_iter().filter_map(text).collect()
+    }
+
     /// Whether the template mentions a variable.
     pub fn mentions(&self, variable: &str) -> bool {
         self.inner.names.iter().any(|name| **name == *variable)
@@ -167,22 +190,31 @@ impl Template {
         variables: &[(&str, &N)],
         options: &RenderOptions<'_>,
     ) -> Result<RenderedTemplate> {
-        self.rendered(Reader::new(false), messages, variables, options)
+        let expected = Expected::default();
+        self.render_as(Way::AsGiven, &expected, messages, variables, options)
     }
 
-    /// Renders harmless messages and variables of the same shape as these.
-    pub(crate) fn render_harmless<N: Node>(
+    /// Renders messages as the template expects them.
+    pub(crate) fn render_as<N: Node>(
         &self,
+        way: Way<'_>,
+        expected: &Expected,
         messages: &N,
         variables: &[(&str, &N)],
         options: &RenderOptions<'_>,
     ) -> Result<RenderedTemplate> {
-        self.rendered(Reader::new(true), messages, variables, options)
+        let hidden = if let Way::Hiding(hidden) = way { Some(hidden) } else { None };
+        let reader = Reader::new(expected, hidden, matches!(way, Way::Harmless));
+        let mut rendered = self.rendered(reader, messages, variables, options)?;
+        if let Some(hidden) = hidden {
+            hidden.restore(&mut rendered);
+        }
+        Ok(rendered)
     }
 
     fn rendered<N: Node>(
         &self,
-        mut reader: Reader,
+        mut reader: Reader<'_>,
         messages: &N,
         variables: &[(&str, &N)],
         options: &RenderOptions<'_>,
@@ -262,6 +294,11 @@ impl RenderedTemplate {
     /// Path of the first content that the template looked at, if it is known.
     pub(crate) fn first_looked(&self) -> Option<String> {
         Some(self.paths.text(self.looked?.path()?))
+    }
+
+    /// The caller's values that are in the text, by their numbers.
+    pub(crate) fn seen(&self) -> impl Iterator<Item = u32> + '_ {
+        self.runs.iter().filter_map(|run| run.origin.path())
     }
 
     /// The paths of the caller's values.

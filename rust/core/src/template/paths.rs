@@ -19,6 +19,8 @@ struct Path {
     message: i32,
     /// The caller's string, if the value is a string.
     text: Option<Arc<str>>,
+    /// Whether the value is a text or a number that says something.
+    is_content: bool,
 }
 
 /// All paths of a caller's values.
@@ -38,7 +40,7 @@ impl Default for Paths {
 
 impl Paths {
     fn add(&mut self, parent: u32, step: Step, message: i32) -> u32 {
-        self.paths.push(Path { parent, step, message, text: None });
+        self.paths.push(Path { parent, step, message, text: None, is_content: false });
         (self.paths.len() - 1) as u32
     }
 
@@ -57,10 +59,35 @@ impl Paths {
     }
 
     /// Keeps the string that a path leads to; a key's is not kept, because it has its dict's path.
-    pub(super) fn keep(&mut self, path: u32, text: Arc<str>) {
+    pub(super) fn keep(&mut self, path: u32, text: Arc<str>, is_content: bool) {
         if let Some(path) = self.paths.get_mut(path as usize) {
+            path.is_content = is_content && !text.trim().is_empty();
             path.text = Some(text);
         }
+    }
+
+    /// Notes that a number is at a path.
+    pub(super) fn set_content(&mut self, path: u32) {
+        if let Some(path) = self.paths.get_mut(path as usize) {
+            path.is_content = true;
+        }
+    }
+
+    /// Each path: the number of the value around it, the key or nothing for an item, and whether it is a text or a
+    /// number that says something. Values come after those around them.
+    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = (u32, Option<&str>, bool)> {
+        self.paths.iter().map(|path| {
+            let key = match &path.step {
+                Step::Argument(key) | Step::Key(key) => Some(&**key),
+                Step::Item(_) => None,
+            };
+            (path.parent, key, path.is_content)
+        })
+    }
+
+    /// The caller's strings, to be changed.
+    pub(super) fn strings_mut(&mut self) -> impl Iterator<Item = &mut Arc<str>> {
+        self.paths.iter_mut().filter_map(|path| path.text.as_mut())
     }
 
     /// The paths alone, without the caller's strings.

@@ -42,7 +42,7 @@ pub(crate) struct Place(u32);
 impl Place {
     const CHANGED: Self = Self(u32::MAX);
 
-    fn at(byte: usize) -> Self {
+    pub(super) fn at(byte: usize) -> Self {
         u32::try_from(byte).map_or(Self::CHANGED, Self)
     }
 

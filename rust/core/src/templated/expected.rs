@@ -1,0 +1,101 @@
+//! What a template expects of messages, found by what it writes.
+//!
+//! In: a template. Out: the keys under which it reads reasoning, whether it takes lists of parts, and developers'
+//! messages. Cost: a dozen short renderings, once.
+
+use super::{THINKING, TemplateWriter, probe_answer, probe_question, text};
+use crate::encode::EncodeOptions;
+use crate::message::Owned;
+use crate::template::{Expected, REASONING, Way};
+
+/// A text that no template has.
+const WORD: &str = "kaqzv";
+
+/// What a template expects.
+pub(super) fn found(writer: &TemplateWriter) -> Expected {
+    Expected {
+        reasoning: reasoning(writer),
+        joins_parts: joins_parts(writer),
+        has_no_developer: has_no_developer(writer),
+    }
+}
+
+/// What the template writes of messages, with reasoning asked for.
+fn written(writer: &TemplateWriter, messages: Vec<Owned>, thinks: bool) -> Option<String> {
+    let mut options = EncodeOptions::default();
+    if thinks {
+        let variables = THINKING.map(|name| (name.to_owned(), Owned::Bool(true)));
+        options.template.variables = variables.into();
+    }
+    let values = writer.probe(messages);
+    let rendered = writer.rendered(&values, false, &options, Way::AsGiven).ok()?;
+    Some(rendered.text().to_owned())
+}
+
+fn with(message: Owned, key: &str, value: Owned) -> Owned {
+    let Owned::Map(mut members) = message else { return message };
+    members.retain(|(known, _)| known.as_str() != Some(key));
+    members.push((text(key), value));
+    Owned::Map(members)
+}
+
+fn is_shown(writer: &TemplateWriter, messages: &[Owned]) -> bool {
+    let shows = |thinks| {
+        let text = written(writer, messages.to_vec(), thinks);
+        text.is_some_and(|text| text.contains(WORD))
+    };
+    shows(false) || shows(true)
+}
+
+/// The keys whose text the template writes; those that its source names where no conversation shows one.
+fn reasoning(writer: &TemplateWriter) -> Vec<&'static str> {
+    let source = writer.template().source();
+    let named: Vec<&'static str> = REASONING.into_iter().filter(|key| names(source, key)).collect();
+    let is_read = |key: &&'static str| {
+        let answer = with(probe_answer(), key, text(WORD));
+        is_shown(writer, &[probe_question(), answer.clone()])
+            || is_shown(writer, &[probe_question(), calling(answer)])
+    };
+    let read: Vec<&'static str> = named.iter().copied().filter(is_read).collect();
+    if read.is_empty() { named.into_iter().take(1).collect() } else { read }
+}
+
+/// Whether a source has a key as a string or as an attribute: a variable is no key.
+fn names(source: &str, key: &str) -> bool {
+    let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    source.match_indices(key).any(|(at, _)| {
+        let (before, after) = (&source[..at], &source[at + key.len()..]);
+        before.ends_with(['.', '\'', '"']) && !is_letter(after.chars().next())
+    })
+}
+
+fn calling(answer: Owned) -> Owned {
+    let function = vec![
+        (text("name"), text("tool")),
+        (text("arguments"), Owned::Map(vec![(text("key"), text("value"))])),
+    ];
+    let call = Owned::Map(vec![
+        (text("id"), text("call00001")),
+        (text("type"), text("function")),
+        (text("function"), Owned::Map(function)),
+    ]);
+    with(answer, "tool_calls", Owned::List(vec![call]))
+}
+
+/// Whether a text is written where it is a question's content, but not as a part, or as Python shows the part.
+fn joins_parts(writer: &TemplateWriter) -> bool {
+    let part = Owned::Map(vec![(text("type"), text("text")), (text("text"), text(WORD))]);
+    let question = |content| vec![with(probe_question(), "content", content)];
+    let in_parts = written(writer, question(Owned::List(vec![part])), false);
+    let is_read = in_parts.is_some_and(|it| it.contains(WORD) && !it.contains("'text'"));
+    !is_read && is_shown(writer, &question(text(WORD)))
+}
+
+/// Whether the template writes a system message, and fails on a developer's or passes over it.
+fn has_no_developer(writer: &TemplateWriter) -> bool {
+    let first = |role: &str| {
+        let message = vec![(text("role"), text(role)), (text("content"), text(WORD))];
+        is_shown(writer, &[Owned::Map(message), probe_question()])
+    };
+    !first("developer") && first("system")
+}

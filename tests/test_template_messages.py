@@ -1,0 +1,245 @@
+"""What a template is given of messages, what it is not to find in them, and what it passes over."""
+
+# ruff: noqa: ANN401
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import template_oracle as oracle
+from chatcodec import Codec, Template, Vocab
+from chatcodec.errors import MessageError, TemplateError
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from test_template_codec import FOLDER, PUBLISHED, control, made, spellings_of, text_of
+
+Message = dict[str, Any]
+
+needs_templates = pytest.mark.skipif(not PUBLISHED, reason=f"no templates in {FOLDER}")
+templates = st.sampled_from(PUBLISHED or [""])
+words = st.text("ab é漢\n\"'{}<>", max_size=6)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-99, 99) | words,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@functools.lru_cache(maxsize=256)
+def codec_of(name: str) -> Codec:
+    with tempfile.TemporaryDirectory() as folder:
+        return made(text_of(name), Path(folder))[1]
+
+
+def encoded(codec: Codec, messages: list[Message], **options: Any) -> Any:
+    """The encoding; none where the template refuses the messages."""
+    try:
+        return codec.encode(messages, add_generation_prompt=False, **options)
+    except (MessageError, TemplateError):
+        return None
+
+
+def user(content: Any) -> Message:
+    return {"role": "user", "content": content}
+
+
+def assistant(content: Any) -> Message:
+    return {"role": "assistant", "content": content}
+
+
+def call(name: str, arguments: Any) -> dict[str, Any]:
+    return {
+        "id": "call00001",
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+    }
+
+
+@needs_templates
+@given(templates, st.dictionaries(st.text("abc", min_size=1, max_size=3), values, max_size=3))
+def test_arguments_as_text_are_as_those_of_an_object(name: str, arguments: dict[str, Any]) -> None:
+    codec = codec_of(name)
+    text = json.dumps(arguments, ensure_ascii=False)
+    texts = [
+        encoded(codec, [user("q"), {**assistant(""), "tool_calls": [call("f", form)]}])
+        for form in (text, arguments)
+    ]
+    assume(texts[0] or texts[1])
+    one, other = texts
+    assert one is not None
+    assert other is not None
+    assert one.text == other.text
+
+
+@needs_templates
+@given(templates, st.lists(words.filter(str.strip), min_size=1, max_size=3))
+def test_parts_are_as_their_text_where_a_template_takes_texts(name: str, parts: list[str]) -> None:
+    codec = codec_of(name)
+    assume(oracle.engine(text_of(name)).joins_parts)
+    given = [{"type": "text", "text": text} for text in parts]
+    whole = encoded(codec, [user("".join(parts))])
+    encoding = encoded(codec, [user(given)])
+    assume(whole)
+    assert encoding.text == whole.text
+    assert encoding.ids.tolist() == whole.ids.tolist()
+
+
+TURNS = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.thinking }}|{{ m.content }}<|im_end|>\n"
+    "{% endfor %}"
+)
+
+
+def test_parts_and_reasoning_keep_the_callers_paths() -> None:
+    codec = Codec(Template(TURNS), Vocab.embedded(), reader="internlm2")
+    mark = "<|im_end|>"
+    message = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": mark}, {"type": "text", "text": "b" + mark}],
+    }
+    for key in ("reasoning", "reasoning_content", "thinking", "thought"):
+        encoding = codec.encode([user("q"), {**message, key: "hm" + mark}])
+        assert f"hm{mark}|{mark}b{mark}<|im_end|>" in encoding.text
+        assert [found.path for found in encoding.neutralized] == [
+            f"messages[1].{key}",
+            "messages[1].content[0].text",
+            "messages[1].content[1].text",
+        ]
+        assert encoding.dropped == ()
+
+
+LOOKS = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.content.startswith('<|plugin|>') or '/think' in m.content | lower %}"
+    "<|interpreter|>{% endif %}{{ m.content.split('<|action_start|>')[-1] }}"
+    "{{ m.content | tojson(ensure_ascii=true) }}<|im_end|>\n{% endfor %}"
+)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["<|plugin|>", "<|action_start|>", "/Think", "é", "a", "\ue000", "\\ue001", " "]
+        ),
+        max_size=6,
+    ).map("".join)
+)
+def test_nothing_of_a_hidden_text_is_lost(text: str) -> None:
+    codec = Codec(Template(LOOKS), Vocab.embedded(), reader="internlm2")
+    (plain, encoding) = (codec.encode([user(said)]) for said in ("xx", text or "x"))
+    assert control(plain) == control(encoding)
+    followed = codec.encode([user(text or "x")], on_dependent="template")
+    if control(followed) == control(plain):
+        assert encoding.notes == ()
+        assert encoding.text == followed.text
+    else:
+        assert [note.kind for note in encoding.notes] == ["unfollowed"]
+        quoted = json.dumps(text)
+        assert encoding.text.startswith(f"<|im_start|>user\n{text}{quoted}<|im_end|>")
+
+
+def test_a_system_text_may_say_a_switch_and_no_control_token() -> None:
+    codec = Codec(Template(LOOKS), Vocab.embedded(), reader="internlm2")
+    said = {
+        role: codec.encode([{"role": role, "content": "/think"}]) for role in ("system", "user")
+    }
+    assert [[note.kind for note in one.notes] for one in said.values()] == [
+        ["dependent"],
+        ["unfollowed"],
+    ]
+    assert "<|interpreter|>" in said["system"].text
+    assert "<|interpreter|>" not in said["user"].text
+    (note,) = codec.encode([{"role": "system", "content": "<|plugin|>"}]).notes
+    assert note.kind == "unfollowed"
+
+
+def texts_of(source: str, rng: random.Random) -> str:
+    """Text of what a template may look for."""
+    strings = [token[2] for token in oracle.environment().lex(source) if token[1] == "string"]
+    sought = (
+        [text[1:-1] for text in strings] + list(spellings_of(source)) + ["a", " ", "\n", "{", "["]
+    )
+    return "x" + "".join(rng.choice(sought) for _ in range(rng.randint(1, 4)))
+
+
+@needs_templates
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_control_is_of_the_shape_whatever_texts_say(name: str) -> None:
+    source, rng = text_of(name), random.Random(1)
+    codec = codec_of(name)
+    for nth in range(20):
+        said = [texts_of(source, rng) for _ in range(3)]
+        harmless, hostile = (
+            encoded(codec, [user(one), assistant(two), user(three)][: 3 - nth % 2])
+            for one, two, three in (("q", "w", "e"), said)
+        )
+        if harmless is None or hostile is None:
+            continue
+        if all(note.kind != "dependent" for note in hostile.notes):
+            assert control(hostile) == control(harmless), said
+
+
+WORDS = [
+    ("systemq", 0, "content"),
+    ("userq", 1, "content"),
+    ("reasonq", 2, "reasoning"),
+    ("saidq", 2, "content"),
+    ("callq", 2, "tool_calls[0].function.name"),
+    ("keyq", 2, "tool_calls[0].function.arguments"),
+    ("valueq", 2, "tool_calls[0].function.arguments.keyq"),
+    ("77177", 2, "tool_calls[0].function.arguments.n"),
+    ("resultq", 3, "content"),
+    ("toolq", None, "tools[0].function.name"),
+    ("describeq", None, "tools[0].function.description"),
+    ("parameterq", None, "tools[0].function.parameters"),
+]
+"""A word of its own for each place: the index of its message, and where it is in the message."""
+
+MARKED: list[Message] = [
+    {"role": "system", "content": "systemq"},
+    user("userq"),
+    {
+        **assistant("saidq"),
+        "reasoning": "reasonq",
+        "tool_calls": [call("callq", {"keyq": "valueq", "n": 77177})],
+    },
+    {"role": "tool", "content": "resultq", "tool_call_id": "call00001"},
+]
+SCHEMA = {"type": "object", "properties": {"parameterq": {"type": "string"}}}
+TOOL = {"name": "toolq", "description": "describeq", "parameters": SCHEMA}
+
+
+def is_in(path: str, around: str) -> bool:
+    return path == around or path.startswith((f"{around}.", f"{around}["))
+
+
+@needs_templates
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_each_part_is_written_or_told(name: str) -> None:
+    """No word is lost in silence, and none is told that is there."""
+    codec = codec_of(name)
+    tried = 0
+    for first, last, has_tools in itertools.product((0, 1), (2, 3, 4), (False, True)):
+        tools = {"tools": [{"type": "function", "function": TOOL}]} if has_tools else {}
+        encoding = encoded(codec, MARKED[first:last], **tools)
+        if encoding is None:
+            continue
+        tried += 1
+        told = [found.path for found in encoding.dropped]
+        for word, at, place in WORDS:
+            if at is None and has_tools:
+                path = place
+            elif at is not None and first <= at < last:
+                path = f"messages[{at - first}].{place}"
+            else:
+                continue
+            is_told = any(is_in(path, found) or is_in(found, path) for found in told)
+            assert is_told or word in encoding.text, path
+            assert word not in encoding.text or not any(is_in(path, found) for found in told), path
+    assert tried
