@@ -1,34 +1,36 @@
-//! What a template is not to find in a caller's texts.
+//! Renders a template that cannot find what it looks for in a caller's texts.
 //!
-//! In: the texts that the template looks for, and the spellings of control tokens. A place where a caller's text says
-//! one of them is hidden from the rendering: the first character that is not white space has a mark in its place, a
-//! character of no text. Out: the rendered text with the characters again, so that nothing of the text is lost, and
-//! nothing that it spells was found.
+//! In: the strings that the template looks for, and the spellings of control tokens. Where a caller's text holds one,
+//! its first character that is not white space is replaced by a mark: a character that no text of the caller's has.
+//! Out: the rendered text, with each mark replaced by its character. Cost: linear in the texts.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use aho_corasick::AhoCorasick;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use super::RenderedTemplate;
 use super::text::Place;
 use chatcodec_vocab::Vocab;
 
-/// The characters of which marks are chosen, of which Unicode says nothing.
-const MARKS: std::ops::RangeInclusive<u32> = 0xE000..=0xF8FF;
+/// Marks are characters of the private use area, to which Unicode gives no meaning.
+const MARKS: RangeInclusive<u32> = 0xE000..=0xF8FF;
 
-/// What the texts of one conversation are searched for, and a mark for each character that is hidden.
+/// What is hidden in the texts of one conversation, and the marks that hide it.
 #[derive(Debug)]
 pub(crate) struct Hidden {
     /// Where control tokens are spelled.
     vocab: Vocab,
     sought: Arc<Sought>,
-    /// Which messages the template may search for what it looks for, but for control tokens; for all that.
-    is_followed: Vec<Followed>,
-    /// A character, and its mark.
-    marks: Vec<(char, char)>,
+    /// What the template may find in each message.
+    followed: Vec<Followed>,
+    /// The mark of a character.
+    marks: HashMap<char, char>,
+    /// The character of a mark.
+    firsts: HashMap<char, char>,
 }
 
 /// What a template may find in a message.
@@ -44,13 +46,13 @@ pub(crate) enum Followed {
 #[derive(Debug)]
 pub(crate) struct Sought(Option<AhoCorasick>);
 
-/// Places in a text of so many bytes at most; a template whose strings are in each other has more.
+/// Most places that are hidden in a text of so many bytes. Only strings that contain one another have more.
 const fn most_places(bytes: usize) -> usize {
     4 * bytes + 1000
 }
 
 impl Sought {
-    /// The strings of a template's expressions, but for single letters.
+    /// The strings of a template's expressions; those of one letter or digit are left out.
     pub(crate) fn new(strings: impl Iterator<Item = String>) -> Self {
         let strings: BTreeSet<String> = strings.map(|text| text.trim().to_owned()).collect();
         let is_sought = |text: &&String| {
@@ -73,38 +75,40 @@ impl Hidden {
     pub(crate) fn new(
         vocab: &Vocab,
         sought: &Arc<Sought>,
-        is_followed: Vec<Followed>,
+        followed: Vec<Followed>,
         texts: &[&str],
     ) -> Option<Self> {
-        let mut hidden =
-            Self { vocab: vocab.clone(), sought: sought.clone(), is_followed, marks: Vec::new() };
-        let mut firsts = BTreeSet::new();
+        let (vocab, sought) = (vocab.clone(), sought.clone());
+        let (marks, firsts) = (HashMap::new(), HashMap::new());
+        let mut hidden = Self { vocab, sought, followed, marks, firsts };
+        let mut used: HashSet<char> = HashSet::new();
         for text in texts {
-            let places = hidden.places(text, Followed::Nothing);
-            firsts.extend(places.into_iter().filter_map(|at| text[at..].chars().next()));
+            used.extend(text.chars());
+            used.extend(escapes(text).map(|(_, c)| c));
         }
-        let used: HashSet<char> = texts.iter().flat_map(|text| text.chars()).collect();
-        let is_free = |mark: &char| {
-            let spelled = escaped(*mark);
-            !used.contains(mark) && !texts.iter().any(|text| text.contains(&spelled))
-        };
-        let mut free = MARKS.filter_map(char::from_u32).filter(is_free);
-        for first in firsts {
-            hidden.marks.push((first, free.next()?));
+        let mut free = MARKS.filter_map(char::from_u32).filter(|mark| !used.contains(mark));
+        for text in texts {
+            for at in hidden.places(text, Followed::Nothing) {
+                let Some(first) = text[at..].chars().next() else { continue };
+                if !hidden.marks.contains_key(&first) {
+                    let mark = free.next()?;
+                    hidden.marks.insert(first, mark);
+                    hidden.firsts.insert(mark, first);
+                }
+            }
         }
         Some(hidden)
     }
 
     /// The text that the rendering is given for a text of a message, or of none.
     pub(super) fn hide(&self, text: &str, message: i32) -> Arc<str> {
-        let message = usize::try_from(message).ok().and_then(|at| self.is_followed.get(at));
+        let message = usize::try_from(message).ok().and_then(|at| self.followed.get(at));
         let places = self.places(text, message.copied().unwrap_or(Followed::Nothing));
         let mut shown = String::with_capacity(text.len() + 2 * places.len());
         let mut from = 0;
         for at in places {
-            let first = text[at..].chars().next();
-            let mark = self.marks.iter().find(|(known, _)| Some(*known) == first);
-            let Some((first, mark)) = mark else { continue };
+            let Some(first) = text[at..].chars().next() else { continue };
+            let Some(mark) = self.marks.get(&first) else { continue };
             shown.push_str(&text[from..at]);
             shown.push(*mark);
             from = at + first.len_utf8();
@@ -132,17 +136,43 @@ impl Hidden {
         places
     }
 
+    /// Where marks stand in a text, as they are or as JSON in ASCII escapes them, and the characters that they hide.
+    fn marks_in(&self, text: &str) -> Vec<(Range<usize>, char)> {
+        let plain = text.char_indices().map(|(at, c)| (at..at + c.len_utf8(), c));
+        let found = plain.filter(|(_, c)| MARKS.contains(&u32::from(*c))).chain(escapes(text));
+        let mut found: Vec<_> =
+            found.filter_map(|(at, c)| Some((at, *self.firsts.get(&c)?))).collect();
+        found.sort_unstable_by_key(|(at, _)| at.start);
+        found
+    }
+
     /// A text with the characters again.
     fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let mut shown = Cow::Borrowed(text);
-        for (first, mark) in &self.marks {
-            for mark in [mark.to_string(), escaped(*mark)] {
-                if shown.contains(&mark) {
-                    shown = Cow::Owned(shown.replace(&mark, first.encode_utf8(&mut [0; 4])));
-                }
-            }
+        let marks = self.marks_in(text);
+        if marks.is_empty() {
+            return Cow::Borrowed(text);
         }
-        shown
+        let mut shown = String::with_capacity(text.len());
+        let mut from = 0;
+        for (at, first) in marks {
+            shown.push_str(&text[from..at.start]);
+            shown.push(first);
+            from = at.end;
+        }
+        shown.push_str(&text[from..]);
+        Cow::Owned(shown)
+    }
+
+    /// The end of each mark in a text, and the bytes that the text up to there has with the characters again.
+    fn lengths(&self, given: &str) -> Vec<(usize, usize)> {
+        let (mut from, mut length) = (0, 0);
+        let marks = self.marks_in(given).into_iter();
+        let lengths = marks.map(|(at, first)| {
+            length += at.start - from + first.len_utf8();
+            from = at.end;
+            (from, length)
+        });
+        lengths.collect()
     }
 
     /// Puts the characters back into a rendered text.
@@ -151,15 +181,18 @@ impl Hidden {
         // Ends of runs, and where they come to be.
         let mut moved: Vec<(usize, usize)> = vec![(0, 0)];
         let mut start = 0;
+        let mut lengths: HashMap<u32, Vec<(usize, usize)>> = HashMap::new();
         for run in &mut rendered.runs {
             let said = &rendered.text[start..run.end];
             let is_content = run.origin.is_content();
             if let Some(path) = run.origin.path().filter(|_| is_content)
                 && let Some(place) = run.place.byte()
                 && let Some(given) = rendered.paths.string(path)
-                && let Some(before) = given.get(..place)
             {
-                run.place = Place::at(self.shown(before).len());
+                let lengths = lengths.entry(path).or_insert_with(|| self.lengths(given));
+                let next = lengths.partition_point(|(end, _)| *end <= place);
+                let last = next.checked_sub(1).map(|last| lengths[last]);
+                run.place = Place::at(last.map_or(place, |(end, length)| length + place - end));
             }
             let end = run.end;
             whole.push_str(&if is_content { self.shown(said) } else { Cow::Borrowed(said) });
@@ -187,7 +220,12 @@ impl Hidden {
     }
 }
 
-/// A character as JSON in ASCII writes it.
-fn escaped(mark: char) -> String {
-    format!("\\u{:04x}", u32::from(mark))
+/// Characters that are escaped in a text, `\ue000`, of those that may be marks.
+fn escapes(text: &str) -> impl Iterator<Item = (Range<usize>, char)> + '_ {
+    text.match_indices("\\u").filter_map(|(at, _)| {
+        let digits = at + 2..at + 6;
+        let code = u32::from_str_radix(text.get(digits.clone())?, 16).ok()?;
+        let c = char::from_u32(code).filter(|_| MARKS.contains(&code))?;
+        Some((at..digits.end, c))
+    })
 }
