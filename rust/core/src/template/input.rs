@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::message::{MAX_DEPTH, Node, SURROGATE, View};
 
 /// The keys under which clients send reasoning, and templates read it.
-pub(crate) const REASONING: [&str; 4] = ["reasoning_content", "reasoning", "thinking", "thought"];
+pub(crate) const REASONING_KEYS: [&str; 4] =
+    ["reasoning_content", "reasoning", "thinking", "thought"];
 
 /// What a template expects of messages, where that is not what every client sends. Paths are the caller's in any case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,7 +32,9 @@ impl Expected {
     fn key<'k>(&self, key: &'k str, has: impl Fn(&str) -> bool) -> &'k str {
         match self.reasoning.first() {
             Some(read)
-                if REASONING.contains(&key) && !self.reasoning.contains(&key) && !has(read) =>
+                if REASONING_KEYS.contains(&key)
+                    && !self.reasoning.contains(&key)
+                    && !has(read) =>
             {
                 read
             }
@@ -83,7 +86,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A caller's content as the template reads it, or what stands for it.
+    /// What the template is given for a text: the text, the text with marks, or a harmless word.
     fn content_of(&mut self, text: &str, path: u32) -> Arc<str> {
         match self.hidden {
             _ if text.is_empty() => text.into(),

@@ -48,7 +48,7 @@ pub use clock::Clock;
 use error::{Fault, Problem};
 pub(crate) use hidden::{Followed, Hidden, Sought};
 use input::Reader;
-pub(crate) use input::{Expected, REASONING};
+pub(crate) use input::{Expected, REASONING_KEYS};
 use machine::Machine;
 pub(crate) use paths::Paths;
 pub(crate) use shape::ROLES;

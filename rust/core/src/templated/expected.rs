@@ -6,7 +6,7 @@
 use super::{THINKING, TemplateWriter, probe_answer, probe_question, text};
 use crate::encode::EncodeOptions;
 use crate::message::Owned;
-use crate::template::{Expected, REASONING, Way};
+use crate::template::{Expected, REASONING_KEYS, Way};
 
 /// A text that no template has.
 const WORD: &str = "kaqzv";
@@ -50,7 +50,8 @@ fn is_shown(writer: &TemplateWriter, messages: &[Owned]) -> bool {
 /// The keys whose text the template writes; those that its source names where no conversation shows one.
 fn reasoning(writer: &TemplateWriter) -> Vec<&'static str> {
     let source = writer.template().source();
-    let named: Vec<&'static str> = REASONING.into_iter().filter(|key| names(source, key)).collect();
+    let named: Vec<&'static str> =
+        REASONING_KEYS.into_iter().filter(|key| names(source, key)).collect();
     let is_read = |key: &&'static str| {
         let answer = with(probe_answer(), key, text(WORD));
         is_shown(writer, &[probe_question(), answer.clone()])

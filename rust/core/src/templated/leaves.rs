@@ -1,10 +1,10 @@
 //! What of a conversation a template passed over.
 //!
-//! In: a rendered template. Out: the texts and numbers of the caller's that left no trace in the text, each by the
-//! path of the largest value of which nothing is left. Cost: linear in the values.
+//! In: a rendered template. Out: the paths of the caller's texts and numbers of which nothing is in the rendered text.
+//! Where nothing of a whole list or object is there, its path stands for all that is in it. Cost: linear in the values.
 
 use crate::conversation::Dropped;
-use crate::template::{REASONING, RenderedTemplate};
+use crate::template::{REASONING_KEYS, RenderedTemplate};
 
 /// What a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Kind {
             (Self::Message, Some("content")) | (Self::Part, Some("text")) => Self::Content,
             (Self::Message | Self::Call | Self::Tool, Some("name")) => Self::Name,
             (Self::Message, Some("tool_calls")) => Self::Calls,
-            (Self::Message, Some(key)) if REASONING.contains(&key) => Self::Reasoning,
+            (Self::Message, Some(key)) if REASONING_KEYS.contains(&key) => Self::Reasoning,
             (Self::Content, None) => Self::Part,
             (Self::Calls, None) | (Self::Call, Some("function")) => Self::Call,
             (Self::Call, Some("arguments")) => Self::Arguments,
