@@ -92,6 +92,23 @@ def test_calls_right_before_the_end_count(format_: str, count: int, *, is_stoppe
     assert (NOTICE in notices_of(events)) == (count > 1)
 
 
+@pytest.mark.parametrize("begun", ["<|im_start|>", "<|im_start|>assistant\n", "<|im_start|>user\n"])
+@pytest.mark.parametrize("written", ["", "\n", "\n</"])
+@pytest.mark.parametrize("format_", ["qwen3.5", "qwen3.8:low"])
+def test_a_call_that_another_turn_ends_counts_as_at_the_end(
+    format_: str, written: str, begun: str
+) -> None:
+    """What closes the call is missing, and what closes its turn."""
+    codec = codec_of(format_)
+    call = "<tool_call>\n<function=f>\n<parameter=a>\nb\n</parameter>"
+    prompt = prompt_of(format_)
+    ends = [
+        calls_of(told(codec, f"One.{call}{written}{end}", prompt, calls_in_reasoning="text"))
+        for end in ("", stop_of(format_), begun)
+    ]
+    assert ends == [[("f", {"a": "b"})]] * 3
+
+
 @pytest.mark.parametrize("format_", CALLS)
 def test_a_call_that_is_cut_or_followed_by_text_is_a_draft(format_: str) -> None:
     codec, call = codec_of(format_), CALLS[format_]

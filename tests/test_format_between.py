@@ -48,6 +48,20 @@ assistant = "{A}{content}{E}"
 """,
         "`default_system` is empty, and `turn.system` writes nothing around it",
     ),
+    "a system turn of its own whose text begins as `begin` does": (
+        """\
+guarantee = "ids"
+begin = "{B}"
+generation = { prompt = "{A}" }
+place = { system = "first" }
+[turn]
+without_system = "{B}Be kind.{E}"
+system = "{content}{E}"
+user = "{U}{content}{E}"
+assistant = "{A}{content}{E}"
+""",
+        "`turn.without_system` begins with `{B}` of `begin`, expected another token",
+    ),
     "white space before a turn, after one that nothing closes": (
         """\
 guarantee = "ids"

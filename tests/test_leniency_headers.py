@@ -157,6 +157,19 @@ def test_tokens_of_turns_as_text(written: str, text: str) -> None:
     assert as_ids.text.replace("\n", "") == as_text.text.replace("\n", "") == text
 
 
+@pytest.mark.parametrize("end", ["", START, f"{START}user{MESSAGE}"])
+@pytest.mark.parametrize("tokens", [CHANNEL, CHANNEL * 2])
+@pytest.mark.parametrize("between", ["# Tools\n\n## functions\n", "analysis to", "so it is "])
+def test_text_between_two_channels_stays(between: str, tokens: str, end: str) -> None:
+    """Also where the turn ends, or another begins, before a channel is named."""
+    codec = codec_of(harmony(""))
+    prompt = codec.encode([{"role": "user", "content": "x"}], add_generation_prompt=True)
+    ids = ids_of(codec, f"{CHANNEL}{between}{tokens}{end}")
+    assert codec.parse(ids, prompt=prompt).message["content"].strip() == between.strip()
+    if not end:
+        assert codec.decode([*prompt, *ids])[-1]["content"].strip() == between.strip()
+
+
 def test_text_after_a_call() -> None:
     written = f"{THOUGHT}{START}assistant{TO}{MESSAGE}{BODY}So it is."
     said = fold(

@@ -169,6 +169,7 @@ fn check_around(
     }
     for turn in without_system.into_iter().flat_map(WithoutSystem::turns) {
         table::check_inside("turn.without_system", &turn.inside, table, reads)?;
+        table::check_after_begin("turn.without_system", turn, begin)?;
     }
     table::check_frame("begin", begin, reads)?;
     table::check_frame("end", end, reads)?;

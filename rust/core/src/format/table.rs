@@ -12,8 +12,8 @@ use super::rules::{
 };
 use super::work::Work;
 use super::{
-    AlsoSpec, CallSpec, Guarantee, ListSpec, RowSpec, RowUse, also, calls, content_block, last,
-    reasoning, text_rows, unmarked_calls,
+    AlsoSpec, CallSpec, FixedTurn, Guarantee, ListSpec, RowSpec, RowUse, also, calls,
+    content_block, last, reasoning, text_rows, unmarked_calls,
 };
 use crate::error::{Checked, wrong};
 use crate::message::Role;
@@ -335,6 +335,18 @@ pub(super) fn check_inside(
             );
             return wrong(key, problem);
         }
+    }
+    Ok(())
+}
+
+/// Checks that a turn without an opener does not begin with a token of `begin`, which is read before any turn.
+pub(super) fn check_after_begin(key: &str, turn: &FixedTurn, begin: &[Piece]) -> Checked<()> {
+    let is_text = turn.pieces.first() == turn.inside.first();
+    let names = turn.inside.first().filter(|_| is_text).and_then(control_names).unwrap_or_default();
+    let of_begin = walk(begin).filter_map(control_names).flatten();
+    if let Some(name) = of_begin.into_iter().find(|name| names.contains(name)) {
+        let problem = format!("begins with `{{{name}}}` of `begin`, expected another token");
+        return wrong(key, problem);
     }
     Ok(())
 }

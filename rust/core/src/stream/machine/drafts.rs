@@ -8,7 +8,7 @@ use super::text::{Lead, Line, TextState};
 use super::uncertain::Uncertain;
 use super::{Place, Reader, Within};
 use crate::call::Mended;
-use crate::event::{Event, EventKind, NoticeKind, Part};
+use crate::event::{Event, EventKind, NoticeKind, Part, TurnReason};
 use crate::limits::HOLD_LIMIT;
 use crate::pattern::is_white;
 use crate::stream::header::HeldItem;
@@ -64,6 +64,14 @@ impl Reader<'_> {
                 draft.is_closed = self.closes_call(*id);
                 true
             }
+            HeldItem::Control { id, first, .. } if self.begins_another(&place, *id) => {
+                if !self.would_settle(&place, &draft, *first) {
+                    return self.refuse_draft(place, *draft, Some(item));
+                }
+                let place = self.close_reasoning(place);
+                self.again(draft.items.into_iter().chain([item]).collect());
+                return place;
+            }
             HeldItem::Control { id, .. } if self.ends_answer(&place, *id) => {
                 let ended = self.settle(place, &draft, |reader| reader.input(item.clone()));
                 return ended.unwrap_or_else(|place| self.refuse_draft(place, *draft, Some(item)));
@@ -112,6 +120,18 @@ impl Reader<'_> {
         Ok(std::mem::take(&mut self.machine.place))
     }
 
+    /// Whether held calls count if the turn ends before `index`; nothing has happened.
+    fn would_settle(&mut self, place: &Place, draft: &Draft, index: u32) -> bool {
+        let before = (self.machine.clone(), self.out.output.clone());
+        let told = std::mem::take(self.out.events);
+        let end = |reader: &mut Self| reader.finish(TurnReason::Stop, index, false);
+        let is_whole = self.settle(place.clone(), draft, end).is_ok();
+        (*self.machine, *self.out.output) = before;
+        *self.out.events = told;
+        self.is_finishing = false;
+        is_whole
+    }
+
     /// Reads held calls as reasoning, and then `item`.
     pub(super) fn refuse_draft(
         &mut self,
@@ -149,13 +169,15 @@ impl Reader<'_> {
                 || (0..grammar.items.len()).any(|item| grammar.closes_item(item, id)))
     }
 
-    /// Whether a control token ends the turn: it stops the model, closes the turn, or opens another.
+    /// Whether a control token ends the turn: it stops the model, or closes the turn.
     fn ends_answer(&self, place: &Place, id: TokenId) -> bool {
-        let grammar = self.bound.grammar();
         let closer = place.turn().and_then(|turn| turn.row(self.bound).rule.closer());
-        grammar.stops(id)
-            || grammar.opens_turn(id)
-            || closer.is_some_and(|closer| closer.ids.contains(&id))
+        self.bound.grammar().stops(id) || closer.is_some_and(|closer| closer.ids.contains(&id))
+    }
+
+    /// Whether a control token begins another turn, before this one has ended.
+    fn begins_another(&self, place: &Place, id: TokenId) -> bool {
+        self.bound.grammar().opens_turn(id) && !self.ends_answer(place, id)
     }
 }
 

@@ -102,6 +102,10 @@ impl Opener<'_> {
         may_be(RECIPIENT).then(|| (format!("{} ", self.role), word))
     }
 
+    fn is_of_header(&self, id: TokenId, grammar: &Grammar) -> bool {
+        id == self.before_text || grammar.is_in_header(id)
+    }
+
     /// Mended header; `None` if nothing is missing or repeated.
     fn mended(&self, items: &[HeldItem], grammar: &Grammar) -> Option<Vec<HeldItem>> {
         let first = items.first()?.first();
@@ -145,10 +149,15 @@ impl Opener<'_> {
             if let HeldItem::Control { id, .. } = item {
                 let same = |known: &HeldItem| matches!(known, HeldItem::Control { id: other, .. } if other == id);
                 if let Some(at) = out[kept..].iter().position(same) {
-                    // The last of two counts.
+                    // The last of two counts, unless a text stands between them.
+                    if !are_words(&out[kept + at..], grammar) {
+                        return None;
+                    }
                     out.truncate(kept + at);
                     is_mended = true;
-                } else if let Some(end) = bare_token(&out, kept) {
+                } else if let Some(end) =
+                    bare_token(&out, kept).filter(|_| self.is_of_header(*id, grammar))
+                {
                     // A token with no text after it.
                     out.truncate(end);
                     is_mended = true;
@@ -204,6 +213,10 @@ impl Opener<'_> {
             None
         } else {
             let last = words.iter().rposition(is_in_header).unwrap_or(0);
+            let from = words.iter().position(is_in_header).unwrap_or(0);
+            if !are_words(&words[from..last], grammar) {
+                return Anew::No;
+            }
             let is_channel = Some(last) == channel_at;
             let said = texts(&words[last + 1..]).0;
             Some((last + 1, header_length(&said, is_channel, channel.map(|(_, word)| word))))
@@ -267,6 +280,16 @@ fn header_length(text: &str, is_channel: bool, channel: Option<&str>) -> usize {
         return text.len() - body.len();
     }
     text.len() - rest.trim_ascii_start().len()
+}
+
+/// Whether the texts after the tokens of a header are words of it: a channel that the format knows, a recipient, a type.
+fn are_words(items: &[HeldItem], grammar: &Grammar) -> bool {
+    items.iter().enumerate().all(|(at, item)| {
+        let HeldItem::Control { id, .. } = item else { return true };
+        let said = texts(&items[at + 1..]).0;
+        let channel = grammar.channel_of(said.trim_ascii_start());
+        header_length(&said, grammar.opens_channel(*id), channel) == said.len()
+    })
 }
 
 /// The texts among the items, with a space for each token.
