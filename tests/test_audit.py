@@ -142,7 +142,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     _, _ = vocab_of(CHATML, tmp_path)
     (tmp_path / "chat_template.jinja").write_text(CHATML)
     assert main(["audit", str(tmp_path)]) == 0
-    assert "chatml: of" in capsys.readouterr().out
+    assert "template: of" in capsys.readouterr().out
     assert main(["audit", str(tmp_path / "nothing")]) == 2
     assert main(["audit", str(tmp_path), "--vocab", "x"]) == 2
 

@@ -216,7 +216,10 @@ def test_what_is_about_a_text_is_listed() -> None:
     cited = {"type": "url_citation", "url_citation": {"url": "https://example.com"}}
     encoding = CODEC.encode([ASKED, {"role": "assistant", "content": "42", "annotations": [cited]}])
     (dropped,) = encoding.dropped
-    assert repr(dropped) == 'Dropped(path="messages[1].annotations", what="annotations")'
+    assert (
+        repr(dropped)
+        == 'Dropped(path="messages[1].annotations", what="annotations", why="unsupported")'
+    )
     assert isinstance(dropped, Dropped)
     failed = {"type": "tool_result", "tool_use_id": "c", "content": "x", "is_error": True}
     encoding = CODEC.encode([ASKED, {"role": "user", "content": [failed]}])

@@ -73,7 +73,7 @@ def walker_of(name: str) -> walks.Walker:
 def prompt_of(codec: Codec) -> list[int]:
     """The prompt of a question."""
     try:
-        return codec.encode(ASKED, tools=TOOLS).ids.tolist()
+        return codec.encode(ASKED, tools=TOOLS, on_unsupported="drop").ids.tolist()
     except ChatCodecError:
         return codec.encode(ASKED).ids.tolist()  # One template cannot write these tools.
 
@@ -122,7 +122,9 @@ def written(codec: Codec, message: dict[str, Any]) -> tuple[list[int], list[int]
     for more in ({}, {"reasoning_content": "Hm."}):
         for boundary in ("reference", "isolated"):
             messages = [*ASKED, message | more]
-            given = derived.completion(codec, messages, tools=TOOLS, boundary=boundary)
+            given = derived.completion(
+                codec, messages, tools=TOOLS, boundary=boundary, on_unsupported="drop"
+            )
             given = given or after_pair(codec, messages)
             if given is not None:
                 prompt, ids = given
@@ -135,8 +137,10 @@ def written(codec: Codec, message: dict[str, Any]) -> tuple[list[int], list[int]
 def after_pair(codec: Codec, messages: list[dict[str, Any]]) -> tuple[list[int], list[int]] | None:
     """The same where the prompt has two control tokens more than the message: no reasoning."""
     try:
-        prompt = codec.encode(messages[:-1], tools=TOOLS).ids.tolist()
-        whole = codec.encode(messages, tools=TOOLS, add_generation_prompt=False).ids.tolist()
+        prompt = codec.encode(messages[:-1], tools=TOOLS, on_unsupported="drop").ids.tolist()
+        whole = codec.encode(
+            messages, tools=TOOLS, add_generation_prompt=False, on_unsupported="drop"
+        ).ids.tolist()
     except ChatCodecError:
         return None
     pairs = enumerate(zip(prompt, whole, strict=False))

@@ -170,6 +170,15 @@ def test_text_between_two_channels_stays(between: str, tokens: str, end: str) ->
         assert codec.decode([*prompt, *ids])[-1]["content"].strip() == between.strip()
 
 
+@pytest.mark.parametrize("text", [".\n\n## Avai", "s know", " it is", "!"])
+def test_text_before_a_channel_stays(text: str) -> None:
+    codec = codec_of(harmony(""))
+    prompt = codec.encode([{"role": "user", "content": "x"}], add_generation_prompt=True)
+    ids = ids_of(codec, f"{text}{CHANNEL}")
+    assert codec.parse(ids, prompt=prompt).message["content"] == text
+    assert codec.decode([*prompt, *ids])[-1]["content"].strip() == text.strip()
+
+
 def test_text_after_a_call() -> None:
     written = f"{THOUGHT}{START}assistant{TO}{MESSAGE}{BODY}So it is."
     said = fold(

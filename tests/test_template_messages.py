@@ -39,8 +39,9 @@ def codec_of(name: str) -> Codec:
 
 def encoded(codec: Codec, messages: list[Message], **options: Any) -> Any:
     """The encoding; none where the template refuses the messages."""
+    given = {"add_generation_prompt": False, "on_unsupported": "drop", **options}
     try:
-        return codec.encode(messages, add_generation_prompt=False, **options)
+        return codec.encode(messages, **given)
     except (MessageError, TemplateError):
         return None
 
@@ -257,3 +258,64 @@ def test_each_part_is_written_or_told(name: str) -> None:
             assert is_told or word in encoding.text, path
             assert word not in encoding.text or not any(is_in(path, found) for found in told), path
     assert tried
+
+
+def found_words(codec: Codec) -> set[str]:
+    """The words that are written in some of the conversations."""
+    options = [{}, {"enable_thinking": True, "thinking": True}]
+    names = codec.template.names if codec.template else set()
+    texts = []
+    for first, last, has_tools in itertools.product((0, 1), (2, 3, 4), (False, True)):
+        for asked in options:
+            known: dict[str, Any] = {key: it for key, it in asked.items() if key in names}
+            if has_tools:
+                known["tools"] = [{"type": "function", "function": TOOL}]
+            encoding = encoded(codec, MARKED[first:last], **known)
+            texts.append(encoding.text if encoding else "")
+            # A part alone, where a template refuses, or passes over, several.
+            for key in ("tool_calls", "reasoning", "content"):
+                others = [
+                    {k: it for k, it in one.items() if k != key or one["role"] != "assistant"}
+                    for one in MARKED[first:last]
+                ]
+                encoding = encoded(codec, others, **known)
+                texts.append(encoding.text if encoding else "")
+    encoding = encoded(codec, [MARKED[1], MARKED[3]])
+    texts.append(encoding.text if encoding else "")
+    return {word for word, *_ in WORDS if any(word in text for text in texts)}
+
+
+@needs_templates
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_what_a_template_never_writes_is_refused(name: str) -> None:
+    """And what it writes in another conversation is told alone."""
+    codec = codec_of(name)
+    known = found_words(codec)
+    for first, last, has_tools in itertools.product((0, 1), (2, 3, 4), (False, True)):
+        tools: dict[str, Any] = {}
+        if has_tools:
+            tools["tools"] = [{"type": "function", "function": TOOL}]
+        encoding = encoded(codec, MARKED[first:last], **tools)
+        if encoding is None:
+            continue
+        refused = [found.path for found in encoding.dropped if found.why == "unsupported"]
+        for word, at, place in WORDS:
+            is_given = has_tools if at is None else first <= at < last
+            path = place if at is None else f"messages[{at - first}].{place}"
+            if is_given and word not in known:
+                assert any(is_in(path, found) for found in refused), (path, refused)
+        for path in refused:
+            inside = {
+                word
+                for word, at, place in WORDS
+                if is_in(place if at is None else f"messages[{at - first}].{place}", path)
+            }
+            assert not inside or inside - known, path
+        if not refused:
+            codec.encode(MARKED[first:last], add_generation_prompt=False, **tools)
+            continue
+        with pytest.raises(
+            MessageError, match="the model's chat template has no place for"
+        ) as info:
+            codec.encode(MARKED[first:last], add_generation_prompt=False, **tools)
+        assert info.value.path == refused[0]

@@ -27,6 +27,7 @@ def codec_of(source: str) -> Codec:
 
 def is_noted(codec: Codec, messages: list[Message], **options: Any) -> bool:
     """Whether control is said to depend on the text; `error` refuses the same conversations."""
+    options = {"on_unsupported": "drop", **options}
     followed = codec.encode(messages, on_dependent="template", **options)
     noted = any(note.kind == "dependent" for note in followed.notes)
     kinds = [note.kind for note in codec.encode(messages, **options).notes]

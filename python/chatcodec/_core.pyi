@@ -576,11 +576,11 @@ class Dropped:
     """
     A part of the caller's conversation that was left out.
     """
-    __match_args__: Final[tuple[Literal["path"], Literal["what"]]]
+    __match_args__: Final[tuple[Literal["path"], Literal["what"], Literal["why"]]]
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self, /) -> int: ...
     def __ne__(self, value: object, /) -> bool: ...
-    def __new__(cls, /, path: str, what: str) -> Dropped: ...
+    def __new__(cls, /, path: str, what: str, why: str = "unsupported") -> Dropped: ...
     def __repr__(self, /) -> str: ...
     @property
     def path(self, /) -> str:
@@ -592,6 +592,12 @@ class Dropped:
         """
         Kind of the part: `"reasoning"`, `"name"`, `"image_url"` …, or `"unknown"` for an unknown
         key.
+        """
+    @property
+    def why(self, /) -> str:
+        """
+        Why: `"unsupported"`, as nothing writes such a part, or `"policy"`, as the model's chat
+        template leaves it out of this conversation, and would write it in another.
         """
 
 @final

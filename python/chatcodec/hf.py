@@ -172,6 +172,7 @@ class SafeTokenizer:
                 tools=given,
                 add_generation_prompt=add_generation_prompt,
                 continue_final=continue_final_message,
+                on_unsupported="drop",
                 **options,
             )
             for messages in conversations

@@ -49,5 +49,9 @@ class Drops:
 
     def refused(self, dropped: Iterable[Dropped]) -> Dropped | None:
         """Return the first part that was left out and should not have been."""
-        kept = (each for each in dropped if not self.has(each.what) and each.what not in ALWAYS)
-        return next(kept, None)
+
+        def is_refused(part: Dropped) -> bool:
+            is_left_out = self.has(part.what) or part.what in ALWAYS or part.why == "policy"
+            return not is_left_out
+
+        return next(filter(is_refused, dropped), None)

@@ -194,6 +194,11 @@ impl Codec {
         }
     }
 
+    /// What of a conversation the template has no place for, in words: `tools`, `reasoning`.
+    pub fn template_lacks(&self) -> Vec<&'static str> {
+        self.inner.writer.as_ref().map(TemplateWriter::lacking).unwrap_or_default()
+    }
+
     /// The template that writes conversations; none where the format does.
     pub fn template(&self) -> Option<&Template> {
         self.inner.writer.as_ref().map(TemplateWriter::template)
@@ -322,6 +327,7 @@ impl Codec {
         };
         let Templated { rendered, mut trail, dependent, dropped } =
             writer.write(&values, vocab, options)?;
+        templated::check_placed(&dropped, 0, options.on_unsupported)?;
         let (template, date) = (options.template.clone(), options.date.clone());
         trail.given = Some(Arc::new(TemplateGiven { values, options: template, date }));
         let EncodeOptions { on_marker, threads, .. } = *options;

@@ -80,7 +80,7 @@ pub use chatcodec_vocab::{
 pub use codec::{Codec, Parsed, collect};
 pub use collect::Collector;
 pub use constrain::{ConstrainOptions, ConstrainRequest, Constraint};
-pub use conversation::{Conversation, Dropped, OnUnknown, OnUnsupported, ReadOptions, Shape};
+pub use conversation::{Conversation, Dropped, OnUnknown, OnUnsupported, ReadOptions, Shape, Why};
 pub use derive::DerivedParts;
 pub use encode::{
     Collision, EncodeOptions, Encoding, LabelOptions, Neutralized, Note, NoteKind, OnDependent,

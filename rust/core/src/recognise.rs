@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::codec::Codec;
-use crate::conversation::ReadOptions;
+use crate::conversation::{OnUnsupported, ReadOptions};
 use crate::encode::{EncodeOptions, Encoding};
 use crate::error::{Error, Result};
 use crate::format::{Format, Guarantee};
@@ -349,8 +349,14 @@ fn encoded(
 ) -> Result<Encoding> {
     let messages = Value::Array(messages.to_vec());
     let conversation = codec.read_conversation(&messages, tools, ReadOptions::default())?;
-    let options =
-        EncodeOptions { add_generation_prompt: Some(prompted), ..EncodeOptions::default() };
+    // What the template passes over says nothing of what it writes.
+    let on_unsupported =
+        if codec.template().is_some() { OnUnsupported::Drop } else { OnUnsupported::Error };
+    let options = EncodeOptions {
+        add_generation_prompt: Some(prompted),
+        on_unsupported,
+        ..EncodeOptions::default()
+    };
     codec.encode_conversation(conversation, &options)
 }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::conversation::{Dropped, Values};
+use crate::conversation::{Dropped, OnUnsupported, Values, Why};
 use crate::encode::{EncodeOptions, End, Note, NoteKind, OnDependent, Trail};
 use crate::error::{Error, Result};
 use crate::json;
@@ -24,7 +24,7 @@ use crate::render::{Boundary, Rendered};
 use crate::span::{Source, SourceField, Span, SpanKind};
 use crate::template::{
     Clock, Expected, Followed, Hidden, Part, Paths, ROLES, RenderOptions, RenderedTemplate, Sought,
-    Template, Way,
+    Template, Way, budget,
 };
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 pub(crate) use prompts::{Cut, Prompts};
@@ -42,6 +42,8 @@ pub(crate) struct TemplateWriter {
     /// Whether the template writes arguments that are objects; some write their JSON text alone.
     reads_objects: bool,
     expected: Expected,
+    /// Where it writes a caller's texts, once that is asked for.
+    places: Arc<OnceLock<leaves::Places>>,
     /// What its expressions may look for, once a caller's text says it.
     sought: Arc<OnceLock<Arc<Sought>>>,
     needs: Needs,
@@ -119,6 +121,25 @@ impl Dependent {
     }
 }
 
+/// Refuses what a template passed over because it has no place for it, in the messages from `first` on; from 0 on, in
+/// the tools too.
+pub(crate) fn check_placed(
+    dropped: &[Dropped],
+    first: usize,
+    on_unsupported: OnUnsupported,
+) -> Result<()> {
+    let is_refused = |it: &&Dropped| {
+        it.why == Why::Unsupported && it.message().map_or(first == 0, |message| message >= first)
+    };
+    match dropped.iter().find(is_refused) {
+        Some(found) if on_unsupported == OnUnsupported::Error => {
+            let problem = "is what the model's chat template has no place for";
+            Err(Error::unsupported(found.path.clone(), problem))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl TemplateWriter {
     pub(crate) fn new(template: &Template, own: &[(String, String)], vocab: &Vocab) -> Self {
         let is_used = |(name, _): &&(String, String)| template.mentions(name);
@@ -132,6 +153,7 @@ impl TemplateWriter {
             prompt: String::new(),
             reads_objects: true,
             expected: Expected::default(),
+            places: Arc::default(),
             sought: Arc::default(),
             needs: Needs::Nothing,
             asked: Vec::new(),
@@ -234,6 +256,16 @@ impl TemplateWriter {
             written.is_ok_and(|it| it.text().contains("vaqz") && !it.text().contains("'vaqz'"))
         };
         is_written(Owned::of_json(JSON)) || !is_written(text(JSON))
+    }
+
+    /// Where the template writes a caller's texts.
+    fn places(&self) -> &leaves::Places {
+        self.places.get_or_init(|| budget::within(|| leaves::Places::found(self)))
+    }
+
+    /// What of a conversation the template writes nowhere, in words.
+    pub(crate) fn lacking(&self) -> Vec<&'static str> {
+        self.places().lacking()
     }
 
     /// What the template needs beside messages.
@@ -366,6 +398,7 @@ impl TemplateWriter {
         {
             return Err(dependent.clone().error());
         }
+        let dropped = leaves::passed_over(&rendered, &roles, || self.places());
         let layout = self.layout(&rendered, &roles, vocab, trust);
         let given = match options.template.variables[..] {
             [] => None,
@@ -375,7 +408,6 @@ impl TemplateWriter {
         let headers = Headers { own, others: &self.asked, stops: &self.stops };
         let prompt = (end == End::Prompted).then_some(self.prompt.as_str());
         let mut written = layout.write(&rendered, &headers, prompt, options.boundary);
-        let dropped = leaves::passed_over(&rendered);
         written.paths = Some(Arc::new(rendered.into_paths()));
         let trail = Trail {
             roles: roles.into_iter().map(|role| role.unwrap_or(Role::User)).collect(),

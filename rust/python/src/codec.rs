@@ -196,7 +196,11 @@ impl Codec {
         };
         let read = self.read(&messages, own.as_ref().or(tools), options)?;
         Ok(read.map(|mut read| {
-            let others = others.into_iter().map(|path| Dropped { path, what: "column".into() });
+            let others = others.into_iter().map(|path| Dropped {
+                path,
+                what: "column".into(),
+                why: chatcodec::Why::Unsupported,
+            });
             read.dropped.splice(0..0, others);
             read
         }))
@@ -387,8 +391,8 @@ impl Codec {
         let (reader, response) = ReaderGiven::split(reader);
         let codec = Self::of_template(&template, Some(vocab.as_any()), reader)?;
         let codec = match codec.reader {
-            // What the format writes is the same, and it takes more kinds of messages.
-            Reader::Recognised(found) if found.is_exact() => {
+            // The format writes what the template does, and what it passes over.
+            Reader::Recognised(found) if found.is_exact() && !found.completes.is_empty() => {
                 let format = Bound::new(py, Format::new(codec.inner.format().clone()))?;
                 let codec = Self::new(format.as_any(), Some(vocab.as_any()), None, check_template)?;
                 Self { reader: Reader::Recognised(found), ..codec }
@@ -453,6 +457,10 @@ impl Codec {
             self.template.is_some(),
             response.is_some(),
         ));
+        let lacks = self.inner.template_lacks();
+        if !lacks.is_empty() {
+            lines.push(format!("the template has no place for: {}", lacks.join(", ")));
+        }
         lines.extend(self.inner.template_needs());
         lines.join("\n")
     }

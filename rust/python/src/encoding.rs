@@ -265,7 +265,8 @@ impl Encoding {
     #[getter]
     fn dropped<'py>(&self, py: Python<'py>) -> PyResult<DroppedTuple<'py>> {
         let dropped = self.inner.dropped().iter().map(|dropped| {
-            Bound::new(py, Dropped { path: dropped.path.clone(), what: dropped.what.clone() })
+            let (path, what) = (dropped.path.clone(), dropped.what.clone());
+            Bound::new(py, Dropped { path, what, why: dropped.why.name().into() })
         });
         let dropped: Vec<_> = dropped.collect::<PyResult<_>>()?;
         PyTuple::new(py, dropped).map(DroppedTuple)
@@ -510,23 +511,27 @@ pub(crate) struct Dropped {
     /// Kind of the part: `"reasoning"`, `"name"`, `"image_url"` …, or `"unknown"` for an unknown
     /// key.
     what: String,
+    /// Why: `"unsupported"`, as nothing writes such a part, or `"policy"`, as the model's chat
+    /// template leaves it out of this conversation, and would write it in another.
+    why: String,
 }
 
 #[pymethods]
 impl Dropped {
     #[new]
-    fn new(path: String, what: String) -> Self {
-        Self { path, what }
+    #[pyo3(signature = (path, what, why = "unsupported"))]
+    fn new(path: String, what: String, why: &str) -> Self {
+        Self { path, what, why: why.to_owned() }
     }
 
     #[classattr]
-    fn __match_args__() -> (&'static str, &'static str) {
-        ("path", "what")
+    fn __match_args__() -> (&'static str, &'static str, &'static str) {
+        ("path", "what", "why")
     }
 
     fn __repr__(&self) -> String {
-        let Self { path, what } = self;
-        format!("Dropped(path={path:?}, what={what:?})")
+        let Self { path, what, why } = self;
+        format!("Dropped(path={path:?}, what={what:?}, why={why:?})")
     }
 }
 

@@ -69,11 +69,38 @@ pub struct Dropped {
     pub path: String,
     /// Kind of the part: `reasoning`, `name`, `image_url`, `unknown`.
     pub what: String,
+    /// Why it was left out.
+    pub why: Why,
+}
+
+/// Why a part of a conversation was left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Why {
+    /// Nothing writes such a part: an error, unless the caller asked for it to be left out.
+    #[default]
+    Unsupported,
+    /// The model's chat template leaves it out of this conversation; of another, it writes such a part.
+    Policy,
+}
+
+impl Why {
+    /// The word of an interface: `unsupported` or `policy`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unsupported => "unsupported",
+            Self::Policy => "policy",
+        }
+    }
 }
 
 impl Dropped {
     pub(crate) fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { path: path.into(), what: what.into() }
+        Self { path: path.into(), what: what.into(), why: Why::Unsupported }
+    }
+
+    /// The index of the message that the part is in.
+    pub(crate) fn message(&self) -> Option<usize> {
+        part_of(&self.path).map(|at| at as usize)
     }
 }
 

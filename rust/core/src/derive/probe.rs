@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use crate::codec::Codec;
-use crate::conversation::ReadOptions;
+use crate::conversation::{OnUnsupported, ReadOptions};
 use crate::encode::{EncodeOptions, Encoding};
 use chatcodec_vocab::TokenId;
 
@@ -122,8 +122,11 @@ impl<'a> Probes<'a> {
         let tools = given.tools.then(tools);
         let read =
             self.codec.read_conversation(&messages, tools.as_ref(), ReadOptions::default()).ok()?;
-        let options =
-            EncodeOptions { add_generation_prompt: Some(prompted), ..EncodeOptions::default() };
+        let options = EncodeOptions {
+            add_generation_prompt: Some(prompted),
+            on_unsupported: OnUnsupported::Drop,
+            ..EncodeOptions::default()
+        };
         self.codec.encode_conversation(read, &options).ok()
     }
 

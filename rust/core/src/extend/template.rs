@@ -20,7 +20,7 @@ use crate::event::{Event, EventKind, TurnReason};
 use crate::message::{Message, Owned, Role};
 use crate::render::Rendered;
 use crate::span::{Span, SpanKind};
-use crate::templated::{TemplateWriter, Templated};
+use crate::templated::{self, TemplateWriter, Templated};
 use chatcodec_vocab::{Spelling, TokenId, TokenKind, excerpt};
 
 impl Codec {
@@ -47,7 +47,13 @@ impl Codec {
         for stands in [None, Some(Message::new(Role::Assistant, "x"))] {
             let message = stands.as_ref().unwrap_or(&answer.message);
             let values = whole(&given.values, prompt, message, new);
-            let written = match writer.write(&values, self.vocab(), &options) {
+            let written = writer.write(&values, self.vocab(), &options).and_then(|written| {
+                // The answer is the model's: its tokens stay, whatever the template writes of it.
+                let next = usize::try_from(index + 1).unwrap_or_default();
+                templated::check_placed(&written.dropped, next, options.on_unsupported)?;
+                Ok(written)
+            });
+            let written = match written {
                 Ok(written) => written,
                 Err(error) => {
                     refused.get_or_insert(after(error));

@@ -179,6 +179,16 @@ impl Opener<'_> {
         })
     }
 
+    /// Whether a text before the first token within a header is the role, once or twice, and a recipient at most.
+    fn is_head(&self, text: &str) -> bool {
+        let mut rest = text.trim_ascii();
+        for _ in 0..2 {
+            rest = rest.strip_prefix(self.role).unwrap_or(rest).trim_ascii_start();
+        }
+        let recipient = rest.strip_prefix(RECIPIENT).unwrap_or_default();
+        rest.is_empty() || !recipient.is_empty() && recipient.bytes().all(is_word_byte)
+    }
+
     /// The header written anew from its recipient and its channel, once its next control token has come.
     fn anew(&self, items: &[HeldItem], grammar: &Grammar, may_wait: bool) -> Anew {
         let is_in_header = |item: &HeldItem| matches!(item, HeldItem::Control { id, .. } if grammar.is_in_header(*id));
@@ -214,7 +224,7 @@ impl Opener<'_> {
         } else {
             let last = words.iter().rposition(is_in_header).unwrap_or(0);
             let from = words.iter().position(is_in_header).unwrap_or(0);
-            if !are_words(&words[from..last], grammar) {
+            if !self.is_head(&texts(words).0) || !are_words(&words[from..last], grammar) {
                 return Anew::No;
             }
             let is_channel = Some(last) == channel_at;
