@@ -155,7 +155,8 @@ fn decode_reads_what_parse_reads() {
         ids.truncate(parsed.rest);
         let said = entry.codec.vocab().decode(&ids, Spelling::Spell);
         // A prompt that ends in a word goes on with it.
-        let is_word = |text: &String| text.starts_with(char::is_alphanumeric);
+        let is_word_char = |c: char| c.is_alphanumeric() || "_.:-".contains(c);
+        let is_word = |text: &String| text.starts_with(is_word_char);
         let goes_on = entry.format.starts_with("harmony") && said.as_ref().map_or(true, is_word);
         let is_nothing = parsed.message == Message::new(Role::Assistant, "");
         prop_assume!(!goes_on && !is_nothing);

@@ -77,7 +77,10 @@ fn any_text_in_any_chunks() {
             // Where a text is written as JSON, what it says is told.
             let is_json = [":value", ":string"];
             if !is_json.iter().any(|filter| entry.codec.format().text().contains(filter)) {
-                prop_assert!(is_within(&told(&whole), &text), "{whole:?}");
+                // The texts of two frames have a line break between them.
+                let mut told = told(&whole);
+                told.retain(|c| c != '\n' || !entry.format.starts_with("harmony"));
+                prop_assert!(is_within(&told, &text), "{whole:?}");
             }
             let each = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]).collect();
             prop_assert_eq!(&read(each), &whole, "by character");
