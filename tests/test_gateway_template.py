@@ -10,6 +10,7 @@ from test_template_codec import CHATML, made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 STRICT = (
     "{% if messages[0].role != 'user' %}{{ raise_exception('no question') }}{% endif %}" + CHATML
@@ -43,3 +44,36 @@ def test_what_a_template_cannot_write_is_a_clients_fault(
     assert "template" in answer.json()["error"]["message"]
     assert problem in answer.json()["error"]["message"]
     assert of.chat(messages=HI).status_code == 200
+
+
+TOOL: Any = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+NO_PLACE: Any = [
+    ({"messages": HI, "tools": [TOOL]}, "tools"),
+    ({"messages": [{**HI[0], "name": "ada"}]}, "messages[0].name"),
+    (
+        {"messages": [*HI, {"role": "assistant", "content": "x", "reasoning": "y"}, *HI]},
+        "reasoning",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "place"), NO_PLACE)
+def test_what_a_template_has_no_place_for_is_refused(
+    of: Here, body: dict[str, Any], place: str
+) -> None:
+    answer = of.post("/v1/chat/completions", {**body})
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert place in error["param"]
+    assert "has no place for" in error["message"]
+
+
+@pytest.mark.parametrize(("policy", "status"), [("drop", 200), ("drop=name", 400)])
+def test_an_operator_leaves_it_out(tmp_path: Path, policy: str, status: int) -> None:
+    _, codec = made(STRICT, tmp_path)
+    with here(lambda _: [codec.stop_ids[0]], codec, on_unsupported=policy) as gateway:
+        answer = gateway.post("/v1/chat/completions", {"messages": HI, "tools": [TOOL]})
+        assert answer.status_code == status, answer.text
+        named = gateway.post("/v1/chat/completions", {"messages": [{**HI[0], "name": "ada"}]})
+        assert named.status_code == 200, named.text
+        assert named.headers["x-chatcodec-dropped"] == "name=1"

@@ -57,10 +57,12 @@ KINDS = (
     | frozenset(name for table in FIELDS.values() for name in table)
     | {
         "annotations",
+        "arguments",
         "audio",
         "call",
         "citations",
         "content",
+        "description",
         "effort",
         "encrypted_content",
         "file",
@@ -70,6 +72,7 @@ KINDS = (
         "message",
         "name",
         "option",
+        "parameters",
         "reasoning",
         "role",
         "thinking",
@@ -77,6 +80,7 @@ KINDS = (
         "tool_call_id",
         "tool_calls",
         "tool_result",
+        "tools",
         "unknown",
         "video",
     }
