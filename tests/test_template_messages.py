@@ -319,3 +319,51 @@ def test_what_a_template_never_writes_is_refused(name: str) -> None:
         ) as info:
             codec.encode(MARKED[first:last], add_generation_prompt=False, **tools)
         assert info.value.path == refused[0]
+
+
+PLACES = {
+    "messages[0].content": "{% if m.role == 'system' %}{{ m.content }}{% endif %}",
+    "messages[1].content": "{% if m.role == 'user' %}{{ m.content }}{% endif %}",
+    "messages[1].name": "{% if m.role == 'user' %}{{ m.name }}{% endif %}",
+    "messages[2].content": "{% if m.role == 'assistant' %}{{ m.content }}{% endif %}",
+    "messages[2].reasoning": "{{ m.reasoning_content }}",
+    "messages[2].tool_calls[0].function.name": (
+        "{% for c in m.tool_calls %}{{ c.function.name }}{% endfor %}"
+    ),
+    "messages[2].tool_calls[0].function.arguments": (
+        "{% for c in m.tool_calls %}{{ c.function.arguments | tojson }}{% endfor %}"
+    ),
+    "messages[3].content": "{% if m.role == 'tool' %}{{ m.content }}{% endif %}",
+    "tools[0].function.name": "{% for t in tools %}{{ t.function.name }}{% endfor %}",
+    "tools[0].function.description": "{% for t in tools %}{{ t.function.description }}{% endfor %}",
+    "tools[0].function.parameters": (
+        "{% for t in tools %}{{ t.function.parameters | tojson }}{% endfor %}"
+    ),
+}
+"""What writes each place."""
+
+
+@pytest.mark.parametrize("left_out", [None, *PLACES])
+def test_a_template_without_one_place_refuses_what_stands_there(left_out: str | None) -> None:
+    parts = {place: part for place, part in PLACES.items() if place != left_out}
+    of_tools = "".join(part for place, part in parts.items() if place.startswith("tools"))
+    of_turns = "".join(part for place, part in parts.items() if place.startswith("messages"))
+    source = (
+        f"{of_tools}{{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n{of_turns}<|im_end|>\n"
+        "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    codec = Codec(Template(source, eos_token="<|im_end|>"), Vocab.embedded())  # noqa: S106
+    messages = [MARKED[0], {**MARKED[1], "name": "nameq"}, *MARKED[2:]]
+    tools: list[dict[str, Any]] = [{"type": "function", "function": TOOL}]
+    encoding = codec.encode(messages, tools=tools, on_unsupported="drop")
+    if left_out is None:
+        assert encoding.dropped == ()
+        assert codec.encode(messages, tools=tools).ids == encoding.ids
+        return
+    assert encoding.dropped
+    for found in encoding.dropped:
+        assert found.path.startswith(left_out)
+        assert found.why == "unsupported"
+    with pytest.raises(MessageError) as info:
+        codec.encode(messages, tools=tools)
+    assert info.value.path.startswith(left_out)

@@ -124,11 +124,6 @@ impl Places {
     pub(super) fn found(writer: &TemplateWriter) -> Self {
         let mut found = HashSet::new();
         let mut is_tried = false;
-        if *writer.needs() == super::Needs::Tools {
-            // It looks for tools, whatever it writes of them.
-            let kinds = [Kind::ToolName, Kind::Description, Kind::Schema];
-            found.extend(kinds.map(|kind| (None, kind)));
-        }
         let thinking = super::THINKING.map(|name| (name.to_owned(), Owned::Bool(true)));
         for messages in TRIED {
             let roles = super::roles(&Owned::of_json(messages)).unwrap_or_default();
@@ -147,6 +142,11 @@ impl Places {
                 let seen = leaves.iter().enumerate().filter(|(_, leaf)| leaf.says && leaf.is_seen);
                 found.extend(seen.map(|(at, leaf)| place_of(&written, &roles, at, leaf.kind)));
             }
+        }
+        let of_tools = [Kind::ToolName, Kind::Description, Kind::Schema].map(|kind| (None, kind));
+        if *writer.needs() == super::Needs::Tools && !of_tools.iter().any(|it| found.contains(it)) {
+            // It looks for tools, and writes nothing of them.
+            found.extend(of_tools);
         }
         Self(Some(found).filter(|_| is_tried && !budget::is_spent()))
     }
@@ -194,7 +194,10 @@ fn values_of(rendered: &RenderedTemplate) -> Vec<Value> {
             None => Kind::Other,
             Some(around) => values[around].kind.inner(key),
         };
-        let says = is_content && kind != Kind::Other && kind != Kind::Part;
+        // Names and types within a schema say what the tool takes.
+        let is_of_schema = |around: usize| kind == Kind::Schema && values[around].kind == kind;
+        let says = is_content && kind != Kind::Other && kind != Kind::Part
+            || around.is_some_and(is_of_schema);
         values.push(Value { around, kind, says, is_seen: false, is_unplaced: false });
     }
     for path in rendered.seen() {
