@@ -400,10 +400,10 @@ class Codec:
             codec = Codec.from_pretrained("Qwen/Qwen3-0.6B")
 
         Without a format, the model's chat template decides; of several, the one named `template`, by default
-        the one named `default`. A built-in format is taken if it writes the same text and control tokens on a
-        fixed set of conversations. Otherwise the template writes conversations, and `reader` reads completions:
-        a format or a `ResponseTemplate`, by default the model's own response template, or else the format that
-        fits best. `describe` says what was found.
+        the one named `default`. The template writes conversations, and `reader` reads completions: a format or a
+        `ResponseTemplate`, by default a built-in format that writes the same on a fixed set of conversations, the
+        model's own response template, or else the format that fits best. A built-in format writes too where the
+        template passes over calls that it writes. `describe` says what was found.
 
         Raises what `Codec` and `Vocab.from_pretrained` raise; `FormatError` for a model without a template, for
         several templates of which none was chosen, and for a template that writes no question; `TemplateError`
