@@ -294,7 +294,8 @@ class Codec:
         same.
 
         `unknown` is the policy for keys that no client sends, and `on_unsupported` for parts that
-        the format cannot write: reasoning, a name, calls, tools, a late system message, an image.
+        the format, or the model's chat template, has no place for: reasoning, a name, calls, tools,
+        a late system message, an image.
         `"error"` refuses them. `"ignore"` and `"drop"` leave them out: `dropped` lists them, and
         the ids are those of the messages without them.
 
@@ -402,8 +403,8 @@ class Codec:
         Without a format, the model's chat template decides; of several, the one named `template`, by default
         the one named `default`. The template writes conversations, and `reader` reads completions: a format or a
         `ResponseTemplate`, by default a built-in format that writes the same on a fixed set of conversations, the
-        model's own response template, or else the format that fits best. A built-in format writes too where the
-        template passes over calls that it writes. `describe` says what was found.
+        model's own response template, or else the format that fits best. A template may have no place for calls:
+        where a built-in format of the model's family has one, that format writes. `describe` says what was found.
 
         Raises what `Codec` and `Vocab.from_pretrained` raise; `FormatError` for a model without a template, for
         several templates of which none was chosen, and for a template that writes no question; `TemplateError`

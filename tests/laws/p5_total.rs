@@ -336,8 +336,8 @@ fn a_format_file_may_be_anything() {
     });
 }
 
-/// How many times as long work takes for four times as much, in time of the processor: beside other work, caches are
-/// another's, so what is too long is tried again.
+/// How many times as long work takes for four times as much, in time of the processor. Other programs slow a run down,
+/// so a growth that is too large is measured again.
 fn growth(work: impl Fn(usize), size: usize) -> f64 {
     let timed = |size: usize| {
         let begun = processor_time();

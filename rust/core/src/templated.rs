@@ -7,6 +7,7 @@
 
 mod expected;
 mod leaves;
+mod places;
 mod prompts;
 
 use std::ops::Range;
@@ -14,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::conversation::{Dropped, OnUnsupported, Values, Why};
+use crate::conversation::{Dropped, Values};
 use crate::encode::{EncodeOptions, End, Note, NoteKind, OnDependent, Trail};
 use crate::error::{Error, Result};
 use crate::json;
@@ -27,6 +28,8 @@ use crate::template::{
     Template, Way, budget,
 };
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
+pub(crate) use leaves::check_placed;
+use places::Places;
 pub(crate) use prompts::{Cut, Prompts};
 
 /// A template as the writing side of a codec.
@@ -43,7 +46,7 @@ pub(crate) struct TemplateWriter {
     reads_objects: bool,
     expected: Expected,
     /// Where it writes a caller's texts, once that is asked for.
-    places: Arc<OnceLock<leaves::Places>>,
+    places: Arc<OnceLock<Places>>,
     /// What its expressions may look for, once a caller's text says it.
     sought: Arc<OnceLock<Arc<Sought>>>,
     needs: Needs,
@@ -118,25 +121,6 @@ impl Dependent {
         let problem = "has text on which the template's control tokens depend, expected text for which the template \
                        writes what it writes for any other; `on_dependent=\"text\"` encodes it";
         Error::message(self.looked.unwrap_or_else(|| "messages".into()), problem)
-    }
-}
-
-/// Refuses what a template passed over because it has no place for it, in the messages from `first` on; from 0 on, in
-/// the tools too.
-pub(crate) fn check_placed(
-    dropped: &[Dropped],
-    first: usize,
-    on_unsupported: OnUnsupported,
-) -> Result<()> {
-    let is_refused = |it: &&Dropped| {
-        it.why == Why::Unsupported && it.message().map_or(first == 0, |message| message >= first)
-    };
-    match dropped.iter().find(is_refused) {
-        Some(found) if on_unsupported == OnUnsupported::Error => {
-            let problem = "is what the model's chat template has no place for";
-            Err(Error::unsupported(found.path.clone(), problem))
-        }
-        _ => Ok(()),
     }
 }
 
@@ -259,8 +243,8 @@ impl TemplateWriter {
     }
 
     /// Where the template writes a caller's texts.
-    fn places(&self) -> &leaves::Places {
-        self.places.get_or_init(|| budget::within(|| leaves::Places::found(self)))
+    fn places(&self) -> &Places {
+        self.places.get_or_init(|| budget::within(|| Places::found(self)))
     }
 
     /// What of a conversation the template writes nowhere, in words.
@@ -398,7 +382,7 @@ impl TemplateWriter {
         {
             return Err(dependent.clone().error());
         }
-        let dropped = leaves::passed_over(&rendered, &roles, || self.places());
+        let dropped = leaves::passed_over(&rendered, &roles, |place| self.places().has(place));
         let layout = self.layout(&rendered, &roles, vocab, trust);
         let given = match options.template.variables[..] {
             [] => None,

@@ -1,20 +1,17 @@
-//! What of a conversation a template passed over, and whether it has a place for it at all.
+//! What of a conversation a template passed over.
 //!
-//! In: a rendered template. Out: the paths of the caller's texts and numbers of which nothing is in the rendered text.
-//! Where nothing of a whole list or object is there, its path stands for all that is in it. Cost: linear in the values;
-//! a dozen short renderings, once, to know the template's places.
+//! In: a rendered template, and what is known of its places. Out: the paths of the caller's texts and numbers of which
+//! nothing is in the rendered text. A list or an object of which nothing is there is told by its own path, not by those
+//! in it. Cost: linear in the values.
 
-use hashbrown::HashSet;
-
-use super::TemplateWriter;
-use crate::conversation::{Dropped, Values, Why};
-use crate::encode::EncodeOptions;
-use crate::message::{Owned, Role};
-use crate::template::{REASONING_KEYS, RenderedTemplate, Way, budget};
+use crate::conversation::{Dropped, OnUnsupported, Why};
+use crate::error::{Error, Result};
+use crate::message::Role;
+use crate::template::{REASONING_KEYS, RenderedTemplate};
 
 /// What a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Kind {
+pub(super) enum Kind {
     /// `messages` or `tools`.
     List,
     Message,
@@ -76,93 +73,7 @@ impl Kind {
 }
 
 /// Where a text may stand: what it is, in a message of a role or in the tools.
-type Place = (Option<Role>, Kind);
-
-/// The places whose texts a template writes in some conversation; none is known of a template that writes none of the
-/// tried ones, or takes too long for them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Places(Option<HashSet<Place>>);
-
-/// What a conversation may have, and where that stands.
-const PARTS: [(&str, &[Place]); 6] = [
-    ("system messages", &[(Some(Role::System), Kind::Content)]),
-    ("tools", &[(None, Kind::ToolName), (None, Kind::Schema)]),
-    ("calls", &[(Some(Role::Assistant), Kind::CallName), (Some(Role::Assistant), Kind::Arguments)]),
-    ("results of calls", &[(Some(Role::Tool), Kind::Content)]),
-    ("reasoning", &[(Some(Role::Assistant), Kind::Reasoning)]),
-    ("names of users", &[(Some(Role::User), Kind::Name)]),
-];
-
-/// Messages that have something in each place, each also in a short conversation: a template may refuse the others.
-const TRIED: [&str; 8] = [
-    r#"[{"role": "system", "content": "a"}, {"role": "user", "content": "b"}]"#,
-    r#"[{"role": "system", "name": "n", "content": "a"}, {"role": "user", "name": "n", "content": "b"},
-        {"role": "assistant", "name": "n", "content": "c"}, {"role": "user", "content": "d"}]"#,
-    r#"[{"role": "user", "content": "b"}, {"role": "assistant", "reasoning": "r", "content": "c"}]"#,
-    r#"[{"role": "user", "content": "b"},
-        {"role": "assistant", "reasoning": "r", "content": "c", "tool_calls": [{"id": "call00001",
-         "type": "function", "function": {"name": "f", "arguments": {"k": "v"}}}]},
-        {"role": "tool", "tool_call_id": "call00001", "name": "f", "content": "o"}]"#,
-    r#"[{"role": "user", "content": "b"},
-        {"role": "assistant", "content": "", "tool_calls": [{"id": "call00001",
-         "type": "function", "function": {"name": "f", "arguments": {"k": "v"}}}]},
-        {"role": "tool", "tool_call_id": "call00001", "name": "f", "content": "o"},
-        {"role": "assistant", "content": "c"}]"#,
-    r#"[{"role": "user", "content": "b"},
-        {"role": "assistant", "content": "", "tool_calls": [{"id": "call00001",
-         "type": "function", "function": {"name": "f", "arguments": {"k": "v"}}}]}]"#,
-    r#"[{"role": "user", "content": "b"}, {"role": "tool", "name": "f", "content": "o"}]"#,
-    r#"[{"role": "user", "content": "b"}]"#,
-];
-
-/// A tool with a text in each place.
-const TOOLS: &str = r#"[{"type": "function", "function": {"name": "f", "description": "e", "parameters":
-    {"type": "object", "properties": {"k": {"type": "string", "description": "s"}}, "required": ["k"]}}}]"#;
-
-impl Places {
-    /// The places that a template writes in the tried conversations; with and without tools, and reasoning asked for.
-    pub(super) fn found(writer: &TemplateWriter) -> Self {
-        let mut found = HashSet::new();
-        let mut is_tried = false;
-        let thinking = super::THINKING.map(|name| (name.to_owned(), Owned::Bool(true)));
-        for messages in TRIED {
-            let roles = super::roles(&Owned::of_json(messages)).unwrap_or_default();
-            for (has_tools, thinks) in [(true, true), (false, false), (true, false)] {
-                let tools = has_tools.then(|| Owned::of_json(TOOLS));
-                let values = Values { messages: Owned::of_json(messages), tools };
-                let mut options = EncodeOptions::default();
-                if thinks {
-                    options.template.variables = thinking.to_vec();
-                }
-                let Ok(written) = writer.rendered(&values, false, &options, Way::AsGiven) else {
-                    continue;
-                };
-                is_tried = true;
-                let leaves = values_of(&written);
-                let seen = leaves.iter().enumerate().filter(|(_, leaf)| leaf.says && leaf.is_seen);
-                found.extend(seen.map(|(at, leaf)| place_of(&written, &roles, at, leaf.kind)));
-            }
-        }
-        let of_tools = [Kind::ToolName, Kind::Description, Kind::Schema].map(|kind| (None, kind));
-        if *writer.needs() == super::Needs::Tools && !of_tools.iter().any(|it| found.contains(it)) {
-            // It looks for tools, and writes nothing of them.
-            found.extend(of_tools);
-        }
-        Self(Some(found).filter(|_| is_tried && !budget::is_spent()))
-    }
-
-    /// What of a conversation the template writes nowhere, in words.
-    pub(super) fn lacking(&self) -> Vec<&'static str> {
-        let is_lacking = |places: &&[Place]| !places.iter().any(|place| self.has(*place));
-        PARTS.iter().filter(|(_, places)| is_lacking(places)).map(|(name, _)| *name).collect()
-    }
-
-    fn has(&self, place: Place) -> bool {
-        // The call says the name of the function that a result is of.
-        let is_said = place == (Some(Role::Tool), Kind::Name);
-        is_said || self.0.as_ref().is_none_or(|known| known.contains(&place))
-    }
-}
+pub(super) type Place = (Option<Role>, Kind);
 
 /// Where a value stands.
 fn place_of(rendered: &RenderedTemplate, roles: &[Option<Role>], at: usize, kind: Kind) -> Place {
@@ -174,7 +85,7 @@ fn place_of(rendered: &RenderedTemplate, roles: &[Option<Role>], at: usize, kind
 struct Value {
     around: Option<usize>,
     kind: Kind,
-    /// Whether it is a text or a number of a kind that counts; then, whether one is in it.
+    /// Whether it is a text or a number of a kind that counts, or holds one.
     says: bool,
     /// Whether a part of it is in the text.
     is_seen: bool,
@@ -208,18 +119,28 @@ fn values_of(rendered: &RenderedTemplate) -> Vec<Value> {
     values
 }
 
-/// The parts of messages and tools that left no trace.
-pub(super) fn passed_over<'p>(
+/// The places of which something is in the rendered text.
+pub(super) fn written_places(
     rendered: &RenderedTemplate,
     roles: &[Option<Role>],
-    places: impl Fn() -> &'p Places,
+) -> impl Iterator<Item = Place> {
+    let values = values_of(rendered).into_iter().enumerate();
+    let seen = values.filter(|(_, value)| value.says && value.is_seen);
+    seen.map(move |(at, value)| place_of(rendered, roles, at, value.kind))
+}
+
+/// The parts of messages and tools that left no trace. `has_place` says whether the template writes a place in some
+/// conversation.
+pub(super) fn passed_over(
+    rendered: &RenderedTemplate,
+    roles: &[Option<Role>],
+    has_place: impl Fn(Place) -> bool,
 ) -> Vec<Dropped> {
     let paths = rendered.paths();
     let mut values = values_of(rendered);
     for (at, value) in values.iter_mut().enumerate() {
-        value.is_unplaced = value.says
-            && !value.is_seen
-            && !places().has(place_of(rendered, roles, at, value.kind));
+        value.is_unplaced =
+            value.says && !value.is_seen && !has_place(place_of(rendered, roles, at, value.kind));
     }
     for at in (0..values.len()).rev() {
         let Value { around, says, is_seen, is_unplaced, .. } = values[at];
@@ -244,4 +165,23 @@ pub(super) fn passed_over<'p>(
         }
     }
     dropped
+}
+
+/// Refuses what a template passed over because it has no place for it, in the messages from `first` on; from 0 on, in
+/// the tools too.
+pub(crate) fn check_placed(
+    dropped: &[Dropped],
+    first: usize,
+    on_unsupported: OnUnsupported,
+) -> Result<()> {
+    let is_refused = |it: &&Dropped| {
+        it.why == Why::Unsupported && it.message().map_or(first == 0, |message| message >= first)
+    };
+    match dropped.iter().find(is_refused) {
+        Some(found) if on_unsupported == OnUnsupported::Error => {
+            let problem = "is what the model's chat template has no place for";
+            Err(Error::unsupported(found.path.clone(), problem))
+        }
+        _ => Ok(()),
+    }
 }
