@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 from collections import Counter
@@ -43,6 +44,24 @@ def pytest_configure(config: pytest.Config) -> None:
     if "CHATCODEC_TEST_DATA" in os.environ and not data.DATA.is_dir():
         # Asked for by name: to skip everything would look like success.
         raise pytest.UsageError(f"CHATCODEC_TEST_DATA={data.DATA} is no folder")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of constraints that take the same format run one after another.
+
+    What llguidance makes of a vocabulary takes longer than most of these tests, and is too large
+    to be kept for each.
+    """
+    by_format: dict[str, list[pytest.Item]] = {}
+    others: list[pytest.Item] = []
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        format_ = callspec.params.get("format_") if callspec else None
+        if format_ and item.path.name.startswith("test_constrain"):
+            by_format.setdefault(format_, []).append(item)
+        else:
+            others.append(item)
+    items[:] = [*itertools.chain.from_iterable(by_format.values()), *others]
 
 
 NO_DATA = "no test data"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import chatcodec
 import data
-import jsonschema
 import pytest
 import walks
 from chatcodec import MessageError, events
@@ -112,7 +111,7 @@ def codec_of(format_: str) -> Codec:
     pytest.skip(f"no test data for {format_} in {data.DATA}")
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=4)
 def walker_of(format_: str) -> walks.Walker:
     return walks.Walker(codec_of(format_))
 
@@ -127,7 +126,7 @@ def test_what_is_admitted_is_read(format_: str, choice: str) -> None:
     codec = walker.codec
     lark = codec.constrain(tools=TOOLS, **CHOICES[choice]).lark()
     ended = walked(walker, lark, choice, WALKS, functools.partial(read, codec))
-    assert ended > WALKS // 10, f"{ended} of {WALKS} walks ended"
+    assert ended >= WALKS // 10, f"{ended} of {WALKS} walks ended"
 
 
 def walked(
@@ -153,7 +152,7 @@ def walked(
         assert choice != "named" or names == {"search"}
         for call in calls:
             arguments = json.loads(call["function"]["arguments"])
-            jsonschema.validate(arguments, SCHEMAS[call["function"]["name"]])
+            walks.validate(arguments, SCHEMAS[call["function"]["name"]])
     return ended
 
 
@@ -539,14 +538,14 @@ def test_all_options_together(format_: str) -> None:
             if call["type"] == "function":
                 name = call["function"]["name"]
                 assert name == "search" or choice in MAY_CALL_WEATHER
-                jsonschema.validate(json.loads(call["function"]["arguments"]), SCHEMAS[name])
+                walks.validate(json.loads(call["function"]["arguments"]), SCHEMAS[name])
             else:
                 assert len(tools) > len(TOOLS)
                 assert choice in MAY_CALL_WEATHER
         assert reasoning is not False or not message.get("reasoning")
         if answer is not None and not calls and format_ not in {"chatglm3", "glm4"}:
             content = json.loads(message["content"])
-            jsonschema.validate(content, ANSWER if answer is JSON_SCHEMA else {"type": "object"})
+            walks.validate(content, ANSWER if answer is JSON_SCHEMA else {"type": "object"})
     assert ended
 
 
@@ -672,7 +671,7 @@ def test_schemas_are_followed_in_every_shape(format_: str) -> None:
             continue
         ended += 1
         (call,) = read(codec, ids, tools)
-        jsonschema.validate(json.loads(call["function"]["arguments"]), NESTED)
+        walks.validate(json.loads(call["function"]["arguments"]), NESTED)
     assert ended > WALKS // 10
     cases: list[tuple[dict[str, Any], bool]] = [
         ({"tree": [[], [[]]], "flags": [True, None], "level": None, "count": 12}, True),
@@ -715,7 +714,7 @@ def test_a_value_between_tags_may_be_text_or_json() -> None:
     for seed in range(WALKS):
         if (ids := walker.walk(grammar, seed, walker.tags(lark))) is not None:
             (call,) = read(codec, ids, tools)
-            jsonschema.validate(json.loads(call["function"]["arguments"]), parameters)
+            walks.validate(json.loads(call["function"]["arguments"]), parameters)
 
 
 ANSWER = {
@@ -747,7 +746,7 @@ def test_an_answer_may_have_a_schema(format_: str) -> None:
         calls = read(codec, ids)
         content = codec.parse(ids, tools=TOOLS).message["content"]
         if not calls and format_ not in {"chatglm3", "glm4"}:
-            jsonschema.validate(json.loads(content), ANSWER)
+            walks.validate(json.loads(content), ANSWER)
             answers += 1
     assert answers or format_ in {"chatglm3", "glm4"}
 

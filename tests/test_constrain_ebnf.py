@@ -12,8 +12,8 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import data
-import jsonschema
 import pytest
+import walks
 from ebnf import Grammar
 from test_constrain import (
     BARE_STRINGS,
@@ -111,7 +111,7 @@ def test_what_is_admitted_is_read(format_: str, backend: str) -> None:
             assert choice != "named" or names == {"search"}
             for call in calls:
                 arguments = json.loads(call["function"]["arguments"])
-                jsonschema.validate(arguments, SCHEMAS[call["function"]["name"]])
+                walks.validate(arguments, SCHEMAS[call["function"]["name"]])
     assert ended >= WALKS
 
 

@@ -7,9 +7,9 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import pytest
 import test_constrain as constrained
+import walks
 from chatcodec import Codec, MessageError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,7 +75,7 @@ def walk(walker: Any, lark: str, begun: list[int], options: dict[str, Any]) -> N
     assert not calls or options["tool_choice"] != "none"
     for call in calls:
         arguments = json.loads(call["function"]["arguments"])
-        jsonschema.validate(arguments, constrained.SCHEMAS[call["function"]["name"]])
+        walks.validate(arguments, constrained.SCHEMAS[call["function"]["name"]])
 
 
 def test_reasoning_that_has_begun_goes_on() -> None:

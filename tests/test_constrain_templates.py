@@ -10,7 +10,6 @@ import json
 from typing import Any
 
 import data
-import jsonschema
 import pytest
 import test_constrain as built_in
 import test_derived_readers as derived
@@ -253,4 +252,4 @@ def test_a_reader_of_text_has_answers_alone(name: str) -> None:
             ids = walker.walk(grammar, seed, [])
             if ids is not None and not is_text_admitted:
                 content = codec.parse(ids, prompt).message["content"]
-                jsonschema.validate(json.loads(content), built_in.ANSWER)
+                walks.validate(json.loads(content), built_in.ANSWER)

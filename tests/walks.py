@@ -7,11 +7,13 @@ completion.
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import numpy as np
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
@@ -19,7 +21,41 @@ if TYPE_CHECKING:
     from chatcodec import Codec
 
 MAX_TOKENS = 600
+DRAWS = 8
+"""Ids that are drawn before all that are admitted are looked for."""
 CLOSERS = {b'"', b"}", b"]", b")", b">", b"\n", b",", b":", b"'", b"<"}
+
+Bits = np.ndarray[tuple[int], np.dtype[np.uint8]]
+Ids = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+def bits(matcher: LLMatcher) -> Bits:
+    """Which ids may come next: uint8[vocabulary / 8], the first id in the lowest bit."""
+    return np.frombuffer(matcher.compute_bitmask(), np.uint8)
+
+
+def is_admitted(mask: Bits, id_: int) -> bool:
+    """Whether an id may come next."""
+    return bool(mask[id_ >> 3] >> (id_ & 7) & 1)
+
+
+def admitted(mask: Bits, ids: Ids) -> Ids:
+    """Those of some ids that may come next."""
+    can_come = (mask[ids >> 3] >> (ids & 7).astype(np.uint8)) & 1 == 1
+    found: Ids = ids[can_come]
+    return found
+
+
+@functools.cache
+def _validator(schema: str) -> jsonschema.Draft202012Validator:
+    parsed = json.loads(schema)
+    jsonschema.Draft202012Validator.check_schema(parsed)
+    return jsonschema.Draft202012Validator(parsed)
+
+
+def validate(value: object, schema: dict[str, Any]) -> None:
+    """`jsonschema.validate`, which looks at each schema once."""
+    _validator(json.dumps(schema)).validate(value)
 
 
 class _Tokenizer:
@@ -64,11 +100,15 @@ class Walker:
         self.special = np.zeros(self.size, bool)
         self.special[tokenizer.special_token_ids] = True
         self.text = ~self.special
-        self.closers = np.zeros(self.size, bool)
+        closers = []
         for id_, token in enumerate(tokenizer.tokens):
-            self.closers[id_] = len(token) < 6 and token[:1] in CLOSERS and self.text[id_]
             # No text is encoded to a byte's own token where another token has the byte.
             self.text[id_] &= len(token) != 1 or tokenizer.bytes[token] == id_
+            if len(token) < 6 and token[:1] in CLOSERS and not self.special[id_]:
+                closers.append(id_)
+        self.specials, self.closers = np.flatnonzero(self.special), np.array(closers, np.int64)
+        self.is_usual = (self.text | self.special).astype(np.uint8)
+        self.usual = np.flatnonzero(self.is_usual)
 
     def matcher(self, lark: str) -> LLMatcher:
         """A matcher of a grammar, which must be one."""
@@ -94,13 +134,13 @@ class Walker:
                         matcher = tried
                         ids += text
                         break
-            mask = self.mask(matcher)
+            mask = bits(matcher)
             pick = chooser.random()
-            options = np.flatnonzero(mask & self.special)
+            options = admitted(mask, self.specials)
             if pick > eager or not len(options):
-                options = np.flatnonzero(mask & self.closers)
+                options = admitted(mask, self.closers)
             if pick > 2 * eager or not len(options):
-                options = np.flatnonzero(mask & (self.text | self.special))
+                options = self.some(mask, chooser)
             assert len(options), (self.codec.vocab.decode(ids), matcher.get_error())
             ids.append(int(chooser.choice(options)))
             assert matcher.consume_token(ids[-1]), matcher.get_error()
@@ -120,16 +160,20 @@ class Walker:
         is_tag = re.compile(r"</|\(|<TOOL|<\Z").search
         return sorted(text for text in texts if is_tag(text))
 
-    def mask(self, matcher: LLMatcher) -> np.ndarray[tuple[int], np.dtype[np.bool]]:
-        """Which ids may come next: bool[vocabulary]."""
-        bits = np.frombuffer(matcher.compute_bitmask(), np.uint8)
-        return np.unpackbits(bits, bitorder="little")[: self.size].astype(bool)
+    def some(self, mask: Bits, chooser: random.Random) -> Ids:
+        """One of the ids that may come next, or all of them: most masks have many or few."""
+        for _ in range(DRAWS):
+            at = chooser.randrange(len(self.usual))
+            if is_admitted(mask, int(self.usual[at])):
+                return self.usual[at : at + 1]
+        is_usual = np.unpackbits(mask, bitorder="little")[: self.size] & self.is_usual
+        return np.flatnonzero(is_usual.view(bool))
 
     def refused_at(self, grammar: LLMatcher, ids: list[int]) -> int:
         """The position of the first id that is not admitted; the length, if all are."""
         matcher = grammar.deep_copy()
         for at, id_ in enumerate(ids):
             is_over = at > 0 and ids[at - 1] in self.stops and matcher.is_stopped()
-            if is_over or not self.mask(matcher)[id_] or not matcher.consume_token(id_):
+            if is_over or not is_admitted(bits(matcher), id_) or not matcher.consume_token(id_):
                 return at
         return len(ids)

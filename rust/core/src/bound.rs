@@ -25,7 +25,6 @@ pub(crate) struct Bound {
     prompts: Vec<String>,
     /// Placeholder prompt, used when the caller gives none: a conversation of one empty question.
     prompt: Vec<TokenId>,
-    whole_texts: OnceLock<WholeTexts>,
     spellings: OnceLock<Spellings>,
     text_markers: OnceLock<Spellings>,
     tags: Option<TagTable>,
@@ -48,8 +47,7 @@ impl Bound {
         let options = RenderOptions { generation_prompt: true, ..RenderOptions::default() };
         let asked = render::render(&question, &format, &grammar, &vocab, &options).and_then(encode);
         let prompt = asked.map_or_else(|_| generation_prompt.clone(), |asked| asked.ids().to_vec());
-        let (whole_texts, spellings) = (OnceLock::new(), OnceLock::new());
-        let text_markers = OnceLock::new();
+        let (spellings, text_markers) = (OnceLock::new(), OnceLock::new());
         let tags = TagTable::new(&vocab);
         Ok(Self {
             format,
@@ -58,7 +56,6 @@ impl Bound {
             generation_prompt,
             prompts,
             prompt,
-            whole_texts,
             spellings,
             text_markers,
             tags,
@@ -94,7 +91,7 @@ impl Bound {
     /// The texts of tokens that are whole characters.
     #[inline]
     pub(crate) fn whole_texts(&self) -> &WholeTexts {
-        self.whole_texts.get_or_init(|| WholeTexts::new(&self.vocab))
+        self.vocab.whole_texts()
     }
 
     /// The spellings of the format's control tokens, and the texts of its markers.

@@ -262,7 +262,7 @@ fn read_otherwise(
         let problem = "begins as a call does, and would be read as one whatever its ids are";
         return Some((span, problem.to_owned()));
     }
-    let (span, marker) = text_markers::first(text, spans, generated, grammar)?;
+    let (span, marker) = text_markers::first(text, spans, generated, grammar, vocab)?;
     let problem =
         format!("spells the marker {marker:?}, and would be read as it whatever its ids are");
     Some((span, problem))

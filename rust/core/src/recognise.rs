@@ -248,11 +248,7 @@ pub(crate) fn candidates(
     }
     let rendered = written;
     let mut all: Vec<Recognised> = Vec::new();
-    for name in Format::names() {
-        let Ok(format) = Format::built_in(name) else { continue };
-        if !has_tokens(&format, vocab) {
-            continue;
-        }
+    for (name, format) in with_tokens_of(vocab) {
         let Ok(codec) = Codec::new(&format, vocab) else { continue };
         let found = compared(name, &codec, &rendered);
         if found.differs.len() + found.refused.len() < PROBES.len() {
@@ -267,14 +263,23 @@ pub(crate) fn candidates(
     Candidates(all)
 }
 
-/// Whether a vocabulary has a format's control tokens, or would get them from it.
-fn has_tokens(format: &Format, vocab: &Vocab) -> bool {
-    let groups: Vec<Vec<String>> =
-        format.control().iter().map(|(_, group)| group.clone()).collect();
-    let ids = vocab.ids_of(&groups);
-    let is_appended =
-        |group: &[String]| group.iter().any(|spelling| format.append().contains(spelling));
-    groups.iter().zip(&ids).all(|(group, ids)| !ids.is_empty() || is_appended(group))
+/// The built-in formats whose control tokens a vocabulary has, or would get from them.
+fn with_tokens_of(vocab: &Vocab) -> Vec<(&'static str, Format)> {
+    let formats: Vec<(&str, Format)> =
+        Format::names().filter_map(|name| Some((name, Format::built_in(name).ok()?))).collect();
+    // Spellings are looked up together: one pass over the vocabulary finds all of them.
+    let control = formats.iter().flat_map(|(_, format)| format.control());
+    let groups: Vec<Vec<String>> = control.map(|(_, group)| group.clone()).collect();
+    let mut known = vocab.ids_of(&groups).into_iter();
+    let has_tokens = |(_, format): &(&str, Format)| {
+        let mut lacking = 0;
+        for ((_, group), ids) in format.control().iter().zip(known.by_ref()) {
+            let is_appended = group.iter().any(|spelling| format.append().contains(spelling));
+            lacking += usize::from(ids.is_empty() && !is_appended);
+        }
+        lacking == 0
+    };
+    formats.into_iter().filter(has_tokens).collect()
 }
 
 fn rendered(

@@ -4,11 +4,13 @@
 //! Text of others is not searched, as a reader looks for these markers in the assistant's turns only; nor are
 //! strings of JSON, within which it looks for none. Cost: linear in the assistant's text, for each marker.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::{Collision, Encoding, code_points};
 use crate::grammar::Grammar;
 use crate::span::{SourceField, Span, SpanKind};
+use chatcodec_vocab::{SPACE_MARK, Vocab};
 
 /// A marker that a slot spells, or a part of it: the number of the span, and the bytes of the rendered text.
 struct Spelled<'a> {
@@ -53,14 +55,40 @@ fn markers_for(grammar: &Grammar, field: SourceField, is_first: bool) -> Vec<(&s
     anywhere.chain(begins.into_iter().map(|marker| (marker, place))).collect()
 }
 
+/// Text as a reader sees it, where a vocabulary has a mark for spaces: with a space for each mark.
+struct Shown<'a> {
+    text: Cow<'a, str>,
+    /// Where in the shown text the spaces for marks are.
+    marks: Vec<usize>,
+}
+
+impl<'a> Shown<'a> {
+    fn new(text: &'a str, vocab: &Vocab) -> Self {
+        let shown = vocab.spaced(Cow::Borrowed(text));
+        let gone = SPACE_MARK.len_utf8() - 1;
+        let given = text.match_indices(SPACE_MARK).filter(|_| matches!(shown, Cow::Owned(_)));
+        let marks = given.enumerate().map(|(before, (at, _))| at - before * gone).collect();
+        Self { text: shown, marks }
+    }
+
+    /// Where a byte of the shown text is in the text.
+    fn place(&self, at: usize) -> usize {
+        let before = self.marks.partition_point(|&mark| mark < at);
+        at + before * (SPACE_MARK.len_utf8() - 1)
+    }
+}
+
 /// The spellings in the assistant's slots.
 fn spelled<'a>(
     text: &'a str,
     spans: &'a [Span],
     generated: &'a [Range<usize>],
     grammar: &'a Grammar,
+    vocab: &'a Vocab,
 ) -> impl Iterator<Item = Spelled<'a>> + 'a {
+    // A mark for a space is longer than the space.
     let longest = grammar.text_markers.iter().flatten().map(String::len).max().unwrap_or(0);
+    let longest = if vocab.reads_space_mark() { longest * SPACE_MARK.len_utf8() } else { longest };
     let spans = spans.iter().enumerate().filter(move |_| longest > 0);
     spans.flat_map(move |(nth, span)| {
         let slot = &span.text;
@@ -78,20 +106,25 @@ fn spelled<'a>(
         while !text.is_char_boundary(to) {
             to -= 1;
         }
-        let near = &text[from..to.max(from)];
-        markers.into_iter().flat_map(move |(marker, place)| {
-            let found = near.match_indices(marker).map(move |(at, _)| from + at);
-            let found = found.map(move |at| at..at + marker.len());
-            let counts = move |at: &Range<usize>| match place {
+        let near = Shown::new(&text[from..to.max(from)], vocab);
+        let mut found = Vec::new();
+        for (marker, place) in markers {
+            let places = near
+                .text
+                .match_indices(marker)
+                .map(|(at, _)| from + near.place(at)..from + near.place(at + marker.len()));
+            let counts = |at: &Range<usize>| match place {
                 Where::Anywhere => at.start < slot.end && at.end > slot.start,
                 Where::AtStart => at.start == slot.start,
                 Where::First => {
                     let before = text.get(slot.start..at.start);
-                    at.start < slot.end && before.is_some_and(|before| before.trim().is_empty())
+                    let is_white = |before: &str| vocab.spaced(before.into()).trim().is_empty();
+                    at.start < slot.end && before.is_some_and(is_white)
                 }
             };
-            found.filter(counts).map(move |at| Spelled { span: nth, at, marker })
-        })
+            found.extend(places.filter(counts).map(|at| Spelled { span: nth, at, marker }));
+        }
+        found
     })
 }
 
@@ -101,15 +134,16 @@ pub(super) fn first<'a>(
     spans: &'a [Span],
     generated: &'a [Range<usize>],
     grammar: &'a Grammar,
+    vocab: &'a Vocab,
 ) -> Option<(usize, &'a str)> {
-    spelled(text, spans, generated, grammar).next().map(|found| (found.span, found.marker))
+    spelled(text, spans, generated, grammar, vocab).next().map(|found| (found.span, found.marker))
 }
 
 impl Encoding {
     /// The parts of an assistant's text that spell a marker.
     pub(super) fn text_markers(&self) -> Vec<Collision> {
-        let Self { text, spans, generated, grammar, .. } = self;
-        let mut found: Vec<Spelled<'_>> = spelled(text, spans, generated, grammar).collect();
+        let Self { text, spans, generated, grammar, vocab, .. } = self;
+        let mut found: Vec<Spelled<'_>> = spelled(text, spans, generated, grammar, vocab).collect();
         found.sort_by_key(|found| (found.at.start, std::cmp::Reverse(found.at.end)));
         found.dedup_by(|next, kept| next.span == kept.span && next.at == kept.at);
         let collision = |Spelled { span, at, marker }: Spelled<'_>| {

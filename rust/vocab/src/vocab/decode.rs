@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use super::tokens::Tokens;
 use super::{DummyPrefix, TokenId, TokenKind, Vocab, begins_with_space};
 use crate::error::Result;
 
@@ -54,12 +55,12 @@ pub struct WholeTexts {
 }
 
 impl WholeTexts {
-    /// The texts of a vocabulary. Cost: one walk over its tokens.
-    pub fn new(vocab: &Vocab) -> Self {
+    /// The texts of these tokens. Cost: one walk over them.
+    pub(super) fn new(tokens: &Tokens) -> Self {
         let mut text = String::new();
-        let mut ends = Vec::with_capacity(vocab.size());
-        for id in 0..vocab.size() as TokenId {
-            if let Some((TokenKind::Text | TokenKind::Byte, bytes)) = vocab.token(id) {
+        let mut ends = Vec::with_capacity(tokens.len());
+        for id in 0..tokens.len() as TokenId {
+            if let Some((TokenKind::Text | TokenKind::Byte, bytes)) = tokens.get(id) {
                 text.push_str(std::str::from_utf8(bytes).unwrap_or_default());
             }
             ends.push(text.len() as u32);

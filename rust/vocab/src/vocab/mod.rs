@@ -728,6 +728,13 @@ impl Vocab {
         rest.char_indices().nth(chars).map_or(rest.len(), |(at, _)| at)
     }
 
+    /// The texts of the tokens that are whole characters. They are made once for a vocabulary and all that are made
+    /// from it with the same tokens.
+    #[inline]
+    pub fn whole_texts(&self) -> &WholeTexts {
+        self.inner.definition.tokens.whole_texts()
+    }
+
     /// The kind of an id, and its bytes; those of a control token are its spelling.
     #[inline]
     pub fn token(&self, id: TokenId) -> Option<(TokenKind, &[u8])> {

@@ -1,6 +1,9 @@
 //! The bytes and the kind of each id.
 
+use std::sync::{Arc, OnceLock};
+
 use super::TokenId;
+use super::decode::WholeTexts;
 
 /// Kind of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub(crate) struct Tokens {
     bytes: Vec<u8>,
     ends: Vec<u32>,
     kinds: Vec<TokenKind>,
+    /// The texts of these tokens, once somebody asks for them.
+    whole: OnceLock<Arc<WholeTexts>>,
 }
 
 impl Tokens {
@@ -28,12 +33,20 @@ impl Tokens {
         self.bytes.extend_from_slice(bytes);
         self.ends.push(self.bytes.len() as u32);
         self.kinds.push(kind);
+        self.whole.take();
     }
 
     /// Changes the kind of an id of the vocabulary.
     #[cfg(feature = "testing")]
     pub(crate) fn set_kind(&mut self, id: TokenId, kind: TokenKind) {
         self.kinds[id as usize] = kind;
+        self.whole.take();
+    }
+
+    /// The texts of the tokens that are whole characters.
+    #[inline]
+    pub(crate) fn whole_texts(&self) -> &WholeTexts {
+        self.whole.get_or_init(|| Arc::new(WholeTexts::new(self)))
     }
 
     pub(crate) fn len(&self) -> usize {
