@@ -47,6 +47,7 @@ OTHERWISE = {
     "examples_tool_chat_template_gemma4.jinja": "the opener of a result follows a last call",
     "examples_tool_chat_template_mistral.jinja": "a call has no space before it",
     "granite-3.0-instruct.jinja": "calls are passed over",
+    "ibm-granite-granite-3.3-2B-Instruct.jinja": "calls are passed over",
 }
 """The templates whose own spelling of calls is not admitted; that of the derived format is."""
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import data
 import pytest
 import template_oracle as oracle
-from chatcodec import Codec, MessageError
+import test_constrain as constrained
+from chatcodec import Codec, MessageError, Template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +51,7 @@ class Family:
         return f"{self.format} {self.template.rpartition('/')[2]}"
 
 
+DEEPSEEK = {"bos_token": "<｜begin▁of▁sentence｜>", "eos_token": "<｜end▁of▁sentence｜>"}
 KIMI_TOOLS = "families/kimi_tool_declaration_ts.py"
 
 HY3_DIFFERS = "answered developer nothing reasonlast train"
@@ -411,6 +413,37 @@ def texts(family: Family, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str
         except Exception:  # noqa: BLE001, S112
             # The template refuses the scenario in its own way.
             continue
+
+
+READERS = {
+    (family.format, family.template): dict(family.own)
+    for family in FAMILIES
+    # Their markers are text, which any reader of their turns reads.
+    if family.format not in {"alpaca", "vicuna:lines"} and not family.instead
+}
+READERS |= {
+    ("deepseek:r1", "templates/otc-deepseek-r1.jinja"): DEEPSEEK,
+    ("deepseek:v3.1", "templates/deepseek-ai-DeepSeek-V3.1.jinja"): DEEPSEEK,
+    ("gemma3", "templates/gemma3.jinja"): {"bos_token": "<bos>"},
+    ("internlm2", "templates/examples_tool_chat_template_internlm2_tool.jinja"): {},
+    ("kimi-k2:thinking", "templates/Kimi-K2-Thinking.jinja"): {},
+    ("minimax-m2", "templates/MiniMax-M2.jinja"): {},
+    ("qwen3", "templates/qwen3.jinja"): {},
+}
+"""Formats, templates of their models, and the templates' special tokens."""
+
+
+@pytest.mark.parametrize(("format_", "template"), READERS)
+def test_the_template_of_a_format_finds_it_as_its_reader(format_: str, template: str) -> None:
+    """Whatever the format writes otherwise; another variant of the family may read as much."""
+    source = data.find(template).read_text(encoding="utf-8")
+    if template.endswith(".json"):
+        source = json.loads(source)["chat_template"]
+    own = oracle.OWN | READERS[format_, template]
+    tokens = {name: token for name, token in own.items() if name in oracle.OWN}
+    codec = Codec(Template(source, **tokens), vocab=constrained.codec_of(format_).vocab)
+    assert codec.format.name.partition(":")[0] == format_.partition(":")[0], codec.describe()
+    assert "calls" not in codec.unread
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=str)

@@ -274,8 +274,8 @@ class Codec:
         """
     def describe(self, /) -> str:
         """
-        What the codec is made of, in a few lines for people: the format, the vocabulary, and how the
-        format was recognised where the caller named none.
+        Who writes conversations, who reads completions, and by which vocabulary, each in a line for people. More lines
+        follow where the model's folder asks for what is not done.
         """
     def encode(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", threads: "int | None" = None, **options: "Any") -> Encoding:
         """
@@ -404,7 +404,8 @@ class Codec:
         the one named `default`. The template writes conversations, and `reader` reads completions: a format or a
         `ResponseTemplate`, by default a built-in format that writes the same on a fixed set of conversations, the
         model's own response template, or else the format that fits best. A template may have no place for calls:
-        where a built-in format of the model's family has one, that format writes. `describe` says what was found.
+        where a built-in format of the model's family has one, that format writes. `describe` says what was found. Where
+        the template writes calls that nobody reads, it warns with a `UserWarning`.
 
         Raises what `Codec` and `Vocab.from_pretrained` raise; `FormatError` for a model without a template, for
         several templates of which none was chosen, and for a template that writes no question; `TemplateError`
@@ -479,6 +480,12 @@ class Codec:
     def template(self, /) -> Template | None:
         """
         The template that writes conversations; None where the format writes them.
+        """
+    @property
+    def unread(self, /) -> list[str]:
+        """
+        What of an assistant's message the model's chat template writes and nobody reads, which stays text: `"calls"`,
+        `"reasoning"`. Empty where a format writes.
         """
     @property
     def vocab(self, /) -> Vocab:

@@ -383,8 +383,8 @@ fn no_format_is_read_as_another() {
             .filter(|other| family(other) != family(entry))
             .filter(|other| !is_beside(entry, other) && !is_beside(other, entry));
         let Ok(encoding) = dialogue.encode(entry, &options) else { return outside() };
-        if dialogue.messages.is_empty() {
-            // A prompt alone may be another format's.
+        // A prompt alone may be another format's.
+        if dialogue.messages.is_empty() || !encoding.collisions().is_empty() {
             return outside();
         }
         let mine = entry.codec.decode(encoding.ids());
@@ -392,6 +392,11 @@ fn no_format_is_read_as_another() {
             let events = read(other.codec.read_stream(), &[encoding.ids()], TurnReason::Stop);
             let is_odd = events.iter().any(|event| matches!(event.kind, EventKind::Notice { .. }));
             let theirs = other.codec.decode(encoding.ids());
+            // A text may spell a marker of the other format.
+            let collides = Dialogue { messages: mine.clone(), tools: None }.encode(other, &options);
+            if collides.is_ok_and(|encoding| !encoding.collisions().is_empty()) {
+                continue;
+            }
             let bare = |messages: &[Message]| -> Vec<Message> {
                 messages.iter().map(unnumbered).map(|m| Message { call_id: None, ..m }).collect()
             };

@@ -36,6 +36,7 @@ def set_up() -> None:
     logging.getLogger().handlers[:] = LOG.handlers[:] = [handler]
     LOG.setLevel(logging.INFO)
     LOG.propagate = False
+    logging.captureWarnings(capture=True)
 
 
 def backend_fields(error: BackendError, *, with_words: bool) -> dict[str, object]:

@@ -199,6 +199,24 @@ impl Codec {
         self.inner.writer.as_ref().map(TemplateWriter::lacking).unwrap_or_default()
     }
 
+    /// What of an assistant's message the template writes and nobody reads: `calls`, `reasoning`.
+    pub fn unread(&self) -> Vec<&'static str> {
+        let Some(writer) = self.inner.writer.as_ref() else { return Vec::new() };
+        let (format, response) = (self.format(), self.response());
+        let is_read = |by_format: bool, field: &str| match response {
+            Some(response) => response.fields().any(|known| known.starts_with(field)),
+            None => by_format,
+        };
+        let mut unread = Vec::new();
+        if !is_read(!format.calls().is_empty(), "tool_calls") && writer.writes_calls() {
+            unread.push("calls");
+        }
+        if !is_read(format.has_reasoning(), "reasoning") && writer.writes_reasoning() {
+            unread.push("reasoning");
+        }
+        unread
+    }
+
     /// The template that writes conversations; none where the format does.
     pub fn template(&self) -> Option<&Template> {
         self.inner.writer.as_ref().map(TemplateWriter::template)

@@ -1,9 +1,9 @@
 //! The format that reads the completions of a model whose template writes its conversations.
 //!
 //! In: a template and a vocabulary. Out: the built-in format that writes the same; or else the built-in format that
-//! reads all that the template writes; or else what a format derived from the template reads; or else text up to the id
-//! that stops the model. Cost: the probes of recognition, and those of
-//! derivation.
+//! reads all that the template writes; or else a format that was derived from the template, if it reads calls or
+//! reasoning; or else the built-in format that most likely reads the model; or else the derived format, or text up to
+//! the id that stops the model. Cost: the probes of recognition, and those of derivation.
 
 use std::slice;
 
@@ -16,7 +16,7 @@ use crate::encode::EncodeOptions;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::message::{Message, Owned, Role};
-use crate::recognise::{Candidates, Recognised, candidates};
+use crate::recognise::{self, Candidates, Recognised, candidates};
 use crate::span::SpanKind;
 use crate::template::{Template, budget};
 use crate::templated::{self, Needs, TemplateWriter};
@@ -89,10 +89,18 @@ fn found(
     // A format is derived from renderings without tools.
     let is_enough = *writer.needs() == Needs::Nothing;
     // What a built-in format reads was tried on more than what a template writes.
-    if let Some((codec, found)) = known.reader(template, own, vocab) {
-        return Ok((codec.format().clone(), Reader::Recognised(found.clone())));
+    let mut others = Vec::new();
+    for reading in known.readers(template, own, vocab) {
+        if reading.is_whole() {
+            return Ok((reading.format, Reader::Recognised(reading.found)));
+        }
+        others.push(reading);
     }
     let derived = is_enough.then(|| derive::derive(&plain)).flatten();
+    let reads_parts = derived.as_ref().is_some_and(|(_, parts)| parts.calls || parts.reasoning);
+    if !reads_parts && let Some(reading) = recognise::likely(others, vocab) {
+        return Ok((reading.format, Reader::Recognised(reading.found)));
+    }
     let Some((format, parts)) = derived else { return Ok((format, Reader::Text)) };
     Ok((format, Reader::Derived(parts)))
 }

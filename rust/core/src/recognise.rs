@@ -1,8 +1,9 @@
 //! Which built-in format writes what a model's own chat template does, or reads what its model writes.
 //!
-//! In: a template and a vocabulary. Out: the format whose text and control tokens are the
-//! template's on a fixed set of conversations, as far as the template has a place for their parts; or else the nearest one that reads the assistant's messages of these
-//! conversations as the template writes them. The template is run, so parts that it builds count as well.
+//! In: a template and a vocabulary. Out: the format whose text and control tokens are the template's on a fixed set of
+//! conversations, as far as the template has a place for their parts; and what the formats read of the assistant's
+//! messages of these conversations as the template writes them. The template is run, so parts that it builds count as
+//! well.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -127,40 +128,106 @@ impl Candidates {
         first.filter(is_one).or_else(|| plain.first().copied())
     }
 
-    /// The nearest format that reads the calls or the reasoning which the template writes, and all else of its
-    /// answers.
-    pub(crate) fn reader(
-        &self,
-        template: &Template,
-        own: &[(String, String)],
-        vocab: &Vocab,
-    ) -> Option<(Codec, &Recognised)> {
-        self.0.iter().find_map(|found| {
+    /// What each format reads of what the template writes, the nearest first; formats that misread a text are left out.
+    /// A format whose markers are text is never sure of them, and is left out too.
+    pub(crate) fn readers<'c>(
+        &'c self,
+        template: &'c Template,
+        own: &'c [(String, String)],
+        vocab: &'c Vocab,
+    ) -> impl Iterator<Item = Reading> + 'c {
+        self.0.iter().filter_map(|found| {
             let format = Format::built_in(&found.format).ok()?;
+            if format.guarantee() != Guarantee::Ids || budget::is_spent() {
+                return None;
+            }
             let codec = Codec::with_template(template, own, &format, vocab).ok()?;
-            reads(&codec).then_some((codec, found))
+            let [read, missed] = parts_read(&codec)?;
+            let appends = codec.vocab().size() > vocab.size();
+            Some(Reading { found: found.clone(), format, read, missed, appends })
         })
     }
 }
 
-/// Whether the format of a codec reads the turns that its template writes, and all answers of the probes, some with
-/// calls or reasoning. A format whose markers are text is never sure of them.
-fn reads(codec: &Codec) -> bool {
-    let mut reads_parts = false;
-    let mut reads_answer = |messages: &[Value], tools: Option<&Value>| {
-        let Some((answer, written)) = answer_of(codec, messages, tools) else { return true };
-        reads_parts |= !answer.calls.is_empty() || answer.reasoning.is_some();
-        messages.last().is_some_and(|given| is_read(&answer, given, &written))
+/// A format that reads the texts that a template writes.
+pub(crate) struct Reading {
+    pub(crate) found: Recognised,
+    pub(crate) format: Format,
+    /// Answers with calls or reasoning that it reads, and that it does not.
+    read: usize,
+    missed: usize,
+    /// Whether the vocabulary lacks some of its control tokens.
+    appends: bool,
+}
+
+impl Reading {
+    /// Whether it reads all that the template writes, calls or reasoning among it.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.read > 0 && self.missed == 0
+    }
+}
+
+/// The format that most likely reads a model whose template's calls and reasoning no other does: the one that reads
+/// most of them. Of a template that writes none, it is the nearest one if its calls have control tokens of the
+/// vocabulary, and no other family as near has such.
+pub(crate) fn likely(mut readings: Vec<Reading>, vocab: &Vocab) -> Option<Reading> {
+    readings.retain(|reading| !reading.appends);
+    let most = readings.iter().map(|reading| reading.read).max()?;
+    if most > 0 {
+        // Of those that read as many, one that reads reasoning too may read what the model writes beside them.
+        readings.retain(|reading| reading.read == most);
+        let first = readings.iter().position(|reading| reading.format.has_reasoning());
+        return Some(readings.swap_remove(first.unwrap_or(0)));
+    }
+    let has_tokens =
+        |reading: &Reading| reading.missed == 0 && has_tokens_of_calls(&reading.format, vocab);
+    let same = readings[0].found.same.len();
+    let is_near = |reading: &&Reading| reading.found.same.len() == same && has_tokens(reading);
+    let mut near = readings.iter().filter(is_near);
+    let family = near.next().map(|first| first.found.family().to_owned())?;
+    let is_one = has_tokens(&readings[0]) && near.all(|other| other.found.family() == family);
+    is_one.then(|| readings.swap_remove(0))
+}
+
+/// Whether a format writes control tokens with calls that it does not write with texts.
+fn has_tokens_of_calls(format: &Format, vocab: &Vocab) -> bool {
+    let Ok(codec) = Codec::new(format, vocab) else { return false };
+    let first = |has_calls: bool| {
+        let mut probes = PROBES.iter().filter(|probe| probe.has_calls() == has_calls);
+        probes.find_map(|probe| written(&codec, probe).ok())
     };
-    let mut is_read = |probe: &Probe| {
+    let (Some(calling), Some(plain)) = (first(true), first(false)) else { return false };
+    calling.tokens().any(|token| plain.tokens().all(|known| known != token))
+}
+
+/// How many of the probes' answers with calls or reasoning a codec's format reads, and how many it does not. None if it
+/// misreads a turn or an answer without them.
+fn parts_read(codec: &Codec) -> Option<[usize; 2]> {
+    let (mut read, mut missed) = (0, 0);
+    for probe in PROBES.iter().filter(|probe| !probe.odd) {
         let (messages, tools) = (probe.messages(), probe.tools.as_ref());
-        let is_answer = |at: &usize| messages[*at]["role"] == "assistant";
-        (probe.shows.is_some() || reads_turns(codec, messages).unwrap_or(true))
-            && (0..messages.len()).filter(is_answer).all(|at| reads_answer(&messages[..=at], tools))
-    };
-    codec.format().guarantee() == Guarantee::Ids
-        && PROBES.iter().filter(|probe| !probe.odd).all(&mut is_read)
-        && reads_parts
+        if probe.shows.is_none() && reads_turns(codec, messages) == Some(false) {
+            return None;
+        }
+        for (at, given) in messages.iter().enumerate() {
+            if given["role"] != "assistant" {
+                continue;
+            }
+            let Some((answers, written)) = answers_of(codec, &messages[..=at], tools) else {
+                continue;
+            };
+            let calls = given["tool_calls"].as_array().into_iter().flatten();
+            let thought = given["reasoning_content"].as_str();
+            let has_parts = calls.into_iter().any(|call| is_written(call, &written))
+                || thought.is_some_and(|thought| written.contains(thought));
+            match answers.iter().any(|answer| is_read(answer, given, &written)) {
+                true => read += usize::from(has_parts),
+                false if has_parts => missed += 1,
+                false => return None,
+            }
+        }
+    }
+    Some([read, missed])
 }
 
 /// Whether the turns of a conversation of texts are read; none if the template refuses the conversation.
@@ -175,20 +242,36 @@ fn reads_turns(codec: &Codec, messages: &[Value]) -> Option<bool> {
 }
 
 /// The last of these messages as it is read, after its prompt or else within the conversation, and what the template
-/// writes; none if the template refuses the conversation.
-fn answer_of(
+/// writes; none if the template refuses the conversation. Some templates write an answer as several turns, so within a
+/// conversation it is the last one, or all of the assistant's at the end.
+fn answers_of(
     codec: &Codec,
     messages: &[Value],
     tools: Option<&Value>,
-) -> Option<(Message, String)> {
+) -> Option<(Vec<Message>, String)> {
     let (_, before) = messages.split_last()?;
     let prompt = encoded(codec, before, tools, true).ok()?;
     let whole = encoded(codec, messages, tools, false).ok()?;
-    let answer = match whole.ids().strip_prefix(prompt.ids()) {
-        Some(completion) => codec.parse(completion, Some(prompt.ids())).message,
-        None => codec.decode(whole.ids()).pop()?,
+    let answers = if let Some(completion) = whole.ids().strip_prefix(prompt.ids()) {
+        vec![codec.parse(completion, Some(prompt.ids())).message]
+    } else {
+        let read = codec.decode(whole.ids());
+        let last = read.last().cloned();
+        last.into_iter().chain(joined_answer(read)).collect()
     };
-    Some((answer, whole.text().to_owned()))
+    Some((answers, whole.text().to_owned())).filter(|(answers, _)| !answers.is_empty())
+}
+
+/// The assistant's messages at the end, as one.
+fn joined_answer(read: Vec<Message>) -> Option<Message> {
+    let asked = read.iter().rposition(|message| message.role != Role::Assistant);
+    let answers = read.into_iter().skip(asked.map_or(0, |at| at + 1));
+    answers.reduce(|mut answer, more| {
+        answer.content += &more.content;
+        answer.reasoning = answer.reasoning.or(more.reasoning);
+        answer.calls.extend(more.calls);
+        answer
+    })
 }
 
 /// Whether a message was read as it was given, but for texts that were not written.
@@ -247,20 +330,33 @@ pub(crate) fn candidates(
         return Candidates(Vec::new());
     }
     let rendered = written;
-    let mut all: Vec<Recognised> = Vec::new();
+    let mut all: Vec<(Recognised, bool)> = Vec::new();
     for (name, format) in with_tokens_of(vocab) {
         let Ok(codec) = Codec::new(&format, vocab) else { continue };
         let found = compared(name, &codec, &rendered);
         if found.differs.len() + found.refused.len() < PROBES.len() {
-            all.push(found);
+            all.push((found, has_call_of(&codec, &rendered)));
         }
     }
-    // The one that writes most as the template does.
-    all.sort_by_key(|found| {
+    // The one that writes most as the template does; of those that write as much, one with the same calls.
+    all.sort_by_key(|(found, has_call)| {
         let others = found.differs.len() + found.refused.len();
-        (!found.is_exact(), usize::MAX - found.same.len(), others)
+        (!found.is_exact(), usize::MAX - found.same.len(), !has_call, others)
     });
-    Candidates(all)
+    Candidates(all.into_iter().map(|(found, _)| found).collect())
+}
+
+/// Whether the template writes a call as a format does.
+fn has_call_of(codec: &Codec, rendered: &[Option<RenderedTemplate>]) -> bool {
+    let mut calls = PROBES.iter().zip(rendered).filter(|(probe, _)| probe.has_calls());
+    let Some((probe, Some(theirs))) = calls.next() else { return false };
+    let Some((_, asked)) = probe.messages().split_last() else { return false };
+    // Many formats have no place for tools.
+    let texts = [(asked, true), (probe.messages(), false)].map(|(messages, prompted)| {
+        encoded(codec, messages, None, prompted).map(|encoding| encoding.text().to_owned())
+    });
+    let [Ok(asked), Ok(ours)] = texts else { return false };
+    ours.strip_prefix(&*asked).is_some_and(|call| theirs.text().contains(call.trim()))
 }
 
 /// The built-in formats whose control tokens a vocabulary has, or would get from them.

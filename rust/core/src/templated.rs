@@ -28,6 +28,7 @@ use crate::template::{
     Template, Way, budget,
 };
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
+use leaves::Kind;
 pub(crate) use leaves::check_placed;
 use places::Places;
 pub(crate) use prompts::{Cut, Prompts};
@@ -250,6 +251,16 @@ impl TemplateWriter {
     /// What of a conversation the template writes nowhere, in words.
     pub(crate) fn lacking(&self) -> Vec<&'static str> {
         self.places().lacking()
+    }
+
+    /// Whether the template is known to write calls.
+    pub(crate) fn writes_calls(&self) -> bool {
+        self.places().is_known((Some(Role::Assistant), Kind::CallName))
+    }
+
+    /// Whether the template is known to write reasoning.
+    pub(crate) fn writes_reasoning(&self) -> bool {
+        self.places().is_known((Some(Role::Assistant), Kind::Reasoning))
     }
 
     /// What the template needs beside messages.

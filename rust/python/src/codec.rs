@@ -9,7 +9,7 @@ use chatcodec::{
     ResponseTemplate as CoreResponse, Stream as CoreStream, Template as CoreTemplate, TokenId,
     Vocab as CoreVocab, VocabOptions,
 };
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyString, PyTuple};
 
@@ -51,7 +51,7 @@ pub(crate) struct Codec {
     /// The template that writes conversations, if the format only reads.
     template: Option<Py<Template>>,
     /// Why the model's response template reads nothing, if it has one that is not supported.
-    unread: Option<String>,
+    unused_response: Option<String>,
     /// The stop ids of the model's folder.
     folder_stops: Vec<i64>,
 }
@@ -107,7 +107,7 @@ impl Codec {
             texts: Arc::default(),
             reader,
             template: None,
-            unread: None,
+            unused_response: None,
             folder_stops: Vec::new(),
         })
     }
@@ -133,7 +133,7 @@ impl Codec {
         let made = CoreResponse::parse(source);
         match made.and_then(|template| self.inner.with_response(&template)) {
             Ok(inner) => Self { inner, ..self },
-            Err(error) => Self { unread: Some(error.to_string()), ..self },
+            Err(error) => Self { unused_response: Some(error.to_string()), ..self },
         }
     }
 
@@ -326,7 +326,8 @@ impl Codec {
     /// the one named `default`. The template writes conversations, and `reader` reads completions: a format or a
     /// `ResponseTemplate`, by default a built-in format that writes the same on a fixed set of conversations, the
     /// model's own response template, or else the format that fits best. A template may have no place for calls:
-    /// where a built-in format of the model's family has one, that format writes. `describe` says what was found.
+    /// where a built-in format of the model's family has one, that format writes. `describe` says what was found. Where
+    /// the template writes calls that nobody reads, it warns with a `UserWarning`.
     ///
     /// Raises what `Codec` and `Vocab.from_pretrained` raise; `FormatError` for a model without a template, for
     /// several templates of which none was chosen, and for a template that writes no question; `TemplateError`
@@ -400,14 +401,20 @@ impl Codec {
             reader => Self { reader, ..codec },
         };
         let own = hints.response().filter(|_| response.is_none());
-        Ok(match (own, &codec.reader) {
+        let codec = match (own, &codec.reader) {
             (Some(source), Reader::Derived(_) | Reader::Text) => codec.responding_as(source),
             _ => codec.responding(response.as_ref())?,
-        })
+        };
+        if codec.inner.unread().contains(&"calls") {
+            let problem = c"the model's chat template writes calls, which nobody reads: expected `reader`, a format or \
+                            a `ResponseTemplate` that reads them";
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), problem, 1)?;
+        }
+        Ok(codec)
     }
 
-    /// What the codec is made of, in a few lines for people: the format, the vocabulary, and how the
-    /// format was recognised where the caller named none.
+    /// Who writes conversations, who reads completions, and by which vocabulary, each in a line for people. More lines
+    /// follow where the model's folder asks for what is not done.
     fn describe(&self) -> String {
         let (format, vocab) = (self.inner.format(), self.inner.vocab());
         let guarantee = match format.guarantee() {
@@ -418,26 +425,30 @@ impl Codec {
                 "text is never a control id, but the markers of turns are ordinary text: see `Encoding.collisions`"
             }
         };
-        let written = match &self.template {
-            Some(_) => "conversations are written by the model's chat template".to_owned(),
-            None => format!("format `{}`, after {}", format.name(), format.source()),
+        let lacks = self.template.as_ref().map(|_| self.inner.template_lacks());
+        let read = match self.inner.response() {
+            Some(response) => {
+                let fields: Vec<&str> = response.fields().collect();
+                let fields = chatcodec::place(&fields.join(", ")).into_owned();
+                format!("completions are read by the response template: {fields}")
+            }
+            None => reader::described_reader(
+                &self.reader,
+                format.name(),
+                self.template.is_some(),
+                &self.inner.unread(),
+            ),
         };
         let mut lines = vec![
-            written,
+            reader::described_writer(&self.reader, format, lacks),
+            read,
             format!(
-                "vocabulary of {} ids, with {} spellings of control tokens",
+                "{guarantee}; a vocabulary of {} ids, {} spellings of control tokens",
                 vocab.size(),
                 vocab.control().len()
             ),
-            guarantee.to_owned(),
         ];
-        let response = self.inner.response();
-        if let Some(response) = response {
-            let fields: Vec<&str> = response.fields().collect();
-            let fields = chatcodec::place(&fields.join(", ")).into_owned();
-            lines.push(format!("completions are read by the response template: {fields}"));
-        }
-        if let Some(problem) = &self.unread {
+        if let Some(problem) = &self.unused_response {
             lines.push(format!("the model's response template is not used: {problem}"));
         }
         let stops = self.inner.stop_ids();
@@ -451,18 +462,15 @@ impl Codec {
                 unknown.join(", ")
             ));
         }
-        lines.extend(reader::described(
-            &self.reader,
-            format.name(),
-            self.template.is_some(),
-            response.is_some(),
-        ));
-        let lacks = self.inner.template_lacks();
-        if !lacks.is_empty() {
-            lines.push(format!("the template has no place for: {}", lacks.join(", ")));
-        }
         lines.extend(self.inner.template_needs());
         lines.join("\n")
+    }
+
+    /// What of an assistant's message the model's chat template writes and nobody reads, which stays text: `"calls"`,
+    /// `"reasoning"`. Empty where a format writes.
+    #[getter]
+    fn unread(&self) -> Vec<&'static str> {
+        self.inner.unread()
     }
 
     /// The format. With a template, the format that reads completions.

@@ -34,58 +34,70 @@ impl ReaderGiven {
     }
 }
 
-/// Lines for people: how completions are read, and how that was found.
-pub(crate) fn described(
+/// The line that says who writes conversations.
+pub(crate) fn described_writer(
+    reader: &Reader,
+    format: &chatcodec::Format,
+    template_lacks: Option<Vec<&str>>,
+) -> String {
+    match (template_lacks, reader) {
+        (Some(lacks), _) if lacks.is_empty() => {
+            "conversations are written by the model's chat template".into()
+        }
+        (Some(lacks), _) => format!(
+            "conversations are written by the model's chat template, which has no place for: {}",
+            lacks.join(", ")
+        ),
+        (None, Reader::Recognised(found)) => format!(
+            "conversations are written by format `{}`, which was recognised: it writes what the model's chat template \
+             does, and what that passes over: {}",
+            format.name(),
+            found.completes.join(", ")
+        ),
+        (None, _) => format!(
+            "conversations are written by format `{}`, which the caller named, after {}",
+            format.name(),
+            format.source()
+        ),
+    }
+}
+
+/// The line that says who reads completions; none where a response template does. `unread` is what the template
+/// writes and nobody reads.
+pub(crate) fn described_reader(
     reader: &Reader,
     format: &str,
     has_template: bool,
-    has_response: bool,
-) -> Vec<String> {
-    let mut lines = Vec::new();
+    unread: &[&str],
+) -> String {
     match reader {
-        Reader::Named | Reader::Derived(_) | Reader::Text if has_response => {}
         Reader::Named if has_template => {
-            lines
-                .push(format!("completions are read by format `{format}`, which the caller named"));
+            format!("completions are read by format `{format}`, which the caller named")
         }
-        Reader::Named => lines.push("the format was named by the caller".into()),
-        Reader::Derived(parts) => lines.push(described_parts(*parts)),
-        Reader::Text => lines.push(
-            "completions are read as text up to the id that stops the model; \
-             calls and reasoning are text"
-                .into(),
-        ),
-        Reader::Recognised(found) => {
-            if has_template && !has_response {
-                lines.push(format!("completions are read by format `{format}`"));
-            }
-            let (same, names) = (found.same.len(), found.same.join(", "));
-            if same == 0 {
-                lines.push(
-                    "the format was recognised: it reads the answers that the model's chat template writes"
-                        .into(),
-                );
+        Reader::Recognised(found) if has_template => {
+            let same = found.same.len();
+            let all = same + found.differs.len() + found.refused.len();
+            let why = if same == 0 {
+                "which reads the answers that the template writes".to_owned()
             } else {
-                lines.push(format!(
-                    "the format was recognised: the model's chat template writes the same text and control \
-                     tokens in {same} conversations: {names}"
-                ));
-            }
-            if !found.differs.is_empty() {
-                lines.push(format!("they differ on: {}", found.differs.join(", ")));
-            }
-            if !found.completes.is_empty() {
-                lines.push(format!(
-                    "the format writes what the template passes over: {}",
-                    found.completes.join(", ")
-                ));
-            }
-            if !found.refused.is_empty() {
-                lines.push(format!("the format refuses: {}", found.refused.join(", ")));
+                format!("which was recognised: it writes the same in {same} of {all} conversations")
+            };
+            format!("completions are read by format `{format}`, {why}")
+        }
+        Reader::Named | Reader::Recognised(_) => {
+            format!("completions are read by format `{format}`")
+        }
+        Reader::Derived(parts) => described_parts(*parts),
+        Reader::Text => {
+            let line = "completions are read as text up to the id that stops the model";
+            match unread {
+                [] => line.into(),
+                unread => {
+                    format!("{line}; the template writes what nobody reads: {}", unread.join(", "))
+                }
             }
         }
     }
-    lines
 }
 
 /// The line about a derived format.

@@ -89,6 +89,12 @@ impl Places {
         PARTS.iter().filter(|(_, places)| is_lacking(places)).map(|(name, _)| *name).collect()
     }
 
+    /// Whether a text of this place was seen to be written.
+    pub(super) fn is_known(&self, place: Place) -> bool {
+        self.0.as_ref().is_some_and(|known| known.contains(&place))
+    }
+
+    /// Whether a text of this place may be written.
     pub(super) fn has(&self, place: Place) -> bool {
         // The call says the name of the function that a result is of.
         let is_said = place == (Some(Role::Tool), Kind::Name);
