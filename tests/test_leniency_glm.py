@@ -111,3 +111,10 @@ def test_decode_reads_an_answer_as_parse_does(answer: str, stop: str) -> None:
     parsed = codec.parse(completion, prompt=prompt)
     [_, last] = codec.decode(prompt + completion)
     assert last == parsed.message
+
+
+@pytest.mark.parametrize("key", ["x", "\u0085", "\u2003"])
+def test_a_key_that_is_cut_is_told(key: str) -> None:
+    """White space of other alphabets is text: only JSON's belongs to the tags."""
+    events = told(codec_of("glm4.5"), f"<tool_call>f\n<arg_key>{key}", USER)
+    assert notices_of(events) == [("malformed", key)]

@@ -1,9 +1,10 @@
 //! Every built-in format with every vocabulary that it binds to. The formats come from the crate's own
 //! list and what they can write is found out by trying, so a format that is added is tested by itself.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::path::Path;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::thread;
 
 use chatcodec::{
@@ -355,8 +356,16 @@ pub fn normalising() -> &'static [Entry] {
     &NORMALISING
 }
 
-/// Vocabularies with these control tokens: `SentencePiece` as it is, with a dummy prefix, and of bytes.
+/// Vocabularies with these control tokens: `SentencePiece` as it is, with a dummy prefix, and of bytes. They are made
+/// once for the same tokens: those of a family's variants.
 pub fn made_for(control: &[String]) -> Vec<(&'static str, Vocab)> {
+    type Made = Arc<OnceLock<Vec<(&'static str, Vocab)>>>;
+    static KNOWN: LazyLock<Mutex<HashMap<Vec<String>, Made>>> = LazyLock::new(Mutex::default);
+    let made = KNOWN.lock().expect("no panic in here").entry(control.to_vec()).or_default().clone();
+    made.get_or_init(|| make_for(control)).clone()
+}
+
+fn make_for(control: &[String]) -> Vec<(&'static str, Vocab)> {
     let embedded = include_bytes!("../../rust/vocab/src/vocab/embedded.model");
     let prefixed = model::with_dummy_prefix(embedded);
     let ranks = ranks();

@@ -147,7 +147,7 @@ impl Pending {
 
     /// Whether the held text is `suffix` or its beginning, apart from white space around it.
     pub(super) fn begins(&self, suffix: &Suffix) -> bool {
-        suffix.literal.trim().starts_with(self.text.trim())
+        suffix.literal.trim_ascii().starts_with(self.text.trim_ascii())
     }
 
     /// Whether nothing is held.

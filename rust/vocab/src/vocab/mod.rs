@@ -437,11 +437,15 @@ impl Vocab {
         let mut ordinary: HashMap<&[u8], Option<TokenId>> =
             groups.iter().flatten().filter(|s| !known(s)).map(|s| (s.as_bytes(), None)).collect();
         if let Some(longest) = ordinary.keys().map(|spelling| spelling.len()).max() {
-            let mut has_length = vec![false; longest + 1];
-            ordinary.keys().for_each(|spelling| has_length[spelling.len()] = true);
+            let (mut has_length, mut has_first) = (vec![false; longest + 1], [false; 256]);
+            for spelling in ordinary.keys() {
+                has_length[spelling.len()] = true;
+                spelling.first().iter().for_each(|&&first| has_first[usize::from(first)] = true);
+            }
             for id in 0..tokens.len() as TokenId {
                 if let Some((TokenKind::Text, bytes)) = tokens.get(id)
                     && has_length.get(bytes.len()) == Some(&true)
+                    && bytes.first().is_none_or(|&first| has_first[usize::from(first)])
                     && let Some(found) = ordinary.get_mut(bytes)
                 {
                     found.get_or_insert(id);

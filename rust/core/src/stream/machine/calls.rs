@@ -519,7 +519,7 @@ impl Reader<'_> {
             let at = self.out.output.last();
             self.out.notice(NoticeKind::Malformed, odd, None, at);
         }
-        let has_more = !is_own && !text.trim().is_empty();
+        let has_more = !is_own && !text.trim_ascii().is_empty();
         if !is_own && !text.is_empty() {
             self.out.notice(NoticeKind::Malformed, text, Some(first), at);
         }
