@@ -276,10 +276,17 @@ test-xgrammar: build $(VENV)/ready
 	CHATCODEC_XGRAMMAR=1 PYTHONPATH=target/xgrammar $(BIN)/python -m pytest -n 2 tests/test_xgrammar.py
 
 lint: build $(VENV)/ready
+	@$(MAKE) -j2 --output-sync=target lint-rust lint-python
+
+.PHONY: lint-rust lint-python
+lint-rust:
 	cargo fmt --all --check
 	$(PYTHON) scripts/floors.py
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items --features foreign
+
+# What needs the package as it was built, and the tools.
+lint-python:
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
