@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from gateway import free_port, gateway
 from gateway_here import Here, here
+from test_recognise import UNREAD, folder
 from test_template_codec import CHATML, made
 
 if TYPE_CHECKING:
@@ -77,3 +80,13 @@ def test_an_operator_leaves_it_out(tmp_path: Path, policy: str, status: int) -> 
         named = gateway.post("/v1/chat/completions", {"messages": [{**HI[0], "name": "ada"}]})
         assert named.status_code == 200, named.text
         assert named.headers["x-chatcodec-dropped"] == "name=1"
+
+
+def test_calls_that_nobody_reads_are_told_at_start(tmp_path: Path) -> None:
+    """Before the first call of a model is lost: a line of the log, as every other."""
+    path = folder(tmp_path / "model", UNREAD)
+    backend = f"http://127.0.0.1:{free_port()}"
+    with gateway(backend, tmp_path, "--model", str(path)) as of:
+        lines = [json.loads(line) for line in of.log.read_text("utf-8").splitlines()]
+    (told,) = [line for line in lines if "which nobody reads" in line["event"]]
+    assert told["level"] == "warning"

@@ -390,20 +390,25 @@ def test_a_format_that_misreads_an_answer_is_not_the_reader(
     assert with_harmony(tmp_path / "model", HARMONY.replace(*change)).format.name != "harmony"
 
 
+CALLS = (
+    "{% for c in m.tool_calls or [] %}[{{ c.function.name | upper }}"
+    "{% for k, v in c.function.arguments.items() %} {{ k | upper }}={{ v | upper }}"
+    "{% endfor %}]{% endfor %}"
+)
+UNREAD = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    f"{CALLS}<|im_end|>\n{{% endfor %}}"
+)
+"""A template that writes calls as no format reads them."""
+
+
 def test_calls_that_nobody_reads_are_told(tmp_path: Path) -> None:
     """A model's folder is warned of, and `unread` says it in every codec."""
-    calls = (
-        "{% for c in m.tool_calls or [] %}[{{ c.function.name | upper }}"
-        "{% for k, v in c.function.arguments.items() %} {{ k | upper }}={{ v | upper }}"
-        "{% endfor %}]{% endfor %}"
-    )
-    turn = "<|im_start|>{{ m.role }}\n{{ m.content }}"
-    source = f"{{% for m in messages %}}{turn}{calls}<|im_end|>\n{{% endfor %}}"
-    path = folder(tmp_path / "model", source)
+    path = folder(tmp_path / "model", UNREAD)
     with pytest.warns(UserWarning, match="writes calls, which nobody reads: expected `reader`"):
         codec = Codec.from_pretrained(path)
     assert codec.unread == ["calls"]
     named = Codec.from_pretrained(path, reader="internlm2")
     assert named.unread == []
-    plain = folder(tmp_path / "plain", source.replace(calls, ""))
+    plain = folder(tmp_path / "plain", UNREAD.replace(CALLS, ""))
     assert Codec.from_pretrained(plain).unread == []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from chatcodec.cli.loading import UsageError, load_codec, named_by
 from chatcodec.serve.listening import Certificates, Listening
+from chatcodec.serve.log import set_up
 from chatcodec.serve.policy import Policy, Unknown
 from chatcodec.serve.salt import CACHE_SECRET
 from chatcodec.serve.settings import (
@@ -268,7 +269,8 @@ def serve(args: Namespace) -> bool:
     check(args)
     if args.readers < 0:
         raise UsageError(f"--readers {args.readers}: expected 0 or more")
-    load_codec(args)  # whose errors say what to do
+    set_up()
+    load_codec(args)  # whose errors say what to do, and whose warnings are lines of the log
     named = named_by(args)
     settings = Settings(
         backend=args.backend.rstrip("/"),
