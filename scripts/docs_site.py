@@ -37,6 +37,8 @@ SECTIONS = {
         ("Models and formats", "models.md"),
         ("Which format", "which-format.md"),
         ("Any model", "any-model.md"),
+        ("Chat templates", "templates.md"),
+        ("Response templates", "response-template.md"),
         ("Format files", "formats.md"),
     ],
     "Serving": [

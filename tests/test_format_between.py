@@ -35,6 +35,19 @@ def bind(form: Format) -> Codec:
 
 
 REFUSED = {
+    "tools after turns, in a row that begins with text, which is read first alone": (
+        """\
+guarantee = "ids"
+generation = { prompt = "assistant{B}" }
+place = { system = "first", tools = "last_user" }
+[turn]
+tools = "system{B}Tools: {tools}{E}"
+system = "system{B}{content}{E}"
+user = "user{B}{content}{E}"
+assistant = "assistant{B}{content}{E}"
+""",
+        "`turn.tools` begins with text, expected a control token",
+    ),
     "an empty default that its row writes as nothing": (
         """\
 guarantee = "ids"

@@ -613,6 +613,13 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     if !is_after && file.guarantee == Guarantee::Text && rules::begins_with_text(&pieces) {
         return wrong("turn.tools", "begins with text, expected a control token");
     }
+    let is_first = matches!(place, ToolsPlace::First | ToolsPlace::BeforeBegin);
+    let is_own = holds.is_none() && !is_first && file.place.system != SystemPlace::Own;
+    if is_own && rules::begins_with_text(&pieces) {
+        let problem = "begins with text, expected a control token: a system's turn that begins with text is read at \
+                       the beginning alone, as `place.system` says";
+        return wrong("turn.tools", problem);
+    }
     let role = holds.unwrap_or(Role::System);
     let turn = tools_turn(pieces, role, rows, file.guarantee)?;
     let alone = alone.map(|pieces| tools_turn(pieces, role, rows, file.guarantee)).transpose()?;
