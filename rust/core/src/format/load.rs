@@ -615,7 +615,8 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     }
     let is_first = matches!(place, ToolsPlace::First | ToolsPlace::BeforeBegin);
     let is_own = holds.is_none() && !is_first && file.place.system != SystemPlace::Own;
-    if is_own && rules::begins_with_text(&pieces) {
+    let has_token = pieces.iter().any(|piece| matches!(piece, Piece::Control(_)));
+    if is_own && has_token && rules::begins_with_text(&pieces) {
         let problem = "begins with text, expected a control token: a system's turn that begins with text is read at \
                        the beginning alone, as `place.system` says";
         return wrong("turn.tools", problem);
