@@ -423,6 +423,7 @@ READERS = {
 }
 READERS |= {
     ("deepseek:r1", "templates/otc-deepseek-r1.jinja"): DEEPSEEK,
+    ("deepseek:r1", "templates/deepseek-ai-DeepSeek-R1-Distill-Qwen-32B.jinja"): DEEPSEEK,
     ("deepseek:v3.1", "templates/deepseek-ai-DeepSeek-V3.1.jinja"): DEEPSEEK,
     ("gemma3", "templates/gemma3.jinja"): {"bos_token": "<bos>"},
     ("internlm2", "templates/examples_tool_chat_template_internlm2_tool.jinja"): {},

@@ -9,6 +9,7 @@ import data
 import pytest
 from chatcodec import Codec, Format, FormatError, MessageError, Vocab, collect
 from naive import merged
+from test_published_families import codec_of as family
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -250,3 +251,21 @@ def test_what_a_file_may_not_have(
     assert old in FILE
     with pytest.raises(FormatError, match=re.escape(problem)):
         load(FILE.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("text", "marker", "end"),
+    [
+        ("\u2581<response>x", "<response>", 11),
+        ("Here\u2581is my\u2581thought process:x", "Here is my thought process:", 27),
+    ],
+)
+def test_marks_for_spaces_hide_no_marker(text: str, marker: str, end: int) -> None:
+    """Read back they are spaces: on a vocabulary of SentencePiece alone."""
+    codec = family("granite3:3.3")
+    asked: list[dict[str, Any]] = [{"role": "user", "content": "q"}]
+    messages = [*asked, {"role": "assistant", "content": text}]
+    (found,) = codec.encode(messages).collisions
+    assert (found.marker, found.start, found.end) == (marker, end - len(marker), end)
+    with pytest.raises(MessageError, match="spells the marker"):
+        codec.encode(messages, on_marker="error")
