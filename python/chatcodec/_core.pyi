@@ -274,8 +274,8 @@ class Codec:
         """
     def describe(self, /) -> str:
         """
-        Who writes conversations, who reads completions, and by which vocabulary, each in a line for people. More lines
-        follow where the model's folder asks for what is not done.
+        Three lines for people: who writes conversations, who reads completions, the vocabulary. A line is added for each
+        thing in the model's folder that is not supported, such as a response template.
         """
     def encode(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", threads: "int | None" = None, **options: "Any") -> Encoding:
         """

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use chatcodec_vocab::{Spelling, TokenId, Vocab, WholeTexts};
+use chatcodec_vocab::{Spelling, TokenId, Vocab};
 
 use crate::call::ObjectSpec;
 use crate::encode::{self, OnMarker};
@@ -86,12 +86,6 @@ impl Bound {
     /// Placeholder prompt, used when the caller gives none.
     pub(crate) fn prompt(&self) -> &[TokenId] {
         &self.prompt
-    }
-
-    /// The texts of tokens that are whole characters.
-    #[inline]
-    pub(crate) fn whole_texts(&self) -> &WholeTexts {
-        self.vocab.whole_texts()
     }
 
     /// The spellings of the format's control tokens, and the texts of its markers.

@@ -290,7 +290,7 @@ impl State {
     /// Reads an id that emits its text and does nothing else: the part, the text and the positions.
     #[inline]
     fn pass<'c>(&mut self, bound: &'c Bound, id: TokenId) -> Option<(Part, &'c str, Range<u32>)> {
-        let text = bound.whole_texts().get(id)?;
+        let text = bound.vocab().whole_texts().get(id)?;
         let is_searched = self.search.as_ref().is_some_and(|s| !s.passes(bound, text));
         let is_held =
             self.tags.as_ref().zip(bound.tags()).is_some_and(|(t, all)| !t.passes(all, text));
@@ -312,7 +312,7 @@ impl State {
         if self.tags.as_ref().is_some_and(|tags| !tags.is_idle()) {
             return None;
         }
-        let (texts, tags) = (bound.whole_texts(), bound.tags());
+        let (texts, tags) = (bound.vocab().whole_texts(), bound.tags());
         let spellings = self.search.as_ref().map(|search| search.spellings(bound));
         let is_plain = |text: &&str| {
             spellings.is_none_or(|spellings| spellings.lacks(text))

@@ -413,8 +413,8 @@ impl Codec {
         Ok(codec)
     }
 
-    /// Who writes conversations, who reads completions, and by which vocabulary, each in a line for people. More lines
-    /// follow where the model's folder asks for what is not done.
+    /// Three lines for people: who writes conversations, who reads completions, the vocabulary. A line is added for each
+    /// thing in the model's folder that is not supported, such as a response template.
     fn describe(&self) -> String {
         let (format, vocab) = (self.inner.format(), self.inner.vocab());
         let guarantee = match format.guarantee() {

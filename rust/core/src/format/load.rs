@@ -614,9 +614,13 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         return wrong("turn.tools", "begins with text, expected a control token");
     }
     let is_first = matches!(place, ToolsPlace::First | ToolsPlace::BeforeBegin);
-    let is_own = holds.is_none() && !is_first && file.place.system != SystemPlace::Own;
+    let may_follow_turns = holds.is_none() && !is_first;
     let has_token = pieces.iter().any(|piece| matches!(piece, Piece::Control(_)));
-    if is_own && has_token && rules::begins_with_text(&pieces) {
+    if file.place.system != SystemPlace::Own
+        && may_follow_turns
+        && has_token
+        && rules::begins_with_text(&pieces)
+    {
         let problem = "begins with text, expected a control token: a system's turn that begins with text is read at \
                        the beginning alone, as `place.system` says";
         return wrong("turn.tools", problem);

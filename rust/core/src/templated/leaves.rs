@@ -1,8 +1,8 @@
 //! What of a conversation a template passed over.
 //!
-//! In: a rendered template, and what is known of its places. Out: the paths of the caller's texts and numbers of which
-//! nothing is in the rendered text. A list or an object of which nothing is there is told by its own path, not by those
-//! in it. Cost: linear in the values.
+//! In: a rendered template, and the places that it writes in other conversations. Out: the paths of the texts and
+//! numbers that the rendered text lacks. Where it lacks a whole list or object, the path of the list or object is given
+//! alone. Cost: linear in the values.
 
 use crate::conversation::{Dropped, OnUnsupported, Why};
 use crate::error::{Error, Result};
@@ -119,7 +119,7 @@ fn values_of(rendered: &RenderedTemplate) -> Vec<Value> {
     values
 }
 
-/// The places of which something is in the rendered text.
+/// The places whose texts the rendered text holds, whole or in part.
 pub(super) fn written_places(
     rendered: &RenderedTemplate,
     roles: &[Option<Role>],

@@ -1,7 +1,7 @@
 //! Which texts of a conversation a template writes in some conversation: its places.
 //!
-//! In: a template. Out: the places of which something was written in one of eight short conversations. Cost: two dozen
-//! short renderings, once, within the budget of one work.
+//! In: a template. Out: the places whose texts it writes in at least one of eight short conversations. Cost: 24 short
+//! renderings, once, with one budget.
 
 use hashbrown::HashSet;
 

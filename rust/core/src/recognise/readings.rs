@@ -1,0 +1,190 @@
+//! What the built-in formats read of what a template writes, and which of them most likely reads its model.
+//!
+//! In: the formats of the vocabulary's tokens, a template. Out: how many of the probes' answers with calls or reasoning
+//! each format reads and misses. Cost: for each format, two renderings of each answer of the probes.
+
+use serde_json::Value;
+
+use super::{Candidates, PROBES, Recognised, encoded, written};
+use crate::codec::Codec;
+use crate::format::{Format, Guarantee};
+use crate::message::{Call, CallBody, Message, Role};
+use crate::template::{Template, budget};
+use chatcodec_vocab::Vocab;
+
+impl Candidates {
+    /// What each format reads of what the template writes, the nearest first; formats that misread a text are left out.
+    /// A format whose markers are text is never sure of them, and is left out too.
+    pub(crate) fn readers<'c>(
+        &'c self,
+        template: &'c Template,
+        own: &'c [(String, String)],
+        vocab: &'c Vocab,
+    ) -> impl Iterator<Item = Reading> + 'c {
+        self.0.iter().filter_map(|found| {
+            let format = Format::built_in(&found.format).ok()?;
+            if format.guarantee() != Guarantee::Ids || budget::is_spent() {
+                return None;
+            }
+            let codec = Codec::with_template(template, own, &format, vocab).ok()?;
+            let [read, missed] = parts_read(&codec)?;
+            let appends = codec.vocab().size() > vocab.size();
+            Some(Reading { found: found.clone(), format, read, missed, appends })
+        })
+    }
+}
+
+/// A format that reads the texts that a template writes.
+pub(crate) struct Reading {
+    pub(crate) found: Recognised,
+    pub(crate) format: Format,
+    /// Answers with calls or reasoning that it reads, and that it does not.
+    read: usize,
+    missed: usize,
+    /// Whether the vocabulary lacks some of its control tokens.
+    appends: bool,
+}
+
+impl Reading {
+    /// Whether it reads all that the template writes, calls or reasoning among it.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.read > 0 && self.missed == 0
+    }
+}
+
+/// The format that most likely reads a model whose template's calls and reasoning no other does: the one that reads
+/// most of them. Of a template that writes none, it is the nearest one if its calls have control tokens of the
+/// vocabulary, and no other family as near has such.
+pub(crate) fn likely(mut readings: Vec<Reading>, vocab: &Vocab) -> Option<Reading> {
+    readings.retain(|reading| !reading.appends);
+    let most = readings.iter().map(|reading| reading.read).max()?;
+    if most > 0 {
+        // Of those that read as many, one that reads reasoning too may read what the model writes beside them.
+        readings.retain(|reading| reading.read == most);
+        let first = readings.iter().position(|reading| reading.format.has_reasoning());
+        return Some(readings.swap_remove(first.unwrap_or(0)));
+    }
+    let has_tokens =
+        |reading: &Reading| reading.missed == 0 && has_tokens_of_calls(&reading.format, vocab);
+    let same = readings[0].found.same.len();
+    let is_near = |reading: &&Reading| reading.found.same.len() == same && has_tokens(reading);
+    let mut near = readings.iter().filter(is_near);
+    let family = near.next().map(|first| first.found.family().to_owned())?;
+    let is_one = has_tokens(&readings[0]) && near.all(|other| other.found.family() == family);
+    is_one.then(|| readings.swap_remove(0))
+}
+
+/// Whether a format writes control tokens with calls that it does not write with texts.
+fn has_tokens_of_calls(format: &Format, vocab: &Vocab) -> bool {
+    let Ok(codec) = Codec::new(format, vocab) else { return false };
+    let first = |has_calls: bool| {
+        let mut probes = PROBES.iter().filter(|probe| probe.has_calls() == has_calls);
+        probes.find_map(|probe| written(&codec, probe).ok())
+    };
+    let (Some(calling), Some(plain)) = (first(true), first(false)) else { return false };
+    calling.tokens().any(|token| plain.tokens().all(|known| known != token))
+}
+
+/// How many of the probes' answers with calls or reasoning a codec's format reads, and how many it does not. None if it
+/// misreads a turn or an answer without them.
+fn parts_read(codec: &Codec) -> Option<[usize; 2]> {
+    let (mut read, mut missed) = (0, 0);
+    for probe in PROBES.iter().filter(|probe| !probe.odd) {
+        let (messages, tools) = (probe.messages(), probe.tools.as_ref());
+        if probe.shows.is_none() && reads_turns(codec, messages) == Some(false) {
+            return None;
+        }
+        for (at, given) in messages.iter().enumerate() {
+            if given["role"] != "assistant" {
+                continue;
+            }
+            let Some((answers, written)) = answers_of(codec, &messages[..=at], tools) else {
+                continue;
+            };
+            let calls = given["tool_calls"].as_array().into_iter().flatten();
+            let thought = given["reasoning_content"].as_str();
+            let has_parts = calls.into_iter().any(|call| is_written(call, &written))
+                || thought.is_some_and(|thought| written.contains(thought));
+            match answers.iter().any(|answer| is_read(answer, given, &written)) {
+                true => read += usize::from(has_parts),
+                false if has_parts => missed += 1,
+                false => return None,
+            }
+        }
+    }
+    Some([read, missed])
+}
+
+/// Whether the turns of a conversation of texts are read; none if the template refuses the conversation.
+fn reads_turns(codec: &Codec, messages: &[Value]) -> Option<bool> {
+    let whole = encoded(codec, messages, None, false).ok()?;
+    let mut read = codec.decode(whole.ids());
+    read.retain(|message| message.role != Role::System);
+    let is_given = |(read, given): (&Message, &Value)| {
+        given["role"] == read.role.name() && is_read(read, given, whole.text())
+    };
+    Some(read.len() == messages.len() && read.iter().zip(messages).all(is_given))
+}
+
+/// The last of these messages as it is read, after its prompt or else within the conversation, and what the template
+/// writes; none if the template refuses the conversation. Some templates write an answer as several turns, so within a
+/// conversation it is the last one, or all of the assistant's at the end.
+fn answers_of(
+    codec: &Codec,
+    messages: &[Value],
+    tools: Option<&Value>,
+) -> Option<(Vec<Message>, String)> {
+    let (_, before) = messages.split_last()?;
+    let prompt = encoded(codec, before, tools, true).ok()?;
+    let whole = encoded(codec, messages, tools, false).ok()?;
+    let answers = if let Some(completion) = whole.ids().strip_prefix(prompt.ids()) {
+        vec![codec.parse(completion, Some(prompt.ids())).message]
+    } else {
+        let read = codec.decode(whole.ids());
+        let last = read.last().cloned();
+        last.into_iter().chain(joined_answer(read)).collect()
+    };
+    Some((answers, whole.text().to_owned())).filter(|(answers, _)| !answers.is_empty())
+}
+
+/// The assistant's messages at the end, as one.
+fn joined_answer(read: Vec<Message>) -> Option<Message> {
+    let asked = read.iter().rposition(|message| message.role != Role::Assistant);
+    let answers = read.into_iter().skip(asked.map_or(0, |at| at + 1));
+    answers.reduce(|mut answer, more| {
+        answer.content += &more.content;
+        answer.reasoning = answer.reasoning.or(more.reasoning);
+        answer.calls.extend(more.calls);
+        answer
+    })
+}
+
+/// Whether a message was read as it was given, but for texts that were not written.
+fn is_read(message: &Message, given: &Value, written: &str) -> bool {
+    let text = |key: &str| {
+        given[key].as_str().filter(|text| written.contains(text.trim())).unwrap_or_default()
+    };
+    let calls = given["tool_calls"].as_array().into_iter().flatten();
+    let calls: Vec<&Value> = calls.filter(|call| is_written(call, written)).collect();
+    let is_call = |(read, given): (&Call, &&Value)| {
+        let CallBody::Function { name, arguments } = &read.body else { return false };
+        let given = &given["function"];
+        given["name"] == **name
+            && serde_json::from_str::<Value>(arguments).is_ok_and(|read| read == given["arguments"])
+    };
+    // Some templates write the text beside calls as reasoning.
+    let texts = [message.content.as_str(), message.reasoning.as_deref().unwrap_or_default()];
+    let texts = texts.map(str::trim);
+    let given_texts = [text("content"), text("reasoning_content")];
+    (texts == given_texts || !calls.is_empty() && texts.concat() == given_texts.concat())
+        && message.calls.len() == calls.len()
+        && message.calls.iter().zip(&calls).all(is_call)
+}
+
+/// Whether a text holds the name of a call and the texts of its arguments.
+fn is_written(call: &Value, text: &str) -> bool {
+    let function = &call["function"];
+    let arguments = function["arguments"].as_object().into_iter().flatten();
+    let texts = arguments.filter_map(|(_, value)| value.as_str()).chain(function["name"].as_str());
+    texts.into_iter().all(|part| text.contains(part))
+}
