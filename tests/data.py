@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import models
 import pytest
 import references
-from chatcodec import Codec, Vocab
+from chatcodec import Codec, Format, Vocab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -130,24 +130,40 @@ def load_qwen25() -> Vocab:
 
 
 @functools.cache
-def load_format(format_: str, vocab: str) -> Codec:
-    """A codec of a built-in format and a vocabulary of `FILES`."""
-    return Codec(format_, load_file(vocab))
+def whole(format_: str) -> Format:
+    """A built-in format that refuses nothing.
+
+    Its table writes and reads also what the template of its models writes otherwise.
+    """
+    name, _, variant = format_.partition(":")
+    lines = Format.built_in(format_).text.splitlines(keepends=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"{name}.toml")
+        text = "".join(line for line in lines if not line.startswith("refuses = "))
+        path.write_text(text, encoding="utf-8")
+        return Format.load(path, variant=variant or None)
 
 
 @functools.cache
-def load_appended(format_: str, spellings: tuple[str, ...]) -> Codec:
+def load_format(format_: str, vocab: str, *, refuses: bool = True) -> Codec:
+    """A codec of a built-in format and a vocabulary of `FILES`."""
+    return Codec(format_ if refuses else whole(format_), load_file(vocab))
+
+
+@functools.cache
+def load_appended(format_: str, spellings: tuple[str, ...], *, refuses: bool = True) -> Codec:
     """A codec on the embedded vocabulary with tokens after its last."""
     first = Vocab.embedded().size
     tokens = {spelling: first + nth for nth, spelling in enumerate(spellings)}
-    return Codec(format_, Vocab.load(EMBEDDED_MODEL, special_tokens=tokens))
+    vocab = Vocab.load(EMBEDDED_MODEL, special_tokens=tokens)
+    return Codec(format_ if refuses else whole(format_), vocab)
 
 
-def load_case(format_: str, vocab: str, case: dict[str, Any]) -> Codec:
+def load_case(format_: str, vocab: str, case: dict[str, Any], *, refuses: bool = True) -> Codec:
     """A codec of a format and of a vocabulary that a golden case names."""
     if vocab == "appended":
-        return load_appended(format_, tuple(case["special_tokens"]))
-    return load_format(format_, vocab)
+        return load_appended(format_, tuple(case["special_tokens"]), refuses=refuses)
+    return load_format(format_, vocab, refuses=refuses)
 
 
 @functools.cache

@@ -98,9 +98,16 @@ def environment() -> ImmutableSandboxedEnvironment:
 
 
 def render(
-    template: jinja2.Template, scenario: Scenario, *, null: Callable[[], Any] = _Null
+    template: jinja2.Template,
+    scenario: Scenario,
+    *,
+    null: Callable[[], Any] = _Null,
+    own: dict[str, str] | None = None,
 ) -> str:
-    """The text of a scenario; raises what the template raises. `null` is a content of None."""
+    """The text of a scenario; raises what the template raises.
+
+    `null` is a content of None, `own` are the special tokens of the template and its options.
+    """
     messages, tools, options = scenario
     given = {"add_generation_prompt": True, "documents": None, **options}
     kept = [
@@ -111,7 +118,7 @@ def render(
         }
         for m in messages
     ]
-    return template.render(messages=kept, tools=tools, **OWN, **given)
+    return template.render(messages=kept, tools=tools, **(OWN if own is None else own), **given)
 
 
 WORD = "kaqzv"

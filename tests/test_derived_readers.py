@@ -21,6 +21,7 @@ import test_template_codec as published
 from chatcodec import Codec, Template, Vocab
 from chatcodec.errors import ChatCodecError
 from template_oracle import SCENARIOS
+from test_constrain import NO_CALLS
 
 SPELLED = re.compile(
     r"\[\|[^|\[\]\s]{1,40}\|\]|</?[a-z]+:[a-z_]+>|\]~!?b\[?\]?|\[e~\[|〈\|[A-Z]+\|〉|<\|[a-z_]+>|<[a-z_]+\|>"
@@ -83,7 +84,8 @@ def parts(codec: Codec) -> set[str] | None:
     if "read as text up to" in told:
         return None
     if "derived from the template" not in told:
-        return {"calls", "results of calls", "reasoning"}
+        calls = set() if codec.format.name in NO_CALLS else {"calls"}
+        return {*calls, "results of calls", "reasoning"}
     line = next(line for line in told.splitlines() if "derived from the template" in line)
     read = line.partition("the texts of messages")[2].partition(";")[0]
     return {part.strip() for part in read.split(",") if part.strip()}

@@ -244,7 +244,7 @@ def composing(name: str) -> Codec:
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".json") as written:
         json.dump(content, written)
         written.flush()
-        return Codec(name, Vocab.load(written.name), check_template=False)
+        return Codec(data.whole(name), Vocab.load(written.name), check_template=False)
 
 
 def composed(value: Value) -> Value:

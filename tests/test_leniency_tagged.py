@@ -132,11 +132,17 @@ WRITTEN = {
 }
 
 
+OWN = {"True": True, "False": False, "None": None}
+"""Python's words, in which the template of Qwen3-Coder writes these values."""
+
+
 @pytest.mark.parametrize("format_", WRITTEN)
 @pytest.mark.parametrize(("schema", "text", "value", "mended"), TYPED)
 def test_values_are_typed_by_the_schema(
     format_: str, schema: object, text: str, value: object, *, mended: bool
 ) -> None:
+    if format_ == "qwen3-coder" and text in OWN and schema != {"type": "str"}:
+        value, mended = OWN[text], False
     said = Said(calls=(("f", {"a": value}),), mended=(VALUE,) if mended else ())
     written = WRITTEN[format_].replace("{}", text)
     check(Case(format_, written, said, options={"tools": tools(schema)}))

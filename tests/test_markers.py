@@ -42,8 +42,9 @@ class Case:
     def codec(self) -> Codec:
         if self.vocab == "appended":
             path = data.ROOT / "tests" / "golden" / f"{self.format.replace(':', '-')}.json"
-            return data.load_case(self.format, "appended", json.loads(path.read_text("utf-8")))
-        return data.load_format(self.format, self.vocab)
+            case = json.loads(path.read_text("utf-8"))
+            return data.load_case(self.format, "appended", case, refuses=False)
+        return data.load_format(self.format, self.vocab, refuses=False)
 
 
 INST = ("[INST]", "[/INST]")

@@ -44,6 +44,8 @@ class Family:
     """The published code that writes the tools for the template, if there is some."""
     thinking: str = ""
     """The template's name of the option that asks for reasoning, if it has another."""
+    reasons: bool = False
+    """Whether the template is told to reason where the messages after the last user's do."""
     calls: tuple[tuple[str, str], ...] = ()
     """Ids of calls in the scenarios, and those that both write instead, results without names."""
 
@@ -57,18 +59,17 @@ KIMI_TOOLS = "families/kimi_tool_declaration_ts.py"
 HY3_DIFFERS = "answered developer nothing reasonlast train"
 
 FAMILIES = [
-    Family("alpaca", "templates/alpaca.jinja", "developer train", same=13),
+    Family("alpaca", "templates/alpaca.jinja", "developer", same=13),
     Family(
         "command-a",
         "templates/command_a_tool_use.jinja",
-        "call callstr developer nothing nothink par parts reason reasoncall reasonlast systools "
-        "tools train",
+        "developer nothing nothink parts reason reasonlast train",
         same=19,
         own=(("bos_token", "<BOS_TOKEN>"),),
     ),
     Family("command-r", "templates/aya.jinja", own=(("bos_token", "<BOS_TOKEN>"),)),
     Family("ernie4.5", "families/ernie-4.5-pt.jinja", "developer", same=21),
-    Family("exaone4", "templates/exaone4.jinja", "callstr emptyans parts reasontext"),
+    Family("exaone4", "templates/exaone4.jinja", "callstr parts reasontext"),
     Family("gemma2", "templates/gemma.jinja", same=12, own=(("bos_token", "<bos>"),)),
     Family(
         "gemma4",
@@ -80,15 +81,17 @@ FAMILIES = [
     Family(
         "deepseek:v3.2",
         "templates/deepseek-ai-DeepSeek-V3.2.jinja",
-        "answered answerfirst developer nothing reasoncall reasonlast sysonly",
+        "answered answerfirst developer nothing reasonlast sysonly",
         same=24,
+        reasons=True,
         own=(("bos_token", "<｜begin▁of▁sentence｜>"),),
         instead=(("thinking_start_token + thinking_end_token -", "thinking_end_token -"),),
     ),
     Family(
         "deepseek:v4",
         "templates/deepseek-ai-DeepSeek-V4.jinja",
-        "developer parts reasoncall reasonlast twousers",
+        "developer parts reasonlast twousers",
+        reasons=True,
         own=(("bos_token", "<｜begin▁of▁sentence｜>"),),
     ),
     Family(
@@ -137,7 +140,7 @@ FAMILIES = [
     Family(
         "jamba",
         "templates/jamba.jinja",
-        "call callans callnt callstr developer documents nothing par parts",
+        "developer documents nothing parts",
         own=(("bos_token", "<|startoftext|>"),),
     ),
     Family(
@@ -179,7 +182,7 @@ FAMILIES = [
     Family(
         "laguna:xs",
         "templates/poolside-Laguna-XS.2.jinja",
-        "developer emptyans nothing parts reasontext twosys",
+        "developer nothing parts reasontext twosys",
         same=28,
     ),
     Family(
@@ -203,7 +206,7 @@ FAMILIES = [
         same=23,
         own=(("bos_token", "<|startoftext|>"),),
     ),
-    Family("ling", "templates/inclusionai-ling-3.0-flash.jinja", "developer nothink reasontext"),
+    Family("ling", "templates/inclusionai-ling-3.0-flash.jinja", "developer reasontext"),
     Family("minimax-m3", "templates/MiniMax-M3.jinja", "nothing twosys"),
     Family(
         "minimax-m3:thinking",
@@ -227,8 +230,8 @@ FAMILIES = [
     Family(
         "minicpm5",
         "templates/openbmb-MiniCPM5-1B.jinja",
-        "call callans callnt developer par parts reasoncall reasontext",
-        same=25,
+        "developer parts reasontext",
+        same=24,
     ),
     Family(
         "mistral:small3",
@@ -238,25 +241,25 @@ FAMILIES = [
     Family(
         "nemotron3",
         "templates/trl_nemotron_3_nano.jinja",
-        "call callans callnt developer oddsystem par parts reason reasoncall reasontext",
+        "developer parts reasontext",
         same=23,
     ),
     Family(
         "nemotron3",
         "families/trl_nemotron_3_super.jinja",
-        "call callans callnt developer oddsystem par parts reason reasoncall reasontext",
+        "developer parts reasontext",
         same=23,
     ),
     Family(
         "nemotron3:ultra",
         "families/trl_nemotron_3_5_lightning.jinja",
-        "call callans callnt developer par parts reasoncall reasontext",
+        "developer parts reasontext",
         same=25,
     ),
     Family(
         "nemotron3:ultra",
         "templates/trl_nemotron_3_ultra.jinja",
-        "call callans callnt developer par parts reasoncall reasontext",
+        "developer parts reasontext",
         same=25,
     ),
     Family("phi3:3.5", "templates/phi_35.jinja", "developer"),
@@ -264,19 +267,25 @@ FAMILIES = [
     Family(
         "qwen3-coder",
         "templates/examples_tool_chat_template_qwen3coder.jinja",
-        "call callans callnt developer par",
+        "developer",
         same=23,
     ),
     Family(
         "qwen3.5",
         "vocab/qwen3.5/tokenizer_config.json",
-        "call callans callnt par reasoncall reasontext",
+        "reasontext",
     ),
-    Family("qwen3.5", "families/trl_qwen3_6.jinja", "reasontext", same=29),
+    # Qwen3.6 writes `true` where Qwen3.5 writes `True`.
+    Family(
+        "qwen3.5",
+        "families/trl_qwen3_6.jinja",
+        "call callans callnt par reasoncall reasontext",
+        same=24,
+    ),
     Family(
         "qwen3.5:small",
         "families/trl_qwen3_5_nothink.jinja",
-        "call callans callnt par reasoncall reasontext",
+        "reasontext",
         same=24,
     ),
     Family("qwen3.8", "families/trl_qwen3_8.jinja", same=29),
@@ -297,16 +306,16 @@ FAMILIES = [
         "qwen3:qwq",
         "templates/otc-qwq-32b.jinja",
         "callstr developer reasonlast reasontext",
-        same=24,
+        same=23,
     ),
     Family("qwen2.5:mimo", "templates/MiMo-VL.jinja", "callstr developer"),
     Family("qwen3:instruct", "templates/trl_qwen3_instruct_2507.jinja", "developer parts"),
     Family("reka-edge", "templates/Reka-Edge.jinja", "answered parts reasontext think"),
-    Family("seed-oss", "templates/ByteDance-Seed-OSS.jinja", "callnt developer emptyans"),
+    Family("seed-oss", "templates/ByteDance-Seed-OSS.jinja", "developer"),
     Family(
         "step3.5",
         "families/StepFun3.5-Flash.jinja",
-        "call callans callnt developer par reasoncall reasontext",
+        "developer reasontext",
         same=25,
         own=(("bos_token", "<｜begin▁of▁sentence｜>"),),
     ),

@@ -31,7 +31,7 @@ TEXTS = LOOKALIKES.filter(lambda text: "\u2581" not in text)
 
 @pytest.fixture(scope="module")
 def codec() -> Codec:
-    return data.load_appended("deepseek:v4", ALL_TOKENS)
+    return data.load_appended("deepseek:v4", ALL_TOKENS, refuses=False)
 
 
 def call(**arguments: object) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def test_ids_are_those_of_the_whole_text() -> None:
     tokenizers = pytest.importorskip("tokenizers")
     path = data.find("vocab/deepseek-v3.2/tokenizer.json")
     known = tokenizers.Tokenizer.from_file(str(path))
-    codec = Codec("deepseek:v4", path)
+    codec = Codec(data.whole("deepseek:v4"), path)
     assert codec.vocab.control[DSML] == 128793
     for content in ("", "So.", "So.\n", "a <", "中文\n\n"):
         calls = [call(a="x\n<", n=[1, "é"]), call()]
@@ -163,7 +163,7 @@ def test_a_value_that_is_no_string_by_its_tag(codec: Codec) -> None:
 
 def test_a_vocabulary_without_the_token_has_no_calls() -> None:
     tokens = dict(zip(ALL_TOKENS[:-1], range(92544, 92560), strict=False))
-    plain = Codec("deepseek:v4", Vocab.load(data.EMBEDDED_MODEL, special_tokens=tokens))
+    plain = Codec(data.whole("deepseek:v4"), Vocab.load(data.EMBEDDED_MODEL, special_tokens=tokens))
     messages: list[Message] = [{"role": "user", "content": f"Hi <{DSML}"}]
     assert plain.decode(plain.encode(messages)) == messages
     with pytest.raises(MessageError):

@@ -30,7 +30,7 @@ BLOCK = f'<{DSML}function_calls>\n<{DSML}invoke name="f">\n</{DSML}invoke>\n</{D
 
 @pytest.fixture(scope="module")
 def codec() -> Codec:
-    return data.load_appended(NAME, ALL_TOKENS)
+    return data.load_appended(NAME, ALL_TOKENS, refuses=False)
 
 
 def calling(count: int = 1, content: str = "") -> Message:
@@ -99,7 +99,7 @@ def test_the_prompt_after_results() -> None:
     tokenizers = pytest.importorskip("tokenizers")
     path = data.find("vocab/deepseek-v3.2/tokenizer.json")
     known = tokenizers.Tokenizer.from_file(str(path))
-    codec = Codec(NAME, path)
+    codec = Codec(data.whole(NAME), path)
     think, end = codec.vocab.control["<think>"], codec.vocab.control["</think>"]
     messages = [says("user", "Q"), calling(2), says("tool", "A"), says("tool", "中文\n")]
     for thinking, token in ((None, end), (False, end), (True, think)):
@@ -179,7 +179,7 @@ def test_what_is_generated_after_results(codec: Codec) -> None:
 
 def test_a_vocabulary_without_the_token_of_calls() -> None:
     tokens = dict(zip(ALL_TOKENS[:-1], range(92544, 92560), strict=False))
-    plain = Codec(NAME, Vocab.load(data.EMBEDDED_MODEL, special_tokens=tokens))
+    plain = Codec(data.whole(NAME), Vocab.load(data.EMBEDDED_MODEL, special_tokens=tokens))
     messages = [says("user", f"Hi {OPEN}"), says("assistant", CLOSE), says("user", "")]
     assert plain.decode(plain.encode(messages)) == messages
 

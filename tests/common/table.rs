@@ -213,11 +213,21 @@ fn format_names() -> impl Iterator<Item = &'static str> {
     Format::names().filter(is_asked)
 }
 
+/// A built-in format that refuses nothing: its table writes and reads also what the template of its models writes
+/// otherwise.
+fn whole(name: &str) -> Format {
+    let built_in = Format::built_in(name).unwrap_or_else(|e| panic!("{e}"));
+    let lines = built_in.text().lines().filter(|line| !line.starts_with("refuses = "));
+    let text = lines.flat_map(|line| [line, "\n"]).collect::<String>();
+    let file = name.split(':').next().unwrap_or(name);
+    Format::parse_variant(file, &text, built_in.variant()).unwrap_or_else(|e| panic!("{e}"))
+}
+
 /// The table, of vocabularies that lose no text.
 pub fn entries() -> &'static [Entry] {
     static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         let of_format = |name| {
-            let format = Format::built_in(name).unwrap_or_else(|e| panic!("{e}"));
+            let format = whole(name);
             let made = made_for(&control(format.text())).into_iter().map(|(vocab, loaded)| {
                 let codec = Codec::new(&format, &loaded);
                 let codec = codec.unwrap_or_else(|e| panic!("{name} on {vocab}: {e}"));
@@ -265,8 +275,7 @@ fn next_of<I: Iterator>(queue: &Mutex<I>) -> Option<I::Item> {
 /// The vocabularies that hold what all formats need, and every format that binds to them.
 pub fn shared() -> &'static [Entry] {
     static SHARED: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-        let formats =
-            || format_names().filter_map(|name| Some((name, Format::built_in(name).ok()?)));
+        let formats = || format_names().map(|name| (name, whole(name)));
         let mut all: Vec<String> =
             formats().flat_map(|(_, format)| control(format.text())).collect();
         all.sort();
@@ -288,7 +297,7 @@ pub fn shared() -> &'static [Entry] {
 fn lossy() -> &'static [Entry] {
     static LOSSY: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         let of_format = |name| {
-            let format = Format::built_in(name).unwrap_or_else(|e| panic!("{e}"));
+            let format = whole(name);
             let made = made_lossy(&control(format.text()));
             let made = made.into_iter().map(|(vocab, loaded)| (vocab.to_owned(), loaded));
             let real = real().iter().filter(|(_, vocab)| !vocab.lossless()).cloned();
@@ -340,7 +349,7 @@ fn made_lossy(control: &[String]) -> Vec<(&'static str, Vocab)> {
 pub fn normalising() -> &'static [Entry] {
     static NORMALISING: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         let of_format = |name| {
-            let format = Format::built_in(name).unwrap_or_else(|e| panic!("{e}"));
+            let format = whole(name);
             let control = control(format.text());
             let of_form = |form| {
                 let file = model::tokenizer_json(&control, &serde_json::json!({ "type": form }));

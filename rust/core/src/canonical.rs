@@ -26,7 +26,7 @@ pub(crate) fn canonical(
 ) -> Vec<Message> {
     conversation::link(&mut messages, format);
     let told = Before { tools: before.tools || tools.is_some(), ..before };
-    let filters = write_only(&mut messages, told, format, grammar, vocab);
+    let filters = write_only(&mut messages, told, options.thinking, format, grammar, vocab);
     // Each text is normalised separately, before it becomes part of another text.
     for (message, filter) in messages.iter_mut().zip(filters) {
         message.change_texts(|text| {
@@ -133,11 +133,12 @@ fn change(text: &mut String, change: impl Fn(&str) -> Cow<'_, str>) {
 pub(crate) fn write_only(
     messages: &mut [Message],
     before: Before,
+    thinking: Option<bool>,
     format: &Format,
     grammar: &Grammar,
     vocab: &Vocab,
 ) -> Vec<Filter> {
-    let written = render::written(messages, before, format, grammar, vocab);
+    let written = render::written(messages, before, thinking, format, grammar, vocab);
     for (message, written) in messages.iter_mut().zip(&written) {
         if let Some(filter) = written.content {
             message.change_texts(|text| trimmed(text, filter));

@@ -6,7 +6,7 @@ use crate::bound::Bound;
 use crate::canonical;
 use crate::collect::Collector;
 use crate::constrain::{self, ConstrainOptions, ConstrainRequest, Constraint};
-use crate::conversation::{self, Conversation, OnUnsupported, ReadOptions, Shape, Values};
+use crate::conversation::{self, Conversation, OnUnsupported, ReadOptions, Shape, Values, Why};
 use crate::encode::{self, EncodeOptions, Encoding, End, TemplateGiven, Trail};
 use crate::error::{Droppable, Error, MessagePart, Result};
 use crate::event::{Event, EventKind, TurnReason};
@@ -328,12 +328,34 @@ impl Codec {
         let mut conversation = self.fitted(conversation, options)?;
         let messages = std::mem::take(&mut conversation.messages);
         let count = messages.len() as i32;
+        let passed = self.passed_over(&messages, conversation.tools.is_some(), options);
         let mut encoding = self.encode(messages, conversation.tools.as_deref(), options);
         if let Ok(encoded) = &mut encoding {
+            for (index, part) in passed {
+                conversation.tell_dropped(index, part, Why::Policy);
+            }
             encoded.set_messages(conversation, count, 0);
             return encoding;
         }
         encoding.map_err(|error| conversation.error_at_origin(error))
+    }
+
+    /// The parts of messages that the format leaves out by its rules: reasoning of earlier turns, and names of results
+    /// whose calls name them.
+    fn passed_over(
+        &self,
+        messages: &[Message],
+        tools: bool,
+        options: &EncodeOptions,
+    ) -> Vec<(usize, MessagePart)> {
+        let format = self.inner.bound.format();
+        let mut passed = render::left_out(messages, tools, options.thinking, format);
+        if !format.names_results() && format.names_of(Role::Tool).is_empty() {
+            let is_named = |message: &Message| message.role == Role::Tool && message.name.is_some();
+            let named = messages.iter().enumerate().filter(|(_, message)| is_named(message));
+            passed.extend(named.map(|(index, _)| (index, MessagePart::Name)));
+        }
+        passed
     }
 
     /// Encodes a caller's values by the template.
@@ -575,6 +597,7 @@ impl Codec {
         canonical::write_only(
             &mut messages,
             Before { tools, ..Before::default() },
+            None,
             format,
             grammar,
             vocab,

@@ -28,7 +28,7 @@ use crate::error::{Droppable, Error, MessagePart, Result};
 use crate::event::TurnReason;
 use crate::format::{Format, ReasoningWhen};
 use crate::message::{CallBody, Message, Owned, Role};
-use crate::render::{Kept, Rendered};
+use crate::render::{Before, Kept, Rendered};
 use crate::span::{Span, SpanKind};
 use answer::{Answer, Seam, is_end};
 use chatcodec_vocab::TokenId;
@@ -160,7 +160,8 @@ impl Codec {
         let (mut turns, _) = self.turns(prompt, completion, messages.to_vec())?;
         trail.linker.clone().link(&mut turns[1..], self.format());
         let end = self.end_of(&turns, options)?;
-        let found = self.find_unplaced(trail.before(), &mut turns, None, end, options)?;
+        let before = Before { given: ANSWER as usize + 1, ..trail.before() };
+        let found = self.find_unplaced(before, &mut turns, None, end, options)?;
         Ok(found.into_iter().filter_map(|part| after_answer(Some(part))).collect())
     }
 
@@ -273,7 +274,7 @@ impl Next<'_> {
     }
 
     fn render(&self, turns: &[Message], end: End, kept: Option<Kept>) -> Result<Rendered> {
-        let before = self.prompt.trail().before();
+        let before = Before { given: ANSWER as usize + 1, ..self.prompt.trail().before() };
         self.codec.render_after(before, turns, None, end, self.options, kept).map_err(renamed)
     }
 

@@ -24,7 +24,7 @@ use crate::templated::{self, Needs, TemplateWriter};
 /// How completions are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reader {
-    /// A built-in format, which writes what the template does, or differs from it where its file says so.
+    /// A built-in format, which writes what the template does, or reads all that the template writes.
     Recognised(Recognised),
     /// A format that was derived from the template: texts of messages, and these parts.
     Derived(DerivedParts),

@@ -75,14 +75,9 @@ pub struct Recognised {
 impl Recognised {
     /// Whether the format stands for the template: all but odd conversations are the same.
     pub fn is_exact(&self) -> bool {
-        self.is_exact_but(&[])
-    }
-
-    /// Whether all are the same but odd conversations and these.
-    fn is_exact_but(&self, known: &[String]) -> bool {
         let is_odd = |name: &String| PROBES.iter().any(|probe| probe.name == *name && probe.odd);
         let mut others = self.differs.iter().chain(&self.refused);
-        !self.same.is_empty() && others.all(|name| is_odd(name) || known.contains(name))
+        !self.same.is_empty() && others.all(is_odd)
     }
 
     /// The format without its variant.
@@ -113,14 +108,10 @@ impl Written {
 pub(crate) struct Candidates(Vec<Recognised>);
 
 impl Candidates {
-    /// The format that writes what the template does, or differs from it only where its file says so. Such a format
-    /// reads what the template's model writes. Of a template that passes over calls, it is the one family whose calls
+    /// The format that writes what the template does. Such a format reads what the template's model writes. Of a template that passes over calls, it is the one family whose calls
     /// have control tokens of the vocabulary, if there is one.
     pub(crate) fn writer(&self) -> Option<&Recognised> {
-        let is_exact = |found: &&Recognised| {
-            let format = Format::built_in(&found.format);
-            format.is_ok_and(|format| found.is_exact_but(format.differs()))
-        };
+        let is_exact = |found: &&Recognised| found.is_exact();
         let (complete, plain): (Vec<_>, Vec<_>) =
             self.0.iter().filter(is_exact).partition(|found| !found.completes.is_empty());
         let first = complete.first().copied();

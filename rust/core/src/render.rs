@@ -8,6 +8,7 @@ mod calls;
 mod choose;
 mod media;
 mod plan;
+mod refused;
 mod unplaced;
 
 use std::borrow::Cow;
@@ -18,7 +19,7 @@ use hashbrown::HashMap;
 
 use crate::error::{Error, MessagePart, Result};
 use crate::format::declarations::Declared;
-use crate::format::{Format, ReasoningWhen, ToolsPlace, word_as_written};
+use crate::format::{Format, LastWhen, ReasoningWhen, ToolsPlace, word_as_written};
 use crate::grammar::{BoundPiece, FixedText, Grammar, Row, Rule};
 use crate::json;
 use crate::message::{Message, Piece as Part, Role};
@@ -72,6 +73,8 @@ pub(crate) struct Before {
     pub(crate) answer: bool,
     /// Whether tools are declared.
     pub(crate) tools: bool,
+    /// Number of the messages that stand already: they are written for their ends.
+    pub(crate) given: usize,
 }
 
 impl<'a> RenderOptions<'a> {
@@ -139,6 +142,7 @@ pub(crate) fn render(
     renderer.scaffold(&grammar.begin);
     let mut previous = None;
     let reasoning_from = reasoning_from(messages, options, format);
+    refused::check(messages, reasoning_from, format, options)?;
     let is_empty = messages.is_empty() && options.tools.is_none();
     if format.tools_place() == Some(ToolsPlace::BeforeBegin) {
         renderer.tools(None)?;
@@ -212,6 +216,9 @@ fn reasoning_from(messages: &[Message], options: &RenderOptions<'_>, format: &Fo
     let tools = options.tools.is_some() || options.before.tools;
     let is_own = |message: &Message| message.role == Role::Assistant;
     let after = |at: Option<usize>| at.map_or(0, |at| at + 1);
+    if format.last_when() == LastWhen::NoThinking && options.thinking == Some(false) {
+        return messages.len();
+    }
     match format.reasoning(tools) {
         ReasoningWhen::All => 0,
         ReasoningWhen::None => messages.len(),
@@ -227,6 +234,24 @@ fn reasoning_from(messages: &[Message], options: &RenderOptions<'_>, format: &Fo
             if is_answered { after(messages.iter().position(Message::is_answer)) } else { 0 }
         }
     }
+}
+
+/// The reasoning of messages that is left out because of where the messages stand.
+pub(crate) fn left_out(
+    messages: &[Message],
+    tools: bool,
+    thinking: Option<bool>,
+    format: &Format,
+) -> Vec<(usize, MessagePart)> {
+    if messages.iter().all(|message| message.reasoning.is_none()) {
+        return Vec::new();
+    }
+    let before = Before { tools, ..Before::default() };
+    let options = RenderOptions { thinking, before, ..RenderOptions::default() };
+    let from = reasoning_from(messages, &options, format);
+    let reasons = |message: &Message| message.reasoning.as_ref().is_some_and(|it| !it.is_empty());
+    let earlier = messages.iter().take(from).enumerate().filter(|(_, message)| reasons(message));
+    earlier.map(|(index, _)| (index, MessagePart::Reasoning)).collect()
 }
 
 /// Whether the message at `index` is an assistant's message without a header, because it follows a
@@ -249,6 +274,7 @@ pub(crate) struct Written {
 pub(crate) fn written(
     messages: &[Message],
     before: Before,
+    thinking: Option<bool>,
     format: &Format,
     grammar: &Grammar,
     vocab: &Vocab,
@@ -256,7 +282,7 @@ pub(crate) fn written(
     let as_it_is = Written { content: Some(Filter::None), reasoning: None };
     let mut filters = vec![as_it_is; messages.len()];
     let Ok(plan) = Plan::new(messages, format, false, false) else { return filters };
-    let options = RenderOptions { before, ..RenderOptions::default() };
+    let options = RenderOptions { thinking, before, ..RenderOptions::default() };
     let renderer = Renderer::new(format, grammar, vocab, &options);
     let reasoning_from = reasoning_from(messages, &options, format);
     for step in plan.steps {

@@ -43,6 +43,8 @@ impl Kinds {
     pub(crate) const NULL: Self = Self(1 << 4);
     pub(crate) const OBJECT: Self = Self(1 << 5);
     pub(crate) const ARRAY: Self = Self(1 << 6);
+    /// Beside kinds with strings: `True`, `False` and `None` are no strings, but what Python means by them.
+    pub(crate) const WORDS: Self = Self(1 << 7);
     const NONE: Self = Self(0);
     /// All kinds: nothing is known.
     pub(crate) const ANY: Self = Self((1 << 7) - 1);
@@ -108,7 +110,12 @@ impl Kinds {
         self.words().any(|(other, _)| other.starts_with(begin))
     }
 
-    /// Where a string is allowed, the word is a string.
+    /// Whether a word is read as JSON though a string is allowed.
+    pub(crate) fn is_own_word(self, word: &str) -> bool {
+        self.meets(Self::WORDS) && matches!(word, "True" | "False" | "None")
+    }
+
+    /// Where a string is allowed, the word is a string, but where the format's own words are Python's.
     fn words(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         const WORDS: [(&str, &str, Kinds); 8] = [
             ("True", "true", Kinds::BOOLEAN),
@@ -120,8 +127,10 @@ impl Kinds {
             ("NULL", "null", Kinds::NULL),
             ("nil", "null", Kinds::NULL),
         ];
-        let is_meant = move |kinds: Self| self.meets(kinds) && !self.meets(Self::STRING);
-        WORDS.into_iter().filter(move |word| is_meant(word.2)).map(|word| (word.0, word.1))
+        let is_meant = move |word: &str, kinds: Self| {
+            self.meets(kinds) && (!self.meets(Self::STRING) || self.is_own_word(word))
+        };
+        WORDS.into_iter().filter(move |word| is_meant(word.0, word.2)).map(|word| (word.0, word.1))
     }
 
     /// The kinds that a schema names with a word: of JSON Schema, of Python (`list[int]`, `int | None`,

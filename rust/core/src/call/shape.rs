@@ -33,7 +33,7 @@ struct Declaration {
 const DECLARED: &[Declaration] = &[
     Declaration { keys: &["pair", "list_item"], parse: nested::parse },
     Declaration { keys: &["pair"], parse: python::shape::parse },
-    Declaration { keys: &["pair", "wrap", "escapes"], parse: tagged::shape::parse },
+    Declaration { keys: &["pair", "wrap", "escapes", "words"], parse: tagged::shape::parse },
     Declaration { keys: &["quote"], parse: quoted::parse },
     Declaration { keys: &[], parse: json_arguments::parse },
 ];

@@ -149,7 +149,7 @@ impl BareValue {
                 let value = json::trim(&self.held);
                 if let Some(word) = kinds.word(value) {
                     out.push_str(word);
-                    is_mended = true;
+                    is_mended = !kinds.is_own_word(value);
                 } else if self.is_valid && self.lexer.is_complete_at_end() && kinds.have(value)
                     || self.is_json && json::is_value(value)
                 {
@@ -184,6 +184,15 @@ impl BareValue {
         }
         self.held.push(c);
         if let Some(start) = self.start
+            && !self.is_valid
+            && kinds.meets(Kinds::STRING)
+        {
+            // No JSON, so a word so far.
+            let value = &self.held[start..];
+            if !kinds.may_be_word(value) && kinds.word(json::trim(value)).is_none() {
+                return self.text(out);
+            }
+        } else if let Some(start) = self.start
             && self.is_valid
             && !(is_space && self.ended)
         {

@@ -839,6 +839,32 @@ pub(crate) fn are_apart(one: &Value, other: &Value, root: &Value) -> bool {
 }
 
 /// A schema, or the one that it refers to.
+/// Whether a schema admits a value that is no number, string, object or list, by the keywords that say so.
+pub(super) fn admits(schema: &Value, value: &Value, root: &Value) -> bool {
+    admits_within(schema, value, root, MAX_ADMITS)
+}
+
+/// How deep a schema is looked into for a value; deeper, it admits none.
+const MAX_ADMITS: usize = 16;
+
+fn admits_within(schema: &Value, value: &Value, root: &Value, depth: usize) -> bool {
+    let Some(depth) = depth.checked_sub(1) else { return false };
+    let schema = resolved(schema, root);
+    let Value::Object(keys) = schema else { return *schema == Value::Bool(true) };
+    let inner = |part: &Value| admits_within(part, value, root, depth);
+    let any = |parts: &Value| parts.as_array().is_some_and(|parts| parts.iter().any(inner));
+    let all = |parts: &Value| parts.as_array().is_some_and(|parts| parts.iter().all(inner));
+    keys.iter().all(|(key, said)| match key.as_str() {
+        "type" => is_of(value, said),
+        "const" => said == value,
+        "enum" => said.as_array().is_some_and(|listed| listed.contains(value)),
+        "anyOf" | "oneOf" => any(said),
+        "allOf" => all(said),
+        "$ref" => false,
+        _ => true,
+    })
+}
+
 fn resolved<'v>(mut schema: &'v Value, root: &'v Value) -> &'v Value {
     for _ in 0..16 {
         let pointer = schema.get("$ref").and_then(Value::as_str);

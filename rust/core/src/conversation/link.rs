@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use crate::format::{Format, IdForm};
+use crate::format::{Format, IdForm, Refused};
 use crate::message::{CallBody, Message, Role};
 
 /// Gives calls their ids, and results the kind and id of the call that they answer.
@@ -52,6 +52,7 @@ impl Links {
         let writes_ids = format.writes_ids();
         let has_kinds = !format.names_of(Role::Tool).is_empty();
         let has_names = format.names_results();
+        let refuses_names = format.refused().contains(&Refused::NamedResults);
         let Self { made, open, by_given, answered, number } = self;
         for message in messages {
             if !message.calls.is_empty() {
@@ -97,7 +98,7 @@ impl Links {
                 let answers = by_id.map(|&at| &made[at]).or(by_order);
                 let kind = answers.and_then(|made| made.kind.clone());
                 if !has_kinds {
-                    message.name = None;
+                    message.name.take_if(|_| !refuses_names);
                 } else if !message
                     .name
                     .as_ref()

@@ -79,7 +79,7 @@ pub enum Why {
     /// Nothing writes such a part: an error, unless the caller asked for it to be left out.
     #[default]
     Unsupported,
-    /// The model's chat template leaves it out of this conversation; of another, it writes such a part.
+    /// The model's chat template, or the format, leaves it out of this conversation; of another, it writes such a part.
     Policy,
 }
 
@@ -284,6 +284,11 @@ impl Conversation {
     fn leave_out_part(&mut self, index: usize, part: MessagePart) {
         let Some(message) = self.messages.get_mut(index) else { return };
         leave_out(message, part);
+        self.tell_dropped(index, part, Why::Unsupported);
+    }
+
+    /// Lists a part of a message as dropped, by the paths under which the caller gave it.
+    pub(crate) fn tell_dropped(&mut self, index: usize, part: MessagePart, why: Why) {
         let is_part = |alias: &&Alias| {
             let is_call = part == MessagePart::Calls && matches!(alias.part, MessagePart::Call(_));
             alias.part == part || is_call
@@ -293,11 +298,12 @@ impl Conversation {
         let own = self.aliases[first..].iter().take_while(|alias| alias.message == index);
         let known: Vec<String> = own.filter(is_part).map(|alias| alias.path.clone()).collect();
         let (key, what) = part.key();
+        let told = |path: String| Dropped { why, ..Dropped::new(path, what) };
         if known.is_empty() {
             let path = format!("messages[{}].{key}", self.origin(index));
-            self.dropped.push(Dropped::new(path, what));
+            self.dropped.push(told(path));
         }
-        self.dropped.extend(known.into_iter().map(|path| Dropped::new(path, what)));
+        self.dropped.extend(known.into_iter().map(told));
     }
 
     fn leave_out_messages(&mut self, indices: &BTreeSet<usize>) {

@@ -116,7 +116,7 @@ impl Trail {
 
     /// What precedes the messages after these.
     pub(crate) fn before(&self) -> Before {
-        Before { answer: self.has_answer, tools: self.tools }
+        Before { answer: self.has_answer, tools: self.tools, ..Before::default() }
     }
 
     /// Whether the answer follows a result, in a format that writes such an answer differently.

@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 use super::Guarantee;
 use super::declarations::Always;
 use super::media::MediaFile;
+use super::refused::Refused;
 use super::xml::Apart;
 use crate::message::Role;
 use chatcodec_vocab::TokenId;
@@ -23,7 +24,7 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) models: Vec<String>,
     #[serde(default)]
-    pub(super) differs: Vec<String>,
+    pub(super) refuses: Vec<Refused>,
     #[serde(default)]
     pub(super) tokenizer_classes: Vec<String>,
     #[serde(default)]
@@ -367,6 +368,8 @@ pub(crate) enum LastWhen {
     End,
     /// Messages whose reasoning is written.
     Reasoning,
+    /// All messages, where no reasoning is asked for: they have none.
+    NoThinking,
 }
 
 /// The row of the message that follows a result.

@@ -99,7 +99,7 @@ impl Spec {
             vocabulary: file.vocabulary,
             lacking: Vec::new(),
             models: file.models,
-            differs: file.differs,
+            refused: file.refuses,
             tokenizer_classes: file.tokenizer_classes,
             append: file.append,
             append_at: file.append_at,
@@ -149,7 +149,14 @@ fn check_lists(file: &File) -> Checked<()> {
     }
     check_words("silent", &file.silent, MAX_APPENDED)?;
     check_words("models", &file.models, MAX_NAMES)?;
-    check_words("differs", &file.differs, MAX_NAMES)?;
+    if let Some((at, kind)) =
+        file.refuses.iter().enumerate().find(|(at, kind)| file.refuses[..*at].contains(kind))
+    {
+        return wrong(
+            "refuses",
+            format!("has {kind:?} twice, at {at} again, expected each kind once"),
+        );
+    }
     check_words("tokenizer_classes", &file.tokenizer_classes, MAX_NAMES)?;
     check_words("markers", &file.markers, MAX_MARKERS)
 }

@@ -25,6 +25,7 @@ mod preamble;
 mod prompt;
 pub(crate) mod reasoning;
 mod reduce;
+mod refused;
 mod results;
 pub(crate) mod rules;
 mod schema;
@@ -70,6 +71,7 @@ pub(crate) use file::{LastWhen, Order, ReasoningWhen, SystemPlace, ToolsPlace};
 pub(crate) use id_form::IdForm;
 pub(crate) use media::MediaSpec;
 pub(crate) use preamble::BeginSpec;
+pub(crate) use refused::Refused;
 use schema::Schema;
 use tags::TagSpec;
 use tools_end::ToolsReasoning;
@@ -194,8 +196,8 @@ struct Spec {
     lacking: Vec<String>,
     /// Words in the names of its models.
     models: Vec<String>,
-    /// Conversations that it writes otherwise than the template of its models, by the names of recognition.
-    differs: Vec<String>,
+    /// Kinds of messages that the template of its models writes otherwise.
+    refused: Vec<Refused>,
     /// Tokenizer classes that its models alone have.
     tokenizer_classes: Vec<String>,
     control: Vec<(String, Vec<String>)>,
@@ -655,9 +657,9 @@ impl Format {
         known.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
     }
 
-    /// Conversations that it writes otherwise than the template of its models.
-    pub(crate) fn differs(&self) -> &[String] {
-        &self.spec.differs
+    /// Kinds of messages that it reads and does not write.
+    pub(crate) fn refused(&self) -> &[Refused] {
+        &self.spec.refused
     }
 
     pub(crate) fn append(&self) -> &[String] {

@@ -16,6 +16,7 @@ impl<'a> Renderer<'a> {
         match self.format.last_when() {
             LastWhen::End => turn.is_last,
             LastWhen::Reasoning => turn.is_last || turn.reasons,
+            LastWhen::NoThinking => self.options.thinking == Some(false),
         }
     }
 
@@ -132,7 +133,7 @@ enum Blank {
 }
 
 /// Whether a text is white space alone.
-fn is_blank(text: &str) -> bool {
+pub(super) fn is_blank(text: &str) -> bool {
     Filter::Trim.trim(text).is_empty()
 }
 

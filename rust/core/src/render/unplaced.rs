@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use super::plan::{Plan, late_systems};
-use super::{RenderOptions, Renderer, reasoning_from, results_apart};
+use super::{RenderOptions, Renderer, reasoning_from, refused, results_apart};
 use crate::conversation::leave_out;
 use crate::error::{Droppable, MessagePart, Result};
 use crate::format::Format;
@@ -73,6 +73,11 @@ pub(crate) fn find_unplaced(
         }
         // A removed message has no influence on the messages after it.
         previous = step.message().filter(|index| !left_out.contains(index)).or(previous);
+    }
+    if found.is_empty()
+        && let Err(error) = refused::check(messages, reasoning_from, format, options)
+    {
+        return error.droppable().map(|part| vec![part]).ok_or(error);
     }
     Ok(found)
 }

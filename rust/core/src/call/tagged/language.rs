@@ -172,7 +172,8 @@ impl Language<'_> {
     fn value(&mut self, part: &Value, path: Path<'_>) -> Result<Expression> {
         let kinds = kinds_of(part, self.schema);
         if !kinds.meets(Kinds::STRING) {
-            return self.values.value(part, path);
+            let value = self.values.value(part, path)?;
+            return Ok(self.with_words(value, kinds, part));
         }
         let flat = match part {
             Value::Object(keys) => self.values.flat(keys, path)?,
@@ -190,7 +191,8 @@ impl Language<'_> {
             [Expression::part(Part::Any { except })].into_iter().chain(self.wrapped(any_except)),
         );
         if restricting(keys).next().is_none() {
-            return Ok(Expression::choice([text, self.values.any_but_string()]));
+            let other = self.values.any_but_string();
+            return Ok(Expression::choice([text, self.with_words(other, kinds, part)]));
         }
         if let Some(Value::Array(types)) = keys.get("type") {
             let mut all = Vec::new();
@@ -201,7 +203,9 @@ impl Language<'_> {
                 } else {
                     let mut keys = keys.clone();
                     keys.insert("type".to_owned(), kind.clone());
-                    all.push(self.values.value(&Value::Object(keys), path)?);
+                    let part = Value::Object(keys);
+                    let value = self.values.value(&part, path)?;
+                    all.push(self.with_words(value, kinds_of(&part, self.schema), &part));
                 }
             }
             return Ok(Expression::choice(all));
@@ -234,6 +238,15 @@ impl Language<'_> {
         let problem = "is a schema of strings and other values, which are spelled alike between tags, expected one type; \
                        `strict=False` takes any arguments";
         Err(Error::message(path, problem))
+    }
+
+    /// A value of some kinds, or a word of the format for one of these kinds, where the schema admits what the word
+    /// means.
+    fn with_words(&self, value: Expression, kinds: Kinds, part: &Value) -> Expression {
+        let own = self.style.words.own(kinds);
+        let own = own.filter(|(_, meant)| values::admits(part, meant, self.schema));
+        let words = own.map(|(word, _)| Expression::literal(word.to_owned()));
+        Expression::choice([value].into_iter().chain(words))
     }
 
     /// A string without quotes.

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::escapes::Escapes;
 use super::wrap::Wrap;
 use super::{
-    KindAttribute, KindWords, SPACES, Tag, TaggedScanner, TaggedStyle, canonical, language,
-    read_as, write,
+    KindAttribute, KindWords, SPACES, Tag, TaggedScanner, TaggedStyle, ValueWords, canonical,
+    language, read_as, write,
 };
 use crate::call::json_arguments::RawScanner;
 use crate::call::schema::{Kinds, Parameters};
@@ -33,6 +33,7 @@ struct Tagged {
     kind: Option<KindAttribute>,
     wrap: Option<Wrap>,
     escapes: Escapes,
+    words: ValueWords,
 }
 
 /// How many texts may call for a wrap.
@@ -40,13 +41,10 @@ const MAX_WHEN: usize = 16;
 
 pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
     let Some(pair) = keys.text("pair")? else {
-        if keys.table.contains_key("wrap") {
+        let mut own = ["wrap", "escapes", "words"].into_iter();
+        if let Some(name) = own.find(|name| keys.table.contains_key(*name)) {
             let problem = "is given without `pair`, expected it beside a pattern of tagged pairs";
-            return wrong(format!("{}.wrap", keys.key), problem);
-        }
-        if keys.table.contains_key("escapes") {
-            let problem = "is given without `pair`, expected it beside a pattern of tagged pairs";
-            return wrong(format!("{}.escapes", keys.key), problem);
+            return wrong(format!("{}.{name}", keys.key), problem);
         }
         return Ok(None);
     };
@@ -77,7 +75,13 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
         return wrong(format!("{}.wrap", keys.key), problem);
     }
     let escapes = Escapes::parse(keys)?;
-    let tagged = Tagged { open: open?, between: between?, close: close?, kind, wrap, escapes };
+    let words = words(keys)?;
+    if words != ValueWords::Json && kind.is_some() {
+        let problem = "is given beside `{string}` or `{type}` in `pair`, expected one of them";
+        return wrong(format!("{}.words", keys.key), problem);
+    }
+    let tagged =
+        Tagged { open: open?, between: between?, close: close?, kind, wrap, escapes, words };
     for pieces in tagged.patterns() {
         check(&key, pieces)?;
     }
@@ -125,6 +129,18 @@ fn kind_attribute(
     let of = str::to_owned;
     let after = if ends_in_token { "\"" } else { after };
     Ok(KindAttribute { before: of(before), after: of(after), words })
+}
+
+/// The words for true, false and null.
+fn words(keys: &ShapeKeys<'_>) -> Checked<ValueWords> {
+    match keys.text("words")? {
+        None | Some("json") => Ok(ValueWords::Json),
+        Some("python") => Ok(ValueWords::Python),
+        Some(other) => wrong(
+            format!("{}.words", keys.key),
+            format!("is {other:?}, expected `json` or `python`"),
+        ),
+    }
 }
 
 /// The texts around strings that hold one of some texts.
@@ -279,7 +295,7 @@ impl Shape for Tagged {
         let (open, between, close) = (tags(&self.open), tags(&self.between), tags(&self.close));
         let style = TaggedStyle::new(open, between, close, around)?;
         let style = style.with_wrap(self.wrap.clone());
-        let mut style = style.with_escapes(self.escapes.clone());
+        let mut style = style.with_escapes(self.escapes.clone()).with_words(self.words);
         if let Some(kind) = &self.kind {
             style = style.with_kind(kind.clone());
         }

@@ -185,13 +185,16 @@ impl Reader<'_> {
         answer.into_iter().chain(others.filter(move |_| answer.is_none()))
     }
 
-    /// Row of an empty turn that the control token closes.
+    /// Row of an empty turn that the control token closes, or of an answer without a header that the token stops.
     pub(super) fn empty_row(&self, outside: Outside, id: TokenId) -> Option<usize> {
         let is_text = |op: &Op| matches!(op, Op::Field(Field::Content, _));
+        let grammar = self.bound.grammar();
+        let stops = grammar.stops(id);
         self.text_rows(outside).find(|&row| {
-            let rule = &self.bound.grammar().rows[row].rule;
+            let rule = &grammar.rows[row].rule;
+            let is_stopped = stops && outside.answer_row(grammar) == Some(row);
             rule.read.first().is_some_and(is_text)
-                && rule.closer().is_some_and(|closer| closer.ids.contains(&id))
+                && (is_stopped || rule.closer().is_some_and(|closer| closer.ids.contains(&id)))
         })
     }
 
