@@ -9,12 +9,15 @@ import queue
 import subprocess
 import sys
 import threading
+import warnings
 from typing import TYPE_CHECKING, Any
 
+import data
 import numpy as np
 import pytest
 import template_oracle as oracle
-from chatcodec import hf
+import tokenizers
+from chatcodec import Codec, hf
 from chatcodec.errors import MessageError, TemplateError
 from chatcodec.events import Text
 from jinja2 import TemplateError as JinjaError
@@ -194,6 +197,27 @@ def test_what_is_wrong_is_a_typed_error() -> None:
         ours.apply_chat_template([{"role": "user", "content": object()}])
     with pytest.raises(MessageError, match=r"messages\[1\]"):
         ours.apply_chat_template([{"role": "user", "content": "q"}, "text"])
+
+
+def test_text_is_split_as_the_published_file_splits_it() -> None:
+    """Transformers' class for Phi-3 has another way: both doors give what the file gives."""
+    folder = data.find("vocab/phi3/phi-3-mini/tokenizer.json").parent
+    with pytest.warns(UserWarning, match="`LlamaTokenizer` has another normalizer"):
+        wrapped = hf.wrap(transformers.AutoTokenizer.from_pretrained(folder))
+    codec = Codec.from_pretrained(folder)
+    file = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    # White space at the ends of a text is the caller's here, and the tokens' there.
+    for text in ("Hi", "a  b", "漢字", "x\ny"):
+        messages = [{"role": "user", "content": text}]
+        ids = wrapped.apply_chat_template(messages, return_dict=False)
+        encoding = codec.encode(messages, add_generation_prompt=False)
+        assert ids == encoding.ids.tolist()
+        assert ids == file.encode(encoding.text, add_special_tokens=False).ids
+    # What is asked for by name is kept.
+    asked = transformers.AutoTokenizer.from_pretrained(folder, add_prefix_space=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hf.wrap(asked)
 
 
 def test_transformers_is_not_imported() -> None:

@@ -14,7 +14,10 @@ transformers is not imported here: a caller who has a tokenizer has it.
 
 from __future__ import annotations
 
+import json
+import sys
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,12 +50,20 @@ _SPECIAL = (
 )
 
 
+_SPLITTING = ("normalizer", "pre_tokenizer")
+"""The parts of `tokenizer.json` that decide how text is split."""
+
+
 def wrap(tokenizer: Any, *, reader: str | None = None) -> SafeTokenizer:  # noqa: ANN401
     """Wrap a tokenizer of transformers that has a chat template.
 
     `reader` names the format that reads completions; by default it is found. Raises `TypeError` for
     a tokenizer without a fast backend; `FormatError`, `TemplateError` and `VocabError` for a
     vocabulary or a template that cannot be used.
+
+    Text is split as the published `tokenizer.json` splits it. Some classes of transformers replace
+    that: for Phi-3's `LlamaTokenizer`, "Hi" after a token is 18567, and by the file 6324. Then a
+    `UserWarning` says so, and the ids are those of `Codec.from_pretrained`.
     """
     return SafeTokenizer(tokenizer, reader=reader)
 
@@ -68,7 +79,7 @@ class SafeTokenizer:
             raise TypeError(f"tokenizer: is `{kind}`, expected a fast tokenizer of transformers")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "tokenizer.json")
-            path.write_text(backend.to_str(), encoding="utf-8")
+            path.write_text(_as_published(tokenizer, backend), encoding="utf-8")
             self._vocab = Vocab.load(path)
         self._tokenizer = tokenizer
         self._reader = reader
@@ -377,3 +388,44 @@ class Streamer:
     def message(self) -> Mapping[str, Any] | None:
         """The message, once it has ended."""
         return self._stream.message() if self._stream is not None else None
+
+
+def _as_published(tokenizer: Any, backend: Any) -> str:  # noqa: ANN401
+    """The backend as JSON, with the splitting of text of the file that the tokenizer is from."""
+    text = str(backend.to_str())
+    path = _published(str(getattr(tokenizer, "name_or_path", "") or ""))
+    # An option that the caller or the model gave is kept.
+    is_asked = getattr(tokenizer, "init_kwargs", {}).get("add_prefix_space") is not None
+    if path is None or is_asked:
+        return text
+    try:
+        published = json.loads(type(backend).from_file(str(path)).to_str())
+    except Exception:  # noqa: BLE001 - whatever the library raises: the backend is what there is
+        return text
+    state = json.loads(text)
+    others = [part for part in _SPLITTING if state.get(part) != published.get(part)]
+    if not others:
+        return text
+    kind = type(tokenizer).__name__
+    warnings.warn(
+        f"tokenizer: `{kind}` has another {' and '.join(others)} than the published "
+        f"`tokenizer.json`; ids are those of the file",
+        UserWarning,
+        stacklevel=4,
+    )
+    return json.dumps({**state, **{part: published.get(part) for part in _SPLITTING}})
+
+
+def _published(name: str) -> Path | None:
+    """The `tokenizer.json` of a folder, or of a model whose files are in the cache of the hub."""
+    if not name:
+        return None
+    if Path(name).is_dir():
+        path = Path(name, "tokenizer.json")
+        return path if path.is_file() else None
+    hub = sys.modules.get("huggingface_hub")
+    try:
+        found = hub.try_to_load_from_cache(name, "tokenizer.json") if hub and name else None
+    except Exception:  # noqa: BLE001 - a name that is none
+        return None
+    return Path(found) if isinstance(found, str) else None
