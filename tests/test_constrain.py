@@ -98,6 +98,16 @@ def has_calls(format_: str) -> bool:
 
 NO_CALLS = {format_ for format_ in chatcodec.formats() if not has_calls(format_)}
 
+ANSWER = {"answer", "also", "call", "calls", "control", "guarantee", "tag", "text"}
+"""The keys of a format file that say how an answer is read."""
+
+
+def answers_as_its_family(format_: str) -> bool:
+    """Whether a variant differs from its family in prompts and turns alone."""
+    name, _, variant = format_.partition(":")
+    keys = tomllib.loads(chatcodec.Format.built_in(name).text)
+    return bool(variant) and not ANSWER & set(keys["variant"][variant])
+
 
 @functools.cache
 def codec_of(format_: str) -> Codec:
@@ -116,7 +126,9 @@ def walker_of(format_: str) -> walks.Walker:
     return walks.Walker(codec_of(format_))
 
 
-CONSTRAINED = sorted(set(chatcodec.formats()) - NO_CALLS)
+CALLING = sorted(set(chatcodec.formats()) - NO_CALLS)
+CONSTRAINED = [it for it in CALLING if data.LONG or not answers_as_its_family(it)]
+"""The formats with calls; short runs leave out those whose answers another format has."""
 
 
 @pytest.mark.parametrize("choice", CHOICES)
