@@ -98,7 +98,7 @@ def has_calls(format_: str) -> bool:
 
 NO_CALLS = {format_ for format_ in chatcodec.formats() if not has_calls(format_)}
 
-ANSWER = {"answer", "also", "call", "calls", "control", "guarantee", "tag", "text"}
+READING = {"answer", "also", "call", "calls", "control", "guarantee", "tag", "text"}
 """The keys of a format file that say how an answer is read."""
 
 
@@ -106,7 +106,7 @@ def answers_as_its_family(format_: str) -> bool:
     """Whether a variant differs from its family in prompts and turns alone."""
     name, _, variant = format_.partition(":")
     keys = tomllib.loads(chatcodec.Format.built_in(name).text)
-    return bool(variant) and not ANSWER & set(keys["variant"][variant])
+    return bool(variant) and not READING & set(keys["variant"][variant])
 
 
 @functools.cache
