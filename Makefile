@@ -359,7 +359,7 @@ actionlint: $(VENV)/ready
 
 build: $(VENV)/build-tools
 	@echo "make: cargo builds chatcodec, some minutes the first time, then seconds"
-	@PIP_QUIET=1 $(BIN)/maturin develop --release $(BUILD_FEATURES:%=--features %) --group build
+	@PIP_QUIET=1 $(BIN)/maturin develop --release --group build
 
 $(VENV)/build-tools: pyproject.toml | tools
 	@echo "make: a Python environment in $(VENV), with maturin; about 20 seconds"

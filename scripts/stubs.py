@@ -133,14 +133,9 @@ def generate() -> str:
     maturin = Path(sys.executable).with_name("maturin")
     with tempfile.TemporaryDirectory() as out:
         command: list[str | Path] = [maturin, "generate-stubs", "--features", "stubs", "--out", out]
-        environment = dict(os.environ)
-        if os.environ.get("BUILD_FEATURES") == "stubs":
-            # `make build` has just built it.
-            command += ["--profile", "release"]
-        else:
-            # The release profile strips what introspection reads.
-            command += ["--profile", "dev"]
-            environment["CARGO_TARGET_DIR"] = str(ROOT / "target" / "stubs")
+        # The release profile strips what introspection reads.
+        command += ["--profile", "dev"]
+        environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target" / "stubs")}
         subprocess.run(command, cwd=ROOT, check=True, env=environment)
         text = (Path(out) / "chatcodec" / "_core.pyi").read_text(encoding="utf-8")
     return HEADER + patch(text)

@@ -67,8 +67,9 @@ class Marked:
         name = self._word(f"{path}.function.name")
         inside = f"{path}.function.arguments"
         arguments = {
-            self._word(inside): self._value(inside, value)
-            for value in call["function"]["arguments"].values()
+            # MiniMax-M3 leaves out members that are null.
+            (key if value is None else self._word(inside)): self._value(inside, value)
+            for key, value in call["function"]["arguments"].items()
         }
         return {**call, "function": {"name": name, "arguments": arguments}}
 
@@ -78,7 +79,10 @@ class Marked:
         if isinstance(value, list):
             return [self._value(path, item) for item in value]
         if isinstance(value, dict):
-            return {self._word(path): self._value(path, item) for item in value.values()}
+            return {
+                (key if item is None else self._word(path)): self._value(path, item)
+                for key, item in value.items()
+            }
         return value
 
     def _tool(self, path: str, tool: dict[str, Any]) -> dict[str, Any]:

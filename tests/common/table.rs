@@ -43,7 +43,7 @@ pub fn check_each<S: Strategy<Value: Debug>>(
     let mut failures = Vec::new();
     for entry in entries {
         // Most for the vocabularies that are made for the format.
-        let short = short.div_ceil(if entry.made { 2 } else { 16 });
+        let short = short.div_ceil(if entry.made { 3 } else { 24 });
         let run = try_check(&entry.name, short, strategy(entry), |value| law(entry, value));
         failures.extend(run.err());
     }
