@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable
 
 Message = dict[str, Any]
 
@@ -59,6 +64,24 @@ class Conversation:
     @property
     def reasons(self) -> bool:
         return any("reasoning_content" in message for message in self.messages)
+
+
+def check(law: Callable[[random.Random], bool], *, examples: int, least: int) -> None:
+    """Check a law, ten times as often in a long run.
+
+    `law` says whether an example counts. A law that refuses nearly all of them would always hold,
+    so `least` of them have to count.
+    """
+    counted = 0
+
+    @settings(max_examples=examples * (10 if data.LONG else 1))
+    @given(draw=st.randoms(use_true_random=False))
+    def one(draw: random.Random) -> None:
+        nonlocal counted
+        counted += law(draw)
+
+    one()
+    assert counted >= least
 
 
 def conversation(draw: random.Random) -> Conversation:

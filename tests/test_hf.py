@@ -25,6 +25,8 @@ from template_oracle import SCENARIOS, TOOLS
 from test_template_codec import CHATML, PUBLISHED, spellings_of, text_of, tokenizer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import jinja2
 
 transformers: Any = importlib.import_module("transformers")
@@ -218,6 +220,27 @@ def test_text_is_split_as_the_published_file_splits_it() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         hf.wrap(asked)
+
+
+def test_the_published_file_is_found_in_the_cache_of_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = data.find("vocab/phi3/phi-3-mini/tokenizer.json").parent
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.name_or_path = "someone/phi-3"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hf.wrap(tokenizer)  # Nothing of the model is here.
+    model = tmp_path / "models--someone--phi-3"
+    snapshot = model / "snapshots" / "0123"
+    snapshot.mkdir(parents=True)
+    (model / "refs").mkdir()
+    (model / "refs" / "main").write_text("0123", encoding="utf-8")
+    (snapshot / "tokenizer.json").symlink_to((folder / "tokenizer.json").resolve())
+    constants = importlib.import_module("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    with pytest.warns(UserWarning, match="ids are those of the file"):
+        hf.wrap(tokenizer)
 
 
 def test_transformers_is_not_imported() -> None:

@@ -390,17 +390,26 @@ def given_to(family: Family, scenario: oracle.Scenario) -> oracle.Scenario:
     return with_calls(messages, family.calls), tools, options
 
 
-def texts(family: Family, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str, str]]:
-    """The text of each scenario that both write: its name, the template's text, the format's."""
-    source = data.find(family.template).read_text(encoding="utf-8")
-    if family.template.endswith(".json"):
-        source = json.loads(source)["chat_template"]
+def published(template: str) -> str:
+    """The source of a published template, from a file of its own or from a tokenizer's."""
+    source = data.find(template).read_text(encoding="utf-8")
+    return json.loads(source)["chat_template"] if template.endswith(".json") else source
+
+
+def source_of(family: Family) -> str:
+    """The source of a family's template, as the model's own code runs it."""
+    source = published(family.template)
     if family.typeset:
         source = source.replace("    ", "").replace("\n", "")
     for expression, other in family.instead:
         assert expression in source
         source = source.replace(expression, other)
-    template = oracle.environment().from_string(source)
+    return source
+
+
+def texts(family: Family, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str, str]]:
+    """The text of each scenario that both write: its name, the template's text, the format's."""
+    template = oracle.environment().from_string(source_of(family))
     for name, value in family.own:
         monkeypatch.setitem(oracle.OWN, name, value)
     codec = codec_of(family.format)
@@ -443,15 +452,18 @@ READERS |= {
 """Formats, templates of their models, and the templates' special tokens."""
 
 
+def codec_that_reads(format_: str, template: str) -> Codec:
+    """A codec of a template, which finds its reader, on a vocabulary with the format's tokens."""
+    own = oracle.OWN | READERS[format_, template]
+    tokens = {name: token for name, token in own.items() if name in oracle.OWN}
+    vocab = constrained.codec_of(format_).vocab
+    return Codec(Template(published(template), **tokens), vocab=vocab)
+
+
 @pytest.mark.parametrize(("format_", "template"), READERS)
 def test_the_template_of_a_format_finds_it_as_its_reader(format_: str, template: str) -> None:
     """Whatever the format writes otherwise; another variant of the family may read as much."""
-    source = data.find(template).read_text(encoding="utf-8")
-    if template.endswith(".json"):
-        source = json.loads(source)["chat_template"]
-    own = oracle.OWN | READERS[format_, template]
-    tokens = {name: token for name, token in own.items() if name in oracle.OWN}
-    codec = Codec(Template(source, **tokens), vocab=constrained.codec_of(format_).vocab)
+    codec = codec_that_reads(format_, template)
     assert codec.format.name.partition(":")[0] == format_.partition(":")[0], codec.describe()
     assert "calls" not in codec.unread
 

@@ -8,15 +8,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import benign
-import data
 import pytest
-import template_oracle as oracle
-import test_constrain as constrained
-from chatcodec import Codec, Template
 from chatcodec.errors import MessageError, TemplateError
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from test_published_families import READERS
+from test_published_families import READERS, codec_that_reads
 
 if TYPE_CHECKING:
     import random
@@ -31,16 +25,6 @@ OTHERWISE = {
     "seed-oss": "an answer of nothing has no end",
 }
 """Templates that write what no reader can tell apart, and why."""
-
-
-def codec_of(format_: str, template: str) -> Codec:
-    """A codec of a template, which finds its reader, on a vocabulary with the format's tokens."""
-    source = data.find(template).read_text(encoding="utf-8")
-    if template.endswith(".json"):
-        source = json.loads(source)["chat_template"]
-    own = oracle.OWN | READERS[format_, template]
-    tokens = {name: token for name, token in own.items() if name in oracle.OWN}
-    return Codec(Template(source, **tokens), vocab=constrained.codec_of(format_).vocab)
 
 
 def meant(value: object) -> object:
@@ -85,13 +69,9 @@ def said(message: Message, left_out: set[str], path: str) -> tuple[Any, ...]:
 def test_what_the_template_writes_is_read(format_: str, template: str) -> None:
     if format_ in OTHERWISE:
         pytest.skip(OTHERWISE[format_])
-    codec = codec_of(format_, template)
-    read = 0
+    codec = codec_that_reads(format_, template)
 
-    @settings(max_examples=2000 if data.LONG else 60)
-    @given(draw=st.randoms(use_true_random=False))
-    def law(draw: random.Random) -> None:
-        nonlocal read
+    def law(draw: random.Random) -> bool:
         conversation = benign.conversation(draw)
         options: dict[str, Any] = {"tools": conversation.tools} if conversation.tools else {}
         messages = conversation.messages
@@ -100,7 +80,7 @@ def test_what_the_template_writes_is_read(format_: str, template: str) -> None:
                 messages, add_generation_prompt=False, on_unsupported="drop", **options
             )
         except (MessageError, TemplateError):
-            return
+            return False
         left_out = {dropped.path for dropped in encoding.dropped}
         answers = [
             said(message, left_out, f"messages[{at}]")
@@ -110,7 +90,6 @@ def test_what_the_template_writes_is_read(format_: str, template: str) -> None:
         told = [said(it, set(), "") for it in codec.decode(encoding) if it["role"] == "assistant"]
         # A template may write a turn of nothing, or none.
         assert list(filter(any, told)) == list(filter(any, answers)), encoding.text
-        read += 1
+        return True
 
-    law()
-    assert read > 5
+    benign.check(law, examples=60, least=6)

@@ -100,6 +100,19 @@ impl Entry {
         when.any(|when| text.contains(when)).then_some((around("open")?, around("close")?))
     }
 
+    /// What a word of Python's is among the arguments, in formats that write such words.
+    pub fn word(&self, text: &str) -> Option<serde_json::Value> {
+        self.of_calls("words").filter(|words| words.as_str() == Some("python"))?;
+        let text = text.trim_matches([' ', '\t', '\n', '\r']);
+        let meant = match text {
+            "True" => true.into(),
+            "False" => false.into(),
+            "None" => serde_json::Value::Null,
+            _ => return None,
+        };
+        Some(meant)
+    }
+
     /// Whether an id names the function that is called: another id is replaced in a conversation.
     pub fn ids_name_functions(&self) -> bool {
         self.of_calls("id").is_some_and(|id| id.as_str().is_some_and(|id| id.contains("{name}")))

@@ -168,6 +168,7 @@ fn untagged(entry: &Entry, value: Value) -> Value {
     let Value::Object(members) = value else { return value };
     let bare = |value: Value| match &value {
         Value::String(text) if entry.wrap(text).is_some() => value,
+        Value::String(text) if entry.word(text).is_some() => entry.word(text).unwrap_or_default(),
         Value::String(text) => match serde_json::from_str(text) {
             Ok(Value::String(_)) | Err(_) => value,
             Ok(other) => other,

@@ -132,11 +132,6 @@ fn is_kept(entry: &Entry, text: &str) -> bool {
     canonical.last().is_some_and(|message| message.content.contains(text))
 }
 
-/// Whether a format writes Python's words for true, false and null.
-fn has_words(entry: &Entry) -> bool {
-    entry.codec.format().text().contains("words = \"python\"")
-}
-
 /// What a value is by the rule: JSON of a kind that is allowed, a word of Python that means it, or text.
 fn meant(entry: &Entry, text: &str, kinds: Option<&[&str]>) -> Value {
     let allows = |kind: &str| kinds.is_none_or(|kinds| kinds.is_empty() || kinds.contains(&kind));
@@ -154,7 +149,7 @@ fn meant(entry: &Entry, text: &str, kinds: Option<&[&str]>) -> Value {
     ];
     let word = words.into_iter().find(|(word, _)| *word == trimmed).map(|(_, value)| value);
     // The words that a format writes are read also where a string is allowed.
-    let is_own = has_words(entry) && matches!(trimmed, "True" | "False" | "None");
+    let is_own = entry.word(trimmed).is_some();
     let is_read = is_own || is_known && !allows("string");
     if let Some(value) = word.filter(|value| is_read && allows(name_of(value))) {
         return value;

@@ -328,34 +328,16 @@ impl Codec {
         let mut conversation = self.fitted(conversation, options)?;
         let messages = std::mem::take(&mut conversation.messages);
         let count = messages.len() as i32;
-        let passed = self.passed_over(&messages, conversation.tools.is_some(), options);
-        let mut encoding = self.encode(messages, conversation.tools.as_deref(), options);
-        if let Ok(encoded) = &mut encoding {
-            for (index, part) in passed {
-                conversation.tell_dropped(index, part, Why::Policy);
+        match self.encode_messages(messages, conversation.tools.as_deref(), options) {
+            Ok((mut encoding, passed)) => {
+                for (index, part) in passed {
+                    conversation.tell_dropped(index, part, Why::Policy);
+                }
+                encoding.set_messages(conversation, count, 0);
+                Ok(encoding)
             }
-            encoded.set_messages(conversation, count, 0);
-            return encoding;
+            Err(error) => Err(conversation.error_at_origin(error)),
         }
-        encoding.map_err(|error| conversation.error_at_origin(error))
-    }
-
-    /// The parts of messages that the format leaves out by its rules: reasoning of earlier turns, and names of results
-    /// whose calls name them.
-    fn passed_over(
-        &self,
-        messages: &[Message],
-        tools: bool,
-        options: &EncodeOptions,
-    ) -> Vec<(usize, MessagePart)> {
-        let format = self.inner.bound.format();
-        let mut passed = render::left_out(messages, tools, options.thinking, format);
-        if !format.names_results() && format.names_of(Role::Tool).is_empty() {
-            let is_named = |message: &Message| message.role == Role::Tool && message.name.is_some();
-            let named = messages.iter().enumerate().filter(|(_, message)| is_named(message));
-            passed.extend(named.map(|(index, _)| (index, MessagePart::Name)));
-        }
-        passed
     }
 
     /// Encodes a caller's values by the template.
@@ -425,7 +407,7 @@ impl Codec {
     /// [`Error::Message`] for a part that the format cannot write.
     pub fn encode(
         &self,
-        mut messages: Vec<Message>,
+        messages: Vec<Message>,
         tools: Option<&str>,
         options: &EncodeOptions,
     ) -> Result<Encoding> {
@@ -434,7 +416,21 @@ impl Codec {
             let tools = tools.map(Owned::of_json);
             return self.encode_values(Values { messages, tools }, options);
         }
+        self.encode_messages(messages, tools, options).map(|(encoding, _)| encoding)
+    }
+
+    /// Encodes messages by the format, and lists what the format leaves out by its rules: reasoning of earlier turns, and
+    /// names of results that it writes as their calls are named.
+    fn encode_messages(
+        &self,
+        mut messages: Vec<Message>,
+        tools: Option<&str>,
+        options: &EncodeOptions,
+    ) -> Result<(Encoding, Vec<(usize, MessagePart)>)> {
         let (format, vocab, grammar) = self.parts();
+        let results = messages.iter().enumerate().filter(|(_, message)| message.role == Role::Tool);
+        let named: Vec<(usize, String)> =
+            results.filter_map(|(index, result)| Some((index, result.name.clone()?))).collect();
         let linker = conversation::link(&mut messages, format);
         let end = self.end_of(&messages, options)?;
         if self.begins_with_text_result(&messages) {
@@ -443,11 +439,16 @@ impl Codec {
         let rendered = self.render(&messages, tools, end, options)?;
         let trail = Trail::new(&messages, tools.is_some(), linker, end, format);
         let EncodeOptions { on_marker, threads, .. } = *options;
-        let mut encoding = encode::encode(rendered, grammar, vocab, on_marker, threads);
-        if let Ok(encoding) = &mut encoding {
-            encoding.set_trail(trail);
-        }
-        encoding
+        let mut encoding = encode::encode(rendered, grammar, vocab, on_marker, threads)?;
+        encoding.set_trail(trail);
+        let mut passed = render::left_out(&messages, tools.is_some(), options.thinking, format);
+        let is_lost = |(index, given): &(usize, String)| {
+            let written = messages[*index].name.as_deref();
+            written.is_none_or(|written| !written.contains(given.as_str()))
+        };
+        let lost = named.into_iter().filter(is_lost);
+        passed.extend(lost.map(|(index, _)| (index, MessagePart::Name)));
+        Ok((encoding, passed))
     }
 
     /// Whether a conversation begins with a result of text, which needs an assistant's message before it.

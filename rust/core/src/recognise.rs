@@ -108,8 +108,9 @@ impl Written {
 pub(crate) struct Candidates(Vec<Recognised>);
 
 impl Candidates {
-    /// The format that writes what the template does. Such a format reads what the template's model writes. Of a template that passes over calls, it is the one family whose calls
-    /// have control tokens of the vocabulary, if there is one.
+    /// The format that writes what the template does. Such a format reads what the template's model writes. Of a
+    /// template that passes over calls, it is the one family whose calls have control tokens of the vocabulary, if there
+    /// is one.
     pub(crate) fn writer(&self) -> Option<&Recognised> {
         let is_exact = |found: &&Recognised| found.is_exact();
         let (complete, plain): (Vec<_>, Vec<_>) =

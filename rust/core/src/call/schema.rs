@@ -11,6 +11,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use serde_json::{Map, Value};
 
+use super::values::PYTHON;
 use crate::error::{Error, Result};
 use crate::json::{self, Layout};
 use crate::message::{Node, View};
@@ -112,7 +113,7 @@ impl Kinds {
 
     /// Whether a word is read as JSON though a string is allowed.
     pub(crate) fn is_own_word(self, word: &str) -> bool {
-        self.meets(Self::WORDS) && matches!(word, "True" | "False" | "None")
+        self.meets(Self::WORDS) && PYTHON.contains(&word)
     }
 
     /// Where a string is allowed, the word is a string, but where the format's own words are Python's.

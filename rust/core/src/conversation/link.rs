@@ -98,6 +98,7 @@ impl Links {
                 let answers = by_id.map(|&at| &made[at]).or(by_order);
                 let kind = answers.and_then(|made| made.kind.clone());
                 if !has_kinds {
+                    // A name that is refused stays until it is.
                     message.name.take_if(|_| !refuses_names);
                 } else if !message
                     .name

@@ -149,12 +149,11 @@ fn check_lists(file: &File) -> Checked<()> {
     }
     check_words("silent", &file.silent, MAX_APPENDED)?;
     check_words("models", &file.models, MAX_NAMES)?;
-    if let Some((at, kind)) =
-        file.refuses.iter().enumerate().find(|(at, kind)| file.refuses[..*at].contains(kind))
-    {
+    let mut kinds = file.refuses.iter().enumerate();
+    if let Some((_, kind)) = kinds.find(|(at, kind)| file.refuses[..*at].contains(kind)) {
         return wrong(
             "refuses",
-            format!("has {kind:?} twice, at {at} again, expected each kind once"),
+            format!("has the kind {} twice, expected each once", kind.quoted()),
         );
     }
     check_words("tokenizer_classes", &file.tokenizer_classes, MAX_NAMES)?;

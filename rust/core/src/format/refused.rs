@@ -3,10 +3,10 @@
 //! The template of a family's models may write some conversations as no row of a table does: without white space, or
 //! without a frame. A format file names these kinds under `refuses`. A reader takes them all.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A kind of message that the template of a format's models writes otherwise.
-#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Deserialize, Serialize, Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// A system message of white space or nothing.
     #[serde(rename = "empty system")]
@@ -50,4 +50,11 @@ pub(crate) enum Refused {
     /// Messages with reasoning and messages without it, where reasoning is written.
     #[serde(rename = "mixed reasoning")]
     MixedReasoning,
+}
+
+impl Refused {
+    /// The kind as a format file names it.
+    pub(super) fn quoted(self) -> String {
+        serde_json::to_string(&self).unwrap_or_default()
+    }
 }

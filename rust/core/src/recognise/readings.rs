@@ -159,7 +159,7 @@ fn joined_answer(read: Vec<Message>) -> Option<Message> {
     })
 }
 
-/// Whether a message was read as it was given, but for texts that were not written.
+/// Whether a message was read as it was given. Texts that the template did not write are not compared.
 fn is_read(message: &Message, given: &Value, written: &str) -> bool {
     let text = |key: &str| {
         given[key].as_str().filter(|text| written.contains(text.trim())).unwrap_or_default()

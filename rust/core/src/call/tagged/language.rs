@@ -243,8 +243,11 @@ impl Language<'_> {
     /// A value of some kinds, or a word of the format for one of these kinds, where the schema admits what the word
     /// means.
     fn with_words(&self, value: Expression, kinds: Kinds, part: &Value) -> Expression {
-        let own = self.style.words.own(kinds);
-        let own = own.filter(|(_, meant)| values::admits(part, meant, self.schema));
+        let is_admitted = |json: &str| {
+            let meant = serde_json::from_str(json).unwrap_or_default();
+            kinds.meets(Kinds::of_json(json)) && values::admits(part, &meant, self.schema)
+        };
+        let own = self.style.own_words().filter(|(_, meant)| is_admitted(meant));
         let words = own.map(|(word, _)| Expression::literal(word.to_owned()));
         Expression::choice([value].into_iter().chain(words))
     }

@@ -18,6 +18,7 @@ use super::Written;
 use super::python::respace;
 use super::schema::Kinds;
 use super::unquoted::BareValue;
+use super::values::{JSON, Words};
 use crate::json::{self, Lexer};
 use chatcodec_vocab::{TokenId, Vocab};
 use escapes::Escapes;
@@ -48,47 +49,8 @@ pub(crate) struct TaggedStyle {
     kind: Option<KindAttribute>,
     wrap: Option<Wrap>,
     escapes: Escapes,
-    words: ValueWords,
-}
-
-/// The words for true, false and null.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum ValueWords {
-    #[default]
-    Json,
-    /// `True`, `False` and `None`, but in objects and lists.
-    Python,
-}
-
-impl ValueWords {
-    /// The words, and the JSON that they mean.
-    const PYTHON: [(&str, &str, Kinds); 3] = [
-        ("True", "true", Kinds::BOOLEAN),
-        ("False", "false", Kinds::BOOLEAN),
-        ("None", "null", Kinds::NULL),
-    ];
-
-    /// A value as it is written.
-    fn written(self, json: &str) -> &str {
-        let known =
-            Self::PYTHON.iter().find(|(_, meant, _)| self == Self::Python && *meant == json);
-        known.map_or(json, |(word, ..)| word)
-    }
-
-    /// The words that are written for some kinds of value and are no JSON, and what they mean.
-    pub(super) fn own(
-        self,
-        kinds: Kinds,
-    ) -> impl Iterator<Item = (&'static str, serde_json::Value)> {
-        let is_own = move |of: Kinds| self == Self::Python && of.meets(kinds);
-        let own = Self::PYTHON.into_iter().filter(move |(.., of)| is_own(*of));
-        own.map(|(word, json, _)| (word, serde_json::from_str(json).unwrap_or_default()))
-    }
-
-    /// The kinds that a value may have, and whether the words are read as what they mean.
-    pub(super) fn read_as(self, kinds: Kinds) -> Kinds {
-        if self == Self::Json || kinds == Kinds::STRING { kinds } else { kinds | Kinds::WORDS }
-    }
+    /// The words for true, false and null, but in objects and lists.
+    words: Words,
 }
 
 /// The attribute that says what a value is, after the key and its quote: ` string="true">`, ` type="number"`.
@@ -208,7 +170,7 @@ impl TaggedStyle {
             kind: None,
             wrap: None,
             escapes: Escapes::default(),
-            words: ValueWords::default(),
+            words: JSON,
         })
     }
 
@@ -225,8 +187,29 @@ impl TaggedStyle {
     }
 
     /// The same with other words for true, false and null.
-    fn with_words(self, words: ValueWords) -> Self {
+    fn with_words(self, words: Words) -> Self {
         Self { words, ..self }
+    }
+
+    /// The words that are no JSON, with what they mean.
+    fn own_words(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.words.into_iter().zip(JSON).filter(|(word, meant)| word != meant)
+    }
+
+    /// The kinds that a value may have, and whether the words are read as what they mean.
+    fn read_as(&self, kinds: Kinds) -> Kinds {
+        if self.words == JSON || kinds == Kinds::STRING { kinds } else { kinds | Kinds::WORDS }
+    }
+
+    /// A value as it is written, without quotes.
+    fn bare(&self, value: Value<'_>) -> String {
+        match value {
+            Value::String(text) => text,
+            Value::Other(json) => {
+                let own = self.own_words().find(|(_, meant)| *meant == json);
+                own.map_or(json, |(word, _)| word).to_owned()
+            }
+        }
     }
 
     /// The same with a wrap around strings.
@@ -423,7 +406,7 @@ pub(crate) fn write<'a>(
         let wrap = value.text().and_then(|text| style.wrap_of(text));
         let is_string = value.text().is_some();
         let word = style.kind.as_ref().map(|kind| kind.written(kind.word(&value)));
-        let value = value.bare(style.words);
+        let value = style.bare(value);
         let value = wrap.map(|wrap| wrap.around(&value)).unwrap_or(value);
         if is_string && wrap.is_none() && style.kind.is_none() && !reads_back(&value) {
             let problem = "has a text whose beginning is JSON, longer than the hold limit, \
@@ -467,9 +450,9 @@ pub(crate) fn canonical(arguments: &str, style: &TaggedStyle) -> String {
         let mut reader = match &style.kind {
             Some(_) => typed_value(is_string, Kinds::ANY, &mut out),
             None if is_wrapped => BareValue::new(Kinds::STRING, &mut out),
-            None => BareValue::new(style.words.read_as(Kinds::ANY), &mut out),
+            None => BareValue::new(style.read_as(Kinds::ANY), &mut out),
         };
-        reader.push(&value.bare(style.words), &mut out);
+        reader.push(&style.bare(value), &mut out);
         reader.end(&mut out);
     }
     out.push('}');
@@ -511,13 +494,6 @@ impl Value<'_> {
         match self {
             Self::String(text) => Some(text),
             Self::Other(_) => None,
-        }
-    }
-
-    fn bare(self, words: ValueWords) -> String {
-        match self {
-            Self::String(text) => text,
-            Self::Other(value) => words.written(value).to_owned(),
         }
     }
 }

@@ -562,7 +562,7 @@ impl TaggedScanner {
                 write_key(&self.key, self.has_pairs(), out);
                 self.body = Body::Pairs;
                 self.fresh = true;
-                let kinds = style.words.read_as(kinds_of(&self.key));
+                let kinds = style.read_as(kinds_of(&self.key));
                 let wrap = style.wrap.as_ref();
                 self.value = Some(match self.is_string.take() {
                     Some(is_string) => PairValue::bare(typed_value(is_string, kinds, out), kinds),

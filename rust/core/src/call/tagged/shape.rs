@@ -8,12 +8,13 @@ use serde_json::Value;
 use super::escapes::Escapes;
 use super::wrap::Wrap;
 use super::{
-    KindAttribute, KindWords, SPACES, Tag, TaggedScanner, TaggedStyle, ValueWords, canonical,
-    language, read_as, write,
+    KindAttribute, KindWords, SPACES, Tag, TaggedScanner, TaggedStyle, canonical, language,
+    read_as, write,
 };
 use crate::call::json_arguments::RawScanner;
 use crate::call::schema::{Kinds, Parameters};
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
+use crate::call::values::{JSON, PYTHON, Words};
 use crate::call::{CallTags, Ended, Mended};
 use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
@@ -33,7 +34,7 @@ struct Tagged {
     kind: Option<KindAttribute>,
     wrap: Option<Wrap>,
     escapes: Escapes,
-    words: ValueWords,
+    words: Words,
 }
 
 /// How many texts may call for a wrap.
@@ -76,7 +77,7 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
     }
     let escapes = Escapes::parse(keys)?;
     let words = words(keys)?;
-    if words != ValueWords::Json && kind.is_some() {
+    if words != JSON && kind.is_some() {
         let problem = "is given beside `{string}` or `{type}` in `pair`, expected one of them";
         return wrong(format!("{}.words", keys.key), problem);
     }
@@ -132,10 +133,10 @@ fn kind_attribute(
 }
 
 /// The words for true, false and null.
-fn words(keys: &ShapeKeys<'_>) -> Checked<ValueWords> {
+fn words(keys: &ShapeKeys<'_>) -> Checked<Words> {
     match keys.text("words")? {
-        None | Some("json") => Ok(ValueWords::Json),
-        Some("python") => Ok(ValueWords::Python),
+        None | Some("json") => Ok(JSON),
+        Some("python") => Ok(PYTHON),
         Some(other) => wrong(
             format!("{}.words", keys.key),
             format!("is {other:?}, expected `json` or `python`"),
@@ -269,6 +270,10 @@ impl Shape for Tagged {
     fn loss(&self) -> &'static str {
         if self.kind.is_some() {
             return "arguments: their spelling, they come back as `json.dumps` writes them";
+        }
+        if self.words != JSON {
+            return "arguments: their spelling, and strings that are JSON of another kind or a word of Python's (`True`), \
+                    which come back as that";
         }
         "arguments: their spelling, and strings that are JSON of another kind, which come back as that"
     }
