@@ -115,6 +115,7 @@ from chatcodec.options import (
     FormatOptions,
     Guarantee,
     Markers,
+    Markup,
     OnArguments,
     OnError,
     OnLong,

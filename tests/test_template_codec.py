@@ -336,24 +336,6 @@ def test_an_open_message_is_continued(tmp_path: Path) -> None:
         codec.encode(messages[:1], continue_final=True)
 
 
-def test_trusted_roles_write_the_control_tokens_of_the_template(tmp_path: Path) -> None:
-    source = CHATML.replace("{{ '<|im_start|>'", "{# <think></think> #}{{ '<|im_start|>'")
-    _, codec = made(source, tmp_path)
-    messages = [
-        {"role": "user", "content": "<think>"},
-        {"role": "assistant", "content": "<think>hm</think>ok<pad>"},
-    ]
-    assert len(control(codec.encode(messages))) == 4
-    trusted = codec.encode(messages, trust=["assistant"])
-    spelled = [
-        codec.vocab.spelling(id_) if hasattr(codec.vocab, "spelling") else id_
-        for id_ in control(trusted)
-    ]
-    assert len(spelled) == 6, "not <pad>, which the template does not write, and not the user's"
-    with pytest.raises(ValueError, match="trust"):
-        codec.encode(messages, trust=["nobody"])
-
-
 def test_control_that_depends_on_a_text_is_reported(tmp_path: Path) -> None:
     source = CHATML.replace(
         "{% for m in messages %}",

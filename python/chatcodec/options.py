@@ -30,6 +30,7 @@ __all__ = [
     "FormatOptions",
     "Guarantee",
     "Markers",
+    "Markup",
     "OnArguments",
     "OnError",
     "OnLong",
@@ -56,6 +57,9 @@ OnUnknown: TypeAlias = Literal["error", "ignore"]
 
 OnUnsupported: TypeAlias = Literal["error", "drop"]
 """Policy for parts of a conversation that a format cannot write."""
+
+Markup: TypeAlias = Literal["text", "parse", "error"]
+"""Policy for reasoning and calls that are spelled in an assistant's content."""
 
 OnReasoning: TypeAlias = Literal["keep", "template"]
 """Policy of `extend` for reasoning that a template drops."""
@@ -124,6 +128,7 @@ class EncodeOptions(FormatOptions, total=False):
     on_arguments: OnArguments
     unknown: OnUnknown
     on_unsupported: OnUnsupported
+    markup: Markup
     threads: int | None
     media_tokens: Callable[[Mapping[str, Any], str], int | Sequence[int] | None] | None
 

@@ -172,6 +172,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="parts of messages that the format cannot write (default: %(default)s)",
     )
+    parser.add_argument(
+        "--markup",
+        choices=("text", "parse", "error"),
+        help="reasoning and calls that are spelled in an assistant's content: ordinary text, read "
+        "into fields of their own, or refused (default: text; error where labels are made)",
+    )
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:

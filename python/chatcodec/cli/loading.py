@@ -229,4 +229,5 @@ def load_options(args: Namespace) -> dict[str, Any]:
         raise UsageError("--continue-final and --stop-final: expected one of them")
     switches = ("add_generation_prompt", "continue_final", "stop_final")
     words = ("boundary", "on_marker", "on_arguments", "unknown", "on_unsupported")
-    return {name: getattr(args, name) for name in (*switches, *words)}
+    options = {name: getattr(args, name) for name in (*switches, *words)}
+    return options if args.markup is None else {**options, "markup": args.markup}

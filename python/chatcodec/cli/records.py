@@ -24,7 +24,7 @@ _SWITCHES = {
 
 # Options of `Codec.encode` that any format takes.
 OPTIONS = frozenset(
-    {*_SWITCHES, "boundary", "on_marker", "on_arguments", "unknown", "on_unsupported"}
+    {*_SWITCHES, "boundary", "on_marker", "on_arguments", "unknown", "on_unsupported", "markup"}
 )
 
 

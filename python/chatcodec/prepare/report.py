@@ -42,6 +42,8 @@ class Report:
     """Their ids."""
     rejected: int = 0
     """Rows that were not written, with their reasons in `_rejects.jsonl`."""
+    markup: int = 0
+    """Those of them whose assistant's text spells reasoning or calls."""
     trained: int = 0
     """Labels that are not ignored; 0 without labels."""
     longest: int = 0
@@ -83,6 +85,7 @@ class Report:
         self.rows += other.rows
         self.ids += other.ids
         self.rejected += other.rejected
+        self.markup += other.markup
         self.trained += other.trained
         self.shortened += other.shortened
         self.dropped += other.dropped
@@ -108,6 +111,7 @@ class Report:
             "rows": self.rows,
             "ids": self.ids,
             "rejected": self.rejected,
+            "markup": self.markup,
             "trained": self.trained,
             "longest": self.longest,
             "shortened": self.shortened,
@@ -141,6 +145,13 @@ class Report:
     def _shown(self) -> Iterator[str]:
         trained = f", {self.trained:,} of them trained on" if self.trained else ""
         yield f"{self.rows:,} conversations, {self.ids:,} ids{trained}, {self.rejected:,} rejected"
+        if self.markup:
+            share = self.markup / (self.rows + self.rejected + self.dropped)
+            yield (
+                f"reasoning or calls spelled in an assistant's text: {self.markup:,} rows "
+                f"({share:.1%}) were rejected; --markup parse reads them, --markup text writes "
+                "them as ordinary text"
+            )
         if self.shortened or self.dropped:
             yield f"too long: {self.shortened:,} shortened, {self.dropped:,} left out"
         if self.packed:

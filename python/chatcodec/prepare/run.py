@@ -44,6 +44,9 @@ _COUNTED = ("length", "original_length", "roles", "neutralized", "error")
 _PACKED = {"input_ids", "labels", "attention_mask"}
 _LONG_TEXT = 1 << 16
 
+_ADVICE = '`markup="parse"` reads them'
+"""What the error of a row says whose assistant's text spells reasoning or calls."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -261,6 +264,7 @@ class _Run:
         tables = [block.table for block in blocks if block.table is not None]
         table = pa.concat_tables(tables or [self._blank()])
         report = Report(rejected=sum(len(block.rejected) for block in blocks))
+        report.markup = sum(_ADVICE in item.reason for block in blocks for item in block.rejected)
         report.dropped = sum(block.dropped for block in blocks)
         report.count(table)
         table = table.select([*self.new, *self.options.keep])

@@ -3,15 +3,19 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::bound::Bound;
+use crate::call::ToolTypes;
 use crate::canonical;
 use crate::collect::Collector;
 use crate::constrain::{self, ConstrainOptions, ConstrainRequest, Constraint};
-use crate::conversation::{self, Conversation, OnUnsupported, ReadOptions, Shape, Values, Why};
+use crate::conversation::{
+    self, Conversation, Markup, OnUnsupported, ReadOptions, Shape, Values, Why,
+};
 use crate::encode::{self, EncodeOptions, Encoding, End, TemplateGiven, Trail};
 use crate::error::{Droppable, Error, MessagePart, Result};
 use crate::event::{Event, EventKind, TurnReason};
 use crate::format::{Format, Guarantee};
 use crate::grammar::Grammar;
+use crate::markup::{MarkupReader, Policy};
 use crate::message::{Message, Node, OnArguments, Owned, Role};
 use crate::render::{self, Before, Kept, RenderOptions, Rendered};
 use crate::response::{BoundResponse, ResponseTemplate};
@@ -59,6 +63,8 @@ struct Inner {
     prompts: OnceLock<Prompts>,
     /// Ids that end an assistant's turn beside those of the format.
     more_stops: Vec<TokenId>,
+    /// What reads markup in an assistant's text, once that is asked for.
+    markup: OnceLock<MarkupReader>,
 }
 
 /// Number of ids between two checks for a request to stop: some hundredths of a second.
@@ -73,6 +79,22 @@ pub struct Parsed {
     pub finish: TurnReason,
     /// Position of the first id after the turn.
     pub rest: usize,
+}
+
+impl Inner {
+    fn new(bound: Arc<Bound>, writer: Option<TemplateWriter>) -> Self {
+        Self {
+            bound,
+            writer,
+            reads_prompts: true,
+            prompted: OnceLock::new(),
+            constraints: constrain::Cache::default(),
+            response: None,
+            prompts: OnceLock::new(),
+            more_stops: Vec::new(),
+            markup: OnceLock::new(),
+        }
+    }
 }
 
 impl Codec {
@@ -97,28 +119,13 @@ impl Codec {
     ) -> Result<Self> {
         let vocab = &templated::with_words_of(template, own, vocab)?;
         let bound = Arc::new(Bound::new(format, vocab)?);
-        let writer = budget::within(|| TemplateWriter::new(template, own, bound.vocab()));
+        let writer = budget::within(|| TemplateWriter::new(template, own));
         let writer = writer.stopped_by(bound.grammar().stop_ids());
         Ok(Self::of_bound(bound, Some(writer)))
     }
 
     fn of_bound(bound: Arc<Bound>, writer: Option<TemplateWriter>) -> Self {
-        let prompted = OnceLock::new();
-        let constraints = constrain::Cache::default();
-        let reads_prompts = true;
-        let response = None;
-        let (prompts, more_stops) = (OnceLock::new(), Vec::new());
-        let inner = Inner {
-            bound,
-            writer,
-            reads_prompts,
-            prompted,
-            constraints,
-            response,
-            prompts,
-            more_stops,
-        };
-        Self { inner: Arc::new(inner) }
+        Self { inner: Arc::new(Inner::new(bound, writer)) }
     }
 
     /// The same codec, with more ids that end an assistant's turn. Ids that are no control tokens of the vocabulary
@@ -139,15 +146,12 @@ impl Codec {
         let old = &self.inner;
         let mut more_stops = old.more_stops.clone();
         more_stops.extend(&all[known..]);
+        let writer = old.writer.clone().map(|writer| writer.stopped_by(all));
         let inner = Inner {
-            bound: old.bound.clone(),
-            writer: old.writer.clone().map(|writer| writer.stopped_by(all)),
             reads_prompts: old.reads_prompts,
-            prompted: OnceLock::new(),
-            constraints: constrain::Cache::default(),
             response: old.response.clone(),
-            prompts: OnceLock::new(),
             more_stops,
+            ..Inner::new(old.bound.clone(), writer)
         };
         Self { inner: Arc::new(inner) }
     }
@@ -157,16 +161,13 @@ impl Codec {
     /// # Errors
     /// [`Error::Format`] with the key of a pattern that is too long.
     pub fn with_response(&self, template: &ResponseTemplate) -> Result<Self> {
-        let bound = BoundResponse::new(template, self.vocab(), self.stop_ids())?;
+        let response = BoundResponse::new(template, self.vocab(), self.stop_ids())?;
+        let old = &self.inner;
         let inner = Inner {
-            bound: self.inner.bound.clone(),
-            writer: self.inner.writer.clone(),
-            reads_prompts: self.inner.reads_prompts,
-            prompted: OnceLock::new(),
-            constraints: constrain::Cache::default(),
-            response: Some(Arc::new(bound)),
-            prompts: OnceLock::new(),
-            more_stops: self.inner.more_stops.clone(),
+            reads_prompts: old.reads_prompts,
+            response: Some(Arc::new(response)),
+            more_stops: old.more_stops.clone(),
+            ..Inner::new(old.bound.clone(), old.writer.clone())
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -294,14 +295,29 @@ impl Codec {
     ) -> Result<Conversation> {
         if let Some(writer) = &self.inner.writer {
             let mut messages = Owned::new("messages", messages)?;
+            if let Some(reader) = self.markup_reader(options) {
+                let types = &types_of(tools)?;
+                reader.read_values(&mut messages, Policy { markup: options.markup, types })?;
+            }
             writer.with_arguments(&mut messages);
             let tools = tools.map(|tools| Owned::new("tools", tools)).transpose()?;
             let tools = tools.filter(|tools| *tools != Owned::Null);
             return Ok(Conversation::of_values(Values { messages, tools }));
         }
-        let tools = tools.map(|tools| self.read_tools(tools)).transpose()?.flatten();
-        let read = conversation::read(messages, self.inner.bound.format(), options)?;
-        Ok(Conversation { tools, ..read })
+        let text = tools.map(|tools| self.read_tools(tools)).transpose()?.flatten();
+        let mut read = conversation::read(messages, self.inner.bound.format(), options)?;
+        if let Some(reader) = self.markup_reader(options) {
+            let types = &types_of(tools)?;
+            reader.read(&mut read, Policy { markup: options.markup, types })?;
+        }
+        Ok(Conversation { tools: text, ..read })
+    }
+
+    /// What reads the markup of an assistant's text, if the options ask for that.
+    fn markup_reader(&self, options: ReadOptions) -> Option<&MarkupReader> {
+        let Inner { bound, response, markup, .. } = &*self.inner;
+        let reader = || MarkupReader::new(bound, response.as_ref());
+        (options.markup != Markup::Text).then(|| markup.get_or_init(reader))
     }
 
     /// Reads tools from a caller's value. Text is taken unchanged; a list of functions is rendered
@@ -758,6 +774,11 @@ impl Stream {
     pub fn codec(&self) -> Codec {
         Codec::of_bound(self.bound().clone(), None)
     }
+}
+
+/// The types of arguments that tools declare.
+fn types_of<N: Node>(tools: Option<&N>) -> Result<ToolTypes> {
+    Ok(tools.map(ToolTypes::read).transpose()?.unwrap_or_default())
 }
 
 /// Rendering options that follow from the encoding options.

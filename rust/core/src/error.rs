@@ -157,6 +157,17 @@ impl Error {
         }
     }
 
+    /// The same error with another problem.
+    #[must_use]
+    pub fn with_problem(self, change: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Message { path, problem, droppable } => {
+                Self::Message { path, problem: change(problem), droppable }
+            }
+            error => error,
+        }
+    }
+
     /// The same error, with a hint how the conversation is accepted.
     pub(super) fn or_ignore(mut self) -> Self {
         if let Self::Message { problem, .. } = &mut self {

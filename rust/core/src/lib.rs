@@ -62,6 +62,8 @@ mod response;
 
 mod stream;
 
+mod markup;
+
 mod codec;
 
 mod derive;
@@ -80,7 +82,9 @@ pub use chatcodec_vocab::{
 pub use codec::{Codec, Parsed, collect};
 pub use collect::Collector;
 pub use constrain::{ConstrainOptions, ConstrainRequest, Constraint};
-pub use conversation::{Conversation, Dropped, OnUnknown, OnUnsupported, ReadOptions, Shape, Why};
+pub use conversation::{
+    Conversation, Dropped, Markup, OnUnknown, OnUnsupported, ReadOptions, Shape, Why,
+};
 pub use derive::DerivedParts;
 pub use encode::{
     Collision, EncodeOptions, Encoding, LabelOptions, Neutralized, Note, NoteKind, OnDependent,

@@ -78,7 +78,7 @@ fn found(
     vocab: &Vocab,
     known: &Candidates,
 ) -> Result<(Format, Reader)> {
-    let writer = TemplateWriter::new(template, own, vocab);
+    let writer = TemplateWriter::new(template, own);
     check_writes(&writer, vocab)?;
     // What a template that fails on a question lacks is more than the id that stops the model.
     let format = text_format(&writer, vocab).map_err(|error| match writer.needs() {

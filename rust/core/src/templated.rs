@@ -13,7 +13,7 @@ mod prompts;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use crate::conversation::{Dropped, Values};
 use crate::encode::{EncodeOptions, End, Note, NoteKind, OnDependent, Trail};
@@ -39,8 +39,6 @@ pub(crate) struct TemplateWriter {
     template: Template,
     /// Special tokens, by the names that the template has for them.
     own: Vec<(String, String)>,
-    /// Control tokens that the template's source spells.
-    spelled: HashSet<TokenId>,
     /// Text of the generation prompt after a question, where messages without one end before it.
     prompt: String,
     /// Whether the template writes arguments that are objects; some write their JSON text alone.
@@ -126,15 +124,10 @@ impl Dependent {
 }
 
 impl TemplateWriter {
-    pub(crate) fn new(template: &Template, own: &[(String, String)], vocab: &Vocab) -> Self {
-        let is_used = |(name, _): &&(String, String)| template.mentions(name);
-        let tokens = own.iter().filter(is_used).map(|(_, text)| text.as_str());
-        let sources = std::iter::once(template.source()).chain(tokens);
-        let spelled = sources.flat_map(|text| vocab.find_control(text)).map(|found| found.id);
+    pub(crate) fn new(template: &Template, own: &[(String, String)]) -> Self {
         let mut writer = Self {
             template: template.clone(),
             own: own.to_vec(),
-            spelled: spelled.collect(),
             prompt: String::new(),
             reads_objects: true,
             expected: Expected::default(),
@@ -362,7 +355,6 @@ impl TemplateWriter {
             }
             Ok(rendered)
         };
-        let trust = &options.template.trust[..];
         let mut rendered = written(Way::AsGiven)?;
         let mut dependent = None;
         if rendered.has_looked() {
@@ -370,7 +362,7 @@ impl TemplateWriter {
             let depends = |rendered: &RenderedTemplate| {
                 harmless.as_ref().map_or(true, |harmless| {
                     let [one, other] =
-                        [rendered, harmless].map(|it| self.layout(it, &roles, vocab, trust));
+                        [rendered, harmless].map(|it| Layout::new(it, &roles, vocab));
                     !one.own_control().eq(other.own_control())
                 })
             };
@@ -394,7 +386,7 @@ impl TemplateWriter {
             return Err(dependent.clone().error());
         }
         let dropped = leaves::passed_over(&rendered, &roles, |place| self.places().has(place));
-        let layout = self.layout(&rendered, &roles, vocab, trust);
+        let layout = Layout::new(&rendered, &roles, vocab);
         let given = match options.template.variables[..] {
             [] => None,
             _ => self.find_header(options),
@@ -412,16 +404,6 @@ impl TemplateWriter {
         Ok(Templated { rendered: written, trail, dependent, dropped })
     }
 
-    fn layout<'r>(
-        &self,
-        rendered: &'r RenderedTemplate,
-        roles: &'r [Option<Role>],
-        vocab: &'r Vocab,
-        trust: &[Role],
-    ) -> Layout<'r> {
-        Layout::new(rendered, roles, vocab, &self.spelled, trust)
-    }
-
     /// What the template is not to find in these texts; none where no mark is left for it.
     fn hidden(
         &self,
@@ -431,7 +413,6 @@ impl TemplateWriter {
         options: &EncodeOptions,
     ) -> Option<Hidden> {
         let followed = |role: &Option<Role>| match role {
-            Some(role) if options.template.trust.contains(role) => Followed::All,
             Some(Role::System) => Followed::Switches,
             _ => Followed::Nothing,
         };
@@ -534,8 +515,8 @@ struct Segment {
 
 #[derive(Clone, Copy)]
 enum SegmentKind {
-    /// A control token; `is_trusted` if a trusted message spells it.
-    Control { id: ControlId, is_trusted: bool },
+    /// A control token.
+    Control { id: ControlId },
     /// The template's own text.
     Own,
     /// White space that a control token takes.
@@ -554,40 +535,13 @@ struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    fn new(
-        rendered: &'a RenderedTemplate,
-        roles: &'a [Option<Role>],
-        vocab: &'a Vocab,
-        spelled: &HashSet<TokenId>,
-        trust: &[Role],
-    ) -> Self {
+    fn new(rendered: &'a RenderedTemplate, roles: &'a [Option<Role>], vocab: &'a Vocab) -> Self {
         let (text, paths) = (rendered.text(), rendered.paths());
         let parts = rendered.parts();
         let is_own = |part: &Part| part.path.is_none_or(|path| is_role(paths, path));
-        let is_trusted = |part: &Part| {
-            let message = part.path.and_then(|path| usize::try_from(paths.message(path)).ok());
-            let role = message.and_then(|message| roles.get(message).copied().flatten());
-            role.is_some_and(|role| trust.contains(&role))
-        };
-        let own: Vec<Range<usize>> =
-            joined(parts.iter().filter(|part| is_own(part)).map(|part| part.text.clone()));
-        let mut control: Vec<(Range<usize>, TokenId, bool)> = Vec::with_capacity(2 * own.len());
-        if trust.is_empty() {
-            for range in own {
-                control.extend(spelled_in(text, &range, vocab).map(|(at, id)| (at, id, false)));
-            }
-        } else {
-            let both = parts.iter().filter(|part| is_own(part) || is_trusted(part));
-            for range in joined(both.map(|part| part.text.clone())) {
-                for (at, id) in spelled_in(text, &range, vocab) {
-                    let next = own.partition_point(|own| own.end < at.end);
-                    let is_own = own.get(next).is_some_and(|own| own.start <= at.start);
-                    if is_own || spelled.contains(&id) {
-                        control.push((at, id, !is_own));
-                    }
-                }
-            }
-        }
+        let own = joined(parts.iter().filter(|part| is_own(part)).map(|part| part.text.clone()));
+        let control = own.iter().flat_map(|range| spelled_in(text, range, vocab));
+        let control: Vec<(Range<usize>, TokenId)> = control.collect();
         // A control token parts a text in two.
         let segments = Vec::with_capacity(parts.len() + 2 * control.len());
         let mut layout = Self { text, paths, vocab, segments, roles };
@@ -599,13 +553,12 @@ impl<'a> Layout<'a> {
             if let Some(last) = layout.segments.last() {
                 at = at.max(last.text.end);
             }
-            while let Some((found, id, is_trusted)) =
-                control.next_if(|(found, ..)| found.start < part.text.end)
+            while let Some((found, id)) = control.next_if(|(found, _)| found.start < part.text.end)
             {
                 layout.push_text(at..found.start, part, is_own);
                 at = found.end;
                 if let Some(id) = vocab.control_id(id) {
-                    let kind = SegmentKind::Control { id, is_trusted };
+                    let kind = SegmentKind::Control { id };
                     layout.segments.push(Segment { text: found, kind, within: part.within });
                 }
             }
@@ -687,7 +640,7 @@ impl<'a> Layout<'a> {
     /// The control tokens of the template itself.
     fn own_control(&self) -> impl Iterator<Item = TokenId> + '_ {
         self.segments.iter().filter_map(|segment| match segment.kind {
-            SegmentKind::Control { id, is_trusted: false } => Some(id.get()),
+            SegmentKind::Control { id } => Some(id.get()),
             _ => None,
         })
     }

@@ -529,6 +529,11 @@ impl Codec {
     /// `"error"` refuses them. `"ignore"` and `"drop"` leave them out: `dropped` lists them, and
     /// the ids are those of the messages without them.
     ///
+    /// `markup` is the policy for reasoning and calls that are spelled in an assistant's content, as
+    /// public data has them: `"text"` writes ordinary text, `"parse"` reads them into `reasoning`
+    /// and `tool_calls` as in a completion, `"error"` refuses them. Texts of other roles are
+    /// never read.
+    ///
     /// An image, a video or audio is written as placeholder ids, in formats that have some for it
     /// (`Format.media`): `tokens` of the part is their number, `{"type": "image", "tokens": 256}`,
     /// or `[rows, columns]` in formats that separate rows. `media_tokens` is a function that counts
@@ -553,6 +558,7 @@ impl Codec {
         on_arguments: "OnArguments" = "error",
         unknown: "OnUnknown" = "error",
         on_unsupported: "OnUnsupported" = "error",
+        markup: "Markup" = "text",
         threads: "int | None" = None,
         **options: "Any"
     ))]
@@ -570,10 +576,11 @@ impl Codec {
         on_arguments: &str,
         unknown: &str,
         on_unsupported: &str,
+        markup: &str,
         threads: Option<Threads>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Encoding> {
-        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported);
+        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported, markup);
         let mut options = Options::new(
             self.writer(),
             add_generation_prompt,
@@ -623,6 +630,7 @@ impl Codec {
         reasoning: "OnReasoning" = "keep",
         unknown: "OnUnknown" = "error",
         on_unsupported: "OnUnsupported" = "error",
+        markup: "Markup" = "text",
         **options: "Any"
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
@@ -640,9 +648,10 @@ impl Codec {
         reasoning: &str,
         unknown: &str,
         on_unsupported: &str,
+        markup: &str,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Encoding> {
-        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported);
+        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported, markup);
         let on_reasoning = match reasoning {
             "keep" => OnReasoning::Keep,
             "template" => OnReasoning::Template,
@@ -762,6 +771,7 @@ impl Codec {
         on_arguments: "OnArguments" = "error",
         unknown: "OnUnknown" = "ignore",
         on_unsupported: "OnUnsupported" = "error",
+        markup: "Markup" = "text",
         errors: "OnError" = "raise",
         threads: "int | None" = None,
         **options: "Any"
@@ -780,11 +790,12 @@ impl Codec {
         on_arguments: &str,
         unknown: &str,
         on_unsupported: &str,
+        markup: &str,
         errors: &str,
         threads: Option<Threads>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Batch> {
-        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported);
+        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported, markup);
         let options = Options::new(
             self.writer(),
             add_generation_prompt,
@@ -843,7 +854,8 @@ impl Codec {
     /// (list<string>), `neutralized` (list<struct<path: string, spelling: string>>: control spelled in the caller's
     /// text, as `Encoding.neutralized` has it), `error` (string). `prefix` comes
     /// before their names. `errors="return"` adds `error`: a conversation that cannot be encoded has null in the
-    /// other new columns and the reason there; `"raise"` raises the first. The other options are `encode_batch`'s.
+    /// other new columns and the reason there; `"raise"` raises the first. `markup` is `"error"` by default where
+    /// labels are made, and the error says how many rows have some. The other options are `encode_batch`'s.
     ///
     /// Raises `MessageError` with the path of what is wrong, which begins with `rows[index]`; `TypeError` for an
     /// object that is no table; `ValueError` for a table without the columns, or one that cannot be read.
@@ -868,14 +880,15 @@ impl Codec {
         on_arguments: "OnArguments" = "error",
         unknown: "OnUnknown" = "ignore",
         on_unsupported: "OnUnsupported" = "error",
+        markup: "Markup | None" = None,
         errors: "OnError" = "raise",
         threads: "int | None" = None,
         **options: "Any"
     ), text_signature = "($self, /, table, messages=None, tools=None, labels=False, *, max_length=None, on_long='error', columns=None, \
         prefix='', roles=None, last_only=False, ignore_index=-100, add_generation_prompt=None, \
         continue_final=False, stop_final=False, on_marker='report', boundary='reference', \
-        on_arguments='error', unknown='ignore', on_unsupported='error', errors='raise', threads=None, \
-        **options)")]
+        on_arguments='error', unknown='ignore', on_unsupported='error', markup=None, errors='raise', \
+        threads=None, **options)")]
     #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
     #[expect(clippy::fn_params_excessive_bools, reason = "the options of the public interface")]
     fn encode_table(
@@ -899,12 +912,28 @@ impl Codec {
         on_arguments: &str,
         unknown: &str,
         on_unsupported: &str,
+        markup: Option<&str>,
         errors: &str,
         threads: Option<Threads>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<EncodedTable> {
         let py = table.py();
-        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported);
+        let raises = raises(errors)?;
+        let mut outputs = match &columns {
+            None => vec![Output::InputIds],
+            Some(ListOf(words)) => {
+                words.iter().map(|word| Output::parse(word)).collect::<PyResult<_>>()?
+            }
+        };
+        for (is_wanted, output) in [(labels, Output::Labels), (!raises, Output::Error)] {
+            if is_wanted && !outputs.contains(&output) {
+                outputs.push(output);
+            }
+        }
+        // What is trained on is asked about.
+        let is_trained = outputs.contains(&Output::Labels);
+        let markup = markup.unwrap_or(if is_trained { "error" } else { "text" });
+        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported, markup);
         let Options { encode, read, counter } = Options::new(
             self.writer(),
             add_generation_prompt,
@@ -918,18 +947,6 @@ impl Codec {
                  expected `tokens` in each part"
             );
             return Err(PyTypeError::new_err(message));
-        }
-        let raises = raises(errors)?;
-        let mut outputs = match &columns {
-            None => vec![Output::InputIds],
-            Some(ListOf(words)) => {
-                words.iter().map(|word| Output::parse(word)).collect::<PyResult<_>>()?
-            }
-        };
-        for (is_wanted, output) in [(labels, Output::Labels), (!raises, Output::Error)] {
-            if is_wanted && !outputs.contains(&output) {
-                outputs.push(output);
-            }
         }
         let options = TableOptions {
             max_length: max_length.unwrap_or(usize::MAX),
@@ -1003,6 +1020,7 @@ impl Codec {
         on_arguments: "OnArguments" = "error",
         unknown: "OnUnknown" = "error",
         on_unsupported: "OnUnsupported" = "error",
+        markup: "Markup" = "text",
         **options: "Any"
     ) -> "list[Mapping[str, Any]]")]
     #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
@@ -1019,10 +1037,11 @@ impl Codec {
         on_arguments: &str,
         unknown: &str,
         on_unsupported: &str,
+        markup: &str,
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, pyo3::types::PyList>> {
         let py = messages.py();
-        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported);
+        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported, markup);
         let options = Options::new(
             self.writer(),
             add_generation_prompt,
@@ -1055,6 +1074,7 @@ impl Codec {
         on_arguments: "OnArguments" = "error",
         unknown: "OnUnknown" = "error",
         on_unsupported: "OnUnsupported" = "error",
+        markup: "Markup" = "text",
         **options: "Any"
     ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
@@ -1071,6 +1091,7 @@ impl Codec {
         on_arguments: &str,
         unknown: &str,
         on_unsupported: &str,
+        markup: &str,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<usize> {
         let encoding = self.encode(
@@ -1085,6 +1106,7 @@ impl Codec {
             on_arguments,
             unknown,
             on_unsupported,
+            markup,
             None,
             options,
         )?;
@@ -1103,8 +1125,10 @@ impl Codec {
         on_arguments: "OnArguments" = "error",
         unknown: "OnUnknown" = "error",
         on_unsupported: "OnUnsupported" = "error",
+        markup: "Markup" = "text",
         **options: "Any"
     ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
     fn canonical<'py>(
         &self,
         messages: &Bound<'py, PyAny>,
@@ -1112,9 +1136,10 @@ impl Codec {
         on_arguments: &str,
         unknown: &str,
         on_unsupported: &str,
+        markup: &str,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<MessageList<'py>> {
-        let words = words("report", "reference", on_arguments, unknown, on_unsupported);
+        let words = words("report", "reference", on_arguments, unknown, on_unsupported, markup);
         let options = Options::new(self.writer(), None, (false, false), words, options)?;
         let read = self.read(messages, tools, &options)?.map_err(raise)?;
         let encode = options.encode;

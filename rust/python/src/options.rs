@@ -1,15 +1,15 @@
 //! The options of `encode` and of what encodes, read and checked.
 
 use chatcodec::{
-    Boundary, Clock, EncodeOptions, Format as CoreFormat, OnArguments, OnDependent, OnMarker,
-    OnUnknown, OnUnsupported, Owned, ReadOptions, Role, Template as CoreTemplate, TemplateOptions,
+    Boundary, Clock, EncodeOptions, Format as CoreFormat, Markup, OnArguments, OnDependent,
+    OnMarker, OnUnknown, OnUnsupported, Owned, ReadOptions, Template as CoreTemplate,
+    TemplateOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict};
 
 use crate::errors::{quoted, raise};
-use crate::ids::ListOf;
 use crate::media::{MEDIA_TOKENS, counter};
 use crate::node::{Raised, Value};
 
@@ -26,7 +26,7 @@ impl<'py> Options<'py> {
         (format, template): (&CoreFormat, Option<&CoreTemplate>),
         add_generation_prompt: Option<bool>,
         (continue_final, stop_final): (bool, bool),
-        words: [(&str, &str); 5],
+        words: [(&str, &str); 6],
         options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Self> {
         let counter = counter(options)?;
@@ -68,12 +68,13 @@ impl<'py> Options<'py> {
                 PyValueError::new_err(format!("{name}={word}, expected one of \"{known}\""))
             })
         };
-        let [on_marker, boundary, on_arguments, unknown, on_unsupported] = words;
+        let [on_marker, boundary, on_arguments, unknown, on_unsupported, markup] = words;
         let markers = [OnMarker::Report, OnMarker::Error, OnMarker::Break];
         let boundaries = [Boundary::Reference, Boundary::Isolated];
         let policies = [OnArguments::Error, OnArguments::String];
         let unknowns = [OnUnknown::Error, OnUnknown::Ignore];
         let unsupported = [OnUnsupported::Error, OnUnsupported::Drop];
+        let markups = [Markup::Text, Markup::Parse, Markup::Error];
         let on_unsupported = unsupported[choose(on_unsupported, &["error", "drop"])?];
         Ok(Self {
             encode: EncodeOptions {
@@ -93,13 +94,14 @@ impl<'py> Options<'py> {
                 on_arguments: policies[choose(on_arguments, &["error", "string"])?],
                 on_unknown: unknowns[choose(unknown, &["error", "ignore"])?],
                 on_unsupported,
+                markup: markups[choose(markup, &["text", "parse", "error"])?],
             },
             counter,
         })
     }
 }
 
-/// The options of a template: its variables by name, `trust` and `on_dependent`.
+/// The options of a template: its variables by name, and `on_dependent`.
 fn template_options(
     template: &CoreTemplate,
     options: Option<&Bound<'_, PyDict>>,
@@ -109,7 +111,6 @@ fn template_options(
         let option = option.to_string();
         match option.as_str() {
             MEDIA_TOKENS => {}
-            "trust" => read.trust = trusted_roles(&value)?,
             "on_dependent" => {
                 read.on_dependent = match value.extract::<String>().as_deref() {
                     Ok("text") => OnDependent::Text,
@@ -153,21 +154,6 @@ fn template_options(
     Ok(read)
 }
 
-/// The roles whose messages may spell the template's control tokens.
-fn trusted_roles(value: &Bound<'_, PyAny>) -> PyResult<Vec<Role>> {
-    let ListOf(words) = value.extract::<ListOf<String>>()?;
-    let role = |word: &String| {
-        Role::parse(word).ok_or_else(|| {
-            let word = quoted(word);
-            let message = format!(
-                "trust: has {word}, expected \"system\", \"user\", \"assistant\" or \"tool\""
-            );
-            PyValueError::new_err(message)
-        })
-    };
-    words.iter().map(role).collect()
-}
-
 /// The local time.
 fn local_time(py: Python<'_>) -> PyResult<Clock> {
     let now = py.import("datetime")?.getattr("datetime")?.call_method0("now")?;
@@ -184,13 +170,15 @@ pub(crate) fn words<'a>(
     on_arguments: &'a str,
     unknown: &'a str,
     on_unsupported: &'a str,
-) -> [(&'static str, &'a str); 5] {
+    markup: &'a str,
+) -> [(&'static str, &'a str); 6] {
     [
         ("on_marker", on_marker),
         ("boundary", boundary),
         ("on_arguments", on_arguments),
         ("unknown", unknown),
         ("on_unsupported", on_unsupported),
+        ("markup", markup),
     ]
 }
 

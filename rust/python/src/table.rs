@@ -14,7 +14,9 @@ use arrow_array::{
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
-use chatcodec::{Codec, Conversation, EncodeOptions, Encoding, LabelOptions, ReadOptions, Stop};
+use chatcodec::{
+    Codec, Conversation, EncodeOptions, Encoding, LabelOptions, Markup, ReadOptions, Stop,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
@@ -139,13 +141,15 @@ pub(crate) enum Failure {
     Table(String),
     /// The conversation of a row.
     Row(chatcodec::Error),
+    /// The conversation of this row of a batch has markup in an assistant's text.
+    Markup(usize, chatcodec::Error),
 }
 
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Table(problem) => raise_data(problem),
-            Failure::Row(error) => raise(error),
+            Failure::Row(error) | Failure::Markup(_, error) => raise(error),
         }
     }
 }
@@ -213,11 +217,29 @@ impl EncodedTable {
         let schema = Arc::new(Schema::new_with_metadata(Fields::from(fields), metadata));
         let mut batches = Vec::new();
         let mut before = 0;
-        for batch in table {
+        let mut table = table.map(|batch| {
             let batch = batch.map_err(|error| arrow_failure(&error))?;
             columns.validate(&batch).map_err(Failure::Table)?;
-            let encoded = Self::encode_batch(codec, &columns, &batch, options, &schema, before)?;
-            batches.extend(encoded);
+            Ok(batch)
+        });
+        while let Some(batch) = table.next() {
+            let batch = batch?;
+            match Self::encode_batch(codec, &columns, &batch, options, &schema, before) {
+                Err(Failure::Markup(row, error)) => {
+                    let rows = Rows { codec, columns: &columns, options };
+                    let mut found = rows.with_markup(&batch, row);
+                    before += batch.num_rows();
+                    for batch in table {
+                        let batch = batch?;
+                        found += rows.with_markup(&batch, 0);
+                        before += batch.num_rows();
+                    }
+                    return Err(Failure::Row(error.with_problem(|problem| {
+                        format!("{problem}; {found} of {before} rows have such text")
+                    })));
+                }
+                encoded => batches.extend(encoded?),
+            }
             before += batch.num_rows();
         }
         Ok(Self { schema, batches })
@@ -271,9 +293,13 @@ impl EncodedTable {
                     && options.raises
                 {
                     let error = error.clone();
-                    return Err(Failure::Row(
-                        error.with_path(|path| format!("rows[{}].{path}", before + at)),
-                    ));
+                    let error = error.with_path(|path| format!("rows[{}].{path}", before + at));
+                    let rows = Rows { codec, columns, options };
+                    return Err(if rows.has_markup(batch, at) {
+                        Failure::Markup(at, error)
+                    } else {
+                        Failure::Row(error)
+                    });
                 }
                 if row
                     .as_ref()
@@ -289,6 +315,32 @@ impl EncodedTable {
         let rest = batch.slice(first, batch.num_rows() - first);
         finished.push(columns_of.finish(&rest, schema)?);
         Ok(finished)
+    }
+}
+
+/// The rows of a table as conversations.
+struct Rows<'a> {
+    codec: &'a Codec,
+    columns: &'a Columns,
+    options: &'a TableOptions,
+}
+
+impl Rows<'_> {
+    /// Whether a row is refused for markup in an assistant's text alone.
+    fn has_markup(&self, batch: &RecordBatch, row: usize) -> bool {
+        let options = self.options.read;
+        let is_read = |markup| {
+            let options = ReadOptions { markup, ..options };
+            self.columns.read(self.codec, batch, row, options).is_ok()
+        };
+        options.markup == Markup::Error && is_read(Markup::Text) && !is_read(Markup::Error)
+    }
+
+    /// The number of such rows from a row on.
+    fn with_markup(&self, batch: &RecordBatch, from: usize) -> usize {
+        let count = batch.num_rows() - from;
+        let found = share(count, self.options.threads, |at| self.has_markup(batch, from + at));
+        found.into_iter().filter(|found| *found).count()
     }
 }
 

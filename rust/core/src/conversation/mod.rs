@@ -34,6 +34,8 @@ pub struct ReadOptions {
     pub on_unknown: OnUnknown,
     /// Policy for parts that the format cannot write.
     pub on_unsupported: OnUnsupported,
+    /// Policy for markup in an assistant's text.
+    pub markup: Markup,
 }
 
 impl From<OnArguments> for ReadOptions {
@@ -50,6 +52,18 @@ pub enum OnUnknown {
     Error,
     /// The key is left out, and [`Conversation::dropped`] lists it.
     Ignore,
+}
+
+/// Policy for reasoning and calls that are spelled in an assistant's content, as public data has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Markup {
+    /// They are ordinary text.
+    #[default]
+    Text,
+    /// They are read as in a completion: into reasoning and calls.
+    Parse,
+    /// The conversation is refused.
+    Error,
 }
 
 /// Policy for parts of a conversation that the format cannot write.
@@ -241,6 +255,34 @@ impl Conversation {
         self.aliases.extend(places.into_iter().map(alias));
     }
 
+    /// The caller's path of a part of a message.
+    pub(crate) fn path_of(&self, index: usize, part: MessagePart) -> String {
+        let own = self.aliases_of(index).iter().find(|alias| alias.part == part);
+        own.map_or_else(
+            || format!("messages[{}].{}", self.origin(index), part.key().0),
+            |alias| alias.path.clone(),
+        )
+    }
+
+    /// Records that parts of a message were given at one path.
+    pub(crate) fn add_aliases(
+        &mut self,
+        message: usize,
+        parts: impl Iterator<Item = MessagePart>,
+        path: &str,
+    ) {
+        let end = self.aliases.partition_point(|alias| alias.message <= message);
+        let new = parts.map(|part| Alias { message, part, path: path.to_owned() });
+        self.aliases.splice(end..end, new);
+    }
+
+    /// The paths of parts of a message; parts are in the order of their messages.
+    fn aliases_of(&self, index: usize) -> &[Alias] {
+        let start = self.aliases.partition_point(|alias| alias.message < index);
+        let end = self.aliases.partition_point(|alias| alias.message <= index);
+        &self.aliases[start..end]
+    }
+
     /// An error about one of the messages, with the caller's index.
     pub(crate) fn error_at_origin(&self, error: Error) -> Error {
         if self.origins.is_none() {
@@ -293,10 +335,8 @@ impl Conversation {
             let is_call = part == MessagePart::Calls && matches!(alias.part, MessagePart::Call(_));
             alias.part == part || is_call
         };
-        // Parts are in the order of their messages.
-        let first = self.aliases.partition_point(|alias| alias.message < index);
-        let own = self.aliases[first..].iter().take_while(|alias| alias.message == index);
-        let known: Vec<String> = own.filter(is_part).map(|alias| alias.path.clone()).collect();
+        let own = self.aliases_of(index).iter().filter(is_part);
+        let known: Vec<String> = own.map(|alias| alias.path.clone()).collect();
         let (key, what) = part.key();
         let told = |path: String| Dropped { why, ..Dropped::new(path, what) };
         if known.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::OnMarker;
 use crate::conversation::OnUnsupported;
-use crate::message::{Owned, Role};
+use crate::message::Owned;
 use crate::render::Boundary;
 use crate::template::Clock;
 
@@ -41,8 +41,6 @@ pub struct EncodeOptions {
 pub struct TemplateOptions {
     /// The template's variables, by name.
     pub variables: Vec<(String, Owned)>,
-    /// Roles whose messages may spell the control tokens that the template itself writes.
-    pub trust: Vec<Role>,
     /// Policy for a caller's text on which the template's control tokens depend.
     pub on_dependent: OnDependent,
     /// The time that `strftime_now` gives; by default the present time in UTC.

@@ -154,6 +154,13 @@ impl Owned {
         members.iter_mut().find(is_key).map(|(_, value)| value)
     }
 
+    /// Adds a key that a mapping lacks.
+    pub(crate) fn insert(&mut self, key: Self, value: Self) {
+        if let Self::Map(members) = self {
+            members.push((key, value));
+        }
+    }
+
     /// The value of a key of a mapping.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         let Self::Map(members) = self else { return None };

@@ -39,7 +39,6 @@ pub(crate) enum Followed {
     Nothing,
     /// The switches that its author made, but no control token.
     Switches,
-    All,
 }
 
 /// The texts that a template looks for.
@@ -119,9 +118,6 @@ impl Hidden {
 
     /// The first byte of each place that is hidden, in order.
     fn places(&self, text: &str, followed: Followed) -> Vec<usize> {
-        if followed == Followed::All {
-            return Vec::new();
-        }
         let mut places: Vec<usize> = self.vocab.find_control(text).map(|it| it.start).collect();
         if followed == Followed::Nothing {
             places.extend(self.sought.places(text));
