@@ -231,43 +231,30 @@ impl MarkupReader {
             (stream, text.chars().count())
         };
         let mut longer = (stream.clone(), events.clone());
-        longer.0.push_text("x", &mut longer.1);
-        longer.0.finish(TurnReason::Length, &mut longer.1);
-        let longer = first_message(&longer.1);
-        if longer.content.is_empty() && longer.reasoning.is_some_and(|it| it.ends_with('x')) {
-            // Reasoning that is not closed has no answer after it.
-            return None;
-        }
         // White space at the end is the text's, but after calls the format's.
         let calls = events.iter().any(|it| matches!(it.kind, EventKind::ActionStart { .. }));
         let reason = if calls { TurnReason::Stop } else { TurnReason::Length };
         stream.finish(reason, &mut events);
         let is_end = |event: &Event| matches!(event.kind, EventKind::TurnEnd { .. });
         let end = events.iter().position(is_end).unwrap_or(events.len());
-        let is_whole = match events.get(end) {
-            Some(Event { tokens, .. }) if self.response.is_none() => {
-                text.chars().skip(tokens.end as usize).all(char::is_whitespace)
+        let is_whole = events.get(end).is_none_or(|Event { tokens, .. }| {
+            let end = tokens.end as usize;
+            match self.response {
+                Some(_) => end >= length,
+                None => text.chars().skip(end).all(char::is_whitespace),
             }
-            Some(Event { tokens, .. }) => tokens.end as usize >= length,
-            None => true,
-        };
+        });
         events.truncate(end);
-        // What is written in another order would move.
-        let mut reached = 0;
-        let mut follows = |place: u8| {
-            let follows = reached <= place;
-            reached = reached.max(place);
-            follows
-        };
-        let fits = |event: &Event| match &event.kind {
-            EventKind::Notice { kind, .. } => *kind == NoticeKind::Mended,
-            EventKind::ActionEnd { complete, .. } => *complete,
-            EventKind::Reasoning(text) => text.trim().is_empty() || follows(0),
-            EventKind::Text(text) => text.trim().is_empty() || follows(1),
-            EventKind::ActionStart { .. } => follows(2),
-            _ => true,
-        };
-        (is_whole && events.iter().all(fits)).then(|| first_message(&events))
+        if !is_whole || !is_answer(&events) {
+            return None;
+        }
+        let message = first_message(&events);
+        longer.0.push_text("x", &mut longer.1);
+        longer.0.finish(TurnReason::Length, &mut longer.1);
+        let thought = |message: &Message| message.reasoning.as_ref().map_or(0, String::len);
+        // Reasoning that more text would belong to has no end, and no answer after it.
+        let is_open = thought(&first_message(&longer.1)) > thought(&message);
+        (!is_open).then_some(message)
     }
 
     /// The ids of a text, in which control tokens are spelled.
@@ -282,6 +269,24 @@ impl MarkupReader {
         ids.extend(vocab.encode(&text[at..]));
         ids
     }
+}
+
+/// Whether events are those of reasoning, text and whole calls in this order: what comes in another would be moved.
+fn is_answer(events: &[Event]) -> bool {
+    let mut reached = 0;
+    let mut follows = |place: u8| {
+        let follows = reached <= place;
+        reached = reached.max(place);
+        follows
+    };
+    events.iter().all(|event| match &event.kind {
+        EventKind::Notice { kind, .. } => *kind == NoticeKind::Mended,
+        EventKind::ActionEnd { complete, .. } => *complete,
+        EventKind::Reasoning(text) => text.trim().is_empty() || follows(0),
+        EventKind::Text(text) => text.trim().is_empty() || follows(1),
+        EventKind::ActionStart { .. } => follows(2),
+        _ => true,
+    })
 }
 
 /// The text that opens reasoning.
