@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import models
 import pytest
@@ -20,7 +20,10 @@ import references
 from chatcodec import Codec, Format, Vocab
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("CHATCODEC_TEST_DATA", ROOT.parent / "shared"))
@@ -28,6 +31,22 @@ EMBEDDED_MODEL = ROOT / "rust" / "vocab" / "src" / "vocab" / "embedded.model"
 
 LONG = os.environ.get("CHATCODEC_LONG") == "1"
 """Whether runs are long: whole corpora, every file of the standard library, many examples."""
+
+
+def share(items: Sequence[T], of: int) -> list[T]:
+    """One of so many items; all of them in a long run.
+
+    For tests whose items are alike: what each file of a kind has to hold.
+    """
+    return [*items] if LONG else [*items[::of]]
+
+
+def in_turn(items: Iterable[T], others: Sequence[U]) -> list[tuple[T, U]]:
+    """Each item with one of the others, in turn; with each of them in a long run."""
+    if LONG:
+        return [(item, other) for item in items for other in others]
+    return [(item, others[nth % len(others)]) for nth, item in enumerate(items)]
+
 
 MODELS = {
     "internlm2": "vocab/internlm2/tokenizer.model",

@@ -111,7 +111,7 @@ def golden(codec: Codec, case: Case) -> tuple[list[int] | None, list[int]]:
     return prompt, ids_of(codec, case["parts"])
 
 
-@pytest.mark.parametrize(("format_", "case"), cases("stream"))
+@pytest.mark.parametrize(("format_", "case"), data.share(cases("stream"), 3))
 def test_clients_reassemble_what_was_parsed(format_: str, case: Case) -> None:
     for vocab in here(case["vocabs"]):
         codec = data.load_case(format_, vocab, case)

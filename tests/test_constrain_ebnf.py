@@ -35,7 +35,7 @@ from test_constrain import (
 if TYPE_CHECKING:
     from chatcodec import Codec
 
-WALKS = 60 if data.LONG else 3
+WALKS = 60 if data.LONG else 1
 MAX_ITEMS = 400
 PLAIN: tuple[str, dict[str, Any]] = ("get_weather", {"city": "São Paulo", "days": 3, "unit": "C"})
 
@@ -82,13 +82,7 @@ MARKED = {"nemotron-nano2": ["\n</think>\n\n", "<TOOLCALL>["]}
 """Texts of formats whose markers are text."""
 
 
-WALKED = [
-    (format_, backend)
-    for nth, format_ in enumerate(CONSTRAINED)
-    for at, backend in enumerate(("gbnf", "structural_tag"))
-    if data.LONG or nth % 2 == at
-]
-"""In a short run, each format is tried in one of the grammars."""
+WALKED = data.in_turn(CONSTRAINED, ("gbnf", "structural_tag"))
 
 
 @pytest.mark.parametrize(("format_", "backend"), WALKED)

@@ -7,6 +7,7 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
+import data
 import pytest
 import test_constrain as constrained
 import walks
@@ -38,7 +39,7 @@ def cuts(codec: Codec) -> Iterator[tuple[str, list[int], list[int]]]:
                 yield choice, ids[:at], ids[at:]
 
 
-@pytest.mark.parametrize("format_", constrained.CALLING)
+@pytest.mark.parametrize("format_", data.share(constrained.CONSTRAINED, 2))
 def test_an_answer_that_has_begun_goes_on(format_: str) -> None:
     """What is written is admitted from any id on, or the prompt is refused."""
     walker = constrained.walker_of(format_)

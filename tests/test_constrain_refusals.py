@@ -13,6 +13,7 @@ import json
 import random
 from typing import Any
 
+import data
 import jsonschema
 import pytest
 import test_constrain as constrained
@@ -174,8 +175,9 @@ def goes_on(format_: str, symbols: list[tuple[int, int]], symbol: int) -> bool:
     return symbol in node
 
 
-@pytest.mark.parametrize("backend", ["gbnf", "structural_tag"])
-@pytest.mark.parametrize("format_", constrained.CONSTRAINED)
+@pytest.mark.parametrize(
+    ("format_", "backend"), data.in_turn(constrained.CONSTRAINED, ("gbnf", "structural_tag"))
+)
 def test_rules_refuse_the_symbol_that_is_wrong(format_: str, backend: str) -> None:
     codec = constrained.codec_of(format_)
     grammar = Grammar(

@@ -95,7 +95,7 @@ def check(codec: Codec) -> int:
     return tried
 
 
-@pytest.mark.parametrize("format_", chatcodec.formats())
+@pytest.mark.parametrize("format_", data.share(chatcodec.formats(), 2))
 def test_a_format_reads_what_it_writes(format_: str) -> None:
     check(constrained.codec_of(format_))
 

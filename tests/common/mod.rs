@@ -178,7 +178,7 @@ pub fn codecs() -> &'static [TestCodec] {
     &CODECS
 }
 
-fn is_long() -> bool {
+pub fn is_long() -> bool {
     std::env::var_os("CHATCODEC_LONG").is_some_and(|value| value == "1")
 }
 

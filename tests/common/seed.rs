@@ -35,12 +35,24 @@ pub fn of(part: &str) -> u64 {
     part.bytes().fold(0xcbf2_9ce4_8422_2325 ^ *SEED, mix)
 }
 
+static ONLY: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("CHATCODEC_ONLY").ok());
+
 /// Whether a part of a law is to run: `CHATCODEC_ONLY` names one.
 pub fn is_asked(part: &str) -> bool {
-    static ONLY: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("CHATCODEC_ONLY").ok());
     ONLY.as_ref().is_none_or(|only| only == part)
 }
 
+/// How many of several alike are tried: all in a long run, and where a part is asked for.
+pub fn most(short: usize) -> usize {
+    if is_long() || ONLY.is_some() { usize::MAX } else { short }
+}
+
+/// Items from another one on for each `nth`, and for each seed.
+pub fn in_turn<T>(mut items: Vec<T>, nth: usize) -> impl Iterator<Item = T> {
+    let begin = (nth + *SEED as usize) % items.len().max(1);
+    items.rotate_left(begin);
+    items.into_iter()
+}
 /// The command that runs this law with the same values, or one part of it.
 pub fn repeat(part: Option<&str>) -> String {
     let long = if is_long() { "CHATCODEC_LONG=1 " } else { "" };
