@@ -183,11 +183,15 @@ def test_texts_of_other_roles_are_never_read(qwen3: Codec) -> None:
             assert len({codec.encode(given, markup=m).ids for m in ("text", "parse", "error")}) == 1
 
 
-def test_a_part_that_was_read_has_the_path_of_the_text() -> None:
-    codec = constrained.codec_of("qwen3")
+def test_a_part_that_was_read_has_the_path_of_the_text(qwen3: Codec) -> None:
     messages = [*ask(f"{THOUGHT}\n{CALL}"), {"role": "user", "content": "y"}]
-    dropped = codec.encode(messages, markup="parse").dropped
-    assert [(it.path, it.why) for it in dropped] == [("messages[1].content", "policy")]
+    for codec in (qwen3, codec_that_reads("qwen3", "templates/qwen3.jinja")):
+        dropped = codec.encode(messages, markup="parse").dropped
+        assert [(it.path, it.why) for it in dropped] == [("messages[1].content", "policy")]
+    plain = codec_that_reads("deepseek:r1", "templates/otc-deepseek-r1.jinja")
+    with pytest.raises(MessageError, match="has no place for") as raised:
+        plain.encode(ask(THOUGHT), markup="parse")
+    assert raised.value.path == "messages[1].content"
 
 
 def test_values_between_tags_are_read_by_their_types() -> None:

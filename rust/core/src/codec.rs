@@ -295,14 +295,17 @@ impl Codec {
     ) -> Result<Conversation> {
         if let Some(writer) = &self.inner.writer {
             let mut messages = Owned::new("messages", messages)?;
+            let mut aliases = Vec::new();
             if let Some(reader) = self.markup_reader(options) {
                 let types = &types_of(tools)?;
-                reader.read_values(&mut messages, Policy { markup: options.markup, types })?;
+                let policy = Policy { markup: options.markup, types };
+                aliases = reader.read_values(&mut messages, policy)?;
             }
             writer.with_arguments(&mut messages);
             let tools = tools.map(|tools| Owned::new("tools", tools)).transpose()?;
             let tools = tools.filter(|tools| *tools != Owned::Null);
-            return Ok(Conversation::of_values(Values { messages, tools }));
+            let values = Values { messages, tools };
+            return Ok(Conversation { aliases, ..Conversation::of_values(values) });
         }
         let text = tools.map(|tools| self.read_tools(tools)).transpose()?.flatten();
         let mut read = conversation::read(messages, self.inner.bound.format(), options)?;
@@ -339,7 +342,13 @@ impl Codec {
         options: &EncodeOptions,
     ) -> Result<Encoding> {
         if let Some(values) = conversation.values.take() {
-            return self.encode_values(*values, options);
+            let given = |path| conversation.given_path(path);
+            let encoded = self.encode_values(*values, options);
+            let mut encoding = encoded.map_err(|error| error.with_path(given))?;
+            for dropped in &mut encoding.dropped {
+                dropped.path = given(std::mem::take(&mut dropped.path));
+            }
+            return Ok(encoding);
         }
         let mut conversation = self.fitted(conversation, options)?;
         let messages = std::mem::take(&mut conversation.messages);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::bound::Bound;
 use crate::call::ToolTypes;
 use crate::collect::Collector;
-use crate::conversation::{Conversation, Markup};
+use crate::conversation::{Alias, Conversation, Markup};
 use crate::error::{Error, MessagePart, Result};
 use crate::event::{Event, EventKind, NoticeKind, TurnReason};
 use crate::message::{Message, Owned, Role};
@@ -118,12 +118,17 @@ impl MarkupReader {
         Ok(())
     }
 
-    /// Reads the markup in messages for a template.
+    /// Reads the markup in messages for a template; gives the paths of the parts that were read.
     ///
     /// # Errors
     /// As [`MarkupReader::read`].
-    pub(crate) fn read_values(&self, messages: &mut Owned, policy: Policy<'_>) -> Result<()> {
-        let Owned::List(messages) = messages else { return Ok(()) };
+    pub(crate) fn read_values(
+        &self,
+        messages: &mut Owned,
+        policy: Policy<'_>,
+    ) -> Result<Vec<Alias>> {
+        let mut aliases = Vec::new();
+        let Owned::List(messages) = messages else { return Ok(aliases) };
         for (at, message) in messages.iter_mut().enumerate() {
             let is_given = |key: &&str| !matches!(message.get(key), None | Some(Owned::Null));
             let role = message.get("role").and_then(Owned::as_str).and_then(Role::parse);
@@ -137,6 +142,9 @@ impl MarkupReader {
             let Some(text) = message.get("content").and_then(text_of) else { continue };
             let path = format!("messages[{at}].content");
             let Some(read) = self.fields(&text, taken, policy, &path)? else { continue };
+            let alias = |part| Alias { message: at, part, path: path.clone() };
+            aliases.extend(read.reasoning.as_ref().map(|_| alias(MessagePart::Reasoning)));
+            aliases.extend(read.calls.first().map(|_| alias(MessagePart::Calls)));
             let Owned::Map(read) = Owned::of_message(&read) else { continue };
             for (key, value) in read {
                 let name = key.as_str().unwrap_or_default();
@@ -147,7 +155,7 @@ impl MarkupReader {
                 }
             }
         }
-        Ok(())
+        Ok(aliases)
     }
 
     /// The fields that a text spells, if it is to be read.

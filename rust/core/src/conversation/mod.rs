@@ -216,6 +216,8 @@ impl Conversation {
                 (0..messages.len()).filter(|at| !range.contains(at)).map(|at| at as u32).collect(),
             );
             messages.drain(range);
+            // The messages have other indices now.
+            left.aliases.clear();
         } else {
             left.leave_out_messages(&range.collect());
         }
@@ -262,6 +264,18 @@ impl Conversation {
             || format!("messages[{}].{}", self.origin(index), part.key().0),
             |alias| alias.path.clone(),
         )
+    }
+
+    /// The caller's path of a value for a template: a part that was read in a text has the path of the text.
+    pub(crate) fn given_path(&self, path: String) -> String {
+        let of_text = || {
+            let (index, key) = path.strip_prefix("messages[")?.split_once("].")?;
+            let parts = [("reasoning", MessagePart::Reasoning), ("tool_calls", MessagePart::Calls)];
+            let (_, part) = parts.into_iter().find(|(name, _)| key.starts_with(name))?;
+            let own = self.aliases_of(index.parse().ok()?);
+            own.iter().find(|alias| alias.part == part).map(|alias| alias.path.clone())
+        };
+        of_text().unwrap_or(path)
     }
 
     /// Records that parts of a message were given at one path.
