@@ -171,6 +171,20 @@ def test_what_is_said_twice_is_refused(qwen3: Codec, text: str, fields: dict[str
             codec.encode(ask(text, **fields), markup="parse")
 
 
+@pytest.mark.parametrize("nothing", [None, "", []])
+def test_fields_of_nothing_are_no_fields(qwen3: Codec, nothing: object) -> None:
+    empty = {"reasoning_content": nothing if nothing != [] else None, "tool_calls": nothing or []}
+    template = codec_that_reads("qwen3", "templates/qwen3.jinja")
+    for codec, role in ((qwen3, "assistant"), (template, "assistant"), (template, "model")):
+        given = [QUESTION, {"role": role, "content": f"{THOUGHT}\n{CALL}", **empty}]
+        fields = {"content": "b", "reasoning": "hm", "tool_calls": [call("f", {"a": 1})]}
+        expected = codec.encode(ask(fields.pop("content"), **fields))
+        if role == "assistant":
+            assert codec.encode(given, markup="parse").ids == expected.ids
+        with pytest.raises(MessageError, match="in an assistant's text"):
+            codec.encode(given, markup="error")
+
+
 def test_texts_of_other_roles_are_never_read(qwen3: Codec) -> None:
     messages = [
         {"role": role, "content": text}

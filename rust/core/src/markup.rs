@@ -14,6 +14,8 @@ use crate::event::{Event, EventKind, NoticeKind, TurnReason};
 use crate::message::{Message, Owned, Role};
 use crate::response::BoundResponse;
 use crate::stream::{MarkerPolicy, State, Stream};
+use crate::template::REASONING_KEYS;
+use crate::templated::known_role;
 use chatcodec_vocab::TokenId;
 
 /// Reads the texts of assistants as completions.
@@ -100,8 +102,10 @@ impl MarkupReader {
                 continue;
             }
             let path = conversation.path_of(at, MessagePart::Content);
-            let taken =
-                Taken { reasoning: message.reasoning.is_some(), calls: !message.calls.is_empty() };
+            let taken = Taken {
+                reasoning: message.reasoning.as_ref().is_some_and(|it| !it.is_empty()),
+                calls: !message.calls.is_empty(),
+            };
             let Some(read) = self.fields(&message.content, taken, policy, &path)? else { continue };
             let calls = (0..read.calls.len() as u32).map(MessagePart::Call);
             let reasoning = read.reasoning.as_ref().map(|_| MessagePart::Reasoning);
@@ -130,13 +134,18 @@ impl MarkupReader {
         let mut aliases = Vec::new();
         let Owned::List(messages) = messages else { return Ok(aliases) };
         for (at, message) in messages.iter_mut().enumerate() {
-            let is_given = |key: &&str| !matches!(message.get(key), None | Some(Owned::Null));
-            let role = message.get("role").and_then(Owned::as_str).and_then(Role::parse);
+            let is_given = |key: &&str| match message.get(key) {
+                None | Some(Owned::Null) => false,
+                Some(Owned::Text(text)) => !text.is_empty(),
+                Some(Owned::List(items)) => !items.is_empty(),
+                Some(_) => true,
+            };
+            let role = message.get("role").and_then(Owned::as_str).and_then(known_role);
             if role != Some(Role::Assistant) {
                 continue;
             }
             let taken = Taken {
-                reasoning: ["reasoning_content", "reasoning", "thinking"].iter().any(is_given),
+                reasoning: REASONING_KEYS.iter().any(is_given),
                 calls: is_given(&"tool_calls"),
             };
             let Some(text) = message.get("content").and_then(text_of) else { continue };

@@ -489,7 +489,8 @@ fn roles(messages: &Owned) -> Result<Vec<Option<Role>>> {
     items.iter().enumerate().map(role).collect()
 }
 
-fn known_role(word: &str) -> Option<Role> {
+/// The role of a word that a client or a template has for it.
+pub(crate) fn known_role(word: &str) -> Option<Role> {
     match word {
         "model" | "gpt" | "bot" => Some(Role::Assistant),
         "human" => Some(Role::User),
