@@ -10,7 +10,7 @@ use crate::call::ToolTypes;
 use crate::collect::Collector;
 use crate::conversation::{Alias, Conversation, Markup};
 use crate::error::{Error, MessagePart, Result};
-use crate::event::{Event, EventKind, NoticeKind, TurnReason};
+use crate::event::{Event, EventKind, TurnReason};
 use crate::message::{Message, Owned, Role};
 use crate::response::BoundResponse;
 use crate::stream::{MarkerPolicy, State, Stream};
@@ -32,7 +32,7 @@ pub(crate) struct MarkupReader {
 #[derive(Debug)]
 struct Start {
     state: State,
-    /// What stands before the text.
+    /// The opener of reasoning, which is read before the text; mostly none.
     opener: String,
 }
 
@@ -93,8 +93,8 @@ impl MarkupReader {
     /// Reads the markup in a conversation's messages.
     ///
     /// # Errors
-    /// [`Error::Message`] for a text with markup, if the policy is to refuse it; and for markup that does not read as
-    /// an answer, or that stands beside fields which say the same.
+    /// [`Error::Message`] for a text with markup, if the policy is [`Markup::Error`]; for markup that does not read as
+    /// an answer; and for reasoning or calls of a message that has them in fields, too.
     pub(crate) fn read(&self, conversation: &mut Conversation, policy: Policy<'_>) -> Result<()> {
         for at in 0..conversation.messages.len() {
             let message = &conversation.messages[at];
@@ -247,7 +247,7 @@ impl MarkupReader {
             stream.push_text(text, &mut events);
             (stream, text.chars().count())
         };
-        let mut longer = (stream.clone(), events.clone());
+        let (mut longer, mut more) = (stream.clone(), events.clone());
         // White space at the end is the text's, but after calls the format's.
         let calls = events.iter().any(|it| matches!(it.kind, EventKind::ActionStart { .. }));
         let reason = if calls { TurnReason::Stop } else { TurnReason::Length };
@@ -266,11 +266,11 @@ impl MarkupReader {
             return None;
         }
         let message = first_message(&events);
-        longer.0.push_text("x", &mut longer.1);
-        longer.0.finish(TurnReason::Length, &mut longer.1);
+        longer.push_text("x", &mut more);
+        longer.finish(TurnReason::Length, &mut more);
         let thought = |message: &Message| message.reasoning.as_ref().map_or(0, String::len);
         // Reasoning that more text would belong to has no end, and no answer after it.
-        let is_open = thought(&first_message(&longer.1)) > thought(&message);
+        let is_open = thought(&first_message(&more)) > thought(&message);
         (!is_open).then_some(message)
     }
 
@@ -288,7 +288,8 @@ impl MarkupReader {
     }
 }
 
-/// Whether events are those of reasoning, text and whole calls in this order: what comes in another would be moved.
+/// Whether events are reasoning, then text, then whole calls, without a notice. Text in another order would be moved,
+/// and a notice may tell of text that no field has.
 fn is_answer(events: &[Event]) -> bool {
     let mut reached = 0;
     let mut follows = |place: u8| {
@@ -297,7 +298,7 @@ fn is_answer(events: &[Event]) -> bool {
         follows
     };
     events.iter().all(|event| match &event.kind {
-        EventKind::Notice { kind, .. } => *kind == NoticeKind::Mended,
+        EventKind::Notice { .. } => false,
         EventKind::ActionEnd { complete, .. } => *complete,
         EventKind::Reasoning(text) => text.trim().is_empty() || follows(0),
         EventKind::Text(text) => text.trim().is_empty() || follows(1),
