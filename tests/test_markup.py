@@ -1,12 +1,13 @@
 """Markup in an assistant's text: what a model would write becomes the fields that it stands for.
 
-The oracle is the same answer with fields: what is written of it after the prompt, up to the token
-that stops the model, is given as content, and has to give the same ids.
+The oracle is the same answer with fields. The text that is written of it after the prompt, up to
+the token that stops the model, is given as content. Both have the same ids.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import benign
@@ -16,17 +17,18 @@ import pyarrow as pa
 import pytest
 import test_constrain as constrained
 import tokenizers
+from chatcodec import Codec
 from chatcodec.errors import MessageError, TemplateError
 from chatcodec.prepare import Options, prepare
 from chatcodec.prepare.report import Report
 from test_published_families import READERS, codec_that_reads
+from test_response_template import spec_of
 
 if TYPE_CHECKING:
     import random
     from pathlib import Path
 
     from benign import Message
-    from chatcodec import Codec
 
 QUESTION: Message = {"role": "user", "content": "x"}
 WORDS = ("true", "None", "3", "[1, 2]", "", " ", "\n")
@@ -58,7 +60,7 @@ def written(codec: Codec, answer: Message) -> tuple[str, list[int]] | None:
         prompt = codec.encode([QUESTION], add_generation_prompt=True)
     except (MessageError, TemplateError):
         return None
-    # An answer that is written in part, or after another prompt, is none that the text tells.
+    # An answer is compared where all of it is written, and after the same prompt.
     if whole.dropped or whole.collisions or not whole.text.startswith(prompt.text):
         return None
     text = whole.text[len(prompt.text) :]
@@ -93,6 +95,53 @@ def check(codec: Codec) -> int:
 
     benign.check(law, examples=40, least=0)
     return tried
+
+
+def check_hostile(codec: Codec) -> int:
+    """A law: each word of a mix of markers and words is written, in order, or refused or told.
+
+    Returns how many texts were read or kept.
+    """
+    spellings = sorted(codec.vocab.control)
+    told = [word for word in re.findall(r'"([^"\n{}]{2,40})"', codec.format.text) if "<" in word]
+    of_format = [word for word in spellings if word in codec.format.text] + told
+    kept = 0
+
+    def law(draw: random.Random) -> bool:
+        nonlocal kept
+        words = iter(range(100))
+        parts = [
+            draw.choice([f"wq{next(words)}z", draw.choice(of_format or spellings), "{}", "f"])
+            + draw.choice(["", "\n", " "])
+            for _ in range(draw.randrange(1, 7))
+        ]
+        text = "".join(parts)
+        messages = [QUESTION, {"role": "assistant", "content": text}]
+        try:
+            encoding = codec.encode(messages, add_generation_prompt=False, markup="parse")
+        except (MessageError, TemplateError):
+            return False
+        # A template that looks for a marker in an ordinary text may leave out what comes before it.
+        plain = codec.encode(messages, add_generation_prompt=False, markup="text").text
+        given = text if codec.template is None else plain
+        if not encoding.dropped:
+            written = re.findall(r"wq\d+z", encoding.text)
+            assert written == re.findall(r"wq\d+z", given), (text, encoding.text)
+            kept += 1
+        return True
+
+    benign.check(law, examples=60, least=0)
+    return kept
+
+
+@pytest.mark.parametrize("format_", data.share(chatcodec.formats(), 2))
+def test_no_word_is_lost_or_moved(format_: str) -> None:
+    assert check_hostile(constrained.codec_of(format_)) >= 3
+
+
+@pytest.mark.parametrize(("format_", "template"), data.share([*READERS], 2))
+def test_no_word_is_lost_or_moved_where_a_template_writes(format_: str, template: str) -> None:
+    check_hostile(codec_that_reads(format_, template))
 
 
 @pytest.mark.parametrize("format_", data.share(chatcodec.formats(), 2))
@@ -149,6 +198,19 @@ def test_the_ids_are_those_of_the_whole_text(qwen3: Codec) -> None:
         whole = f"<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n{text}<|im_end|>\n"
         ids = tokenizer.encode(whole, add_special_tokens=False).ids
         assert list(qwen3.encode(ask(text), markup="parse").ids) == ids
+
+
+def test_a_response_template_reads_the_fields(qwen3: Codec) -> None:
+    writer = codec_that_reads("qwen3", "templates/qwen3.jinja")
+    reader = chatcodec.ResponseTemplate(spec_of("json"))
+    assert writer.template is not None
+    codec = Codec(writer.template, vocab=qwen3.vocab, reader=reader)
+    fields = {"content": "b", "reasoning": "hm", "tool_calls": [call("f", {"a": 1})]}
+    expected = codec.encode([QUESTION, {"role": "assistant", **fields}])
+    assert codec.encode(ask(f"{THOUGHT}\n{CALL}"), markup="parse").ids == expected.ids
+    for broken in ("<tool_call>open", "b <think> c"):
+        with pytest.raises(MessageError, match="does not read as an answer"):
+            codec.encode(ask(broken), markup="parse")
 
 
 @pytest.mark.parametrize(

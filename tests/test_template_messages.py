@@ -17,7 +17,7 @@ from chatcodec import Codec, Template, Vocab
 from chatcodec.errors import MessageError, TemplateError
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from test_template_codec import FOLDER, PUBLISHED, control, made, spellings_of, text_of
+from test_template_codec import CHATML, FOLDER, PUBLISHED, control, made, spellings_of, text_of
 
 Message = dict[str, Any]
 
@@ -367,3 +367,10 @@ def test_a_template_without_one_place_refuses_what_stands_there(left_out: str | 
     with pytest.raises(MessageError) as info:
         codec.encode(messages, tools=tools)
     assert info.value.path.startswith(left_out)
+
+
+def test_a_text_of_which_white_space_alone_is_left_is_told(tmp_path: Path) -> None:
+    source = CHATML.replace("m.content", "m.content.split('|')[-1]")
+    _, codec = made(source, tmp_path)
+    dropped = codec.encode([user("said| \n"), assistant("said|x")]).dropped
+    assert [(it.path, it.why) for it in dropped] == [("messages[0].content", "policy")]

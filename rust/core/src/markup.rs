@@ -10,8 +10,8 @@ use crate::call::ToolTypes;
 use crate::collect::Collector;
 use crate::conversation::{Alias, Conversation, Markup};
 use crate::error::{Error, MessagePart, Result};
-use crate::event::{Event, EventKind, TurnReason};
-use crate::message::{Message, Owned, Role};
+use crate::event::{Event, EventKind, NoticeKind, TurnReason};
+use crate::message::{CallBody, Message, Owned, Role};
 use crate::response::BoundResponse;
 use crate::stream::{MarkerPolicy, State, Stream};
 use crate::template::REASONING_KEYS;
@@ -266,12 +266,32 @@ impl MarkupReader {
             return None;
         }
         let message = first_message(&events);
+        let is_mended = events.iter().any(|it| matches!(it.kind, EventKind::Notice { .. }));
+        if is_mended && !self.holds_words(&message, text) {
+            return None;
+        }
         longer.push_text("x", &mut more);
         longer.finish(TurnReason::Length, &mut more);
         let thought = |message: &Message| message.reasoning.as_ref().map_or(0, String::len);
         // Reasoning that more text would belong to has no end, and no answer after it.
         let is_open = thought(&first_message(&more)) > thought(&message);
         (!is_open).then_some(message)
+    }
+
+    /// Whether each word of a text is in a field of the message, or is one that the format's file has.
+    fn holds_words(&self, message: &Message, text: &str) -> bool {
+        let calls = message.calls.iter().flat_map(|call| {
+            let [name, body] = match &call.body {
+                CallBody::Function { name, arguments } => [Some(name), Some(arguments)],
+                CallBody::Code { language, source } => [language.as_ref(), Some(source)],
+            };
+            [name, body, call.id.as_ref()].into_iter().flatten()
+        });
+        let fields = [&message.content].into_iter().chain(&message.reasoning).chain(calls);
+        let fields: Vec<&str> =
+            fields.map(String::as_str).chain([self.bound.format().text()]).collect();
+        let mut words = text.split(|c: char| !c.is_alphanumeric());
+        words.all(|word| fields.iter().any(|field| field.contains(word)))
     }
 
     /// The ids of a text, in which control tokens are spelled.
@@ -288,8 +308,8 @@ impl MarkupReader {
     }
 }
 
-/// Whether events are reasoning, then text, then whole calls, without a notice. Text in another order would be moved,
-/// and a notice may tell of text that no field has.
+/// Whether events are reasoning, then text, then whole calls, with no notice but of what was mended. Text in another
+/// order would be moved.
 fn is_answer(events: &[Event]) -> bool {
     let mut reached = 0;
     let mut follows = |place: u8| {
@@ -298,7 +318,7 @@ fn is_answer(events: &[Event]) -> bool {
         follows
     };
     events.iter().all(|event| match &event.kind {
-        EventKind::Notice { .. } => false,
+        EventKind::Notice { kind, .. } => *kind == NoticeKind::Mended,
         EventKind::ActionEnd { complete, .. } => *complete,
         EventKind::Reasoning(text) => text.trim().is_empty() || follows(0),
         EventKind::Text(text) => text.trim().is_empty() || follows(1),

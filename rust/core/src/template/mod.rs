@@ -296,9 +296,11 @@ impl RenderedTemplate {
         Some(self.paths.text(self.looked?.path()?))
     }
 
-    /// The caller's values that are in the text, by their numbers.
+    /// The caller's values of which the text has more than white space, by their numbers.
     pub(crate) fn seen(&self) -> impl Iterator<Item = u32> + '_ {
-        self.runs.iter().filter_map(|run| run.origin.path())
+        let starts = std::iter::once(0).chain(self.runs.iter().map(|run| run.end));
+        let says = |(run, start): &(&Run, usize)| !self.text[*start..run.end].trim().is_empty();
+        self.runs.iter().zip(starts).filter(says).filter_map(|(run, _)| run.origin.path())
     }
 
     /// The paths of the caller's values.
