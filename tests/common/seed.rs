@@ -47,8 +47,8 @@ pub fn most(short: usize) -> usize {
     if is_long() || ONLY.is_some() { usize::MAX } else { short }
 }
 
-/// Items from another one on for each `nth`, and for each seed.
-pub fn in_turn<T>(mut items: Vec<T>, nth: usize) -> impl Iterator<Item = T> {
+/// The same items, begun at another one for each `nth`, and for each seed.
+pub fn rotated<T>(mut items: Vec<T>, nth: usize) -> impl Iterator<Item = T> {
     let begin = (nth + *SEED as usize) % items.len().max(1);
     items.rotate_left(begin);
     items.into_iter()

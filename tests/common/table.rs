@@ -250,7 +250,7 @@ pub fn entries() -> &'static [Entry] {
                 Entry::new(name, vocab, true, codec)
             });
             let real = real().iter().filter(|(_, vocab)| vocab.lossless()).collect();
-            let bound = seed::in_turn(real, nth).filter_map(|(vocab, loaded)| {
+            let bound = seed::rotated(real, nth).filter_map(|(vocab, loaded)| {
                 let codec = Codec::new(&format, loaded).ok()?;
                 Some(Entry::new(name, vocab, false, codec))
             });
@@ -320,7 +320,7 @@ fn lossy() -> &'static [Entry] {
             let made = made.into_iter().map(|(vocab, loaded)| (vocab.to_owned(), loaded));
             let real = real().iter().filter(|(_, vocab)| !vocab.lossless()).cloned();
             let mut entries = Vec::new();
-            for (vocab, loaded) in seed::in_turn(made.chain(real).collect(), nth) {
+            for (vocab, loaded) in seed::rotated(made.chain(real).collect(), nth) {
                 if entries.len() >= seed::most(1) {
                     break;
                 }
