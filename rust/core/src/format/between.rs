@@ -58,8 +58,8 @@ pub(super) fn check(table: &Table<'_>, beside: &Beside<'_>) -> Checked<()> {
             End::Open => {
                 if let Some(next) = next().next() {
                     let problem = format!(
-                        "begins with white space, which reads as the end of `{}`, as no control token \
-                         ends that; expected the white space there, or a control token",
+                        "begins with white space, which reads as the end of `{}`, whose last part is text; \
+                         expected the white space there, or a control token",
                         unit.key
                     );
                     return wrong(&next.key, problem);
@@ -278,9 +278,9 @@ fn ends_in_white(pieces: &[Piece]) -> bool {
 
 fn end(table: &Table<'_>, role: Option<Role>, pieces: &[Piece]) -> End {
     let Some(suffix) = open_suffix(&as_read(pieces, table.folds_system)) else {
-        // White space after text belongs to the text's literal, and more of it reads as another text.
-        let has_more = |piece: &Piece| matches!(piece, Piece::Literal(text) if !is_white(text) && text.ends_with(char::is_whitespace));
-        if walk(pieces).last().is_some_and(has_more) {
+        // White space after a literal text is read with the text, which is then another one.
+        let is_text = |piece: &Piece| matches!(piece, Piece::Literal(text) if !is_white(text));
+        if walk(pieces).last().is_some_and(is_text) {
             return End::Open;
         }
         return End::Closed { white: ends_in_white(pieces) };

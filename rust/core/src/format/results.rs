@@ -71,6 +71,13 @@ pub(super) fn results(
             Some(Folded { role: row.role, before, after })
         });
         let found = folded.into_iter().next();
+        let is_cut = |found: &Folded| !found.before.iter().chain(&found.after).all(is_text);
+        if found.as_ref().is_some_and(is_cut) {
+            return wrong(
+                "results",
+                "has `{/}` within what is read as text, expected it beside the control tokens of `results.open`",
+            );
+        }
         let folded = found.unwrap_or(Folded { role: Role::Tool, before: vec![], after: vec![] });
         if folded.role == Role::Tool {
             let content = [Piece::Field(Field::Content, Filter::None)];
