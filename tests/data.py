@@ -33,12 +33,13 @@ LONG = os.environ.get("CHATCODEC_LONG") == "1"
 """Whether runs are long: whole corpora, every file of the standard library, many examples."""
 
 
-def share(items: Sequence[T], of: int) -> list[T]:
-    """One of so many items; all of them in a long run.
+def share(items: Sequence[T], of: int, first: int = 0) -> list[T]:
+    """One of so many items, from the first on; all of them in a long run.
 
-    For tests whose items are alike: what each file of a kind has to hold.
+    For tests whose items are alike: what each file of a kind has to hold. Tests that walk the same
+    way begin with different items.
     """
-    return [*items] if LONG else [*items[::of]]
+    return [*items] if LONG else [*items[first::of]]
 
 
 def in_turn(items: Iterable[T], others: Sequence[U]) -> list[tuple[T, U]]:

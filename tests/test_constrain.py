@@ -131,7 +131,9 @@ CONSTRAINED = [it for it in CALLING if data.LONG or not answers_as_its_family(it
 """The formats with calls; short runs leave out those whose answers another format has."""
 
 
-@pytest.mark.parametrize(("format_", "choice"), data.in_turn(CONSTRAINED, [*CHOICES]))
+@pytest.mark.parametrize(
+    ("format_", "choice"), data.in_turn(data.share(CONSTRAINED, 2), [*CHOICES])
+)
 def test_what_is_admitted_is_read(format_: str, choice: str) -> None:
     walker = walker_of(format_)
     codec = walker.codec
@@ -738,7 +740,7 @@ JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "answer", "schema"
 READS_JSON_AS_A_CALL = {"llama3.1", "phi4-mini"}
 
 
-@pytest.mark.parametrize("format_", data.share(sorted({*CONSTRAINED, *NO_CALLS}), 2))
+@pytest.mark.parametrize("format_", data.share(sorted({*CONSTRAINED, *NO_CALLS}), 3))
 def test_an_answer_may_have_a_schema(format_: str) -> None:
     walker = walker_of(format_)
     codec = walker.codec

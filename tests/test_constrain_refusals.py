@@ -176,7 +176,8 @@ def goes_on(format_: str, symbols: list[tuple[int, int]], symbol: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("format_", "backend"), data.in_turn(constrained.CONSTRAINED, ("gbnf", "structural_tag"))
+    ("format_", "backend"),
+    data.in_turn(data.share(constrained.CONSTRAINED, 2), ("gbnf", "structural_tag")),
 )
 def test_rules_refuse_the_symbol_that_is_wrong(format_: str, backend: str) -> None:
     codec = constrained.codec_of(format_)
