@@ -68,10 +68,12 @@ def tool(description: str) -> list[dict[str, Any]]:
 
 
 KINDS: dict[str, tuple[str, list[Message], dict[str, Any]]] = {
-    "empty system": ("messages[0].content", [{"role": "system", "content": " \n"}, QUESTION], {}),
+    "empty system": ("messages[0].content", [{"role": "system", "content": ""}, QUESTION], {}),
+    "blank system": ("messages[0].content", [{"role": "system", "content": " \n"}, QUESTION], {}),
     "empty answer": ("messages[1].content", [QUESTION, answer(" ")], {}),
     "empty reasoning": ("messages[1].reasoning", [QUESTION, answer(reasoning="\n")], {}),
-    "white space before answers": ("messages[1].content", [QUESTION, answer("\ny")], {}),
+    "white space before answers": ("messages[1].content", [QUESTION, answer(" y")], {}),
+    "line break before answers": ("messages[1].content", [QUESTION, answer("\ny")], {}),
     "white space beside calls": ("messages[1].content", [QUESTION, calling({}, "y ")], {}),
     "nested arguments": (
         "messages[1].tool_calls[0]",

@@ -27,11 +27,15 @@ PARTS_ALONE = "trl_llava_next.jinja"
 """The template that takes no content as a text: nearly every conversation is refused."""
 
 
+BETWEEN = ["</think>", "\n</think>\n\n", "<think>", "</seed:think>", "|", "\n", " ", "</tool_call>"]
+
+
 class Marked:
     """A conversation with a word of its own in each place."""
 
     def __init__(self, draw: random.Random) -> None:
         conversation = benign.conversation(draw)
+        self.draw = draw
         self.leaves: Leaves = []
         self.messages = [
             self._message(f"messages[{at}]", message)
@@ -49,11 +53,15 @@ class Marked:
         self.leaves.append((path, word))
         return word
 
+    def _text(self, path: str) -> str:
+        """Two words, with something between them at which a template may cut a text."""
+        return f"{self._word(path)}{self.draw.choice(BETWEEN)}{self._word(path)}"
+
     def _message(self, path: str, message: dict[str, Any]) -> dict[str, Any]:
         marked = dict(message)
         for key in ("content", "reasoning_content"):
             if message.get(key):
-                marked[key] = self._word(f"{path}.{key}")
+                marked[key] = self._text(f"{path}.{key}")
         if "tool_calls" in message:
             marked["tool_calls"] = [
                 self._call(f"{path}.tool_calls[{at}]", call)

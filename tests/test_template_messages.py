@@ -369,8 +369,25 @@ def test_a_template_without_one_place_refuses_what_stands_there(left_out: str | 
     assert info.value.path.startswith(left_out)
 
 
-def test_a_text_of_which_white_space_alone_is_left_is_told(tmp_path: Path) -> None:
-    source = CHATML.replace("m.content", "m.content.split('|')[-1]")
-    _, codec = made(source, tmp_path)
-    dropped = codec.encode([user("said| \n"), assistant("said|x")]).dropped
-    assert [(it.path, it.why) for it in dropped] == [("messages[0].content", "policy")]
+@pytest.mark.parametrize(
+    ("expression", "text", "why"),
+    [
+        ("m.content.split('|')[-1]", "said| \n", "policy"),
+        ("m.content.split('|')[-1]", "said|x", "cut"),
+        ("m.content.split('|')[0]", "x|said", "cut"),
+        ("m.content[1:]", "said", "cut"),
+        ("(m.content.split('|')[1] + m.content.split('|')[0])", "said|x", "cut"),
+        ("(m.content[2:] + m.content[:2])", "said", None),
+        ("m.content.replace('|', ' ')", "said|x", "cut"),
+        ("(m.content | trim)", " \n said|x \n", None),
+        ("(m.content | upper)", "said|x", None),
+        ("(m.content | tojson)", 'said|"x"', None),
+    ],
+)
+def test_a_text_that_is_cut_is_told(
+    expression: str, text: str, why: str | None, tmp_path: Path
+) -> None:
+    _, codec = made(CHATML.replace("m.content", expression), tmp_path)
+    dropped = codec.encode([user("x|y"), assistant("x|y"), user(text)]).dropped
+    told = [it.why for it in dropped if it.path == "messages[2].content"]
+    assert told == ([why] if why else [])

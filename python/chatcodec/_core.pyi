@@ -611,7 +611,8 @@ class Dropped:
     @property
     def why(self, /) -> str:
         """
-        Why: `"unsupported"`, as nothing writes such a part, or `"policy"`, as the model's chat
+        Why: `"unsupported"`, as nothing writes such a part; `"cut"`, as the model's chat template
+        writes the rest of the text alone; or `"policy"`, as the model's chat
         template leaves it out of this conversation, and would write it in another.
         """
 

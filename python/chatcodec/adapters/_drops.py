@@ -51,7 +51,7 @@ class Drops:
         """Return the first part that was left out and should not have been."""
 
         def is_refused(part: Dropped) -> bool:
-            is_left_out = self.has(part.what) or part.what in ALWAYS or part.why == "policy"
-            return not is_left_out
+            is_left_out = self.has(part.what) or part.what in ALWAYS
+            return not is_left_out and part.why == "unsupported"
 
         return next(filter(is_refused, dropped), None)

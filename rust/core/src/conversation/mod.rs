@@ -95,14 +95,17 @@ pub enum Why {
     Unsupported,
     /// The model's chat template, or the format, leaves it out of this conversation; of another, it writes such a part.
     Policy,
+    /// The model's chat template leaves out a part of the text, and writes the rest.
+    Cut,
 }
 
 impl Why {
-    /// The word of an interface: `unsupported` or `policy`.
+    /// The word of an interface: `unsupported`, `policy` or `cut`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unsupported => "unsupported",
             Self::Policy => "policy",
+            Self::Cut => "cut",
         }
     }
 }

@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 /// A kind of message that the template of a format's models writes otherwise.
 #[derive(Deserialize, Serialize, Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// A system message of white space or nothing.
+    /// A system message without text.
     #[serde(rename = "empty system")]
     EmptySystem,
+    /// A system message of white space or nothing.
+    #[serde(rename = "blank system")]
+    BlankSystem,
     /// An assistant's message of white space or nothing, without calls.
     #[serde(rename = "empty answer")]
     EmptyAnswer,
@@ -20,6 +23,9 @@ pub(crate) enum Refused {
     /// White space at the beginning of an assistant's text.
     #[serde(rename = "white space before answers")]
     WhiteBeforeAnswers,
+    /// A line break at the beginning of an assistant's text.
+    #[serde(rename = "line break before answers")]
+    LineBreakBeforeAnswers,
     /// White space at the ends of a text beside calls.
     #[serde(rename = "white space beside calls")]
     WhiteBesideCalls,

@@ -169,8 +169,11 @@ fn refused_part(
         Some(Found::in_message(index, &format!("tool_calls[{at}]"), what, expected))
     };
     match kind {
-        Refused::EmptySystem if message.role == Role::System && is_blank(content) => {
-            let found = found("content", "is empty in a system message", "text, or no message")?;
+        Refused::EmptySystem | Refused::BlankSystem if message.role == Role::System => {
+            let is_refused =
+                content.is_empty() || kind == Refused::BlankSystem && is_blank(content);
+            let what = "is empty in a system message";
+            let found = found("content", what, "text, or no message").filter(|_| is_refused)?;
             Some(found.droppable(index, MessagePart::Whole))
         }
         Refused::EmptyAnswer if is_answer && is_blank(content) && message.media.is_empty() => {
@@ -194,6 +197,12 @@ fn refused_part(
             if message.role == Role::Assistant && content.starts_with(char::is_whitespace) =>
         {
             let what = "begins with white space in an assistant message";
+            found("content", what, "text without it")
+        }
+        Refused::LineBreakBeforeAnswers
+            if message.role == Role::Assistant && content.starts_with('\n') =>
+        {
+            let what = "begins with a line break in an assistant message";
             found("content", what, "text without it")
         }
         Refused::WhiteBesideCalls

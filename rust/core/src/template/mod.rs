@@ -296,11 +296,15 @@ impl RenderedTemplate {
         Some(self.paths.text(self.looked?.path()?))
     }
 
-    /// The caller's values of which the text has more than white space, by their numbers.
-    pub(crate) fn seen(&self) -> impl Iterator<Item = u32> + '_ {
+    /// The caller's values of which the text has more than white space, by their numbers. Beside each, the bytes of
+    /// the caller's string that a run of the text has; none where the template changed the string.
+    pub(crate) fn seen(&self) -> impl Iterator<Item = (u32, Option<Range<usize>>)> + '_ {
         let starts = std::iter::once(0).chain(self.runs.iter().map(|run| run.end));
         let says = |(run, start): &(&Run, usize)| !self.text[*start..run.end].trim().is_empty();
-        self.runs.iter().zip(starts).filter(says).filter_map(|(run, _)| run.origin.path())
+        self.runs.iter().zip(starts).filter(says).filter_map(|(run, start)| {
+            let place = run.place.byte().map(|byte| byte..byte + run.end - start);
+            Some((run.origin.path()?, place))
+        })
     }
 
     /// The paths of the caller's values.

@@ -2,7 +2,9 @@
 //!
 //! In: a rendered template, and the places that it writes in other conversations. Out: the paths of the texts and
 //! numbers that the rendered text lacks. Where it lacks a whole list or object, the path of the list or object is given
-//! alone. Cost: linear in the values.
+//! alone; where it lacks a part of a string, the path of the string. Cost: linear in the values.
+
+use std::ops::Range;
 
 use crate::conversation::{Dropped, OnUnsupported, Why};
 use crate::error::{Error, Result};
@@ -89,8 +91,59 @@ struct Value {
     says: bool,
     /// Whether a part of it is in the text.
     is_seen: bool,
+    /// What of a string is in the text.
+    kept: Kept,
     /// Whether a text or number in it has no place in the template at all.
     is_unplaced: bool,
+}
+
+/// What of a caller's string the rendered text has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kept {
+    /// All bytes before this one, but for white space.
+    Up(usize),
+    /// These bytes.
+    Parts(Vec<Range<usize>>),
+    /// What the template made of the string: no part of it is known to be gone.
+    Changed,
+}
+
+impl Kept {
+    fn add(&mut self, place: Option<Range<usize>>, string: &str) {
+        let Some(place) = place else {
+            *self = Self::Changed;
+            return;
+        };
+        match self {
+            Self::Up(end) if says_nothing(string, *end..place.start) => *end = place.end.max(*end),
+            Self::Up(end) => *self = Self::Parts(vec![0..*end, place]),
+            Self::Parts(parts) => parts.push(place),
+            Self::Changed => {}
+        }
+    }
+
+    /// Whether some of the string is gone.
+    fn is_cut(&self, string: &str) -> bool {
+        let mut parts = match self {
+            Self::Up(end) => return !says_nothing(string, *end..string.len()),
+            Self::Changed => return false,
+            Self::Parts(parts) => parts.clone(),
+        };
+        parts.sort_by_key(|part| part.start);
+        let mut end = 0;
+        for part in parts {
+            if !says_nothing(string, end..part.start) {
+                return true;
+            }
+            end = end.max(part.end);
+        }
+        !says_nothing(string, end..string.len())
+    }
+}
+
+/// Whether a part of a string is white space, or nothing.
+fn says_nothing(string: &str, part: Range<usize>) -> bool {
+    part.is_empty() || string.get(part).is_some_and(|part| part.trim().is_empty())
 }
 
 /// The values of the caller's, each after the one that it is in.
@@ -109,11 +162,15 @@ fn values_of(rendered: &RenderedTemplate) -> Vec<Value> {
         let is_of_schema = |around: usize| kind == Kind::Schema && values[around].kind == kind;
         let says = is_content && kind != Kind::Other && kind != Kind::Part
             || around.is_some_and(is_of_schema);
-        values.push(Value { around, kind, says, is_seen: false, is_unplaced: false });
+        let kept = Kept::Up(0);
+        values.push(Value { around, kind, says, is_seen: false, kept, is_unplaced: false });
     }
-    for path in rendered.seen() {
+    for (path, place) in rendered.seen() {
         if let Some(value) = values.get_mut(path as usize) {
             value.is_seen = true;
+            if value.says {
+                value.kept.add(place, paths.string(path).unwrap_or_default());
+            }
         }
     }
     values
@@ -158,11 +215,15 @@ pub(super) fn passed_over(
         let is_of_schema = value.around.is_some_and(|around| {
             values[around].kind == Kind::Schema && value.kind == Kind::Schema
         });
-        if is_told(value) && is_in_seen && !is_of_schema {
-            let why = if value.is_unplaced { Why::Unsupported } else { Why::Policy };
-            let told = Dropped::new(paths.text(at as u32), value.kind.name());
-            dropped.push(Dropped { why, ..told });
-        }
+        let string = paths.string(at as u32).filter(|_| value.says && value.is_seen);
+        let why = match string {
+            Some(string) if value.kept.is_cut(string) => Why::Cut,
+            _ if !is_told(value) || !is_in_seen || is_of_schema => continue,
+            _ if value.is_unplaced => Why::Unsupported,
+            _ => Why::Policy,
+        };
+        let told = Dropped::new(paths.text(at as u32), value.kind.name());
+        dropped.push(Dropped { why, ..told });
     }
     dropped
 }
