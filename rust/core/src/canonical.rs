@@ -26,7 +26,16 @@ pub(crate) fn canonical(
 ) -> Vec<Message> {
     conversation::link(&mut messages, format);
     let told = Before { tools: before.tools || tools.is_some(), ..before };
-    let filters = write_only(&mut messages, told, options.thinking, format, grammar, vocab);
+    // The turn of the tools may write the texts of the message that it holds otherwise than the message's own row.
+    let held = holder(&messages, format).filter(|_| tools.is_some());
+    let held = held.and_then(|at| Some((at, messages[at].clone(), held_filter(format)?)));
+    let mut filters = write_only(&mut messages, told, options.thinking, format, grammar, vocab);
+    if let Some((at, mut message, filter)) = held {
+        message.change_texts(|text| trimmed(text, filter));
+        filters[at] = filter;
+        messages[at].content = message.content;
+        messages[at].media = message.media;
+    }
     // Each text is normalised separately, before it becomes part of another text.
     for (message, filter) in messages.iter_mut().zip(filters) {
         message.change_texts(|text| {
@@ -193,23 +202,32 @@ fn fold_system(messages: &mut Vec<Message>, format: &Format, grammar: &Grammar) 
     messages[user - 1] = Message { content: folded.content, media: folded.media, ..own };
 }
 
-/// Inserts the system message that the turn of the tools is read as.
-fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
+/// The message that the turn of the tools holds.
+fn holder(messages: &[Message], format: &Format) -> Option<usize> {
     let is_user = |message: &Message| message.role == Role::User;
-    let holder = match (format.tools_in(), format.tools_place()) {
+    match (format.tools_in(), format.tools_place()) {
         (Some(Role::System), _) => format.first_system(messages),
         (Some(_), Some(ToolsPlace::LastUser)) => messages.iter().rposition(is_user),
         (Some(_), _) => messages.iter().position(is_user),
         (None, _) => None,
-    };
-    let mut held = holder.map(|at| messages[at].clone()).unwrap_or_default();
+    }
+}
+
+/// The filter of the message that the turn of the tools holds.
+fn held_filter(format: &Format) -> Option<Filter> {
+    pattern::walk(&format.tools_turns().0?.inside).find_map(|piece| match piece {
+        Piece::Field(Field::Content | Field::System, filter) => Some(*filter),
+        _ => None,
+    })
+}
+
+/// Inserts the system message that the turn of the tools is read as.
+fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
+    let is_user = |message: &Message| message.role == Role::User;
+    let holder = holder(messages, format);
+    let held = holder.map(|at| messages[at].clone()).unwrap_or_default();
     let (turn, alone) = format.tools_turns();
     let Some(written) = alone.filter(|_| holder.is_none()).or(turn) else { return };
-    if !held.media.is_empty()
-        && let Some(filter) = filter_of(&written.inside)
-    {
-        held.change_texts(|text| trimmed(text, filter));
-    }
     let (content, start) = spelled_around(&written.inside, format, &held, |field| match field {
         Field::Tools => tools.to_owned(),
         _ => held.content.clone(),
@@ -235,14 +253,6 @@ fn insert_tools(messages: &mut Vec<Message>, tools: &str, format: &Format) {
         }
     };
     messages.insert(at, turn);
-}
-
-/// The filter of a content in a pattern.
-fn filter_of(pieces: &[Piece]) -> Option<Filter> {
-    pattern::walk(pieces).find_map(|piece| match piece {
-        Piece::Field(Field::Content | Field::System, filter) => Some(*filter),
-        _ => None,
-    })
 }
 
 /// The text of a pattern, with its control tokens spelled out. A field is present if the written
