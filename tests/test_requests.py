@@ -10,7 +10,7 @@ import data
 import httpx2
 import openai
 import pytest
-from chatcodec import Codec, Dropped, MessageError
+from chatcodec import Codec, Dropped, MessageError, Template, Vocab
 from chatcodec.adapters import Request, anthropic, openai_chat, openai_responses
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -538,6 +538,17 @@ def test_calls_that_a_limit_has_cut_are_taken_back(
     encoding = openai_chat.read_request(body, CODEC, on_unsupported=policy).encode()
     call = CODEC.decode(encoding.ids)[1]["tool_calls"][0]
     assert call["function"] == {"name": "f", "arguments": written}
+
+
+@pytest.mark.parametrize("policy", ["error", "drop"])
+def test_a_text_that_a_template_cuts_is_no_error(policy: OnUnsupported) -> None:
+    source = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}: {{ m.content.split('|')[0] }}{% endfor %}"
+    )
+    codec = Codec(Template(source), vocab=Vocab.embedded())
+    body = {"messages": [{"role": "user", "content": "a|b"}]}
+    encoding = openai_chat.read_request(body, codec, on_unsupported=policy).encode()
+    assert [(it.path, it.why) for it in encoding.dropped] == [("messages[0].content", "cut")]
 
 
 @settings(max_examples=30)
