@@ -84,7 +84,7 @@ system = "{B}{content}\\n"
 user = "\\n{I}{content}"
 assistant = "{A}{content}{E}"
 """,
-        "`turn.user` begins with white space, which reads as the end of `turn.system`, as no",
+        "`turn.user` begins with white space, which reads as the end of `turn.system`, whose last",
     ),
     "a prompt with more of the reasoning than its row has": (
         """\

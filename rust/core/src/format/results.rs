@@ -71,7 +71,9 @@ pub(super) fn results(
             Some(Folded { role: row.role, before, after })
         });
         let found = folded.into_iter().next();
-        let is_cut = |found: &Folded| !found.before.iter().chain(&found.after).all(is_text);
+        let is_cut = |found: &Folded| {
+            found.before.iter().chain(&found.after).any(|piece| *piece == Piece::Cut)
+        };
         if found.as_ref().is_some_and(is_cut) {
             return wrong(
                 "results",
