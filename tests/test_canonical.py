@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import chatcodec
 import data
 import pytest
-from chatcodec import Codec, Format
+from chatcodec import Codec, Format, Vocab
 from chatcodec.errors import MessageError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Message = dict[str, Any]
 
@@ -277,3 +280,22 @@ def test_canonical_is_what_each_format_keeps(name: str, messages: list[Message])
     # The canonical form is one that the format takes, and its own canonical form.
     assert codec.canonical(canonical) == canonical
     assert codec.decode(codec.encode(canonical)) == canonical
+
+
+@pytest.mark.parametrize("text", ["", " ", " x", "x\n", " x\n "])
+def test_the_turn_of_tools_trims_a_system_text_as_it_writes_it(text: str, tmp_path: Path) -> None:
+    """The row of a system message trims its text, and the turn of tools does not."""
+    file = Format.built_in("gemma4").text
+    assert "{system:trim}{TOOL}" in file
+    path = tmp_path / "mine.toml"
+    path.write_text(file.replace("{system:trim}{TOOL}", "{system}: {TOOL}"), encoding="utf-8")
+    golden = json.loads((data.ROOT / "tests/golden/gemma4.json").read_text(encoding="utf-8"))
+    first = Vocab.embedded().size
+    tokens = {spelling: first + nth for nth, spelling in enumerate(golden["special_tokens"])}
+    codec = Codec(Format.load(path), Vocab.load(data.EMBEDDED_MODEL, special_tokens=tokens))
+    messages = [{"role": "system", "content": text}, {"role": "user", "content": "x"}]
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    read = codec.decode(codec.encode(messages, tools=tools))
+    assert read == codec.canonical(messages, tools=tools)
+    assert read[0]["content"].startswith(f"{text}: ")
+    assert codec.canonical(messages)[0]["content"] == text.strip()

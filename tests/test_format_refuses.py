@@ -140,6 +140,20 @@ def test_what_is_of_no_kind_is_written(kind: str, tmp_path: Path) -> None:
     assert encoding.text == codec_of(tmp_path).encode(plain, tools=tool("a")).text
 
 
+@pytest.mark.parametrize(
+    ("kind", "messages"),
+    [
+        ("empty system", [{"role": "system", "content": " \n"}, QUESTION]),
+        ("line break before answers", [QUESTION, answer(" \ny")]),
+    ],
+)
+def test_white_space_is_not_refused_by_a_narrower_kind(
+    kind: str, messages: list[Message], tmp_path: Path
+) -> None:
+    encoding = codec_of(tmp_path, kind).encode(messages)
+    assert encoding.text == codec_of(tmp_path).encode(messages).text
+
+
 def test_what_says_nothing_is_left_out_by_request(tmp_path: Path) -> None:
     for kind in ("empty system", "empty reasoning", "named results"):
         _, messages, options = KINDS[kind]

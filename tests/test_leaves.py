@@ -28,6 +28,7 @@ PARTS_ALONE = "trl_llava_next.jinja"
 
 
 BETWEEN = ["</think>", "\n</think>\n\n", "<think>", "</seed:think>", "|", "\n", " ", "</tool_call>"]
+"""What stands between two words of a text: spellings at which templates cut, and others."""
 
 
 class Marked:
