@@ -511,9 +511,9 @@ pub(crate) struct Dropped {
     /// Kind of the part: `"reasoning"`, `"name"`, `"image_url"` …, or `"unknown"` for an unknown
     /// key.
     what: String,
-    /// Why: `"unsupported"`, as nothing writes such a part; `"cut"`, as the model's chat template
-    /// writes the rest of the text alone; or `"policy"`, as the model's chat
-    /// template leaves it out of this conversation, and would write it in another.
+    /// Why: `"unsupported"`, as nothing writes such a part; `"policy"`, as the model's chat template
+    /// leaves it out of this conversation, and would write it in another; or `"cut"`, as the
+    /// template leaves out a part of this text, and writes the rest.
     why: String,
 }
 

@@ -278,7 +278,7 @@ fn ends_in_white(pieces: &[Piece]) -> bool {
 
 fn end(table: &Table<'_>, role: Option<Role>, pieces: &[Piece]) -> End {
     let Some(suffix) = open_suffix(&as_read(pieces, table.folds_system)) else {
-        // White space after a literal text is read with the text, which is then another one.
+        // White space that follows a literal is read as a part of the literal, which the format does not have.
         let is_text = |piece: &Piece| matches!(piece, Piece::Literal(text) if !is_white(text));
         if walk(pieces).last().is_some_and(is_text) {
             return End::Open;

@@ -169,11 +169,11 @@ fn refused_part(
         Some(Found::in_message(index, &format!("tool_calls[{at}]"), what, expected))
     };
     match kind {
-        Refused::EmptySystem | Refused::BlankSystem if message.role == Role::System => {
-            let is_refused =
-                content.is_empty() || kind == Refused::BlankSystem && is_blank(content);
-            let what = "is empty in a system message";
-            let found = found("content", what, "text, or no message").filter(|_| is_refused)?;
+        Refused::EmptySystem | Refused::BlankSystem
+            if message.role == Role::System
+                && (content.is_empty() || kind == Refused::BlankSystem && is_blank(content)) =>
+        {
+            let found = found("content", "is empty in a system message", "text, or no message")?;
             Some(found.droppable(index, MessagePart::Whole))
         }
         Refused::EmptyAnswer if is_answer && is_blank(content) && message.media.is_empty() => {

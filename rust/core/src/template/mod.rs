@@ -296,8 +296,8 @@ impl RenderedTemplate {
         Some(self.paths.text(self.looked?.path()?))
     }
 
-    /// The caller's values of which the text has more than white space, by their numbers. Beside each, the bytes of
-    /// the caller's string that a run of the text has; none where the template changed the string.
+    /// The runs that come from a caller's value and are more than white space. Of each: the number of the value, and
+    /// the bytes of the caller's string that the run holds; no bytes where the template changed the string.
     pub(crate) fn seen(&self) -> impl Iterator<Item = (u32, Option<Range<usize>>)> + '_ {
         let starts = std::iter::once(0).chain(self.runs.iter().map(|run| run.end));
         let says = |(run, start): &(&Run, usize)| !self.text[*start..run.end].trim().is_empty();

@@ -100,9 +100,9 @@ struct Value {
 /// What of a caller's string the rendered text has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kept {
-    /// All bytes before this one, but for white space.
-    Up(usize),
-    /// These bytes.
+    /// The beginning of the string, up to this byte. White space may be missing.
+    Beginning(usize),
+    /// These ranges of bytes, in any order.
     Parts(Vec<Range<usize>>),
     /// What the template made of the string: no part of it is known to be gone.
     Changed,
@@ -115,8 +115,10 @@ impl Kept {
             return;
         };
         match self {
-            Self::Up(end) if says_nothing(string, *end..place.start) => *end = place.end.max(*end),
-            Self::Up(end) => *self = Self::Parts(vec![0..*end, place]),
+            Self::Beginning(end) if says_nothing(string, *end..place.start) => {
+                *end = place.end.max(*end)
+            }
+            Self::Beginning(end) => *self = Self::Parts(vec![0..*end, place]),
             Self::Parts(parts) => parts.push(place),
             Self::Changed => {}
         }
@@ -125,7 +127,7 @@ impl Kept {
     /// Whether some of the string is gone.
     fn is_cut(&self, string: &str) -> bool {
         let mut parts = match self {
-            Self::Up(end) => return !says_nothing(string, *end..string.len()),
+            Self::Beginning(end) => return !says_nothing(string, *end..string.len()),
             Self::Changed => return false,
             Self::Parts(parts) => parts.clone(),
         };
@@ -162,7 +164,7 @@ fn values_of(rendered: &RenderedTemplate) -> Vec<Value> {
         let is_of_schema = |around: usize| kind == Kind::Schema && values[around].kind == kind;
         let says = is_content && kind != Kind::Other && kind != Kind::Part
             || around.is_some_and(is_of_schema);
-        let kept = Kept::Up(0);
+        let kept = Kept::Beginning(0);
         values.push(Value { around, kind, says, is_seen: false, kept, is_unplaced: false });
     }
     for (path, place) in rendered.seen() {
@@ -215,12 +217,15 @@ pub(super) fn passed_over(
         let is_of_schema = value.around.is_some_and(|around| {
             values[around].kind == Kind::Schema && value.kind == Kind::Schema
         });
-        let string = paths.string(at as u32).filter(|_| value.says && value.is_seen);
-        let why = match string {
-            Some(string) if value.kept.is_cut(string) => Why::Cut,
-            _ if !is_told(value) || !is_in_seen || is_of_schema => continue,
-            _ if value.is_unplaced => Why::Unsupported,
-            _ => Why::Policy,
+        let is_cut = |string| value.says && value.is_seen && value.kept.is_cut(string);
+        let why = if paths.string(at as u32).is_some_and(is_cut) {
+            Why::Cut
+        } else if !is_told(value) || !is_in_seen || is_of_schema {
+            continue;
+        } else if value.is_unplaced {
+            Why::Unsupported
+        } else {
+            Why::Policy
         };
         let told = Dropped::new(paths.text(at as u32), value.kind.name());
         dropped.push(Dropped { why, ..told });
