@@ -116,7 +116,7 @@ impl Kept {
         };
         match self {
             Self::Beginning(end) if says_nothing(string, *end..place.start) => {
-                *end = place.end.max(*end)
+                *end = place.end.max(*end);
             }
             Self::Beginning(end) => *self = Self::Parts(vec![0..*end, place]),
             Self::Parts(parts) => parts.push(place),
