@@ -35,6 +35,14 @@ WORDS = ("true", "None", "3", "[1, 2]", "", " ", "\n")
 """Texts that a reader of tagged values, which does not know the types, takes for something else."""
 
 
+def is_told_by_its_text(value: object) -> bool:
+    """Whether a reader that knows no types gives the value back, or a text that is written alike.
+
+    A list or dict as Python writes it is read as a text, and a text with `<` may have a wrap.
+    """
+    return value not in WORDS and not (isinstance(value, list | dict) and "<" in str(value))
+
+
 def answer_of(draw: random.Random) -> Message | None:
     """An answer with reasoning or calls, without white space at the ends of its texts."""
     for message in benign.conversation(draw).messages:
@@ -46,7 +54,7 @@ def answer_of(draw: random.Random) -> Message | None:
         for call in answer.get("tool_calls", ()):
             arguments = call["function"]["arguments"]
             call["function"]["arguments"] = {
-                key: value for key, value in arguments.items() if value not in WORDS
+                key: value for key, value in arguments.items() if is_told_by_its_text(value)
             }
         if answer.get("reasoning_content") or answer.get("tool_calls"):
             return answer
@@ -156,6 +164,19 @@ def test_what_a_template_writes_is_read(format_: str, template: str) -> None:
 
 def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def test_values_are_read_by_the_types_of_tools() -> None:
+    codec = codec_that_reads("minicpm5", "templates/openbmb-MiniCPM5-1B.jinja")
+    given = "['<b>&amp;</b>', '3']"
+    text = f'<function name="f"><param name="b">{given}</param></function>'
+    messages = [QUESTION, {"role": "assistant", "content": text}]
+    schema = {"type": "object", "properties": {"b": {"type": "array"}}}
+    function = {"name": "f", "description": "d", "parameters": schema}
+    tools: list[dict[str, Any]] = [{"type": "function", "function": function}]
+    typed = codec.encode(messages, tools=tools, markup="parse").text
+    assert f'<param name="b">{given}</param>' in typed
+    assert f"<![CDATA[{given}]]>" in codec.encode(messages, markup="parse").text
 
 
 THOUGHT = "<think>\nhm\n</think>\n\nb"
