@@ -1,5 +1,6 @@
 //! The control tokens of a template are a function of the conversation's shape, but where a note says that they depend
-//! on a text: templates made by chance, with two conversations of one shape.
+//! on a text: templates made by chance, with two conversations of one shape. What is written for a shape that came
+//! before is what is written for a new one.
 
 use std::sync::LazyLock;
 
@@ -210,4 +211,110 @@ fn control_is_a_function_of_the_shape_or_noted() {
     });
     both.check(30);
     quiet.check(30);
+}
+
+/// Statements of published templates that search a content, or take the white space from its ends.
+const SEARCHES: &[&str] = &[
+    "{{ m.content }}",
+    "{{ m.content | trim }}",
+    "{{ m.content.strip() }}<|im_end|>",
+    "{{ m.content.lstrip('\\n') }}",
+    "{{ m.content.rstrip('ab') }}",
+    "{{ (' ' ~ m.content ~ '\\n') | trim }}",
+    "{{ m.content.split('<f>')[-1].lstrip('\\n') }}",
+    "{{ m.content | replace('<b>', '') }}",
+    "{{ '{}'.replace('{}', m.content) }}",
+    "{{ m.content if m.content is string else 'parts' }}",
+    "{% if '<f>' in m.content %}<|im_end|>{% endif %}",
+    "{% if m.content.startswith('<|a|>') or m.content.endswith('\"') %}<|im_end|>{% endif %}",
+    "{% if m.content == 'lower' %}<|im_end|>{% endif %}",
+    "{% if m.content in ['get', 'upper'] %}<|im_end|>{% endif %}",
+    "{% if m.content not in D %}<|im_end|>{% endif %}",
+    "{% if m.content == messages[1].content %}<|im_end|>{% endif %}",
+    "{% set c = m.content | trim %}{% if c and c != 'title' and c.find('%Y') == -1 %}{{ c }}{% endif %}",
+    "{% set t = messages[0].content ~ messages[1].content %}{{ '<|im_end|>' if '<f>' in t }}{{ t }}",
+    "{% if m.content | length > 0 %}{{ m.content }}{% endif %}",
+    "{{ m.content | length }}{{ m.content | upper }}{{ m.content | tojson }}",
+    "{{ ('<b>' | safe) + m.content }}",
+    "{{ dict([(m.content, 1)]) }}{{ {m.content: 1, 'a': 2} | length }}",
+    "{{ [m.content, x] | join(', ') }}{{ [m.content] | first }}",
+    "{{ messages | map(attribute='content') | select('equalto', 'items') | list | length }}",
+];
+
+/// What some of these find, alone or in two contents.
+const SEARCHED: &[&str] = &["<f>", "<", "f>", "<b>", "lower"];
+
+/// A conversation, with other contents in the place of its own, and a variable that no template names.
+fn with_contents(
+    codec: &Codec,
+    given: &(Value, Value, Vec<(String, Owned)>),
+    contents: [&str; 2],
+    nonce: u32,
+) -> Result<String, Error> {
+    let (mut messages, tools, mut variables) = given.clone();
+    for (at, content) in contents.into_iter().enumerate() {
+        messages[at]["content"] = json!(content);
+    }
+    variables.push(("nonce".to_owned(), Owned::new("nonce", &json!(nonce))?));
+    let conversation = codec.read_conversation(&messages, Some(&tools), ReadOptions::default())?;
+    let template = TemplateOptions { variables, ..TemplateOptions::default() };
+    let options =
+        EncodeOptions { add_generation_prompt: Some(false), template, ..EncodeOptions::default() };
+    let encoding = codec.encode_conversation(conversation, &options)?;
+    let paths: Vec<String> =
+        encoding.sources().into_iter().map(|source| encoding.path(source)).collect();
+    Ok(format!(
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        encoding.text(),
+        encoding.ids(),
+        encoding.is_control(),
+        encoding.offsets(),
+        paths,
+        encoding.assistant_mask(),
+        encoding.dropped(),
+        encoding.notes(),
+    ))
+}
+
+#[test]
+fn a_shape_that_came_before_is_written_as_a_new_one() {
+    let (format, vocab) = &*PARTS;
+    let both = Domain::default();
+    let choices = || vec(any::<u16>(), 0..60);
+    check("known shapes", 2_000, (choices(), choices(), choices()), |(written, one, texts)| {
+        both.try_one();
+        let mut written = Choices::new(written);
+        let mut body = String::new();
+        for _ in 0..=written.below(4) {
+            body += &match written.below(4) {
+                0 => written.filled(STATEMENTS, 1),
+                1 => written.filled(CONTROL, 1),
+                _ => written.filled(SEARCHES, 1),
+            };
+        }
+        let source = format!("{HEAD}{body}{{% endfor %}}");
+        let Ok(template) = Template::parse(&source) else { return Ok(()) };
+        let codec = Codec::with_reader(&template, &[], format, vocab, &Reader::Named);
+        let codec = codec.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let given = given(&mut Choices::new(one));
+        let mut texts = Choices::new(texts);
+        let mut text = || match texts.below(2) {
+            0 => TEXTS[texts.below(TEXTS.len())],
+            _ => SEARCHED[texts.below(SEARCHED.len())],
+        };
+        for plain in [["a", "c"], ["é", "Σ"]] {
+            let _ = with_contents(&codec, &given, plain, 0);
+        }
+        for nonce in 1..6 {
+            let contents = [text(), text()];
+            let known = with_contents(&codec, &given, contents, 0);
+            let new = with_contents(&codec, &given, contents, nonce);
+            if known.is_ok() {
+                both.is_within();
+            }
+            prop_assert_eq!(known, new, "{}, {:?}", source, contents);
+        }
+        Ok(())
+    });
+    both.check(30);
 }

@@ -3,13 +3,16 @@
 //! In: a template, a caller's values, a vocabulary. Out: the spans that a format gives too, so that encodings, sources
 //! and masks have one path. A control token is a spelling that lies in the template's own text as a whole; roles of a
 //! closed set count as the template's. Cost: one rendering; a second one, of short words, if the template looks at what
-//! a text says; a third one, in which it does not find what it looks for, if its control tokens depend on that.
+//! a text says; a third one, in which it does not find what it looks for, if its control tokens depend on that; none for
+//! a conversation of a shape that is known.
 
 mod expected;
 mod leaves;
 mod places;
 mod prompts;
+mod stencil;
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -24,14 +27,15 @@ use crate::path::Path;
 use crate::render::{Boundary, Rendered};
 use crate::span::{Source, SourceField, Span, SpanKind};
 use crate::template::{
-    Clock, Expected, Followed, Hidden, Part, Paths, ROLES, RenderOptions, RenderedTemplate, Sought,
-    Template, Way, budget,
+    Clock, Expected, Followed, Hidden, Part, Paths, Premises, ROLES, RenderOptions,
+    RenderedTemplate, Sought, Template, Way, budget,
 };
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 use leaves::Kind;
 pub(crate) use leaves::check_placed;
 use places::Places;
 pub(crate) use prompts::{Cut, Prompts};
+use stencil::{Found, Shape, Stencils, Written};
 
 /// A template as the writing side of a codec.
 #[derive(Debug, Clone)]
@@ -54,6 +58,8 @@ pub(crate) struct TemplateWriter {
     asked: Vec<String>,
     /// The ids that end an assistant's turn.
     stops: Vec<TokenId>,
+    /// What it writes for conversations of shapes that came before.
+    stencils: Arc<Stencils>,
 }
 
 /// What a template needs beside messages.
@@ -136,6 +142,7 @@ impl TemplateWriter {
             needs: Needs::Nothing,
             asked: Vec::new(),
             stops: Vec::new(),
+            stencils: Arc::default(),
         };
         writer.needs = writer.find_needs();
         writer.prompt = writer.find_prompt().unwrap_or_default();
@@ -157,7 +164,7 @@ impl TemplateWriter {
 
     /// The same, with the ids that end an assistant's turn.
     pub(crate) fn stopped_by(self, stops: Vec<TokenId>) -> Self {
-        Self { stops, ..self }
+        Self { stops, stencils: Arc::default(), ..self }
     }
 
     /// The template.
@@ -320,10 +327,19 @@ impl TemplateWriter {
         options: &EncodeOptions,
         way: Way<'_>,
     ) -> Result<RenderedTemplate> {
-        let clock = options.date.as_deref().and_then(Clock::parse_day);
-        let clock = clock.or(options.template.clock).unwrap_or_else(Clock::utc);
-        let now = |format: &str| clock.format(format);
-        let render = RenderOptions { add_generation_prompt: prompted, own: &self.own, now: &now };
+        let clock = clock_of(options);
+        self.rendered_at(values, prompted, options, way, &|format| clock.format(format))
+    }
+
+    fn rendered_at(
+        &self,
+        values: &Values,
+        prompted: bool,
+        options: &EncodeOptions,
+        way: Way<'_>,
+        now: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<RenderedTemplate> {
+        let render = RenderOptions { add_generation_prompt: prompted, own: &self.own, now };
         let mut variables: Vec<(&str, &Owned)> = Vec::new();
         variables.extend(values.tools.as_ref().map(|tools| ("tools", tools)));
         let own = options.template.variables.iter();
@@ -348,14 +364,35 @@ impl TemplateWriter {
         let roles = roles(&values.messages)?;
         let ends_with_assistant = roles.last() == Some(&Some(Role::Assistant));
         let end = end_of(ends_with_assistant, options)?;
+        let trail = |roles: Vec<Option<Role>>| Trail {
+            roles: roles.into_iter().map(|role| role.unwrap_or(Role::User)).collect(),
+            end,
+            ..Trail::default()
+        };
+        let clock = clock_of(options);
+        let shape = Shape::new(values, end, options);
+        let found = shape.as_ref().map_or(Found::Nothing, |it| self.stencils.find(it, &clock));
+        if let (Some(shape), Found::Stencil(stencil)) = (&shape, &found)
+            && let Some((rendered, dropped)) = stencil.write(shape, vocab)
+        {
+            return Ok(Templated { rendered, trail: trail(roles), dependent: None, dropped });
+        }
+        let times = RefCell::new(Vec::new());
         let written = |way| -> Result<RenderedTemplate> {
-            let mut rendered = self.rendered(values, end == End::Prompted, options, way)?;
+            let now = |format: &str| {
+                let text = clock.format(format);
+                times.borrow_mut().push((format.to_owned(), text.clone()));
+                text
+            };
+            let prompted = end == End::Prompted;
+            let mut rendered = self.rendered_at(values, prompted, options, way, &now)?;
             if end == End::Open {
                 rendered.end_after_message(roles.len() as i32 - 1);
             }
             Ok(rendered)
         };
-        let mut rendered = written(Way::AsGiven)?;
+        let is_new = matches!(found, Found::Again);
+        let mut rendered = written(if is_new { Way::Noted } else { Way::AsGiven })?;
         let mut dependent = None;
         if rendered.has_looked() {
             let harmless = written(Way::Harmless);
@@ -395,13 +432,17 @@ impl TemplateWriter {
         let headers = Headers { own, others: &self.asked, stops: &self.stops };
         let prompt = (end == End::Prompted).then_some(self.prompt.as_str());
         let mut written = layout.write(&rendered, &headers, prompt, options.boundary);
+        if let Some(shape) = shape.filter(|_| is_new && !rendered.has_looked()) {
+            let premises = layout.premises(&rendered, &headers, prompt);
+            let times = times.into_inner();
+            self.stencils.learn(
+                shape,
+                premises,
+                &Written { rendered: &written, template: &rendered, times, dropped: &dropped },
+            );
+        }
         written.paths = Some(Arc::new(rendered.into_paths()));
-        let trail = Trail {
-            roles: roles.into_iter().map(|role| role.unwrap_or(Role::User)).collect(),
-            end,
-            ..Trail::default()
-        };
-        Ok(Templated { rendered: written, trail, dependent, dropped })
+        Ok(Templated { rendered: written, trail: trail(roles), dependent, dropped })
     }
 
     /// What the template is not to find in these texts; none where no mark is left for it.
@@ -453,6 +494,12 @@ fn probe_tools() -> Owned {
 
 fn probe_answer() -> Owned {
     Owned::Map(vec![(text("role"), text("assistant")), (text("content"), text("answer"))])
+}
+
+/// The time that a template is given.
+fn clock_of(options: &EncodeOptions) -> Clock {
+    let day = options.date.as_deref().and_then(Clock::parse_day);
+    day.or(options.template.clock).unwrap_or_else(Clock::utc)
 }
 
 /// The end of the messages under these options.
@@ -728,6 +775,31 @@ impl<'a> Layout<'a> {
         out
     }
 
+    /// The premises under which the text is the same for other free texts; none if that is not known.
+    fn premises(
+        &self,
+        rendered: &RenderedTemplate,
+        headers: &Headers<'_>,
+        prompt: Option<&str>,
+    ) -> Option<Premises> {
+        let premises = rendered.premises()?.clone();
+        let is_free = |segment: &&Segment| matches!(segment.kind, SegmentKind::Data(path, _) if self.paths.is_free(path));
+        let last = self.segments.iter().rfind(is_free).map_or(0, |segment| segment.text.end);
+        let end = &self.text[last..];
+        if prompt.is_some_and(|prompt| prompt.len() > end.len() && prompt.ends_with(end)) {
+            return None;
+        }
+        let mut begins = Vec::new();
+        let groups = self.segments.chunk_by(|one, next| self.owner(one) == self.owner(next));
+        for group in groups.filter(|_| rendered.generated().is_empty()) {
+            let (Some(first), Some(free)) = (group.first(), group.iter().find(is_free)) else {
+                continue;
+            };
+            begins.extend(headers.beginnings(&self.text[first.text.start..free.text.start]));
+        }
+        Some(premises.without_first(&begins))
+    }
+
     /// Text between two control tokens, normalised as one.
     fn write_texts(
         &self,
@@ -875,6 +947,22 @@ impl Headers<'_> {
         let whole = self.others.iter().filter(|prompt| turn.starts_with(prompt.as_str()));
         let whole = whole.map(String::len).max().filter(|&length| length > 0);
         whole.unwrap_or_else(|| common_prefix(turn, self.own))
+    }
+
+    /// How a text after this beginning of a turn would begin, if what the turn has of a prompt depended on it.
+    fn beginnings(&self, turn: &str) -> Vec<char> {
+        let others = || self.others.iter().map(String::as_str);
+        let whole = others().filter(|prompt| !prompt.is_empty() && turn.starts_with(prompt));
+        let whole = whole.map(str::len).max();
+        let is_in_each = match whole {
+            Some(length) => length == turn.len(),
+            None => self.own.starts_with(turn),
+        };
+        if turn.starts_with(self.own) || is_in_each {
+            return Vec::new();
+        }
+        let prompts = std::iter::once(self.own).chain(others());
+        prompts.filter_map(|prompt| prompt.strip_prefix(turn)?.chars().next()).collect()
     }
 }
 

@@ -94,6 +94,7 @@ pub(super) fn apply(
         return applied(machine, name, input, positional, named);
     }
     let watch = watch::filter(name, &input, &positional, &named, &machine.meter);
+    machine.note(|notes| notes.filter(name, &input, &positional, &named));
     let outcome = applied(machine, name, input, positional, named);
     let looked = watch.looked(&outcome, &machine.meter);
     machine.look(looked);
@@ -432,6 +433,7 @@ fn sifted(
                 let holds = tests::apply(test.as_str(), &value, &positional, &named, meter)?;
                 let looked = watch::test(test.as_str(), &value, &positional, holds, meter);
                 machine.look(looked.or(test.content()));
+                machine.note(|notes| notes.test(test.as_str(), &value, &positional));
                 holds
             }
             None => value.is_true(),

@@ -15,6 +15,7 @@ use super::frame::Frame;
 use super::functions::Function;
 use super::given::Named;
 use super::meter::Meter;
+use super::premises::Notes;
 use super::text::{Builder, Origin, Text};
 use super::value::{Dict, Items, List, Missing, Outcome, Value};
 use super::watch::{self, Looked};
@@ -108,6 +109,8 @@ pub(super) struct Machine<'a> {
     symbols: Symbols,
     /// The first content that an operation looked at.
     pub(super) looked: Looked,
+    /// What operations that do not look take for granted, if that is asked for.
+    pub(super) notes: Option<Notes>,
 }
 
 /// The variables that the language has, if the template names them.
@@ -176,6 +179,7 @@ impl<'a> Machine<'a> {
                 kwargs: symbol("kwargs"),
             },
             looked: None,
+            notes: None,
         }
     }
 
@@ -190,6 +194,15 @@ impl<'a> Machine<'a> {
     fn watch(&mut self, looked: impl FnOnce(&Meter) -> Looked) {
         if self.looked.is_none() {
             self.looked = looked(&self.meter);
+        }
+    }
+
+    /// Takes down what an operation takes for granted.
+    pub(super) fn note(&self, note: impl FnOnce(&Notes)) {
+        if let Some(notes) = &self.notes
+            && !notes.is_open()
+        {
+            note(notes);
         }
     }
 
@@ -613,10 +626,11 @@ impl<'a> Machine<'a> {
             && let ExprKind::Str(literal) = &right.kind
             && literal.len() < NAME_A_STEP
             && let Some((is_equal, looked)) = Self::peek(first, frame, |value| match value {
-                Value::Str(text) => (
-                    text.as_str() == literal.as_str(),
-                    watch::equal_texts(text, literal, &self.meter),
-                ),
+                Value::Str(text) => {
+                    self.note(|notes| notes.equal_texts(text, literal));
+                    let is_equal = text.as_str() == literal.as_str();
+                    (is_equal, watch::equal_texts(text, literal, &self.meter))
+                }
                 _ => (false, None),
             })
         {
@@ -629,6 +643,7 @@ impl<'a> Machine<'a> {
             let holds = compare(&left, *comparison, &right, &self.meter);
             let holds = holds.map_err(|problem| Fault::new(at as usize, problem))?;
             self.watch(|meter| watch::comparison(&left, *comparison, &right, holds, meter));
+            self.note(|notes| notes.comparison(&left, *comparison, &right));
             if !holds {
                 return Ok(false);
             }
@@ -651,6 +666,7 @@ impl<'a> Machine<'a> {
             && let Some((holds, looked)) = Self::peek(input, frame, |value| {
                 let meter = &self.meter;
                 let holds = tests::apply(name, value, &[], &[], meter);
+                self.note(|notes| notes.test(name, value, &[]));
                 (holds, watch::test(name, value, &[], false, meter))
             })
         {
@@ -661,6 +677,7 @@ impl<'a> Machine<'a> {
         let (positional, named) = self.arguments(arguments, at, frame)?;
         let holds = tests::apply(name, &input, &positional, &named, &self.meter).map_err(fault)?;
         self.watch(|meter| watch::test(name, &input, &positional, holds, meter));
+        self.note(|notes| notes.test(name, &input, &positional));
         Ok(holds)
     }
 
@@ -681,25 +698,29 @@ impl<'a> Machine<'a> {
         exprs.iter().map(|expr| self.eval(expr, frame)).collect()
     }
 
+    fn dict(&mut self, members: &[(Expr, Expr)], at: Position, frame: &Rc<Frame>) -> Run<Value> {
+        let fault = |problem: Problem| Fault::new(at as usize, problem);
+        self.meter.members(members.len()).map_err(fault)?;
+        let mut dict = Dict::with_capacity(members.len(), Origin::TEMPLATE);
+        for (key, value) in members {
+            let key = self.eval(key, frame)?;
+            key.hash(&self.meter).map_err(fault)?;
+            let value = self.eval(value, frame)?;
+            dict.insert(key, value, &self.meter).map_err(fault)?;
+        }
+        let dict = Value::Dict(Rc::new(dict));
+        self.watch(|meter| watch::dict(members.len(), &dict, meter));
+        self.note(|notes| notes.dict(&dict));
+        Ok(dict)
+    }
+
     fn operation(&mut self, expr: &Expr, frame: &Rc<Frame>) -> Run<Value> {
         let at = expr.at;
         let fault = |problem: Problem| Fault::new(at as usize, problem);
         match &expr.kind {
             ExprKind::List(items) => Value::list(self.all(items, at, frame)?).map_err(fault),
             ExprKind::Tuple(items) => Value::tuple(self.all(items, at, frame)?).map_err(fault),
-            ExprKind::Dict(members) => {
-                self.meter.members(members.len()).map_err(fault)?;
-                let mut dict = Dict::with_capacity(members.len(), Origin::TEMPLATE);
-                for (key, value) in members {
-                    let key = self.eval(key, frame)?;
-                    key.hash(&self.meter).map_err(fault)?;
-                    let value = self.eval(value, frame)?;
-                    dict.insert(key, value, &self.meter).map_err(fault)?;
-                }
-                let dict = Value::Dict(Rc::new(dict));
-                self.watch(|meter| watch::dict(members.len(), &dict, meter));
-                Ok(dict)
-            }
+            ExprKind::Dict(members) => self.dict(members, at, frame),
             ExprKind::Attribute(object, name) => {
                 let object = self.eval(object, frame)?;
                 self.watch(|meter| watch::attribute(&object, name, meter));
@@ -710,6 +731,7 @@ impl<'a> Machine<'a> {
                 let index = self.eval(index, frame)?;
                 let found = item(&object, &index, &self.meter).map_err(fault)?;
                 self.watch(|meter| watch::item(&object, &index, &found, meter));
+                self.note(|notes| notes.item(&object, &index));
                 Ok(found)
             }
             ExprKind::Slice(object, bounds) => {
@@ -957,6 +979,7 @@ impl<'a> Machine<'a> {
             Value::Callable(callable) => match &**callable {
                 Callable::Function(function) => {
                     self.watch(|meter| watch::function(*function, &positional, &named, meter));
+                    self.note(|notes| notes.function(*function, &positional));
                     functions::call(self, *function, positional, named).map_err(fault)
                 }
                 Callable::Method(object, name) => {

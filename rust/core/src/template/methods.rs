@@ -86,6 +86,7 @@ pub(super) fn call(
         return called(machine, object, name, positional, named);
     }
     let watch = watch::method_of(object, name, &positional, &named, &machine.meter);
+    machine.note(|notes| notes.method(name, object, &positional, &named));
     let outcome = called(machine, object, name, positional, named);
     let looked = watch.looked(&outcome, &machine.meter);
     machine.look(looked);

@@ -31,6 +31,7 @@ mod meter;
 mod methods;
 mod parser;
 mod paths;
+mod premises;
 mod shape;
 mod sort;
 mod tests;
@@ -50,7 +51,9 @@ pub(crate) use hidden::{Followed, Hidden, Sought};
 use input::Reader;
 pub(crate) use input::{Expected, REASONING_KEYS};
 use machine::Machine;
-pub(crate) use paths::Paths;
+pub(crate) use paths::{Paths, is_free_key};
+use premises::Notes;
+pub(crate) use premises::Premises;
 pub(crate) use shape::ROLES;
 use text::{Run, Text};
 use value::Value;
@@ -86,6 +89,8 @@ pub struct RenderOptions<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Way<'a> {
     AsGiven,
+    /// As given, and what the rendering takes for granted of the texts is taken down.
+    Noted,
     /// A word of its own for each text.
     Harmless,
     /// The texts, without what these hide.
@@ -102,6 +107,8 @@ pub struct RenderedTemplate {
     paths: Paths,
     /// The first content that the template looked at, if it looked at any.
     looked: Option<text::Origin>,
+    /// What it took for granted of free texts; none if it looked at something, or nothing was taken down.
+    premises: Option<Premises>,
 }
 
 /// A stretch of a rendered text.
@@ -205,7 +212,8 @@ impl Template {
     ) -> Result<RenderedTemplate> {
         let hidden = if let Way::Hiding(hidden) = way { Some(hidden) } else { None };
         let reader = Reader::new(expected, hidden, matches!(way, Way::Harmless));
-        let mut rendered = self.rendered(reader, messages, variables, options)?;
+        let is_noted = matches!(way, Way::Noted);
+        let mut rendered = self.rendered(reader, is_noted, messages, variables, options)?;
         if let Some(hidden) = hidden {
             hidden.restore(&mut rendered);
         }
@@ -215,6 +223,7 @@ impl Template {
     fn rendered<N: Node>(
         &self,
         mut reader: Reader<'_>,
+        is_noted: bool,
         messages: &N,
         variables: &[(&str, &N)],
         options: &RenderOptions<'_>,
@@ -246,6 +255,7 @@ impl Template {
         }
         let world = machine::World { now: options.now };
         let mut machine = Machine::new(&inner.names, &world, reader.paths.len(), reader.bytes);
+        machine.notes = is_noted.then(|| Notes::new(&reader.paths));
         let frame = Machine::frame(known);
         machine.run(&inner.body, &frame).map_err(|fault| match fault.problem() {
             Problem::Raised(problem) => {
@@ -254,10 +264,20 @@ impl Template {
             _ => located(&inner.source, &fault),
         })?;
         let looked = machine.looked;
+        let notes = machine.notes.take().filter(|_| looked.is_none());
+        let premises = notes.and_then(Notes::finish);
         let (out, messages, generated) = machine.finish();
         let (text, runs) = out.into_parts();
         budget::spend(text.len());
-        Ok(RenderedTemplate { text, runs, messages, generated, paths: reader.paths, looked })
+        Ok(RenderedTemplate {
+            text,
+            runs,
+            messages,
+            generated,
+            paths: reader.paths,
+            looked,
+            premises,
+        })
     }
 }
 
@@ -289,6 +309,11 @@ impl RenderedTemplate {
     /// shape alone.
     pub(crate) fn has_looked(&self) -> bool {
         self.looked.is_some()
+    }
+
+    /// Under what the text would be the same for other free texts, but for these; none if that is not known.
+    pub(crate) fn premises(&self) -> Option<&Premises> {
+        self.premises.as_ref()
     }
 
     /// Path of the first content that the template looked at, if it is known.

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use super::input::REASONING_KEYS;
+
 /// One step of a path, from the value around it.
 #[derive(Debug, Clone)]
 enum Step {
@@ -27,6 +29,11 @@ struct Path {
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
     paths: Vec<Path>,
+}
+
+/// Whether a member of a message is a free text, if it is a text: one that says whatever its author likes.
+pub(crate) fn is_free_key(key: &str) -> bool {
+    key == "content" || REASONING_KEYS.contains(&key)
 }
 
 /// Paths of a short conversation.
@@ -113,6 +120,19 @@ impl Paths {
         let message = self.paths.get(*parent as usize)?;
         let list = self.paths.get(message.parent as usize)?;
         (matches!(message.step, Step::Item(_)) && list.parent == u32::MAX).then_some(key)
+    }
+
+    /// Whether a free text of a message is at a path: its content, the text of a part of it, or reasoning.
+    pub(crate) fn is_free(&self, path: u32) -> bool {
+        let at = |path: u32| self.paths.get(path as usize);
+        let Some(text) = at(path).filter(|it| it.text.is_some()) else { return false };
+        if self.key_of_message(path).is_some_and(is_free_key) {
+            return true;
+        }
+        let Step::Key(key) = &text.step else { return false };
+        let part = at(text.parent).filter(|part| matches!(part.step, Step::Item(_)));
+        let content = part.and_then(|part| self.key_of_message(part.parent));
+        **key == *"text" && content == Some("content")
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -199,6 +199,16 @@ impl Text {
         }
     }
 
+    /// Origins of the parts that are a caller's content.
+    pub(super) fn contents(&self) -> impl Iterator<Item = Origin> + '_ {
+        let (one, many) = match &self.runs {
+            Runs::One(origin, _) => (Some(*origin), &[][..]),
+            Runs::Many(runs) => (None, &runs[..]),
+        };
+        let origins = one.into_iter().chain(many.iter().map(|run| run.origin));
+        origins.filter(|origin| origin.is_content())
+    }
+
     /// How many parts are a caller's content.
     pub(super) fn content_runs(&self) -> usize {
         match &self.runs {
@@ -211,6 +221,11 @@ impl Text {
     /// Whether the whole text has one origin.
     pub(super) fn is_of_one(&self) -> bool {
         matches!(self.runs, Runs::One(..))
+    }
+
+    /// Whether the text is a stretch of one of the caller's strings, unchanged.
+    pub(super) fn is_part_of_one(&self) -> bool {
+        matches!(self.runs, Runs::One(_, place) if place != Place::CHANGED)
     }
 
     /// Whether it is one of the caller's strings as it was given.
