@@ -246,7 +246,7 @@ bench-forgeries: build $(VENV)/ready
 .PHONY: bench-templates
 bench-templates: build $(VENV)/ready
 	$(BIN)/pip install --quiet --no-deps --target target/forgeries --upgrade minijinja==3.1.0
-	PYTHONPATH=target/forgeries $(BIN)/python -m benches.templates
+	PYTHONPATH=target/forgeries $(BIN)/python -m benches.templates --write
 
 # A thousand streams through one gateway for five minutes. Linux only.
 .PHONY: test-load

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chatcodec import Codec
 
-from .paths import DATA, ROOT
+from .paths import DATA, ROOT, write_between
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -412,10 +412,7 @@ def main() -> int:
     if "--write" not in sys.argv:
         print(tables)  # noqa: T201
         return 0
-    text = PAGE.read_text("utf-8")
-    begin, end = "<!-- forgeries -->", "<!-- /forgeries -->"
-    before, after = text.partition(begin)[0], text.partition(end)[2]
-    PAGE.write_text(f"{before}{begin}\n\n{tables}\n\n{end}{after}", "utf-8")
+    write_between(PAGE, "forgeries", tables)
     return 0
 
 

@@ -32,7 +32,7 @@ from .environments import python_of
 from .load import MODEL, Connection, Engine, Talk, Usage, read, serving, talks, usage
 from .load import stream as streams_of
 from .paths import PLOTS as PICTURES
-from .paths import ROOT, WORK
+from .paths import ROOT, WORK, write_between
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -328,10 +328,7 @@ def publish(runs: list[Run], about: dict[str, str], asked: argparse.Namespace) -
     machine_ = f"{about['CPU']}, {about['memory']}, Python {about['Python']}"
     pace = f"{1 / asked.pace:g} ids a second each, {IDS} ids an answer, {asked.seconds:g} seconds"
     note = f"On {machine_}, commit {about['commit']}; {pace}."
-    text = PAGE.read_text("utf-8")
-    begin, end = "<!-- load -->", "<!-- /load -->"
-    before, after = text.partition(begin)[0], text.partition(end)[2]
-    PAGE.write_text(f"{before}{begin}\n\n{table_of(runs)}\n\n{note}\n\n{end}{after}", "utf-8")
+    write_between(PAGE, "load", f"{table_of(runs)}\n\n{note}")
 
 
 def allow_sockets() -> None:

@@ -11,3 +11,11 @@ DATA = Path(os.environ.get("CHATCODEC_TEST_DATA", ROOT.parent / "shared"))
 WORK = ROOT / "target" / "bench"
 PAGE = ROOT / "docs" / "benchmarks.md"
 PLOTS = ROOT / "docs" / "benchmarks"
+
+
+def write_between(page: Path, name: str, text: str) -> None:
+    """Replace what stands in a page between the comments of this name."""
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    whole = page.read_text("utf-8")
+    before, after = whole.partition(begin)[0], whole.partition(end)[2]
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", "utf-8")

@@ -1,7 +1,7 @@
 """A chat template run by chatcodec, beside the libraries that run it: `make bench-templates`.
 
-Ten messages of 2 KB in all, in Qwen3's vocabulary, with its published template. Each number is the
-median of rounds in which all take turns, as a ratio to chatcodec's.
+Messages of 2 KB in all, in Qwen3's vocabulary, with its published template. Each number is the
+median of rounds in which all take turns. With `--write`, the figures go into docs/templates.md.
 """
 
 # Libraries take any value.
@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from chatcodec import Codec, Template, Vocab
 
-from . import texts
+from . import figures, machine, texts
 from .forgeries import MODELS, folder_of
-from .paths import DATA
+from .paths import DATA, ROOT, write_between
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Messages = list[dict[str, str]]
+    Messages = list[dict[str, Any]]
 
 ROUNDS = 15
 CONVERSATIONS = 40
@@ -35,6 +35,17 @@ MESSAGES = 10
 BYTES = 2048
 LONG = 100
 """How many times as many messages a long conversation has."""
+PAGE = ROOT / "docs" / "templates.md"
+READ = {
+    "name": "read_file",
+    "description": "Lines of a file.",
+    "parameters": {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "lines": {"type": "integer"}},
+        "required": ["path"],
+    },
+}
+TOOLS = [{"type": "function", "function": READ}]
 
 
 def conversations(count: int) -> list[Messages]:
@@ -51,6 +62,36 @@ def conversations(count: int) -> list[Messages]:
         ]
         for nth in range(count)
     ]
+
+
+def agents(count: int) -> list[Messages]:
+    """Conversations in which an agent calls a tool, each with arguments of its own."""
+    size = BYTES // MESSAGES
+    text = texts.corpus("chat")
+    step = len(text) // (count * MESSAGES + 1)
+    parts = [texts.cut(text[at * step : at * step + size], size) for at in range(count * MESSAGES)]
+
+    def called(path: str, lines: int) -> dict[str, Any]:
+        return {
+            "type": "function",
+            "function": {"name": "read_file", "arguments": {"path": path, "lines": lines}},
+        }
+
+    made: list[Messages] = []
+    for nth in range(count):
+        own = parts[nth * MESSAGES : (nth + 1) * MESSAGES]
+        messages: Messages = [
+            {"role": "system", "content": own[0]},
+            {"role": "user", "content": own[1]},
+        ]
+        for at in range(2, MESSAGES - 1, 2):
+            call = called(f"/src/{nth}/{at}.py", 100 * nth + at)
+            messages += [
+                {"role": "assistant", "content": own[at], "tool_calls": [call]},
+                {"role": "tool", "content": own[at + 1]},
+            ]
+        made.append(messages)
+    return made
 
 
 def medians(contenders: dict[str, Callable[[int], Any]]) -> dict[str, float]:
@@ -96,35 +137,65 @@ def measure(path: Path) -> None:
     ours = Codec(template, vocab, reader="qwen3")
     table = Codec("qwen3", vocab)
 
-    def apply(messages: Messages) -> Any:
-        return theirs.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    def apply(messages: Messages, **options: Any) -> Any:
+        return theirs.apply_chat_template(
+            messages, add_generation_prompt=True, return_dict=False, **options
+        )
 
-    every = conversations(CONVERSATIONS * (ROUNDS + 1))
-    assert all(ours.encode(one).ids.tolist() == apply(one) for one in every[:20])
+    count = CONVERSATIONS * (ROUNDS + 1)
+    chats, calling = conversations(count), agents(count)
+    assert all(ours.encode(one).ids.tolist() == apply(one) for one in chats[:20])
+    assert all(
+        ours.encode(one, tools=TOOLS).ids.tolist() == apply(one, tools=TOOLS)
+        for one in calling[:20]
+    )
 
-    def fresh(encode: Callable[[Messages], Any]) -> Callable[[int], None]:
+    def each_of(every: list[Messages], encode: Callable[..., Any], **options: Any) -> Any:
         def run(round_: int) -> None:
             for one in every[round_ * CONVERSATIONS : (round_ + 1) * CONVERSATIONS]:
-                encode(one)
+                encode(one, **options)
 
         return run
 
-    def known(encode: Callable[[Messages], Any]) -> Callable[[int], None]:
+    def known(encode: Callable[..., Any]) -> Any:
         def run(_: int) -> None:
             for _ in range(CONVERSATIONS):
-                encode(every[0])
+                encode(chats[0])
 
         return run
 
-    ways: dict[str, Callable[[Messages], Any]] = {
-        "chatcodec, the template": lambda messages: ours.encode(messages).ids,
-        "chatcodec, the built-in format": lambda messages: table.encode(messages).ids,
+    ways: dict[str, Callable[..., Any]] = {
+        "chatcodec, the template": lambda messages, **options: ours.encode(messages, **options).ids,
+        "chatcodec, the built-in format": (
+            lambda messages, **options: table.encode(messages, **options).ids
+        ),
         "transformers, apply_chat_template": apply,
     }
-    for title, kind in (("ids of new texts", fresh), ("ids of the same texts", known)):
-        report(title, medians({name: kind(way) for name, way in ways.items()}), CONVERSATIONS)
+    lines: list[list[str]] = []
+    for title, kind in (
+        ("a chat, new texts", lambda way: each_of(chats, way)),
+        ("the same chat again", known),
+        ("an agent's calls, new each time", lambda way: each_of(calling, way, tools=TOOLS)),
+    ):
+        found = medians({name: kind(way) for name, way in ways.items()})
+        report(title, found, CONVERSATIONS)
+        seconds = [each / CONVERSATIONS for each in found.values()]
+        ratios = [seconds[0] / seconds[1], seconds[2] / seconds[0]]
+        lines.append(
+            [
+                title,
+                *(figures.figure(each, "call") for each in seconds),
+                *map(figures.times, ratios),
+            ]
+        )
+    heads = ["", "the template", "the format", "transformers", "template / format"]
+    rows = figures.table([*heads, "transformers / template"], lines)
+    if "--write" in sys.argv:
+        about = machine.describe()
+        note = f"On {about['CPU']}, {about['memory']}, Python {about['Python']}."
+        write_between(PAGE, "speed", f"{rows}\n\n{note}")
 
-    measure_rendering(source, every[0])
+    measure_rendering(source, chats[0])
 
 
 def measure_rendering(source: str, messages: Messages) -> None:

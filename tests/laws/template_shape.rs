@@ -234,7 +234,8 @@ const SEARCHES: &[&str] = &[
     "{% set c = m.content | trim %}{% if c and c != 'title' and c.find('%Y') == -1 %}{{ c }}{% endif %}",
     "{% set t = messages[0].content ~ messages[1].content %}{{ '<|im_end|>' if '<f>' in t }}{{ t }}",
     "{% if m.content | length > 0 %}{{ m.content }}{% endif %}",
-    "{{ m.content | length }}{{ m.content | upper }}{{ m.content | tojson }}",
+    "{{ m.content | length }}",
+    "{{ m.content | upper }}{{ m.content | tojson }}",
     "{{ ('<b>' | safe) + m.content }}",
     "{{ dict([(m.content, 1)]) }}{{ {m.content: 1, 'a': 2} | length }}",
     "{{ [m.content, x] | join(', ') }}{{ [m.content] | first }}",
@@ -302,7 +303,7 @@ fn a_shape_that_came_before_is_written_as_a_new_one() {
             0 => TEXTS[texts.below(TEXTS.len())],
             _ => SEARCHED[texts.below(SEARCHED.len())],
         };
-        for plain in [["a", "c"], ["é", "Σ"]] {
+        for plain in [["a", "c"], ["1", "é"]] {
             let _ = with_contents(&codec, &given, plain, 0);
         }
         for nonce in 1..6 {

@@ -274,7 +274,11 @@ impl Stencil {
             .collect();
         let same = |(path, text): (&u32, &&str)| strings.string(*path) == Some(*text);
         let is_same = paths.len() == shape.texts.len() && paths.iter().zip(&shape.texts).all(same);
-        if !is_same || rendered.text != template.text() {
+        // A length may be the text by chance: `1`.
+        let is_changed = template.parts().iter().any(|part| {
+            part.place.is_none() && part.path.is_some_and(|path| paths.binary_search(&path).is_ok())
+        });
+        if !is_same || is_changed || rendered.text != template.text() {
             return None;
         }
         let contents: HashMap<i32, u32> = paths
@@ -472,6 +476,17 @@ mod tests {
             writer.write(&values("user", content), &vocab, &on("2026-01-31"))?;
         }
         assert!(is_known(&writer, "Good day", "2026-01-31"));
+        Ok(())
+    }
+
+    #[test]
+    fn a_length_that_is_the_text_by_chance_is_no_text() -> Result<()> {
+        let writer = writer("{% for m in messages %}{{ m.content | length }};{% endfor %}")?;
+        for (content, written) in [("1", "1;"), ("1", "1;"), ("1", "1;"), ("Hello", "5;")] {
+            let values = values("user", content);
+            let made = writer.write(&values, &Vocab::embedded(), &on("2026-01-31"))?;
+            assert_eq!(made.rendered.text, written);
+        }
         Ok(())
     }
 
