@@ -161,6 +161,9 @@ EXAMPLES: dict[str, list[Example]] = {
         Example("glm4.5", f"<tool_call> f {GLM_PAIR}</tool_call>"),
         Example("glm4.5", "<tool_call>f</tool_call>"),
     ],
+    "a call as GigaChat 3.0 writes it": [
+        Example("gigachat3", f"So.<|message_sep|>\n\nfunction call<|role_sep|>\n{OBJECT}"),
+    ],
     "a call as another version writes it": [
         Example("mistral", f"[TOOL_CALLS] {OBJECT}"),
         Example("mistral", 'So.[TOOL_CALLS]f[ARGS]{"a": 1}'),

@@ -254,8 +254,45 @@ QUOTED = [
     )
 ]
 
+TURN_END, TURN_SEP = "<|message_sep|>\n\n", "<|role_sep|>\n"
+CALL_TURN = f"{TURN_END}function call{TURN_SEP}"
+GIGACHAT = [
+    *(
+        Case("gigachat3", f"{before}{opener}{OBJECT}{stop}", Said(before, "", (CALLED,), mended))
+        for opener, mended in (
+            ("<|function_call|>", ()),
+            (CALL_TURN, (CALL,)),
+        )
+        for before in ("", "So. ", "A function")
+        for stop in ("", TURN_END, "</s>")
+    ),
+    *(
+        Case(
+            "gigachat3",
+            f"{CALL_TURN}{OBJECT}{opener}{OBJECT}{TURN_END}",
+            Said(calls=(CALLED, CALLED), mended=mended),
+        )
+        for opener, mended in ((CALL_TURN, (CALL, CALL)), ("<|function_call|>", (CALL,)))
+    ),
+    Case("gigachat3", f"So.{CALL_TURN}\n {OBJECT}", Said("So.", calls=(CALLED,), mended=(CALL,))),
+    Case(
+        "gigachat3",
+        f'So.{CALL_TURN}{{"name": "f", "arguments": {{"a": 1',
+        Said("So.", calls=(("f", '{"a": 1'),), mended=(CALL,)),
+        reason="length",
+    ),
+    Case(
+        "gigachat3",
+        f"So.{CALL_TURN}x{TURN_END}",
+        Said("So.x", notices=(f"malformed: {CALL_TURN}",)),
+        spelled=f"So.{CALL_TURN}x",
+    ),
+]
 
-@pytest.mark.parametrize("case", [*KIMI, *DEEPSEEK, *HERMES, *LLAMA, *IN_JSON, *QUOTED], ids=str)
+
+@pytest.mark.parametrize(
+    "case", [*KIMI, *DEEPSEEK, *HERMES, *LLAMA, *IN_JSON, *QUOTED, *GIGACHAT], ids=str
+)
 def test_calls_are_read_as_they_are_written(case: Case) -> None:
     check(case)
 
@@ -303,11 +340,10 @@ def test_an_id_names_a_tool(format_: str, id_: str, name: str) -> None:
     check(case)
 
 
-@pytest.mark.parametrize("written", ["function result", "function call", "func", "user"])
+@pytest.mark.parametrize("written", ["function result", "function calls", "func", "user"])
 def test_another_turn_ends_the_answer(written: str) -> None:
     codec = codec_of(Case("gigachat3", "", Said()))
     ids = ids_of(codec, f"So.<|message_sep|>\n\n{written}<|role_sep|>\nx")
     prompt = codec.encode([{"role": "user", "content": "Q"}], add_generation_prompt=True)
     parsed = codec.parse(ids, prompt=prompt)
-    if written != "function call":
-        assert parsed.message == {"role": "assistant", "content": "So."}
+    assert parsed.message == {"role": "assistant", "content": "So."}

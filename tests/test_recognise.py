@@ -321,6 +321,30 @@ def test_published_templates_are_read_by_their_formats(
     assert Codec.from_pretrained(path).format.name == name
 
 
+def test_a_template_of_another_version_is_read_by_the_format(tmp_path: Path) -> None:
+    """GigaChat 3.0's template is that of 3.1, with each call in a turn after the answer's."""
+    text = data.find("templates/GigaChat3.1-10B-A1.8B.jinja").read_text(encoding="utf-8")
+    end = "    {{- add_tokens.message_sep -}}\n"
+    call = "{{- add_tokens.function_call + render"
+    turn = "{{- add_tokens.message_sep + 'function call' + add_tokens.role_sep + render"
+    assert text.count(end) == 1
+    assert text.count(call) == 1
+    path = folder(tmp_path / "model", text.replace(call, turn), bos_token="<s>")  # noqa: S106
+    size = Vocab.load(data.EMBEDDED_MODEL).size
+    tokens = ("<|function_call|>", "<|message_sep|>\n\n", "<|role_sep|>\n")
+    added = {token: size + nth for nth, token in enumerate(tokens)}
+    (path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
+    codec = Codec.from_pretrained(path)
+    assert codec.format.name == "gigachat3"
+    called = {"type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "Q"},
+        {"role": "assistant", "content": "So.", "tool_calls": [{"id": "call_0", **called}]},
+        {"role": "tool", "content": "r", "tool_call_id": "call_0"},
+    ]
+    assert codec.decode(codec.encode(messages))[1:] == messages
+
+
 HARMONY = """{{ '<|start|>system<|message|>Current date: ' + strftime_now('%Y-%m-%d') + '<|end|>' }}
 {%- if messages[0].role == 'system' %}
 {{- '<|start|>developer<|message|>' + messages[0].content + '<|end|>' }}

@@ -691,6 +691,7 @@ impl Codec {
         let ids = &ids[..count];
         push_stretches(&mut stream, ids, &mut events);
         stream.push_text(&text, &mut events);
+        stream.settle_tags(&mut events);
         let closed = events.len();
         stream.finish_conversation(&mut events);
         let mut messages = collect(&events);

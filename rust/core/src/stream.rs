@@ -537,6 +537,16 @@ impl Stream {
         self.end(reason, false, out);
     }
 
+    /// Reads what is held of a tag, after the last input: a token that closes a turn may begin one.
+    pub(crate) fn settle_tags(&mut self, out: &mut Vec<Event>) {
+        if self.state.tags.as_ref().is_some_and(|tags| tags.is_opened()) {
+            self.emitting(out, |state, bound, out| {
+                state.end_text(bound, state.index, out);
+                state.end_tags(bound, false, out);
+            });
+        }
+    }
+
     /// Ends a stream of a whole conversation, whose last turn may be left open.
     pub(crate) fn finish_conversation(&mut self, out: &mut Vec<Event>) {
         self.end(TurnReason::Stop, true, out);

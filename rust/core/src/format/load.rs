@@ -51,8 +51,7 @@ impl Spec {
         let prompt = patterns.pieces("generation.prompt", &file.generation.prompt, &[])?;
         let thinking = thinking(&file, &patterns, &rows)?;
         let stop = stop(&patterns, &file, &rows)?;
-        let begin = patterns.pieces("begin", &file.begin, &[])?;
-        let end = patterns.pieces("end", &file.end, &[])?;
+        let [begin, end] = begin_and_end(&patterns, &file)?;
         let needed = patterns.used();
         let also = also::also(&file, &patterns, list.as_ref())?;
         let media = media::media(&file.media, &patterns, &patterns.used(), file.guarantee)?;
@@ -85,6 +84,7 @@ impl Spec {
             end: &end,
         };
         between::check(&table, &beside)?;
+        patterns.check_after_turns()?;
         if let Some(results) = results.as_ref().filter(|results| results.folded.is_none()) {
             table::check_frame("results.between", &results.between, &reads)?;
             table::check_frame("results.close", &results.close, &reads)?;
@@ -158,6 +158,12 @@ fn check_lists(file: &File) -> Checked<()> {
     }
     check_words("tokenizer_classes", &file.tokenizer_classes, MAX_NAMES)?;
     check_words("markers", &file.markers, MAX_MARKERS)
+}
+
+/// The patterns before the first message and after the last.
+fn begin_and_end(patterns: &Patterns, file: &File) -> Checked<[Vec<Piece>; 2]> {
+    let begin = patterns.pieces("begin", &file.begin, &[])?;
+    Ok([begin, patterns.pieces("end", &file.end, &[])?])
 }
 
 /// The patterns beside the rows.

@@ -36,6 +36,10 @@ pub(super) struct Patterns {
     /// The control token of each spelling, and the index of the spelling.
     spelled: Vec<(usize, usize)>,
     used: RefCell<Vec<bool>>,
+    /// Tags that begin with a token which closes turns.
+    after_turns: RefCell<Vec<TagSpec>>,
+    /// What turns, results and prompts begin with, with the key of each.
+    heads: RefCell<Vec<(String, Option<Piece>)>>,
     /// The first literal text that holds U+2581.
     pub(super) space_mark: RefCell<Option<String>>,
 }
@@ -114,7 +118,19 @@ impl Patterns {
         let used = vec![false; control.len() + tags.len()].into();
         let space_mark = RefCell::default();
         text_markers::check_texts(&control[own..])?;
-        let patterns = Self { control, own, tags, by_name, finder, spelled, used, space_mark };
+        let (after_turns, heads) = (RefCell::default(), RefCell::default());
+        let patterns = Self {
+            control,
+            own,
+            tags,
+            by_name,
+            finder,
+            spelled,
+            used,
+            after_turns,
+            heads,
+            space_mark,
+        };
         patterns.check_tags()?;
         Ok(patterns)
     }
@@ -168,10 +184,52 @@ impl Patterns {
         Ok(())
     }
 
-    /// Whether tags begin with a token.
-    fn begins_tag(&self, name: &str) -> bool {
-        let mut ways = self.tags.iter().flat_map(|(_, ways)| ways);
-        ways.any(|way| way.token == name)
+    /// The ways to write tags that begin with a token.
+    fn tags_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a TagSpec> {
+        self.tags.iter().flat_map(|(_, ways)| ways).filter(move |way| way.token == name)
+    }
+
+    /// Checks the tokens of a pattern with which tags begin: nothing that is written reads as one of these tags.
+    fn check_alone(&self, key: &str, pieces: &[Piece]) -> Checked<()> {
+        if key == "turn.tools" {
+            return Ok(());
+        }
+        let refused = |name: &str| {
+            let problem = format!(
+                "has `{{{name}}}`, with which tags begin, expected a tag, or the token in `turn.tools`"
+            );
+            wrong(key, problem)
+        };
+        for piece in walk(pieces) {
+            let Piece::Control(names) = piece else { continue };
+            let at = pieces.iter().position(|other| std::ptr::eq(other, piece));
+            for (name, way) in names.iter().flat_map(|n| self.tags_of(n).map(move |way| (n, way))) {
+                match at {
+                    Some(at)
+                        if begins_as_turns_do(key) && way.may_follow_turns(&pieces[at + 1..]) =>
+                    {
+                        self.after_turns.borrow_mut().push(way.clone());
+                    }
+                    _ => return refused(name),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no turn begins as a tag goes on whose token closes turns.
+    pub(super) fn check_after_turns(&self) -> Checked<()> {
+        for way in &*self.after_turns.borrow() {
+            let heads = self.heads.borrow();
+            if let Some((key, _)) = heads.iter().find(|(_, head)| way.may_go_on(head.as_ref())) {
+                let problem = format!(
+                    "may begin with {:?}, with which a tag goes on after `{{{}}}`; expected other text, or a control token",
+                    way.after, way.token
+                );
+                return wrong(key, problem);
+            }
+        }
+        Ok(())
     }
 
     /// The last token of a tag as it is written; none for another name.
@@ -204,6 +262,9 @@ impl Patterns {
     /// The pieces of what may be a row that is only read.
     pub(super) fn row(&self, key: &str, text: &str, allowed: &[Field]) -> Checked<Vec<Piece>> {
         let pieces = pattern::parse(text).or_else(|problem| wrong(key, problem))?;
+        if begins_as_turns_do(key) {
+            self.heads.borrow_mut().push((key.to_owned(), pieces.first().cloned()));
+        }
         for piece in walk(&pieces) {
             match piece {
                 Piece::Control(names) => {
@@ -244,6 +305,7 @@ impl Patterns {
                 _ => {}
             }
         }
+        self.check_alone(key, &pieces)?;
         Ok(pieces)
     }
 
@@ -262,12 +324,6 @@ impl Patterns {
         if is_tag && !may_have_tags(key) {
             let problem =
                 format!("has the tag `{{{name}}}`, expected tags in turns, prompts and calls only");
-            return wrong(key, problem);
-        }
-        if !is_tag && self.begins_tag(name) && key != "turn.tools" {
-            let problem = format!(
-                "has `{{{name}}}`, with which tags begin, expected a tag, or the token in `turn.tools`"
-            );
             return wrong(key, problem);
         }
         let mut used = self.used.borrow_mut();
@@ -338,10 +394,15 @@ impl Patterns {
 
 /// Whether patterns of a key may have tags: those of turns, of prompts and of calls.
 fn may_have_tags(key: &str) -> bool {
+    let calls = ["calls.", "call.", "also."];
+    begins_as_turns_do(key) || calls.iter().any(|begin| key.starts_with(begin))
+}
+
+/// Whether patterns of a key stand where a turn begins: those of turns, results and prompts.
+fn begins_as_turns_do(key: &str) -> bool {
     let prompts = ["generation.prompt", "generation.thinking", "generation.no_thinking"];
     let turns = ["turn.", "named.", "last.", "frame.", "after_tool.", "results."];
-    let calls = ["calls.", "call.", "also."];
-    prompts.contains(&key) || turns.iter().chain(&calls).any(|begin| key.starts_with(begin))
+    prompts.contains(&key) || turns.iter().any(|begin| key.starts_with(begin))
 }
 
 /// The key of a control token, or of a marker that is text.

@@ -8,7 +8,7 @@ use super::file::OneOrMany;
 use super::load::MAX_SPELLING_BYTES;
 use super::rules::control_names;
 use crate::error::{Checked, wrong};
-use crate::pattern::{self, Piece};
+use crate::pattern::{self, Piece, is_white};
 
 /// Maximum number of tags, and of ways to write one.
 const MAX_TAGS: usize = 64;
@@ -33,6 +33,27 @@ impl TagSpec {
     /// The names of its tokens, in order.
     pub(crate) fn tokens(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.token).chain(&self.next)
+    }
+
+    /// Whether a turn may end in the token, where these pieces follow: text and a further token tell the tag from the
+    /// next turn.
+    pub(super) fn may_follow_turns(&self, pieces: &[Piece]) -> bool {
+        self.before.is_empty()
+            && !self.after.trim().is_empty()
+            && !self.next.is_empty()
+            && pieces.iter().all(|piece| matches!(piece, Piece::Literal(text) if is_white(text)))
+    }
+
+    /// Whether the text of the tag may be what a pattern begins with.
+    pub(super) fn may_go_on(&self, head: Option<&Piece>) -> bool {
+        match head {
+            Some(Piece::Literal(text)) => {
+                let (text, after) = (text.trim_start(), self.after.trim_start());
+                text.starts_with(after) || after.starts_with(text)
+            }
+            Some(Piece::Control(_)) | None => false,
+            Some(_) => true,
+        }
     }
 }
 
