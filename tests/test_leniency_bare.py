@@ -108,6 +108,20 @@ CASES = [
         case(format_, "So:\n[f(a=1), g()]", Said("So:\n", calls=(CALLED, ("g", {})), mended=mended))
         for format_, mended in (("llama3.2", (OPENER,)), ("llama4", (OPENER,)))
     ),
+    *(
+        case(format_, written, said)
+        for format_ in ("llama3.2", "llama4")
+        for written, said in (
+            (JSON, Said(calls=(CALLED,), mended=(OPENER,))),
+            (JSON.replace("arguments", "parameters"), Said(calls=(CALLED,), mended=(OPENER,))),
+            (f"So.\n{JSON}; {JSON}", Said("So.\n", calls=(CALLED, CALLED), mended=(OPENER, CALL))),
+            (f"```json\n{JSON}\n```", Said(calls=(CALLED,), mended=(OPENER, AFTER))),
+            (f"So: {JSON}", Said(f"So: {JSON}")),
+            ('{"name": "h", "parameters": {}}', Said('{"name": "h", "parameters": {}}')),
+            ('{"name": "f", "age": 3}', Said('{"name": "f", "age": 3}')),
+        )
+    ),
+    case("llama4", JSON, Said(JSON), bare_calls="text"),
     case("llama4", "So:\n[h(a=1)]", Said("So:\n[h(a=1)]")),
     case("llama4", "So: [f(a=1)]", Said("So: [f(a=1)]")),
     case("phi4-mini", f"So: functools[{JSON}]", Said("So: ", calls=(CALLED,), mended=(OPENER,))),

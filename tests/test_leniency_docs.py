@@ -239,6 +239,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example("lfm2", f"<|tool_call_start|>[{OBJECT}]<|tool_call_end|>"),
         Example("jamba", f"<tool_calls>{OBJECT}</tool_calls>"),
         Example("llama4", f"<|python_start|>{OBJECT}<|python_end|>"),
+        Example("llama4", f"<|python_start|>[{OBJECT}]<|python_end|>"),
         Example("phi4-mini", f"<|tool_call|>{OBJECT}<|/tool_call|>"),
     ],
     '`<|python_tag|>{"name": "f"}`': [
@@ -284,6 +285,10 @@ EXAMPLES: dict[str, list[Example]] = {
         typed("llama3.2", "So:\n[f(a=1)]"),
         typed("llama4", "So:\n[f(a=1)]"),
         typed("phi4-mini", f"So: functools[{OBJECT}]"),
+    ],
+    "an object in JSON at the beginning of a line": [
+        typed("llama3.2", f"So:\n{OBJECT}"),
+        typed("llama4", OBJECT),
     ],
     "`<function=f>`, `<invoke": [
         typed("qwen3-coder", f"So.\n<function=f>\n{PAIR}</function>\n</tool_call>"),

@@ -207,6 +207,11 @@ LLAMA = [
         Said(calls=(CALLED, CALLED), mended=(CALL, CALL)),
     ),
     Case(
+        "llama4",
+        f"<|python_start|> [{OBJECT}, {OBJECT}]<|python_end|><|eot|>",
+        Said(calls=(CALLED, CALLED), mended=(CALL, CALL)),
+    ),
+    Case(
         "phi4-mini", f"<|tool_call|> {OBJECT}<|/tool_call|>", Said(calls=(CALLED,), mended=(CALL,))
     ),
     Case(

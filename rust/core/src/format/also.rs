@@ -1,6 +1,7 @@
 //! Forms of calls that are only read: spellings of models that differ from their format.
 //!
-//! They are tried when no row and no form of the format itself fits, and each begins with a control token.
+//! They are tried when no row and no form of the format itself fits, and each begins with a control token, but for those
+//! that the names of tools mark.
 //! So they take no input from the format's own forms, and no text forges one.
 
 use super::ambiguity::check_ways;
@@ -26,6 +27,8 @@ pub(crate) struct AlsoSpec {
     pub(crate) calls: Vec<CallSpec>,
     /// Unmarked forms: an object, and a call in Python.
     pub(crate) bare: Vec<CallSpec>,
+    /// Whether the file declares the object.
+    pub(crate) has_object: bool,
     /// Meaningless input after a call: a control token, or text.
     pub(crate) after: Vec<Piece>,
     /// The tokens that a model may write around its answer.
@@ -38,8 +41,11 @@ pub(super) fn also(file: &File, patterns: &Patterns, list: Option<&ListSpec>) ->
     let mut spec = AlsoSpec { bare: vec![bare_object()], answer, ..AlsoSpec::default() };
     for (kind, also) in &file.also {
         let way = one_way(kind, also, patterns, list)?;
-        let is_bare = way.items.iter().any(|item| calls::is_python(item));
-        if is_bare { &mut spec.bare } else { &mut spec.calls }.push(way);
+        match &way.items[..] {
+            [item] if is_object(item) => (spec.bare[0], spec.has_object) = (way, true),
+            [item] if calls::is_python(item) => spec.bare.push(way),
+            _ => spec.calls.push(way),
+        }
         let key = format!("also.{kind}.after");
         for text in also.after.iter().flat_map(|after| after.clone().into_vec()) {
             let pieces = patterns.pieces(&key, &text, &[])?;
@@ -62,6 +68,11 @@ pub(super) fn also(file: &File, patterns: &Patterns, list: Option<&ListSpec>) ->
         }
     }
     Ok(spec)
+}
+
+/// Whether a form is the object of a call alone.
+fn is_object(item: &[Piece]) -> bool {
+    matches!(item, [Piece::Field(Field::Call, _)])
 }
 
 /// A call as a JSON object with the keys that most models write.
@@ -104,13 +115,12 @@ fn one_way(
     let mut items = Vec::new();
     for text in &texts {
         let pieces = patterns.pieces(&item, text, allowed)?;
-        if calls::is_python(&pieces) && texts.len() == 1 {
+        if texts.len() == 1 && (calls::is_python(&pieces) || is_object(&pieces)) {
             items.push(pieces);
             continue;
         }
         if !matches!(pieces.first(), Some(Piece::Control(_))) {
-            let problem =
-                "begins with text, expected a control token, or `{name}({arguments})` alone";
+            let problem = "begins with text, expected a control token, or `{call}` or `{name}({arguments})` alone";
             return wrong(item, problem);
         }
         calls::check_item(&item, &pieces, &body, list.filter(|list| list.is_tokens()), true)?;

@@ -10,7 +10,7 @@ use super::{
     List, Literal, MediaRule, Op, Reasoning, Results, Row, Rule, Stop, Suffix, Text, control_ids,
     openers, token_ids,
 };
-use crate::call::{BoundShape, ObjectSpec, Prefix};
+use crate::call::{BoundShape, Prefix};
 use crate::error::{Error, Result};
 use crate::format::{
     CallBodySpec, Format, Guarantee, InReasoning, ListForm, ListSpec, MediaSpec, RowSpec, RowUse,
@@ -111,7 +111,7 @@ impl Binder<'_> {
         let format = self.format;
         let rows: Vec<Row> = format.rows().iter().map(|row| self.row(row)).collect();
         let items = self.items()?;
-        let bare = Self::bare_openings(&items, format.bare_object());
+        let bare = Self::bare_openings(&items, format);
         let (begin, end) = (self.pieces(format.begin()), self.pieces(format.end()));
         let list = format.list().map(|list| List {
             open: self.pieces(list.first_open()),
@@ -402,11 +402,12 @@ impl Binder<'_> {
     }
 
     /// The beginnings of unmarked calls.
-    fn bare_openings(items: &[Item], object: Option<&ObjectSpec>) -> Vec<BareOpening> {
+    fn bare_openings(items: &[Item], format: &Format) -> Vec<BareOpening> {
+        let object = format.bare_object();
         let mut bare: Vec<BareOpening> = Vec::new();
         for (at, item) in items.iter().enumerate() {
-            // A call in Python is recognised by the names of tools.
-            let is_own = !item.is_bare || item.opening.is_some();
+            // A call in Python, and an object that the file declares, are recognised by the names of tools.
+            let is_own = !item.is_bare || item.opening.is_some() || format.also().has_object;
             let mut push = |before: Arc<str>, opening: Prefix| {
                 if !bare.iter().any(|known| known.before == before && known.opening == opening) {
                     bare.push(BareOpening { item: at, is_own, before, opening });
