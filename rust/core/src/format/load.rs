@@ -761,15 +761,18 @@ fn tools_turn(
     };
     let read_back = |row: &RowSpec| {
         let inside = results::read_as(&row.pieces, &pieces, Field::Tools);
-        Some((row.name.clone(), inside.or_else(|| read_without_end(row))?))
+        inside.or_else(|| read_without_end(row))
     };
     rules::check_pieces("turn.tools", &pieces)?;
     // A row of a name reads less than the row without a name.
-    let found = readers.filter_map(read_back).max_by_key(|(name, _)| name.is_some());
-    let Some((name, inside)) = found else {
+    let found = readers.filter_map(|row| Some((row, read_back(row)?)));
+    let found = found.max_by_key(|(row, _)| row.name.is_some());
+    let Some((row, inside)) = found else {
         let problem = "is read back by no row, expected one that differs in the text only";
         return wrong("turn.tools", problem);
     };
+    rules::check_reads_text("turn.tools", row)?;
+    let name = row.name.clone();
     Ok(FixedTurn { pieces, name, inside })
 }
 

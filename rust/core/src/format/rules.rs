@@ -188,6 +188,15 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
     check_after_text(key, rest, true)
 }
 
+/// Checks that the row which reads a pattern back reads text, not JSON.
+pub(super) fn check_reads_text(key: &str, row: &RowSpec) -> Checked<()> {
+    let is_json = |piece: &Piece| matches!(piece, Piece::Field(Field::Content, it) if it.is_json());
+    if walk(&row.pieces).any(is_json) {
+        return wrong(key, format!("is read as JSON by `{}`, expected a row of text", row.key));
+    }
+    Ok(())
+}
+
 pub(super) fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
     let head = head(pieces).len();
     let pieces: Vec<&Piece> = walk(pieces).collect();

@@ -136,9 +136,7 @@ fn turn(text: &str, patterns: &Patterns, rows: &[RowSpec]) -> Checked<FixedTurn>
             _ => {}
         }
     }
-    if filter.is_some_and(Filter::is_json) {
-        return wrong(KEY, format!("is read as JSON by `{}`, expected a row of text", row.key));
-    }
+    rules::check_reads_text(KEY, row)?;
     let name = row.name.clone();
     Ok(FixedTurn { pieces, name, inside })
 }
