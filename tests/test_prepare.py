@@ -629,6 +629,30 @@ def test_the_report_is_a_page_that_a_new_run_replaces(
     assert not Path("out/_report.html").exists()
 
 
+@pytest.mark.usefixtures("folder")
+def test_what_is_left_out_is_counted_by_place(capsys: pytest.CaptureFixture[str]) -> None:
+    named = [{"role": "user", "name": "Ann", "content": "Hi"}]
+    thought = [*said(2), {"role": "assistant", "reasoning": "hm", "content": "b"}]
+    rows = [*rows_of(3), {"messages": [*named, *named]}, {"messages": thought}]
+    Path("a.jsonl").write_bytes(lines_of(rows))
+    report = prepare(["a.jsonl"], "refused", OTHER, Options())
+    assert (report.rejected, report.parts_dropped) == (2, Counter())
+    report = prepare(["a.jsonl"], "out", OTHER, Options(encode={"on_unsupported": "drop"}))
+    counts = {
+        ("messages[].name", "unsupported"): 2,
+        ("messages[].reasoning", "unsupported"): 1,
+    }
+    assert (report.rejected, report.parts_dropped) == (0, counts)
+    assert Report.of_dict(json.loads(json.dumps(report.to_dict()))) == report
+    assert "parts that are not in the ids: 3\n         2  messages[].name  " in report.text()
+    manifest = json.loads(Path("out/_manifest.json").read_text("utf-8"))
+    assert manifest["report"]["parts_dropped"][0]["count"] == 2
+    arguments = ["prepare", "a.jsonl", "named", "--html", "--on-unsupported", "drop", *EMBEDDED]
+    assert main(arguments) == 0
+    assert "parts that are not in the ids: 1" in capsys.readouterr().out
+    assert "Not in the ids" in Path("named/_report.html").read_text("utf-8")
+
+
 def made_of(folder: Path) -> list[dict[str, Any]]:
     """What the manifest and each shard say that the ids are made of."""
     manifest = json.loads((folder / "_manifest.json").read_text())

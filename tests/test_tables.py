@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from chatcodec import Codec, DataError, MessageError, options, rows
+from chatcodec import Codec, DataError, MessageError, Template, options, rows
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import conversations, hostile_texts
@@ -140,6 +140,7 @@ def test_columns_are_those_of_the_encodings() -> None:
         "original_length": length,
         "roles": ["user", "assistant"],
         "neutralized": [],
+        "dropped": [],
         "error": None,
     }
     first, second = read.select(ALL).to_pylist()
@@ -367,3 +368,22 @@ def test_roles_and_neutralized_are_columns() -> None:
     assert table["roles"].to_pylist() == roles
     found = {"path": "messages[0].content", "spelling": "<|im_end|>"}
     assert table["neutralized"].to_pylist() == [[], None, [found]]
+
+
+def test_what_is_left_out_is_a_column() -> None:
+    template = Template("{% for m in messages %}{{ m.content.split('|')[0] }};{% endfor %}")
+    codec = Codec(template, CODEC.vocab, reader=CODEC.format)
+    rows = [
+        [{"role": "user", "content": "a"}],
+        [{"role": "user", "content": "a|b", "name": "Ann"}],
+        [{"role": "nobody"}],
+    ]
+    given = pa.table({"messages": [json.dumps(row) for row in rows]})
+    left_out = [
+        {"path": "messages[0].content", "why": "cut"},
+        {"path": "messages[0].name", "why": "unsupported"},
+    ]
+    for policy, second in (("error", None), ("drop", left_out)):
+        options: Any = {"columns": ["dropped"], "errors": "return", "on_unsupported": policy}
+        table = pa.table(codec.encode_table(given, **options))
+        assert table["dropped"].to_pylist() == [[], second, None]

@@ -80,6 +80,7 @@ TableColumn: TypeAlias = Literal[
     "original_length",
     "roles",
     "neutralized",
+    "dropped",
     "error",
 ]
 """A column that `encode_table` adds to a table."""

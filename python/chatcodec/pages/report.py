@@ -34,6 +34,7 @@ def report_page(report: Mapping[str, Any], title: str = "Prepared conversations"
     ]
     roles = Counter(report["roles"]).most_common()
     found = sorted(report["neutralized"], key=lambda item: -item["count"])
+    dropped = sorted(report.get("parts_dropped", ()), key=lambda item: -item["count"])
     charts = [
         {
             "title": "Lengths",
@@ -54,6 +55,15 @@ def report_page(report: Mapping[str, Any], title: str = "Prepared conversations"
             "rows": [([item["path"], item["spelling"]], item["count"]) for item in found],
         },
     ]
+    if dropped:
+        charts.append(
+            {
+                "title": "Not in the ids",
+                "about": "Parts of conversations that the template or the format leaves out.",
+                "columns": ["place", "why", "times", ""],
+                "rows": [([item["path"], item["why"]], item["count"]) for item in dropped],
+            }
+        )
     return bars_page(title, facts, charts)
 
 

@@ -18,16 +18,22 @@ __all__ = ["Report"]
 IGNORED = -100
 """The label of ids that are not trained on."""
 
-_TABLES = {"lengths", "roles", "neutralized"}
+_TABLES = {"lengths", "roles", "neutralized", "parts_dropped"}
 
 _STEPS = 16
 """Buckets of lengths between two powers of 2."""
 
-_SPELLINGS = 1000
-"""How many different spellings are counted."""
+_PLACES = 1000
+"""How many different places are counted."""
 
 _ROLES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
 _SHOWN = 10
+_WHY = {
+    "unsupported": "nothing writes it",
+    "policy": "not written in such a conversation",
+    "cut": "written in part",
+}
+"""What `Dropped.why` says, in words."""
 _BAR = 40
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -60,6 +66,8 @@ class Report:
     """Messages by their role."""
     neutralized: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Control spelled in the text of callers, by place (`messages[].content`) and spelling."""
+    parts_dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Parts of conversations that are not in the ids, by place (`messages[].name`) and why."""
 
     def count(self, table: pa.Table) -> None:
         """Count encoded rows, with the columns `length`, `roles` and others."""
@@ -75,10 +83,14 @@ class Report:
             self.trained += pc.sum(pc.not_equal(labels, IGNORED)).as_py() or 0
         for counted in pc.value_counts(pc.list_flatten(table["roles"])).to_pylist():
             self.roles[counted["values"]] += counted["counts"]
-        for found in pc.list_flatten(table["neutralized"]).to_pylist():
-            place = re.sub(r"\[\d+\]", "[]", found["path"]), found["spelling"]
-            if place in self.neutralized or len(self.neutralized) < _SPELLINGS:
-                self.neutralized[place] += 1
+        for name, word, counted in (
+            ("neutralized", "spelling", self.neutralized),
+            ("dropped", "why", self.parts_dropped),
+        ):
+            for found in pc.list_flatten(table[name]).to_pylist():
+                place = re.sub(r"\[\d+\]", "[]", found["path"]), found[word]
+                if place in counted or len(counted) < _PLACES:
+                    counted[place] += 1
 
     def add(self, other: Report) -> None:
         """Add the counts of another part."""
@@ -94,6 +106,7 @@ class Report:
         self.lengths.update(other.lengths)
         self.roles.update(other.roles)
         self.neutralized.update(other.neutralized)
+        self.parts_dropped.update(other.parts_dropped)
 
     def quantile(self, share: float) -> int:
         """Give the length that `share` of the conversations have at most, to 1/16 of itself."""
@@ -106,7 +119,6 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Give the counts as JSON has them; `of_dict` reads them."""
-        places = sorted(self.neutralized.items())
         return {
             "rows": self.rows,
             "ids": self.ids,
@@ -121,7 +133,11 @@ class Report:
             "roles": {role: self.roles[role] for role in sorted(self.roles)},
             "neutralized": [
                 {"path": path, "spelling": spelling, "count": count}
-                for (path, spelling), count in places
+                for (path, spelling), count in sorted(self.neutralized.items())
+            ],
+            "parts_dropped": [
+                {"path": path, "why": why, "count": count}
+                for (path, why), count in sorted(self.parts_dropped.items())
             ],
         }
 
@@ -131,11 +147,13 @@ class Report:
         numbers = {name: value[name] for name in value.keys() - _TABLES}
         lengths = Counter({int(length): count for length, count in value["lengths"].items()})
         found = {(item["path"], item["spelling"]): item["count"] for item in value["neutralized"]}
+        dropped = {(item["path"], item["why"]): item["count"] for item in value["parts_dropped"]}
         return cls(
             **numbers,
             lengths=lengths,
             roles=Counter(value["roles"]),
             neutralized=Counter(found),
+            parts_dropped=Counter(dropped),
         )
 
     def text(self) -> str:
@@ -174,6 +192,18 @@ class Report:
             yield f"  {count:>8,}  {path}  {spelling.encode('unicode_escape').decode()}"
         if len(self.neutralized) > len(found):
             yield f"  and {len(self.neutralized) - len(found):,} more in _manifest.json"
+        yield from self._parts_dropped()
+
+    def _parts_dropped(self) -> Iterator[str]:
+        if not self.parts_dropped:
+            return
+        found = sorted(self.parts_dropped.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN]
+        yield ""
+        yield f"parts that are not in the ids: {sum(self.parts_dropped.values()):,}"
+        for (path, why), count in found:
+            yield f"  {count:>8,}  {path}  {_WHY[why]}"
+        if len(self.parts_dropped) > len(found):
+            yield f"  and {len(self.parts_dropped) - len(found):,} more in _manifest.json"
 
     def _ordered_roles(self) -> list[tuple[str, int]]:
         """Give the most frequent roles first; equally frequent ones as conversations have them."""

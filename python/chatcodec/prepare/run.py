@@ -40,7 +40,7 @@ _READ = frozenset(
 )
 """Columns of tables that `encode_table` reads by default."""
 
-_COUNTED = ("length", "original_length", "roles", "neutralized", "error")
+_COUNTED = ("length", "original_length", "roles", "neutralized", "dropped", "error")
 _PACKED = {"input_ids", "labels", "attention_mask"}
 _LONG_TEXT = 1 << 16
 

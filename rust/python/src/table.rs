@@ -42,11 +42,12 @@ pub(crate) enum Output {
     OriginalLength,
     Roles,
     Neutralized,
+    Dropped,
     Error,
 }
 
 impl Output {
-    const ALL: [(&'static str, Self); 10] = [
+    const ALL: [(&'static str, Self); 11] = [
         ("input_ids", Self::InputIds),
         ("labels", Self::Labels),
         ("attention_mask", Self::AttentionMask),
@@ -56,6 +57,7 @@ impl Output {
         ("original_length", Self::OriginalLength),
         ("roles", Self::Roles),
         ("neutralized", Self::Neutralized),
+        ("dropped", Self::Dropped),
         ("error", Self::Error),
     ];
 
@@ -80,7 +82,8 @@ impl Output {
             Self::AttentionMask => list(DataType::Int8),
             Self::Length | Self::OriginalLength => DataType::Int32,
             Self::Roles => list(DataType::Utf8),
-            Self::Neutralized => list(DataType::Struct(found_fields())),
+            Self::Neutralized => list(DataType::Struct(fields(["path", "spelling"]))),
+            Self::Dropped => list(DataType::Struct(fields(["path", "why"]))),
             Self::Error => DataType::Utf8,
             _ => list(DataType::Int32),
         };
@@ -169,11 +172,13 @@ struct Row {
     roles: Vec<String>,
     /// Paths and spellings of control tokens in the caller's text.
     neutralized: Vec<(String, String)>,
+    /// Paths of what was left out, and why.
+    dropped: Vec<(String, &'static str)>,
 }
 
-/// The fields of an item of `neutralized`.
-fn found_fields() -> Fields {
-    ["path", "spelling"].into_iter().map(|name| Field::new(name, DataType::Utf8, true)).collect()
+/// The fields of an item of texts.
+fn fields(names: [&str; 2]) -> Fields {
+    names.into_iter().map(|name| Field::new(name, DataType::Utf8, true)).collect()
 }
 
 /// A table with the columns of its encoded conversations: an Arrow stream, `pa.table(encoded)`,
@@ -257,6 +262,7 @@ impl EncodedTable {
         let wants = |output| options.outputs.contains(&output);
         let (labels, indices) = (wants(Output::Labels), wants(Output::MessageIndices));
         let (roles, neutralized) = (wants(Output::Roles), wants(Output::Neutralized));
+        let dropped = wants(Output::Dropped);
         let encode = |row: usize| -> chatcodec::Result<Option<Row>> {
             let conversation = columns.read(codec, batch, row, options.read)?;
             let roles = if roles { conversation.roles() } else { Vec::new() };
@@ -265,10 +271,13 @@ impl EncodedTable {
             };
             let found = if neutralized { encoding.neutralized() } else { Vec::new() };
             let found = found.into_iter().map(|found| (encoding.path(found.path), found.spelling));
+            let left_out = if dropped { encoding.dropped() } else { &[] };
+            let left_out = left_out.iter().map(|part| (part.path.clone(), part.why.name()));
             let mut row = Row {
                 original,
                 roles,
                 neutralized: found.collect(),
+                dropped: left_out.collect(),
                 labelled: if labels { encoding.labelled(&options.labels) } else { Vec::new() },
                 indices: if indices { encoding.message_indices() } else { Vec::new() },
                 ids: encoding.shared_ids(),
@@ -391,6 +400,7 @@ struct Builders<'a> {
     originals: Vec<i32>,
     roles: TextLists<1>,
     neutralized: TextLists<2>,
+    dropped: TextLists<2>,
     errors: StringBuilder,
 }
 
@@ -441,6 +451,7 @@ impl<'a> Builders<'a> {
             originals: Vec::new(),
             roles: TextLists::new(),
             neutralized: TextLists::new(),
+            dropped: TextLists::new(),
             errors: StringBuilder::new(),
         }
     }
@@ -466,6 +477,8 @@ impl<'a> Builders<'a> {
                 self.indices.extend_from_slice(&row.indices);
                 self.roles.push(row.roles.into_iter().map(|role| [role]));
                 self.neutralized.push(row.neutralized.into_iter().map(<[_; 2]>::from));
+                let dropped = row.dropped.into_iter();
+                self.dropped.push(dropped.map(|(path, why)| [path, why.to_owned()]));
                 self.valid.push(true);
                 self.errors.append_null();
             }
@@ -474,6 +487,7 @@ impl<'a> Builders<'a> {
                 self.originals.push(0);
                 self.roles.push([]);
                 self.neutralized.push([]);
+                self.dropped.push([]);
                 self.errors.append_option(other.err().map(|error| error.to_string()));
             }
         }
@@ -507,7 +521,10 @@ impl<'a> Builders<'a> {
                 }
                 Output::Roles => self.roles.finish(nulls.as_ref(), |[roles]| roles),
                 Output::Neutralized => self.neutralized.finish(nulls.as_ref(), |texts| {
-                    Arc::new(StructArray::new(found_fields(), texts.into(), None))
+                    Arc::new(StructArray::new(fields(["path", "spelling"]), texts.into(), None))
+                }),
+                Output::Dropped => self.dropped.finish(nulls.as_ref(), |texts| {
+                    Arc::new(StructArray::new(fields(["path", "why"]), texts.into(), None))
                 }),
                 Output::Error => Arc::new(self.errors.finish()),
             };
