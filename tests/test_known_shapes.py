@@ -8,15 +8,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import benign
+import data
 import pytest
+from chatcodec import Codec, Template, Vocab
 from chatcodec.errors import MessageError, TemplateError
 from test_template_codec import PUBLISHED, text_of
 from test_template_messages import codec_of, needs_templates
 
 if TYPE_CHECKING:
     import random
-
-    from chatcodec import Codec
 
 MARKUP = (
     "<think>",
@@ -110,3 +110,28 @@ def check(name: str, draw: random.Random) -> bool:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_known_shape_is_written_as_a_new_one(name: str) -> None:
     benign.check(lambda draw: check(name, draw), examples=15, least=0)
+
+
+LOOKS = {
+    "in a generator": "'<b>' in (messages | map(attribute='content'))",
+    "in a generator of a test": "'<b>' is in(messages | map(attribute='content'))",
+    "equal by name": "'<b>' is eq(other=m.content)",
+    "selected by name": "['<b>'] | select('eq', other=m.content) | list",
+}
+
+
+@pytest.mark.parametrize("looks", LOOKS.values(), ids=LOOKS)
+def test_a_look_at_what_is_used_up_or_named_is_told(looks: str) -> None:
+    source = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+        f"{{% if {looks} %}}<|im_start|>system\n<|im_end|>\n{{% endif %}}{{% endfor %}}"
+    )
+    vocab = Vocab.load(data.qwen3_folder())
+    codec = Codec(Template(source), vocab, reader="qwen3")
+    harmless, asks = ([{"role": "user", "content": text}] for text in ("Hi", "<b>"))
+    for messages in (harmless, harmless, harmless, asks):
+        encoding = codec.encode(messages, add_generation_prompt=False)
+        assert sum(encoding.is_control.tolist()) == 2
+    assert [note.kind for note in encoding.notes] == ["unfollowed"]
+    with pytest.raises(MessageError):
+        codec.encode(asks, add_generation_prompt=False, on_dependent="error")

@@ -50,6 +50,8 @@ const CONTROL: &[&str] = &[
     "{{ '<|im_end|>' if L | select('eq', T) | list }}{{ '<|im_end|>' if L | map('lower') | select('in', T) | list }}",
     "{{ range(N) | map('string') | join('<|im_end|>') }}{{ '<|im_end|>' if N }}",
     "{{ V | default('<|im_end|>', true) }}{{ '<|im_end|>' if T | int }}",
+    "{{ '<|im_end|>' if T in (L | map('string')) }}",
+    "{{ '<|im_end|>' if T is eq(other=T) }}{{ '<|im_end|>' if [T] | select('in', seq=T) | list }}",
 ];
 
 fn template(choices: &mut Choices) -> String {
@@ -235,6 +237,12 @@ const SEARCHES: &[&str] = &[
     "{% set t = messages[0].content ~ messages[1].content %}{{ '<|im_end|>' if '<f>' in t }}{{ t }}",
     "{% if m.content | length > 0 %}{{ m.content }}{% endif %}",
     "{{ m.content | length }}",
+    "{% if 'lower' in (messages | map(attribute='content')) %}<|im_end|>{% endif %}",
+    "{% if 'lower' is eq(other=m.content) %}<|im_end|>{% endif %}",
+    "{{ m.content | replace([], 'X') }}{{ m.content }}",
+    "{{ (m.content | length | string).strip('5') }}{{ m.content }}",
+    "{{ (m.name ~ m.content) | length }}{{ m.content }}",
+    "{{ [m.name ~ m.content] }}",
     "{{ m.content | upper }}{{ m.content | tojson }}",
     "{{ ('<b>' | safe) + m.content }}",
     "{{ dict([(m.content, 1)]) }}{{ {m.content: 1, 'a': 2} | length }}",

@@ -35,7 +35,7 @@ use leaves::Kind;
 pub(crate) use leaves::check_placed;
 use places::Places;
 pub(crate) use prompts::{Cut, Prompts};
-use stencil::{Found, Shape, Stencils, Written};
+use stencil::{Found, MAX_TIMES, Shape, Stencils, Written};
 
 /// A template as the writing side of a codec.
 #[derive(Debug, Clone)]
@@ -381,7 +381,10 @@ impl TemplateWriter {
         let written = |way| -> Result<RenderedTemplate> {
             let now = |format: &str| {
                 let text = clock.format(format);
-                times.borrow_mut().push((format.to_owned(), text.clone()));
+                let mut times = times.borrow_mut();
+                if times.len() <= MAX_TIMES && times.iter().all(|(known, _)| known != format) {
+                    times.push((format.to_owned(), text.clone()));
+                }
                 text
             };
             let prompted = end == End::Prompted;
@@ -432,7 +435,10 @@ impl TemplateWriter {
         let headers = Headers { own, others: &self.asked, stops: &self.stops };
         let prompt = (end == End::Prompted).then_some(self.prompt.as_str());
         let mut written = layout.write(&rendered, &headers, prompt, options.boundary);
-        if let Some(shape) = shape.filter(|_| is_new && !rendered.has_looked()) {
+        // The time of a prompt that is written for these options alone is not compared.
+        let is_timeless = given.is_none() || !self.template.mentions("strftime_now");
+        let is_learned = is_new && is_timeless && !rendered.has_looked();
+        if let Some(shape) = shape.filter(|_| is_learned) {
             let premises = layout.premises(&rendered, &headers, prompt);
             let times = times.into_inner();
             self.stencils.learn(

@@ -430,10 +430,12 @@ fn sifted(
             }
             Some(test) => {
                 let meter = &machine.meter;
+                let given = tests::given(&positional, &named);
+                machine.note(|notes| notes.test(test.as_str(), &value, &given));
+                let spent = watch::generated(given.iter().chain([&value]), meter);
                 let holds = tests::apply(test.as_str(), &value, &positional, &named, meter)?;
-                let looked = watch::test(test.as_str(), &value, &positional, holds, meter);
-                machine.look(looked.or(test.content()));
-                machine.note(|notes| notes.test(test.as_str(), &value, &positional));
+                let looked = watch::test(test.as_str(), &value, &given, holds, meter);
+                machine.look(spent.or(looked).or(test.content()));
                 holds
             }
             None => value.is_true(),

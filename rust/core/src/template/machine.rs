@@ -640,10 +640,11 @@ impl<'a> Machine<'a> {
         let mut left = self.eval(first, frame)?;
         for (comparison, right) in others {
             let right = self.eval(right, frame)?;
+            self.note(|notes| notes.comparison(&left, *comparison, &right));
+            self.watch(|meter| watch::generated([&left, &right], meter));
             let holds = compare(&left, *comparison, &right, &self.meter);
             let holds = holds.map_err(|problem| Fault::new(at as usize, problem))?;
             self.watch(|meter| watch::comparison(&left, *comparison, &right, holds, meter));
-            self.note(|notes| notes.comparison(&left, *comparison, &right));
             if !holds {
                 return Ok(false);
             }
@@ -665,8 +666,8 @@ impl<'a> Machine<'a> {
             && arguments.is_plain()
             && let Some((holds, looked)) = Self::peek(input, frame, |value| {
                 let meter = &self.meter;
-                let holds = tests::apply(name, value, &[], &[], meter);
                 self.note(|notes| notes.test(name, value, &[]));
+                let holds = tests::apply(name, value, &[], &[], meter);
                 (holds, watch::test(name, value, &[], false, meter))
             })
         {
@@ -675,9 +676,11 @@ impl<'a> Machine<'a> {
         }
         let input = self.eval(input, frame)?;
         let (positional, named) = self.arguments(arguments, at, frame)?;
+        let given = tests::given(&positional, &named);
+        self.note(|notes| notes.test(name, &input, &given));
+        self.watch(|meter| watch::generated(given.iter().chain([&input]), meter));
         let holds = tests::apply(name, &input, &positional, &named, &self.meter).map_err(fault)?;
-        self.watch(|meter| watch::test(name, &input, &positional, holds, meter));
-        self.note(|notes| notes.test(name, &input, &positional));
+        self.watch(|meter| watch::test(name, &input, &given, holds, meter));
         Ok(holds)
     }
 
@@ -844,6 +847,7 @@ impl<'a> Machine<'a> {
     fn print(&mut self, expr: &Expr, at: usize, frame: &Rc<Frame>) -> Run<Flow> {
         let start = self.out.len();
         if let Some(value) = self.written_sum(expr, start, at, frame)? {
+            self.note(|notes| notes.shown(&value));
             let text = value.text(&self.meter).map_err(|problem| Fault::new(at, problem))?;
             self.write(&text, at)?;
         }
@@ -902,7 +906,9 @@ impl<'a> Machine<'a> {
         let fault = |problem: Problem| Fault::new(at as usize, problem);
         let mut joined = Builder::default();
         for part in parts {
-            let text = self.eval(part, frame)?.text(&self.meter).map_err(fault)?;
+            let value = self.eval(part, frame)?;
+            self.note(|notes| notes.shown(&value));
+            let text = value.text(&self.meter).map_err(fault)?;
             self.meter.write(joined.len(), text.len(), text.run_count()).map_err(fault)?;
             joined.push_text(&text);
         }

@@ -194,9 +194,18 @@ impl Notes {
                     absent.push(part.as_str().to_owned());
                 }
             }
-            Value::List(parts) => parts.items.iter().for_each(|part| self.searched_for(text, part)),
             _ => self.open(),
         }
+    }
+
+    /// Whether a value is no text, and holds a free text: shown, it is escaped.
+    fn is_shown(&self, value: &Value) -> bool {
+        !matches!(value, Value::Str(_) | Value::Int(..) | Value::Float(..)) && self.holds(value)
+    }
+
+    /// A value becomes a text.
+    pub(super) fn shown(&self, value: &Value) {
+        self.open_if(self.is_shown(value));
     }
 
     fn equality(&self, one: &Value, other: &Value) {
@@ -230,7 +239,7 @@ impl Notes {
                 list.items.iter().for_each(|known| self.equality(item, known));
             }
             (key, Value::Dict(dict)) => self.open_if(self.is_key(key, dict.members.iter())),
-            (item, _) => self.open_if(self.holds(item)),
+            (item, container) => self.open_if(self.holds(item) || self.holds(container)),
         }
     }
 
@@ -294,9 +303,18 @@ impl Notes {
             // What is marked escapes what it is joined with.
             "safe" | "escape" | "e" | "forceescape" => self.open(),
             // What they apply is taken down by itself.
-            "default" | "d" | "string" | "items" | "length" | "count" | "list" | "first"
-            | "last" | "reverse" | "batch" | "slice" | "join" | "map" | "select" | "reject"
-            | "selectattr" | "rejectattr" => {}
+            "default" | "d" | "items" | "list" | "first" | "last" | "reverse" | "batch"
+            | "slice" | "map" | "select" | "reject" | "selectattr" | "rejectattr" => {}
+            // The length of several texts is the first one's.
+            "length" | "count" => self.open_if(match input {
+                Value::Str(text) => self.is_free_text(text) && !text.is_part_of_one(),
+                _ => false,
+            }),
+            "string" => self.shown(input),
+            "join" => self.joined(input, given),
+            "replace" if !matches!(given, [Value::Str(_), Value::Str(_), ..]) => {
+                self.open_if(self.holds(input) || self.any(given));
+            }
             "trim" | "replace" if named.is_empty() && matches!(input, Value::Str(_)) => {
                 self.method(if name == "trim" { "strip" } else { name }, input, given, named);
             }
@@ -307,26 +325,40 @@ impl Notes {
         }
     }
 
+    fn joined(&self, list: &Value, given: &[Value]) {
+        match list {
+            Value::List(list) => {
+                let is_shown = |item: &Value| self.is_shown(item);
+                self.open_if(list.items.iter().chain(given.iter().skip(1)).any(is_shown));
+            }
+            other => self.open_if(self.holds(other) || self.any(given)),
+        }
+    }
+
     /// A method.
     pub(super) fn method(&self, name: &str, object: &Value, given: &[Value], named: &Named) {
         if !named.is_empty() {
             return self.open();
         }
         match (object, name, given) {
-            (Value::Str(_), "join", _)
-            | (Value::Dict(_), "items" | "keys" | "values" | "copy", _)
+            (Value::Str(_), "join", [list, ..]) => self.joined(list, given),
+            (Value::Dict(_), "items" | "keys" | "values" | "copy", _)
             | (Value::List(_), "copy", _)
             | (Value::Loop(_), "cycle", _) => {}
             (Value::Dict(dict), "get", [key, ..]) => {
                 self.open_if(self.is_key(key, dict.members.iter()));
             }
             (Value::Str(text), _, _) if !self.is_free_text(text) => match (name, given) {
-                ("replace", [old, ..]) => self.open_if(self.holds(old)),
+                ("replace", [old, new, ..]) => {
+                    self.open_if(self.holds(old) || self.is_shown(new));
+                }
                 _ => self.open_if(self.any(given)),
             },
-            (Value::Str(_), "strip" | "lstrip" | "rstrip", [] | [Value::None | Value::Str(_)])
-                if !self.any(given) =>
-            {
+            (
+                Value::Str(text),
+                "strip" | "lstrip" | "rstrip",
+                [] | [Value::None | Value::Str(_)],
+            ) if text.is_unchanged() && !self.any(given) => {
                 if name != "rstrip" {
                     self.first.borrow_mut().add(given);
                 }
@@ -338,8 +370,13 @@ impl Notes {
                 Value::Str(text),
                 "replace" | "split" | "rsplit" | "partition" | "rpartition" | "removeprefix"
                 | "removesuffix" | "startswith" | "endswith" | "find" | "rfind",
-                [part, ..],
-            ) => self.searched_for(text, part),
+                [part, more @ ..],
+            ) if !more.iter().any(|more| self.is_shown(more)) => match part {
+                Value::List(parts) if matches!(name, "startswith" | "endswith") => {
+                    parts.items.iter().for_each(|part| self.searched_for(text, part));
+                }
+                part => self.searched_for(text, part),
+            },
             _ => self.open_if(self.holds(object) || self.any(given)),
         }
     }

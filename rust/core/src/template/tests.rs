@@ -52,6 +52,11 @@ pub(super) fn unknown(name: &str) -> Problem {
     Problem::Unsupported(format!("test `{name}` is not known"))
 }
 
+/// What a test is given, by place or by name.
+pub(super) fn given(positional: &[Value], named: &[(Text, Value)]) -> Vec<Value> {
+    positional.iter().chain(named.iter().map(|(_, value)| value)).cloned().collect()
+}
+
 pub(super) fn apply(
     name: &str,
     value: &Value,

@@ -223,6 +223,16 @@ impl Text {
         matches!(self.runs, Runs::One(..))
     }
 
+    /// Whether each part that is a caller's content stands as the caller gave it.
+    pub(super) fn is_unchanged(&self) -> bool {
+        let is_unchanged =
+            |origin: Origin, place: Place| !origin.is_content() || place != Place::CHANGED;
+        match &self.runs {
+            Runs::One(origin, place) => is_unchanged(*origin, *place),
+            Runs::Many(runs) => runs.iter().all(|run| is_unchanged(run.origin, run.place)),
+        }
+    }
+
     /// Whether the text is a stretch of one of the caller's strings, unchanged.
     pub(super) fn is_part_of_one(&self) -> bool {
         matches!(self.runs, Runs::One(_, place) if place != Place::CHANGED)

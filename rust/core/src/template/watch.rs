@@ -179,6 +179,12 @@ pub(super) fn equal_texts(one: &Text, other: &Text, meter: &Meter) -> Looked {
     }
 }
 
+/// What is in a generator, before an operation uses it up.
+pub(super) fn generated<'a>(values: impl IntoIterator<Item = &'a Value>, meter: &Meter) -> Looked {
+    let mut values = values.into_iter().filter(|value| matches!(value, Value::Generator(_)));
+    values.find_map(|value| content(value, meter))
+}
+
 /// `item in container`, which is true or false.
 pub(super) fn membership(item: &Value, container: &Value, is_found: bool, meter: &Meter) -> Looked {
     match (item, container) {

@@ -29,6 +29,12 @@ const MAX_SHAPES: usize = 512;
 const MAX_SHAPE_BYTES: usize = 1 << 16;
 const MAX_BYTES: usize = 16 << 20;
 
+/// The largest stencil that is kept, the largest text that one writes, and the formats of times that it may ask for.
+/// What is larger, the template writes, within its own bounds.
+const MAX_STENCIL_BYTES: usize = 1 << 20;
+const MAX_TEXT: usize = 4 << 20;
+pub(super) const MAX_TIMES: usize = 16;
+
 /// Shapes that are remembered as seen once.
 const SEEN: usize = 512;
 
@@ -45,7 +51,7 @@ impl<'a> Shape<'a> {
         let is_isolated = options.boundary == Boundary::Isolated;
         shape.key.extend([end as u8, u8::from(is_isolated)]);
         for (name, value) in &options.template.variables {
-            shape.text(name);
+            shape.text(name)?;
             shape.value(value)?;
         }
         shape.key.push(b'|');
@@ -56,9 +62,12 @@ impl<'a> Shape<'a> {
         for message in messages {
             let Owned::Map(members) = message else { return None };
             shape.count(b'm', members.len());
+            if shape.key.len() > MAX_SHAPE_BYTES {
+                return None;
+            }
             for (key, value) in members {
                 let key = key.as_str()?;
-                shape.text(key);
+                shape.text(key)?;
                 match value {
                     Owned::Text(text) if is_free_key(key) => shape.free_text(text),
                     Owned::List(parts) if key == "content" => shape.parts(parts)?,
@@ -74,9 +83,13 @@ impl<'a> Shape<'a> {
         self.key.extend((count as u32).to_le_bytes());
     }
 
-    fn text(&mut self, text: &str) {
+    fn text(&mut self, text: &str) -> Option<()> {
+        if self.key.len() + text.len() > MAX_SHAPE_BYTES {
+            return None;
+        }
         self.count(b's', text.len());
         self.key.extend(text.as_bytes());
+        Some(())
     }
 
     fn free_text(&mut self, text: &'a str) {
@@ -117,9 +130,9 @@ impl<'a> Shape<'a> {
             Owned::Bool(value) => self.key.push(if *value { b'+' } else { b'-' }),
             Owned::Number(number) => {
                 self.key.push(b'n');
-                self.text(number);
+                self.text(number)?;
             }
-            Owned::Text(text) => self.text(text),
+            Owned::Text(text) => self.text(text)?,
             Owned::List(items) => {
                 self.count(b'l', items.len());
                 items.iter().try_for_each(|item| self.value(item))?;
@@ -174,9 +187,12 @@ impl Default for Stencils {
 
 impl Stencils {
     pub(super) fn find(&self, shape: &Shape<'_>, clock: &Clock) -> Found {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        match known.stencils.get(&shape.key) {
-            Some(Some(stencil)) if stencil.is_of_time(clock) => Found::Stencil(stencil.clone()),
+        let known = {
+            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            known.stencils.get(&shape.key).cloned()
+        };
+        match known {
+            Some(Some(stencil)) if stencil.is_of_time(clock) => Found::Stencil(stencil),
             Some(Some(_)) => Found::Again,
             Some(None) => Found::Nothing,
             None => {
@@ -205,6 +221,9 @@ impl Stencils {
             None => None,
         };
         let bytes = shape.key.len() + stencil.as_ref().map_or(0, Stencil::bytes);
+        if bytes > MAX_STENCIL_BYTES {
+            return;
+        }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.stencils.len() >= MAX_SHAPES || known.bytes + bytes > MAX_BYTES {
             *known = Known::default();
@@ -278,7 +297,8 @@ impl Stencil {
         let is_changed = template.parts().iter().any(|part| {
             part.place.is_none() && part.path.is_some_and(|path| paths.binary_search(&path).is_ok())
         });
-        if !is_same || is_changed || rendered.text != template.text() {
+        let is_small = times.len() <= MAX_TIMES;
+        if !is_same || is_changed || !is_small || rendered.text != template.text() {
             return None;
         }
         let contents: HashMap<i32, u32> = paths
@@ -346,7 +366,9 @@ impl Stencil {
     /// A bound of its size.
     fn bytes(&self) -> usize {
         let originals: usize = self.originals.values().map(String::len).sum();
-        self.fixed.len() + originals + (self.pieces.len() + self.paths.len()) * size_of::<Piece>()
+        let parts =
+            self.pieces.len() + self.paths.len() + self.generated.len() + self.dropped.len();
+        self.fixed.len() + originals + parts * 2 * size_of::<Piece>()
     }
 
     /// What the template writes for a conversation of the shape, and what it passes over; none where the premises do
@@ -359,8 +381,15 @@ impl Stencil {
         if !shape.texts.iter().all(|text| self.premises.hold(text)) {
             return None;
         }
-        let bytes: usize = shape.texts.iter().map(|text| text.len()).sum();
-        let mut text = String::with_capacity(self.fixed.len() + bytes);
+        let length = |piece: &Piece| match &piece.text {
+            PieceText::Fixed(range) => range.len(),
+            PieceText::Free(at) => shape.texts[*at].len(),
+        };
+        let bytes: usize = self.pieces.iter().map(length).sum();
+        if bytes > MAX_TEXT {
+            return None;
+        }
+        let mut text = String::with_capacity(bytes);
         let mut spans: Vec<Span> = Vec::with_capacity(self.pieces.len());
         for Piece { kind, source, skipped, text: piece } in &self.pieces {
             let start = text.len();
