@@ -1,6 +1,6 @@
 //! The control tokens of a template are a function of the conversation's shape, but where a note says that they depend
-//! on a text: templates made by chance, with two conversations of one shape. What is written for a shape that came
-//! before is what is written for a new one.
+//! on a text: templates made by chance, with two conversations of one shape. A conversation whose shape came before
+//! is written as one of a new shape.
 
 use std::sync::LazyLock;
 

@@ -537,7 +537,7 @@ impl Stream {
         self.end(reason, false, out);
     }
 
-    /// Reads what is held of a tag, after the last input: a token that closes a turn may begin one.
+    /// Reads the beginning of a tag that is held back, after the last input: a token that closes a turn may begin a tag.
     pub(crate) fn settle_tags(&mut self, out: &mut Vec<Event>) {
         if self.state.tags.as_ref().is_some_and(|tags| tags.is_opened()) {
             self.emitting(out, |state, bound, out| {

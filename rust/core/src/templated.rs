@@ -394,8 +394,8 @@ impl TemplateWriter {
             }
             Ok(rendered)
         };
-        let is_new = matches!(found, Found::Again);
-        let mut rendered = written(if is_new { Way::Noted } else { Way::AsGiven })?;
+        let comes_again = matches!(found, Found::Again);
+        let mut rendered = written(if comes_again { Way::Noted } else { Way::AsGiven })?;
         let mut dependent = None;
         if rendered.has_looked() {
             let harmless = written(Way::Harmless);
@@ -437,7 +437,7 @@ impl TemplateWriter {
         let mut written = layout.write(&rendered, &headers, prompt, options.boundary);
         // The time of a prompt that is written for these options alone is not compared.
         let is_timeless = given.is_none() || !self.template.mentions("strftime_now");
-        let is_learned = is_new && is_timeless && !rendered.has_looked();
+        let is_learned = comes_again && is_timeless && !rendered.has_looked();
         if let Some(shape) = shape.filter(|_| is_learned) {
             let premises = layout.premises(&rendered, &headers, prompt);
             let times = times.into_inner();
@@ -781,7 +781,7 @@ impl<'a> Layout<'a> {
         out
     }
 
-    /// The premises under which the text is the same for other free texts; none if that is not known.
+    /// Conditions for free texts under which the same is written around them; none if they are not known.
     fn premises(
         &self,
         rendered: &RenderedTemplate,
@@ -955,7 +955,7 @@ impl Headers<'_> {
         whole.unwrap_or_else(|| common_prefix(turn, self.own))
     }
 
-    /// How a text after this beginning of a turn would begin, if what the turn has of a prompt depended on it.
+    /// The first characters of texts on which [`Self::length`] may depend, where a turn begins so and a text follows.
     fn beginnings(&self, turn: &str) -> Vec<char> {
         let others = || self.others.iter().map(String::as_str);
         let whole = others().filter(|prompt| !prompt.is_empty() && turn.starts_with(prompt));

@@ -852,8 +852,8 @@ impl Codec {
     /// `message_indices`; and `attention_mask` (list<int8>), `length` and `original_length`, before it
     /// was shortened (int32), `roles` of the messages
     /// (list<string>), `neutralized` (list<struct<path: string, spelling: string>>: control spelled in the caller's
-    /// text, as `Encoding.neutralized` has it), `dropped` (list<struct<path: string, why: string>>: what is not in
-    /// the ids, as `Encoding.dropped` has it), `error` (string). `prefix` comes
+    /// text, as `Encoding.neutralized` has it), `dropped` (list<struct<path: string, why: string>>: parts that the
+    /// ids lack, as `Encoding.dropped` has them), `error` (string). `prefix` comes
     /// before their names. `errors="return"` adds `error`: a conversation that cannot be encoded has null in the
     /// other new columns and the reason there; `"raise"` raises the first. `markup` is `"error"` by default where
     /// labels are made, and the error says how many rows have some. The other options are `encode_batch`'s.

@@ -172,7 +172,7 @@ struct Row {
     roles: Vec<String>,
     /// Paths and spellings of control tokens in the caller's text.
     neutralized: Vec<(String, String)>,
-    /// Paths of what was left out, and why.
+    /// Paths of the parts that the ids lack, and the reason for each.
     dropped: Vec<(String, &'static str)>,
 }
 

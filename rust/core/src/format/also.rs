@@ -1,7 +1,7 @@
 //! Forms of calls that are only read: spellings of models that differ from their format.
 //!
-//! They are tried when no row and no form of the format itself fits, and each begins with a control token, but for those
-//! that the names of tools mark.
+//! They are tried when no row and no form of the format itself fits. Each begins with a control token; a form without one
+//! is a call only where the tools have its name.
 //! So they take no input from the format's own forms, and no text forges one.
 
 use super::ambiguity::check_ways;

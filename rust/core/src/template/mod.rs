@@ -311,7 +311,7 @@ impl RenderedTemplate {
         self.looked.is_some()
     }
 
-    /// Under what the text would be the same for other free texts, but for these; none if that is not known.
+    /// Conditions for free texts under which the template writes the same around them; none if they are not known.
     pub(crate) fn premises(&self) -> Option<&Premises> {
         self.premises.as_ref()
     }

@@ -224,7 +224,7 @@ impl Notes {
         match (self.is_free_text(one), self.is_free_text(other)) {
             (false, false) => {}
             (true, true) => self.open_if(!one.is_same(other)),
-            // No free text is empty, nor is what is made of one.
+            // A free text is not empty, and nothing that is made of it is.
             (true, false) if other.is_empty() => {}
             (false, true) if one.is_empty() => {}
             (true, false) => self.searched_for(one, &Value::Str(other.clone())),

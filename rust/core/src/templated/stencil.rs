@@ -161,7 +161,7 @@ pub(super) struct Stencils {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// None for a shape of which no stencil can be made.
+    /// By shape; none where the template's text cannot serve as a stencil.
     stencils: HashMap<Vec<u8>, Option<Arc<Stencil>>>,
     bytes: usize,
 }
@@ -284,7 +284,7 @@ pub(super) struct Written<'a> {
 }
 
 impl Stencil {
-    /// None if a free text does not stand in the text as the caller gave it, or may move what is generated.
+    /// None if the text has a free text changed or in part, or if a mask would begin or end within one.
     fn new(premises: Premises, written: &Written<'_>, shape: &Shape<'_>) -> Option<Self> {
         let Written { rendered, template, times, dropped } = written;
         let strings = template.paths();
@@ -516,6 +516,19 @@ mod tests {
             let made = writer.write(&values, &Vocab::embedded(), &on("2026-01-31"))?;
             assert_eq!(made.rendered.text, written);
         }
+        Ok(())
+    }
+
+    #[test]
+    fn a_text_of_more_than_a_stencil_writes_is_the_templates() -> Result<()> {
+        let (writer, vocab) =
+            (writer(&"{{ messages[0].content }},".repeat(1_000))?, Vocab::embedded());
+        for content in ["Hello", "Hello", "Hello"] {
+            writer.write(&values("user", content), &vocab, &on("2026-01-31"))?;
+        }
+        assert!(is_known(&writer, "Hello", "2026-01-31"));
+        assert!(is_known(&writer, &"x".repeat(4_000), "2026-01-31"));
+        assert!(!is_known(&writer, &"x".repeat(5_000), "2026-01-31"));
         Ok(())
     }
 
