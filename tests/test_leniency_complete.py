@@ -12,7 +12,7 @@ import pytest
 from calls import answer
 from chatcodec import MessageError, formats
 from chatcodec.events import ActionDelta, ActionEnd, ActionStart, Notice
-from completions import codec_of
+from completions import codec_of, ids_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,3 +118,42 @@ def test_what_is_complete_says_all_of_it(
     told = "".join(getattr(event, "text", "") for event in events)
     told += "".join(event.name or "" for event in events if isinstance(event, ActionEnd))
     assert letters(told, format_) == letters(codec.vocab.decode(ids), format_), events
+
+
+PAIR = "<tool_call>f\n<arg_key>{}</arg_key>\n<arg_value>{}</arg_value>{}\n</tool_call>"
+OBJECT = '<tool_call>\n{{"name": "f", "arguments": {{"a": {}}}}}\n</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("format_", "stray", "written", "is_complete"),
+    [
+        ("qwen3", "</think>", OBJECT.format('"x</think>y"'), False),
+        ("qwen3", "</think>", OBJECT.format("1</think>2"), False),
+        ("glm4.5", "</think>", PAIR.format("a</think>b", "c", ""), False),
+        ("glm4.5", "</think>", PAIR.format("a", "c</think>d", ""), False),
+        # Between the parts of a call it takes nothing from them.
+        ("glm4.5", "</think>", PAIR.format("a", "c", "</think>"), True),
+        (
+            "qwen3-coder",
+            "<|im_start|>",
+            "<tool_call>\n<function=f>\n<parameter=a>\nx<|im_start|>y\n</parameter>\n"
+            "</function>\n</tool_call>",
+            False,
+        ),
+        (
+            "kimi-k2",
+            "<|im_user|>",
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"
+            '<|tool_call_argument_begin|>{"a": "x<|im_user|>y"}'
+            "<|tool_call_end|><|tool_calls_section_end|>",
+            False,
+        ),
+    ],
+)
+def test_a_call_whose_text_lacks_a_token_is_not_complete(
+    format_: str, stray: str, written: str, *, is_complete: bool
+) -> None:
+    codec = codec_of(format_)
+    events = codec.stream(None).push(ids_of(codec, written))
+    assert [event.complete for event in events if isinstance(event, ActionEnd)] == [is_complete]
+    assert stray in [event.text for event in events if isinstance(event, Notice)]

@@ -200,6 +200,13 @@ EXAMPLES: dict[str, list[Example]] = {
     '`string="false"` before': [
         Example("deepseek:v4", "\n\n" + BLOCK.format(VALUE.format(' string="false"'))),
     ],
+    "other bars in the token's text": [
+        Example(
+            "deepseek:v4",
+            BLOCK.format(VALUE.format(' string="true"')).replace(DSML, f"{bars}DSML{bars}"),
+        )
+        for bars in ("|", "||", "‖", "｜｜")
+    ],
     "the block of calls without": [
         Example("deepseek:v4", "So. " + BLOCK.format(VALUE.format(' string="true"'))),
     ],

@@ -206,3 +206,15 @@ V41 = (
 def test_tags_of_another_version(format_: str, written: str) -> None:
     calls: tuple[tuple[str, Any], ...] = (("f", {"a": "b", "n": [1]}), ("g", {}))
     check(Case(format_, written, Said(calls=calls)))
+
+
+@pytest.mark.parametrize("format_", ["deepseek:v3.2", "deepseek:v4"])
+@pytest.mark.parametrize("bars", ["|", "||", "‖", "｜｜"])
+def test_other_bars_are_the_token_where_markers_are_text(format_: str, bars: str) -> None:
+    written = V41.replace(DSML, f"{bars}DSML{bars}")
+    codec = codec_of(format_)
+    events = codec.stream(None, markers="text").push_text(written)
+    assert calls_of(events) == [("f", {"a": "b", "n": [1]}), ("g", {})]
+    ids = codec.vocab.encode(written)
+    assert calls_of(codec.stream(None, markers="ids_or_text").push(ids)) == calls_of(events)
+    assert codec.parse(ids, None).message == {"role": "assistant", "content": written}

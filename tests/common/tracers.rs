@@ -20,14 +20,25 @@ pub struct Places {
     at: Vec<Index>,
 }
 
+const FIRST: [char; 3] = ['\u{e000}', '\u{a000}', '\u{13000}'];
+
 pub fn places() -> impl Strategy<Value = Places> {
-    let first = select(&['\u{e000}', '\u{a000}', '\u{13000}']);
+    let first = select(&FIRST);
     // Few, so that what means something stays whole, or many.
     let at = prop_oneof![vec(any::<Index>(), 0..6), vec(any::<Index>(), 0..60)];
     (first, at).prop_map(|(first, at)| Places { first, at })
 }
 
 impl Places {
+    /// The same places with tracers that the ids do not have already; `None` if they have some of each kind.
+    pub fn apart_from(self, vocab: &Vocab, ids: &[TokenId]) -> Option<Self> {
+        let symbols = symbols(vocab, ids, true);
+        let others = FIRST.map(|first| Self { first, ..self.clone() });
+        let has_none =
+            |places: &Self| !symbols.iter().filter_map(character).any(|c| places.is_tracer(c));
+        [self].into_iter().chain(others).find(has_none)
+    }
+
     /// The ids with the tracers between them.
     pub fn put(&self, vocab: &Vocab, ids: &[TokenId]) -> Vec<TokenId> {
         let mut at: Vec<usize> = self.at.iter().map(|at| at.index(ids.len() + 1)).collect();

@@ -430,3 +430,23 @@ fn whatever_a_model_writes() {
     );
     domain.check(40);
 }
+
+/// A model that goes on as the next user: the vocabulary puts a space before text after a control token, and none
+/// where the user's text goes on after that header.
+#[test]
+fn a_text_after_a_header_that_the_model_wrote() {
+    let entry = entries().iter().find(|entry| entry.name == "ernie4.5 on prefixed pieces");
+    let entry = entry.expect("an entry");
+    let codec = &entry.codec;
+    let options = options(entry, Some(true));
+    let turn = |role, text: &str| Message::new(role, text);
+    let prompt = entry.encode(&[turn(Role::User, "x")], &options).expect("a prompt");
+    let stop = codec.vocab().control()["<|end_of_sentence|>"];
+    let completion = [codec.vocab().encode("a"), vec![stop], codec.vocab().encode("User: ")];
+    let new = vec![turn(Role::User, "b")];
+    let next = codec
+        .extend(&prompt, &completion.concat(), new, &options, OnReasoning::Keep)
+        .expect("a text");
+    let told = [turn(Role::User, "x"), turn(Role::Assistant, " a"), turn(Role::User, "b")];
+    assert_eq!(codec.decode(next.ids()), told);
+}

@@ -40,6 +40,20 @@ fn decode_reverses_encode_of_an_open_turn() {
     }
 }
 
+/// A vocabulary may read U+2581 as a space, and an object stands after it in a string.
+#[test]
+fn a_string_that_holds_an_object_after_the_mark_of_a_space() {
+    let arguments = "\"\u{2581}{\\\"a\\\": 1}\"".to_owned();
+    let body = CallBody::Function { name: String::new(), arguments };
+    let calls = vec![Call { id: None, body }];
+    let message = Message { calls, ..Message::new(Role::Assistant, "") };
+    let conversation = Conversation::new(vec![message]);
+    for codec in codecs().iter().filter(|codec| codec.codec.format().name() == "internlm2") {
+        let encoding = conversation.encode(codec, &EncodeOptions::default()).expect("a call");
+        assert_eq!(codec.codec.decode(encoding.ids()), conversation.canonical(codec));
+    }
+}
+
 #[test]
 fn canonical_is_idempotent_and_changes_no_id() {
     for codec in codecs() {

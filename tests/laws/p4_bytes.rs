@@ -18,11 +18,12 @@ const POLICIES: [MarkerPolicy; 2] = [MarkerPolicy::Ids, MarkerPolicy::IdsOrText]
 
 fn check_bytes(
     entry: &Entry,
-    places: &Places,
+    places: Places,
     start: Start<'_>,
     ids: &[TokenId],
     policy: MarkerPolicy,
 ) -> Result<(), TestCaseError> {
+    let Some(places) = places.apart_from(entry.codec.vocab(), ids) else { return outside() };
     let ids = &places.put(entry.codec.vocab(), ids);
     let stream = start.stream(&entry.codec).reading(policy);
     let events = read_by_id(stream, ids, TurnReason::Stop);
@@ -35,7 +36,7 @@ fn check_bytes(
     let begins = entry.is_ids() || !matches!(start, Start::Completion);
     let symbols =
         symbols(entry.codec.vocab(), &[prompt, ids].concat(), begins || !prompt.is_empty());
-    let lost = check(entry, places, &symbols, &events);
+    let lost = check(entry, &places, &symbols, &events);
     lost.map_err(|lost| TestCaseError::fail(format!("{lost}\nin {events:#?}")))
 }
 
@@ -48,7 +49,7 @@ fn every_tracer_in_a_conversation_is_told() {
     let inputs = |entry| (dialogue(entry), options(), places(), select(&POLICIES));
     check_each(made(), 16, inputs, |entry, (dialogue, options, places, policy)| {
         let Ok(encoding) = dialogue.encode(entry, &options) else { return outside() };
-        check_bytes(entry, &places, Start::Conversation, encoding.ids(), policy)
+        check_bytes(entry, places, Start::Conversation, encoding.ids(), policy)
     });
 }
 
@@ -63,13 +64,17 @@ fn every_tracer_in_a_call_is_told() {
     const TEXTS: &[&str] = &["", "x\n", r#"{"name": "f", "parameters": {"#];
     // A vocabulary of bytes has an id for each character of what is rare.
     let able = made().filter(|entry| entry.able.functions && entry.vocab == "bytes");
-    let inputs = |_| (select(TEXTS), select(ARGUMENTS), places());
-    check_each(able, 16, inputs, |entry, (text, arguments, places)| {
+    let encode = |entry: &Entry, text: &str, arguments: &str| {
         let call = Message { content: text.to_owned(), ..calling(function("f", arguments)) };
-        let messages = [Message::new(Role::User, "x"), call];
-        let encoding = entry.encode(&messages, &EncodeOptions::default());
-        let Ok(encoding) = encoding else { return outside() };
-        check_bytes(entry, &places, Start::Conversation, encoding.ids(), MarkerPolicy::Ids)
+        entry.encode(&[Message::new(Role::User, "x"), call], &EncodeOptions::default()).ok()
+    };
+    let inputs = |entry: &'static Entry| {
+        let pairs = TEXTS.iter().flat_map(|text| ARGUMENTS.iter().map(move |json| (*text, *json)));
+        let written = pairs.filter_map(|(text, arguments)| encode(entry, text, arguments));
+        (select(written.collect::<Vec<_>>()), places())
+    };
+    check_each(able, 16, inputs, |entry, (written, places)| {
+        check_bytes(entry, places, Start::Conversation, written.ids(), MarkerPolicy::Ids)
     });
 }
 
@@ -81,7 +86,7 @@ fn every_tracer_in_any_ids_is_told() {
     };
     check_each(made(), 48, inputs, |entry, (ids, places, policy, is_whole)| {
         let start = if is_whole { Start::Conversation } else { Start::Completion };
-        check_bytes(entry, &places, start, &ids, policy)
+        check_bytes(entry, places, start, &ids, policy)
     });
 }
 
@@ -93,6 +98,7 @@ fn every_tracer_in_any_text_is_told() {
         let vocab = entry.codec.vocab();
         let ids: Vec<TokenId> =
             ids.into_iter().filter(|id| vocab.token_bytes(*id).is_ok()).collect();
+        let Some(places) = places.apart_from(vocab, &ids) else { return outside() };
         let ids = places.put(vocab, &ids);
         let text = vocab.decode(&ids, chatcodec::Spelling::Spell).expect("ids of its own");
         let stream = Start::Conversation.stream(&entry.codec).reading(MarkerPolicy::Text);

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::grammar::Grammar;
 use crate::marker::Found;
 use crate::message::Role;
-use crate::render::Rendered;
+use crate::render::{Follows, Rendered};
 use crate::span::{Source, SourceField, Span, SpanKind};
 use crate::template::Paths;
 use chatcodec_vocab::Scratch;
@@ -131,7 +131,7 @@ pub(crate) fn encode(
     on_marker: OnMarker,
     threads: usize,
 ) -> Result<Encoding> {
-    let Rendered { text, spans, generated, originals, goes_on, prompt_at, paths } = rendered;
+    let Rendered { text, spans, generated, originals, follows, prompt_at, paths } = rendered;
     let path = |span: usize| path_of(paths.as_deref(), spans[span].source);
     let parts = (&*text, &*spans, &*generated);
     let breaks = breaks_for(on_marker, parts, grammar, vocab, &path)?;
@@ -139,14 +139,14 @@ pub(crate) fn encode(
     let mut pieces = Vec::with_capacity(spans.len());
     vocab.with_scratch(|scratch| -> Result<()> {
         let mut run: Option<Range<usize>> = None;
-        let mut first = true;
+        let mut first = follows != Follows::Text;
         let mut flush = |run: &mut Option<Range<usize>>, first: bool, ids: &mut Vec<TokenId>| {
             let Some(range) = run.take().filter(|range| !range.is_empty()) else { return Ok(None) };
             let from = ids.len();
             let prefixed = first
                 && match vocab.dummy_prefix() {
                     DummyPrefix::EveryRun => true,
-                    DummyPrefix::FirstRun => from == 0 && !goes_on,
+                    DummyPrefix::FirstRun => from == 0 && follows == Follows::Nothing,
                     DummyPrefix::Never => false,
                 };
             let mut start = range.start;

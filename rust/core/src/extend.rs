@@ -422,7 +422,9 @@ impl Next<'_> {
             if canonical.is_some() && !is_own {
                 continue;
             }
-            let Some(rest) = rendered.clone().after(at, self.moved()) else { continue };
+            let Some(rest) = rendered.clone().after(at, answered.end(), self.moved()) else {
+                continue;
+            };
             let first = rest.spans.iter().find(|span| span.kind != SpanKind::Taken);
             let is_control = |kind| matches!(kind, SpanKind::Control(_));
             if canonical.is_some()

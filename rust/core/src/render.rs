@@ -103,6 +103,19 @@ pub(crate) struct Kept {
     pub(crate) is_last: bool,
 }
 
+/// What precedes a rendered text: a vocabulary may put a space before the first text, or before each text after a
+/// control token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Follows {
+    /// Nothing: a conversation begins.
+    #[default]
+    Nothing,
+    /// A control token.
+    Control,
+    /// Text, which the rendered text continues.
+    Text,
+}
+
 /// A conversation as spans over one text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rendered {
@@ -113,8 +126,8 @@ pub(crate) struct Rendered {
     pub(crate) generated: Vec<Range<usize>>,
     /// The caller's text of spans that normalisation changed.
     pub(crate) originals: HashMap<usize, String>,
-    /// Whether text of the conversation precedes it.
-    pub(crate) goes_on: bool,
+    /// What precedes it in the conversation.
+    pub(crate) follows: Follows,
     /// The beginning of the generation prompt in `text`, if there is one.
     pub(crate) prompt_at: Option<usize>,
     /// Paths of the values of a template.

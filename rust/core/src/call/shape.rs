@@ -224,6 +224,12 @@ pub(crate) trait ArgumentsReader: Debug + Send + Sync {
         false
     }
 
+    /// Whether text of a key or of a value has come, and not its end: a control token that means nothing here is
+    /// missing in the text.
+    fn is_in_text(&self) -> bool {
+        self.is_in_string()
+    }
+
     /// Reads text of the arguments whose JSON spelling is the same; returns `false` and reads
     /// nothing otherwise.
     fn take_same(&mut self, text: &str) -> bool;

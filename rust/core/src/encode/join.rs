@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Encoding, IdPiece, PieceKind};
 use super::{Note, Trail};
 use crate::grammar::Grammar;
-use crate::render::Rendered;
+use crate::render::{Follows, Rendered};
 use crate::span::{Source, Span, SpanKind};
 use chatcodec_vocab::{DummyPrefix, TokenId, TokenKind, Vocab};
 
@@ -87,6 +87,11 @@ impl Encoding {
     /// Whether the last id is text.
     pub(crate) fn ends_in_text(&self) -> bool {
         self.pieces.last().is_some_and(|piece| !matches!(piece.kind, PieceKind::Control))
+    }
+
+    /// What text after it follows.
+    pub(crate) fn end(&self) -> Follows {
+        if self.ends_in_text() { Follows::Text } else { Follows::Control }
     }
 
     /// This encoding followed by given ids, which a model generates as message `index`. With `resumes` they
@@ -312,12 +317,12 @@ impl Places {
 }
 
 impl Rendered {
-    /// The encoding from byte `at` on, with indices of messages higher by `moved`. `at` is inside or after the
+    /// The encoding from byte `at` on, which follows given ids, with indices of messages higher by `moved`. `at` is inside or after the
     /// first generated turn; `None` if the text cannot be split there.
-    pub(crate) fn after(mut self, at: usize, moved: i32) -> Option<Self> {
+    pub(crate) fn after(mut self, at: usize, follows: Follows, moved: i32) -> Option<Self> {
         let text = self.text.get(at..)?.to_owned();
         let prompt_at = self.prompt_at.and_then(|prompt| prompt.checked_sub(at));
-        let mut rest = Self { text, goes_on: true, prompt_at, ..Self::default() };
+        let mut rest = Self { text, follows, prompt_at, ..Self::default() };
         for (nth, mut span) in self.spans.into_iter().enumerate() {
             if span.text.end <= at {
                 continue;

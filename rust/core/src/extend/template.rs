@@ -311,7 +311,7 @@ impl Next<'_> {
         let own = rendered.generated.iter().rfind(|turn| !is_after(turn)).cloned();
         rest.generated.retain(is_after);
         rest.generated.insert(0, own.clone().unwrap_or(at..at));
-        let Some(rest) = rest.after(at, 0) else {
+        let Some(rest) = rest.after(at, answered.end(), 0) else {
             let problem = "ends within what the template writes as one";
             return Err(Error::message("completion", problem));
         };

@@ -26,8 +26,18 @@ impl Spellings {
         let known = spellings
             .filter(|spelling| !spelling.is_empty() && !is_word(spelling))
             .filter_map(|spelling| Some((spelling.clone(), *vocab.control().get(spelling)?)));
-        let tags = vocab.tags().map(|(id, _)| (vocab.spelling(id).to_owned(), id));
-        Self::new(known.chain(tags).chain(of_text(grammar)).collect())
+        let mut known: Vec<(String, TokenId)> = known.collect();
+        let mut tags = Vec::new();
+        for (id, tag) in vocab.tags() {
+            tags.push((vocab.spelling(id).to_owned(), id));
+            let end: String = tag.next.iter().map(|next| vocab.spelling(next.get())).collect();
+            for (token, _) in known.iter().filter(|(_, of)| *of == tag.token.get()) {
+                tags.push((format!("{}{token}{}{end}", tag.before, tag.after), id));
+            }
+        }
+        known.extend(tags);
+        known.extend(of_text(grammar));
+        Self::new(known)
     }
 
     /// The texts of markers that are text.

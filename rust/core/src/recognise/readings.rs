@@ -6,7 +6,8 @@
 use serde_json::Value;
 
 use super::{Candidates, PROBES, Recognised, encoded, written};
-use crate::codec::Codec;
+use crate::codec::{Codec, collect};
+use crate::event::{Event, EventKind, NoticeKind, TurnReason};
 use crate::format::{Format, Guarantee};
 use crate::message::{Call, CallBody, Message, Role};
 use crate::template::{Template, budget};
@@ -118,7 +119,17 @@ fn parts_read(codec: &Codec) -> Option<[usize; 2]> {
 /// Whether the turns of a conversation of texts are read; none if the template refuses the conversation.
 fn reads_turns(codec: &Codec, messages: &[Value]) -> Option<bool> {
     let whole = encoded(codec, messages, None, false).ok()?;
-    let mut read = codec.decode(whole.ids());
+    let (mut events, mut stream) = (Vec::new(), codec.read_stream());
+    stream.push_all(whole.ids(), &mut events);
+    stream.finish(TurnReason::Stop, &mut events);
+    // A token that means nothing to the format is left out of what it reads.
+    let is_stray = |event: &Event| {
+        matches!(event.kind, EventKind::Notice { kind: NoticeKind::UnexpectedControl, .. })
+    };
+    if events.iter().any(is_stray) {
+        return Some(false);
+    }
+    let mut read = collect(&events);
     read.retain(|message| message.role != Role::System);
     let is_given = |(read, given): (&Message, &Value)| {
         given["role"] == read.role.name() && is_read(read, given, whole.text())
@@ -174,11 +185,13 @@ fn is_read(message: &Message, given: &Value, written: &str) -> bool {
     };
     // Some templates write the text beside calls as reasoning.
     let texts = [message.content.as_str(), message.reasoning.as_deref().unwrap_or_default()];
-    let texts = texts.map(str::trim);
     let given_texts = [text("content"), text("reasoning_content")];
-    (texts == given_texts || !calls.is_empty() && texts.concat() == given_texts.concat())
-        && message.calls.len() == calls.len()
-        && message.calls.iter().zip(&calls).all(is_call)
+    let is_same = if calls.is_empty() {
+        texts == given_texts
+    } else {
+        texts.map(str::trim).concat() == given_texts.concat()
+    };
+    is_same && message.calls.len() == calls.len() && message.calls.iter().zip(&calls).all(is_call)
 }
 
 /// Whether a text holds the name of a call and the texts of its arguments.

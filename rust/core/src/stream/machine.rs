@@ -140,6 +140,7 @@ struct Thinking {
 
 /// Calls of a turn.
 #[derive(Debug, Clone, Copy, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "they are true or not apart from each other")]
 struct Calls {
     count: u32,
     /// Whether they are in a list that a control token closes.
@@ -148,6 +149,8 @@ struct Calls {
     is_fenced: bool,
     /// Whether text after a call has been reported.
     has_text_after: bool,
+    /// Whether the text of the last one lacks a control token that stood in it.
+    lacks_token: bool,
 }
 
 impl Default for Place {

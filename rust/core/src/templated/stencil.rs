@@ -19,7 +19,7 @@ use hashbrown::{DefaultHashBuilder, HashMap};
 use crate::conversation::{Dropped, Values};
 use crate::encode::{EncodeOptions, End};
 use crate::message::Owned;
-use crate::render::{Boundary, Rendered};
+use crate::render::{Boundary, Follows, Rendered};
 use crate::span::{Source, SourceField, Span, SpanKind};
 use crate::template::{Clock, Paths, Premises, RenderedTemplate, is_free_key};
 use chatcodec_vocab::Vocab;
@@ -410,8 +410,8 @@ impl Stencil {
         let generated = generated.map(|range| place(range.start)..place(range.end)).collect();
         let prompt_at = self.prompt_at.map(place);
         let (originals, paths) = (self.originals.clone(), Some(self.paths.clone()));
-        let goes_on = false;
-        let rendered = Rendered { text, spans, generated, originals, goes_on, prompt_at, paths };
+        let follows = Follows::Nothing;
+        let rendered = Rendered { text, spans, generated, originals, follows, prompt_at, paths };
         Some((rendered, self.dropped.clone()))
     }
 }

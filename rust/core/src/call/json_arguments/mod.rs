@@ -28,9 +28,9 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
 
 /// Arguments in JSON as a round trip gives them.
 pub(crate) fn canonical(arguments: &str, vocab: &Vocab) -> String {
-    let arguments = json::trim(arguments);
-    let unquoted = json::unquoted(arguments);
-    json::normalise_value(unquoted.as_deref().unwrap_or(arguments), vocab).into_owned()
+    // A string that holds an object is told by the text that is read, after the vocabulary has changed it.
+    let written = vocab.spaced(json::normalise_value(json::trim(arguments), vocab));
+    json::unquoted(&written).unwrap_or_else(|| written.into_owned())
 }
 
 /// The change that a round trip makes to arguments in JSON.
@@ -93,6 +93,10 @@ impl ArgumentsReader for RawScanner {
 
     fn is_in_string(&self) -> bool {
         self.is_in_string()
+    }
+
+    fn is_in_text(&self) -> bool {
+        self.is_open()
     }
 
     fn take_same(&mut self, text: &str) -> bool {

@@ -21,6 +21,11 @@ impl RawScanner {
         self.ended
     }
 
+    /// Whether the value has begun and not ended.
+    pub(crate) fn is_open(&self) -> bool {
+        self.begun && !self.ended
+    }
+
     /// Whether a string has begun and not ended.
     pub(crate) fn is_in_string(&self) -> bool {
         self.value.is_in_string()

@@ -341,6 +341,11 @@ impl CallScanner {
         !matches!(self.state, State::Done | State::Broken)
     }
 
+    /// Whether a part of the object has come, and not its end.
+    pub(crate) fn is_within(&self) -> bool {
+        self.is_open() && self.state != State::Start
+    }
+
     /// Whether the object has been closed.
     pub(crate) fn is_done(&self) -> bool {
         self.state == State::Done

@@ -252,6 +252,10 @@ impl ArgumentsReader for Reader {
         self.is_done
     }
 
+    fn is_in_text(&self) -> bool {
+        self.tag.is_some() || self.text.is_some()
+    }
+
     fn take_same(&mut self, text: &str) -> bool {
         self.tag.is_none()
             && self.text.as_ref().is_some_and(BareValue::is_text)

@@ -121,6 +121,10 @@ impl ArgumentsReader for PairScanner {
         self.is_in_string()
     }
 
+    fn is_in_text(&self) -> bool {
+        self.has_begun() && !self.is_done()
+    }
+
     fn take_same(&mut self, text: &str) -> bool {
         self.is_same(text)
     }

@@ -434,6 +434,14 @@ impl ArgumentsReader for Reader {
         self.state == State::Done
     }
 
+    fn is_in_text(&self) -> bool {
+        match self.state {
+            State::Key => !self.held.is_empty(),
+            State::Value | State::After | State::Done | State::Broken => false,
+            _ => true,
+        }
+    }
+
     fn take_same(&mut self, text: &str) -> bool {
         self.state == State::Text(Quote::Token)
             && text.bytes().all(|byte| byte >= 0x20 && !matches!(byte, b'"' | b'\\'))

@@ -124,6 +124,16 @@ impl TaggedScanner {
         self.body == Body::Pairs
     }
 
+    /// Whether text of a key or of a value has come, and not the tag that ends it.
+    pub(super) fn is_in_text(&self) -> bool {
+        match self.state {
+            State::Key { start } => !self.held[start..].trim().is_empty(),
+            State::Value { .. } => !self.fresh || !self.held.trim().is_empty(),
+            State::MayClose { .. } => true,
+            _ => false,
+        }
+    }
+
     /// The object in place of pairs, if there is one.
     pub(super) fn json(&self) -> Option<&RawScanner> {
         self.json.as_deref()

@@ -410,6 +410,10 @@ impl ArgumentsReader for Reader {
         self.scanner.json().is_some_and(RawScanner::is_in_string)
     }
 
+    fn is_in_text(&self) -> bool {
+        self.scanner.is_in_text() || self.scanner.json().is_some_and(RawScanner::is_open)
+    }
+
     fn is_mended(&self) -> bool {
         self.scanner.json().is_some_and(RawScanner::is_mended)
     }

@@ -126,6 +126,7 @@ impl Reader<'_> {
         let within = self.end_call_before(&turn, within, opener);
         self.end_text_before_call(&turn, within);
         turn.calls.count += 1;
+        turn.calls.lacks_token = false;
         let is_other = self.bound.grammar().items[head.item].is_other;
         self.out.mended(head.missing.or(is_other.then_some(Mended::Call)));
         let form = self.bound.format().id_form();
@@ -449,6 +450,7 @@ impl Reader<'_> {
             Call::Arguments(arguments) => self.end_arguments(turn, *arguments, ended),
         };
         let index = turn.call_index();
+        let complete = complete && !turn.calls.lacks_token;
         self.out.emit(EventKind::ActionEnd { index, complete, name, id }, None, last);
         self.machine.held = Pending::default();
     }

@@ -59,6 +59,18 @@ impl Place {
     }
 }
 
+impl Place {
+    /// A control token is left out of what is read: a call whose text it stood in is not complete.
+    pub(super) fn lack_token(&mut self) {
+        let Self::In(turn, Within::Call(call)) = self else { return };
+        turn.calls.lacks_token |= match call {
+            Call::Object(call) => call.scanner.is_within(),
+            Call::Arguments(call) => call.body.is_in_text(),
+            Call::Code(_) => true,
+        };
+    }
+}
+
 impl Turn {
     /// Whether a control token between turns ends the turn, which no token of its own closes.
     fn ends_between(&self, bound: &Bound, id: TokenId) -> bool {
@@ -151,7 +163,7 @@ impl Reader<'_> {
                 if is_spelled && !turn.is_closed_by(self.bound, id) =>
             {
                 // As any text is read: some vocabularies have one token for a space and for U+2581.
-                let spelling = self.bound.vocab().spaced(self.spelling(id).into());
+                let spelling = self.bound.vocab().spaced(self.as_written(&token).into());
                 Ok(self.text_of_turn(turn, text, Piece { text: &spelling, first: at, at }))
             }
             Place::In(turn, within) if turn.goes_on_after(self.bound, id) => {
@@ -163,7 +175,7 @@ impl Reader<'_> {
             }
             // A text that begins the conversation may begin with a token that is read as its spelling.
             Place::Outside(outside) if self.begins_text(id) => {
-                let spelling = self.bound.vocab().spaced(self.spelling(id).into());
+                let spelling = self.bound.vocab().spaced(self.as_written(&token).into());
                 Ok(self.text_outside(outside, Piece { text: &spelling, first: at, at }))
             }
             place @ Place::Outside(_) => Err((place, token)),
@@ -351,6 +363,7 @@ impl Reader<'_> {
             return self.text_at(place, token.piece(&spelled.text));
         }
         self.flush_text(&mut place);
+        place.lack_token();
         let spelling = self.as_written(token);
         self.out.notice(NoticeKind::UnexpectedControl, spelling, None, token.at);
         place

@@ -401,7 +401,7 @@ impl Reader<'_> {
                 self.reject_text(place, &mut items, first, continues)
             }
             Some(HeldItem::Control { .. }) if !continues || is_end => {
-                self.reject_control(&place, &mut items);
+                self.reject_control(&mut place, &mut items);
                 place
             }
             _ => place,
@@ -423,7 +423,7 @@ impl Reader<'_> {
     }
 
     /// Reports the control token that began no header.
-    fn reject_control(&mut self, place: &Place, items: &mut Vec<HeldItem>) {
+    fn reject_control(&mut self, place: &mut Place, items: &mut Vec<HeldItem>) {
         let HeldItem::Control { id, first, at, spelled } = items.remove(0) else { return };
         let grammar = self.bound.grammar();
         let is_opener = grammar.opens_turn(id) || grammar.opens_item(id);
@@ -439,6 +439,7 @@ impl Reader<'_> {
             }
         } else if at >= self.out.output.covered() || at == PROMPT {
             // A token that has ended the turn before it is covered by that event.
+            place.lack_token();
             let spelling = match spelled {
                 Some(spelled) => spelled.text,
                 None => self.spelling(id),
