@@ -343,6 +343,15 @@ def test_variants_are_checked_with_their_file(tmp_path: Path) -> None:
         Format.load(path, variant="another")
 
 
+def test_a_prompt_that_opens_reasoning_begins_a_row(tmp_path: Path) -> None:
+    """Text between the guard of reasoning and the content is a part of the header."""
+    path = tmp_path / "format.toml"
+    text = (FILES / "ernie4.5.toml").read_text(encoding="utf-8")
+    path.write_text(text.replace("?}{RESPONSE}", "?}x{RESPONSE}"), encoding="utf-8")
+    with pytest.raises(FormatError, match=r"generation.prompt. goes further into reasoning"):
+        Format.load(path, variant="thinking")
+
+
 ORDERS = {
     "name, arguments": "",
     "arguments, name": 'order = ["arguments", "name"], ',

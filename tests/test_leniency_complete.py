@@ -136,16 +136,20 @@ OBJECT = '<tool_call>\n{{"name": "f", "arguments": {{"a": {}}}}}\n</tool_call>'
         (
             "qwen3-coder",
             "<|im_start|>",
-            "<tool_call>\n<function=f>\n<parameter=a>\nx<|im_start|>y\n</parameter>\n"
-            "</function>\n</tool_call>",
+            (
+                "<tool_call>\n<function=f>\n<parameter=a>\nx<|im_start|>y\n</parameter>\n"
+                "</function>\n</tool_call>"
+            ),
             False,
         ),
         (
             "kimi-k2",
             "<|im_user|>",
-            "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"
-            '<|tool_call_argument_begin|>{"a": "x<|im_user|>y"}'
-            "<|tool_call_end|><|tool_calls_section_end|>",
+            (
+                "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"
+                '<|tool_call_argument_begin|>{"a": "x<|im_user|>y"}'
+                "<|tool_call_end|><|tool_calls_section_end|>"
+            ),
             False,
         ),
     ],

@@ -667,3 +667,59 @@ def test_masks_without_tags_are_those_of_the_tags(name: str, title: str, tmp_pat
     ]
     assert said[0] == said[1]
     assert said[0]
+
+
+ANSWERS = (
+    "{%- for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}"
+    "{%- if m.role != 'assistant' %}{{ m.content }}"
+    "{%- else %}"
+    "{%- if m.reasoning_content and loop.last %}"
+    "{{ '<think>\n' + m.reasoning_content + '\n</think>\n' }}{%- endif %}"
+    "{{ '<OPEN>\n' + m.content + '\n</OPEN>\n' }}"
+    "{%- for call in m.tool_calls or [] %}"
+    "{{ '<tool_call>\n' + call.function | tojson + '\n</tool_call>\n' }}{%- endfor %}"
+    "{%- endif %}{{ '<|im_end|>\n\n' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n<think>\n' }}{%- endif %}"
+)
+
+
+def answers_of(opener: str, folder: Path) -> Codec:
+    spellings = ("<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>")
+    path = folder / "tokenizer.json"
+    tokenizer((*spellings, f"<{opener}>", f"</{opener}>", *oracle.OWN.values())).save(str(path))
+    return Codec(Template(ANSWERS.replace("OPEN", opener), **oracle.OWN), Vocab.load(path))
+
+
+@pytest.mark.parametrize("opener", ["response", "reply"])
+def test_a_reader_leaves_no_token_and_no_line_break_of_the_template_in_a_text(
+    tmp_path: Path, opener: str
+) -> None:
+    """Tokens around an answer are read by a format that knows them, or nobody says that it reads."""
+    codec = answers_of(opener, tmp_path)
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello.", "reasoning_content": "Greet."},
+    ]
+    ids = codec.encode(messages).ids
+    if opener == "reply":
+        assert {"calls", "reasoning"} <= set(codec.unread)
+        return
+    assert codec.format.name == "ernie4.5:thinking"
+    answer = {"role": "assistant", "content": "Hello.", "reasoning": "Greet."}
+    assert codec.decode(ids) == [messages[0], answer]
+    prompt = codec.encode(messages[:1], add_generation_prompt=True)
+    control = codec.vocab.control
+    said = [
+        *codec.vocab.encode("Greet.\n"),
+        control["</think>"],
+        *codec.vocab.encode("\n\n"),
+        control["<tool_call>"],
+        *codec.vocab.encode('\n{"name": "f", "arguments": {"a": 1}}\n'),
+        control["</tool_call>"],
+        *codec.vocab.encode("\n"),
+        control["<|im_end|>"],
+    ]
+    message = codec.parse(said, prompt).message
+    (call,) = message["tool_calls"]
+    assert (message["content"], message["reasoning"]) == ("", "Greet.")
+    assert (call["function"]["name"], call["function"]["arguments"]) == ("f", '{"a": 1}')

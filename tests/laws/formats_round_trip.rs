@@ -57,6 +57,7 @@ const ABSENT: &[&str] = &[
     "command-a",
     "command-r",
     "ernie4.5",
+    "ernie4.5:thinking",
     "exaone4",
     "functiongemma",
     "gemma2",

@@ -1,47 +1,81 @@
 //! Control tokens of their own around a message's text, inside the turn: the token that closes the turn comes after
 //! them.
 
+use std::ops::Range;
+
 use super::file::AnswerFile;
 use super::patterns::Patterns;
 use super::rules::{control_names, is_field};
 use super::table::{Reads, Table};
 use super::{ListSpec, reasoning};
 use crate::error::{Checked, wrong};
-use crate::pattern::{Field, Piece, shown, walk};
+use crate::pattern::{Field, Piece, is_white, shown, walk};
 
-/// The place of the text between its tokens: a control token before it that does not open the row, and two after it, with
-/// calls between these at most.
-fn place(pieces: &[Piece]) -> Option<usize> {
-    let at = pieces.iter().position(|piece| is_field(piece, Field::Content))?;
-    let [Piece::Control(_), Piece::Field(_, filter), Piece::Control(_), rest @ ..] =
-        pieces.get(at.checked_sub(1)?..)?
-    else {
-        return None;
-    };
-    let has_calls = matches!(rest, [Piece::Optional { field: Field::Calls, .. }, ..]);
-    let rest = &rest[usize::from(has_calls)..];
-    if !matches!(rest, [Piece::Control(_), ..]) {
+/// Control tokens around a text, with the white space beside them.
+pub(crate) struct Block<'p> {
+    /// The pieces from the token before the text up to the text, and from the text up to what comes after the other
+    /// token.
+    around: [Range<usize>; 2],
+    open: &'p Piece,
+    close: &'p Piece,
+    /// White space on both sides of the text.
+    pub(crate) white: [&'p str; 2],
+}
+
+impl<'p> Block<'p> {
+    /// The names of the tokens before and after the text.
+    pub(crate) fn tokens(&self) -> Option<[&'p [String]; 2]> {
+        Some([control_names(self.open)?, control_names(self.close)?])
+    }
+}
+
+/// The tokens around a text: one before it that does not open the row, and two after it, with calls between these at
+/// most.
+pub(crate) fn block(pieces: &[Piece]) -> Option<Block<'_>> {
+    let content = pieces.iter().position(|piece| is_field(piece, Field::Content))?;
+    let Piece::Field(_, filter) = &pieces[content] else { return None };
+    let is_space =
+        |at: usize| matches!(pieces.get(at), Some(Piece::Literal(text)) if is_white(text));
+    let open = content.checked_sub(1 + usize::from(content > 0 && is_space(content - 1)))?;
+    let close = content + 1 + usize::from(is_space(content + 1));
+    let is_spaced = close > content + 1 || content > open + 1;
+    // Without white space beside the text, what comes after it belongs to the calls.
+    let end = close + 1 + usize::from(is_spaced && is_space(close + 1));
+    let [open_piece, close_piece] = [pieces.get(open)?, pieces.get(close)?];
+    let are_control = [open_piece, close_piece].iter().all(|it| matches!(it, Piece::Control(_)));
+    let calls = matches!(pieces.get(end), Some(Piece::Optional { field: Field::Calls, .. }));
+    let closes = matches!(pieces.get(end + usize::from(calls)), Some(Piece::Control(_)));
+    if open == 0 || !are_control || !closes || filter.is_json() {
         return None;
     }
-    (at > 1 && !filter.is_json()).then_some(at)
+    let text = |range: Range<usize>| match pieces.get(range) {
+        Some([Piece::Literal(text)]) => text.as_str(),
+        _ => "",
+    };
+    Some(Block {
+        around: [open..content, content + 1..end],
+        open: open_piece,
+        close: close_piece,
+        white: [text(open + 1..content), text(content + 1..close)],
+    })
 }
 
 /// The names of the tokens before and after the text.
 pub(crate) fn tokens(pieces: &[Piece]) -> Option<[&[String]; 2]> {
-    let at = place(pieces)?;
-    Some([control_names(pieces.get(at - 1)?)?, control_names(pieces.get(at + 1)?)?])
+    block(pieces)?.tokens()
 }
 
-/// The token before the text.
-pub(super) fn open(pieces: &[Piece]) -> Option<&Piece> {
-    pieces.get(place(pieces)?.checked_sub(1)?)
+/// The token before the text, with white space after it.
+pub(super) fn open(pieces: &[Piece]) -> Option<&[Piece]> {
+    let [open, _] = block(pieces)?.around;
+    pieces.get(open)
 }
 
 /// Removes the tokens around the text.
 pub(super) fn remove(pieces: &mut Vec<Piece>) {
-    if let Some(at) = place(pieces) {
-        pieces.remove(at + 1);
-        pieces.remove(at - 1);
+    if let Some([open, close]) = block(pieces).map(|block| block.around) {
+        pieces.drain(close);
+        pieces.drain(open);
     }
 }
 

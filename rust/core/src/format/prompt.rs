@@ -73,8 +73,8 @@ fn beginnings(table: &Table<'_>) -> Vec<Beginning> {
             head(&reasoning::without(&row.pieces)).into_iter().cloned().collect();
         if !has_block(&plain) {
             // The token before the text, where it has tokens of its own.
-            let open = content_block::open(&row.pieces).cloned();
-            let beside = open.map(|open| [&plain[..], &[open]].concat());
+            let open = content_block::open(&row.pieces);
+            let beside = open.map(|open| [&plain[..], open].concat());
             beginnings.extend(beside.map(|pieces| (pieces, None)));
             beginnings.push((plain, None));
         }
@@ -99,6 +99,12 @@ fn with_block(pieces: &[Piece], closes_alone: bool) -> Vec<Beginning> {
     else {
         return Vec::new();
     };
+    if matches!(pieces[stretch.clone()], [Piece::Optional { .. }])
+        && matches!(pieces.get(stretch.end), Some(Piece::Literal(_)))
+    {
+        // The text after the guard is a part of the header, which is not read up to the token that opens reasoning.
+        return Vec::new();
+    }
     let Around { open, before, after, close, then } = around;
     let text = |text: String| (!text.is_empty()).then_some(Piece::Literal(text));
     let lead = &pieces[..stretch.start];

@@ -640,10 +640,10 @@ impl Binder<'_> {
         let mut written = self.pieces(pieces);
         let open_at = split_at_text(&mut written);
         let is_control = |piece: &BoundPiece| matches!(piece, Piece::Control(_));
-        let tokens = content_block::tokens(pieces);
+        let around = content_block::block(pieces);
         // The token beside the text closes nothing else.
         let is_content = |piece: &BoundPiece| matches!(piece, Piece::Field(Field::Content, _));
-        let content_at = tokens.and_then(|_| written.iter().position(is_content));
+        let content_at = around.as_ref().and_then(|_| written.iter().position(is_content));
         let close_at = match content_at {
             Some(at) => (at..written.len()).filter(|&at| is_control(&written[at])).nth(1),
             None => (open_at..written.len()).find(|&at| is_control(&written[at])),
@@ -665,7 +665,7 @@ impl Binder<'_> {
         {
             read.insert(at, Op::Brace);
         }
-        let texts = (0..read.len())
+        let texts: Vec<Text> = (0..read.len())
             .filter(|&at| is_text(&read[at]))
             .map(|at| self.text(&read, at, prefixed.contains(&at), role))
             .collect();
@@ -675,8 +675,16 @@ impl Binder<'_> {
             reasoning.closes_alone = rows.any(|row| reasoning::closes_alone(&row.pieces, pieces));
         }
         let ids = |names| token_ids(&self.control_ids(names));
-        let mut block =
-            tokens.map(|[open, close]| ContentBlock { open: ids(open), close: ids(close) });
+        let mut block = around.and_then(|around| {
+            let [open, close] = around.tokens()?.map(ids);
+            let [before, after] = around.white.map(str::to_owned);
+            let text = texts.iter().find(|text| text.field == Field::Content);
+            let text = text.filter(|_| !after.is_empty()).cloned().map(|text| {
+                let suffix = Suffix { literal: after, space: false };
+                Text { closer: Closer { suffix, ..text.closer }.ready(), ..text }
+            });
+            Some(ContentBlock { open, before, text, close })
+        });
         let has_answer = role == Some(Role::Assistant) && rules::has_field(pieces, Field::Content);
         if let Some([open, close]) = self.format.answer().filter(|_| has_answer) {
             let block = block.get_or_insert_default();

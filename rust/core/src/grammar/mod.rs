@@ -149,6 +149,10 @@ pub(crate) struct Rule {
 #[derive(Debug, Default)]
 pub(crate) struct ContentBlock {
     pub(crate) open: Vec<TokenId>,
+    /// Text of the pattern after the opening token; it may be missing in the input.
+    pub(crate) before: String,
+    /// The text, where white space of the pattern stands before the closing token.
+    pub(crate) text: Option<Text>,
     pub(crate) close: Vec<TokenId>,
 }
 

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::{Candidates, PROBES, Recognised, encoded, written};
-use crate::codec::{Codec, collect};
+use crate::codec::Codec;
 use crate::event::{Event, EventKind, NoticeKind, TurnReason};
 use crate::format::{Format, Guarantee};
 use crate::message::{Call, CallBody, Message, Role};
@@ -129,7 +129,7 @@ fn reads_turns(codec: &Codec, messages: &[Value]) -> Option<bool> {
     if events.iter().any(is_stray) {
         return Some(false);
     }
-    let mut read = collect(&events);
+    let mut read = codec.decode(whole.ids());
     read.retain(|message| message.role != Role::System);
     let is_given = |(read, given): (&Message, &Value)| {
         given["role"] == read.role.name() && is_read(read, given, whole.text())
@@ -186,12 +186,10 @@ fn is_read(message: &Message, given: &Value, written: &str) -> bool {
     // Some templates write the text beside calls as reasoning.
     let texts = [message.content.as_str(), message.reasoning.as_deref().unwrap_or_default()];
     let given_texts = [text("content"), text("reasoning_content")];
-    let is_same = if calls.is_empty() {
-        texts == given_texts
-    } else {
-        texts.map(str::trim).concat() == given_texts.concat()
-    };
-    is_same && message.calls.len() == calls.len() && message.calls.iter().zip(&calls).all(is_call)
+    let is_beside_calls = || texts.map(str::trim).concat() == given_texts.concat();
+    (texts == given_texts || !calls.is_empty() && is_beside_calls())
+        && message.calls.len() == calls.len()
+        && message.calls.iter().zip(&calls).all(is_call)
 }
 
 /// Whether a text holds the name of a call and the texts of its arguments.

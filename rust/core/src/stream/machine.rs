@@ -205,6 +205,10 @@ impl Turn {
         let rule = &self.row(bound).rule;
         match &rule.reasoning {
             Some(reasoning) if self.is_thinking() => Some(&reasoning.text),
+            _ if self.has_block => {
+                let own = rule.block.as_ref().and_then(|block| block.text.as_ref());
+                own.or_else(|| rule.texts.get(self.text as usize))
+            }
             _ => rule.texts.get(self.text as usize),
         }
     }

@@ -64,6 +64,8 @@ pub(super) enum Lead {
     Again,
     /// A call.
     Call,
+    /// The pattern's text after the token that opens the text.
+    Block,
     /// The pattern's text after a media part.
     Media,
 }
@@ -133,6 +135,9 @@ impl Reader<'_> {
             Lead::Begin | Lead::Call | Lead::Again => "",
             Lead::Open => reasoning.map_or("", |reasoning| &reasoning.before),
             Lead::Close => reasoning.map_or("", |reasoning| &reasoning.after),
+            Lead::Block => {
+                turn.row(self.bound).rule.block.as_ref().map_or("", |block| &block.before)
+            }
             Lead::Media => grammar.media.first().map_or("", |rule| &rule.after),
         };
         let has_block = turn.row(self.bound).rule.block.is_some();
@@ -331,11 +336,13 @@ impl Reader<'_> {
             // Nothing but white space has come.
             self.machine.held.clear();
             turn.has_block = true;
-            return Ok(Place::In(turn, TextState { lead: None, ..text }.into()));
+            let lead = (!block.before.is_empty()).then_some(Lead::Block);
+            return Ok(Place::In(turn, TextState { lead, ..text }.into()));
         }
         // Ordinary text may spell a marker: it closes what such a marker opened.
         if block.close.contains(&id) && (turn.has_block || !Grammar::is_text_marker(id)) {
             self.end_turn_text(&turn, text.into());
+            turn.has_block &= block.text.is_none();
             return Ok(Place::In(turn, Within::AfterCall));
         }
         Err(Place::In(turn, text.into()))
@@ -374,6 +381,14 @@ impl Reader<'_> {
     pub(super) fn end_text_before_call(&mut self, turn: &Turn, within: Within) {
         let closer = turn.closer(self.bound).filter(|_| !turn.is_thinking());
         let suffix = closer.map(|closer| closer.before_call.clone()).unwrap_or_default();
+        if let Within::Text(text) = &within
+            && text.lead == Some(Lead::Close)
+            && turn.row(self.bound).rule.block.is_some()
+            && self.machine.held.text().trim_ascii().is_empty()
+        {
+            // White space after reasoning, where the answer would have a token of its own.
+            self.machine.held.clear();
+        }
         self.end_text(turn, within, &suffix);
     }
 
