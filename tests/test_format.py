@@ -343,13 +343,35 @@ def test_variants_are_checked_with_their_file(tmp_path: Path) -> None:
         Format.load(path, variant="another")
 
 
-def test_a_prompt_that_opens_reasoning_begins_a_row(tmp_path: Path) -> None:
-    """Text between the guard of reasoning and the content is a part of the header."""
+REFUSED = {
+    # Text between the guard of reasoning and the content is a part of the header.
+    "?}{RESPONSE}": ("?}x{RESPONSE}", "`generation.prompt` goes further into reasoning"),
+    # What a reader passes over is the same in rows with the same tokens.
+    'user = "{START}user\\n{content}{STOP}\\n\\n"': (
+        'user = "{START}user{RESPONSE}{content}{RESPONSE_END}{STOP}\\n"',
+        "has other white space beside `{content}` than `turn.user`",
+    ),
+}
+
+
+@pytest.mark.parametrize("written", REFUSED)
+def test_tokens_around_a_content_and_a_prompt_that_opens_reasoning(
+    tmp_path: Path, written: str
+) -> None:
     path = tmp_path / "format.toml"
     text = (FILES / "ernie4.5.toml").read_text(encoding="utf-8")
-    path.write_text(text.replace("?}{RESPONSE}", "?}x{RESPONSE}"), encoding="utf-8")
-    with pytest.raises(FormatError, match=r"generation.prompt. goes further into reasoning"):
+    assert written in text
+    path.write_text(text.replace(written, REFUSED[written][0]), encoding="utf-8")
+    with pytest.raises(FormatError, match=re.escape(REFUSED[written][1])):
         Format.load(path, variant="thinking")
+
+
+def test_a_marker_of_text_is_in_no_header(tmp_path: Path) -> None:
+    path = tmp_path / "format.toml"
+    text = (FILES / "granite4.toml").read_text(encoding="utf-8")
+    path.write_text(text.replace('"</think>"', '"system"'), encoding="utf-8")
+    with pytest.raises(FormatError, match='has "system" before its text'):
+        Format.load(path)
 
 
 ORDERS = {

@@ -23,6 +23,10 @@ pub(crate) struct Block<'p> {
 }
 
 impl<'p> Block<'p> {
+    fn has_white(&self) -> bool {
+        self.white.iter().any(|text| !text.is_empty())
+    }
+
     /// The names of the tokens before and after the text.
     pub(crate) fn tokens(&self) -> Option<[&'p [String]; 2]> {
         Some([control_names(self.open)?, control_names(self.close)?])
@@ -114,8 +118,19 @@ pub(super) fn check(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     let list = table.list.into_iter().flat_map(ListSpec::pieces);
     let others = reads.all().flat_map(|read| walk(&read.pieces)).chain(thoughts).chain(list);
     let others: Vec<&String> = others.flat_map(names).chain(table.stop).collect();
+    let mut beside: Vec<(&[String], &str, [&str; 2])> = Vec::new();
     for row in table.rows {
-        let Some([open, close]) = tokens(&row.pieces) else { continue };
+        let is_guard =
+            |piece: &Piece| matches!(piece, Piece::Optional { field: Field::System, .. });
+        let bare: Vec<Piece> =
+            row.pieces.iter().filter(|piece| !is_guard(piece)).cloned().collect();
+        if bare.len() < row.pieces.len() && block(&bare).is_some_and(|own| own.has_white()) {
+            let problem = "has `{?system…?}` between a token and `{content}` with white space beside it, expected \
+                           the content alone between its tokens";
+            return wrong(&row.key, problem);
+        }
+        let Some(own) = block(&row.pieces) else { continue };
+        let Some([open, close]) = own.tokens() else { continue };
         if let Some(name) = open.iter().chain(close).find(|name| others.contains(name)) {
             let problem = format!(
                 "has `{{{name}}}` beside `{{content}}`, expected a token that does nothing else where another \
@@ -129,6 +144,15 @@ pub(super) fn check(table: &Table<'_>, reads: &Reads) -> Checked<()> {
             );
             return wrong(&row.key, problem);
         }
+        if let Some((_, key, _)) =
+            beside.iter().find(|(known, _, white)| *known == open && *white != own.white)
+        {
+            let problem = format!(
+                "has other white space beside `{{content}}` than `{key}`, expected the same in rows with the same tokens"
+            );
+            return wrong(&row.key, problem);
+        }
+        beside.push((open, &row.key, own.white));
     }
     Ok(())
 }

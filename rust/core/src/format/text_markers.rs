@@ -75,6 +75,20 @@ pub(super) fn check(
         return wrong("guarantee", "is `text` where `[text]` has markers, expected `ids`");
     }
     let is_marker = |piece: &Piece| patterns.is_text(piece);
+    let texts = || patterns.text().iter().flat_map(|(_, texts)| texts);
+    for row in rows {
+        let spells = |piece: &Piece| match piece {
+            Piece::Literal(text) => texts().find(|marker| text.contains(marker.as_str())),
+            _ => None,
+        };
+        if let Some(marker) = rules::head(&row.pieces).into_iter().find_map(spells) {
+            let problem = format!(
+                "has {marker:?} before its text, which a reader takes for a marker of `text`; expected \
+                 another text there, or another marker"
+            );
+            return wrong(&row.key, problem);
+        }
+    }
     for row in rows.iter().filter(|row| row.role == Role::Assistant) {
         let is_body = |piece: &Piece| {
             rules::is_field(piece, Field::Content) || rules::is_field(piece, Field::Calls)
