@@ -723,3 +723,17 @@ def test_a_reader_leaves_no_token_and_no_line_break_of_the_template_in_a_text(
     (call,) = message["tool_calls"]
     assert (message["content"], message["reasoning"]) == ("", "Greet.")
     assert (call["function"]["name"], call["function"]["arguments"]) == ("f", '{"a": 1}')
+
+
+def test_a_reader_that_passes_over_tokens_of_an_answer_with_calls_is_none(tmp_path: Path) -> None:
+    source = ANSWERS.replace("OPEN", "response")
+    answer = "{{ '<response>\n' + m.content + '\n</response>\n' }}"
+    calls = source[source.index("{%- for call") : source.index("{%- endif %}{{ '<|im_end|>")]
+    assert answer in source
+    source = source.replace(answer, "").replace(calls, calls + answer)
+    spellings = ("<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>")
+    path = tmp_path / "tokenizer.json"
+    reference = tokenizer((*spellings, "<response>", "</response>", *oracle.OWN.values()))
+    reference.save(str(path))
+    codec = Codec(Template(source, **oracle.OWN), Vocab.load(path))
+    assert codec.format.name != "ernie4.5:thinking"

@@ -224,11 +224,8 @@ pub(crate) trait ArgumentsReader: Debug + Send + Sync {
         false
     }
 
-    /// Whether text of a key or of a value has come, and not its end: a control token that means nothing here is
-    /// missing in the text.
-    fn is_in_text(&self) -> bool {
-        self.is_in_string()
-    }
+    /// Whether a control token that means nothing here is missing in a key or a value.
+    fn lacks(&self, id: TokenId) -> bool;
 
     /// Reads text of the arguments whose JSON spelling is the same; returns `false` and reads
     /// nothing otherwise.

@@ -681,9 +681,10 @@ impl Binder<'_> {
             let text = texts.iter().find(|text| text.field == Field::Content);
             let text = text.filter(|_| !after.is_empty()).cloned().map(|text| {
                 let suffix = Suffix { literal: after, space: false };
-                Text { closer: Closer { suffix, ..text.closer }.ready(), ..text }
+                let before_call = suffix.clone();
+                Text { closer: Closer { suffix, before_call, ..text.closer }.ready(), ..text }
             });
-            Some(ContentBlock { open, before, text, close })
+            Some(ContentBlock { is_own: true, open, before, text, close })
         });
         let has_answer = role == Some(Role::Assistant) && rules::has_field(pieces, Field::Content);
         if let Some([open, close]) = self.format.answer().filter(|_| has_answer) {

@@ -148,6 +148,8 @@ pub(crate) struct Rule {
 /// Control tokens around a text, inside its turn.
 #[derive(Debug, Default)]
 pub(crate) struct ContentBlock {
+    /// Whether the format writes these tokens; others only read them.
+    pub(crate) is_own: bool,
     pub(crate) open: Vec<TokenId>,
     /// Text of the pattern after the opening token; it may be missing in the input.
     pub(crate) before: String,

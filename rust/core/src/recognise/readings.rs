@@ -10,8 +10,9 @@ use crate::codec::Codec;
 use crate::event::{Event, EventKind, NoticeKind, TurnReason};
 use crate::format::{Format, Guarantee};
 use crate::message::{Call, CallBody, Message, Role};
+use crate::stream::Stream;
 use crate::template::{Template, budget};
-use chatcodec_vocab::Vocab;
+use chatcodec_vocab::{TokenId, Vocab};
 
 impl Candidates {
     /// What each format reads of what the template writes, the nearest first; formats that misread a text are left out.
@@ -116,17 +117,21 @@ fn parts_read(codec: &Codec) -> Option<[usize; 2]> {
     Some([read, missed])
 }
 
-/// Whether the turns of a conversation of texts are read; none if the template refuses the conversation.
-fn reads_turns(codec: &Codec, messages: &[Value]) -> Option<bool> {
-    let whole = encoded(codec, messages, None, false).ok()?;
-    let (mut events, mut stream) = (Vec::new(), codec.read_stream());
-    stream.push_all(whole.ids(), &mut events);
+/// Whether a reader leaves control tokens of a conversation out of what it reads: they mean nothing to its format.
+fn passes_over_tokens(mut stream: Stream, ids: &[TokenId]) -> bool {
+    let mut events = Vec::new();
+    stream.push_all(ids, &mut events);
     stream.finish(TurnReason::Stop, &mut events);
-    // A token that means nothing to the format is left out of what it reads.
     let is_stray = |event: &Event| {
         matches!(event.kind, EventKind::Notice { kind: NoticeKind::UnexpectedControl, .. })
     };
-    if events.iter().any(is_stray) {
+    events.iter().any(is_stray)
+}
+
+/// Whether the turns of a conversation of texts are read; none if the template refuses the conversation.
+fn reads_turns(codec: &Codec, messages: &[Value]) -> Option<bool> {
+    let whole = encoded(codec, messages, None, false).ok()?;
+    if passes_over_tokens(codec.read_stream(), whole.ids()) {
         return Some(false);
     }
     let mut read = codec.decode(whole.ids());
@@ -139,7 +144,8 @@ fn reads_turns(codec: &Codec, messages: &[Value]) -> Option<bool> {
 
 /// The last of these messages as it is read, after its prompt or else within the conversation, and what the template
 /// writes; none if the template refuses the conversation. Some templates write an answer as several turns, so within a
-/// conversation it is the last one, or all of the assistant's at the end.
+/// conversation it is the last one, or all of the assistant's at the end. No message where the format passes over
+/// control tokens of the answer.
 fn answers_of(
     codec: &Codec,
     messages: &[Value],
@@ -149,13 +155,16 @@ fn answers_of(
     let prompt = encoded(codec, before, tools, true).ok()?;
     let whole = encoded(codec, messages, tools, false).ok()?;
     let answers = if let Some(completion) = whole.ids().strip_prefix(prompt.ids()) {
+        if passes_over_tokens(codec.stream(Some(prompt.ids())), completion) {
+            return Some((Vec::new(), whole.text().to_owned()));
+        }
         vec![codec.parse(completion, Some(prompt.ids())).message]
     } else {
         let read = codec.decode(whole.ids());
         let last = read.last().cloned();
         last.into_iter().chain(joined_answer(read)).collect()
     };
-    Some((answers, whole.text().to_owned())).filter(|(answers, _)| !answers.is_empty())
+    (!answers.is_empty()).then(|| (answers, whole.text().to_owned()))
 }
 
 /// The assistant's messages at the end, as one.
@@ -183,10 +192,11 @@ fn is_read(message: &Message, given: &Value, written: &str) -> bool {
         given["name"] == **name
             && serde_json::from_str::<Value>(arguments).is_ok_and(|read| read == given["arguments"])
     };
-    // Some templates write the text beside calls as reasoning.
+    // Some templates write the text beside calls as reasoning, and line breaks between that text and the calls, which
+    // other formats of the family do not have.
     let texts = [message.content.as_str(), message.reasoning.as_deref().unwrap_or_default()];
     let given_texts = [text("content"), text("reasoning_content")];
-    let is_beside_calls = || texts.map(str::trim).concat() == given_texts.concat();
+    let is_beside_calls = || texts.map(str::trim_end).concat() == given_texts.concat();
     (texts == given_texts || !calls.is_empty() && is_beside_calls())
         && message.calls.len() == calls.len()
         && message.calls.iter().zip(&calls).all(is_call)

@@ -15,7 +15,7 @@ use crate::expression::{Expression, Rules};
 use crate::json;
 use crate::path::Path;
 use crate::pattern::Piece;
-use chatcodec_vocab::{ControlId, Vocab};
+use chatcodec_vocab::{ControlId, TokenId, Vocab};
 pub(super) use scanner::RawScanner;
 
 #[derive(Debug, Clone, Copy)]
@@ -95,7 +95,7 @@ impl ArgumentsReader for RawScanner {
         self.is_in_string()
     }
 
-    fn is_in_text(&self) -> bool {
+    fn lacks(&self, _: TokenId) -> bool {
         self.is_open()
     }
 

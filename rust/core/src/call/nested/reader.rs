@@ -252,7 +252,7 @@ impl ArgumentsReader for Reader {
         self.is_done
     }
 
-    fn is_in_text(&self) -> bool {
+    fn lacks(&self, _: TokenId) -> bool {
         self.tag.is_some() || self.text.is_some()
     }
 

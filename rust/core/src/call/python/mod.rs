@@ -235,11 +235,6 @@ impl PairScanner {
         self.state == State::Done
     }
 
-    /// Whether any text has come.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.begun
-    }
-
     /// Whether a string has begun and not ended, as far as is known.
     pub(crate) fn is_in_string(&self) -> bool {
         self.ending.is_none()

@@ -16,7 +16,7 @@ use crate::expression::{Expression, Rules};
 use crate::json;
 use crate::path::Path;
 use crate::pattern::Piece;
-use chatcodec_vocab::{ControlId, Vocab};
+use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
 /// The bracket that closes a call; the reader of arguments consumes it.
 const CLOSE: &str = ")";
@@ -121,8 +121,8 @@ impl ArgumentsReader for PairScanner {
         self.is_in_string()
     }
 
-    fn is_in_text(&self) -> bool {
-        self.has_begun() && !self.is_done()
+    fn lacks(&self, _: TokenId) -> bool {
+        !self.is_done()
     }
 
     fn take_same(&mut self, text: &str) -> bool {

@@ -434,7 +434,7 @@ impl ArgumentsReader for Reader {
         self.state == State::Done
     }
 
-    fn is_in_text(&self) -> bool {
+    fn lacks(&self, _: TokenId) -> bool {
         match self.state {
             State::Key => !self.held.is_empty(),
             State::Value | State::After | State::Done | State::Broken => false,

@@ -410,8 +410,8 @@ impl ArgumentsReader for Reader {
         self.scanner.json().is_some_and(RawScanner::is_in_string)
     }
 
-    fn is_in_text(&self) -> bool {
-        self.scanner.is_in_text() || self.scanner.json().is_some_and(RawScanner::is_open)
+    fn lacks(&self, id: TokenId) -> bool {
+        self.scanner.lacks(id, &self.style) || self.scanner.json().is_some_and(RawScanner::is_open)
     }
 
     fn is_mended(&self) -> bool {

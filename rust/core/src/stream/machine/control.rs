@@ -61,11 +61,11 @@ impl Place {
 
 impl Place {
     /// A control token is left out of what is read: a call whose text it stood in is not complete.
-    pub(super) fn lack_token(&mut self) {
+    pub(super) fn lack_token(&mut self, id: TokenId) {
         let Self::In(turn, Within::Call(call)) = self else { return };
         turn.calls.lacks_token |= match call {
             Call::Object(call) => call.scanner.is_within(),
-            Call::Arguments(call) => call.body.is_in_text(),
+            Call::Arguments(call) => call.body.lacks(id),
             Call::Code(_) => true,
         };
     }
@@ -363,7 +363,7 @@ impl Reader<'_> {
             return self.text_at(place, token.piece(&spelled.text));
         }
         self.flush_text(&mut place);
-        place.lack_token();
+        place.lack_token(token.id);
         let spelling = self.as_written(token);
         self.out.notice(NoticeKind::UnexpectedControl, spelling, None, token.at);
         place

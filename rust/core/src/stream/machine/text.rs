@@ -374,6 +374,7 @@ impl Reader<'_> {
     pub(super) fn end_turn_text(&mut self, turn: &Turn, within: Within) {
         let closer = turn.closer(self.bound).filter(|_| !turn.is_thinking());
         let suffix = closer.map(|closer| closer.suffix.clone()).unwrap_or_default();
+        self.drop_white_before_block(turn, &within);
         self.end_text(turn, within, &suffix);
     }
 
@@ -381,15 +382,19 @@ impl Reader<'_> {
     pub(super) fn end_text_before_call(&mut self, turn: &Turn, within: Within) {
         let closer = turn.closer(self.bound).filter(|_| !turn.is_thinking());
         let suffix = closer.map(|closer| closer.before_call.clone()).unwrap_or_default();
-        if let Within::Text(text) = &within
-            && text.lead == Some(Lead::Close)
-            && turn.row(self.bound).rule.block.is_some()
+        self.drop_white_before_block(turn, &within);
+        self.end_text(turn, within, &suffix);
+    }
+
+    /// Drops white space between reasoning and what comes next, where the answer would have a token of its own.
+    fn drop_white_before_block(&mut self, turn: &Turn, within: &Within) {
+        let block = turn.row(self.bound).rule.block.as_ref();
+        if let Within::Text(TextState { lead: Some(Lead::Close), .. }) = within
+            && block.is_some_and(|block| block.is_own)
             && self.machine.held.text().trim_ascii().is_empty()
         {
-            // White space after reasoning, where the answer would have a token of its own.
             self.machine.held.clear();
         }
-        self.end_text(turn, within, &suffix);
     }
 
     /// Ends a text. Held text is the pattern's if it is all of `suffix`, and otherwise text.

@@ -439,7 +439,7 @@ impl Reader<'_> {
             }
         } else if at >= self.out.output.covered() || at == PROMPT {
             // A token that has ended the turn before it is covered by that event.
-            place.lack_token();
+            place.lack_token(id);
             let spelling = match spelled {
                 Some(spelled) => spelled.text,
                 None => self.spelling(id),
