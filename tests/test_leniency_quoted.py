@@ -33,6 +33,7 @@ MEANT: list[tuple[str, dict[str, Any]]] = [
     ("{of:[QaQ,bQ]}", {"of": ["a", "b"]}),
     ("{far:10,000 kmQ}", {"far": "10,000 km"}),
     ('{key":QvQ,n":1}', {"key": "v", "n": 1}),
+    ("{aQb:QvQ}", {'a"b': "v"}),
     # A comma is missing, or one stands after the last member.
     ("{command:QlookQangle:90}", {"command": "look", "angle": 90}),
     ("{a:QxQ b:QyQ}", {"a": "x", "b": "y"}),

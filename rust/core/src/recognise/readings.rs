@@ -29,17 +29,29 @@ impl Candidates {
                 return None;
             }
             let codec = Codec::with_template(template, own, &format, vocab).ok()?;
-            let [read, missed] = parts_read(&codec)?;
+            let mut how = [Texts::Exact, Texts::Near].into_iter();
+            let (texts, [read, missed]) =
+                how.find_map(|texts| Some((texts, parts_read(&codec, texts)?)))?;
             let appends = codec.vocab().size() > vocab.size();
-            Some(Reading { found: found.clone(), format, read, missed, appends })
+            Some(Reading { found: found.clone(), format, texts, read, missed, appends })
         })
     }
+}
+
+/// How a format reads the texts that a template writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Texts {
+    /// As they were given.
+    Exact,
+    /// With other white space at their ends.
+    Near,
 }
 
 /// A format that reads the texts that a template writes.
 pub(crate) struct Reading {
     pub(crate) found: Recognised,
     pub(crate) format: Format,
+    texts: Texts,
     /// Answers with calls or reasoning that it reads, and that it does not.
     read: usize,
     missed: usize,
@@ -50,7 +62,7 @@ pub(crate) struct Reading {
 impl Reading {
     /// Whether it reads all that the template writes, calls or reasoning among it.
     pub(crate) fn is_whole(&self) -> bool {
-        self.read > 0 && self.missed == 0
+        self.texts == Texts::Exact && self.read > 0 && self.missed == 0
     }
 }
 
@@ -89,11 +101,11 @@ fn has_tokens_of_calls(format: &Format, vocab: &Vocab) -> bool {
 
 /// How many of the probes' answers with calls or reasoning a codec's format reads, and how many it does not. None if it
 /// misreads a turn or an answer without them.
-fn parts_read(codec: &Codec) -> Option<[usize; 2]> {
+fn parts_read(codec: &Codec, how: Texts) -> Option<[usize; 2]> {
     let (mut read, mut missed) = (0, 0);
     for probe in PROBES.iter().filter(|probe| !probe.odd) {
         let (messages, tools) = (probe.messages(), probe.tools.as_ref());
-        if probe.shows.is_none() && reads_turns(codec, messages) == Some(false) {
+        if probe.shows.is_none() && reads_turns(codec, messages, how) == Some(false) {
             return None;
         }
         for (at, given) in messages.iter().enumerate() {
@@ -107,7 +119,7 @@ fn parts_read(codec: &Codec) -> Option<[usize; 2]> {
             let thought = given["reasoning_content"].as_str();
             let has_parts = calls.into_iter().any(|call| is_written(call, &written))
                 || thought.is_some_and(|thought| written.contains(thought));
-            match answers.iter().any(|answer| is_read(answer, given, &written)) {
+            match answers.iter().any(|answer| is_read(answer, given, &written, how)) {
                 true => read += usize::from(has_parts),
                 false if has_parts => missed += 1,
                 false => return None,
@@ -129,7 +141,7 @@ fn passes_over_tokens(mut stream: Stream, ids: &[TokenId]) -> bool {
 }
 
 /// Whether the turns of a conversation of texts are read; none if the template refuses the conversation.
-fn reads_turns(codec: &Codec, messages: &[Value]) -> Option<bool> {
+fn reads_turns(codec: &Codec, messages: &[Value], how: Texts) -> Option<bool> {
     let whole = encoded(codec, messages, None, false).ok()?;
     if passes_over_tokens(codec.read_stream(), whole.ids()) {
         return Some(false);
@@ -137,7 +149,7 @@ fn reads_turns(codec: &Codec, messages: &[Value]) -> Option<bool> {
     let mut read = codec.decode(whole.ids());
     read.retain(|message| message.role != Role::System);
     let is_given = |(read, given): (&Message, &Value)| {
-        given["role"] == read.role.name() && is_read(read, given, whole.text())
+        given["role"] == read.role.name() && is_read(read, given, whole.text(), how)
     };
     Some(read.len() == messages.len() && read.iter().zip(messages).all(is_given))
 }
@@ -155,7 +167,8 @@ fn answers_of(
     let prompt = encoded(codec, before, tools, true).ok()?;
     let whole = encoded(codec, messages, tools, false).ok()?;
     let answers = if let Some(completion) = whole.ids().strip_prefix(prompt.ids()) {
-        if passes_over_tokens(codec.stream(Some(prompt.ids())), completion) {
+        let stream = codec.stream(Some(prompt.ids()));
+        if passes_over_tokens(stream, completion) {
             return Some((Vec::new(), whole.text().to_owned()));
         }
         vec![codec.parse(completion, Some(prompt.ids())).message]
@@ -180,7 +193,7 @@ fn joined_answer(read: Vec<Message>) -> Option<Message> {
 }
 
 /// Whether a message was read as it was given. Texts that the template did not write are not compared.
-fn is_read(message: &Message, given: &Value, written: &str) -> bool {
+fn is_read(message: &Message, given: &Value, written: &str, how: Texts) -> bool {
     let text = |key: &str| {
         given[key].as_str().filter(|text| written.contains(text.trim())).unwrap_or_default()
     };
@@ -196,6 +209,7 @@ fn is_read(message: &Message, given: &Value, written: &str) -> bool {
     // other formats of the family do not have.
     let texts = [message.content.as_str(), message.reasoning.as_deref().unwrap_or_default()];
     let given_texts = [text("content"), text("reasoning_content")];
+    let texts = if how == Texts::Near { texts.map(str::trim) } else { texts };
     let is_beside_calls = || texts.map(str::trim_end).concat() == given_texts.concat();
     (texts == given_texts || !calls.is_empty() && is_beside_calls())
         && message.calls.len() == calls.len()

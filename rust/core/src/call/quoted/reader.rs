@@ -206,12 +206,14 @@ impl Reader {
             State::MayEnd(quote, lookahead) => {
                 self.look_at(quote, lookahead, Sign::Quote, out);
             }
-            // The token may also close a key that it does not open.
+            State::Key if self.held.is_empty() => {
+                self.mended = true;
+                self.state = State::QuotedKey(Quote::Token);
+            }
+            // The token closes a key that it does not open, or is a quote in it.
             State::Key => {
                 self.mended = true;
-                if self.held.is_empty() {
-                    self.state = State::QuotedKey(Quote::Token);
-                }
+                self.held.push('"');
             }
             State::QuotedKey(_) => self.state = State::KeyEnd(Quote::Token),
             State::KeyEnd(quote) => {
