@@ -124,17 +124,13 @@ impl TaggedScanner {
         self.body == Body::Pairs
     }
 
-    /// Whether a control token that means nothing here is missing in a key or a value, or in the name before them.
+    /// Whether a control token that means nothing here is missing in a key or a value.
     pub(super) fn lacks(&self, id: TokenId, style: &TaggedStyle) -> bool {
         // A tag's own token that stands twice is none of the text.
         let is_twice = |is_fresh: bool| is_fresh && style.has_control(id);
         match self.state {
             State::Key { start } => !is_twice(self.held[start..].trim().is_empty()),
             State::Value { .. } => !is_twice(self.fresh && self.held.trim().is_empty()),
-            State::Tags { place: Place::Open, tag: 0, read: 0 } => {
-                self.body == Body::Empty && !style.has_control(id)
-            }
-            State::Tags { read, .. } => read > 0,
             State::MayClose { .. } => true,
             _ => false,
         }
