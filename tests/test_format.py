@@ -366,6 +366,17 @@ def test_tokens_around_a_content_and_a_prompt_that_opens_reasoning(
         Format.load(path, variant="thinking")
 
 
+def test_a_text_that_nothing_closes_is_not_before_a_cut(tmp_path: Path) -> None:
+    """The space that a vocabulary may put after a cut would be read as the text's last one."""
+    path = tmp_path / "format.toml"
+    text = (FILES / "mixtral-8x7b.toml").read_text(encoding="utf-8")
+    own = 'assistant = "{/}{content}{EOS}"'
+    assert own in text
+    path.write_text(text.replace(own, 'assistant = "{/}x{EOS}{content}"'), encoding="utf-8")
+    with pytest.raises(FormatError, match=r"reads as the end of .turn.assistant."):
+        Format.load(path)
+
+
 def test_a_marker_of_text_is_in_no_header(tmp_path: Path) -> None:
     path = tmp_path / "format.toml"
     text = (FILES / "granite4.toml").read_text(encoding="utf-8")

@@ -155,12 +155,12 @@ fn check_before(row: &RowSpec, table: &Table<'_>, text_rows: &[&RowSpec]) -> Che
     }
     let Some(suffix) = open_suffix(&read) else { return Ok(()) };
     let is_cut = |next: &&&RowSpec| next.pieces.first() == Some(&Piece::Cut);
-    if suffix.ends_with(|c: char| c.is_ascii_whitespace())
+    if (suffix.is_empty() || suffix.ends_with(|c: char| c.is_ascii_whitespace()))
         && let Some(next) = text_rows.iter().find(is_cut)
     {
         let problem = format!(
-            "begins with `{{/}}` and so maybe with a space, which reads as the end of `{}`, expected no \
-                 white space there, or no `{{/}}`",
+            "begins with `{{/}}` and so maybe with a space, which reads as the end of `{}`, expected \
+                 other text there, or no `{{/}}`",
             row.key
         );
         return wrong(&next.key, problem);
