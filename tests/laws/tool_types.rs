@@ -229,6 +229,10 @@ fn any_value_under_any_schema() {
         if is_kept(entry, &value) {
             let allows = |kinds: &Vec<_>| kinds.is_empty() || kinds.contains(&"string");
             let is_string = kinds.as_ref().is_none_or(allows);
+            if !is_string && value.contains('\\') {
+                // What stands there as in quotes, `\n1e400`, may be read as what it says.
+                return Ok(());
+            }
             let expected = if is_string && entry.wrap(&value).is_some() {
                 json!({"a": value})
             } else {
