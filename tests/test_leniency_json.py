@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from completions import calls_of, codec_of, notices_of, told
+from completions import calls_of, codec_of, ids_of, notices_of, told
 
 F = '{"name": "f", "arguments": {"a": "}{"}}'
 G = '{"arguments": {}, "name": "g"}'
@@ -87,3 +87,19 @@ def test_what_is_cut_off_is_not_mended(format_: str) -> None:
     for end in range(len(before) + 1, len(text)):
         events = told(codec, text[:end], reason="length")
         assert "what closes the call is missing" not in dict(notices_of(events)).values()
+
+
+@pytest.mark.parametrize("format_", AROUND)
+def test_an_object_without_a_name_is_text_with_the_stop_id_and_without(format_: str) -> None:
+    """An engine may leave the id out that stopped the model."""
+    codec = codec_of(format_)
+    before, _ = AROUND[format_]
+    written = before + '{"nom": "f", "arguments": {}}'
+    ids = ids_of(codec, written)
+    message = codec.parse(ids, None).message
+    assert "tool_calls" not in message
+    assert codec.parse([*ids, codec.stop_ids[0]], None).message == message
+    assert '"nom"' in message["content"]
+    # A name may come after the arguments where the stream is cut.
+    stream = codec.stream(None)
+    assert calls_of(stream.push(ids) + stream.finish("length")) == [("", {})]

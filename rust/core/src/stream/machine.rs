@@ -149,7 +149,7 @@ struct Calls {
     is_fenced: bool,
     /// Whether text after a call has been reported.
     has_text_after: bool,
-    /// Whether the text of the last one lacks a control token that stood in it.
+    /// Whether a control token was dropped from the text of the last call.
     lacks_token: bool,
 }
 
@@ -508,7 +508,8 @@ impl<'a> Reader<'a> {
                     Err(place) => place,
                 };
             }
-            self.machine.place = self.finish_uncertain(place, uncertain);
+            let is_cut = reason != TurnReason::Stop;
+            self.machine.place = self.finish_uncertain(place, uncertain, is_cut);
             self.drain();
         }
         let place = std::mem::take(&mut self.machine.place);

@@ -158,14 +158,21 @@ impl Reader<'_> {
     }
 
     /// Ends what is uncertain, at the end of the stream.
-    pub(super) fn finish_uncertain(&mut self, place: Place, uncertain: Uncertain) -> Place {
+    pub(super) fn finish_uncertain(
+        &mut self,
+        place: Place,
+        uncertain: Uncertain,
+        is_cut: bool,
+    ) -> Place {
         match uncertain {
             Uncertain::Header(header) if header.header.is_blank() => {
                 self.drop_blank(*header);
                 place
             }
             Uncertain::Header(header) => self.finish_header(place, header),
-            Uncertain::Call(call) if call.scanner.has_arguments() => {
+            // A name may come after the arguments where the stream is cut. Where the turn ends, none comes: the object
+            // is text, as before a token that ends the turn.
+            Uncertain::Call(call) if is_cut && call.scanner.has_arguments() => {
                 self.confirm_call(place, *call, None)
             }
             Uncertain::Call(call) => self.reject(place, call.held, None, false),
