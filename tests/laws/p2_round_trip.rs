@@ -40,7 +40,7 @@ fn decode_reverses_encode_of_an_open_turn() {
     }
 }
 
-/// A vocabulary may read U+2581 as a space, and an object stands after it in a string.
+/// Some vocabularies read U+2581 as a space. Here the arguments are a string: U+2581, then an object.
 #[test]
 fn a_string_that_holds_an_object_after_the_mark_of_a_space() {
     let arguments = "\"\u{2581}{\\\"a\\\": 1}\"".to_owned();

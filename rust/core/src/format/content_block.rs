@@ -13,8 +13,7 @@ use crate::pattern::{Field, Piece, is_white, shown, walk};
 
 /// Control tokens around a text, with the white space beside them.
 pub(crate) struct Block<'p> {
-    /// The pieces from the token before the text up to the text, and from the text up to what comes after the other
-    /// token.
+    /// The pieces before the text and after it that belong to the block: a token each, and white space.
     around: [Range<usize>; 2],
     open: &'p Piece,
     close: &'p Piece,
@@ -43,7 +42,7 @@ pub(crate) fn block(pieces: &[Piece]) -> Option<Block<'_>> {
     let open = content.checked_sub(1 + usize::from(content > 0 && is_space(content - 1)))?;
     let close = content + 1 + usize::from(is_space(content + 1));
     let is_spaced = close > content + 1 || content > open + 1;
-    // Without white space beside the text, what comes after it belongs to the calls.
+    // White space after the closing token belongs to the block only where the block has white space inside.
     let end = close + 1 + usize::from(is_spaced && is_space(close + 1));
     let [open_piece, close_piece] = [pieces.get(open)?, pieces.get(close)?];
     let are_control = [open_piece, close_piece].iter().all(|it| matches!(it, Piece::Control(_)));

@@ -148,12 +148,12 @@ pub(crate) struct Rule {
 /// Control tokens around a text, inside its turn.
 #[derive(Debug, Default)]
 pub(crate) struct ContentBlock {
-    /// Whether the format writes these tokens; others only read them.
+    /// Whether the format writes these tokens. Otherwise it only reads them.
     pub(crate) is_own: bool,
     pub(crate) open: Vec<TokenId>,
     /// Text of the pattern after the opening token; it may be missing in the input.
     pub(crate) before: String,
-    /// The text, where white space of the pattern stands before the closing token.
+    /// The content inside the tokens, if the pattern has white space before the closing token.
     pub(crate) text: Option<Text>,
     pub(crate) close: Vec<TokenId>,
 }

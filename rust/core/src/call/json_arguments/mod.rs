@@ -28,7 +28,7 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
 
 /// Arguments in JSON as a round trip gives them.
 pub(crate) fn canonical(arguments: &str, vocab: &Vocab) -> String {
-    // A string that holds an object is told by the text that is read, after the vocabulary has changed it.
+    // The reader unpacks a string that holds an object after the vocabulary has changed the text.
     let written = vocab.spaced(json::normalise_value(json::trim(arguments), vocab));
     json::unquoted(&written).unwrap_or_else(|| written.into_owned())
 }

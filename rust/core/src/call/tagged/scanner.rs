@@ -126,7 +126,7 @@ impl TaggedScanner {
 
     /// Whether a control token that means nothing here is missing in a key or a value.
     pub(super) fn lacks(&self, id: TokenId, style: &TaggedStyle) -> bool {
-        // A tag's own token that stands twice is none of the text.
+        // A token of a tag may stand twice before the text begins.
         let is_twice = |is_fresh: bool| is_fresh && style.has_control(id);
         match self.state {
             State::Key { start } => !is_twice(self.held[start..].trim().is_empty()),

@@ -57,10 +57,8 @@ impl Place {
             _ => false,
         }
     }
-}
 
-impl Place {
-    /// A control token is left out of what is read: a call whose text it stood in is not complete.
+    /// Marks an open call as not complete if a dropped control token stood in its text.
     pub(super) fn lack_token(&mut self, id: TokenId) {
         let Self::In(turn, Within::Call(call)) = self else { return };
         turn.calls.lacks_token |= match call {

@@ -386,7 +386,7 @@ impl Reader<'_> {
         self.end_text(turn, within, &suffix);
     }
 
-    /// Drops white space between reasoning and what comes next, where the answer would have a token of its own.
+    /// Drops white space after reasoning if the format writes a token before the answer and that token has not come.
     fn drop_white_before_block(&mut self, turn: &Turn, within: &Within) {
         let block = turn.row(self.bound).rule.block.as_ref();
         if let Within::Text(TextState { lead: Some(Lead::Close), .. }) = within
