@@ -118,20 +118,44 @@ LOOKS = {
     "equal by name": "'<b>' is eq(other=m.content)",
     "selected by name": "['<b>'] | select('eq', other=m.content) | list",
 }
+# A look at what the text is like, not at a part of it that could be hidden.
+LIKENESSES = {
+    "no key that is made of it": "{m.content.strip('<>'): 1}.get(m.content) is none",
+    "no item that is made of it": "{m.content.strip('<>'): 1}[m.content] is undefined",
+    "not in keys that are made of it": "m.content not in {m.content.strip('<>'): 1}",
+    "two keys that are made of it": "({m.content.strip('<>'): 1, m.content: 2} | length) == 2",
+}
 
 
-@pytest.mark.parametrize("looks", LOOKS.values(), ids=LOOKS)
-def test_a_look_at_what_is_used_up_or_named_is_told(looks: str) -> None:
+def looking(looks: str) -> Codec:
+    """A codec whose template writes another turn where a condition holds of a text."""
     source = (
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
         f"{{% if {looks} %}}<|im_start|>system\n<|im_end|>\n{{% endif %}}{{% endfor %}}"
     )
-    vocab = Vocab.load(data.qwen3_folder())
-    codec = Codec(Template(source), vocab, reader="qwen3")
-    harmless, asks = ([{"role": "user", "content": text}] for text in ("Hi", "<b>"))
-    for messages in (harmless, harmless, harmless, asks):
+    return Codec(Template(source), Vocab.load(data.qwen3_folder()), reader="qwen3")
+
+
+HARMLESS, ASKS = ([{"role": "user", "content": text}] for text in ("Hi", "<b>"))
+
+
+@pytest.mark.parametrize("looks", LOOKS.values(), ids=LOOKS)
+def test_a_look_at_what_is_used_up_or_named_is_told(looks: str) -> None:
+    codec = looking(looks)
+    for messages in (HARMLESS, HARMLESS, HARMLESS, ASKS):
         encoding = codec.encode(messages, add_generation_prompt=False)
         assert sum(encoding.is_control.tolist()) == 2
     assert [note.kind for note in encoding.notes] == ["unfollowed"]
     with pytest.raises(MessageError):
-        codec.encode(asks, add_generation_prompt=False, on_dependent="error")
+        codec.encode(ASKS, add_generation_prompt=False, on_dependent="error")
+
+
+@pytest.mark.parametrize("looks", LIKENESSES.values(), ids=LIKENESSES)
+def test_a_look_at_what_a_text_is_like_is_told(looks: str) -> None:
+    codec = looking(looks)
+    for messages in (HARMLESS, HARMLESS, HARMLESS):
+        assert not codec.encode(messages, add_generation_prompt=False).notes
+    encoding = codec.encode(ASKS, add_generation_prompt=False)
+    assert [note.kind for note in encoding.notes] == ["dependent"]
+    with pytest.raises(MessageError):
+        codec.encode(ASKS, add_generation_prompt=False, on_dependent="error")

@@ -269,3 +269,18 @@ def test_marks_for_spaces_hide_no_marker(text: str, marker: str, end: int) -> No
     assert (found.marker, found.start, found.end) == (marker, end - len(marker), end)
     with pytest.raises(MessageError, match="spells the marker"):
         codec.encode(messages, on_marker="error")
+
+
+@pytest.mark.parametrize("content", [" ", "\n", "\n\n", " \n", "a ", ""])
+def test_white_space_before_the_end_of_a_row_is_text(
+    load: Callable[[str], Format], content: str
+) -> None:
+    """The text waits for the marker that may open an answer."""
+    file = FILE.replace("{content}{?calls:{calls}?}{STOP}\n", "{content}{?calls:{calls}?}\n{STOP}")
+    file = file.replace("[text]\n", '[text]\nOPEN = "<response>"\nCLOSE = "</response>"\n')
+    answer = 'answer = { open = "{OPEN}", close = "{CLOSE}" }\n'
+    file = file.replace("\n{reasoning}\n{THINK_END}\n?}", "{reasoning}{THINK_END}?}")
+    format_ = load(file.replace("calls = {", f"{answer}calls = {{", 1))
+    codec = Codec(format_, Vocab.load(data.qwen3_folder()), check_template=False)
+    messages = [USER, {"role": "assistant", "content": content}]
+    assert codec.decode(codec.encode(messages).ids) == messages

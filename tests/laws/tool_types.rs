@@ -168,6 +168,8 @@ fn meant(entry: &Entry, text: &str, kinds: Option<&[&str]>) -> Value {
         is_known && !allows("string") && text.chars().all(is_sign)
     };
     let number = Some(trimmed).filter(is_number).and_then(|text| text.parse::<f64>().ok());
+    // `1e400` is no number of JSON: `json!` would make it null.
+    let number = number.filter(|number| number.is_finite());
     let number = number.map(|number| {
         // As JSON has it: whole numbers without a point.
         if trimmed.contains(['.', 'e', 'E']) || number.abs() > 1e9 {

@@ -13,7 +13,7 @@ use super::given::Named;
 use super::meter::Meter;
 use super::shape::{has_word, is_word_letter};
 use super::text::{Origin, Text};
-use super::value::{Number, Outcome, Value};
+use super::value::{Dict, Number, Outcome, Value};
 use std::rc::Rc;
 
 /// The first value that an operation looked at; none if it looked at nothing.
@@ -197,7 +197,7 @@ pub(super) fn membership(item: &Value, container: &Value, is_found: bool, meter:
         (_, Value::Str(_)) => content(item, meter).or_else(|| of_text(container, meter)),
         (key, Value::Dict(dict)) => match dict.member(key, meter) {
             Ok(Some((known, _))) => same_key(key, known, meter),
-            _ => missed(key, meter),
+            _ => missed(key, dict, meter),
         },
         (_, Value::List(list)) => {
             let mut left = Left { count: MAX_SEARCHED, meter };
@@ -221,9 +221,24 @@ fn same_key(key: &Value, known: &Value, meter: &Meter) -> Looked {
     }
 }
 
-/// A key that was not found: a harmless word is found nowhere either.
-fn missed(key: &Value, meter: &Meter) -> Looked {
-    if matches!(key, Value::Str(_)) { None } else { content(key, meter) }
+/// A key that was not found: a harmless word is found nowhere either, but where a key may be made of it.
+fn missed(key: &Value, dict: &Dict, meter: &Meter) -> Looked {
+    let Value::Str(text) = key else { return content(key, meter) };
+    let looked = own(text, meter).filter(|_| dict.has_content)?;
+    if text.is_whole() && unlike(dict, meter).is_none() { None } else { Some(looked) }
+}
+
+/// A key that is made of a caller's text: harmless ones may be equal where these are not.
+fn unlike(dict: &Dict, meter: &Meter) -> Looked {
+    if !dict.has_content {
+        return None;
+    }
+    let _ = meter.take(dict.members.len() as u64);
+    let own = |key: &Value| match key {
+        Value::Str(text) if !text.is_whole() => own(text, meter),
+        _ => None,
+    };
+    dict.members.iter().find_map(|(key, _)| own(key))
 }
 
 /// `left < right` and its kind.
@@ -271,7 +286,7 @@ pub(super) fn item(object: &Value, index: &Value, found: &Value, meter: &Meter) 
         Value::Dict(dict) => match dict.member(index, meter).ok().flatten() {
             Some((known, _)) => same_key(index, known, meter),
             // A method is found by its name.
-            None if matches!(found, Value::Undefined(_)) => missed(index, meter),
+            None if matches!(found, Value::Undefined(_)) => missed(index, dict, meter),
             None => content(index, meter),
         },
         Value::Str(text) => own(text, meter).or_else(|| content(index, meter)),
@@ -344,6 +359,7 @@ pub(super) fn names(value: &Value, meter: &Meter) -> Looked {
 pub(super) fn dict(given: usize, made: &Value, meter: &Meter) -> Looked {
     match made {
         Value::Dict(dict) if dict.members.len() < given => names(made, meter),
+        Value::Dict(dict) if dict.members.len() > 1 => unlike(dict, meter),
         _ => None,
     }
 }

@@ -97,6 +97,18 @@ impl From<TextState> for Within {
     }
 }
 
+/// The pattern's text that may begin what a lead leads.
+fn text_of_lead<'b>(bound: &'b Bound, turn: &Turn, lead: Lead) -> &'b str {
+    let (grammar, rule) = (bound.grammar(), &turn.row(bound).rule);
+    match lead {
+        Lead::Begin | Lead::Call | Lead::Again => "",
+        Lead::Open => rule.reasoning.as_ref().map_or("", |reasoning| &reasoning.before),
+        Lead::Close => rule.reasoning.as_ref().map_or("", |reasoning| &reasoning.after),
+        Lead::Block => rule.block.as_ref().map_or("", |block| &block.before),
+        Lead::Media => grammar.media.first().map_or("", |rule| &rule.after),
+    }
+}
+
 impl Reader<'_> {
     /// Reads text of a turn.
     pub(super) fn text_of_turn(
@@ -129,17 +141,7 @@ impl Reader<'_> {
         lead: Lead,
         piece: Piece<'_>,
     ) -> Place {
-        let grammar = self.bound.grammar();
-        let reasoning = turn.row(self.bound).rule.reasoning.as_ref();
-        let literal = match lead {
-            Lead::Begin | Lead::Call | Lead::Again => "",
-            Lead::Open => reasoning.map_or("", |reasoning| &reasoning.before),
-            Lead::Close => reasoning.map_or("", |reasoning| &reasoning.after),
-            Lead::Block => {
-                turn.row(self.bound).rule.block.as_ref().map_or("", |block| &block.before)
-            }
-            Lead::Media => grammar.media.first().map_or("", |rule| &rule.after),
-        };
+        let literal = text_of_lead(self.bound, &turn, lead);
         let has_block = turn.row(self.bound).rule.block.is_some();
         let may_wait = lead == Lead::Again
             || has_block && matches!(lead, Lead::Begin | Lead::Close) && !turn.is_thinking();
@@ -408,8 +410,10 @@ impl Reader<'_> {
                         self.text_until_suffix(turn, piece, turn.closer(self.bound));
                     }
                 }
-                let has_lead = text.lead.is_some_and(|lead| lead != Lead::Again);
-                if !has_lead {
+                // Held text that the lead's pattern may begin with is that pattern's first.
+                let held = self.machine.held.text();
+                let is_of = |lead| text_of_lead(self.bound, turn, lead).starts_with(held);
+                if !text.lead.is_some_and(is_of) {
                     self.emit_before(turn, suffix);
                 }
                 // White space that may be the pattern's beside reasoning is the suffix where it ends the row.
